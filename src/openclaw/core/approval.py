@@ -1,0 +1,29 @@
+"""The approval seam: a person is shown exactly what would run, and decides."""
+
+from typing import Literal, Protocol
+
+from msgspec import Struct
+
+Decision = Literal["allow-once", "allow-always", "deny"]
+
+
+class ApprovalRequest(Struct, frozen=True, kw_only=True):
+    """What a person must see before they can say yes."""
+
+    id: str
+    tool: str
+    command: str
+    cwd: str
+    agent_id: str
+    session_key: str
+    why: str = ""
+
+
+class Answer(Struct, frozen=True):
+    decision: Decision
+    by: str = ""
+    why: str = ""
+
+
+class Approver(Protocol):
+    async def decide(self, request: ApprovalRequest) -> Answer: ...

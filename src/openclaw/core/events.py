@@ -1,0 +1,102 @@
+"""Everything a model stream and a run can say."""
+
+from msgspec import Struct
+
+from openclaw.core.messages import Assistant, StopReason, ToolCall, ToolResult, Usage, User
+
+# What a provider yields. A stream is any number of deltas, then exactly one `Done`.
+
+
+class TextDelta(Struct, frozen=True):
+    text: str
+
+
+class ThinkingDelta(Struct, frozen=True):
+    text: str
+
+
+class CallDelta(Struct, frozen=True):
+    """A tool call is being written; `fragment` is raw argument text, for progress only."""
+
+    id: str
+    name: str
+    fragment: str
+
+
+class Done(Struct, frozen=True):
+    """The complete message, with usage and stop reason."""
+
+    message: Assistant
+
+
+ModelEvent = TextDelta | ThinkingDelta | CallDelta | Done
+
+
+# What a run yields beside the deltas.
+
+
+class ModelCalled(Struct, frozen=True):
+    """A request is about to be sent."""
+
+    provider: str
+    model: str
+
+
+class AttemptFailed(Struct, frozen=True):
+    """A model call failed and another follows; whatever was streamed since `ModelCalled` is void."""
+
+    provider: str
+    model: str
+    reason: str
+    error: str
+    wait: float = 0.0
+
+
+class MessageEnded(Struct, frozen=True):
+    message: Assistant
+
+
+class Steered(Struct, frozen=True):
+    """A person added something while the run was busy."""
+
+    message: User
+
+
+class ToolStarted(Struct, frozen=True):
+    call: ToolCall
+
+
+class ToolUpdated(Struct, frozen=True):
+    call: ToolCall
+    text: str
+
+
+class ToolEnded(Struct, frozen=True):
+    call: ToolCall
+    result: ToolResult
+    seconds: float = 0.0
+
+
+class RunEnded(Struct, frozen=True):
+    """The last event of every run."""
+
+    stop_reason: StopReason
+    usage: Usage
+    error: str | None = None
+    error_code: str | None = None
+    turns: int = 0
+
+
+Event = (
+    TextDelta
+    | ThinkingDelta
+    | CallDelta
+    | ModelCalled
+    | AttemptFailed
+    | MessageEnded
+    | Steered
+    | ToolStarted
+    | ToolUpdated
+    | ToolEnded
+    | RunEnded
+)

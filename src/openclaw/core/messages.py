@@ -1,0 +1,142 @@
+"""What a conversation is made of: user, assistant and tool-result messages, and their content blocks.
+
+These are also the shapes inside a transcript file, hence the camel-case names on the border.
+"""
+
+from typing import Any, Literal
+
+from msgspec import Struct, field
+
+StopReason = Literal["stop", "length", "toolUse", "error", "aborted"]
+
+
+class Text(Struct, frozen=True, tag_field="type", tag="text", rename="camel", omit_defaults=True):
+    text: str
+    text_signature: str | None = None
+
+
+class Thinking(Struct, frozen=True, tag_field="type", tag="thinking", rename="camel", omit_defaults=True):
+    """Reasoning as the provider gave it; the signature must be replayed untouched."""
+
+    thinking: str
+    thinking_signature: str | None = None
+    redacted: bool = False
+
+
+class Image(Struct, frozen=True, tag_field="type", tag="image", rename="camel"):
+    """An image; `data` is base64."""
+
+    data: str
+    mime_type: str
+
+
+class ToolCall(Struct, frozen=True, tag_field="type", tag="toolCall", rename="camel", omit_defaults=True):
+    id: str
+    name: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+    signature: str | None = None
+    """What the provider wants replayed with the call (Google's thought signature)."""
+    broken: str | None = None
+    """The raw argument text when it was not an object; such a call is answered with an error, never run."""
+
+
+class Cost(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """US dollars of one or more calls."""
+
+    input: float = 0.0
+    output: float = 0.0
+    cache_read: float = 0.0
+    cache_write: float = 0.0
+    total: float = 0.0
+
+    def __add__(self, other: "Cost") -> "Cost":
+        return Cost(
+            self.input + other.input,
+            self.output + other.output,
+            self.cache_read + other.cache_read,
+            self.cache_write + other.cache_write,
+            self.total + other.total,
+        )
+
+
+class Usage(Struct, frozen=True, rename="camel"):
+    """Tokens of one or more calls; `input` counts what was not read from or written to a cache."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    total_tokens: int = 0
+    cost: Cost | None = None
+
+    def __add__(self, other: "Usage") -> "Usage":
+        cost = self.cost if other.cost is None else other.cost if self.cost is None else self.cost + other.cost
+        return Usage(
+            self.input + other.input,
+            self.output + other.output,
+            self.cache_read + other.cache_read,
+            self.cache_write + other.cache_write,
+            self.total_tokens + other.total_tokens,
+            cost,
+        )
+
+    @property
+    def prompt_tokens(self) -> int:
+        return self.input + self.cache_read + self.cache_write
+
+
+class User(Struct, frozen=True, tag_field="role", tag="user", rename="camel", omit_defaults=True):
+    content: str | tuple[Text | Image, ...]
+    timestamp: int = 0
+    idempotency_key: str | None = None
+
+    @property
+    def text(self) -> str:
+        if isinstance(self.content, str):
+            return self.content
+        return "\n".join(block.text for block in self.content if isinstance(block, Text))
+
+
+AssistantBlock = Text | Thinking | ToolCall
+
+
+class Assistant(Struct, frozen=True, tag_field="role", tag="assistant", rename="camel", omit_defaults=True):
+    content: tuple[AssistantBlock, ...] = ()
+    api: str = ""
+    provider: str = ""
+    model: str = ""
+    usage: Usage = Usage()
+    stop_reason: StopReason = "stop"
+    error_message: str | None = None
+    timestamp: int = 0
+    response_id: str | None = None
+
+    @property
+    def text(self) -> str:
+        return "".join(block.text for block in self.content if isinstance(block, Text))
+
+    @property
+    def thinking(self) -> str:
+        return "".join(block.thinking for block in self.content if isinstance(block, Thinking))
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        return tuple(block for block in self.content if isinstance(block, ToolCall))
+
+
+class ToolResult(Struct, frozen=True, tag_field="role", tag="toolResult", rename="camel", omit_defaults=True):
+    """The one answer to a tool call. `details` is for the runtime; models never see it."""
+
+    tool_call_id: str
+    tool_name: str
+    content: tuple[Text | Image, ...] = ()
+    details: dict[str, Any] | None = None
+    is_error: bool = False
+    timestamp: int = 0
+
+    @property
+    def text(self) -> str:
+        return "\n".join(block.text for block in self.content if isinstance(block, Text))
+
+
+Message = User | Assistant | ToolResult

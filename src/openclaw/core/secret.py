@@ -1,0 +1,49 @@
+"""A secret is a handle: it can be used, but not printed."""
+
+from typing import Any, NoReturn
+
+REDACTED = "__OPENCLAW_REDACTED__"
+
+
+class Secret:
+    """Holds a credential; only `reveal()` gives it out, so that every use can be found by name."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def reveal(self) -> str:
+        return self._value
+
+    def __bool__(self) -> bool:
+        return bool(self._value)
+
+    def __repr__(self) -> str:
+        return "Secret(…)"
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        return repr(self)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._value == self._value
+
+    def __hash__(self) -> int:
+        return hash(("Secret", self._value))
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a secret is not pickled")
+
+
+def hide(text: str, *secrets: Secret | None) -> str:
+    """`text` with each of the `secrets` blotted out."""
+    for secret in secrets:
+        if secret and len(secret.reveal()) >= 6:
+            text = text.replace(secret.reveal(), REDACTED)
+    return text
+
+
+def is_secret(value: Any) -> bool:
+    return isinstance(value, Secret)

@@ -1,0 +1,35 @@
+"""How a room declares its settings: frozen types whose fields carry one line of documentation each.
+
+Secrets arrive as text, as `${ENV}` or as a reference; `config` resolves them, so that a loaded value is a `Secret`.
+"""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+from openclaw.core.secret import Secret
+
+
+class SecretRef(Struct, frozen=True, forbid_unknown_fields=True):
+    """A credential kept elsewhere."""
+
+    source: Literal["env", "file", "exec", "store"]
+    id: str
+    provider: str = "default"
+
+
+SecretInput = Secret
+"""The type of a credential field: written as a string, `${NAME}` or a SecretRef; read as a handle."""
+
+
+def doc(text: str, **limits: Any) -> Meta:
+    """One line of documentation for a field, with its limits."""
+    return Meta(description=text, **limits)
+
+
+class Settings(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """The base of every settings type."""
+
+
+Millis = Annotated[int, Meta(ge=0)]
+Seconds = Annotated[float, Meta(ge=0)]

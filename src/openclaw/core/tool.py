@@ -1,0 +1,83 @@
+"""The tool seam: what a tool says of itself, what it may do, and how it is called."""
+
+from collections.abc import Callable, Mapping
+from enum import Flag, auto
+from pathlib import Path
+from typing import Any, Protocol
+
+from msgspec import Struct, field
+
+from openclaw.core.messages import Image, Text
+
+
+class Effects(Flag):
+    """What a call can do to the world; policy decides on these, never on the tool's name."""
+
+    NONE = 0
+    READS_FILES = auto()
+    WRITES_FILES = auto()
+    RUNS_CODE = auto()
+    FETCHES = auto()
+    SENDS_OUT = auto()
+    SPENDS = auto()
+    CHANGES_CONFIG = auto()
+
+
+class ToolSpec(Struct, frozen=True, kw_only=True):
+    """What the model is told. `parameters` is a plain JSON Schema object."""
+
+    name: str
+    label: str
+    description: str
+    parameters: Mapping[str, Any]
+    summary: str = ""
+    """A short fragment for the prompt's tool list."""
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    """Parameter names models also use, and the real name of each."""
+
+
+class Output(Struct, frozen=True, kw_only=True):
+    """What a tool hands back; a failure is an output too."""
+
+    content: tuple[Text | Image, ...] = ()
+    details: dict[str, Any] | None = None
+    is_error: bool = False
+
+    @classmethod
+    def of(cls, text: str, **details: Any) -> "Output":
+        return cls(content=(Text(text),), details=details or None)
+
+    @classmethod
+    def failed(cls, text: str, **details: Any) -> "Output":
+        return cls(content=(Text(text),), details=details or None, is_error=True)
+
+    @property
+    def text(self) -> str:
+        return "\n".join(block.text for block in self.content if isinstance(block, Text))
+
+
+class ToolContext(Struct, frozen=True, kw_only=True):
+    """What one call is given: where it works, for whom, and a way to show progress."""
+
+    call_id: str
+    workspace: Path
+    session_key: str = ""
+    agent_id: str = "main"
+    report: Callable[[str], None] = lambda text: None
+    accepts_images: bool = True
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+class Tool(Protocol):
+    """One ability. Cancelling the task stops the work; nothing of it may outlive the call."""
+
+    @property
+    def spec(self) -> ToolSpec: ...
+
+    def effects(self, args: Mapping[str, Any]) -> Effects: ...
+
+    def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
+        """Names of what this call needs alone (absolute paths, usually); calls that share one run in order."""
+        ...
+
+    async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output: ...

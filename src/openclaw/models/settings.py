@@ -1,0 +1,72 @@
+"""Settings of `models` and `auth`."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from msgspec import field
+
+from openclaw.core.provider import Api, Compat, Price
+from openclaw.core.secret import Secret
+from openclaw.core.settings import Settings, doc
+
+
+class ModelEntry(Settings, frozen=True):
+    """One model of a configured provider."""
+
+    id: Annotated[str, doc("the name the provider knows the model by", min_length=1)]
+    name: Annotated[str, doc("a name for people")] = ""
+    api: Annotated[Api | None, doc("wire API, when it differs from the provider's")] = None
+    base_url: Annotated[str | None, doc("address, when it differs from the provider's")] = None
+    reasoning: Annotated[bool, doc("whether the model can think before it answers")] = False
+    input: Annotated[tuple[Literal["text", "image", "audio", "video"], ...], doc("what it can read")] = ("text",)
+    cost: Annotated[Price | None, doc("US dollars per million tokens; leave out when unknown")] = None
+    context_window: Annotated[int | None, doc("tokens it can see at once", ge=1)] = None
+    max_tokens: Annotated[int | None, doc("most tokens it may answer with", ge=1)] = None
+    params: Annotated[Mapping[str, Any], doc("extra request parameters")] = field(default_factory=dict)
+    headers: Annotated[Mapping[str, str], doc("extra request headers")] = field(default_factory=dict)
+    compat: Annotated[Compat, doc("what this endpoint does differently from the API it speaks")] = Compat()
+
+
+class ProviderSettings(Settings, frozen=True):
+    """How one provider is reached."""
+
+    base_url: Annotated[str | None, doc("address of the API, for example https://api.example.com/v1")] = None
+    api_key: Annotated[Secret | None, doc("the key: text, ${ENV_NAME} or a SecretRef")] = None
+    api: Annotated[Api | None, doc("the wire API it speaks")] = None
+    auth: Annotated[Literal["api-key", "token", "oauth", "aws-sdk"] | None, doc("what kind of credential it takes")] = (
+        None
+    )
+    auth_header: Annotated[bool | None, doc("send the key as a bearer token")] = None
+    headers: Annotated[Mapping[str, str], doc("extra request headers")] = field(default_factory=dict)
+    timeout_seconds: Annotated[float | None, doc("longest wait for this provider, connection and silence", gt=0)] = None
+    max_tokens: Annotated[int | None, doc("most tokens its models may answer with", ge=1)] = None
+    params: Annotated[Mapping[str, Any], doc("extra request parameters for all its models")] = field(
+        default_factory=dict
+    )
+    models: Annotated[tuple[ModelEntry, ...], doc("the models it offers")] = ()
+
+
+class ModelsSettings(Settings, frozen=True):
+    """`models`: where answers come from."""
+
+    mode: Annotated[Literal["merge", "replace"], doc("merge with the built-in catalog, or replace it")] = "merge"
+    providers: Annotated[Mapping[str, ProviderSettings], doc("providers by id")] = field(default_factory=dict)
+
+
+class AuthProfileSettings(Settings, frozen=True):
+    """A named credential of a provider; the secret itself is kept in the agent's profile store."""
+
+    provider: Annotated[str, doc("the provider it is for")]
+    mode: Annotated[Literal["api_key", "oauth", "token"], doc("the kind of credential")] = "api_key"
+    email: Annotated[str | None, doc("whose it is")] = None
+
+
+class AuthSettings(Settings, frozen=True):
+    """`auth`: several credentials for one provider, and their order."""
+
+    profiles: Annotated[Mapping[str, AuthProfileSettings], doc("profiles by id, for example anthropic:work")] = field(
+        default_factory=dict
+    )
+    order: Annotated[Mapping[str, tuple[str, ...]], doc("profile ids by provider, first one first")] = field(
+        default_factory=dict
+    )
