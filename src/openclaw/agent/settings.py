@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from msgspec import field
 
 from openclaw.core.provider import ThinkingLevel
-from openclaw.core.settings import Settings, doc
+from openclaw.core.settings import Count, Settings, doc
 
 
 class ModelChoice(Settings, frozen=True):
@@ -54,7 +54,7 @@ class AgentDefaults(Settings, frozen=True):
     repo_root: Annotated[str | None, doc("repository shown to the model; found through git when absent")] = None
     thinking_default: Annotated[ThinkingLevel | None, doc("how hard to think when nothing else says so")] = None
     timeout_seconds: Annotated[float, doc("longest run; 0 means no limit", ge=0)] = 172_800
-    max_concurrent: Annotated[int | None, doc("runs at once over all sessions", ge=1)] = None
+    max_concurrent: Annotated[Count | None, doc("runs at once over all sessions")] = None
     params: Annotated[Mapping[str, Any], doc("request parameters for every model")] = field(default_factory=dict)
 
 

@@ -33,3 +33,5 @@ class Settings(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=
 
 Millis = Annotated[int, Meta(ge=0)]
 Seconds = Annotated[float, Meta(ge=0)]
+Count = Annotated[int, Meta(ge=1)]
+"""For `Count | None`: limits belong inside the union, because they apply to numbers only."""

@@ -1,11 +1,23 @@
-"""Text on its way to a model: never a bare string, always with a source and a label."""
+"""Text on its way to a model: never a bare string, always with a source and a label.
 
-import unicodedata
+Three classes of string enter a prompt, each with its own cleaning: a `literal` (one line: a path, an id), a `block`
+(several lines someone else wrote), and our own wording, which needs none. `neutralise` keeps a block from forging the
+markers that fence it.
+"""
+
+import re
+from collections.abc import Iterator
 from typing import Literal
 
 from msgspec import Struct
 
 Label = Literal["owner", "system", "agent", "workspace", "skill", "tool", "external", "stranger"]
+
+CACHE_BOUNDARY = "\n<!-- OPENCLAW_CACHE_BOUNDARY -->\n"
+FORGED_START = "[[MARKER_SANITIZED]]"
+FORGED_END = "[[END_MARKER_SANITIZED]]"
+
+FenceKind = Literal["WORKSPACE_FILE", "PLUGIN_CONTEXT", "HEARTBEAT_PROMPT"]
 
 
 class PromptText(Struct, frozen=True):
@@ -19,8 +31,143 @@ class PromptText(Struct, frozen=True):
         return bool(self.text)
 
 
+class ContextFile(Struct, frozen=True, kw_only=True):
+    """A workspace file as the prompt carries it: cut to size, with what was cut away."""
+
+    name: str
+    path: str
+    content: PromptText
+    raw_chars: int
+    missing: bool = False
+    problem: str = ""
+    """Why the file could not be read, if it could not."""
+    truncated: bool = False
+    causes: tuple[str, ...] = ()
+
+    @property
+    def injected_chars(self) -> int:
+        return units(self.content.text)
+
+    @property
+    def spared(self) -> bool:
+        """Whether the file has something to say that was left out altogether."""
+        return self.truncated and not self.content
+
+
+# Unicode categories Cc and Cf as ranges (newer assignments included), plus the two line separators and lone surrogates.
+_BIDI = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+_FORMAT = (
+    "\u00ad\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b-\u200d\u2060-\u2064\u206a-\u206f\ufeff\ufff9-\ufffb"
+    "\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0001\U000e0020-\U000e007f"
+)
+_UNSEEN = f"\x7f-\x9f{_BIDI}{_FORMAT}\u2028\u2029\ud800-\udfff"
+_NOT_LITERAL = re.compile(f"[\x00-\x1f{_UNSEEN}]")
+_NOT_BLOCK = re.compile(f"[\x00-\x08\x0b-\x1f{_UNSEEN}]")
+_IS_BIDI = re.compile(f"[{_BIDI}]")
+
+
 def literal(value: str) -> str:
     """`value` as one harmless line: control and format characters and line separators removed."""
-    return "".join(
-        char for char in value if unicodedata.category(char) not in ("Cc", "Cf") and char not in "\u2028\u2029"
-    )
+    return _NOT_LITERAL.sub("", value)
+
+
+def block(value: str) -> str:
+    """`value` as harmless lines: Unix line ends, tabs kept, every other control or format character removed."""
+    if "\r" in value:
+        value = value.replace("\r\n", "\n").replace("\r", "\n")
+    return _NOT_BLOCK.sub("", value)
+
+
+def hidden(text: str) -> Iterator[tuple[int, str, bool]]:
+    """Each character `block` would remove: its position, its code point as `U+202E`, whether it reorders text."""
+    for found in _NOT_BLOCK.finditer(text):
+        char = found.group()
+        if char == "\r" or (char == "\ufeff" and found.start() == 0):
+            continue
+        yield found.start(), f"U+{ord(char):04X}", bool(_IS_BIDI.match(char))
+
+
+def units(text: str) -> int:
+    """How long `text` is in UTF-16 code units, the measure of every limit."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def head(text: str, count: int) -> str:
+    """The longest beginning of `text` within `count` units; a pair of surrogates is never split."""
+    if text.isascii():
+        return text[: max(0, count)]
+    return text.encode("utf-16-le", "surrogatepass")[: max(0, count) * 2].decode("utf-16-le", "ignore")
+
+
+def tail(text: str, count: int) -> str:
+    """The longest end of `text` within `count` units."""
+    if count <= 0:
+        return ""
+    if text.isascii():
+        return text[-count:]
+    raw = text.encode("utf-16-le", "surrogatepass")[-count * 2 :]
+    if len(raw) >= 2 and 0xDC <= raw[1] <= 0xDF:
+        raw = raw[2:]
+    return raw.decode("utf-16-le", "ignore")
+
+
+def tokens(chars: int) -> int:
+    """What `chars` cost, by the rule of thumb the reports use."""
+    return -(-max(0, chars) // 4)
+
+
+_OPEN = "\uff1c\u2329\u3008\u2039\u27e8\ufe64\u00ab\u300a\u27ea\u27ec\u27ee\u276c\u276e\u02c2"
+_CLOSE = "\uff1e\u232a\u3009\u203a\u27e9\ufe65\u00bb\u300b\u27eb\u27ed\u27ef\u276d\u276f\u02c3"
+_DROPPED = "\u200b\u200c\u200d\u2060\ufeff\u00ad"
+_WIDE = {0xFF00 + low: 0x20 + low for low in (*range(0x21, 0x3B), 0x3F, *range(0x41, 0x5B))}
+_FOLD: dict[int, int | None] = {
+    **_WIDE,
+    **{ord(char): ord("<") for char in _OPEN},
+    **{ord(char): ord(">") for char in _CLOSE},
+    **{ord(char): None for char in _DROPPED},
+}
+_FOLDABLE = re.compile("[" + "".join(map(chr, _FOLD)) + "]")
+_MARKER = re.compile(
+    r"<<<\s*+(?P<end>END[\s_]++)?"
+    r"(?:EXTERNAL[\s_]++UNTRUSTED[\s_]++CONTENT|WORKSPACE[\s_]++FILE|PLUGIN[\s_]++CONTEXT|HEARTBEAT[\s_]++PROMPT)"
+    r"(?![A-Za-z0-9])[^<>\n]{0,300}+>{0,3}"
+    r"|<!--\s*+OPENCLAW[\s_-]++CACHE[\s_-]++BOUNDARY\s*+(?:-->)?",
+    re.IGNORECASE,
+)
+
+
+def fold(text: str) -> str:
+    """`text` as a careless reader sees it: wide letters and bracket look-alikes plain, zero-width characters gone."""
+    return text.translate(_FOLD) if not text.isascii() and _FOLDABLE.search(text) else text
+
+
+def markers(text: str) -> Iterator[tuple[int, int, bool]]:
+    """Where `text` imitates one of our markers: start, end, and whether it imitates an end marker."""
+    folded = fold(text)
+    found = list(_MARKER.finditer(folded))
+    if not found:
+        return
+    origin = range(len(text)) if len(folded) == len(text) else [i for i, c in enumerate(text) if c not in _DROPPED]
+    for match in found:
+        yield origin[match.start()], origin[match.end() - 1] + 1, bool(match["end"])
+
+
+def neutralise(text: str) -> str:
+    """`text` with every imitation of a marker replaced, so that only our own fences open and close."""
+    if "<" not in text and text.isascii():
+        return text
+    pieces, at = [], 0
+    for start, end, closes in markers(text):
+        pieces += [text[at:start], FORGED_END if closes else FORGED_START]
+        at = end
+    return "".join((*pieces, text[at:])) if pieces else text
+
+
+def fence(kind: FenceKind, fence_id: str, text: str, **attributes: str) -> str:
+    """`text` between a start and an end marker that only someone who knows `fence_id` could write."""
+    named = "".join(f' {key}="{_attribute(value)}"' for key, value in attributes.items())
+    return f'<<<{kind} id="{fence_id}"{named}>>>\n{text}\n<<<END_{kind} id="{fence_id}">>>'
+
+
+def _attribute(value: str) -> str:
+    return re.sub(r'[<>"]', "_", fold(literal(value)))

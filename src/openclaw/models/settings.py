@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from msgspec import field
+from msgspec import Meta, field
 
 from openclaw.core.provider import Api, Compat, Price
 from openclaw.core.secret import Secret
-from openclaw.core.settings import Settings, doc
+from openclaw.core.settings import Count, Settings, doc
 
 
 class ModelEntry(Settings, frozen=True):
@@ -17,11 +17,14 @@ class ModelEntry(Settings, frozen=True):
     name: Annotated[str, doc("a name for people")] = ""
     api: Annotated[Api | None, doc("wire API, when it differs from the provider's")] = None
     base_url: Annotated[str | None, doc("address, when it differs from the provider's")] = None
-    reasoning: Annotated[bool, doc("whether the model can think before it answers")] = False
-    input: Annotated[tuple[Literal["text", "image", "audio", "video"], ...], doc("what it can read")] = ("text",)
+    reasoning: Annotated[bool | None, doc("whether the model can think before it answers; no, unless known")] = None
+    input: Annotated[
+        tuple[Literal["text", "image", "audio", "video"], ...] | None,
+        doc("what it can read; judged by its id when left out"),
+    ] = None
     cost: Annotated[Price | None, doc("US dollars per million tokens; leave out when unknown")] = None
-    context_window: Annotated[int | None, doc("tokens it can see at once", ge=1)] = None
-    max_tokens: Annotated[int | None, doc("most tokens it may answer with", ge=1)] = None
+    context_window: Annotated[Count | None, doc("tokens it can see at once")] = None
+    max_tokens: Annotated[Count | None, doc("most tokens it may answer with")] = None
     params: Annotated[Mapping[str, Any], doc("extra request parameters")] = field(default_factory=dict)
     headers: Annotated[Mapping[str, str], doc("extra request headers")] = field(default_factory=dict)
     compat: Annotated[Compat, doc("what this endpoint does differently from the API it speaks")] = Compat()
@@ -38,8 +41,10 @@ class ProviderSettings(Settings, frozen=True):
     )
     auth_header: Annotated[bool | None, doc("send the key as a bearer token")] = None
     headers: Annotated[Mapping[str, str], doc("extra request headers")] = field(default_factory=dict)
-    timeout_seconds: Annotated[float | None, doc("longest wait for this provider, connection and silence", gt=0)] = None
-    max_tokens: Annotated[int | None, doc("most tokens its models may answer with", ge=1)] = None
+    timeout_seconds: Annotated[
+        Annotated[float, Meta(gt=0)] | None, doc("longest wait for this provider, connection and silence")
+    ] = None
+    max_tokens: Annotated[Count | None, doc("most tokens its models may answer with")] = None
     params: Annotated[Mapping[str, Any], doc("extra request parameters for all its models")] = field(
         default_factory=dict
     )

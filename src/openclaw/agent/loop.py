@@ -1,0 +1,229 @@
+"""Ask, act, ask again, until the model has nothing left to do.
+
+`run` yields everything that happens and returns after one `RunEnded`. Two things come from outside: what a person
+adds while it is busy (`Steering`) and cancellation, which ends the stream where it stands.
+"""
+
+from collections import deque
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Protocol
+
+from msgspec import Struct, structs
+
+from openclaw.agent.toolrun import Toolbox
+from openclaw.agent.watchdog import watched
+from openclaw.core.clock import Clock, millis
+from openclaw.core.errors import BadResponse, ProviderError
+from openclaw.core.events import (
+    AttemptFailed,
+    CallDelta,
+    Done,
+    Event,
+    MessageEnded,
+    ModelCalled,
+    RunEnded,
+    Steered,
+    TextDelta,
+    ThinkingDelta,
+    ToolEnded,
+)
+from openclaw.core.messages import Assistant, Message, ToolCall, Usage, User
+from openclaw.core.provider import CacheRetention, Model, ModelRequest, Provider, System, ThinkingLevel
+
+LOOPS_ALLOWED = 1
+
+
+class EmptyReply(BadResponse):
+    """The model ended its turn without a word or a call."""
+
+    reason = "empty_response"
+
+
+class Attempt(Struct, frozen=True, kw_only=True):
+    """Who is asked now, and how long they may be silent (0 = for ever)."""
+
+    model: Model
+    provider: Provider
+    thinking: ThinkingLevel = "off"
+    first_event_timeout: float = 0.0
+    idle_timeout: float = 0.0
+
+
+class Route(Protocol):
+    """Which model answers, and what happens when it fails."""
+
+    @property
+    def attempt(self) -> Attempt: ...
+
+    def failed(self, error: ProviderError) -> float | None:
+        """Seconds to wait before asking `attempt` (perhaps another one now); None to give up."""
+        ...
+
+    def answered(self) -> None: ...
+
+
+class Job(Struct, frozen=True, kw_only=True):
+    """What a run starts from."""
+
+    system: System
+    messages: tuple[Message, ...]
+    cache_key: str = ""
+    cache_retention: CacheRetention = "short"
+    max_tokens: int | None = None
+    temperature: float | None = None
+
+
+class Steering:
+    """What people add while the run is busy; read between steps."""
+
+    def __init__(self) -> None:
+        self._queue: deque[User] = deque()
+
+    def add(self, message: User) -> None:
+        self._queue.append(message)
+
+    def take(self) -> list[User]:
+        taken = list(self._queue)
+        self._queue.clear()
+        return taken
+
+    @property
+    def waiting(self) -> bool:
+        return bool(self._queue)
+
+
+async def run(job: Job, route: Route, tools: Toolbox, steering: Steering, clock: Clock) -> AsyncGenerator[Event, None]:
+    """One run, from its messages to its end."""
+    messages = list(job.messages)
+    usage = Usage()
+    turns = 0
+    while True:
+        for message in steering.take():
+            messages.append(message)
+            yield Steered(message)
+        reply: Assistant | None = None
+        try:
+            async with aclosing(_ask(job, tuple(messages), route, tools, clock)) as events:
+                async for event in events:
+                    yield event
+                    if isinstance(event, MessageEnded):
+                        reply = event.message
+        except ProviderError as error:
+            yield RunEnded("error", usage, error.message, error.reason, turns)
+            return
+        if reply is None:
+            raise RuntimeError("a model stream ended without a message and without an error")
+        turns += 1
+        usage = usage + reply.usage
+        messages.append(reply)
+        if reply.calls:
+            async with aclosing(_act(reply.calls, tools, steering)) as events:
+                async for event in events:
+                    yield event
+                    if isinstance(event, ToolEnded):
+                        messages.append(event.result)
+            _in_call_order(messages, reply.calls)
+            if tools.looping > LOOPS_ALLOWED:
+                yield RunEnded(
+                    "error", usage, "stopped: the model kept repeating calls that bring nothing new", "tool_loop", turns
+                )
+                return
+        elif not steering.waiting:
+            yield RunEnded(reply.stop_reason, usage, reply.error_message, None, turns)
+            return
+
+
+async def _act(calls: tuple[ToolCall, ...], tools: Toolbox, steering: Steering) -> AsyncGenerator[Event, None]:
+    """Runs the calls of a reply, or none of them when someone is waiting to be heard."""
+    if steering.waiting:
+        for call in calls:
+            yield tools.skipped(call)
+        return
+    async with aclosing(tools.run_all(calls)) as events:
+        async for event in events:
+            yield event
+
+
+def _in_call_order(messages: list[Message], calls: tuple[ToolCall, ...]) -> None:
+    """Results arrive as they finish; the next request has them in the order they were asked for."""
+    order = {call.id: place for place, call in enumerate(calls)}
+    tail = messages[-len(calls) :]
+    messages[-len(calls) :] = sorted(tail, key=lambda result: order[getattr(result, "tool_call_id", "")])
+
+
+async def _ask(
+    job: Job, messages: tuple[Message, ...], route: Route, tools: Toolbox, clock: Clock
+) -> AsyncGenerator[Event, None]:
+    """One answer, from whichever model the route ends up with."""
+    while True:
+        attempt = route.attempt
+        model = attempt.model
+        yield ModelCalled(model.provider, model.id)
+        try:
+            async with aclosing(_stream(_request(job, messages, attempt, tools), attempt, clock)) as events:
+                async for event in events:
+                    yield event
+            route.answered()
+            return
+        except ProviderError as error:
+            wait = route.failed(error)
+            if wait is None:
+                raise
+            failure = AttemptFailed(model.provider, model.id, error.reason, error.message, wait)
+        yield failure
+        await clock.sleep(failure.wait)
+
+
+def _request(job: Job, messages: tuple[Message, ...], attempt: Attempt, tools: Toolbox) -> ModelRequest:
+    return ModelRequest(
+        model=attempt.model,
+        system=job.system,
+        messages=messages,
+        tools=tools.specs,
+        thinking=attempt.thinking,
+        max_tokens=job.max_tokens or attempt.model.max_tokens,
+        temperature=job.temperature,
+        cache_key=job.cache_key,
+        cache_retention=job.cache_retention,
+    )
+
+
+async def _stream(
+    request: ModelRequest, attempt: Attempt, clock: Clock
+) -> AsyncGenerator[TextDelta | ThinkingDelta | CallDelta | MessageEnded, None]:
+    stream = watched(
+        attempt.provider.stream(request),
+        clock,
+        first=attempt.first_event_timeout,
+        idle=attempt.idle_timeout,
+        who=request.model.ref,
+    )
+    message: Assistant | None = None
+    async with aclosing(stream) as events:
+        async for event in events:
+            if isinstance(event, Done):
+                message = event.message
+                break
+            yield event
+    if message is None:
+        raise BadResponse(f"{request.model.ref} ended its answer without finishing it")
+    if message.stop_reason == "stop" and not message.calls and not message.text.strip():
+        raise EmptyReply(f"{request.model.ref} gave an empty answer")
+    yield MessageEnded(_with_own_ids(message, millis(clock)))
+
+
+def _with_own_ids(message: Assistant, now: int) -> Assistant:
+    """`message` with a time, and with call ids that are present and differ from each other."""
+    seen: set[str] = set()
+    content = []
+    for block in message.content:
+        if isinstance(block, ToolCall):
+            call_id, number = block.id or "call", 1
+            while call_id in seen:
+                number += 1
+                call_id = f"{block.id or 'call'}_{number}"
+            seen.add(call_id)
+            block = structs.replace(block, id=call_id)
+        content.append(block)
+    return structs.replace(message, content=tuple(content), timestamp=message.timestamp or now)

@@ -1,0 +1,135 @@
+"""Noticing that a run goes in circles: the same calls, the same answers, no progress."""
+
+import hashlib
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from openclaw.core.tool import Output
+
+UNKNOWN_TOOL_LIMIT = 10
+
+
+class RepeatLimits(Struct, frozen=True, kw_only=True):
+    """When to warn the model and when to stop it."""
+
+    enabled: bool = True
+    history: int = 30
+    warn: int = 10
+    block: int = 20
+    breaker: int = 30
+
+
+class Fine(Struct, frozen=True): ...
+
+
+class Warned(Struct, frozen=True):
+    note: str
+
+
+class Blocked(Struct, frozen=True):
+    why: str
+
+
+Verdict = Fine | Warned | Blocked
+
+
+class _Seen(Struct, frozen=True):
+    signature: str
+    outcome: str
+    tool: str
+
+
+def signature(tool: str, arguments: Mapping[str, Any]) -> str:
+    return _hash(tool.encode() + b"\0" + msgspec.json.encode(arguments, order="deterministic"))
+
+
+def outcome(output: Output) -> str:
+    """What came back, without what differs every time (durations, ids)."""
+    details = output.details or {}
+    exit_code = details.get("exitCode")
+    return _hash(f"{output.is_error}\0{exit_code}\0{output.text}".encode(errors="replace"))
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+class Repeats:
+    """The recent calls of one run."""
+
+    def __init__(self, limits: RepeatLimits) -> None:
+        self._limits = limits
+        self._seen: deque[_Seen] = deque(maxlen=limits.history + limits.breaker)
+        self._unknown = 0
+
+    def unknown(self, tool: str) -> Verdict:
+        """A tool that does not exist was called."""
+        self._unknown += 1
+        if self._limits.enabled and self._unknown >= UNKNOWN_TOOL_LIMIT:
+            return Blocked(f"{self._unknown} calls to tools that do not exist, {tool} the last")
+        return Fine()
+
+    def before(self, tool: str, arguments: Mapping[str, Any]) -> Verdict:
+        """Whether a call that is about to run may run."""
+        if not self._limits.enabled:
+            return Fine()
+        mine = signature(tool, arguments)
+        recent = list(self._seen)[-self._limits.history :]
+        same = [seen for seen in recent if seen.signature == mine]
+        stale = _trailing_equal([seen.outcome for seen in same])
+        if stale >= self._limits.block:
+            return Blocked(f"{tool} was called {stale} times with these arguments and gave the same result each time")
+        if self._stagnant() >= self._limits.breaker:
+            return Blocked(f"the last {self._limits.breaker} calls brought nothing new")
+        alternating = self._alternating(mine)
+        if alternating >= self._limits.block and self._stagnant() >= self._limits.block:
+            return Blocked(f"two calls have alternated {alternating} times without progress")
+        if len(same) >= self._limits.warn:
+            return Warned(f"{tool} has been called {len(same) + 1} times with the same arguments. Try something else.")
+        if alternating >= self._limits.warn:
+            return Warned(f"Two calls have alternated {alternating} times. Try something else.")
+        if self._churning(tool):
+            return Warned(f"Variations of {tool} keep giving the same result. Try something else.")
+        return Fine()
+
+    def after(self, tool: str, arguments: Mapping[str, Any], output: Output) -> None:
+        self._seen.append(_Seen(signature(tool, arguments), outcome(output), tool))
+
+    def _stagnant(self) -> int:
+        """How many of the latest calls in a row only repeated a call and result already seen."""
+        seen_before: set[tuple[str, str]] = set()
+        run = 0
+        for seen in self._seen:
+            fact = (seen.signature, seen.outcome)
+            run = run + 1 if fact in seen_before else 0
+            seen_before.add(fact)
+        return run
+
+    def _alternating(self, upcoming: str) -> int:
+        trail = [*(seen.signature for seen in self._seen), upcoming]
+        if len(trail) < 3 or trail[-1] == trail[-2]:
+            return 0
+        count = 2
+        while count < len(trail) and trail[-count - 1] == trail[-count + 1]:
+            count += 1
+        return count
+
+    def _churning(self, tool: str) -> bool:
+        recent = [seen for seen in self._seen if seen.tool == tool][-self._limits.warn :]
+        if len(recent) < self._limits.warn or len({seen.outcome for seen in recent}) != 1:
+            return False
+        counts = [sum(1 for seen in recent if seen.signature == one) for one in {seen.signature for seen in recent}]
+        return len(counts) >= 2 and min(counts) >= 3
+
+
+def _trailing_equal(outcomes: list[str]) -> int:
+    count = 0
+    for one in reversed(outcomes):
+        if one != outcomes[-1]:
+            break
+        count += 1
+    return count

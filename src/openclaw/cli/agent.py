@@ -1,0 +1,60 @@
+"""`openclaw agent`: one message, one answer."""
+
+import click
+
+
+@click.command("agent")
+@click.option("-m", "--message", metavar="TEXT", help="What to say; `-` reads standard input.")
+@click.option("--message-file", metavar="FILE", type=click.Path(), help="Read the message from a file.")
+@click.option("--session-key", metavar="KEY", help="The conversation to continue (default: the agent's main one).")
+@click.option("--agent", "agent_id", metavar="ID", help="Which agent answers.")
+@click.option("--model", metavar="REF", help="provider/model or an alias, for this message only.")
+@click.option("--thinking", metavar="LEVEL", help="off, minimal, low, medium, high, xhigh, max or adaptive.")
+@click.option("--timeout", metavar="SECONDS", type=click.FloatRange(min=0), help="Give up after this long (600).")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end instead of streaming.")
+@click.option("--local", is_flag=True, help="Run in this process (the only way for now).")
+def command(
+    message: str | None,
+    message_file: str | None,
+    session_key: str | None,
+    agent_id: str | None,
+    model: str | None,
+    thinking: str | None,
+    timeout: float | None,
+    as_json: bool,
+    local: bool,
+) -> int:
+    """Send one message to the assistant and print its answer.
+
+    The answer goes to standard output; tool calls and notices, one quiet line each, to standard error. Ctrl-C stops
+    the run and keeps the conversation in order.
+    """
+    import os
+    import sys
+    from pathlib import Path
+
+    from openclaw.cli.running import ask
+    from openclaw.core.errors import InvalidRequest
+
+    if os.environ.get("OPENCLAW_SHELL") == "exec":
+        raise InvalidRequest("this shell was opened by the assistant itself: it does not send messages to itself")
+    if message is not None and message_file is not None:
+        raise click.UsageError("give --message or --message-file, not both")
+    if message_file is not None:
+        try:
+            message = Path(message_file).read_text()
+        except (OSError, UnicodeDecodeError) as error:
+            raise InvalidRequest(f"cannot read {message_file}: {error}") from error
+    if message == "-":
+        message = sys.stdin.read()
+    if not message or not message.strip():
+        raise click.UsageError('say something: openclaw agent --message "…"')
+    return ask(
+        message,
+        session_key=session_key,
+        agent_id=agent_id,
+        model=model,
+        thinking=thinking,
+        timeout=timeout,
+        as_json=as_json,
+    )

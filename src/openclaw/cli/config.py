@@ -1,0 +1,325 @@
+"""`openclaw config`: read, change and check the configuration file."""
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from openclaw.config.check import Problem
+    from openclaw.config.edit import Change, Editor
+
+NEXT_START = "The new values are used at the next start."
+PROTECTED = ("agents.defaults.models", "agents.entries", "models.providers", "plugins.entries", "auth.profiles")
+"""Maps that lose an entry only when the caller says so."""
+
+
+def _told(function: Callable[..., None]) -> Callable[..., None]:
+    """Adds `--json`, and turns our errors into a message or a document and exit code 1."""
+
+    @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+    @functools.wraps(function)
+    def run(as_json: bool, **options: Any) -> None:
+        from openclaw.core.errors import OpenClawError
+
+        try:
+            function(as_json=as_json, **options)
+        except OpenClawError as error:
+            if as_json:
+                _print_json({"ok": False, "error": {"type": "cli_error", "message": error.message}})
+            else:
+                click.echo(f"Error: {error.message}", err=True)
+            raise click.exceptions.Exit(1) from None
+
+    return run
+
+
+@click.group()
+def command() -> None:
+    """Read, change and check the configuration file.
+
+    A PATH names a setting: agents.defaults.model, agents.list[0].id, models["a.b"].
+    """
+
+
+@command.command()
+@click.argument("path", required=False, default="")
+@_told
+def get(path: str, as_json: bool) -> None:
+    """Print a value; credentials are blotted out."""
+    from openclaw.core.errors import NotFound
+
+    try:
+        value = _editor().get(path)
+    except NotFound as error:
+        raise NotFound(error.message + _default_hint(path)) from None
+    if isinstance(value, str) and not as_json:
+        click.echo(value)
+    else:
+        _print_json(value)
+
+
+@command.command("set")
+@click.argument("path")
+@click.argument("value")
+@click.option("--strict-json", is_flag=True, help="VALUE must be JSON5; otherwise text that is not is taken as it is.")
+@click.option("--merge", is_flag=True, help="Merge an object into the one that is there.")
+@click.option("--replace", is_flag=True, help="Allow a map such as models.providers to lose entries.")
+@click.option("--dry-run", is_flag=True, help="Check the change, write nothing.")
+@_told
+def set_(path: str, value: str, strict_json: bool, merge: bool, replace: bool, dry_run: bool, as_json: bool) -> None:
+    """Write VALUE at PATH. VALUE is JSON5, or plain text."""
+    from openclaw.config import keypath, tree
+
+    editor = _editor()
+    data = _parse_value(value, strict_json)
+    parts = keypath.parse(path)
+    current = _current(editor, parts)
+    if merge:
+        data = tree.merge(current, data)
+    elif not replace:
+        _refuse_loss(parts, current, data)
+    _report(editor.set(path, data, dry_run=dry_run), as_json)
+
+
+@command.command()
+@click.argument("path")
+@click.option("--dry-run", is_flag=True, help="Check the change, write nothing.")
+@_told
+def unset(path: str, dry_run: bool, as_json: bool) -> None:
+    """Take the value at PATH away, so that its default applies."""
+    _report(_editor().unset(path, dry_run=dry_run), as_json)
+
+
+@command.command()
+@click.argument("file", type=click.File("r", encoding="utf-8"), default="-")
+@click.option("--replace-path", "replace_paths", multiple=True, help="A list that may lose entries; can be repeated.")
+@click.option("--base-hash", help="Refuse when the file no longer has this hash.")
+@click.option("--allow-clobber", is_flag=True, help="Write even if most of the file would be lost.")
+@click.option("--dry-run", is_flag=True, help="Check the change, write nothing.")
+@_told
+def patch(
+    file: Any, replace_paths: tuple[str, ...], base_hash: str | None, allow_clobber: bool, dry_run: bool, as_json: bool
+) -> None:
+    """Merge a JSON5 document from FILE (or standard input): objects merge, null removes."""
+    from openclaw.config.parse import parse
+
+    change = _editor().patch(
+        parse(_read(file), "the patch"),
+        replace_paths=replace_paths,
+        base_hash=base_hash,
+        dry_run=dry_run,
+        allow_clobber=allow_clobber,
+    )
+    _report(change, as_json)
+
+
+@command.command()
+@click.argument("file", type=click.File("r", encoding="utf-8"), default="-")
+@click.option("--base-hash", help="Refuse when the file no longer has this hash.")
+@click.option("--allow-clobber", is_flag=True, help="Write even if most of the file would be lost.")
+@click.option("--dry-run", is_flag=True, help="Check the change, write nothing.")
+@_told
+def apply(file: Any, base_hash: str | None, allow_clobber: bool, dry_run: bool, as_json: bool) -> None:
+    """Replace the whole configuration by FILE (or standard input)."""
+    change = _editor().apply(_read(file), base_hash=base_hash, dry_run=dry_run, allow_clobber=allow_clobber)
+    _report(change, as_json)
+
+
+@command.command()
+@_told
+def validate(as_json: bool) -> None:
+    """Check the file; exit code 1 when it cannot be used."""
+    from openclaw.config.load import problems_of, read, survey
+    from openclaw.core.errors import ConfigError
+
+    editor = _editor()
+    path = editor.home.config
+    issues: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+    try:
+        seen = survey(read(path).text, editor.home, editor.environ)
+        issues, warnings = seen.errors, seen.warnings
+    except ConfigError as error:
+        issues = problems_of(error)
+    if as_json:
+        _print_json({"valid": not issues, "path": str(path), "issues": _plain(issues), "warnings": _plain(warnings)})
+    else:
+        _print_warnings(warnings)
+        for problem in issues:
+            click.echo(f"Error: {problem}", err=True)
+        click.echo(f"{path}: {'cannot be used' if issues else 'valid'}")
+    if issues:
+        raise click.exceptions.Exit(1)
+
+
+@command.command()
+@click.argument("path", required=False)
+@_told
+def schema(path: str | None, as_json: bool) -> None:
+    """Print the JSON Schema of the file, or what is known about PATH."""
+    if path is not None:
+        _describe(path, as_json)
+        return
+    from openclaw.config.schema import json_schema
+
+    _print_json(json_schema())
+
+
+@command.command()
+@click.argument("path", required=False, default="")
+@_told
+def lookup(path: str, as_json: bool) -> None:
+    """Explain a setting: type, default, limits, what is below it."""
+    _describe(path, as_json)
+
+
+@command.command("file")
+@_told
+def file_(as_json: bool) -> None:
+    """Print where the configuration file is."""
+    from openclaw.config.load import read
+
+    path = _editor().home.config
+    if as_json:
+        found = read(path)
+        _print_json({"path": str(path), "exists": found.exists, "hash": found.hash})
+    else:
+        click.echo(str(path))
+
+
+def _editor() -> "Editor":
+    import os
+    from pathlib import Path
+
+    from openclaw.config.edit import Editor
+    from openclaw.config.paths import locate
+
+    environ = dict(os.environ)
+    given = click.get_current_context().find_root().params
+    profile = given.get("profile") or ("dev" if given.get("dev") else None)
+    if profile:
+        environ["OPENCLAW_PROFILE"] = profile
+    return Editor(locate(environ, Path.home(), Path.cwd()), environ)
+
+
+def _read(file: Any) -> str:
+    from openclaw.core.errors import InvalidRequest
+
+    try:
+        return str(file.read())
+    except (OSError, UnicodeDecodeError):
+        raise InvalidRequest(f"cannot read {file.name}: it must be UTF-8 text") from None
+
+
+def _parse_value(text: str, strict: bool) -> Any:
+    from openclaw.config.parse import parse_value
+    from openclaw.core.errors import ConfigError, InvalidRequest
+
+    try:
+        return parse_value(text, "VALUE")
+    except ConfigError as error:
+        if strict:
+            raise InvalidRequest(error.message) from None
+        return text
+
+
+def _current(editor: "Editor", parts: tuple[str | int, ...]) -> Any:
+    """What the file itself has at a path, for merging; never printed."""
+    from openclaw.config import tree
+    from openclaw.config.load import read
+    from openclaw.config.parse import parse
+
+    data = parse(read(editor.home.config).text, str(editor.home.config))
+    return tree.find(data, parts) if tree.has(data, parts) else None
+
+
+def _refuse_loss(parts: tuple[str | int, ...], current: Any, new: Any) -> None:
+    from openclaw.config.keypath import show
+    from openclaw.core.errors import InvalidRequest
+
+    guarded = show(parts) in PROTECTED or show(parts[:2]) == "models.providers"
+    if not guarded or not isinstance(current, dict):
+        return
+    lost = sorted(set(current) - set(new if isinstance(new, dict) else ()))
+    if lost:
+        raise InvalidRequest(
+            f"{show(parts)} would lose {', '.join(lost)}: add --merge to keep them or --replace if that is meant"
+        )
+
+
+def _default_hint(path: str) -> str:
+    from openclaw.config.lookup import lookup
+    from openclaw.core.errors import NotFound
+
+    try:
+        setting = lookup(path)
+    except NotFound as error:
+        return f" ({error.message})"
+    if setting.children or setting.default is None:
+        return ""
+    import json
+
+    return f"; its default is {json.dumps(setting.default)}"
+
+
+def _describe(path: str, as_json: bool) -> None:
+    import json
+
+    import msgspec
+
+    from openclaw.config.lookup import lookup
+
+    setting = lookup(path)
+    if as_json:
+        _print_json(msgspec.to_builtins(setting))
+        return
+    click.echo(f"{setting.path or 'the whole file'}: {setting.type}{' (a credential)' if setting.sensitive else ''}")
+    if setting.doc:
+        click.echo(f"  {setting.doc}")
+    if setting.required:
+        click.echo("  required")
+    elif setting.default is not None and not setting.children:
+        click.echo(f"  default {json.dumps(setting.default)}")
+    for child in setting.children:
+        click.echo(f"    {child.key}: {child.type}{'  ' + child.doc if child.doc else ''}")
+
+
+def _report(change: "Change", as_json: bool) -> None:
+    if as_json:
+        _print_json(
+            {
+                "ok": True,
+                "path": str(change.path),
+                "changedPaths": list(change.changed),
+                "hash": change.after,
+                "written": change.written,
+                "warnings": _plain(change.warnings),
+            }
+        )
+    else:
+        _print_warnings(change.warnings)
+        for path in change.changed:
+            click.echo(f"{'changed' if change.written else 'would change'} {path}")
+        if not change.changed:
+            click.echo("nothing to change")
+    if change.written:
+        click.echo(NEXT_START, err=True)
+
+
+def _plain(problems: "tuple[Problem, ...]") -> Any:
+    import msgspec
+
+    return msgspec.to_builtins(problems)
+
+
+def _print_warnings(warnings: "tuple[Problem, ...]") -> None:
+    for problem in warnings:
+        click.echo(f"Warning: {problem}", err=True)
+
+
+def _print_json(value: Any) -> None:
+    import json
+
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))

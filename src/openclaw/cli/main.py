@@ -1,0 +1,29 @@
+"""The command `openclaw`: a table of nouns, each in a module of its own that is imported when it is asked for.
+
+`--version` imports nothing at all; `--help` imports click and, for one noun's help, that noun's module. Commands
+import the rooms they need when they run.
+"""
+
+import sys
+
+from openclaw.version import __version__
+
+NOUNS: dict[str, tuple[str, str]] = {
+    "agent": ("openclaw.cli.agent", "Send one message to the assistant and print its answer."),
+    "chat": ("openclaw.cli.chat", "Talk to the assistant in this terminal."),
+    "config": ("openclaw.cli.config", "Read and change the configuration."),
+    "models": ("openclaw.cli.models", "Which models there are and which one answers."),
+    "sessions": ("openclaw.cli.sessions", "List, show and export conversations."),
+    "status": ("openclaw.cli.status", "What is set up here, in a few lines."),
+}
+
+
+def main() -> None:
+    """The entry point."""
+    arguments = sys.argv[1:]
+    if arguments and arguments[0] in ("--version", "-V"):
+        sys.stdout.write(f"openclaw {__version__}\n")
+        return
+    from openclaw.cli.root import run
+
+    sys.exit(run(arguments))

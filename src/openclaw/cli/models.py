@@ -1,0 +1,239 @@
+"""`openclaw models`: which models there are, and which one would answer now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from openclaw.config.paths import Home
+    from openclaw.config.schema import Config
+    from openclaw.models.discover import Probe
+    from openclaw.models.refs import Ref
+    from openclaw.models.situation import Situation
+
+
+@click.group("models")
+def command() -> None:
+    """Which models there are, and which one would answer now."""
+
+
+@command.command("list")
+@click.option("--all", "everything", is_flag=True, help="Also those there is no key for.")
+@click.option("--provider", help="Only the models of this provider.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def list_models(everything: bool, provider: str | None, as_json: bool) -> None:
+    """The models that can be used; with --all every one we know."""
+    from openclaw.cli.output import note, print_json, table
+
+    _, found, served = _here()
+    rows = [row for row in model_rows(found, served, provider) if everything or row["available"]]
+    if as_json:
+        print_json({"count": len(rows), "models": rows})
+        return
+    if not rows:
+        whose = f" of {provider}" if provider else ""
+        click.echo(f"There is no key for a model{whose}. `openclaw models list --all` shows what there is.")
+        return
+    cells = [
+        (
+            row["key"],
+            row["input"],
+            f"{row['contextWindow']:,}",
+            "yes" if row["available"] else "no key",
+            ", ".join(row["tags"]),
+        )
+        for row in rows
+    ]
+    click.echo(table(cells, ("model", "reads", "window", "usable", "")))
+    if not everything:
+        note("Models there is a key for. `openclaw models list --all` shows the others.")
+
+
+@command.command("status")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--probe", is_flag=True, help="Also ask the model servers on this machine what they serve.")
+def status(as_json: bool, probe: bool) -> None:
+    """Which model would answer now and why, and where each key comes from."""
+    from openclaw.cli.output import print_json
+
+    home, found, served = _here()
+    report = status_report(home.config, found)
+    if probe:
+        report["local"] = [
+            {"provider": item.provider, "address": item.address, "model": item.model} for item in served()
+        ]
+    if as_json:
+        print_json(report)
+    else:
+        _print_status(report)
+
+
+def situation(config: Config, environ: Mapping[str, str], home: Home, probe: Probe) -> Situation:
+    """The models as the default agent sees them."""
+    from openclaw.core.keys import DEFAULT_AGENT
+    from openclaw.models import catalog, profiles
+    from openclaw.models.profilestore import ProfileStore
+    from openclaw.models.situation import assess
+    from openclaw.turns import agents
+
+    agent = agents.view(config.agents, agents.default_agent(config.agents))
+    folders = dict.fromkeys(home.state / "agents" / name / "agent" for name in (DEFAULT_AGENT, agent.id))
+    shared, *own = (ProfileStore.of_agent(folder).load() for folder in folders)
+    return assess(
+        config.models,
+        catalog.load(),
+        environ=environ,
+        probe=probe,
+        auth=config.auth,
+        stored=profiles.merge(shared, own[0]) if own else shared,
+        primary=agent.primary,
+        fallbacks=agent.fallbacks,
+        aliases=agent.aliases,
+    )
+
+
+def model_rows(found: Situation, served: Probe, provider: str | None = None) -> list[dict[str, Any]]:
+    """One row per model: the default first, then what local servers offer, then everything else."""
+    from openclaw.models.locality import is_own
+    from openclaw.models.refs import Ref
+
+    wanted = found.registry.provider(provider).id if provider else None
+    known = {facts.id for facts in found.registry.providers}
+    local = [Ref(item.provider, item.model) for item in served() if item.provider in known]
+    others = [Ref(model.provider, model.id) for model in found.registry.list()]
+    aliases, _ = found.aliases()
+    usable: dict[str, bool] = {}
+    rows = []
+    for ref in dict.fromkeys((_plain(found.default), *map(_plain, found.fallbacks), *local, *others)):
+        if wanted not in (None, ref.provider):
+            continue
+        model = found.model(ref)
+        if ref.provider not in usable:
+            usable[ref.provider] = found.has_key(ref.provider, _now())
+        rows.append(
+            {
+                "key": ref.key,
+                "name": model.name,
+                "input": "+".join(model.input),
+                "contextWindow": model.context_window,
+                "local": is_own(model.base_url) or model.api == "offline",
+                "available": usable[ref.provider],
+                "tags": _tags(found, ref, aliases, running=ref in local),
+            }
+        )
+    return rows
+
+
+def _plain(ref: Ref) -> Ref:
+    from openclaw.models.refs import Ref
+
+    return Ref(ref.provider, ref.model)
+
+
+def _tags(found: Situation, ref: Ref, aliases: Mapping[str, Ref], *, running: bool) -> list[str]:
+    tags = ["default"] if ref == _plain(found.default) else []
+    tags += [f"fallback#{place}" for place, other in enumerate(found.fallbacks, 1) if _plain(other) == ref]
+    tags += [f"alias:{alias}" for alias, target in aliases.items() if target.key == ref.key]
+    if ref in found.registry.configured():
+        tags.append("configured")
+    if running:
+        tags.append("running")
+    if found.registry.deprecated(found.model(ref)):
+        tags.append("deprecated")
+    return tags
+
+
+def status_report(config_path: Path, found: Situation) -> dict[str, Any]:
+    """What `status` says, as JSON; no credential is in it, only where each was found."""
+    from openclaw.core.errors import AuthFailed
+    from openclaw.models import credentials
+
+    now = _now()
+    aliases, broken_aliases = found.aliases()
+    providers, resting = [], []
+    problems = list(broken_aliases)
+    in_use = dict.fromkeys(ref.provider for ref in found.chain())
+    for facts in found.registry.providers:
+        broken = credentials.unusable(facts, found.keyring, now)
+        resting += [{"profileId": item.profile_id, "provider": facts.id, "why": item.why} for item in broken]
+        try:
+            first, *more = credentials.candidates(facts, found.keyring, now)
+        except AuthFailed as error:
+            if facts.id in in_use:
+                problems.append(error.message)
+            continue
+        if first.kind != "none" or facts.id in in_use or facts.configured:
+            providers.append({"provider": facts.id, "source": first.source, "others": [item.source for item in more]})
+    pinned = found.default
+    if pinned.profile is not None:
+        try:
+            found.credentials(pinned, now)
+        except AuthFailed as error:
+            problems.append(error.message)
+    return {
+        "configPath": str(config_path),
+        "defaultModel": found.primary,
+        "resolvedDefault": found.default.key,
+        "why": found.pick.why,
+        "fallbacks": [str(ref) for ref in found.fallbacks],
+        "aliases": {alias: str(ref) for alias, ref in aliases.items()},
+        "allowed": [],
+        "auth": {"providers": providers, "unusableProfiles": resting, "problems": problems},
+    }
+
+
+def _print_status(report: Mapping[str, Any]) -> None:
+    click.echo(f"Model      {report['resolvedDefault']}  ({report['why']})")
+    if report["resolvedDefault"] == "offline/offline":
+        click.echo("           It only explains how to set up a real one: set a key such as OPENAI_API_KEY or")
+        click.echo("           ANTHROPIC_API_KEY, or start Ollama, LM Studio, llama.cpp or vLLM on this machine.")
+    click.echo(f"Fallbacks  {', '.join(report['fallbacks']) or 'none'}")
+    aliases = (f"{alias} = {ref}" for alias, ref in report["aliases"].items())
+    click.echo(f"Aliases    {', '.join(aliases) or 'none'}")
+    click.echo(f"Config     {report['configPath']}")
+    auth = report["auth"]
+    if auth["providers"]:
+        click.echo("Keys")
+        for item in auth["providers"]:
+            others = f"  (also {', '.join(item['others'])})" if item["others"] else ""
+            click.echo(f"  {item['provider']:<18} {item['source']}{others}")
+    for item in auth["unusableProfiles"]:
+        click.echo(f"  {item['profileId']:<18} cannot be used: {item['why']}")
+    for problem in auth["problems"]:
+        click.echo(f"Problem    {problem}")
+    if "local" in report:
+        click.echo("On this machine")
+        for item in report["local"]:
+            click.echo(f"  {item['provider']}/{item['model']}  ({item['address']})")
+        if not report["local"]:
+            click.echo("  no model server answers")
+
+
+def _here() -> tuple[Home, Situation, Probe]:
+    """The user's own situation; the servers on this machine are asked once, and only if somebody wants to know."""
+    import os
+    from functools import cache
+    from pathlib import Path
+
+    from openclaw.cli.output import note
+    from openclaw.config.load import load
+    from openclaw.config.paths import locate
+    from openclaw.models.discover import probe_servers
+
+    served = cache(probe_servers)
+    home = locate(os.environ, Path.home(), Path.cwd())
+    loaded = load(home, os.environ)
+    for problem in (*loaded.issues, *loaded.warnings):
+        note(f"{home.config}: {problem}")
+    return home, situation(loaded.config, loaded.variables, home, served), served
+
+
+def _now() -> int:
+    import time
+
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,242 @@
+"""Running a turn from a terminal: stream the answer, show tool calls quietly, ask for approvals, stop on Ctrl-C."""
+
+import asyncio
+import signal
+import sys
+import uuid
+from collections.abc import Iterator
+from contextlib import aclosing, contextmanager
+from typing import Any
+
+import click
+import msgspec
+
+from openclaw.cli.output import note, print_json, printable
+from openclaw.core.approval import Answer, ApprovalRequest
+from openclaw.core.events import (
+    AttemptFailed,
+    Event,
+    MessageEnded,
+    RunEnded,
+    TextDelta,
+    ToolEnded,
+)
+from openclaw.core.messages import ToolCall, Usage
+from openclaw.gateway.app import Assistant, Surroundings, assistant
+from openclaw.gateway.clock import SystemClock
+from openclaw.turns.turn import SessionRepaired, Turn
+
+DEFAULT_TIMEOUT = 600.0
+ARGUMENT_CHARS = 80
+
+
+class TerminalApprover:
+    """Asks the person at the terminal; without one, the answer is no."""
+
+    async def decide(self, request: ApprovalRequest) -> Answer:
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            return Answer(
+                "deny",
+                why=f"{request.why}, and nobody is at a terminal to approve it "
+                "(run it in a terminal, or set tools.exec.security to full)",
+            )
+        click.echo(f"\nThe assistant wants to run, in {request.cwd}:\n\n    {printable(request.command)}\n", err=True)
+        answer = await asyncio.to_thread(self._ask)
+        return Answer(answer, by="terminal")
+
+    @staticmethod
+    def _ask() -> Any:
+        choices = {"y": "allow-once", "yes": "allow-once", "a": "allow-always", "always": "allow-always"}
+        click.echo("Run it? [y]es, [a]lways, [N]o: ", nl=False, err=True)
+        return choices.get(sys.stdin.readline().strip().lower(), "deny")
+
+
+class Shown:
+    """What has been put on the screen so far."""
+
+    def __init__(self, live: bool) -> None:
+        self._live = live
+        self._line_open = False
+        self.texts: list[str] = []
+        self.end: RunEnded | None = None
+        self.answered_by = ("", "")
+
+    def take(self, event: Event | SessionRepaired) -> None:
+        match event:
+            case TextDelta(text=text):
+                self._write(text)
+            case MessageEnded(message=message):
+                self.answered_by = (message.provider, message.model)
+                if message.text.strip():
+                    self.texts.append(message.text)
+                self._close_line()
+            case ToolEnded(call=call, result=result):
+                self._close_line()
+                if self._live:
+                    mark = "✗" if result.is_error else "·"
+                    note(f"{mark} {call.name} {_short(call)}".rstrip())
+            case AttemptFailed(error=error, wait=wait, provider=provider, model=model):
+                self._close_line()
+                then = f"; trying again in {wait:.0f} s" if wait >= 1 else ""
+                note(f"{provider}/{model}: {error}{then}")
+            case SessionRepaired(problems=problems):
+                for problem in problems:
+                    note(f"session mended ({problem.kind}): {problem.detail}")
+            case RunEnded():
+                self.end = event
+                self._close_line()
+            case _:
+                pass
+
+    def _write(self, text: str) -> None:
+        if self._live:
+            click.echo(printable(text), nl=False)
+            sys.stdout.flush()
+            self._line_open = not text.endswith("\n")
+
+    def _close_line(self) -> None:
+        if self._line_open:
+            click.echo()
+            self._line_open = False
+
+
+def _short(call: ToolCall) -> str:
+    """The arguments of a call in a few words."""
+    values = [str(value).replace("\n", "⏎") for value in call.arguments.values()]
+    text = printable(" ".join(values))
+    return text if len(text) <= ARGUMENT_CHARS else text[: ARGUMENT_CHARS - 1] + "…"
+
+
+async def drive(app: Assistant, turn: Turn, shown: Shown) -> None:
+    """Runs `turn` to its end, or to Ctrl-C."""
+    async with aclosing(app.turns.run(turn)) as events:
+        async for event in events:
+            shown.take(event)
+
+
+@contextmanager
+def interruptible(task: "asyncio.Task[Any]") -> Iterator[None]:
+    """Ctrl-C cancels `task`, once; a second one ends the process the hard way."""
+    loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        task.cancel()
+        loop.remove_signal_handler(signal.SIGINT)
+
+    try:
+        loop.add_signal_handler(signal.SIGINT, stop)
+        loop.add_signal_handler(signal.SIGTERM, stop)
+    except NotImplementedError:  # Windows: KeyboardInterrupt arrives by itself
+        yield
+        return
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+        loop.remove_signal_handler(signal.SIGTERM)
+
+
+def ask(
+    message: str,
+    *,
+    session_key: str | None,
+    agent_id: str | None,
+    model: str | None,
+    thinking: str | None,
+    timeout: float | None,
+    as_json: bool,
+) -> int:
+    """One turn in this process; gives the exit code."""
+    surroundings = Surroundings.of_process()
+
+    async def main() -> int:
+        clock = SystemClock()
+        began = clock.now()
+        shown = Shown(live=not as_json)
+        async with assistant(surroundings, clock=clock, approver=TerminalApprover(), warn=note) as app:
+            turn = Turn(
+                run_id=str(uuid.uuid4()),
+                key=app.key(session_key, agent_id),
+                text=message,
+                model=model,
+                thinking=thinking,
+                timeout=timeout,
+                place=str(surroundings.cwd),
+            )
+            outcome = await _bounded(app, turn, shown, DEFAULT_TIMEOUT if timeout is None else timeout)
+            if as_json:
+                print_json(await _document(app, turn, shown, outcome, clock.now() - began))
+            return _exit_code(shown, outcome, quiet=as_json)
+
+    return asyncio.run(main())
+
+
+async def _bounded(app: Assistant, turn: Turn, shown: Shown, limit: float) -> str:
+    """Drives the turn; says how it ended: done, stopped or timeout."""
+    task = asyncio.ensure_future(drive(app, turn, shown))
+    with interruptible(task):
+        done, _ = await asyncio.wait({task}, timeout=limit or None)
+        if not done:
+            task.cancel()
+        try:
+            await task
+        except asyncio.CancelledError:
+            return "stopped" if done else "timeout"
+    return "done"
+
+
+def _exit_code(shown: Shown, outcome: str, *, quiet: bool) -> int:
+    if outcome == "stopped":
+        if not quiet:
+            note("\nstopped; the conversation so far is kept")
+        return 130
+    if outcome == "timeout":
+        if not quiet:
+            click.echo("error: no answer in time; raise --timeout or set 0 for no limit", err=True)
+        return 1
+    if shown.end is not None and shown.end.error:
+        if not quiet:
+            click.echo(f"error: {printable(shown.end.error)}", err=True)
+        return 1
+    return 0
+
+
+async def _document(app: Assistant, turn: Turn, shown: Shown, outcome: str, seconds: float) -> dict[str, Any]:
+    """What `--json` prints."""
+    end = shown.end
+    usage = end.usage if end else Usage()
+    provider, model = shown.answered_by
+    row = await app.index.get(turn.key)
+    payloads = [{"text": text, "mediaUrl": None} for text in shown.texts]
+    stop_reason = end.stop_reason if end else "timeout" if outcome == "timeout" else "aborted"
+    error = (end.error if end else None) or {"timeout": "no answer in time", "stopped": "stopped"}.get(outcome)
+    usage_document = msgspec.to_builtins(usage)
+    cost = usage.cost.total if usage.cost else None
+    status = "ok" if outcome == "done" and not error else "error"
+    return {
+        "runId": turn.run_id,
+        "sessionKey": str(turn.key),
+        "status": status,
+        "summary": "completed" if status == "ok" else error,
+        "payloads": payloads,
+        "usage": usage_document,
+        "cost": cost,
+        "model": f"{provider}/{model}" if model else None,
+        "stopReason": stop_reason,
+        **({"error": error} if error else {}),
+        "result": {
+            "payloads": payloads,
+            "meta": {
+                "durationMs": round(seconds * 1000),
+                "aborted": stop_reason == "aborted",
+                "agentMeta": {
+                    "sessionId": row.session_id if row else None,
+                    "provider": provider or None,
+                    "model": model or None,
+                    "usage": usage_document,
+                    "costUsd": cost,
+                    "assistantTurns": end.turns if end else 0,
+                },
+            },
+        },
+    }

@@ -1,0 +1,325 @@
+"""Holds the data of a file against the types and tells everything that is wrong with it, not only the first thing."""
+
+import math
+import re
+from collections.abc import Callable, Collection, Iterable
+from difflib import get_close_matches
+from typing import Any, Literal
+
+from msgspec import Struct, inspect
+
+from openclaw.config import known, schema
+from openclaw.config.keypath import Path, show
+from openclaw.config.tree import kind_of
+from openclaw.core.errors import InvalidRequest
+from openclaw.core.keys import normalise_agent
+from openclaw.core.secret import REDACTED, Secret
+from openclaw.core.settings import SecretRef
+
+SHORT = re.compile(r"[\w.:/ -]{0,12}\Z|[A-Za-z_.:/ -]{0,24}\Z")
+"""Text that may be quoted in a message; anything else might be a pasted credential."""
+ALIAS = re.compile(r"[a-z][a-z0-9_-]{0,63}\Z")
+VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{0,127}\Z")
+EXEC_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/#-]{0,255}\Z")
+
+
+class Problem(Struct, frozen=True, kw_only=True):
+    """One thing to tell: where, and what to do about it."""
+
+    path: str
+    message: str
+    expected: str = ""
+    found: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
+class Findings(Struct, frozen=True, kw_only=True):
+    """What the types say about the data."""
+
+    errors: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+    secrets: tuple[Path, ...] = ()
+    """Where credentials stand."""
+    whole: tuple[Path, ...] = ()
+    """Where a whole number was written with a point (5.0)."""
+
+
+def check(data: Any, hidden: Collection[Path] = (), before: Callable[[Path], Path] = lambda path: path) -> Findings:
+    """Everything there is to say about `data`.
+
+    Values at `hidden` paths are never quoted; `before` tells where a part of `data` stands in the file.
+    """
+    walk = _Walk(hidden, before)
+    walk.value(data, schema.root(), ())
+    if not walk.errors:
+        for path, message in rules(data):
+            walk.error(path, message)
+    return Findings(
+        errors=tuple(walk.errors),
+        warnings=tuple(walk.warnings),
+        secrets=tuple(walk.secrets),
+        whole=tuple(walk.whole),
+    )
+
+
+class _Walk:
+    """The state of one check."""
+
+    def __init__(self, hidden: Collection[Path], before: Callable[[Path], Path]) -> None:
+        self.hidden = hidden
+        self.before = before
+        self.errors: list[Problem] = []
+        self.warnings: list[Problem] = []
+        self.secrets: list[Path] = []
+        self.whole: list[Path] = []
+
+    def value(self, value: Any, kind: inspect.Type, path: Path) -> None:
+        choices = schema.options(kind)
+        fitting = [choice for choice in choices if _fits(value, choice)]
+        match fitting:
+            case []:
+                self.wrong(path, name_of(kind), value)
+            case [inspect.StructType(tag_field=str()), *_]:
+                self.tagged(value, [choice for choice in fitting if isinstance(choice, inspect.StructType)], path)
+            case [inspect.StructType() as found, *_]:
+                self.struct(value, found, path)
+            case [inspect.DictType() as found, *_]:
+                for key, item in value.items():
+                    if not _matches(key, found.key_type):
+                        self.error((*path, key), f"{key!r} cannot be a name here: use {name_of(found.key_type)}")
+                    self.value(item, found.value_type, (*path, key))
+            case [inspect.VarTupleType() | inspect.ListType() as found, *_]:
+                for index, item in enumerate(value):
+                    self.value(item, found.item_type, (*path, index))
+            case [inspect.CustomType(cls=cls), *_] if cls is Secret:
+                self.secret(value, path)
+            case [inspect.IntType() as found, *_]:
+                if isinstance(value, float):
+                    self.whole.append(path)
+                self.limits(value, found, path)
+            case [inspect.FloatType() as found, *_]:
+                self.limits(value, found, path)
+            case [inspect.StrType() as found, *_]:
+                if not _matches(value, found):
+                    self.wrong(path, name_of(found), value)
+
+    def struct(self, value: dict[str, Any], kind: inspect.StructType, path: Path) -> None:
+        fields = {known_field.encode_name: known_field for known_field in kind.fields}
+        for key, item in value.items():
+            if key in fields:
+                self.value(item, fields[key].type, (*path, key))
+            elif key != kind.tag_field:
+                self.warnings.append(_unknown((*path, key), fields, show(self.before((*path, key)))))
+        for name, missing in fields.items():
+            if missing.required and name not in value:
+                self.error(
+                    (*path, name), f"is missing: set it to {name_of(missing.type)}", name_of(missing.type), "nothing"
+                )
+
+    def tagged(self, value: dict[str, Any], kinds: list[inspect.StructType], path: Path) -> None:
+        mark = str(kinds[0].tag_field)
+        for kind in kinds:
+            if value.get(mark) == kind.tag:
+                self.struct(value, kind, path)
+                return
+        self.wrong((*path, mark), _one_of([kind.tag for kind in kinds]), value.get(mark))
+
+    def secret(self, value: Any, path: Path) -> None:
+        self.secrets.append(path)
+        if isinstance(value, str):
+            if REDACTED in value:
+                self.error(path, "holds a placeholder instead of the credential: set it again")
+            return
+        why = ref_problem(value)
+        if why:
+            self.error(path, why, "text, ${NAME} or a secret reference", "an object")
+
+    def limits(self, value: float, kind: inspect.IntType | inspect.FloatType, path: Path) -> None:
+        if (
+            not math.isfinite(value)
+            or (kind.ge is not None and value < kind.ge)
+            or (kind.gt is not None and value <= kind.gt)
+            or (kind.le is not None and value > kind.le)
+            or (kind.lt is not None and value >= kind.lt)
+        ):
+            self.wrong(path, name_of(kind), value)
+
+    def wrong(self, path: Path, expected: str, value: Any) -> None:
+        found = self.quote(value, path)
+        self.error(path, f"expected {expected}, found {found}", expected, found)
+
+    def error(self, path: Path, message: str, expected: str = "", found: str = "") -> None:
+        self.errors.append(Problem(path=show(self.before(path)), message=message, expected=expected, found=found))
+
+    def quote(self, value: Any, path: Path) -> str:
+        match value:
+            case bool():
+                return "true" if value else "false"
+            case int() | float():
+                return f"the number {value}"
+            case str() if not value:
+                return "empty text"
+            case str():
+                return f'"{value}"' if path not in self.hidden and SHORT.match(value) else "other text"
+            case None:
+                return "null (remove the key to use its default)"
+            case _:
+                return kind_of(value)
+
+
+def ref_problem(value: Any) -> str:
+    """What is wrong with a secret reference; nothing when it can be followed."""
+    if not isinstance(value, dict):
+        return f"expected text, ${{NAME}} or a secret reference, found {kind_of(value)}"
+    extra = sorted(set(value) - {"source", "id", "provider"})
+    if extra:
+        return f"a secret reference has source, provider and id, not {extra[0]}"
+    source, name, provider = value.get("source"), value.get("id"), value.get("provider", "default")
+    if source not in ("env", "file", "exec", "store"):
+        return "a secret reference needs a source: env, file, exec or store"
+    if not isinstance(provider, str) or not ALIAS.match(provider):
+        return "the provider of a secret reference is a short name in lower case, for example default"
+    if not isinstance(name, str):
+        return "a secret reference needs an id"
+    if source in ("env", "store") and not VARIABLE.match(name):
+        return f"the id of a secret from {source} is a name like OPENAI_API_KEY"
+    if source == "file" and name != "value" and not name.startswith("/"):
+        return 'the id of a secret from a file is a JSON pointer like /openai/key, or "value" for the whole file'
+    if source == "exec" and (not EXEC_ID.match(name) or {".", ".."} & set(name.split("/"))):
+        return "the id of a secret from a program is made of letters, digits and . _ : / # -"
+    return ""
+
+
+def as_ref(value: dict[str, Any]) -> SecretRef:
+    return SecretRef(source=value["source"], id=value["id"], provider=value.get("provider", "default"))
+
+
+def rules(data: dict[str, Any]) -> Iterable[tuple[Path, str]]:
+    """What no single type can say; `data` fits the types."""
+    tools = data.get("tools", {})
+    if tools.get("allow") and tools.get("alsoAllow"):
+        yield (
+            ("tools", "alsoAllow"),
+            "cannot stand beside tools.allow: list every tool in allow, or use a profile with alsoAllow",
+        )
+    seen: set[str] = set()
+    for index, agent in enumerate(data.get("agents", {}).get("list", ())):
+        where = ("agents", "list", index, "id")
+        try:
+            name = normalise_agent(agent["id"])
+        except InvalidRequest as error:
+            yield where, error.message
+            continue
+        if name in seen:
+            yield where, f"the agent {name} is there twice: give one of them another id"
+        seen.add(name)
+
+
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """The name someone probably meant."""
+    folded = {other.lower(): other for other in names}
+    close = get_close_matches(name.lower(), folded, n=1, cutoff=0.7)
+    return folded[close[0]] if close else None
+
+
+def _unknown(path: Path, fields: Iterable[str], where: str) -> Problem:
+    key = str(path[-1])
+    close = nearest(key, fields)
+    if close is None and known.knows(path):
+        return Problem(path=where, message="is known to OpenClaw but not supported here yet; it is ignored")
+    if close is None:
+        theirs = nearest(key, known.siblings(path))
+        hint = f"; OpenClaw has {theirs}, which is not supported here yet" if theirs else ""
+        return Problem(path=where, message=f"is not a setting; it is ignored{hint}")
+    if known.knows(path):
+        return Problem(path=where, message=f"is not supported here yet; it is ignored (there is {close})")
+    return Problem(path=where, message=f"is not a setting; it is ignored. Did you mean {close}?")
+
+
+def _fits(value: Any, kind: inspect.Type) -> bool:
+    """Whether `value` has the JSON type of `kind`; limits are told apart later, so that they get their own message."""
+    match kind:
+        case inspect.AnyType():
+            return True
+        case inspect.NoneType():
+            return value is None
+        case inspect.BoolType():
+            return isinstance(value, bool)
+        case inspect.IntType():
+            return _is_number(value) and (isinstance(value, int) or (math.isfinite(value) and value.is_integer()))
+        case inspect.FloatType():
+            return _is_number(value)
+        case inspect.StrType():
+            return isinstance(value, str)
+        case inspect.LiteralType():
+            return isinstance(value, str) and value in kind.values
+        case inspect.VarTupleType() | inspect.ListType():
+            return isinstance(value, list)
+        case inspect.CustomType():
+            return isinstance(value, str | dict)
+        case _:
+            return isinstance(value, dict)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _matches(value: Any, kind: inspect.Type) -> bool:
+    if not isinstance(kind, inspect.StrType):
+        return True
+    return (
+        len(value) >= (kind.min_length or 0)
+        and (kind.max_length is None or len(value) <= kind.max_length)
+        and (kind.pattern is None or re.search(kind.pattern, value) is not None)
+    )
+
+
+def name_of(kind: inspect.Type) -> str:
+    """What `kind` is called in a message."""
+    match schema.bare(kind):
+        case inspect.NoneType():
+            return "null"
+        case inspect.BoolType():
+            return "true or false"
+        case inspect.IntType() as number:
+            return "a whole number" + _range(number)
+        case inspect.FloatType() as number:
+            return "a number" + _range(number)
+        case inspect.StrType(pattern=str() as pattern):
+            return f"text like {pattern}"
+        case inspect.StrType(max_length=int() as most):
+            return f"text of 1 to {most} characters"
+        case inspect.StrType(min_length=int()):
+            return "text that is not empty"
+        case inspect.StrType():
+            return "text"
+        case inspect.LiteralType(values=values):
+            return _one_of(values)
+        case inspect.VarTupleType() | inspect.ListType():
+            return "a list"
+        case inspect.CustomType():
+            return "text, ${NAME} or a secret reference"
+        case inspect.UnionType(types=types):
+            names = (name_of(member) for member in types if not isinstance(schema.bare(member), inspect.NoneType))
+            return " or ".join(dict.fromkeys(names))
+        case inspect.AnyType():
+            return "a value"
+        case _:
+            return "an object"
+
+
+def _range(kind: inspect.IntType | inspect.FloatType) -> str:
+    limits: list[tuple[Literal["from", "above", "up to", "below"], float | None]] = [
+        ("from", kind.ge),
+        ("above", kind.gt),
+        ("up to", kind.le),
+        ("below", kind.lt),
+    ]
+    return "".join(f" {word} {limit}" for word, limit in limits if limit is not None)
+
+
+def _one_of(values: Iterable[Any]) -> str:
+    return "one of " + ", ".join(str(value) for value in values)

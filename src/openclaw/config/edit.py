@@ -1,0 +1,243 @@
+"""Changes to the file: by path, checked before they are written, comments kept, nothing ever lost."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from openclaw.config import files, includes, keypath, redact, source, tree
+from openclaw.config.check import Problem
+from openclaw.config.load import InvalidConfig, Source, Survey, read, survey
+from openclaw.config.parse import parse
+from openclaw.config.paths import Home
+from openclaw.core.errors import ConfigError, Conflict, InvalidRequest, NotFound
+
+GUARDED_BYTES = 512
+"""A file smaller than this may shrink as it likes."""
+
+REFUSED = "nothing was written, because the result could not be used"
+LOST_COMMENTS = (
+    "the change could not be made in place: the file was written anew and its comments are only in the backup"
+)
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    """What an edit did, or would do."""
+
+    path: Path
+    before: str
+    """Hash of the file before; empty when there was none."""
+    after: str
+    changed: tuple[str, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+    written: bool = False
+
+
+class Editor:
+    """Reads and changes the configuration of one home.
+
+    Every change takes `base_hash`, the hash the caller saw; when the file has another one by now, nothing is written
+    and `Conflict` is raised. Without it the change applies to whatever is there.
+    """
+
+    def __init__(self, home: Home, environ: Mapping[str, str]) -> None:
+        self.home = home
+        self.environ = environ
+
+    def get(self, path: str = "") -> Any:
+        """The value at `path` as it may be shown; all of it without a path."""
+        parts = keypath.parse(path) if path else ()
+        data = self._resolve(parse(read(self.home.config).text, str(self.home.config))).data
+        return redact.redact(tree.find(data, parts), parts)
+
+    def set(self, path: str, value: Any, *, base_hash: str | None = None, dry_run: bool = False) -> Change:
+        """Writes `value` at `path`."""
+        parts = keypath.parse(path)
+        return self._change(lambda data: tree.put(data, parts, value), base_hash, dry_run)
+
+    def unset(self, path: str, *, base_hash: str | None = None, dry_run: bool = False) -> Change:
+        """Takes the value at `path` away, so that its default applies."""
+        parts = keypath.parse(path)
+
+        def without(data: dict[str, Any]) -> Any:
+            resolved = self._resolve(data)
+            if not tree.has(data, parts) and tree.has(resolved.data, parts):
+                raise _included(parts, resolved.files)
+            return tree.drop(data, parts)
+
+        return self._change(without, base_hash, dry_run)
+
+    def patch(
+        self,
+        patch: dict[str, Any],
+        *,
+        replace_paths: tuple[str, ...] = (),
+        base_hash: str | None = None,
+        dry_run: bool = False,
+        allow_clobber: bool = False,
+    ) -> Change:
+        """Applies a JSON merge patch; lists named in `replace_paths` may lose entries."""
+        replace = {keypath.parse(path) for path in replace_paths}
+        return self._change(
+            lambda data: tree.merge(data, patch, replace), base_hash, dry_run, guarded=not allow_clobber
+        )
+
+    def apply(
+        self, text: str, *, base_hash: str | None = None, dry_run: bool = False, allow_clobber: bool = False
+    ) -> Change:
+        """Replaces the whole file by `text`, which keeps its own comments."""
+        with self._writing(dry_run):
+            before = self._current(base_hash)
+            given = parse(text, "the new configuration")
+            try:
+                old = parse(before.text, str(self.home.config))
+            except ConfigError:
+                old = {}  # a file that cannot be read is what `apply` is there to repair
+            new = redact.restore(given, old)
+            text = source.rewrite(text, tree.diff(given, new))
+            seen = survey(text, self.home, self.environ)
+            if seen.errors:
+                raise InvalidConfig(seen.errors, self.home.config, REFUSED)
+            if not allow_clobber:
+                self._guard(before, text, old, new, dry_run)
+            return self._finish(before, text, tree.changed(old, new), seen.warnings, dry_run)
+
+    def _change(
+        self,
+        transform: Callable[[dict[str, Any]], Any],
+        base_hash: str | None,
+        dry_run: bool,
+        *,
+        guarded: bool = False,
+    ) -> Change:
+        with self._writing(dry_run):
+            before = self._current(base_hash)
+            old = parse(before.text, str(self.home.config))
+            new = redact.restore(transform(old), old)
+            edits = tree.diff(old, new)
+            if not edits:
+                return Change(path=self.home.config, before=before.hash, after=before.hash)
+            text, lost = _rewrite(before.text, edits, new)
+            warnings = self._judge(before.text, text, edits)
+            if guarded:
+                self._guard(before, text, old, new, dry_run)
+            return self._finish(before, text, tree.changed(old, new), (*lost, *warnings), dry_run)
+
+    @contextmanager
+    def _writing(self, dry_run: bool) -> Iterator[None]:
+        for name in ("OPENCLAW_CONFIG_READONLY", "OPENCLAW_NIX_MODE"):
+            if self.environ.get(name) == "1":
+                raise InvalidRequest(f"the configuration is read-only: {name}=1 is set")
+        path = self.home.config
+        if path.is_symlink():
+            raise ConfigError(
+                f"{path} is a symbolic link and is not written: set OPENCLAW_CONFIG_PATH to the file it points to",
+                file=str(path),
+            )
+        if dry_run:
+            yield
+            return
+        with files.locked(path):
+            files.sweep(path)
+            yield
+
+    def _current(self, base_hash: str | None) -> Source:
+        found = read(self.home.config)
+        if base_hash is not None and base_hash != found.hash:
+            raise Conflict(f"{self.home.config} was changed by someone else: read it again and repeat the change")
+        return found
+
+    def _resolve(self, data: dict[str, Any]) -> includes.Resolved:
+        return includes.resolve(data, self.home.config, includes.roots(self.home.config, self.environ))
+
+    def _judge(self, old: str, new: str, edits: list[tree.Edit]) -> tuple[Problem, ...]:
+        """What the change gives cause to warn of; refused when it makes things worse, or is not what was asked."""
+        after = survey(new, self.home, self.environ)
+        try:
+            before = survey(old, self.home, self.environ)
+        except ConfigError:
+            before = None  # an include was broken, and is no more
+        worse = tuple(problem for problem in after.errors if before is None or problem not in before.errors)
+        if worse:
+            raise InvalidConfig(worse, self.home.config, REFUSED)
+        if before is None:
+            return after.warnings
+        if before.files:
+            _refuse_included(parse(old, str(self.home.config)), before, after, edits)
+        return tuple(problem for problem in after.warnings if problem not in before.warnings)
+
+    def _guard(self, before: Source, text: str, old: Any, new: Any, dry_run: bool) -> None:
+        """Stops a write that looks like an accident, and keeps what was to be written."""
+        mode = ("gateway", "mode")
+        if tree.has(old, mode) and not tree.has(new, mode):
+            why = "gateway.mode would be lost"
+        elif len(before.text) >= GUARDED_BYTES and len(text) * 2 < len(before.text):
+            why = f"the file would shrink from {len(before.text)} to {len(text)} characters"
+        else:
+            return
+        data = text.encode()
+        kept = self.home.config.with_name(f"{self.home.config.name}.rejected.{files.digest(data)[:12]}")
+        if not dry_run:
+            files.replace(kept, data)
+        raise InvalidRequest(
+            f"refused: {why}. Allow it explicitly (--allow-clobber) if that is meant; what was to be written is in"
+            f" {kept}"
+        )
+
+    def _finish(
+        self, before: Source, text: str, changed: tuple[str, ...], warnings: tuple[Problem, ...], dry_run: bool
+    ) -> Change:
+        data = text.encode()
+        if not dry_run:
+            files.replace(self.home.config, data, backup=before.text.encode() if before.exists else None)
+        return Change(
+            path=self.home.config,
+            before=before.hash,
+            after=files.digest(data),
+            changed=changed,
+            warnings=warnings,
+            written=not dry_run,
+        )
+
+
+def _rewrite(text: str, edits: list[tree.Edit], wanted: Any) -> tuple[str, tuple[Problem, ...]]:
+    """The new text: edited in place where possible, otherwise written anew with a warning."""
+    if not text.strip("\ufeff \t\r\n"):
+        return _checked(source.fresh(wanted), wanted), ()
+    try:
+        return _checked(source.rewrite(text, edits), wanted), ()
+    except (source.CannotEdit, ConfigError):
+        return _checked(source.fresh(wanted), wanted), (Problem(path="", message=LOST_COMMENTS),)
+
+
+def _checked(text: str, wanted: Any) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidRequest("the value is not valid Unicode text") from None
+    if not tree.same(parse(text, "the new configuration"), wanted):
+        raise source.CannotEdit
+    return text
+
+
+def _refuse_included(raw: Any, before: Survey, after: Survey, edits: list[tree.Edit]) -> None:
+    """An edit may not fight with an included file: what stands there is changed there."""
+    wanted: Any = before.raw
+    for edit in edits:
+        if includes.KEY in edit.path:
+            return
+        if tree.has(before.raw, edit.path) and not tree.has(raw, edit.path):
+            raise _included(edit.path, before.files)
+        try:
+            wanted = tree.put(wanted, edit.path, edit.value) if edit.kind == "put" else tree.drop(wanted, edit.path)
+        except (InvalidRequest, NotFound):
+            raise _included(edit.path, before.files) from None
+    if not tree.same(after.raw, wanted):
+        raise _included(edits[0].path, before.files)
+
+
+def _included(path: keypath.Path, included: tuple[Path, ...]) -> InvalidRequest:
+    names = ", ".join(str(file) for file in included)
+    return InvalidRequest(f"{keypath.show(path)} comes from an included file: change it there ({names})")

@@ -1,0 +1,276 @@
+"""The file to a frozen `Config`, or to everything that is wrong with it; a broken edit never stops the program."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from openclaw.config import env, includes, keypath, tree
+from openclaw.config.check import Findings, Problem, as_ref, check
+from openclaw.config.files import digest, read_regular, replace
+from openclaw.config.migrate import migrate
+from openclaw.config.parse import decode, parse
+from openclaw.config.paths import Home
+from openclaw.config.schema import Config
+from openclaw.config.sections import SecretsSettings
+from openclaw.config.source import fresh
+from openclaw.core.errors import ConfigError
+from openclaw.core.secret import REDACTED, Secret
+from openclaw.core.settings import SecretRef
+
+MAX_BYTES = 10 << 20
+DOTENV_BYTES = 1 << 20
+
+_SHORTHAND = re.compile(r"\$([A-Z][A-Z0-9_]{0,127})\Z")
+
+
+class Source(Struct, frozen=True, kw_only=True):
+    """The configuration file as it lies on disk."""
+
+    path: Path
+    text: str = ""
+    hash: str = ""
+    """Of its bytes; empty when there is no file."""
+
+    @property
+    def exists(self) -> bool:
+        return bool(self.hash)
+
+    def __repr__(self) -> str:
+        return f"Source({self.path}, {self.hash[:12]})"
+
+
+class Survey(Struct, frozen=True, kw_only=True):
+    """What a text means: the data as written, the data as it will be used, and every problem with it."""
+
+    raw: dict[str, Any]
+    """As written, with includes in place: `${NAME}` is still text."""
+    data: dict[str, Any]
+    findings: Findings
+    errors: tuple[Problem, ...]
+    warnings: tuple[Problem, ...]
+    files: tuple[Path, ...]
+    variables: Mapping[str, str]
+    filled: frozenset[keypath.Path]
+
+    def __repr__(self) -> str:
+        return f"Survey({len(self.errors)} errors, {len(self.warnings)} warnings)"
+
+
+class Loaded(Struct, frozen=True, kw_only=True):
+    """The configuration in use, and how it came to be."""
+
+    config: Config
+    raw: dict[str, Any]
+    hash: str
+    path: Path
+    exists: bool
+    text: str
+    variables: Mapping[str, str]
+    """The environment with `.env`, `env.vars` and the login shell below it."""
+    files: tuple[Path, ...] = ()
+    """Included files."""
+    warnings: tuple[Problem, ...] = ()
+    issues: tuple[Problem, ...] = ()
+    """Why the file itself could not be used, when the last good one is used instead."""
+    used_last_good: bool = False
+
+    def __repr__(self) -> str:
+        state = "last good" if self.used_last_good else "current"
+        return f"Loaded({self.path}, {state}, {len(self.warnings)} warnings, {len(self.issues)} issues)"
+
+
+class InvalidConfig(ConfigError):
+    """The text can be read, but not used; tells every problem."""
+
+    def __init__(self, problems: tuple[Problem, ...], file: Path, what: str = "") -> None:
+        lines = "\n".join(f"  {problem}" for problem in problems)
+        super().__init__(f"{what or f'{file} cannot be used'}:\n{lines}", path=problems[0].path, file=str(file))
+        self.problems = problems
+
+
+def load(home: Home, environ: Mapping[str, str]) -> Loaded:
+    """The configuration of `home`; the last good one when the file cannot be used.
+
+    Raises `ConfigError` with every problem when there is no good one either.
+    """
+    source = Source(path=home.config)
+    try:
+        source = read(home.config)
+        return _load(source, home, environ)
+    except ConfigError as error:
+        broken, issues = error, problems_of(error)
+    try:
+        last = read(home.last_good)
+        if not last.exists:
+            raise broken
+        good = _load(last, home, environ)
+    except ConfigError:
+        raise broken from None
+    return msgspec.structs.replace(
+        good, path=home.config, hash=source.hash, exists=True, issues=issues, used_last_good=True
+    )
+
+
+def remember_good(home: Home, loaded: Loaded) -> bool:
+    """Keeps `loaded` as the last good configuration; to be called once the program runs with it."""
+    if not loaded.exists or loaded.used_last_good or REDACTED in loaded.text:
+        return False
+    # With includes the file alone would not be the configuration that worked.
+    text = fresh(loaded.raw) if loaded.files else loaded.text
+    if read_regular(home.last_good, MAX_BYTES) == text.encode():
+        return False
+    replace(home.last_good, text.encode())
+    return True
+
+
+def read(path: Path) -> Source:
+    """The file as it is; a missing one is empty."""
+    data = read_regular(path, MAX_BYTES)
+    if data is None:
+        return Source(path=path)
+    return Source(path=path, text=decode(data, str(path)), hash=digest(data))
+
+
+def survey(text: str, home: Home, environ: Mapping[str, str], *, ask_shell: bool = False) -> Survey:
+    """Everything about `text` that can be told without fetching a credential."""
+    raw = parse(text, str(home.config))
+    resolved = includes.resolve(raw, home.config, includes.roots(home.config, environ))
+    moved = migrate(resolved.data)
+    dotenv, warnings = _dotenv(home)
+    variables = env.combine(environ, dotenv)
+    variables = env.combine(variables, env.own_vars(moved.data, variables))
+    filled = env.substitute(moved.data, variables)
+    patience = env.shell_wanted(moved.data, environ) if ask_shell and filled.missing else 0.0
+    if patience:
+        wanted = {name for _, name in filled.missing}
+        variables = env.combine(variables, env.from_login_shell(wanted, environ, patience))
+        filled = env.substitute(moved.data, variables)
+    data, ignored = env.override(filled.data, environ)
+    findings = check(data, filled.filled, moved.before)
+    missing = [env.missing_problem(moved.before(path), name) for path, name in filled.missing]
+    return Survey(
+        raw=resolved.data,
+        data=data,
+        findings=findings,
+        errors=(*moved.errors, *findings.errors),
+        warnings=(*moved.warnings, *findings.warnings, *missing, *ignored, *warnings),
+        files=resolved.files,
+        variables=variables,
+        filled=filled.filled,
+    )
+
+
+def problems_of(error: ConfigError) -> tuple[Problem, ...]:
+    """The single problems behind an error."""
+    if isinstance(error, InvalidConfig):
+        return error.problems
+    return (Problem(path=error.path, message=error.message),)
+
+
+def _load(source: Source, home: Home, environ: Mapping[str, str]) -> Loaded:
+    seen = survey(source.text, home, environ, ask_shell=True)
+    if seen.errors:
+        raise InvalidConfig(seen.errors, source.path)
+    config, unavailable = _build(seen, source.path)
+    warnings = (*_link_warning(source.path), *seen.warnings, *unavailable)
+    return Loaded(
+        config=config,
+        raw=seen.raw,
+        hash=source.hash,
+        path=source.path,
+        exists=source.exists,
+        text=source.text,
+        variables=seen.variables,
+        files=seen.files,
+        warnings=warnings,
+    )
+
+
+def _build(seen: Survey, file: Path) -> tuple[Config, tuple[Problem, ...]]:
+    """The frozen value; a credential that cannot be had is left out and told as a warning."""
+    data, refs = _handles(seen)
+    problems: tuple[Problem, ...] = ()
+    if refs:
+        data, problems = _follow(data, refs, seen, file)
+    try:
+        return msgspec.convert(data, Config, dec_hook=_as_is), problems
+    except msgspec.ValidationError as error:
+        # The message may quote a value, the place it names cannot.
+        where = str(error).rpartition(" - at ")[2].strip("`$.")
+        unfit = Problem(path=where, message="does not have the expected type")
+        raise InvalidConfig((*problems, unfit), file) from None
+
+
+def _handles(seen: Survey) -> tuple[Any, dict[keypath.Path, SecretRef]]:
+    """The data with its credentials as handles, and those that have to be fetched."""
+    data: Any = seen.data
+    refs: dict[keypath.Path, SecretRef] = {}
+    for path in seen.findings.whole:
+        data = tree.put(data, path, int(tree.find(data, path)))
+    for path in seen.findings.secrets:
+        value = tree.find(data, path)
+        short = _SHORTHAND.match(value) if isinstance(value, str) and path not in seen.filled else None
+        if short:
+            refs[path] = SecretRef(source="env", id=short[1])
+        elif isinstance(value, dict):
+            refs[path] = as_ref(value)
+        else:
+            data = tree.put(data, path, Secret(value.strip()))
+    return data, refs
+
+
+def _follow(
+    data: Any, refs: Mapping[keypath.Path, SecretRef], seen: Survey, file: Path
+) -> tuple[Any, tuple[Problem, ...]]:
+    """`data` with what the `refs` stand for."""
+    from openclaw.config.secrets import resolve
+
+    circular = tuple(
+        Problem(path=keypath.show(path), message="a secret provider cannot itself need a secret: write it as text")
+        for path in refs
+        if path[0] == "secrets"
+    )
+    if circular:
+        raise InvalidConfig(circular, file)
+    settings = msgspec.convert(data.get("secrets", {}), SecretsSettings, dec_hook=_as_is)
+    resolution = resolve(refs, settings, seen.variables)
+    for path in refs:
+        found = resolution.found.get(path)
+        data = tree.drop(data, path) if found is None else tree.put(data, path, found)
+    return data, resolution.problems
+
+
+def _as_is(kind: type, value: Any) -> Any:
+    """Credentials are handles already when the types are applied."""
+    if not isinstance(value, kind):
+        raise TypeError
+    return value
+
+
+def _dotenv(home: Home) -> tuple[dict[str, str], list[Problem]]:
+    path = home.state / ".env"
+    try:
+        data = read_regular(path, DOTENV_BYTES)
+        text = decode(data, str(path)) if data is not None else ""
+    except ConfigError as error:
+        return {}, [Problem(path="", message=error.message)]
+    found, bad = env.parse_dotenv(text)
+    return found, [
+        Problem(path="", message=f"{path}, line {line}: expected NAME=value; the line is ignored") for line in bad
+    ]
+
+
+def _link_warning(path: Path) -> tuple[Problem, ...]:
+    if not path.is_symlink():
+        return ()
+    return (
+        Problem(
+            path="",
+            message=f"{path} is a symbolic link: it is read, but never written; set OPENCLAW_CONFIG_PATH to the file"
+            " it points to",
+        ),
+    )

@@ -1,0 +1,102 @@
+"""The page that lists all settings; each type comes from the room it belongs to."""
+
+from functools import cache
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import field, inspect
+
+from openclaw.agent.settings import AgentsSettings
+from openclaw.config.sections import EnvSettings, LoggingSettings, MetaSettings, SecretsSettings, WizardSettings
+from openclaw.core.secret import Secret
+from openclaw.core.settings import SecretRef, Settings, doc
+from openclaw.models.settings import AuthSettings, ModelsSettings
+from openclaw.policy.settings import ToolsSettings
+from openclaw.sessions.settings import SessionSettings
+
+
+class Config(Settings, frozen=True):
+    """Everything that can be set."""
+
+    schema_url: Annotated[str | None, doc("address of the schema, for editors")] = field(name="$schema", default=None)
+    agents: Annotated[AgentsSettings, doc("who the agents are and how they run")] = AgentsSettings()
+    models: Annotated[ModelsSettings, doc("where answers come from")] = ModelsSettings()
+    auth: Annotated[AuthSettings, doc("several credentials for one provider, and their order")] = AuthSettings()
+    session: Annotated[SessionSettings, doc("how conversations are kept apart and kept whole")] = SessionSettings()
+    tools: Annotated[ToolsSettings, doc("which tools an agent has and how far they may go")] = ToolsSettings()
+    env: Annotated[EnvSettings, doc("variables for ${NAME} and for programs we start")] = EnvSettings()
+    secrets: Annotated[SecretsSettings, doc("where credentials are kept")] = SecretsSettings()
+    logging: Annotated[LoggingSettings, doc("what is written down, and where")] = LoggingSettings()
+    meta: Annotated[MetaSettings, doc("notes of the program that last wrote the file")] = MetaSettings()
+    wizard: Annotated[WizardSettings, doc("notes of the guided set-up")] = WizardSettings()
+
+
+@cache
+def root() -> inspect.StructType:
+    """The type of the whole file, to be walked."""
+    found = inspect.type_info(Config)
+    assert isinstance(found, inspect.StructType)
+    return found
+
+
+def bare(kind: inspect.Type) -> inspect.Type:
+    """`kind` without its documentation."""
+    while isinstance(kind, inspect.Metadata):
+        kind = kind.type
+    return kind
+
+
+def doc_of(kind: inspect.Type) -> str:
+    """The line of documentation a field carries."""
+    if isinstance(kind, inspect.Metadata) and kind.extra_json_schema:
+        return str(kind.extra_json_schema.get("description", ""))
+    return ""
+
+
+def options(kind: inspect.Type) -> tuple[inspect.Type, ...]:
+    """What a value may be: one type, or the members of a union."""
+    kind = bare(kind)
+    if isinstance(kind, inspect.UnionType):
+        return tuple(bare(member) for member in kind.types)
+    return (kind,)
+
+
+def is_secret(kind: inspect.Type) -> bool:
+    return any(isinstance(option, inspect.CustomType) and option.cls is Secret for option in options(kind))
+
+
+def step(kind: inspect.Type | None, part: str | int) -> inspect.Type | None:
+    """The type one segment further down, or None where the schema says nothing."""
+    for option in options(kind) if kind is not None else ():
+        match option:
+            case inspect.StructType() if isinstance(part, str):
+                for known in option.fields:
+                    if known.encode_name == part:
+                        return known.type
+            case inspect.DictType() if isinstance(part, str):
+                return option.value_type
+            case inspect.VarTupleType() | inspect.ListType():
+                return option.item_type
+    return None
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema (2020-12) of the file, for editors and forms."""
+    (top,), parts = msgspec.json.schema_components([Config], schema_hook=_foreign, ref_template="#/$defs/{name}")
+    (_,), more = msgspec.json.schema_components([SecretRef], ref_template="#/$defs/{name}")
+    parts = {**parts, **more}
+    for part in parts.values():
+        for entry in part.get("properties", {}).values():
+            entry.setdefault("description", part.get("description", part["title"]))
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "OpenClaw configuration",
+        **top,
+        "$defs": dict(sorted(parts.items())),
+    }
+
+
+def _foreign(kind: type) -> dict[str, Any]:
+    if kind is Secret:
+        return {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/SecretRef"}], "sensitive": True}
+    raise NotImplementedError(kind)

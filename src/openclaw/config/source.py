@@ -1,0 +1,243 @@
+"""The text of a file, edited in place: what an edit does not mean stays as it is, byte for byte.
+
+The text has been read by the JSON5 parser before, so that finding the parts is all that is left to do here.
+"""
+
+import json
+import re
+from typing import Any
+
+import pyjson5
+from msgspec import Struct
+
+from openclaw.config.keypath import Path
+from openclaw.config.tree import Edit
+
+_TOKEN = re.compile(
+    r"""(?P<gap>[\s\ufeff]+|//[^\n\r\u2028\u2029]*|/\*.*?\*/)"""
+    r"""|(?P<quoted>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')"""
+    r"""|(?P<mark>[{}\[\]:,])"""
+    r"""|(?P<word>(?:(?!//|/\*)[^\s\ufeff{}\[\]:,"'])+)""",
+    re.DOTALL,
+)
+_SAME_LINE = re.compile(r"(?:[ \t]|/\*[^\n\r]*?\*/)*(?P<comment>//[^\n\r\u2028\u2029]*)?")
+_NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*\Z")
+
+
+class CannotEdit(Exception):
+    """The text does not have the shape we need; the caller writes it anew."""
+
+
+class Member(Struct):
+    """One entry of an object or a list, by its places in the text."""
+
+    start: int
+    value: "Node"
+    key: str | None = None
+    comma: int | None = None
+
+
+class Node(Struct):
+    """One value, by its places in the text."""
+
+    start: int
+    end: int = 0
+    opens: str = ""
+    members: list[Member] = []
+
+
+def rewrite(text: str, edits: list[Edit]) -> str:
+    """`text` after the `edits`, with every comment kept."""
+    for edit in edits:
+        text = _put(text, edit.path, edit.value) if edit.kind == "put" else _drop(text, edit.path)
+    return text
+
+
+def fresh(data: Any) -> str:
+    """`data` as the text of a new file."""
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+
+
+def read(text: str) -> Node:
+    """The places of all values in `text`."""
+    tokens = [found for found in _TOKEN.finditer(text) if found.lastgroup != "gap"]
+    root, after = _value(tokens, 0)
+    if after != len(tokens):
+        raise CannotEdit
+    return root
+
+
+def _value(tokens: list[re.Match[str]], at: int) -> tuple[Node, int]:
+    if at >= len(tokens):
+        raise CannotEdit
+    first = tokens[at]
+    if first[0] in ("{", "["):
+        return _members(tokens, at)
+    if first.lastgroup == "mark":
+        raise CannotEdit
+    at += 1
+    while first.lastgroup == "word" and at < len(tokens) and tokens[at].lastgroup == "word":
+        at += 1  # a sign apart from its number
+    return Node(first.start(), tokens[at - 1].end()), at
+
+
+def _members(tokens: list[re.Match[str]], at: int) -> tuple[Node, int]:
+    node = Node(tokens[at].start(), opens=tokens[at][0])
+    close = "}" if node.opens == "{" else "]"
+    at += 1
+    while at < len(tokens) and tokens[at][0] != close:
+        start, key = tokens[at].start(), None
+        if node.opens == "{":
+            if at + 1 >= len(tokens) or tokens[at + 1][0] != ":":
+                raise CannotEdit
+            key = _key(tokens[at][0])
+            at += 2
+        value, at = _value(tokens, at)
+        member = Member(start, value, key)
+        if at < len(tokens) and tokens[at][0] == ",":
+            member.comma = tokens[at].start()
+            at += 1
+        node.members.append(member)
+    if at >= len(tokens):
+        raise CannotEdit
+    node.end = tokens[at].end()
+    return node, at + 1
+
+
+def _key(raw: str) -> str:
+    if raw[0] not in "\"'":
+        return raw if "\\" not in raw else str(next(iter(pyjson5.decode(f"{{{raw}:0}}"))))
+    return raw[1:-1] if "\\" not in raw else str(pyjson5.decode(raw))
+
+
+def _find(node: Node, part: str | int) -> Member | None:
+    if isinstance(part, int):
+        return node.members[part] if node.opens == "[" and part < len(node.members) else None
+    # Of two equal keys the last one counts.
+    return next((member for member in reversed(node.members) if member.key == part), None)
+
+
+def _walk(node: Node, path: Path) -> Node:
+    for part in path:
+        member = _find(node, part)
+        if member is None:
+            raise CannotEdit
+        node = member.value
+    return node
+
+
+def _put(text: str, path: Path, value: Any) -> str:
+    root = read(text)
+    if not path:
+        return text[: root.start] + _render(value, text, root.start) + text[root.end :]
+    parent = _walk(root, path[:-1])
+    member = _find(parent, path[-1])
+    if member is not None:
+        node = member.value
+        return text[: node.start] + _render(value, text, node.start) + text[node.end :]
+    key = path[-1] if isinstance(path[-1], str) else None
+    if parent.opens != ("{" if key is not None else "["):
+        raise CannotEdit
+    return _append(text, parent, key, value) if parent.members else _fill(text, parent, key, value)
+
+
+def _append(text: str, parent: Node, key: str | None, value: Any) -> str:
+    last = parent.members[-1]
+    after = last.value.end if last.comma is None else last.comma + 1
+    line = _SAME_LINE.match(text, after)
+    assert line is not None
+    at = line.end() if line["comment"] or text[line.end() : line.end() + 1] in ("\n", "\r", "") else after
+    entry = _label(text, last, key)
+    end = "" if last.comma is None else ","
+    if "\n" in text[parent.start : last.start] or line["comment"]:
+        indent = _indent(text, last.start)
+        if "\n" not in text[parent.start : last.start]:
+            indent += "  "
+        added = _newline(text) + indent + entry + _dump(value, text, indent) + end
+    else:
+        added = " " + entry + json.dumps(value, ensure_ascii=False) + end
+    if last.comma is None:
+        return text[: last.value.end] + "," + text[last.value.end : at] + added + text[at:]
+    return text[:at] + added + text[at:]
+
+
+def _fill(text: str, parent: Node, key: str | None, value: Any) -> str:
+    """The first entry of an empty object or list, below whatever comments it holds."""
+    inside = text[parent.start + 1 : parent.end - 1]
+    entry = "" if key is None else json.dumps(key, ensure_ascii=False) + ": "
+    if key is None and not inside.strip() and not isinstance(value, dict | list):
+        return text[: parent.start + 1] + json.dumps(value, ensure_ascii=False) + text[parent.end - 1 :]
+    outer = _indent(text, parent.start)
+    indent = outer + _unit(text)
+    kept = inside.rstrip()
+    newline = _newline(text)
+    added = newline + indent + entry + _dump(value, text, indent) + newline + outer
+    return text[: parent.start + 1] + kept + added + text[parent.end - 1 :]
+
+
+def _drop(text: str, path: Path) -> str:
+    while True:
+        parent = _walk(read(text), path[:-1])
+        member = _find(parent, path[-1])
+        if member is None:
+            raise CannotEdit
+        text = _cut(text, parent, parent.members.index(member))
+        if isinstance(path[-1], int) or _find(_walk(read(text), path[:-1]), path[-1]) is None:
+            return text
+
+
+def _cut(text: str, parent: Node, index: int) -> str:
+    """`text` without one entry; comments around it stay."""
+    member = parent.members[index]
+    start, end = member.start, member.value.end
+    if member.comma is not None:
+        if not text[end : member.comma].strip():
+            end = member.comma + 1
+        else:
+            text = text[: member.comma] + text[member.comma + 1 :]
+    line = text.rfind("\n", 0, start) + 1
+    rest = re.compile(r"[ \t]*(\r?\n)?").match(text, end)
+    assert rest is not None
+    if not text[line:start].strip() and rest[1]:
+        text = text[:line] + text[rest.end() :]
+    elif not text[line:start].strip() or member.comma is not None:
+        text = text[:start] + text[rest.end() if not rest[1] else end :]
+    else:
+        gap = len(text[:start]) - len(text[:start].rstrip(" \t"))
+        text = text[: start - gap] + text[end:]
+    if member.comma is None and index > 0:
+        comma = parent.members[index - 1].comma
+        if comma is not None:
+            text = text[:comma] + text[comma + 1 :]
+    return text
+
+
+def _label(text: str, sibling: Member, key: str | None) -> str:
+    if key is None:
+        return ""
+    plain = text[sibling.start] not in "\"'" and _NAME.match(key)
+    return f"{key if plain else json.dumps(key, ensure_ascii=False)}: "
+
+
+def _render(value: Any, text: str, at: int) -> str:
+    return _dump(value, text, _indent(text, at))
+
+
+def _dump(value: Any, text: str, indent: str) -> str:
+    rendered = json.dumps(value, indent=_unit(text), ensure_ascii=False)
+    return rendered.replace("\n", _newline(text) + indent)
+
+
+def _indent(text: str, at: int) -> str:
+    line = text[text.rfind("\n", 0, at) + 1 : at].lstrip("\ufeff")
+    return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+def _unit(text: str) -> str:
+    """One level of indentation, as the file does it."""
+    found = re.search(r"\n([ \t]+)[^\s/*]", text)
+    return found[1] if found else "  "
+
+
+def _newline(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"

@@ -1,0 +1,211 @@
+"""Plain configuration data: look up, put, drop, merge, compare. Every function returns new data and changes none."""
+
+from collections.abc import Collection
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from openclaw.config.keypath import Path, show
+from openclaw.core.errors import InvalidRequest, NotFound
+
+
+class Edit(Struct, frozen=True):
+    """One step from old data to new: write `value` at `path`, or take `path` away."""
+
+    kind: Literal["put", "drop"]
+    path: Path
+    value: Any = None
+
+
+def find(data: Any, path: Path) -> Any:
+    """The value at `path`."""
+    for part in path:
+        at = _slot(data, part)
+        if at is None:
+            raise NotFound(f"{show(path)} is not set")
+        data = data[at]
+    return data
+
+
+def has(data: Any, path: Path) -> bool:
+    try:
+        find(data, path)
+    except NotFound:
+        return False
+    return True
+
+
+def put(data: Any, path: Path, value: Any) -> Any:
+    """`data` with `value` at `path`; objects on the way are made when missing."""
+    return _put(data, path, 0, value)
+
+
+def _put(data: Any, path: Path, depth: int, value: Any) -> Any:
+    if depth == len(path):
+        return value
+    part = path[depth]
+    if isinstance(data, dict):
+        if isinstance(part, int):
+            raise InvalidRequest(f"{show(path[:depth]) or 'the root'} is an object: name a key of it, not an index")
+        inner = data.get(part)
+        inner = _container(path, depth + 1) if inner is None else inner
+        return {**data, part: _put(inner, path, depth + 1, value)}
+    if isinstance(data, list):
+        index = _index(part)
+        if index is None or index > len(data):
+            raise InvalidRequest(f"{show(path[:depth])} is a list of {len(data)}: use an index from 0 to {len(data)}")
+        inner = data[index] if index < len(data) else _container(path, depth + 1)
+        return [*data[:index], _put(inner, path, depth + 1, value), *data[index + 1 :]]
+    raise InvalidRequest(f"{show(path[:depth])} is {kind_of(data)}, so {show(path)} cannot be set: unset it first")
+
+
+def _container(path: Path, depth: int) -> Any:
+    """What has to be there for the segment at `depth`."""
+    return [] if depth < len(path) and isinstance(path[depth], int) else {}
+
+
+def drop(data: Any, path: Path) -> Any:
+    """`data` without the value at `path`."""
+    find(data, path)
+    return _drop(data, path)
+
+
+def _drop(data: Any, path: Path) -> Any:
+    at = _slot(data, path[0])
+    if isinstance(data, list):
+        assert isinstance(at, int)
+        middle = [_drop(data[at], path[1:])] if len(path) > 1 else []
+        return [*data[:at], *middle, *data[at + 1 :]]
+    if len(path) > 1:
+        return {**data, at: _drop(data[at], path[1:])}
+    return {key: value for key, value in data.items() if key != at}
+
+
+def merge(data: Any, patch: Any, replace: Collection[Path] = (), path: Path = ()) -> Any:
+    """`data` with a JSON merge patch applied.
+
+    Lists of objects with an `id` merge by it. Any other list is replaced, but entries are only removed where
+    `replace` names the list.
+    """
+    if path in replace:
+        return patch
+    if isinstance(patch, dict):
+        merged = dict(data) if isinstance(data, dict) else {}
+        for key, value in patch.items():
+            if value is None:
+                merged.pop(key, None)
+            else:
+                merged[key] = merge(merged.get(key), value, replace, (*path, key))
+        return merged
+    if isinstance(patch, list) and isinstance(data, list):
+        return _merge_list(data, patch, replace, path)
+    return patch
+
+
+def _merge_list(data: list[Any], patch: list[Any], replace: Collection[Path], path: Path) -> list[Any]:
+    if data and patch and all(_id(item) is not None for item in (*data, *patch)):
+        merged = list(data)
+        places = {_id(item): index for index, item in enumerate(data)}
+        for item in patch:
+            index = places.get(_id(item))
+            if index is None:
+                merged.append(item)
+            else:
+                merged[index] = merge(merged[index], item, replace, (*path, index))
+        return merged
+    lost = [item for item in data if not any(same(item, other) for other in patch)]
+    if lost:
+        raise InvalidRequest(
+            f"this would remove {len(lost)} of {len(data)} entries of {show(path)}: name {show(path)} as a path to"
+            " replace if that is meant"
+        )
+    return patch
+
+
+def diff(old: Any, new: Any, path: Path = ()) -> list[Edit]:
+    """The smallest steps we can find from `old` to `new`, in an order in which they can be made."""
+    if same(old, new):
+        return []
+    if isinstance(old, dict) and isinstance(new, dict):
+        edits = [Edit("drop", (*path, key)) for key in old if key not in new]
+        for key, value in new.items():
+            edits += diff(old[key], value, (*path, key)) if key in old else [Edit("put", (*path, key), value)]
+        return edits
+    if isinstance(old, list) and isinstance(new, list) and old and new:
+        return _diff_list(old, new, path)
+    return [Edit("put", path, new)]
+
+
+def _diff_list(old: list[Any], new: list[Any], path: Path) -> list[Edit]:
+    if len(old) == len(new):
+        return [edit for i, item in enumerate(old) for edit in diff(item, new[i], (*path, i))]
+    shorter, longer = sorted((old, new), key=len)
+    head = next((i for i, item in enumerate(shorter) if not same(item, longer[i])), len(shorter))
+    gap = len(longer) - len(shorter)
+    if not all(same(item, longer[i + gap]) for i, item in enumerate(shorter) if i >= head):
+        return [Edit("put", path, new)]
+    if longer is old:
+        return [Edit("drop", (*path, head + gap - 1 - i)) for i in range(gap)]
+    if head == len(old):
+        return [Edit("put", (*path, head + i), new[head + i]) for i in range(gap)]
+    return [Edit("put", path, new)]
+
+
+def changed(old: Any, new: Any) -> tuple[str, ...]:
+    """The single settings that differ, as text."""
+    return tuple(show(path) or "." for edit in diff(old, new) for path in _leaves(edit.path, edit.value))
+
+
+def _leaves(path: Path, value: Any) -> list[Path]:
+    if isinstance(value, dict) and value:
+        return [leaf for key, item in value.items() for leaf in _leaves((*path, key), item)]
+    return [path]
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equality that tells 1, 1.0 and true apart."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(same(a, b) for a, b in zip(one, other, strict=True))
+    if type(one) is not type(other):
+        return False
+    return bool(one == other) or (one != one and other != other)
+
+
+def kind_of(value: Any) -> str:
+    """What JSON calls `value`, with its article."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true or false"
+        case int() | float():
+            return "a number"
+        case str():
+            return "text"
+        case list():
+            return "a list"
+        case _:
+            return "an object"
+
+
+def _id(item: Any) -> str | None:
+    found = item.get("id") if isinstance(item, dict) else None
+    return found if isinstance(found, str) else None
+
+
+def _index(part: str | int) -> int | None:
+    if isinstance(part, int):
+        return part
+    return int(part) if part.isascii() and part.isdigit() else None
+
+
+def _slot(data: Any, part: str | int) -> str | int | None:
+    """Where `part` is in `data`: a key, an index, or nowhere."""
+    if isinstance(data, dict):
+        return part if isinstance(part, str) and part in data else None
+    if isinstance(data, list):
+        index = _index(part)
+        return index if index is not None and index < len(data) else None
+    return None

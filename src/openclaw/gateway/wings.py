@@ -1,0 +1,51 @@
+"""The loader: wings are imported by name, and only those that are used."""
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+from openclaw.core.errors import ConfigError
+from openclaw.core.provider import Endpoint, Provider
+from openclaw.core.tool import Tool
+
+PROVIDERS = {
+    "openai-completions": "openai_chat",
+    "openai-responses": "openai_responses",
+    "anthropic-messages": "anthropic",
+    "google-generative-ai": "google",
+    "ollama": "ollama",
+    "offline": "offline",
+}
+
+
+class Providers:
+    """Opens a provider for each endpoint once, and closes all of them together."""
+
+    def __init__(self) -> None:
+        self._open: dict[tuple[Any, ...], Provider] = {}
+
+    def __call__(self, endpoint: Endpoint) -> Provider:
+        key = (
+            endpoint.api,
+            endpoint.provider,
+            endpoint.base_url,
+            endpoint.key,
+            tuple(sorted(endpoint.headers.items())),
+        )
+        if key not in self._open:
+            if endpoint.api not in PROVIDERS:
+                raise ConfigError(f"{endpoint.provider} speaks {endpoint.api}, which is not supported")
+            module = importlib.import_module(f"openclaw.providers.{PROVIDERS[endpoint.api]}")
+            self._open[key] = module.build(endpoint)
+        return self._open[key]
+
+    async def close(self) -> None:
+        for provider in self._open.values():
+            await provider.close()
+        self._open.clear()
+
+
+def tools(settings: Mapping[str, Any]) -> list[Tool]:
+    """The tools of this machine."""
+    built: list[Tool] = importlib.import_module("openclaw.tools.catalog").build(**settings)
+    return built

@@ -1,0 +1,160 @@
+"""Which credentials a provider can be called with, best first, and where each comes from. Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from openclaw.core.errors import AuthFailed
+from openclaw.core.secret import Secret
+from openclaw.models.cooldown import Stats, block_reason, blocked_until
+from openclaw.models.profiles import Profile, Profiles, expired, order
+from openclaw.models.registry import ProviderFacts
+from openclaw.models.settings import AuthSettings
+
+
+class Credential(Struct, frozen=True, kw_only=True):
+    """A key and where it was found; `source` may be shown, `key` never is."""
+
+    provider: str
+    source: str
+    key: Secret | None = None
+    profile_id: str | None = None
+    kind: Literal["api_key", "oauth", "token", "none"] = "api_key"
+    rests_until: int | None = None
+    """Milliseconds since the epoch; set while the profile must not be used except to probe it."""
+
+    @property
+    def bearer(self) -> bool:
+        return self.kind in ("oauth", "token")
+
+
+class Unusable(Struct, frozen=True):
+    """A profile that cannot be used now, and why."""
+
+    profile_id: str
+    why: str
+
+
+class Keyring(Struct, frozen=True, kw_only=True):
+    """Everything a credential can come from."""
+
+    environ: Mapping[str, str]
+    auth: AuthSettings = AuthSettings()
+    stored: Profiles = Profiles()
+
+
+def candidates(
+    facts: ProviderFacts, keyring: Keyring, now: int, *, model: str | None = None, pinned: str | None = None
+) -> tuple[Credential, ...]:
+    """The credentials to try for a call, in order; raises `AuthFailed` when there is none.
+
+    A pinned profile is the only one. Otherwise stored profiles come first, then the environment, then the
+    configuration. Profiles that must rest come last but stay in: the caller may probe one.
+    """
+    if pinned is not None:
+        return (_pinned(facts, keyring, now, model, pinned),)
+    profiles = [
+        credential
+        for name in _order(facts.id, keyring, model, now)
+        if isinstance(credential := _stored(facts.id, name, keyring, model, now), Credential)
+    ]
+    found = [credential for credential in profiles if credential.rests_until is None]
+    found += _environment(facts, keyring.environ)
+    if facts.api_key:
+        found.append(
+            Credential(provider=facts.id, source=f"config: models.providers.{facts.id}.apiKey", key=facts.api_key)
+        )
+    found += [credential for credential in profiles if credential.rests_until is not None]
+    if not found and not facts.needs_key:
+        found.append(Credential(provider=facts.id, source="no key needed", kind="none"))
+    if not found:
+        raise AuthFailed(missing(facts, unusable(facts, keyring, now)))
+    return tuple(found)
+
+
+def unusable(facts: ProviderFacts, keyring: Keyring, now: int, model: str | None = None) -> tuple[Unusable, ...]:
+    """Stored profiles of the provider that cannot be used now: broken, expired or resting."""
+    out = []
+    for name in keyring.stored.of(facts.id):
+        found = _stored(facts.id, name, keyring, model, now)
+        why = found.why if isinstance(found, Unusable) else block_reason(_stats(keyring, name), model, now)
+        if why:
+            out.append(Unusable(name, why))
+    return tuple(out)
+
+
+def missing(facts: ProviderFacts, unusable: Sequence[Unusable] = ()) -> str:
+    """What to do about a key that is not there."""
+    names = " or ".join(facts.env)
+    ways = [f"set {names}"] if names else []
+    ways += [
+        f"set models.providers.{facts.id}.apiKey in the configuration",
+        "keep it as a profile in the agent's auth-profiles.json",
+    ]
+    text = f"no API key for {facts.id}: {', or '.join(ways)}"
+    if facts.key_url:
+        text += f" (keys are made at {facts.key_url})"
+    if unusable:
+        text += "; stored profiles that cannot be used: " + ", ".join(
+            f"{item.profile_id} ({item.why})" for item in unusable
+        )
+    return text
+
+
+def _pinned(facts: ProviderFacts, keyring: Keyring, now: int, model: str | None, name: str) -> Credential:
+    profile = keyring.stored.profiles.get(name)
+    if profile is None or profile.provider != facts.id:
+        others = keyring.stored.of(facts.id)
+        have = f"it has {', '.join(others)}" if others else "it has none"
+        raise AuthFailed(f"no profile {name!r} for {facts.id}: {have}; leave out @{name} to use any credential")
+    found = _stored(facts.id, name, keyring, model, now)
+    if isinstance(found, Unusable):
+        raise AuthFailed(f"profile {name} cannot be used: {found.why}")
+    return found
+
+
+def _order(provider: str, keyring: Keyring, model: str | None, now: int) -> tuple[str, ...]:
+    declared = tuple(name for name, profile in keyring.auth.profiles.items() if profile.provider == provider)
+    return order(keyring.stored, provider, model, now, wanted=keyring.auth.order.get(provider), declared=declared)
+
+
+def _stored(provider: str, name: str, keyring: Keyring, model: str | None, now: int) -> Credential | Unusable:
+    profile = keyring.stored.profiles[name]
+    if expired(profile, now):
+        return Unusable(name, "expired: sign in again")
+    secret, why = _secret(profile, keyring.environ)
+    if secret is None:
+        return Unusable(name, why)
+    return Credential(
+        provider=provider,
+        source=f"profile: {name}",
+        key=secret,
+        profile_id=name,
+        kind=profile.type,
+        rests_until=blocked_until(_stats(keyring, name), model, now),
+    )
+
+
+def _stats(keyring: Keyring, name: str) -> Stats:
+    return keyring.stored.stats.get(name, Stats())
+
+
+def _secret(profile: Profile, environ: Mapping[str, str]) -> tuple[Secret | None, str]:
+    if profile.ref is None:
+        return profile.secret, "it holds no credential"
+    if profile.ref.source != "env":
+        return None, f"its credential is kept in a {profile.ref.source} reference, which profiles cannot read"
+    value = environ.get(profile.ref.id, "").strip()
+    return (Secret(value), "") if value else (None, f"{profile.ref.id} is not set")
+
+
+def _environment(facts: ProviderFacts, environ: Mapping[str, str]) -> list[Credential]:
+    """The first of the provider's variables that is set."""
+    for name in facts.env:
+        value = environ.get(name, "").strip()
+        if value:
+            token = name.endswith("_OAUTH_TOKEN")
+            kind: Literal["api_key", "token"] = "token" if token else "api_key"
+            return [Credential(provider=facts.id, source=f"env: {name}", key=Secret(value), kind=kind)]
+    return []

@@ -1,0 +1,213 @@
+"""Which model answers when nothing says so: a key in the environment, a server on this machine, or none at all."""
+
+import contextlib
+import http.client
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from openclaw.models.catalog import OFFLINE
+from openclaw.models.refs import split_profile
+from openclaw.models.registry import ProviderFacts, Registry, is_cloud_id
+
+ANSWER_SECONDS = 0.3
+"""For connecting and for each silence; a closed port on this machine refuses at once."""
+ALL_SECONDS = 1.0
+"""For one server altogether, however slowly it drips."""
+MAX_BYTES = 1 << 20
+MAX_ID_CHARS = 300
+
+_NOT_CHAT = re.compile(
+    r"embed|rerank|whisper|moderation|guard|minilm|(?:^|[/_-])(?:bge|gte|e5|clip|tts|sdxl|flux)(?:[-_.:]|$)"
+    r"|stable-diffusion|bert",
+    re.IGNORECASE,
+)
+
+
+class Server(Struct, frozen=True):
+    """A place where a local model server usually listens."""
+
+    provider: str
+    port: int
+    path: str
+    host: str = "127.0.0.1"
+
+    @property
+    def address(self) -> str:
+        return f"http://{self.host}:{self.port}"
+
+
+SERVERS = (
+    Server("ollama", 11434, "/api/tags"),
+    Server("lmstudio", 1234, "/v1/models"),
+    Server("llama-cpp", 8080, "/v1/models"),
+    Server("vllm", 8000, "/v1/models"),
+)
+
+
+class Served(Struct, frozen=True):
+    """A model that a local server offers."""
+
+    provider: str
+    address: str
+    model: str
+    context_window: int | None = None
+
+
+class Pick(Struct, frozen=True):
+    """A model, and why it is this one."""
+
+    ref: str
+    why: str
+    context_window: int | None = None
+    """As its server told; None when it did not."""
+
+
+Probe = Callable[[], Sequence[Served]]
+
+
+def pick(
+    environ: Mapping[str, str], probe: Probe, providers: Sequence[ProviderFacts], signed_in: Sequence[str] = ()
+) -> Pick:
+    """The model to use with nothing configured.
+
+    Stored profiles (`signed_in`, provider ids) come first, then keys in the environment, both in the order of
+    `providers`; then local servers in the order they were asked; then the offline model, which only explains
+    what to do.
+    """
+    usual = [facts for facts in providers if facts.default_model and facts.id != OFFLINE]
+    for facts in usual:
+        if facts.id in signed_in:
+            return Pick(f"{facts.id}/{facts.default_model}", f"a profile for {facts.id} is stored")
+    for facts in usual:
+        for name in facts.env:
+            if environ.get(name, "").strip():
+                return Pick(f"{facts.id}/{facts.default_model}", f"{name} is set")
+    expected = {facts.id: facts.base_url for facts in providers}
+    for served in probe():
+        if expected.get(served.provider, "").startswith(served.address):
+            why = f"{served.provider} answers on {served.address}"
+            return Pick(f"{served.provider}/{served.model}", why, served.context_window)
+    return Pick(f"{OFFLINE}/{OFFLINE}", "no key is set and no local model server answers")
+
+
+def configured_pick(registry: Registry) -> Pick | None:
+    """The first model of the user's own providers; of a built-in provider without models, its usual one."""
+    for facts in registry.providers:
+        if not facts.configured:
+            continue
+        ref = _first_of(facts, registry)
+        if ref is not None:
+            return Pick(ref, f"first model of models.providers.{facts.id}")
+    return None
+
+
+def _first_of(facts: ProviderFacts, registry: Registry) -> str | None:
+    own = next((ref.key for ref in registry.configured() if ref.provider == facts.id), None)
+    if own is None and facts.default_model and facts.api_key:
+        return f"{facts.id}/{facts.default_model}"
+    return own
+
+
+# What a model server says of itself. Whatever does not look exactly like this is some other program.
+
+
+class _OllamaModel(Struct):
+    name: str
+    digest: str
+
+
+class _OllamaTags(Struct):
+    models: list[_OllamaModel]
+
+
+class _LlamaMeta(Struct):
+    n_ctx: int | None = None
+    n_ctx_train: int | None = None
+
+
+class _OpenAIModel(Struct):
+    id: str
+    object: Literal["model"]
+    max_model_len: int | None = None
+    meta: _LlamaMeta | None = None
+
+
+class _OpenAIList(Struct):
+    object: Literal["list"]
+    data: list[_OpenAIModel]
+
+
+def read_models(server: Server, body: bytes) -> tuple[Served, ...]:
+    """The chat models in a server's answer; nothing when it is not a model server's answer."""
+    kind: Any = _OllamaTags if server.provider == "ollama" else _OpenAIList
+    try:
+        answer = msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return ()
+    if isinstance(answer, _OllamaTags):
+        found = [Served(server.provider, server.address, item.name) for item in answer.models]
+    else:
+        found = [Served(server.provider, server.address, item.id, _window(item)) for item in answer.data]
+    return tuple(served for served in found if _can_chat(served.model))
+
+
+def _window(item: _OpenAIModel) -> int | None:
+    meta = item.meta or _LlamaMeta()
+    return next((size for size in (item.max_model_len, meta.n_ctx, meta.n_ctx_train) if size and size > 0), None)
+
+
+def _can_chat(model: str) -> bool:
+    fine = 0 < len(model) <= MAX_ID_CHARS and model.isprintable() and model == model.strip()
+    # A name that reads as `model@profile` could not be asked for by reference.
+    return fine and split_profile(model)[1] is None and not _NOT_CHAT.search(model) and not is_cloud_id(model)
+
+
+def probe_servers(servers: Sequence[Server] = SERVERS) -> tuple[Served, ...]:
+    """The models local servers offer, in the order of `servers`; all are asked at once."""
+    asked = [_Question(server) for server in servers]
+    deadline = time.monotonic() + ALL_SECONDS
+    for question in asked:
+        question.start()
+    for question in asked:
+        question.join(max(0.0, deadline - time.monotonic()))
+    for question in asked:
+        question.give_up()
+    return tuple(served for question in asked for served in question.found)
+
+
+class _Question(threading.Thread):
+    """One server being asked."""
+
+    def __init__(self, server: Server) -> None:
+        super().__init__(name=f"probe:{server.provider}", daemon=True)
+        self.found: tuple[Served, ...] = ()
+        self._server = server
+        self._socket: socket.socket | None = None
+
+    def run(self) -> None:
+        connection = http.client.HTTPConnection(self._server.host, self._server.port, timeout=ANSWER_SECONDS)
+        try:
+            connection.connect()
+            self._socket = connection.sock
+            connection.request("GET", self._server.path, headers={"Accept": "application/json"})
+            with connection.getresponse() as response:
+                body = response.read(MAX_BYTES + 1) if response.status == http.client.OK else b""
+        except (OSError, http.client.HTTPException, ValueError):
+            return  # refused, silent, cut off by `give_up`, or not HTTP at all
+        finally:
+            connection.close()
+        if len(body) <= MAX_BYTES:
+            self.found = read_models(self._server, body)
+
+    def give_up(self) -> None:
+        """Ends a conversation that takes too long, so that the thread ends too."""
+        if self.is_alive() and self._socket is not None:
+            with contextlib.suppress(OSError):  # it may have ended by itself just now
+                self._socket.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,238 @@
+"""Every model that can be called: the user's providers and models laid over the built-in catalog."""
+
+import re
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+from msgspec import Struct, field
+
+from openclaw.core.errors import ConfigError, NotFound
+from openclaw.core.provider import Api, Compat, Endpoint, Model, Price
+from openclaw.core.secret import Secret
+from openclaw.models import refs
+from openclaw.models.catalog import OFFLINE, Catalog, CatalogModel, CatalogProvider, overlay
+from openclaw.models.locality import is_own
+from openclaw.models.refs import Book, Ref
+from openclaw.models.settings import ModelEntry, ModelsSettings, ProviderSettings
+
+DEFAULT_WINDOW = 200_000
+
+T = TypeVar("T")
+
+# By id, for models nobody described. A name that says "sees" wins over a family that usually does not.
+_SEES = re.compile(
+    r"gpt-4o|gpt-4\.1|gpt-[5-9]|(?:^|[/:])o[134](?:-|$)|claude|gemini|[-_]vl|vl[-_:]|llava|pixtral|internvl|minicpm-v|glm-4(?:\.\d)?v|vision",
+    re.IGNORECASE,
+)
+
+
+class ProviderFacts(Struct, frozen=True, kw_only=True):
+    """One provider as it stands after configuration."""
+
+    id: str
+    name: str
+    api: Api
+    base_url: str
+    env: tuple[str, ...] = ()
+    key_url: str = ""
+    default_model: str | None = None
+    local: bool = False
+    """On the user's own machine or network: works without a key."""
+    free: bool = False
+    """A program that runs models itself, so that its answers cost nothing."""
+    custom: bool = False
+    """Not in the catalog: the user described it."""
+    configured: bool = False
+    api_key: Secret | None = None
+    bearer: bool = False
+    headers: Mapping[str, str] = field(default_factory=dict)
+    timeout_seconds: float | None = None
+    compat: Compat = Compat()
+
+    @property
+    def needs_key(self) -> bool:
+        return not self.local and not self.custom
+
+
+class Registry:
+    """Looks models up by reference and says how each is reached."""
+
+    def __init__(self, settings: ModelsSettings, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._replace = settings.mode == "replace"
+        self._settings = {_settings_id(name, given, catalog): given for name, given in settings.providers.items()}
+        names = [*self._settings, *(entry.id for entry in catalog.providers if self._shown(entry.id))]
+        self._providers = {name: self._facts(name) for name in dict.fromkeys(names)}
+
+    @property
+    def providers(self) -> tuple[ProviderFacts, ...]:
+        """The user's own first, then the catalog's in its order."""
+        return tuple(self._providers.values())
+
+    def provider(self, provider: str) -> ProviderFacts:
+        found = self._providers.get(refs.provider_id(provider, self._providers))
+        if found is None:
+            near = get_close_matches(provider.lower(), self._providers, n=3, cutoff=0.5)
+            guess = f": did you mean {' or '.join(near)}?" if near else f"; known are {', '.join(self._providers)}"
+            raise NotFound(f"no provider {provider!r}{guess}")
+        return found
+
+    def book(self, aliases: Mapping[str, str], default: str | None = None) -> Book:
+        """The names a reference may use here; `aliases` is alias to reference."""
+        known = tuple(entry.ref for entry in self._catalog.models if self._shown(entry.provider))
+        return Book(
+            providers=frozenset(self._providers),
+            configured=tuple(f"{provider}/{entry.id}" for provider, entry in self._entries()),
+            known=known,
+            aliases=aliases,
+            default=default,
+        )
+
+    def model(self, ref: Ref | str) -> Model:
+        """The model behind `ref`. An id nobody described is taken as it is; an unknown provider is an error."""
+        if isinstance(ref, str):
+            ref = refs.resolve(ref, self.book({}))
+        facts = self.provider(ref.provider)
+        given = self._settings.get(facts.id, ProviderSettings())
+        entry = next((entry for entry in given.models if entry.id == ref.model), ModelEntry(id=ref.model))
+        known = self._catalog.model(facts.id, ref.model)
+        base_url = _address(entry.base_url, entry.api or facts.api, f"models.providers.{facts.id}.models")
+        window = entry.context_window or (known.context_window if known else None)
+        return Model(
+            provider=facts.id,
+            id=ref.model,
+            api=entry.api or facts.api,
+            base_url=base_url or facts.base_url,
+            name=entry.name or (known.name if known else ref.model),
+            context_window=window or DEFAULT_WINDOW,
+            max_tokens=_least(entry.max_tokens or (known.max_tokens if known else None), given.max_tokens),
+            reasoning=_first(entry.reasoning, known.reasoning if known else None, False),
+            input=_first(entry.input, known.input if known else None, input_by_id(ref.model)),
+            price=_price(entry, known, facts),
+            compat=overlay(overlay(facts.compat, known.compat if known else Compat()), entry.compat),
+            headers=entry.headers,
+            params={**given.params, **entry.params},
+            timeout_seconds=facts.timeout_seconds,
+        )
+
+    def endpoint(self, model: Model, key: Secret | None, *, bearer: bool = False) -> Endpoint:
+        """How `model` is reached with `key`; `bearer` when the key is a sign-in token."""
+        facts = self.provider(model.provider)
+        return Endpoint(
+            provider=facts.id,
+            api=model.api,
+            base_url=model.base_url,
+            key=key,
+            bearer=bearer or facts.bearer,
+            headers=facts.headers,
+            timeout_seconds=facts.timeout_seconds,
+        )
+
+    def list(self) -> tuple[Model, ...]:
+        """The user's models, then the catalog's."""
+        listed = [Ref(provider, entry.id) for provider, entry in self._entries()]
+        listed += [Ref(entry.provider, entry.id) for entry in self._catalog.models if self._shown(entry.provider)]
+        return tuple(self.model(ref) for ref in dict.fromkeys(listed))
+
+    def configured(self) -> tuple[Ref, ...]:
+        """The models the user described, in the order of the configuration."""
+        return tuple(Ref(provider, entry.id) for provider, entry in self._entries())
+
+    def deprecated(self, model: Model) -> bool:
+        known = self._catalog.model(model.provider, model.id)
+        return known is not None and known.status == "deprecated"
+
+    def _shown(self, provider: str) -> bool:
+        return not self._replace or provider == OFFLINE
+
+    def _entries(self) -> Iterator[tuple[str, ModelEntry]]:
+        for provider, given in self._settings.items():
+            for entry in given.models:
+                yield provider, entry
+
+    def _facts(self, name: str) -> ProviderFacts:
+        given = self._settings.get(name)
+        known = self._catalog.provider(name)
+        if given is None:
+            given = ProviderSettings()
+        base = known or CatalogProvider(id=name, name=name, api="openai-completions", base_url="")
+        api = given.api or base.api
+        base_url = _address(given.base_url, api, f"models.providers.{name}.baseUrl") or base.base_url
+        if not base_url and api != "offline":
+            raise ConfigError(
+                f"models.providers.{name} has no address: set models.providers.{name}.baseUrl",
+                path=f"models.providers.{name}.baseUrl",
+            )
+        return ProviderFacts(
+            id=name,
+            name=base.name,
+            api=api,
+            base_url=base_url,
+            env=base.env,
+            key_url=base.key_url,
+            default_model=base.default_model,
+            local=is_own(base_url) or api == "offline",
+            free=base.local,
+            custom=known is None,
+            configured=name in self._settings,
+            api_key=given.api_key,
+            bearer=bool(given.auth_header) or given.auth in ("token", "oauth"),
+            headers=given.headers,
+            timeout_seconds=given.timeout_seconds,
+            compat=base.compat,
+        )
+
+
+def input_by_id(model: str) -> tuple[str, ...]:
+    """What a model that nobody described probably reads."""
+    return ("text", "image") if _SEES.search(model) else ("text",)
+
+
+def is_cloud_id(model: str) -> bool:
+    """An id that a local server answers from someone else's machine."""
+    return model.endswith((":cloud", "-cloud"))
+
+
+def _settings_id(name: str, given: ProviderSettings, catalog: Catalog) -> str:
+    """A provider written under an alias is the built-in one, unless the user described it in full."""
+    lowered = name.strip().lower()
+    if catalog.provider(lowered) is not None or given.base_url or given.api:
+        return lowered
+    return refs.provider_id(lowered)
+
+
+def _address(base_url: str | None, api: Api, path: str) -> str:
+    """`base_url` as adapters want it, or an error that names the setting."""
+    if base_url is None:
+        return ""
+    try:
+        parts = urlsplit(base_url.strip())
+        fine = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        fine = False
+    if not fine:
+        raise ConfigError(f"{path} is not an address: write it like https://api.example.com/v1", path=path)
+    if parts.username or parts.password:
+        raise ConfigError(f"{path} holds a credential: move it to apiKey beside it", path=path)
+    address = base_url.strip().rstrip("/")
+    # These adapters add the version themselves, and the version is what people paste along.
+    return address.removesuffix("/v1") if api in ("anthropic-messages", "ollama") else address
+
+
+def _price(entry: ModelEntry, known: CatalogModel | None, facts: ProviderFacts) -> Price | None:
+    if entry.cost is not None:
+        return entry.cost
+    if facts.free and facts.local and not is_cloud_id(entry.id):
+        return Price()
+    return known.cost if known else None
+
+
+def _first(*values: T | None) -> T:
+    return next(value for value in values if value is not None)
+
+
+def _least(first: int | None, second: int | None) -> int | None:
+    present = [value for value in (first, second) if value is not None]
+    return min(present) if present else None

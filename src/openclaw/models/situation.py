@@ -1,0 +1,114 @@
+"""The models as they stand right now: what is configured, what there are keys for, and who would answer."""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct, structs
+
+from openclaw.core.errors import AuthFailed, ConfigError, InvalidRequest, NotFound
+from openclaw.core.provider import Model
+from openclaw.models import choose, credentials, discover, refs
+from openclaw.models.catalog import Catalog
+from openclaw.models.credentials import Credential, Keyring
+from openclaw.models.discover import Pick, Probe
+from openclaw.models.profiles import Profiles
+from openclaw.models.refs import Book, Ref
+from openclaw.models.registry import Registry
+from openclaw.models.settings import AuthSettings, ModelsSettings
+
+
+class Situation(Struct, frozen=True, kw_only=True):
+    """What a turn, a command or a status page asks."""
+
+    registry: Registry
+    keyring: Keyring
+    book: Book
+    pick: Pick
+    """The model that answers when nobody asks for another."""
+    primary: str | None = None
+    """The primary model as it was configured."""
+    fallbacks: tuple[Ref, ...] = ()
+
+    def resolve(self, text: str) -> Ref:
+        """The model a person means by `text`."""
+        return refs.resolve(text, self.book)
+
+    def aliases(self) -> tuple[dict[str, Ref], tuple[str, ...]]:
+        """The aliases that lead somewhere, and what is wrong with the others."""
+        good: dict[str, Ref] = {}
+        broken = []
+        for alias in self.book.aliases:
+            try:
+                good[alias] = self.resolve(alias)
+            except (InvalidRequest, NotFound) as error:
+                broken.append(f"alias {alias!r}: {error.message}")
+        return good, tuple(broken)
+
+    @property
+    def default(self) -> Ref:
+        return self.resolve("default")
+
+    def chain(
+        self, requested: Ref | None = None, *, override: Sequence[Ref] | None = None, strict: bool = False
+    ) -> tuple[Ref, ...]:
+        """The models of a turn, in order."""
+        default = self.default
+        return choose.candidates(
+            requested or default, primary=default, fallbacks=self.fallbacks, override=override, strict=strict
+        )
+
+    def model(self, ref: Ref) -> Model:
+        found = self.registry.model(ref)
+        if ref.key == self.pick.ref and self.pick.context_window is not None:
+            return structs.replace(found, context_window=self.pick.context_window)
+        return found
+
+    def credentials(self, ref: Ref, now: int) -> tuple[Credential, ...]:
+        """What `ref` can be called with, best first; raises `AuthFailed` when there is nothing."""
+        facts = self.registry.provider(ref.provider)
+        return credentials.candidates(facts, self.keyring, now, model=ref.model, pinned=ref.profile)
+
+    def has_key(self, provider: str, now: int) -> bool:
+        """Whether the provider can be called at all."""
+        try:
+            credentials.candidates(self.registry.provider(provider), self.keyring, now)
+        except AuthFailed:
+            return False
+        return True
+
+
+def assess(
+    models: ModelsSettings,
+    catalog: Catalog,
+    *,
+    environ: Mapping[str, str],
+    probe: Probe,
+    auth: AuthSettings,
+    stored: Profiles,
+    primary: str | None = None,
+    fallbacks: Sequence[str] = (),
+    aliases: Mapping[str, str | None] | None = None,
+) -> Situation:
+    """Reads the situation; `aliases` is reference to alias, as in the configuration. Asks `probe` only if it must."""
+    registry = Registry(models, catalog)
+    names = refs.aliases_of(aliases or {})
+    book = registry.book(names)
+    if primary is not None:
+        pick = Pick(str(_configured("the primary model", primary, book)), "configured as the primary model")
+    else:
+        signed_in = tuple({profile.provider: None for profile in stored.profiles.values()})
+        pick = discover.configured_pick(registry) or discover.pick(environ, probe, registry.providers, signed_in)
+    return Situation(
+        registry=registry,
+        keyring=Keyring(environ=environ, auth=auth, stored=stored),
+        book=registry.book(names, pick.ref),
+        pick=pick,
+        primary=primary,
+        fallbacks=tuple(_configured(f"fallback {place}", name, book) for place, name in enumerate(fallbacks, 1)),
+    )
+
+
+def _configured(what: str, name: str, book: Book) -> Ref:
+    try:
+        return refs.resolve(name, book)
+    except (InvalidRequest, NotFound) as error:
+        raise ConfigError(f"{what} is configured as {name!r}: {error.message}") from error

@@ -1,0 +1,92 @@
+"""How hard a model should think: the words people use, what a model can do, and who decides. Pure."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import cast, get_args
+
+from openclaw.core.errors import InvalidRequest
+from openclaw.core.provider import Model, ThinkingLevel
+
+LEVELS: tuple[ThinkingLevel, ...] = ("off", "minimal", "low", "medium", "high", "xhigh", "max")
+"""By rank; `adaptive` stands beside them and leaves the choice to the model."""
+
+_ALIASES: Mapping[str, ThinkingLevel] = {
+    "none": "off",
+    "on": "low",
+    "enable": "low",
+    "enabled": "low",
+    "thinkhard": "low",
+    "min": "minimal",
+    "mid": "medium",
+    "med": "medium",
+    "thinkharder": "medium",
+    "harder": "medium",
+    "ultrathink": "high",
+    "highest": "high",
+    "extrahigh": "xhigh",
+    "ultra": "max",
+    "auto": "adaptive",
+}
+_CLEARING = frozenset({"default", "inherit", "clear", "reset", "unpin"})
+_WORDS: frozenset[str] = frozenset(get_args(ThinkingLevel))
+
+
+def parse(text: str) -> ThinkingLevel | None:
+    """The level meant by `text`; None when it takes an override back."""
+    word = re.sub(r"[\s_-]+", "", text).lower()
+    if word in _CLEARING:
+        return None
+    if word in _ALIASES:
+        return _ALIASES[word]
+    if word in _WORDS:
+        return cast(ThinkingLevel, word)
+    raise InvalidRequest(f"{text.strip()[:40]!r} is not a thinking level: use {', '.join(LEVELS)} or adaptive")
+
+
+def levels(model: Model) -> tuple[ThinkingLevel, ...]:
+    """What `model` can be asked for. An effort map says exactly; otherwise the adapter finds the nearest it has."""
+    if not model.reasoning:
+        return ("off",)
+    efforts = model.compat.reasoning_effort_map
+    if efforts is None:
+        return (*LEVELS, "adaptive")
+    return ("off", *(level for level in (*LEVELS[1:], "adaptive") if level in efforts))
+
+
+def clamp(level: ThinkingLevel, supported: Sequence[ThinkingLevel]) -> ThinkingLevel:
+    """`level`, or the next lower one that is supported, or else the lowest."""
+    if level in supported:
+        return level
+    rank = LEVELS.index("medium" if level == "adaptive" else level)
+    lower = [other for other in supported if other in LEVELS and LEVELS.index(other) <= rank]
+    return max(lower, key=LEVELS.index) if lower else supported[0]
+
+
+def check(level: ThinkingLevel, model: Model) -> ThinkingLevel:
+    """`level` as a person typed it, or an error with what the model can do."""
+    supported = levels(model)
+    if level not in supported:
+        raise InvalidRequest(f"{model.ref} cannot think at {level!r}: use {', '.join(supported)}")
+    return level
+
+
+def choose(
+    model: Model,
+    *,
+    inline: ThinkingLevel | None = None,
+    session: ThinkingLevel | None = None,
+    agent: ThinkingLevel | None = None,
+    agent_model: ThinkingLevel | None = None,
+    shared_model: ThinkingLevel | None = None,
+    defaults: ThinkingLevel | None = None,
+) -> ThinkingLevel:
+    """The level of a turn: the first that is set, in this order.
+
+    What was typed for this turn must fit the model; what was stored earlier bends to it.
+    """
+    if inline is not None:
+        return check(inline, model)
+    stored = next((level for level in (session, agent, agent_model, shared_model, defaults) if level is not None), None)
+    if stored is None:
+        stored = "medium" if model.reasoning else "off"
+    return clamp(stored, levels(model))

@@ -1,0 +1,76 @@
+"""Settings of `tools`: which tools an agent has and how far they may go."""
+
+from typing import Annotated, Literal
+
+from openclaw.core.settings import Count, Seconds, Settings, doc
+
+Profile = Literal["minimal", "coding", "messaging", "full"]
+Security = Literal["deny", "allowlist", "full"]
+Ask = Literal["off", "on-miss", "always"]
+
+
+class ApplyPatchSettings(Settings, frozen=True):
+    """`tools.exec.applyPatch`: editing several files with one patch."""
+
+    enabled: Annotated[bool, doc("offer the apply_patch tool")] = True
+    workspace_only: Annotated[bool, doc("patch files inside the workspace only")] = True
+
+
+class ExecSettings(Settings, frozen=True):
+    """`tools.exec`: running commands."""
+
+    security: Annotated[
+        Security,
+        doc(
+            "deny runs nothing, allowlist runs what is on the list, full runs everything;"
+            " allowlist unless set, which is stricter than OpenClaw's full"
+        ),
+    ] = "allowlist"
+    ask: Annotated[
+        Ask,
+        doc(
+            "when to ask a person: never, when a command is not on the list, always;"
+            " on-miss unless set, which is stricter than OpenClaw's off"
+        ),
+    ] = "on-miss"
+    timeout_seconds: Annotated[Seconds, doc("longest run of a command; 0 means no limit")] = 1_800
+    path_prepend: Annotated[tuple[str, ...], doc("directories put in front of PATH")] = ()
+    safe_bins: Annotated[tuple[str, ...], doc("filters that may run on standard input without being listed")] = (
+        "cut",
+        "uniq",
+        "head",
+        "tail",
+        "tr",
+        "wc",
+    )
+    apply_patch: Annotated[ApplyPatchSettings, doc("the apply_patch tool")] = ApplyPatchSettings()
+
+
+class FsSettings(Settings, frozen=True):
+    """`tools.fs`: the file tools."""
+
+    workspace_only: Annotated[bool, doc("read and write inside the workspace only")] = False
+
+
+class LoopDetectionSettings(Settings, frozen=True):
+    """`tools.loopDetection`: stopping a run that goes round in circles."""
+
+    enabled: Annotated[bool, doc("watch for repeated calls; on unless set, unlike OpenClaw")] = True
+    history_size: Annotated[Count, doc("calls of a session that are remembered")] = 30
+    warning_threshold: Annotated[Count, doc("repeats before the model is told")] = 10
+    critical_threshold: Annotated[Count, doc("repeats without progress before calls are blocked")] = 20
+    global_circuit_breaker_threshold: Annotated[Count, doc("calls without any progress before the run ends")] = 30
+
+
+class ToolsSettings(Settings, frozen=True):
+    """`tools`: which tools an agent has and how far they may go."""
+
+    profile: Annotated[Profile | None, doc("the set of tools to start from; all when absent")] = None
+    allow: Annotated[tuple[str, ...], doc("only these tools: names, globs or group:<name>; all when empty")] = ()
+    also_allow: Annotated[tuple[str, ...], doc("tools added to the profile; not together with allow")] = ()
+    deny: Annotated[tuple[str, ...], doc("never these tools; wins over everything else")] = ()
+    exec: Annotated[ExecSettings, doc("running commands")] = ExecSettings()
+    fs: Annotated[FsSettings, doc("the file tools")] = FsSettings()
+    loop_detection: Annotated[LoopDetectionSettings, doc("stopping a run that goes round in circles")] = (
+        LoopDetectionSettings()
+    )

@@ -1,0 +1,192 @@
+"""The order of the prompt, its modes and its cache boundary. The same facts give the same bytes, always."""
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from threading import Lock
+
+import msgspec
+from msgspec import Struct, structs
+
+from openclaw.core.provider import System
+from openclaw.core.text import CACHE_BOUNDARY, ContextFile, PromptText
+from openclaw.prompt import stable_sections as above
+from openclaw.prompt import tool_sections as tools
+from openclaw.prompt import volatile_sections as below
+from openclaw.prompt.facts import Contribution, PromptFacts, stable_only
+from openclaw.prompt.section import Section
+
+Piece = Callable[[PromptFacts], "Section | tuple[Section | None, ...] | None"]
+
+STABLE: tuple[Piece, ...] = (
+    above.identity,
+    tools.tooling,
+    tools.delegation,
+    above.interaction_style,
+    above.tool_call_style,
+    above.approvals,
+    above.execution_bias,
+    above.stable_prefix,
+    above.safety,
+    above.control,
+    above.skills,
+    above.memory,
+    above.self_update,
+    above.model_aliases,
+    above.clock,
+    above.workspace,
+    above.documentation,
+    above.sandbox,
+    above.authorized_senders,
+    above.time_zone,
+    above.truncation,
+    above.workspace_files,
+    above.output_directives,
+    above.reasoning_format,
+    above.project_context,
+    above.silent_replies,
+)
+DYNAMIC: tuple[Piece, ...] = (
+    below.control_ui,
+    below.messaging,
+    below.voice,
+    below.extra,
+    below.terminal,
+    below.reactions,
+    below.dynamic_suffix,
+    below.heartbeats,
+    below.runtime,
+)
+
+# What a small model can do without, least useful first. Nothing that keeps the agent safe is in it.
+MAY_OMIT = (
+    "documentation",
+    "output_directives",
+    "self_update",
+    "control",
+    "delegation",
+    "model_aliases",
+    "reactions",
+    "message_tool",
+    "execution_bias",
+    "memory",
+    "stable_prefix",
+)
+
+MEMO_SIZE = 64
+
+
+class Prompt(Struct, frozen=True, kw_only=True):
+    """A finished prompt, still in pieces so that every line can be traced to its source."""
+
+    sections: tuple[Section, ...]
+    stable: str
+    dynamic: str
+
+    @property
+    def text(self) -> str:
+        """The whole prompt, with the boundary where it has two sides."""
+        return f"{self.stable}{CACHE_BOUNDARY}{self.dynamic}" if self.dynamic else self.stable
+
+    @property
+    def system(self) -> System:
+        """The two sides as a provider takes them, without the marker."""
+        return System(stable=self.stable, dynamic=self.dynamic)
+
+
+def build(facts: PromptFacts) -> Prompt:
+    """The prompt for `facts`."""
+    _check(facts)
+    if facts.mode == "none":
+        only = _render((above.identity,), facts)
+        return Prompt(sections=only, stable=above.IDENTITY, dynamic="")
+    if facts.mode != "minimal":
+        facts = structs.replace(facts, mode="full")
+    stable_sections, stable = _memo.stable(stable_only(facts))
+    dynamic_sections = _render(DYNAMIC, facts)
+    return Prompt(sections=stable_sections + dynamic_sections, stable=stable, dynamic=assemble(dynamic_sections))
+
+
+def build_agent_system_prompt(facts: PromptFacts) -> str:
+    """The text of the prompt for `facts`."""
+    return build(facts).text
+
+
+def assemble(sections: Iterable[Section]) -> str:
+    return "\n".join(piece.rendered for piece in sections)
+
+
+def _render(pieces: tuple[Piece, ...], facts: PromptFacts) -> tuple[Section, ...]:
+    omitted = frozenset(facts.omit) & frozenset(MAY_OMIT)
+    made = (piece(facts) for piece in pieces)
+    flat = (one for each in made for one in (each if isinstance(each, tuple) else (each,)))
+    return tuple(one for one in flat if one is not None and one.id not in omitted)
+
+
+def _render_stable(facts: PromptFacts) -> tuple[tuple[Section, ...], str]:
+    sections = _render(STABLE, facts)
+    return sections, assemble(sections).rstrip()
+
+
+class _Memo:
+    """The last few stable halves, by everything they were made from."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._held: OrderedDict[bytes, tuple[tuple[Section, ...], str]] = OrderedDict()
+        self._lock = Lock()
+
+    def stable(self, facts: PromptFacts) -> tuple[tuple[Section, ...], str]:
+        try:
+            key = hashlib.sha256(msgspec.json.encode(facts)).digest()
+        except UnicodeEncodeError:
+            # Broken surrogates have no encoding to take a key from; the sections drop them.
+            return _render_stable(facts)
+        with self._lock:
+            held = self._held.get(key)
+            if held is not None:
+                self._held.move_to_end(key)
+                return held
+        made = _render_stable(facts)
+        with self._lock:
+            self._held[key] = made
+            while len(self._held) > self._size:
+                self._held.popitem(last=False)
+        return made
+
+    def clear(self) -> None:
+        with self._lock:
+            self._held.clear()
+
+
+_memo = _Memo(MEMO_SIZE)
+
+
+def forget() -> None:
+    """Empty the memo: the next build starts from nothing."""
+    _memo.clear()
+
+
+_TEXTS = tuple(
+    field.name for field in structs.fields(PromptFacts) if field.type in (PromptText | None, tuple[PromptText, ...])
+)
+_BLOCKS = tuple(field.name for field in structs.fields(Contribution))
+
+
+def _check(facts: PromptFacts) -> None:
+    """Refuse prose without a source: a bare string here is a mistake in the code that gathered the facts."""
+    for name in _TEXTS:
+        value = getattr(facts, name)
+        for text in value if isinstance(value, tuple) else (value,):
+            _check_text(name, text)
+    for name in _BLOCKS:
+        _check_text(f"contribution.{name}", getattr(facts.contribution, name))
+    for file in facts.context_files:
+        if not isinstance(file, ContextFile):
+            raise TypeError(f"context_files holds a {type(file).__name__}; give a ContextFile")
+        _check_text(f"content of {file.name}", file.content)
+
+
+def _check_text(name: str, text: object) -> None:
+    if text is not None and not isinstance(text, PromptText):
+        raise TypeError(f"{name} is a {type(text).__name__}; give a PromptText, so that its source and label are known")

@@ -1,0 +1,140 @@
+"""What changed between two prompts, and whether it cost the cached prefix."""
+
+import hashlib
+from collections.abc import Sequence
+from itertools import zip_longest
+from typing import Literal
+
+from msgspec import Struct
+
+from openclaw.prompt.build import Prompt
+from openclaw.prompt.report import Report
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    """One section that is not what it was."""
+
+    id: str
+    kind: Literal["added", "removed", "changed", "moved"]
+    stable: bool
+    before_chars: int = 0
+    after_chars: int = 0
+    source: str = ""
+
+
+class PromptDiff(Struct, frozen=True, kw_only=True):
+    changes: tuple[Change, ...]
+    prefix_kept: bool
+    """Whether the text above the boundary is the same, byte for byte."""
+    broken_at: str = ""
+    """The first section above the boundary that differs."""
+    broken_at_byte: int | None = None
+    """Where the two prefixes part, in UTF-8 bytes; exact between prompts, the section's beginning between reports."""
+    prefix_bytes: int = 0
+    """The size of the earlier prefix."""
+
+    def __str__(self) -> str:
+        lines = [f"{each.kind} {each.id} ({each.before_chars:,} → {each.after_chars:,} chars)" for each in self.changes]
+        if self.prefix_kept:
+            verdict = "the cached prefix is unchanged"
+        else:
+            verdict = (
+                f"the cached prefix broke in {self.broken_at or 'its end'} at byte {self.broken_at_byte:,} "
+                f"of {self.prefix_bytes:,}"
+            )
+        return "\n".join((*lines, verdict))
+
+
+class _Print(Struct, frozen=True):
+    """A section by its fingerprint."""
+
+    id: str
+    hash: str
+    chars: int
+    bytes: int
+    stable: bool
+    source: str
+
+
+def diff(before: Prompt | Report, after: Prompt | Report) -> PromptDiff:
+    """What changed from `before` to `after`; with two whole prompts the byte where they part is exact."""
+    old, new = _prints(before), _prints(after)
+    above_old, above_new = [one for one in old if one.stable], [one for one in new if one.stable]
+    part = _parting(above_old, above_new)
+    at = ""
+    byte = None
+    if part is not None:
+        here = (above_new[part : part + 1] or above_old[part : part + 1])[0]
+        at = here.id
+        byte = sum(one.bytes + 1 for one in above_old[:part])
+        if isinstance(before, Prompt) and isinstance(after, Prompt):
+            byte = _first_difference(before.stable.encode(), after.stable.encode())
+    return PromptDiff(
+        changes=tuple(_changes(old, new)),
+        prefix_kept=part is None,
+        broken_at=at,
+        broken_at_byte=byte,
+        prefix_bytes=max(0, sum(one.bytes + 1 for one in above_old) - 1),
+    )
+
+
+def _prints(prompt: Prompt | Report) -> list[_Print]:
+    if isinstance(prompt, Report):
+        return [
+            _Print(line.id, line.hash, line.injected_chars, line.bytes, line.side == "stable", line.source)
+            for line in prompt.sections
+        ]
+    made = ((piece, piece.rendered.encode()) for piece in prompt.sections)
+    return [
+        _Print(piece.id, hashlib.sha256(raw).hexdigest(), piece.chars, len(raw), piece.stable, piece.source)
+        for piece, raw in made
+    ]
+
+
+def _parting(old: Sequence[_Print], new: Sequence[_Print]) -> int | None:
+    """The place of the first section that differs."""
+    for place, (one, other) in enumerate(zip_longest(old, new)):
+        if one is None or other is None or one.hash != other.hash:
+            return place
+    return None
+
+
+def _changes(old: Sequence[_Print], new: Sequence[_Print]) -> list[Change]:
+    before = {one.id: one for one in old}
+    after = {one.id: one for one in new}
+    # Places among the sections both prompts have: an addition moves nothing.
+    was_at = {name: place for place, name in enumerate(name for name in before if name in after)}
+    is_at = {name: place for place, name in enumerate(name for name in after if name in before)}
+    changes = [
+        Change(id=one.id, kind="removed", stable=one.stable, before_chars=one.chars, source=one.source)
+        for one in old
+        if one.id not in after
+    ]
+    for now in new:
+        was = before.get(now.id)
+        if was is None:
+            kind: Literal["added", "changed", "moved"] = "added"
+        elif was.hash != now.hash:
+            kind = "changed"
+        elif was.stable != now.stable or was_at[now.id] != is_at[now.id]:
+            kind = "moved"
+        else:
+            continue
+        changes.append(
+            Change(
+                id=now.id,
+                kind=kind,
+                stable=now.stable,
+                before_chars=was.chars if was else 0,
+                after_chars=now.chars,
+                source=now.source,
+            )
+        )
+    return changes
+
+
+def _first_difference(one: bytes, other: bytes) -> int:
+    for at, (left, right) in enumerate(zip(one, other, strict=False)):
+        if left != right:
+            return at
+    return min(len(one), len(other))

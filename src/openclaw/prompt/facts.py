@@ -1,0 +1,183 @@
+"""All a prompt is made from. Who builds one gathers these; the renderer sees nothing else."""
+
+from typing import Literal
+
+from msgspec import Struct, structs
+
+from openclaw.core.text import ContextFile, PromptText
+
+Mode = Literal["full", "minimal", "none"]
+
+DEFAULT_HEARTBEAT = PromptText(
+    "Read HEARTBEAT.md if it exists (workspace context). Follow it strictly. "
+    "Do not infer or repeat old tasks from prior chats. If nothing needs attention, reply HEARTBEAT_OK.",
+    "default heartbeat prompt",
+)
+
+
+class ToolLine(Struct, frozen=True):
+    """A tool that is available after policy."""
+
+    name: str
+    summary: str | None = ""
+    """A short fragment; empty for our own wording, `None` to name the tool and say no more."""
+
+
+class Elevated(Struct, frozen=True, kw_only=True):
+    """Whether commands may leave the sandbox when the user says so."""
+
+    allowed: bool = False
+    default_level: str = "off"
+    full_access: bool = False
+
+
+class SandboxFacts(Struct, frozen=True, kw_only=True):
+    """The box tools run in."""
+
+    workspace_dir: str = ""
+    container_workspace_dir: str = ""
+    workspace_access: Literal["none", "ro", "rw"] = "none"
+    agent_workspace_mount: str = ""
+    browser_bridge_url: str = ""
+    host_browser_allowed: bool | None = None
+    elevated: Elevated = Elevated()
+
+
+class RuntimeFacts(Struct, frozen=True, kw_only=True):
+    """The last line of a prompt: where and as what the agent runs."""
+
+    agent_id: str = ""
+    host: str = ""
+    repo_root: str = ""
+    os: str = ""
+    arch: str = ""
+    node: str = ""
+    python: str = ""
+    model: str = ""
+    default_model: str = ""
+    shell: str = ""
+    channel: str = ""
+    chat_type: str = ""
+    capabilities: tuple[str, ...] = ()
+
+
+class Inbound(Struct, frozen=True, kw_only=True):
+    """What the gateway itself knows about the message being answered."""
+
+    channel: str = ""
+    provider: str = ""
+    surface: str = ""
+    chat_type: str = ""
+
+
+class Reactions(Struct, frozen=True):
+    level: Literal["minimal", "extensive"]
+    channel: str
+
+
+class Contribution(Struct, frozen=True, kw_only=True):
+    """What a model family adds to the prompt or says in its own way; it never replaces the whole."""
+
+    interaction_style: PromptText | None = None
+    tool_call_style: PromptText | None = None
+    execution_bias: PromptText | None = None
+    stable_prefix: PromptText | None = None
+    dynamic_suffix: PromptText | None = None
+
+
+class PromptFacts(Struct, frozen=True, kw_only=True):
+    """Everything the renderer needs to know. Prose from elsewhere is `PromptText`; ids and paths are plain."""
+
+    workspace_dir: str
+    mode: Mode = "full"
+    tools: tuple[ToolLine, ...] = ()
+    fence_id: str = ""
+    """Marks the fences round files; one per process, so that the cached prefix holds. Empty means no fences."""
+
+    context_files: tuple[ContextFile, ...] = ()
+    truncation_notice: bool = False
+    workspace_notes: tuple[PromptText, ...] = ()
+    skills: PromptText | None = None
+    cli_backend: bool = False
+    """The model runs in a program that reads files by itself, so skills need no `read` tool."""
+    docs_path: str = ""
+    source_path: str = ""
+    user_timezone: str = ""
+    model_aliases: tuple[str, ...] = ()
+    memory_citations: Literal["auto", "on", "off"] = "auto"
+    delegation: Literal["suggest", "prefer"] = "suggest"
+    acp_enabled: bool = False
+    completion_wake: bool = True
+    """A finished background command wakes the agent by itself."""
+    sandbox: SandboxFacts | None = None
+    authorized_senders: PromptText | None = None
+    """The finished line of `owners`, so that neither ids nor the secret come near the renderer."""
+    reasoning_tags: bool = False
+    silent_replies: Literal["generic", "none"] = "none"
+    contribution: Contribution = Contribution()
+    omit: tuple[str, ...] = ()
+    """Sections given up to fit a small model."""
+
+    # From here on: below the cache boundary.
+    runtime: RuntimeFacts = RuntimeFacts()
+    thinking: str = ""
+    reasoning: Literal["off", "on", "stream"] = "off"
+    extra: PromptText | None = None
+    inherited_rules: PromptText | None = None
+    """What a sub-agent must keep to although it does not see the files the rules stand in."""
+    inbound: Inbound | None = None
+    message_tool_only: bool = False
+    message_tool_hints: tuple[PromptText, ...] = ()
+    native_approvals: bool = False
+    control_ui_embed: bool = False
+    tts_hint: PromptText | None = None
+    reactions: Reactions | None = None
+    heartbeat: PromptText | None = None
+    """The heartbeat prompt; absent where heartbeats are off or the run is not the default agent's."""
+    terminal: str = ""
+    """The directory of the terminal the person is at, when they are at one."""
+
+
+VOLATILE = (
+    "runtime",
+    "thinking",
+    "reasoning",
+    "extra",
+    "inherited_rules",
+    "inbound",
+    "message_tool_only",
+    "message_tool_hints",
+    "native_approvals",
+    "control_ui_embed",
+    "tts_hint",
+    "reactions",
+    "heartbeat",
+    "terminal",
+)
+"""What may change from turn to turn without breaking the cached prefix, beside `contribution.dynamic_suffix`."""
+
+_DEFAULTS = {item.name: item.default for item in structs.fields(PromptFacts) if item.name in VOLATILE}
+
+
+def stable_only(facts: PromptFacts) -> PromptFacts:
+    """`facts` with everything volatile forgotten: all that the text above the boundary is made from."""
+    return structs.replace(facts, **_DEFAULTS, contribution=structs.replace(facts.contribution, dynamic_suffix=None))
+
+
+def tool_names(facts: PromptFacts) -> frozenset[str]:
+    """The available tools, by the names guidance knows them."""
+    return frozenset(canonical(tool.name) for tool in facts.tools)
+
+
+TOOL_ALIASES = {
+    "bash": "exec",
+    "apply-patch": "apply_patch",
+    "automations": "cron",
+    "view_image": "image",
+    "progress_card": "update_plan",
+}
+
+
+def canonical(name: str) -> str:
+    lowered = name.strip().lower()
+    return TOOL_ALIASES.get(lowered, lowered)

@@ -1,0 +1,173 @@
+"""What is wrong with the words a prompt is made from. Findings are for the person who edits the files."""
+
+import re
+from collections.abc import Iterator
+from typing import Literal
+
+from msgspec import Struct
+
+from openclaw.core.text import ContextFile, hidden, markers, units
+from openclaw.prompt.facts import PromptFacts, tool_names
+from openclaw.prompt.tool_sections import KNOWN_TOOLS
+
+Kind = Literal[
+    "over-budget",
+    "near-limit",
+    "missing",
+    "unreadable",
+    "duplicate",
+    "unavailable-tool",
+    "hidden-characters",
+    "forged-marker",
+    "heartbeat-off",
+    "private-in-group",
+    "no-read-tool",
+]
+
+LONG_ENOUGH = 40
+"""Shorter lines repeat by chance."""
+MAX_PER_RULE = 20
+
+_QUOTED = re.compile(r"`([a-z][a-z_]{1,40})(?:\([^`]*\))?`")
+_COMMENT = re.compile(r"^\s*(?:#|<!--.*-->\s*$|$)")
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    kind: Kind
+    where: str
+    message: str
+    line: int = 0
+    """Counted from 1 within the file as injected; 0 for the file as a whole."""
+
+    def __str__(self) -> str:
+        return f"{self.where}{f':{self.line}' if self.line else ''}: {self.message}"
+
+
+def lint(facts: PromptFacts, *, max_file_chars: int = 20_000) -> tuple[Finding, ...]:
+    """Everything a person may want to mend in the inputs of this prompt."""
+    rules = (
+        _sizes(facts, max_file_chars),
+        _duplicates(facts),
+        _tools(facts),
+        _characters(facts),
+        _heartbeats(facts),
+        _privacy(facts),
+        _skills(facts),
+    )
+    return tuple(finding for rule in rules for finding in _some(rule))
+
+
+def _some(findings: Iterator[Finding]) -> Iterator[Finding]:
+    for _, finding in zip(range(MAX_PER_RULE), findings, strict=False):
+        yield finding
+
+
+def _sizes(facts: PromptFacts, limit: int) -> Iterator[Finding]:
+    for file in facts.context_files:
+        if file.missing:
+            yield Finding(kind="missing", where=file.name, message=f"not there; create {file.path}")
+        elif file.problem:
+            yield Finding(kind="unreadable", where=file.name, message=file.problem)
+        elif file.truncated:
+            yield Finding(
+                kind="over-budget",
+                where=file.name,
+                message=f"{file.raw_chars:,} characters, {file.injected_chars:,} of them sent; "
+                "shorten it or move details to memory/",
+            )
+        elif file.raw_chars * 100 >= limit * 85:
+            yield Finding(
+                kind="near-limit", where=file.name, message=f"{file.raw_chars:,} of at most {limit:,} characters"
+            )
+
+
+def _duplicates(facts: PromptFacts) -> Iterator[Finding]:
+    first: dict[str, tuple[str, int]] = {}
+    for file, number, line in _file_lines(facts):
+        plain = re.sub(r"[\W_]+", " ", line).strip().lower()
+        if units(plain) < LONG_ENOUGH:
+            continue
+        name, at = first.setdefault(plain, (file.name, number))
+        if (name, at) != (file.name, number):
+            yield Finding(
+                kind="duplicate", where=file.name, line=number, message=f"says again what {name}:{at} says; keep one"
+            )
+
+
+def _tools(facts: PromptFacts) -> Iterator[Finding]:
+    available = tool_names(facts)
+    seen: set[tuple[str, str]] = set()
+    for file, number, line in _file_lines(facts):
+        if file.name.lower() not in ("agents.md", "tools.md"):
+            continue
+        for found in _QUOTED.finditer(line):
+            name = found[1]
+            if name in KNOWN_TOOLS - available and (file.name, name) not in seen:
+                seen.add((file.name, name))
+                yield Finding(
+                    kind="unavailable-tool",
+                    where=file.name,
+                    line=number,
+                    message=f"names the tool {name}, which this run does not have; check the tool policy",
+                )
+
+
+def _characters(facts: PromptFacts) -> Iterator[Finding]:
+    for file in facts.context_files:
+        text = file.content.text
+        codes = [code for _, code, _ in hidden(text)]
+        if codes:
+            first = next(hidden(text))[0]
+            yield Finding(
+                kind="hidden-characters",
+                where=file.name,
+                line=text.count("\n", 0, first) + 1,
+                message=f"{len(codes)} hidden characters ({', '.join(sorted(set(codes))[:5])}); they are not sent",
+            )
+        for start, _, _ in markers(text):
+            yield Finding(
+                kind="forged-marker",
+                where=file.name,
+                line=text.count("\n", 0, start) + 1,
+                message="imitates one of our markers; it is sent in a harmless form",
+            )
+
+
+def _heartbeats(facts: PromptFacts) -> Iterator[Finding]:
+    if facts.heartbeat is not None and facts.mode == "full":
+        return
+    for file in facts.context_files:
+        lines = file.content.text.split("\n")
+        if file.name.lower() == "heartbeat.md" and not file.missing and not all(map(_COMMENT.match, lines)):
+            yield Finding(
+                kind="heartbeat-off",
+                where=file.name,
+                message="has tasks, but this run gets no heartbeats; set agents.defaults.heartbeat.every",
+            )
+
+
+def _privacy(facts: PromptFacts) -> Iterator[Finding]:
+    if facts.runtime.chat_type not in ("group", "channel"):
+        return
+    for file in facts.context_files:
+        if file.name.lower() == "memory.md":
+            yield Finding(
+                kind="private-in-group", where=file.name, message="private memory is loaded in a shared conversation"
+            )
+
+
+def _skills(facts: PromptFacts) -> Iterator[Finding]:
+    if facts.skills and not facts.cli_backend and "read" not in tool_names(facts):
+        yield Finding(
+            kind="no-read-tool",
+            where="skills",
+            message="skills are installed, but without the read tool none can be used; allow read",
+        )
+
+
+def _file_lines(facts: PromptFacts) -> Iterator[tuple[ContextFile, int, str]]:
+    for file in facts.context_files:
+        if file.missing or file.problem:
+            continue
+        for number, line in enumerate(file.content.text.split("\n"), 1):
+            yield file, number, line

@@ -1,0 +1,249 @@
+"""What a prompt is made of, in numbers. A report never holds the prompt's text, so it can be kept with every run."""
+
+import hashlib
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from openclaw.core.text import Label, PromptText, tokens, units
+from openclaw.core.tool import ToolSpec
+from openclaw.prompt.build import Prompt
+from openclaw.prompt.facts import PromptFacts, ToolLine, canonical
+from openclaw.prompt.section import Section, lit
+from openclaw.prompt.tool_sections import bullet, ordered
+
+_SKILL = re.compile(r"<skill>.*?</skill>", re.S)
+_NAME = re.compile(r"<name>(.*?)</name>", re.S)
+
+
+class _Part(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The base of everything in a report: camel case on the wire."""
+
+
+class SectionLine(_Part, frozen=True, kw_only=True):
+    """One section: who said it, how large it is, and on which side of the boundary."""
+
+    id: str
+    heading: str = ""
+    source: str
+    label: Label
+    side: Literal["stable", "dynamic"]
+    raw_chars: int
+    injected_chars: int
+    bytes: int
+    tokens: int
+    share: float
+    """Of the whole prompt, from 0 to 1."""
+    hash: str
+
+
+class FileLine(_Part, frozen=True, kw_only=True):
+    name: str
+    path: str
+    missing: bool = False
+    raw_chars: int = 0
+    injected_chars: int = 0
+    truncated: bool = False
+    problem: str = ""
+    causes: tuple[str, ...] = ()
+
+
+class SkillLine(_Part, frozen=True, kw_only=True):
+    name: str
+    block_chars: int
+
+
+class SkillsPart(_Part, frozen=True, kw_only=True):
+    prompt_chars: int = 0
+    hash: str = ""
+    entries: tuple[SkillLine, ...] = ()
+
+
+class ToolEntry(_Part, frozen=True, kw_only=True):
+    name: str
+    summary_chars: int = 0
+    summary_hash: str = ""
+    schema_chars: int = 0
+    schema_hash: str = ""
+    properties_count: int = 0
+
+
+class ToolsPart(_Part, frozen=True, kw_only=True):
+    list_chars: int = 0
+    schema_chars: int = 0
+    entries: tuple[ToolEntry, ...] = ()
+
+
+class SizePart(_Part, frozen=True, kw_only=True):
+    chars: int
+    hash: str
+    project_context_chars: int
+    non_project_context_chars: int
+
+
+class Truncation(_Part, frozen=True, kw_only=True):
+    """What was cut from the workspace files, and whether the model was told."""
+
+    warning_mode: Literal["off", "once", "always"] = "always"
+    warning_shown: bool = False
+    prompt_warning_signature: str = ""
+    warning_signatures_seen: tuple[str, ...] = ()
+    truncated_files: int = 0
+    near_limit_files: int = 0
+    total_near_limit: bool = False
+
+
+class SandboxPart(_Part, frozen=True, kw_only=True):
+    mode: str = "off"
+    sandboxed: bool = False
+
+
+class About(_Part, frozen=True, kw_only=True):
+    """What the prompt itself does not know: which run it was for."""
+
+    source: Literal["run", "estimate"] = "run"
+    generated_at: int = 0
+    """Milliseconds since the epoch."""
+    session_id: str = ""
+    session_key: str = ""
+    provider: str = ""
+    model: str = ""
+    bootstrap_max_chars: int = 20_000
+    bootstrap_total_max_chars: int = 60_000
+    bootstrap_truncation: Truncation | None = None
+    sandbox_mode: str = "off"
+    degraded: tuple[str, ...] = ()
+    """What was given up to fit the model's window."""
+    findings: tuple[str, ...] = ()
+    """What scanning the files found."""
+
+
+class Report(_Part, frozen=True, kw_only=True):
+    source: Literal["run", "estimate"]
+    generated_at: int
+    session_id: str = ""
+    session_key: str = ""
+    provider: str = ""
+    model: str = ""
+    workspace_dir: str
+    bootstrap_max_chars: int
+    bootstrap_total_max_chars: int
+    bootstrap_truncation: Truncation | None = None
+    sandbox: SandboxPart
+    system_prompt: SizePart
+    injected_workspace_files: tuple[FileLine, ...] = ()
+    skills: SkillsPart = SkillsPart()
+    tools: ToolsPart = ToolsPart()
+    sections: tuple[SectionLine, ...] = ()
+    hooks: tuple[str, ...] = ()
+    """Sections a hook added or replaced, with who did."""
+    degraded: tuple[str, ...] = ()
+    findings: tuple[str, ...] = ()
+
+
+def report(prompt: Prompt, facts: PromptFacts, about: About, specs: Sequence[ToolSpec] = ()) -> Report:
+    """The account of `prompt`, made from `facts`; `specs` are the tools as they go to the provider."""
+    text = prompt.text
+    chars = units(text)
+    lines = tuple(_section_line(piece, chars) for piece in prompt.sections)
+    # Each section is preceded by a line break, which counts with it.
+    context = sum(
+        line.injected_chars + 1 for line in lines if line.id == "project_context" or line.id.startswith("file:")
+    )
+    return Report(
+        source=about.source,
+        generated_at=about.generated_at,
+        session_id=about.session_id,
+        session_key=about.session_key,
+        provider=about.provider,
+        model=about.model,
+        workspace_dir=lit(facts.workspace_dir),
+        bootstrap_max_chars=about.bootstrap_max_chars,
+        bootstrap_total_max_chars=about.bootstrap_total_max_chars,
+        bootstrap_truncation=about.bootstrap_truncation,
+        sandbox=SandboxPart(mode=about.sandbox_mode, sandboxed=facts.sandbox is not None),
+        system_prompt=SizePart(
+            chars=chars, hash=_hash(text), project_context_chars=context, non_project_context_chars=chars - context
+        ),
+        injected_workspace_files=tuple(
+            FileLine(
+                name=file.name,
+                path=lit(file.path),
+                missing=file.missing,
+                raw_chars=file.raw_chars,
+                injected_chars=file.injected_chars,
+                truncated=file.truncated,
+                problem=file.problem,
+                causes=file.causes,
+            )
+            for file in facts.context_files
+        ),
+        skills=_skills(facts.skills),
+        tools=_tools(facts.tools, specs),
+        sections=lines,
+        hooks=tuple(f"{piece.id}: {piece.source}" for piece in prompt.sections if piece.id.startswith("hook:")),
+        degraded=about.degraded,
+        findings=about.findings,
+    )
+
+
+def _section_line(piece: Section, total: int) -> SectionLine:
+    text = piece.rendered
+    chars = units(text)
+    return SectionLine(
+        id=piece.id,
+        heading=piece.heading,
+        source=piece.source,
+        label=piece.label,
+        side="stable" if piece.stable else "dynamic",
+        raw_chars=piece.raw_chars or chars,
+        injected_chars=chars,
+        bytes=len(text.encode()),
+        tokens=tokens(chars),
+        share=round(chars / total, 4) if total else 0.0,
+        hash=_hash(text),
+    )
+
+
+def _skills(catalog: PromptText | None) -> SkillsPart:
+    if not catalog:
+        return SkillsPart()
+    blocks = [found.group() for found in _SKILL.finditer(catalog.text)]
+    entries = tuple(SkillLine(name=_skill_name(text), block_chars=units(text)) for text in blocks)
+    return SkillsPart(prompt_chars=units(catalog.text), hash=_hash(catalog.text), entries=entries)
+
+
+def _skill_name(text: str) -> str:
+    found = _NAME.search(text)
+    return found[1].strip() if found else "(unnamed)"
+
+
+def _tools(lines: tuple[ToolLine, ...], specs: Sequence[ToolSpec]) -> ToolsPart:
+    schemas = {canonical(spec.name): spec for spec in specs}
+    shown = {canonical(line.name): bullet(line) for line in ordered(lines)}
+    entries = tuple(_tool(name, shown.get(name, ""), schemas.get(name)) for name in dict.fromkeys((*shown, *schemas)))
+    return ToolsPart(
+        list_chars=units("\n".join(shown.values())),
+        schema_chars=sum(entry.schema_chars for entry in entries),
+        entries=entries,
+    )
+
+
+def _tool(name: str, line: str, spec: ToolSpec | None) -> ToolEntry:
+    schema = msgspec.json.encode(spec.parameters).decode() if spec else ""
+    properties = spec.parameters.get("properties") if spec else None
+    return ToolEntry(
+        name=spec.name if spec else name,
+        summary_chars=units(line),
+        summary_hash=_hash(line) if line else "",
+        schema_chars=units(schema),
+        schema_hash=_hash(schema) if schema else "",
+        properties_count=len(properties) if isinstance(properties, dict) else 0,
+    )
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()

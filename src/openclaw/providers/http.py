@@ -1,0 +1,301 @@
+"""One endpoint over HTTP: every adapter's road out, and the place where its failures are translated."""
+
+import asyncio
+import ipaddress
+import ssl
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import aclosing, asynccontextmanager, suppress
+from typing import Any, Protocol, TypeVar
+
+import httpx2
+import msgspec
+from msgspec import Struct, field
+
+from openclaw.core.errors import (
+    AuthFailed,
+    BadRequest,
+    BadResponse,
+    NetworkFailed,
+    ProviderError,
+    ProviderTimeout,
+)
+from openclaw.core.events import Done, ModelEvent
+from openclaw.core.messages import Assistant
+from openclaw.core.provider import Endpoint, Model
+from openclaw.core.secret import Secret
+from openclaw.providers.errors import Origin, body_fault, excerpt, fault_of, from_fault, from_status, key_hint
+from openclaw.providers.request import authority
+from openclaw.providers.sse import Frame, FrameReader
+
+CONNECT_SECONDS = 30.0
+ERROR_BODY_BYTES = 64 * 1024
+BODY_BYTES = 16 * 1024 * 1024
+# Long enough for the last chunk to arrive, so that the connection can be kept; too short to notice.
+DRAIN_SECONDS = 0.2
+
+Shape = TypeVar("Shape")
+
+
+class Decoder(Protocol):
+    """Turns the frames of one answer into events and, at the end, into a message."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether the answer is whole; a stream that stops earlier was cut."""
+        ...
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing more will come, not even usage."""
+        ...
+
+    def read(self, frame: Frame) -> Iterable[ModelEvent]: ...
+
+    def message(self) -> Assistant: ...
+
+
+class Call(Struct, frozen=True, kw_only=True):
+    """One request: where to, with what."""
+
+    path: str
+    body: bytes
+    model: Model
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class Http:
+    """The connection pool of one endpoint, opened at the first call."""
+
+    def __init__(self, endpoint: Endpoint, *, key_header: str = "", fixed: Mapping[str, str] | None = None) -> None:
+        self.endpoint = endpoint
+        self._key_header = key_header
+        self._fixed = fixed or {}
+        self._client: httpx2.AsyncClient | None = None
+
+    def origin(self, model: Model | None = None) -> Origin:
+        """Whom to name in errors, and what to keep out of them."""
+        given = (*self.endpoint.headers.values(), *(model.headers.values() if model else ()))
+        key = (self.endpoint.key,) if self.endpoint.key else ()
+        return Origin(
+            provider=self.endpoint.provider,
+            model=model.id if model else "",
+            secrets=(*key, *(Secret(part) for value in given for part in (value, *value.split()))),
+        )
+
+    async def converse(self, call: Call, reader: FrameReader, decoder: Decoder) -> AsyncIterator[ModelEvent]:
+        """The events of one streamed answer, the last of them `Done`."""
+        origin = self.origin(call.model)
+        head, frames = b"", 0
+        async with self._open("POST", call.path, call) as response, aclosing(response.aiter_bytes()) as chunks:
+            async for chunk in chunks:
+                if not head:
+                    head = chunk
+                    if head.lstrip()[:1] in reader.foreign:
+                        raise await _document(head, chunks, origin)
+                for frame in reader.feed(chunk):
+                    frames += 1
+                    for event in _decoded(decoder, frame, origin):
+                        yield event
+                if decoder.complete:
+                    await _drain(chunks)
+                    break
+            else:
+                for frame in reader.end():
+                    frames += 1
+                    # A last frame that cannot be read was cut, and is reported as that below.
+                    with suppress(msgspec.DecodeError):
+                        for event in decoder.read(frame):
+                            yield event
+        if not decoder.ended:
+            raise _unfinished(origin, head if not frames else b"")
+        yield Done(decoder.message())
+
+    async def fetch(self, path: str, shape: type[Shape], *, post: Any = None) -> Shape:
+        """A small JSON document, read as `shape`."""
+        origin = self.origin()
+        body = msgspec.json.encode(post) if post is not None else b""
+        call = Call(path=path, body=body, model=Model(provider=origin.provider, id="", api=self.endpoint.api))
+        async with (
+            self._open("GET" if post is None else "POST", path, call) as response,
+            aclosing(response.aiter_bytes()) as chunks,
+        ):
+            content = await _bounded(chunks, BODY_BYTES)
+        try:
+            return msgspec.json.decode(content, type=shape, strict=False)
+        except msgspec.DecodeError as error:
+            raise _unreadable(origin, content) from error
+
+    async def close(self) -> None:
+        if self._client is not None:
+            client, self._client = self._client, None
+            await client.aclose()
+
+    @asynccontextmanager
+    async def _open(self, method: str, path: str, call: Call) -> AsyncIterator[httpx2.Response]:
+        origin = self.origin(call.model)
+        url = (call.model.base_url or self.endpoint.base_url).rstrip("/") + path
+        host = authority(url)
+        seconds = call.model.timeout_seconds or self.endpoint.timeout_seconds
+        timeout = httpx2.Timeout(seconds, connect=CONNECT_SECONDS, pool=None)
+        try:
+            client = self._ready(host)
+            headers = self._headers(call)
+            async with client.stream(method, url, content=call.body, headers=headers, timeout=timeout) as response:
+                if response.status_code >= 300:
+                    raise await _failed(response, origin)
+                yield response
+        except httpx2.HTTPError as error:
+            raise _translated(error, origin, host, seconds) from error
+        except httpx2.InvalidURL as error:
+            raise _not_an_address(origin) from error
+
+    def _ready(self, host: str) -> httpx2.AsyncClient:
+        if self._client is None:
+            # A proxy from the environment is for the outside world; it cannot reach this machine's loopback.
+            self._client = httpx2.AsyncClient(trust_env=not is_loopback(host))
+        return self._client
+
+    def _headers(self, call: Call) -> httpx2.Headers:
+        """Our headers, then the configured ones, which win."""
+        mine = {"content-type": "application/json", "user-agent": "openclaw", **self._fixed, **call.headers}
+        if self.endpoint.key:
+            value = self.endpoint.key.reveal().strip()
+            if not _sendable(value):
+                raise AuthFailed(
+                    f"the key for {self.endpoint.provider} has characters no key has: copy it again and "
+                    + key_hint(self.endpoint.provider)
+                )
+            bearer = self.endpoint.bearer or not self._key_header
+            mine["authorization" if bearer else self._key_header] = f"Bearer {value}" if bearer else value
+        headers = httpx2.Headers(mine)
+        for name, value in (*self.endpoint.headers.items(), *call.model.headers.items()):
+            if not _sendable(name) or not _sendable(value):
+                raise BadRequest(
+                    f"a header for {self.endpoint.provider} has characters that cannot be sent: "
+                    f"correct models.providers.{self.endpoint.provider}.headers"
+                )
+            joined = name.lower() == "anthropic-beta" and name in headers
+            headers[name] = f"{headers[name]},{value}" if joined else value
+        return headers
+
+
+def is_loopback(host: str) -> bool:
+    name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
+    name = name.strip("[]")
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    with suppress(ValueError):
+        return ipaddress.ip_address(name).is_loopback
+    return False
+
+
+def _sendable(text: str) -> bool:
+    return text.isascii() and text.isprintable()
+
+
+def _decoded(decoder: Decoder, frame: Frame, origin: Origin) -> Iterable[ModelEvent]:
+    try:
+        yield from decoder.read(frame)
+    except msgspec.DecodeError as error:
+        raise _unreadable(origin, frame.data) from error
+
+
+async def _bounded(chunks: AsyncIterator[bytes], limit: int, head: bytes = b"") -> bytes:
+    body = bytearray(head)
+    async for chunk in chunks:
+        body += chunk
+        if len(body) >= limit:
+            break
+    return bytes(body[:limit])
+
+
+async def _drain(chunks: AsyncIterator[bytes]) -> None:
+    with suppress(TimeoutError, httpx2.HTTPError):
+        async with asyncio.timeout(DRAIN_SECONDS):
+            async for _ in chunks:
+                pass
+
+
+async def _failed(response: httpx2.Response, origin: Origin) -> ProviderError:
+    if response.status_code < 400:
+        return BadResponse(
+            f"{origin.provider} points elsewhere (status {response.status_code}): "
+            f"set models.providers.{origin.provider}.baseUrl to the address it redirects to",
+            status=response.status_code,
+        )
+    body = b""
+    with suppress(httpx2.HTTPError):
+        async with aclosing(response.aiter_bytes()) as chunks:
+            body = await _bounded(chunks, ERROR_BODY_BYTES)
+    return from_status(origin, response.status_code, body, response.headers)
+
+
+async def _document(head: bytes, chunks: AsyncIterator[bytes], origin: Origin) -> ProviderError:
+    """What one document instead of a stream means: some servers report a failure that way, with a good status."""
+    body = await _bounded(chunks, ERROR_BODY_BYTES, head)
+    with suppress(msgspec.DecodeError):
+        value = msgspec.json.decode(body)
+        if isinstance(value, dict) and value.get("error"):
+            return from_fault(origin, fault_of(value))
+    return _unreadable(origin, body)
+
+
+def _unreadable(origin: Origin, body: bytes) -> BadResponse:
+    said = excerpt(body_fault(body).message, origin)
+    return BadResponse(
+        f"{origin.provider} answered something that is not its API: check models.providers.{origin.provider}.baseUrl"
+        + (f". It said: {said}" if said else "")
+    )
+
+
+def _unfinished(origin: Origin, unread: bytes) -> ProviderError:
+    if unread and not unread.lstrip(b"\xef\xbb\xbf\r\n ").startswith((b":", b"data", b"event", b"id", b"retry", b"{")):
+        return _unreadable(origin, unread)
+    return NetworkFailed(f"{origin.provider} closed the connection in the middle of its answer: try again")
+
+
+def _not_an_address(origin: Origin) -> BadRequest:
+    return BadRequest(
+        f"the address of {origin.provider} cannot be used: "
+        f"set models.providers.{origin.provider}.baseUrl to an http:// or https:// address"
+    )
+
+
+def _translated(error: httpx2.HTTPError, origin: Origin, host: str, seconds: float | None) -> ProviderError:
+    who = origin.provider
+    match error:
+        case httpx2.ConnectTimeout():
+            return NetworkFailed(f"no connection to {who} at {host} within {CONNECT_SECONDS:g} s: check the network")
+        case httpx2.TimeoutException():
+            return ProviderTimeout(
+                f"{who} was silent for {seconds or 0:g} s: try again or raise models.providers.{who}.timeoutSeconds"
+            )
+        case httpx2.ProxyError():
+            return NetworkFailed(f"the proxy on the way to {who} failed: check HTTPS_PROXY and NO_PROXY")
+        case httpx2.ConnectError():
+            return _no_connection(error, origin, host)
+        case httpx2.UnsupportedProtocol():
+            return _not_an_address(origin)
+        case httpx2.DecodingError():
+            return BadResponse(f"{who} sent an answer whose compression is broken: try again")
+        case _:
+            return NetworkFailed(f"{who} closed the connection in the middle of its answer: try again")
+
+
+def _no_connection(error: httpx2.ConnectError, origin: Origin, host: str) -> NetworkFailed:
+    who = origin.provider
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLError):
+            return NetworkFailed(
+                f"no secure connection to {who} at {host} ({excerpt(str(cause), origin)}): check the address, "
+                "the clock and the certificates of this machine"
+            )
+        cause = cause.__cause__ or cause.__context__
+    if not is_loopback(host):
+        hint = f"check the network and models.providers.{who}.baseUrl"
+    elif origin.provider == "ollama":
+        hint = "is it running? Start it with: ollama serve"
+    else:
+        hint = f"is the server running? Start it, or correct models.providers.{who}.baseUrl"
+    return NetworkFailed(f"cannot reach {who} at {host}: {hint}")

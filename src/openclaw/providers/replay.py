@@ -1,0 +1,162 @@
+"""A conversation as one model can take it: always paired, never empty, without what only another model understands."""
+
+import hashlib
+import re
+from collections.abc import Iterable
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from openclaw.core.messages import Assistant, AssistantBlock, Image, Message, Text, Thinking, ToolCall, ToolResult, User
+from openclaw.core.provider import Model
+
+NO_IMAGES = Text("[An image was here; this model cannot see images.]")
+NO_RESULT = Text("No result was recorded for this call; it may have been interrupted.")
+NO_OUTPUT = Text("(no output)")
+FAILED = Text("[This answer failed before it was complete.]")
+STOPPED = Text("[This answer was stopped before it was complete.]")
+EARLIER = Text("(The conversation begins earlier.)")
+_CLEAN = re.compile(r"[A-Za-z0-9_-]+")
+
+
+class Rules(Struct, frozen=True, kw_only=True):
+    """What an API asks of a conversation."""
+
+    id_chars: int = 64
+    id_exact: bool = False
+    """Ids have exactly `id_chars` letters and digits."""
+    merge: bool = False
+    """Roles must alternate."""
+    user_first: bool = False
+    images: bool = True
+
+
+def replay(messages: Iterable[Message], model: Model, rules: Rules) -> tuple[Message, ...]:
+    """`messages` ready to be encoded for `model`; content is always a tuple of blocks."""
+    sees = rules.images and model.sees_images
+    ids = _Ids(rules)
+    out: list[Message] = []
+    for message, results in _paired(messages):
+        match message:
+            case User():
+                content = _seen(_blocks(message), sees)
+                if content:
+                    out.append(replace(message, content=content))
+            case Assistant():
+                out.extend(_turn(message, results, model, ids, sees))
+    if out and isinstance(out[-1], Assistant) and out[-1].stop_reason in ("error", "aborted"):
+        out.pop()  # what failed last is being asked again
+    if rules.merge:
+        out = _merged(out)
+    if rules.user_first and (not out or not isinstance(out[0], User)):
+        out.insert(0, User(content=(EARLIER,)))
+    return tuple(out)
+
+
+def _paired(messages: Iterable[Message]) -> list[tuple[User | Assistant, dict[str, ToolResult]]]:
+    """Each user and assistant message, with the results that answer the latter's calls; orphans are left out."""
+    turns: list[tuple[User | Assistant, dict[str, ToolResult]]] = []
+    open_results: dict[str, ToolResult] = {}
+    wanted: set[str] = set()
+    for message in messages:
+        if isinstance(message, ToolResult):
+            if message.tool_call_id in wanted:
+                open_results.setdefault(message.tool_call_id, message)
+            continue
+        if isinstance(message, Assistant):
+            open_results = {}
+            wanted = {call.id for call in message.calls}
+            turns.append((message, open_results))
+        else:
+            turns.append((message, {}))
+    return turns
+
+
+def _turn(
+    message: Assistant, results: dict[str, ToolResult], model: Model, ids: "_Ids", sees: bool
+) -> list[Assistant | ToolResult]:
+    """An assistant message and, right after it, one result for each of its calls."""
+    failed = message.stop_reason in ("error", "aborted")
+    native = (message.api, message.provider, message.model) == (model.api, model.provider, model.id)
+    content: list[AssistantBlock] = []
+    answers: list[ToolResult] = []
+    for block in message.content:
+        match block:
+            case ToolCall():
+                if failed and block.id not in results:
+                    continue
+                call_id = ids.clean(block.id)
+                arguments = {} if block.broken is not None else block.arguments
+                signature = block.signature if native else None
+                content.append(ToolCall(id=call_id, name=block.name, arguments=arguments, signature=signature))
+                answers.append(_answer(block, call_id, results.get(block.id), sees))
+            case Text() if block.text.strip() and message.stop_reason != "error":
+                content.append(block if native else Text(block.text))
+            case Thinking() if native and not failed and (block.thinking.strip() or block.thinking_signature):
+                content.append(block)
+    # Reasoning stands before what it led to; with nothing behind it no API takes it back.
+    while content and isinstance(content[-1], Thinking):
+        content.pop()
+    if failed and message.content:
+        content.append(FAILED if message.stop_reason == "error" else STOPPED)
+        content.sort(key=lambda block: isinstance(block, ToolCall))
+    if not content:
+        return []
+    return [replace(message, content=tuple(content)), *answers]
+
+
+def _answer(call: ToolCall, call_id: str, result: ToolResult | None, sees: bool) -> ToolResult:
+    if result is None:
+        return ToolResult(tool_call_id=call_id, tool_name=call.name, content=(NO_RESULT,), is_error=True)
+    content = _seen(result.content, sees) or (NO_OUTPUT,)
+    return ToolResult(tool_call_id=call_id, tool_name=call.name, content=content, is_error=result.is_error)
+
+
+def _blocks(message: User) -> tuple[Text | Image, ...]:
+    return (Text(message.content),) if isinstance(message.content, str) else message.content
+
+
+def _seen(blocks: Iterable[Text | Image], sees: bool) -> tuple[Text | Image, ...]:
+    """The blocks that say something, images as far as the model sees them."""
+    out: list[Text | Image] = []
+    for block in blocks:
+        if isinstance(block, Image) and not sees:
+            block = NO_IMAGES
+        if isinstance(block, Image) or block.text.strip():
+            out.append(block)
+    return tuple(out)
+
+
+def _merged(messages: list[Message]) -> list[Message]:
+    out: list[Message] = []
+    for message in messages:
+        match out[-1] if out else None, message:
+            case User() as before, User():
+                out[-1] = replace(before, content=(*_blocks(before), *_blocks(message)))
+            case Assistant() as before, Assistant():
+                out[-1] = replace(message, content=(*before.content, *message.content))
+            case _:
+                out.append(message)
+    return out
+
+
+class _Ids:
+    """Call ids as an API takes them, each used once."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._used: set[str] = set()
+
+    def clean(self, call_id: str) -> str:
+        candidate, attempt = call_id, 0
+        while not self._fits(candidate) or candidate in self._used:
+            digest = hashlib.sha256(f"{attempt}:{call_id}".encode("utf-8", "replace")).hexdigest()
+            candidate = digest[: self._rules.id_chars] if self._rules.id_exact else f"call_{digest[:24]}"
+            attempt += 1
+        self._used.add(candidate)
+        return candidate
+
+    def _fits(self, call_id: str) -> bool:
+        if self._rules.id_exact:
+            return len(call_id) == self._rules.id_chars and call_id.isascii() and call_id.isalnum()
+        return len(call_id) <= self._rules.id_chars and bool(_CLEAN.fullmatch(call_id))

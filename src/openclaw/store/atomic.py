@@ -1,0 +1,25 @@
+"""Replacing a small file so that a reader sees the old one or the new one, and a full disk leaves the old one."""
+
+import os
+import secrets
+from pathlib import Path
+
+from openclaw.core.errors import StateError
+
+
+def replace(path: Path, data: bytes, mode: int = 0o600) -> None:
+    """Writes `data` to `path` in one step; on any failure the old file is untouched and nothing is left behind."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise StateError(
+            f"cannot write {path}: {error.strerror}. The old file is untouched; free some space or check permissions."
+        ) from error

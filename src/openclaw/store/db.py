@@ -1,0 +1,47 @@
+"""The database seam: one interface for the file on one machine and for a team's server.
+
+SQL is one text where the engines agree: named parameters (`:key`), `TEXT`, `BIGINT`, `DOUBLE PRECISION`, and
+`INSERT … ON CONFLICT … DO UPDATE`. What they spell differently is not used.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+Row = Mapping[str, Any]
+Params = Mapping[str, Any]
+
+
+class Migration(Struct, frozen=True):
+    """One step from `version - 1` to `version`; `statements` run in one transaction."""
+
+    version: int
+    statements: tuple[str, ...]
+
+
+class Transaction(Protocol):
+    async def read(self, sql: str, params: Params | None = None) -> Sequence[Row]: ...
+
+    async def write(self, sql: str, params: Params | None = None) -> int:
+        """Runs a statement; gives the number of rows it changed."""
+        ...
+
+
+class Database(Protocol):
+    """Reads see what was committed; a write is a transaction of its own; `transaction` groups several."""
+
+    async def read(self, sql: str, params: Params | None = None) -> Sequence[Row]: ...
+
+    async def write(self, sql: str, params: Params | None = None) -> int: ...
+
+    def transaction(self) -> AbstractAsyncContextManager[Transaction]: ...
+
+    async def notify(self, topic: str, payload: str = "") -> None:
+        """Tells every listener of `topic`; delivered at most once, so it only ever means "look again"."""
+        ...
+
+    def listen(self, topic: str) -> AsyncIterator[str]: ...
+
+    async def close(self) -> None: ...

@@ -1,0 +1,117 @@
+"""A lock that the kernel holds: when its owner dies, however it dies, the lock is gone.
+
+The file's body only says who holds it, for the person who has to wait.
+"""
+
+import os
+import sys
+from pathlib import Path
+from types import TracebackType
+
+import msgspec
+
+from openclaw.core.errors import StateError
+
+
+class Holder(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Who holds a lock, as written into its file."""
+
+    pid: int
+    created_at: int
+    host: str = ""
+    owner: str = ""
+
+    def __str__(self) -> str:
+        who = f"process {self.pid}"
+        return f"{who} ({self.owner})" if self.owner else who
+
+
+class KernelLock:
+    """One lock file. Not reentrant: a second `KernelLock` on the same path waits like any other process."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._fd: int | None = None
+
+    @property
+    def held(self) -> bool:
+        return self._fd is not None
+
+    def take(self, holder: Holder) -> bool:
+        """Tries once; True when the lock is ours."""
+        if self._fd is not None:
+            raise RuntimeError(f"{self.path} is already held by this object")
+        while True:
+            try:
+                self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                fd = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+            except OSError as error:
+                raise StateError(f"cannot create the lock file {self.path}: {error.strerror}") from error
+            if not _lock(fd):
+                os.close(fd)
+                return False
+            if _same_file(fd, self.path):
+                break
+            os.close(fd)  # the last owner removed the file between our open and our lock
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, msgspec.json.encode(holder), 0) if hasattr(os, "pwrite") else os.write(
+            fd, msgspec.json.encode(holder)
+        )
+        self._fd = fd
+        return True
+
+    def release(self) -> None:
+        """Gives the lock up; calling it twice is harmless."""
+        if self._fd is None:
+            return
+        fd, self._fd = self._fd, None
+        if sys.platform != "win32":
+            self.path.unlink(missing_ok=True)
+        os.close(fd)
+
+    def __enter__(self) -> "KernelLock":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+def read_holder(path: Path) -> Holder | None:
+    """Who the lock file says holds it; None when it does not say."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Holder)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def _same_file(fd: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(fd), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(fd: int) -> bool:
+        # Far behind the body, so that a waiting process can still read who holds the lock.
+        os.lseek(fd, 1 << 20, os.SEEK_SET)
+        try:
+            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        os.lseek(fd, 0, os.SEEK_SET)
+        return True
+
+else:
+    import fcntl
+
+    def _lock(fd: int) -> bool:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True

@@ -1,0 +1,56 @@
+"""The state database's history: a list that only grows at its end."""
+
+from openclaw.store.db import Migration
+
+STATE: tuple[Migration, ...] = (
+    Migration(
+        1,
+        (
+            """CREATE TABLE sessions (
+                session_key TEXT PRIMARY KEY,
+                agent_id TEXT NOT NULL,
+                session_id TEXT NOT NULL,
+                title TEXT NOT NULL DEFAULT '',
+                status TEXT NOT NULL DEFAULT 'idle',
+                created_at BIGINT NOT NULL,
+                updated_at BIGINT NOT NULL,
+                model TEXT NOT NULL DEFAULT '',
+                provider TEXT NOT NULL DEFAULT '',
+                messages BIGINT NOT NULL DEFAULT 0,
+                input_tokens BIGINT NOT NULL DEFAULT 0,
+                output_tokens BIGINT NOT NULL DEFAULT 0,
+                cache_read_tokens BIGINT NOT NULL DEFAULT 0,
+                cache_write_tokens BIGINT NOT NULL DEFAULT 0,
+                context_tokens BIGINT NOT NULL DEFAULT 0,
+                cost_usd DOUBLE PRECISION,
+                settings TEXT NOT NULL DEFAULT '{}'
+            )""",
+            "CREATE INDEX sessions_updated ON sessions (updated_at)",
+            """CREATE TABLE transcripts (
+                session_id TEXT PRIMARY KEY,
+                session_key TEXT NOT NULL,
+                agent_id TEXT NOT NULL,
+                bytes BIGINT NOT NULL DEFAULT 0
+            )""",
+            "CREATE INDEX transcripts_key ON transcripts (session_key)",
+            """CREATE TABLE runs (
+                run_id TEXT PRIMARY KEY,
+                session_key TEXT NOT NULL,
+                session_id TEXT NOT NULL,
+                status TEXT NOT NULL,
+                started_at BIGINT NOT NULL,
+                ended_at BIGINT,
+                provider TEXT NOT NULL DEFAULT '',
+                model TEXT NOT NULL DEFAULT '',
+                stop_reason TEXT NOT NULL DEFAULT '',
+                error TEXT NOT NULL DEFAULT '',
+                input_tokens BIGINT NOT NULL DEFAULT 0,
+                output_tokens BIGINT NOT NULL DEFAULT 0,
+                cache_read_tokens BIGINT NOT NULL DEFAULT 0,
+                cache_write_tokens BIGINT NOT NULL DEFAULT 0,
+                cost_usd DOUBLE PRECISION
+            )""",
+            "CREATE INDEX runs_session ON runs (session_key, started_at)",
+        ),
+    ),
+)

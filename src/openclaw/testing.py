@@ -1,0 +1,279 @@
+"""The kit for testing an agent, ours or yours: a scripted model, a clock you turn by hand, a channel, a home.
+
+They stand at the seams, so the code under test is the real one. With pytest the fixtures `openclaw_home`,
+`scripted_model`, `fake_clock` and `fake_channel` are there without further ado.
+"""
+
+import asyncio
+import heapq
+import itertools
+import json
+from collections import deque
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from openclaw.core.chat import Inbound, Outbound, Receipt
+from openclaw.core.errors import ProviderError
+from openclaw.core.events import CallDelta, Done, ModelEvent, TextDelta, ThinkingDelta
+from openclaw.core.messages import Assistant, AssistantBlock, Text, Thinking, ToolCall, Usage
+from openclaw.core.provider import Model, ModelRequest
+from openclaw.core.reply import cost_of
+
+
+class Says:
+    """The model says `text`, in pieces of `piece` characters."""
+
+    def __init__(self, text: str, piece: int = 8) -> None:
+        self.text = text
+        self.piece = piece
+
+
+class Thinks:
+    """The model thinks aloud before it goes on."""
+
+    def __init__(self, text: str, signature: str | None = None) -> None:
+        self.text = text
+        self.signature = signature
+
+
+class Calls:
+    """The model calls a tool."""
+
+    def __init__(self, tool: str, /, **arguments: Any) -> None:
+        self.tool = tool
+        self.arguments = arguments
+
+
+class Fails:
+    """The model's provider fails, before or after having said something."""
+
+    def __init__(self, error: ProviderError) -> None:
+        self.error = error
+
+
+class Stalls:
+    """The model says nothing more until `go` is set (or for ever)."""
+
+    def __init__(self, go: asyncio.Event | None = None) -> None:
+        self.go = go
+
+
+Step = Says | Thinks | Calls | Fails | Stalls
+
+
+def says(text: str) -> Says:
+    return Says(text)
+
+
+def calls(tool: str, /, **arguments: Any) -> Calls:
+    return Calls(tool, **arguments)
+
+
+def thinks(text: str, signature: str | None = None) -> Thinks:
+    return Thinks(text, signature)
+
+
+def fails(error: ProviderError) -> Fails:
+    return Fails(error)
+
+
+def stalls(go: asyncio.Event | None = None) -> Stalls:
+    return Stalls(go)
+
+
+class ScriptedModel:
+    """A `Provider` that answers from a script, one reply a request, and remembers what it was asked."""
+
+    def __init__(self, *replies: Step | Sequence[Step]) -> None:
+        self.requests: list[ModelRequest] = []
+        self.model = Model(provider="scripted", id="scripted", api="openai-completions", input=("text", "image"))
+        self._replies: deque[Sequence[Step]] = deque()
+        self._ids = itertools.count(1)
+        self.script(*replies)
+
+    def script(self, *replies: Step | Sequence[Step]) -> None:
+        """Adds replies; a sequence of steps is one reply."""
+        self._replies.extend((reply,) if isinstance(reply, Step) else tuple(reply) for reply in replies)
+
+    def saw(self, text: str) -> bool:
+        """Whether any request contained `text`, in the prompt or in a message."""
+        return any(text in _everything(request) for request in self.requests)
+
+    @property
+    def left(self) -> int:
+        return len(self._replies)
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        self.requests.append(request)
+        if not self._replies:
+            raise ProviderError("the script is over: the model was asked once more than it has replies")
+        content: list[AssistantBlock] = []
+        for step in self._replies.popleft():
+            match step:
+                case Says(text=text, piece=piece):
+                    for start in range(0, len(text), piece):
+                        yield TextDelta(text[start : start + piece])
+                    content.append(Text(text))
+                case Thinks(text=text, signature=signature):
+                    yield ThinkingDelta(text)
+                    content.append(Thinking(text, signature))
+                case Calls(tool=tool, arguments=arguments):
+                    call = ToolCall(id=f"call_{next(self._ids)}", name=tool, arguments=arguments)
+                    yield CallDelta(call.id, tool, json.dumps(arguments))
+                    content.append(call)
+                case Fails(error=error):
+                    raise error
+                case Stalls(go=go):
+                    await (go or asyncio.Event()).wait()
+        yield Done(self._finished(request, content))
+
+    async def close(self) -> None:
+        return None
+
+    def _finished(self, request: ModelRequest, content: list[AssistantBlock]) -> Assistant:
+        spoken = sum(len(block.text) for block in content if isinstance(block, Text))
+        usage = Usage(input=len(_everything(request)) // 4, output=max(1, spoken // 4))
+        usage = Usage(
+            input=usage.input,
+            output=usage.output,
+            total_tokens=usage.input + usage.output,
+            cost=cost_of(usage, request.model.price),
+        )
+        return Assistant(
+            content=tuple(content),
+            api=request.model.api,
+            provider=request.model.provider,
+            model=request.model.id,
+            usage=usage,
+            stop_reason="toolUse" if any(isinstance(block, ToolCall) for block in content) else "stop",
+        )
+
+
+def _everything(request: ModelRequest) -> str:
+    said: list[str] = [request.system.text]
+    for message in request.messages:
+        said.append(message.text)
+        if isinstance(message, Assistant):
+            said.extend(json.dumps(call.arguments) for call in message.calls)
+    return "\n".join(said)
+
+
+class FakeClock:
+    """Time that stands still until a test moves it."""
+
+    def __init__(self, now: float = 1_800_000_000.0) -> None:
+        self._now = now
+        self._order = itertools.count()
+        self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
+
+    def now(self) -> float:
+        return self._now
+
+    async def sleep(self, seconds: float) -> None:
+        if seconds <= 0:
+            await asyncio.sleep(0)
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._sleepers, (self._now + seconds, next(self._order), future))
+        await future
+
+    async def advance(self, seconds: float) -> None:
+        """Moves time on, waking every sleeper at its moment and letting it run before the next."""
+        target = self._now + seconds
+        await self._settle()
+        while self._sleepers and self._sleepers[0][0] <= target:
+            self._now, _, future = heapq.heappop(self._sleepers)
+            if not future.done():
+                future.set_result(None)
+            await self._settle()
+        self._now = target
+        await self._settle()
+
+    @staticmethod
+    async def _settle() -> None:
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+
+class Person:
+    """Someone on a `FakeChannel`."""
+
+    def __init__(self, channel: "FakeChannel", name: str) -> None:
+        self._channel = channel
+        self.name = name
+        self.heard: asyncio.Queue[Outbound] = asyncio.Queue()
+
+    async def writes(self, text: str, *, id: str | None = None, group: str | None = None) -> None:  # noqa: A002
+        await self._channel.deliver(
+            Inbound(
+                id=id or f"m{next(self._channel.ids)}",
+                channel=self._channel.name,
+                sender=self.name,
+                text=text,
+                group=group,
+                mentioned=group is not None,
+            )
+        )
+
+    async def hears(self, deadline: float = 10.0) -> str:
+        """The next message to this person."""
+        async with asyncio.timeout(deadline):
+            return (await self.heard.get()).text
+
+
+class FakeChannel:
+    """A `Channel` in memory."""
+
+    def __init__(self, name: str = "fake") -> None:
+        self.name = name
+        self.sent: list[Outbound] = []
+        self.ids = itertools.count(1)
+        self._inbox: asyncio.Queue[Inbound] = asyncio.Queue()
+        self._people: dict[str, Person] = {}
+
+    def person(self, name: str) -> Person:
+        return self._people.setdefault(name, Person(self, name))
+
+    async def deliver(self, message: Inbound) -> None:
+        await self._inbox.put(message)
+
+    async def listen(self) -> AsyncIterator[Inbound]:
+        while True:
+            yield await self._inbox.get()
+
+    async def send(self, message: Outbound) -> Receipt:
+        self.sent.append(message)
+        person = self._people.get(message.to.to)
+        if person is not None:
+            person.heard.put_nowait(message)
+        return Receipt(id=f"r{len(self.sent)}")
+
+
+class TemporaryHome:
+    """A home of its own below `root`: state directory, configuration, workspace, and an environment that names them."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.state = root / ".openclaw"
+        self.config_path = self.state / "openclaw.json"
+        self.workspace = self.state / "workspace"
+        self.workspace.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """A bare environment: no keys, nothing of the machine's but its PATH."""
+        return {
+            "HOME": str(self.root),
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "OPENCLAW_STATE_DIR": str(self.state),
+            "OPENCLAW_CONFIG_PATH": str(self.config_path),
+            "OPENCLAW_NO_LOCAL_MODELS": "1",
+        }
+
+    def configure(self, settings: Mapping[str, Any]) -> None:
+        self.config_path.write_text(json.dumps(settings, indent=2))
+        self.config_path.chmod(0o600)
+
+    def transcripts(self, agent: str = "main") -> list[Path]:
+        return sorted((self.state / "agents" / agent / "sessions").glob("*.jsonl"))

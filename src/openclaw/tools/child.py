@@ -1,0 +1,214 @@
+"""Child processes: started in a session of their own, read without waiting, gone when the call ends."""
+
+import asyncio
+import os
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from openclaw.tools import group
+from openclaw.tools.finishing import finish
+
+CHUNK = 64 * 1024
+STRAGGLERS = 0.1
+"""Seconds we still listen after the main process ended, for a child that shares its output."""
+MAX_DRAINED = 64
+
+Sink = Callable[[bytes], None]
+
+
+class Child(Protocol):
+    """A started process and the descriptors its output comes from."""
+
+    pid: int
+    outputs: Sequence[int]
+
+    def poll(self) -> int | None:
+        """Its exit code once it has ended (negative: the signal); reaps it."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Ended(Struct, frozen=True, kw_only=True):
+    code: int | None
+    """None when it had to be stopped."""
+    timed_out: bool = False
+    seconds: float = 0.0
+
+
+class Piped:
+    """A process whose output comes through pipes; its input is closed."""
+
+    def __init__(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], merged: bool = True) -> None:
+        pairs = [os.pipe() for _ in range(1 if merged else 2)]
+        try:
+            self._process = subprocess.Popen(
+                argv,
+                cwd=cwd,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=pairs[0][1],
+                stderr=pairs[-1][1],
+                start_new_session=True,
+            )
+        except BaseException:
+            for reading, _ in pairs:
+                os.close(reading)
+            raise
+        finally:
+            for _, writing in pairs:
+                os.close(writing)
+        self.pid = self._process.pid
+        self.outputs: Sequence[int] = [reading for reading, _ in pairs]
+
+    def poll(self) -> int | None:
+        return self._process.poll()
+
+    def close(self) -> None:
+        for descriptor in self.outputs:
+            os.close(descriptor)
+
+
+class InTerminal:
+    """A process in a terminal of its own."""
+
+    def __init__(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> None:
+        from ptyprocess import PtyProcess
+
+        self._terminal: Any = PtyProcess.spawn(list(argv), cwd=str(cwd), env=dict(env), dimensions=(40, 120))
+        self.pid: int = self._terminal.pid
+        self.outputs: Sequence[int] = [self._terminal.fd]
+        self._code: int | None = None
+
+    def poll(self) -> int | None:
+        if self._code is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self._code = os.waitstatus_to_exitcode(status)
+        return self._code
+
+    def close(self) -> None:
+        self._terminal.fileobj.close()
+        # Its own close would sleep and signal; the process has been seen to already.
+        self._terminal.closed = True
+
+
+async def attend(
+    child: Child, sinks: Sequence[Sink], *, timeout: float | None, enough: asyncio.Event | None = None
+) -> Ended:
+    """Feeds output to `sinks` until `child` ends, `timeout` passes, `enough` is set or the call is cancelled.
+
+    In the last three cases the whole family is ended before this returns or raises. Processes that a
+    command left in the background on purpose live on when it ends by itself.
+    """
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    taps = [_Tap(loop, descriptor, sink) for descriptor, sink in zip(child.outputs, sinks, strict=True)]
+    code, timed_out = None, False
+    try:
+        try:
+            async with asyncio.timeout(timeout):
+                code = await _outcome(child, enough)
+        except TimeoutError:
+            timed_out = True
+        finally:
+            if code is None:
+                await finish(_stop(child))
+        for tap in taps:
+            tap.drain()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(STRAGGLERS):
+                for tap in taps:
+                    await tap.ended.wait()
+    finally:
+        for tap in taps:
+            tap.close()
+        child.close()
+    return Ended(code=code, timed_out=timed_out, seconds=loop.time() - started)
+
+
+async def _outcome(child: Child, enough: asyncio.Event | None) -> int | None:
+    """The exit code, or None as soon as `enough` is set."""
+    exit_code = asyncio.ensure_future(_exited(child))
+    waiting: set[asyncio.Future[Any]] = {exit_code}
+    if enough is not None:
+        waiting.add(asyncio.ensure_future(enough.wait()))
+    try:
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        return exit_code.result() if exit_code.done() else None
+    finally:
+        for future in waiting:
+            future.cancel()
+        await asyncio.wait(waiting)
+
+
+async def _exited(child: Child) -> int:
+    await _ending(child.pid)
+    while (code := child.poll()) is None:  # noqa: ASYNC110 (where the system cannot tell us, we have to ask)
+        await asyncio.sleep(0.02)
+    return code
+
+
+async def _ending(pid: int) -> None:
+    """Waits until `pid` has ended; returns at once where that cannot be watched."""
+    try:
+        watch = os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return
+    loop = asyncio.get_running_loop()
+    gone = asyncio.Event()
+    loop.add_reader(watch, gone.set)
+    try:
+        await gone.wait()
+    finally:
+        loop.remove_reader(watch)
+        os.close(watch)
+
+
+async def _stop(child: Child) -> None:
+    await group.end(child.pid)
+    for _ in range(100):
+        if child.poll() is not None:
+            return
+        await asyncio.sleep(0.01)
+
+
+class _Tap:
+    """Passes what arrives at a descriptor to a sink."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, descriptor: int, sink: Sink) -> None:
+        self._loop = loop
+        self._descriptor = descriptor
+        self._sink = sink
+        self.ended = asyncio.Event()
+        os.set_blocking(descriptor, False)
+        loop.add_reader(descriptor, self._pull)
+
+    def _pull(self) -> bool:
+        """Whether there was something."""
+        try:
+            chunk = os.read(self._descriptor, CHUNK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            chunk = b""  # how a terminal says that nobody is left on the other side
+        if not chunk:
+            self.close()
+            self.ended.set()
+            return False
+        self._sink(chunk)
+        return True
+
+    def drain(self) -> None:
+        """Takes what is already there; bounded, because another process may still be writing."""
+        for _ in range(MAX_DRAINED):
+            if self.ended.is_set() or not self._pull():
+                return
+
+    def close(self) -> None:
+        self._loop.remove_reader(self._descriptor)

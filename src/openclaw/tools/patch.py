@@ -1,0 +1,295 @@
+"""The patch language: parse a patch, apply its hunks to a text. No I/O."""
+
+import re
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from openclaw.core.errors import InvalidRequest
+from openclaw.tools.textedit import fold_lookalikes
+
+BEGIN = "*** Begin Patch"
+END = "*** End Patch"
+_ADD = "*** Add File:"
+_DELETE = "*** Delete File:"
+_UPDATE = "*** Update File:"
+_MOVE = "*** Move to:"
+_EOF = "*** End of File"
+_SECTIONS = (_ADD, _DELETE, _UPDATE, END)
+_NUMBERS = re.compile(r"-\d+(?:,\d+)? \+\d+(?:,\d+)?(?: @@|\Z)")
+
+
+class Line(Struct, frozen=True):
+    """One line of a hunk; `mark` is a space, `-` or `+`."""
+
+    mark: str
+    text: str
+
+
+class Hunk(Struct, frozen=True):
+    """A change to one place; `headers` are lines to find above it, in their order."""
+
+    lines: tuple[Line, ...]
+    headers: tuple[str, ...] = ()
+    at_end: bool = False
+
+    @property
+    def old(self) -> list[str]:
+        return [line.text for line in self.lines if line.mark != "+"]
+
+
+class Add(Struct, frozen=True):
+    path: str
+    content: str
+
+
+class Delete(Struct, frozen=True):
+    path: str
+
+
+class Update(Struct, frozen=True):
+    path: str
+    hunks: tuple[Hunk, ...]
+    move_to: str | None = None
+
+
+Section = Add | Delete | Update
+
+
+def parse_patch(text: str) -> tuple[Section, ...]:
+    """The sections of a patch, or an error that names the line."""
+    lines = _unwrap(text.strip().replace("\r\n", "\n").split("\n"))
+    if lines[0].strip() != BEGIN:
+        raise InvalidRequest(f"The first line of the patch must be '{BEGIN}'")
+    if lines[-1].strip() != END:
+        raise InvalidRequest(f"The last line of the patch must be '{END}'")
+    reader = _Reader(lines)
+    sections = []
+    while not (reader.at_section() and reader.peek().startswith(END)):
+        sections.append(_section(reader))
+    if reader.number != len(lines) - 1:
+        raise reader.error(f"text after '{END}'")
+    if not sections:
+        raise InvalidRequest("The patch changes no file: add a section such as '*** Update File: path'.")
+    return tuple(sections)
+
+
+def paths_of(sections: tuple[Section, ...]) -> list[str]:
+    """Every path the patch touches."""
+    found = []
+    for section in sections:
+        found.append(section.path)
+        if isinstance(section, Update) and section.move_to:
+            found.append(section.move_to)
+    return found
+
+
+def _unwrap(lines: list[str]) -> list[str]:
+    """The patch inside a shell here-document, which some models put around it."""
+    if len(lines) >= 4 and re.fullmatch(r"""(?:apply_patch\s+)?<<-?\s*(['"]?)(\w+)\1""", lines[0].strip()):
+        return lines[1:-1]
+    return lines
+
+
+class _Reader:
+    """The lines after the first; `number` counts those taken, so it is the number of the last one."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self._lines = lines
+        self._gaps = _gaps(lines)
+        self.number = 1
+
+    def peek(self) -> str:
+        return self._lines[self.number]
+
+    def take(self) -> str:
+        line = self._lines[self.number]
+        self.number += 1
+        return line
+
+    def at_section(self) -> bool:
+        """Whether a section begins here; empty lines that only separate sections are passed over."""
+        while self.number in self._gaps:
+            self.number += 1
+        return self.peek().startswith(_SECTIONS)
+
+    def error(self, what: str) -> InvalidRequest:
+        return InvalidRequest(f"Invalid patch, line {self.number}: {what}")
+
+
+def _gaps(lines: list[str]) -> set[int]:
+    gaps: set[int] = set()
+    for index in range(len(lines) - 1, 0, -1):
+        if not lines[index] and (index + 1 in gaps or lines[index + 1].startswith(_SECTIONS)):
+            gaps.add(index)
+    return gaps
+
+
+def _section(reader: _Reader) -> Section:
+    line = reader.take()
+    for keyword in (_ADD, _DELETE, _UPDATE):
+        if line.startswith(keyword):
+            path = line.removeprefix(keyword).strip()
+            if not path:
+                raise reader.error(f"'{keyword}' needs a path.")
+            if keyword == _ADD:
+                return _added(reader, path)
+            return Delete(path) if keyword == _DELETE else _updated(reader, path)
+    raise reader.error(f"expected '{_ADD}', '{_DELETE}' or '{_UPDATE}', got {line[:80]!r}.")
+
+
+def _added(reader: _Reader, path: str) -> Add:
+    lines = []
+    while not reader.at_section():
+        line = reader.take()
+        if not line.startswith("+"):
+            raise reader.error(f"every line of a new file begins with '+', got {line[:80]!r}.")
+        lines.append(line[1:] + "\n")
+    return Add(path, "".join(lines))
+
+
+def _updated(reader: _Reader, path: str) -> Update:
+    move_to = None
+    if reader.peek().startswith(_MOVE):
+        move_to = reader.take().removeprefix(_MOVE).strip()
+        if not move_to:
+            raise reader.error(f"'{_MOVE}' needs a path.")
+    hunks = []
+    while not reader.at_section():
+        hunks.append(_hunk(reader))
+    if not hunks and move_to is None:
+        raise reader.error(f"the update of {path} has no changes: add a hunk that starts with '@@'.")
+    return Update(path, tuple(hunks), move_to)
+
+
+def _hunk(reader: _Reader) -> Hunk:
+    headers, lines, at_end = [], [], False
+    while reader.peek().startswith("@@"):
+        header = reader.take()[2:].strip()
+        # Line numbers, as other diffs have them, are no text to look for.
+        if header and not _NUMBERS.match(header):
+            headers.append(header)
+    while not reader.at_section() and not reader.peek().startswith("@@"):
+        line = reader.take()
+        if line.startswith(_EOF):
+            at_end = True
+            break
+        if line and line[0] not in " -+":
+            raise reader.error(f"a hunk line begins with a space, '-' or '+', got {line[:80]!r}.")
+        lines.append(Line(line[:1] or " ", line[1:]))
+    if not lines:
+        raise reader.error("the hunk has no lines.")
+    return Hunk(tuple(lines), tuple(headers), at_end)
+
+
+# From the strictest reading to the loosest; the first that finds the lines wins.
+_READINGS: tuple[Callable[[str], str], ...] = (
+    lambda line: line,
+    str.rstrip,
+    str.strip,
+    lambda line: fold_lookalikes(line).strip(),
+)
+
+
+class _Lines:
+    """The lines of a text under every reading, made when first needed."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self._readings = {0: lines}
+
+    def find(self, wanted: list[str], start: int, *, at_end: bool = False) -> int | None:
+        """The first place at or after `start` where `wanted` stands."""
+        for level, read in enumerate(_READINGS):
+            if level not in self._readings:
+                self._readings[level] = [read(line) for line in self._readings[0]]
+            lines = self._readings[level]
+            found = _find(lines, [read(line) for line in wanted], start, at_end)
+            if found is not None:
+                return found
+        return None
+
+
+def _find(lines: list[str], wanted: list[str], start: int, at_end: bool) -> int | None:
+    last = len(lines) - len(wanted)
+    if at_end:
+        return last if last >= start and lines[last:] == wanted else None
+    at = start
+    while at <= last:
+        try:
+            at = lines.index(wanted[0], at, last + 1)
+        except ValueError:
+            return None
+        if lines[at : at + len(wanted)] == wanted:
+            return at
+        at += 1
+    return None
+
+
+def apply_hunks(text: str, hunks: tuple[Hunk, ...], path: str) -> str:
+    """`text` with the hunks applied in order; lines they do not replace keep their bytes.
+
+    New lines get the ending most lines have, and a text without a last newline stays without one.
+    """
+    bodies, endings = _split(text)
+    newline = "\r\n" if endings.count("\r\n") > endings.count("\n") else "\n"
+    lines = _Lines(bodies)
+    new_bodies: list[str] = []
+    new_endings: list[str] = []
+    done = 0
+    for number, hunk in enumerate(hunks, 1):
+        at = _locate(lines, hunk, done, len(bodies), f"hunk {number} of {path}")
+        new_bodies += bodies[done:at]
+        new_endings += endings[done:at]
+        done = at
+        for line in hunk.lines:
+            if line.mark == "+":
+                new_bodies.append(line.text)
+                new_endings.append(newline)
+                continue
+            if line.mark == " ":
+                new_bodies.append(bodies[done])
+                new_endings.append(endings[done])
+            done += 1
+    new_bodies += bodies[done:]
+    new_endings += endings[done:]
+    # Only the last line may lack its ending, and whether it does is not for a hunk to change.
+    new_endings = [ending or newline for ending in new_endings]
+    if new_endings and bodies and not endings[-1]:
+        new_endings[-1] = ""
+    return "".join(body + ending for body, ending in zip(new_bodies, new_endings, strict=True))
+
+
+def _split(text: str) -> tuple[list[str], list[str]]:
+    """Lines and, apart, the ending of each; the last ending is empty when the text just stops."""
+    bodies = text.split("\n")
+    if not bodies[-1]:
+        bodies.pop()
+    endings = ["\n"] * len(bodies)
+    if bodies and not text.endswith("\n"):
+        endings[-1] = ""
+    for index, body in enumerate(bodies):
+        if endings[index] and body.endswith("\r"):
+            bodies[index], endings[index] = body[:-1], "\r\n"
+    return bodies, endings
+
+
+def _locate(lines: _Lines, hunk: Hunk, start: int, total: int, name: str) -> int:
+    for header in hunk.headers:
+        found = lines.find([header], start)
+        if found is None and lines.find([header], 0) is not None:
+            continue  # the previous hunk lies under the same header
+        if found is None:
+            raise InvalidRequest(f"Could not find the line {header!r} named by {name}. Read the file and try again.")
+        start = found + 1
+    if not hunk.old:
+        return start if hunk.headers and not hunk.at_end else total
+    at = lines.find(hunk.old, start, at_end=True) if hunk.at_end else None
+    if at is None:
+        at = lines.find(hunk.old, start)
+    if at is None:
+        expected = "\n".join(hunk.old[:20])
+        raise InvalidRequest(
+            f"Could not find the lines of {name}. Read the file and copy them as they are; "
+            f"hunks go from top to bottom. Expected:\n{expected}"
+        )
+    return at

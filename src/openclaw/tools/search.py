@@ -1,0 +1,246 @@
+"""Searching: `grep` for text in files, `find` for files by name."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from openclaw.core.errors import InvalidRequest, StateError
+from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
+from openclaw.tools.answer import answers, parse
+from openclaw.tools.child import Ended, Piped, attend
+from openclaw.tools.files import irregular
+from openclaw.tools.globs import Glob
+from openclaw.tools.paths import exists, missing, place, relative, shown, size
+from openclaw.tools.ripgrep import (
+    NameReader,
+    Query,
+    Record,
+    RecordReader,
+    files_command,
+    find_program,
+    grep_command,
+    trimmed_error,
+)
+
+GREP_LIMIT = 100
+FIND_LIMIT = 1000
+MAX_CONTEXT = 50
+MAX_LINE = 500
+MAX_BYTES = 50 * 1024
+TIMEOUT = 60.0
+_MAX_ERROR = 16 * 1024
+
+
+class GrepWanted(Struct, frozen=True, rename="camel"):
+    pattern: str
+    path: str = "."
+    glob: str | None = None
+    ignore_case: bool = False
+    literal: bool = False
+    context: int = 0
+    limit: int = GREP_LIMIT
+
+
+class FindWanted(Struct, frozen=True):
+    pattern: str
+    path: str = "."
+    limit: int = FIND_LIMIT
+
+
+class _Search:
+    """What both tools share: where they look and how the program is run."""
+
+    def __init__(
+        self,
+        *,
+        env: Mapping[str, str],
+        workspace_only: bool = False,
+        timeout: float = TIMEOUT,
+        program: Callable[[Mapping[str, str]], str | None] = find_program,
+    ) -> None:
+        self._env = dict(env)
+        self._program = program
+        self._workspace_only = workspace_only
+        self._timeout = timeout
+
+    def effects(self, args: Mapping[str, Any]) -> Effects:
+        return Effects.READS_FILES
+
+    def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
+        return frozenset()
+
+    def _place(self, raw: str, context: ToolContext) -> Path:
+        path = place(raw or ".", context.workspace, workspace_only=self._workspace_only)
+        if not exists(path):
+            raise missing(path, "Path")
+        if (kind := irregular(path.stat().st_mode)) and kind != "a directory":
+            raise InvalidRequest(f"{shown(path)} is {kind}: name a file or directory.")
+        return path
+
+    async def _run(self, command: list[str], cwd: Path, page: "_Page", take: Callable[[bytes], None]) -> Ended:
+        """Runs the search program until it ends or `page` is full; a complaint without results is an error."""
+        complaint = bytearray()
+
+        def complain(chunk: bytes) -> None:
+            complaint.extend(chunk[: _MAX_ERROR - len(complaint)])
+
+        try:
+            child = Piped(command, cwd=cwd, env=self._env, merged=False)
+        except (OSError, ValueError) as error:
+            raise StateError(f"Could not start the search: {error}.") from error
+        ended = await attend(child, [take, complain], timeout=self._timeout, enough=page.full)
+        if ended.timed_out:
+            page.note(f"[The search was stopped after {self._timeout:g} seconds. Search a smaller path.]")
+        elif ended.code not in (None, 0, 1) and complaint and not page.lines:
+            raise InvalidRequest(f"Search failed: {trimmed_error(bytes(complaint))}")
+        return ended
+
+
+class Grep(_Search):
+    """The `grep` tool."""
+
+    spec = ToolSpec(
+        name="grep",
+        label="Grep",
+        summary="search file contents for patterns",
+        description=(
+            "Search file contents with a regular expression (ripgrep syntax); lines come as file:line: text. "
+            "Skips hidden and binary files and what .gitignore names; name a path to search inside a hidden one. "
+            f"At most {GREP_LIMIT} matches unless limit says otherwise."
+        ),
+        parameters={
+            "type": "object",
+            "required": ["pattern"],
+            "properties": {
+                "pattern": {"type": "string", "description": "Regular expression, or text if literal"},
+                "path": {"type": "string", "description": "File or directory (default: the workspace)"},
+                "glob": {"type": "string", "description": "Only files like this, e.g. *.py or src/**/*.ts"},
+                "ignoreCase": {"type": "boolean", "description": "Upper and lower case are the same"},
+                "literal": {"type": "boolean", "description": "Pattern is plain text"},
+                "context": {"type": "number", "description": "Lines to show around each match"},
+                "limit": {"type": "number", "description": f"Most matches (default {GREP_LIMIT})"},
+            },
+        },
+        aliases={"ignore_case": "ignoreCase"},
+    )
+
+    @answers
+    async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
+        wanted = parse(args, GrepWanted)
+        if not wanted.pattern or "\0" in wanted.pattern:
+            raise InvalidRequest("The pattern is empty or contains a NUL character: give text to search for.")
+        if wanted.limit < 1 or wanted.context < 0:
+            raise InvalidRequest("limit starts at 1, context at 0.")
+        path = self._place(wanted.path, context)
+        top, where = (path, ".") if path.is_dir() else (path.parent, f"./{path.name}")
+        glob = Glob(wanted.glob) if wanted.glob else None
+        query = Query(
+            pattern=wanted.pattern,
+            glob=glob,
+            ignore_case=wanted.ignore_case,
+            literal=wanted.literal,
+            context=min(wanted.context, MAX_CONTEXT),
+        )
+        page = _Page(wanted.limit, "matches")
+        reader = RecordReader()
+
+        def take(chunk: bytes) -> None:
+            for record in reader.feed(chunk):
+                if glob is None or glob.matches(record.path):
+                    page.add(_line(record, top, context.workspace), counts=record.matched)
+
+        await self._run(grep_command(self._program(self._env), query, where), top, page, take)
+        return page.output("No matches found")
+
+
+class Find(_Search):
+    """The `find` tool."""
+
+    spec = ToolSpec(
+        name="find",
+        label="Find",
+        summary="find files by glob pattern",
+        description=(
+            "Find files by name pattern, e.g. *.py, **/*.test.ts or docs/*.md; paths come one a line. "
+            "Skips hidden files and what .gitignore names; name a path to look inside a hidden one. "
+            f"At most {FIND_LIMIT} files unless limit says otherwise."
+        ),
+        parameters={
+            "type": "object",
+            "required": ["pattern"],
+            "properties": {
+                "pattern": {"type": "string", "description": "Name pattern; without / it matches at any depth"},
+                "path": {"type": "string", "description": "Directory to look in (default: the workspace)"},
+                "limit": {"type": "number", "description": f"Most files (default {FIND_LIMIT})"},
+            },
+        },
+    )
+
+    @answers
+    async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
+        wanted = parse(args, FindWanted)
+        if wanted.limit < 1:
+            raise InvalidRequest("limit starts at 1.")
+        glob = Glob(wanted.pattern)
+        top = self._place(wanted.path, context)
+        if not top.is_dir():
+            raise InvalidRequest(f"{shown(top)} is a file: name a directory to look in.")
+        page = _Page(wanted.limit, "files")
+        reader = NameReader()
+
+        def take(chunk: bytes) -> None:
+            for name in reader.feed(chunk):
+                if glob.matches(name):
+                    page.add(shown(relative(top / name, context.workspace)))
+
+        await self._run(files_command(self._program(self._env), "."), top, page, take)
+        return page.output("No files found matching pattern")
+
+
+def _line(record: Record, top: Path, workspace: Path) -> str:
+    text = record.text.rstrip("\r")
+    if len(text) > MAX_LINE:
+        text = text[:MAX_LINE] + "... [cut]"
+    mark = ":" if record.matched else "-"
+    return f"{shown(relative(top / record.path, workspace))}{mark}{record.number}{mark} {text}"
+
+
+class _Page:
+    """Lines up to a limit and a size; `full` is set when no more are wanted."""
+
+    def __init__(self, limit: int, what: str) -> None:
+        self.lines: list[str] = []
+        self.full = asyncio.Event()
+        self._limit = limit
+        self._what = what
+        self._counted = 0
+        self._bytes = 0
+        self._notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self._notes.append(text)
+
+    def add(self, line: str, *, counts: bool = True) -> None:
+        if self.full.is_set():
+            return
+        # The line after the last one wanted is what tells that there are more.
+        if counts and self._counted == self._limit:
+            self.note(f"[{self._limit} {self._what} limit reached. Use limit={self._limit * 2} or a narrower pattern.]")
+            self.full.set()
+            return
+        self._bytes += len(line.encode("utf-8", "replace")) + 1
+        if self._bytes > MAX_BYTES:
+            self.note(f"[{size(MAX_BYTES)} output limit reached. Use a narrower pattern or path.]")
+            self.full.set()
+            return
+        self._counted += counts
+        self.lines.append(line)
+
+    def output(self, nothing: str) -> Output:
+        body = "\n".join(self.lines) if self.lines else nothing
+        text = "\n\n".join([body, *self._notes])
+        details = {"count": self._counted, "truncated": bool(self._notes)}
+        return Output.of(text, **details)

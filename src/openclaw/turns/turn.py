@@ -1,0 +1,261 @@
+"""One turn: take the session, load it, ask, record what happens, let go.
+
+Every event goes to the transcript first and to whoever watches second, so that what was seen was also kept. However
+the turn ends (an answer, an error, Ctrl-C, a kill), the transcript can be loaded and sent to any model.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+
+from msgspec import Struct, structs
+
+from openclaw.agent.loop import Job, Steering, run
+from openclaw.agent.toolrun import Toolbox
+from openclaw.core.clock import Clock, millis
+from openclaw.core.events import (
+    AttemptFailed,
+    Event,
+    MessageEnded,
+    ModelCalled,
+    RunEnded,
+    Steered,
+    TextDelta,
+    ToolEnded,
+)
+from openclaw.core.keys import SessionKey
+from openclaw.core.messages import Assistant, Image, Message, StopReason, Text, ToolCall, Usage, User
+from openclaw.core.provider import System
+from openclaw.sessions.files import Transcript, iso
+from openclaw.sessions.index import SessionIndex, SessionRow, counted
+from openclaw.sessions.lock import WriteLocks
+from openclaw.sessions.transcript import (
+    Context,
+    Header,
+    Problem,
+    Tally,
+    build_context,
+    synthetic,
+    tally,
+    unanswered,
+)
+from openclaw.turns.route import ModelRoute
+
+STOPPED = "Stopped by the user before this call finished. Check whether it took effect before repeating it."
+
+
+class Turn(Struct, frozen=True, kw_only=True):
+    """What somebody asked for."""
+
+    run_id: str
+    key: SessionKey
+    text: str
+    images: tuple[Image, ...] = ()
+    model: str | None = None
+    thinking: str | None = None
+    timeout: float | None = None
+    place: str = ""
+    """The directory the person is in, when they are at a terminal."""
+
+
+class Opened(Struct, frozen=True, kw_only=True):
+    """A session in the hands of one run."""
+
+    row: SessionRow
+    transcript: Transcript | None = None
+    context: Context = Context(messages=())
+    total: Tally = Tally()
+    problems: tuple[Problem, ...] = ()
+
+
+class Prepared(Struct, frozen=True, kw_only=True):
+    """All a run needs beside its session; made by `prepare`, which knows models, tools and the prompt."""
+
+    system: System
+    route: ModelRoute
+    tools: Toolbox
+    steering: Steering
+
+
+class SessionRepaired(Struct, frozen=True):
+    """The session was not left whole by whoever wrote it last; this is what was found."""
+
+    session_id: str
+    problems: tuple[Problem, ...]
+
+
+class Turns:
+    """Runs turns, one at a time for each session."""
+
+    def __init__(
+        self,
+        index: SessionIndex,
+        locks: WriteLocks,
+        clock: Clock,
+        workspace_of: Callable[[str], Path],
+        prepare: Callable[[Turn, Opened], Prepared],
+    ) -> None:
+        self._index = index
+        self._locks = locks
+        self._clock = clock
+        self._workspace_of = workspace_of
+        self._prepare = prepare
+
+    async def run(self, turn: Turn) -> AsyncGenerator[Event | SessionRepaired, None]:
+        """Everything that happens, ending with `RunEnded`."""
+        async with self._opened(turn) as session:
+            if session.problems:
+                yield SessionRepaired(session.row.session_id, session.problems)
+            prepared = self._prepare(turn, session)
+            transcript = session.transcript or self._create(session.row)
+            record = _Record(transcript, session.total, self._clock)
+            try:
+                question = _question(turn, millis(self._clock))
+                record.say(question)
+                await self._index.started(session.row, turn.run_id, turn.text)
+                job = Job(
+                    system=prepared.system,
+                    messages=(*_summary(session.context), *session.context.messages, question),
+                    cache_key=session.row.session_id,
+                )
+                running = run(job, prepared.route, prepared.tools, prepared.steering, self._clock)
+                async with aclosing(running) as events:
+                    async for event in events:
+                        if isinstance(event, RunEnded) and event.error:
+                            event = structs.replace(event, error=prepared.route.verdict(event.error))
+                        record.take(event)
+                        yield event
+            finally:
+                await self._finish(turn, session.row, record)
+                transcript.close()
+
+    async def _finish(self, turn: Turn, row: SessionRow, record: "_Record") -> None:
+        """Closes the books, whatever ended the run; a second cancellation does not stop it half way."""
+        record.close()
+        status = {"error": "failed", "aborted": "killed"}.get(record.stop_reason, "done")
+        await asyncio.shield(
+            self._index.ended(
+                counted(structs.replace(row, title=row.title or turn.text[:60]), record.total),
+                turn.run_id,
+                status=status,
+                stop_reason=record.stop_reason,
+                error=record.error,
+                usage=record.spent,
+                size=record.size,
+            )
+        )
+
+    @asynccontextmanager
+    async def _opened(self, turn: Turn) -> AsyncIterator[Opened]:
+        """The session, locked and loaded. A new one gets its file with its first message, not before."""
+        row = await self._index.resolve(turn.key)
+        path = self._index.path(row.agent_id, row.session_id)
+        async with self._locks.writing(path, turn.run_id):
+            if not path.exists():
+                yield Opened(row=row)
+                return
+            transcript, loaded = Transcript.reopen(path)
+            try:
+                context = build_context(loaded.entries)
+                total = tally(loaded.entries)
+                for call in unanswered(loaded.entries):
+                    result = synthetic(call, timestamp=millis(self._clock))
+                    transcript.say(result, self._clock.now())
+                    total = total.plus(result)
+                problems = (*loaded.problems, *context.problems)
+                yield Opened(row=row, transcript=transcript, context=context, total=total, problems=problems)
+            finally:
+                transcript.close()
+
+    def _create(self, row: SessionRow) -> Transcript:
+        header = Header(
+            id=row.session_id,
+            timestamp=iso(self._clock.now()),
+            cwd=str(self._workspace_of(row.agent_id)),
+            session_key=row.session_key,
+        )
+        return Transcript.create(self._index.path(row.agent_id, row.session_id), header)
+
+
+def _question(turn: Turn, now: int) -> User:
+    content: str | tuple[Text | Image, ...] = (Text(turn.text), *turn.images) if turn.images else turn.text
+    return User(content=content, timestamp=now, idempotency_key=f"{turn.run_id}:user")
+
+
+def _summary(context: Context) -> tuple[Message, ...]:
+    if context.summary is None:
+        return ()
+    return (User(content=f"<summary>\n{context.summary}\n</summary>"),)
+
+
+class _Record:
+    """The transcript's reader of a run's events: writes down what is final and knows what is still open."""
+
+    def __init__(self, transcript: Transcript, total: Tally, clock: Clock) -> None:
+        self._transcript = transcript
+        self._clock = clock
+        self._open: dict[str, ToolCall] = {}
+        self._partial: list[str] = []
+        self._asked: ModelCalled | None = None
+        self.total = total
+        self.spent = Usage()
+        self.stop_reason: StopReason = "aborted"
+        self.error = ""
+        self.size = 0
+        self._ended = False
+
+    def say(self, message: Message) -> None:
+        self._transcript.say(message, self._clock.now())
+        self.total = self.total.plus(message)
+
+    def take(self, event: Event) -> None:
+        match event:
+            case ModelCalled():
+                self._asked = event
+                self._partial = []
+            case TextDelta(text=text):
+                self._partial.append(text)
+            case AttemptFailed():
+                self._partial = []
+            case MessageEnded(message=message):
+                self._partial = []
+                self._open = {call.id: call for call in message.calls}
+                self.spent = self.spent + message.usage
+                self.say(message)
+            case Steered(message=message):
+                self.say(message)
+            case ToolEnded(call=call, result=result):
+                self._open.pop(call.id, None)
+                self.say(result)
+            case RunEnded(stop_reason=reason, error=error):
+                self.stop_reason, self.error, self._ended = reason, error or "", True
+                if reason == "error":
+                    self._say_partial("error", error)
+            case _:
+                pass
+
+    def close(self) -> None:
+        """Makes the transcript whole: open calls answered, half a reply kept as such."""
+        if not self._ended:
+            for call in self._open.values():
+                self.say(synthetic(call, STOPPED, millis(self._clock)))
+            if self._partial:
+                self._say_partial("aborted", None)
+        self._open = {}
+        self._transcript.sync()
+        self.size = self._transcript.path.stat().st_size
+
+    def _say_partial(self, reason: StopReason, error: str | None) -> None:
+        text = "".join(self._partial)
+        self._partial = []
+        self.say(
+            Assistant(
+                content=(Text(text),) if text else (),
+                provider=self._asked.provider if self._asked else "",
+                model=self._asked.model if self._asked else "",
+                stop_reason=reason,
+                error_message=error,
+                timestamp=millis(self._clock),
+            )
+        )

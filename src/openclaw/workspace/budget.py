@@ -1,0 +1,169 @@
+"""How much of each file a prompt carries: a limit per file, a limit in total, and a cut that keeps both ends."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from openclaw.core.text import ContextFile, PromptText, head, tail, units
+from openclaw.workspace.record import WorkspaceFile
+
+PER_FILE = 20_000
+TOTAL = 60_000
+UNTRUSTED = 4_000
+LEAST_REMAINING = 64
+NEAR = 0.85
+SIGNATURES_KEPT = 32
+MISTRUSTED = ("external", "stranger", "tool")
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """Characters in UTF-16 units; a limit that is not positive means the default."""
+
+    per_file: int = PER_FILE
+    total: int = TOTAL
+    untrusted: int = UNTRUSTED
+    """Most characters of a file whose label says that a stranger wrote it."""
+
+    def effective(self) -> "Limits":
+        return Limits(
+            per_file=self.per_file if self.per_file > 0 else PER_FILE,
+            total=self.total if self.total > 0 else TOTAL,
+            untrusted=self.untrusted if self.untrusted > 0 else UNTRUSTED,
+        )
+
+
+DEFAULT_LIMITS = Limits()
+
+
+class Cut(Struct, frozen=True, kw_only=True):
+    """What fits, and what a report should say about the rest."""
+
+    files: tuple[ContextFile, ...]
+    """All of them; one for which nothing was left of the total has no content."""
+    near_limit: tuple[str, ...] = ()
+    total_near_limit: bool = False
+    limits: Limits = DEFAULT_LIMITS
+
+    @property
+    def shortened(self) -> bool:
+        return any(file.truncated for file in self.files)
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        return tuple(file.name for file in self.files if file.spared)
+
+    @property
+    def signature(self) -> str:
+        """The same for the same cut, so that a warning can be given once."""
+        rows = sorted(
+            (file.path, file.raw_chars, file.injected_chars, sorted(file.causes))
+            for file in self.files
+            if file.truncated
+        )
+        keys = ("path", "rawChars", "injectedChars", "causes")
+        return msgspec.json.encode(
+            {
+                "bootstrapMaxChars": self.limits.per_file,
+                "bootstrapTotalMaxChars": self.limits.total,
+                "files": [dict(zip(keys, row, strict=True)) for row in rows],
+            }
+        ).decode()
+
+
+def fit(files: Sequence[WorkspaceFile], limits: Limits = DEFAULT_LIMITS) -> Cut:
+    """`files`, in order, as much of each as the limits allow."""
+    limits = limits.effective()
+    remaining = limits.total
+    kept: list[ContextFile] = []
+    near: list[str] = []
+    for file in files:
+        own = min(limits.per_file, limits.untrusted) if file.label in MISTRUSTED else limits.per_file
+        one = _fit_one(file, own, remaining)
+        if one.raw_chars >= -(-own * 85 // 100) and not (file.missing or file.problem):
+            near.append(file.name)
+        kept.append(one)
+        remaining -= one.injected_chars
+    used = limits.total - remaining
+    return Cut(
+        files=tuple(kept),
+        near_limit=tuple(near),
+        total_near_limit=used >= NEAR * limits.total,
+        limits=limits,
+    )
+
+
+def _fit_one(file: WorkspaceFile, own: int, remaining: int) -> ContextFile:
+    text = stand_in(file) or file.content.rstrip()
+    raw = units(text) if file.raw_chars is None else max(file.raw_chars, units(text))
+    # So little room would hold no more than a marker.
+    limit = min(own, remaining) if remaining >= LEAST_REMAINING else 0
+    shown = shorten(text, file.name, limit, raw) if limit else ""
+    causes = [
+        cause
+        for cause, over in (("per-file-limit", raw > own), ("total-limit", min(raw, own) > min(limit, remaining)))
+        if over and shown != text
+    ]
+    if file.raw_chars is not None and not causes:
+        causes = ["per-file-limit"]
+    return ContextFile(
+        name=file.name,
+        path=file.path,
+        content=PromptText(shown, file.path, file.label),
+        raw_chars=raw,
+        missing=file.missing,
+        problem=file.problem,
+        truncated=bool(causes),
+        causes=tuple(causes),
+    )
+
+
+def warn(cut: Cut, mode: Literal["off", "once", "always"], seen: tuple[str, ...] = ()) -> tuple[bool, tuple[str, ...]]:
+    """Whether the model is told that files were shortened, and the cuts this session has been told of."""
+    if mode == "off" or not cut.shortened:
+        return False, seen
+    signature = cut.signature
+    others = tuple(each for each in seen if each != signature)
+    return mode == "always" or signature not in seen, (*others, signature)[-SIGNATURES_KEPT:]
+
+
+def stand_in(file: WorkspaceFile) -> str:
+    """What the prompt says in place of a file that has no text to show."""
+    if file.missing:
+        return f"[MISSING] Expected at: {file.path}"
+    return f"[UNREADABLE: {file.problem[:300]}]" if file.problem else ""
+
+
+def shorten(text: str, name: str, limit: int, total: int | None = None) -> str:
+    """`text` within `limit` units: 70 % from its beginning, 20 % from its end, a marker between."""
+    size = units(text)
+    if size <= limit:
+        return text
+    total = size if total is None else total
+    front, back = limit * 7 // 10, limit * 2 // 10
+    marker = "\n".join(
+        (
+            "",
+            f"[...truncated, read {name} for full content...]",
+            f"…(truncated {name}: kept {front}+{back} chars of {total})…",
+            "",
+        )
+    )
+    cut = "\n".join((head(text, front), marker, tail(text, back)))
+    return cut if units(cut) <= limit else _shorten_tightly(text, limit, front, back, total)
+
+
+def _shorten_tightly(text: str, limit: int, front: int, back: int, total: int) -> str:
+    """The cut for a small limit: a one-line marker, giving up the end first, then the beginning."""
+    while True:
+        marker = f"[…truncated {front}+{back}/{total}]"
+        over = front + back + units(marker) - limit
+        if over <= 0:
+            return head(text, front) + marker + tail(text, back)
+        if back:
+            back = max(0, back - over)
+        elif front:
+            front = max(0, front - over)
+        else:
+            return head(text, max(0, limit - 1)) + "…"

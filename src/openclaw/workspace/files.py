@@ -1,0 +1,146 @@
+"""Reading the files an agent is made of: bounded, inside the workspace, and only again when they changed."""
+
+import errno
+import os
+import stat
+from collections import OrderedDict
+from pathlib import Path
+from threading import Lock
+
+from openclaw.core.text import literal
+from openclaw.workspace.record import BOOTSTRAP_FILES, WHEN_PRESENT, WorkspaceFile
+
+MAX_BYTES = 2_097_152
+MAX_REASON = 300
+CACHED_BYTES = 262_144
+
+_READ = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
+
+
+class FileCache:
+    """Contents by path, valid while the file's identity stays the same."""
+
+    def __init__(self, entries: int = 128) -> None:
+        self._entries = entries
+        self._held: OrderedDict[str, tuple[str, WorkspaceFile]] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, path: str, identity: str) -> WorkspaceFile | None:
+        with self._lock:
+            held = self._held.get(path)
+            if held is None or held[0] != identity:
+                return None
+            self._held.move_to_end(path)
+            return held[1]
+
+    def put(self, path: str, identity: str, file: WorkspaceFile) -> None:
+        with self._lock:
+            self._held[path] = (identity, file)
+            self._held.move_to_end(path)
+            while len(self._held) > self._entries:
+                self._held.popitem(last=False)
+
+
+def load(
+    workspace: Path, *, cache: FileCache | None = None, names: tuple[str, ...] = BOOTSTRAP_FILES
+) -> tuple[WorkspaceFile, ...]:
+    """The bootstrap files of `workspace` in prompt order; looked at every time, read only when they changed."""
+    root = os.path.realpath(workspace)
+    found: list[WorkspaceFile] = []
+    for name in names:
+        file = _load(root, workspace / name, cache)
+        if file.missing and name in WHEN_PRESENT:
+            continue
+        if name == "memory.md" and any(_same(file, other) for other in found if other.name == "MEMORY.md"):
+            continue
+        found.append(file)
+    return tuple(found)
+
+
+def _same(one: WorkspaceFile, other: WorkspaceFile) -> bool:
+    return bool(one.inode) and one.inode == other.inode
+
+
+def _load(root: str, path: Path, cache: FileCache | None) -> WorkspaceFile:
+    """`path` read from inside `root`; every way this can go wrong becomes a line about the file."""
+    name, shown = path.name, str(path)
+    try:
+        real = os.path.realpath(path, strict=True)
+        about = Path(real).stat()
+        problem = _refusal(root, path, real, about)
+        if problem:
+            return WorkspaceFile(name=name, path=shown, problem=problem)
+        identity = f"{real}|{about.st_dev}:{about.st_ino}:{about.st_size}:{about.st_mtime_ns}:{about.st_ctime_ns}"
+        held = cache.get(shown, identity) if cache else None
+        if held is not None:
+            return held
+        file = _read(name, shown, real, about)
+    except FileNotFoundError:
+        if path.is_symlink():
+            return WorkspaceFile(name=name, path=shown, problem="it is a link to a file that does not exist")
+        return WorkspaceFile(name=name, path=shown, missing=True)
+    except OSError as error:
+        return WorkspaceFile(name=name, path=shown, problem=_reason(error))
+    if cache and about.st_size <= CACHED_BYTES and not file.problem:
+        cache.put(shown, identity, file)
+    return file
+
+
+def _refusal(root: str, path: Path, real: str, about: os.stat_result) -> str:
+    if not (real == root or real.startswith(root.rstrip(os.sep) + os.sep)):
+        return "it is a link that leaves the workspace; copy the file into the workspace instead"
+    if stat.S_ISDIR(about.st_mode):
+        return f"{path.name} is a directory; put a text file in its place"
+    if not stat.S_ISREG(about.st_mode):
+        return f"{path.name} is not a regular file"
+    return ""
+
+
+def _read(name: str, shown: str, real: str, about: os.stat_result) -> WorkspaceFile:
+    """The text of a regular file, at most `MAX_BYTES` of it."""
+    # The path was judged a moment ago; opening without following links and comparing inodes keeps the judgement true.
+    handle = os.open(real, _READ)
+    with os.fdopen(handle, "rb") as stream:
+        opened = os.fstat(handle)
+        if (opened.st_dev, opened.st_ino) != (about.st_dev, about.st_ino):
+            return WorkspaceFile(
+                name=name, path=shown, problem="it was replaced while being read; the next turn sees it"
+            )
+        if opened.st_size <= MAX_BYTES:
+            # A file that grows while it is read stays bounded too.
+            data, rest = stream.read(MAX_BYTES), b""
+        else:
+            data = stream.read(MAX_BYTES // 2)
+            stream.seek(-(MAX_BYTES // 2), os.SEEK_END)
+            rest = stream.read(MAX_BYTES // 2)
+    content, notes = _decode(data)
+    raw_chars = None
+    if rest:
+        ending, _ = _decode(rest)
+        content = f"{content}\n\n[...truncated, read {name} for full content...]\n\n{ending}"
+        raw_chars = opened.st_size
+        notes = [f"{opened.st_size:,} bytes: only the beginning and the end were read", *notes]
+    return WorkspaceFile(
+        name=name,
+        path=shown,
+        content=content,
+        note="; ".join(notes),
+        raw_chars=raw_chars,
+        inode=f"{opened.st_dev}:{opened.st_ino}",
+    )
+
+
+def _decode(data: bytes) -> tuple[str, list[str]]:
+    try:
+        return data.decode("utf-8-sig"), []
+    except UnicodeDecodeError as error:
+        text = data.decode("utf-8-sig", "replace")
+        return text, [f"not valid UTF-8 from byte {error.start:,}; the bad bytes are shown as \ufffd"]
+
+
+def _reason(error: OSError) -> str:
+    if error.errno == errno.ELOOP:
+        return "its links go round in a circle"
+    if error.errno == errno.EACCES:
+        return "no permission to read it; check its mode and owner"
+    return literal(error.strerror or type(error).__name__)[:MAX_REASON]

@@ -1,0 +1,78 @@
+"""Which directory an agent's files live in. Text in, text out: nothing here looks at a disk."""
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from openclaw.core.keys import normalise_agent
+
+
+class Places(Struct, frozen=True, kw_only=True):
+    """What the machine says: the home directory, the state directory, and the two settings of the environment."""
+
+    home: str
+    state_dir: str
+    profile: str = ""
+    """`OPENCLAW_PROFILE`."""
+    override: str = ""
+    """`OPENCLAW_WORKSPACE_DIR`."""
+
+
+class AgentPlace(Struct, frozen=True, kw_only=True):
+    """What the configuration says about one agent."""
+
+    id: str
+    workspace: str | None = None
+    default: bool = False
+
+
+def _never(_: str) -> bool:
+    return False
+
+
+def locate(
+    agent: AgentPlace, places: Places, *, default_workspace: str | None = None, exists: Callable[[str], bool] = _never
+) -> str:
+    """The workspace of `agent`; `default_workspace` is `agents.defaults.workspace`."""
+    agent_id = normalise_agent(agent.id)
+    if agent.workspace and agent.workspace.strip():
+        return expand(agent.workspace, places.home)
+    if not agent.default:
+        return join(places.state_dir, f"workspace-{agent_id}")
+    if default_workspace and default_workspace.strip():
+        return expand(default_workspace, places.home)
+    return default_directory(places, exists)
+
+
+def default_directory(places: Places, exists: Callable[[str], bool] = _never) -> str:
+    """Where the default agent lives when nothing names a directory."""
+    if places.override.strip():
+        return expand(places.override, places.home)
+    profile = places.profile.strip()
+    if not profile or profile.lower() == "default":
+        return join(places.state_dir, "workspace")
+    ours = join(places.state_dir, f"workspace-{normalise_agent(profile)}")
+    # Another layout of the same product kept a state directory per profile; files found there are used where they are.
+    other = join(places.home, f".openclaw-{normalise_agent(profile)}/workspace")
+    return other if exists(other) and not exists(ours) else ours
+
+
+def every_workspace(
+    agents: tuple[AgentPlace, ...], places: Places, *, default_workspace: str | None = None
+) -> list[str]:
+    """Each distinct workspace, the default agent's first."""
+    everyone = agents if any(agent.default for agent in agents) else (AgentPlace(id="main", default=True), *agents)
+    ordered = sorted(everyone, key=lambda agent: not agent.default)
+    return list(dict.fromkeys(locate(agent, places, default_workspace=default_workspace) for agent in ordered))
+
+
+def expand(path: str, home: str) -> str:
+    """`path` with a leading `~` replaced by `home`."""
+    path = path.strip()
+    if path == "~":
+        return home
+    return join(home, path[2:]) if path.startswith(("~/", "~\\")) else path
+
+
+def join(base: str, rest: str) -> str:
+    return f"{base.rstrip('/')}/{rest}" if base != "/" else f"/{rest}"

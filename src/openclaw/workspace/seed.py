@@ -1,0 +1,173 @@
+"""The first run: a workspace is filled once, and never again without being asked."""
+
+import os
+import secrets
+import shutil
+import subprocess
+from contextlib import suppress
+from datetime import UTC, datetime
+from importlib import resources
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from openclaw.core.errors import StateError
+from openclaw.workspace.record import ALWAYS
+
+STATE = ".openclaw/workspace-state.json"
+GIT_SECONDS = 10
+
+
+class SetupState(Struct, frozen=True, kw_only=True, rename="camel"):
+    """How far a workspace's first run has come; times are ISO 8601."""
+
+    version: int = 1
+    bootstrap_seeded_at: str | msgspec.UnsetType | None = msgspec.UNSET
+    setup_completed_at: str | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class Seeded(Struct, frozen=True, kw_only=True):
+    """What `ensure` found and did."""
+
+    workspace: str
+    brand_new: bool
+    created: tuple[str, ...] = ()
+    git: bool = False
+    """A repository was made."""
+    setup_complete: bool = False
+    notes: tuple[str, ...] = ()
+
+
+def ensure(workspace: Path, now: float, *, git: str | None = "git") -> Seeded:
+    """Make `workspace` usable: missing starter files are written, existing ones are left alone.
+
+    `now` is seconds since the epoch; `git` is the program to make a repository with, or `None` for no repository.
+    """
+    try:
+        workspace.mkdir(parents=True, exist_ok=True)
+        return _ensure(workspace, _iso(now), git)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise StateError(f"{workspace} is not a directory: move that file away or set another workspace") from error
+    except OSError as error:
+        raise StateError(f"cannot prepare the workspace {workspace}: {error.strerror or error}") from error
+
+
+def _ensure(workspace: Path, now: str, git: str | None) -> Seeded:
+    brand_new = is_brand_new(workspace)
+    state, note = read_state(workspace)
+    notes = [note] if note else []
+    created = []
+    bootstrap = workspace / "BOOTSTRAP.md"
+    # The ritual goes first: stopped half-way, the next start still finds it.
+    if brand_new and not note and not state.bootstrap_seeded_at and create(bootstrap, template("BOOTSTRAP.md")):
+        created.append("BOOTSTRAP.md")
+    created += [name for name in ALWAYS if create(workspace / name, template(name))]
+    wanted = state
+    if os.path.lexists(bootstrap):
+        wanted = msgspec.structs.replace(state, bootstrap_seeded_at=state.bootstrap_seeded_at or now)
+    elif state.bootstrap_seeded_at:
+        wanted = msgspec.structs.replace(state, setup_completed_at=state.setup_completed_at or now)
+    if wanted != state and not note:
+        write_state(workspace, wanted)
+    repository = False
+    if brand_new and git and not (workspace / ".git").exists():
+        repository, trouble = _git_init(workspace, git)
+        notes += [trouble] if trouble else []
+    return Seeded(
+        workspace=str(workspace),
+        brand_new=brand_new,
+        created=tuple(created),
+        git=repository,
+        setup_complete=bool(wanted.setup_completed_at),
+        notes=tuple(notes),
+    )
+
+
+def is_brand_new(workspace: Path) -> bool:
+    """Whether nobody has lived here yet."""
+    names = (*ALWAYS, "MEMORY.md", "memory")
+    return not any(os.path.lexists(workspace / name) for name in names) and not any(workspace.glob("skills/*/SKILL.md"))
+
+
+def template(name: str) -> str:
+    """The starter text of `name`."""
+    return resources.files("openclaw.workspace").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def create(path: Path, text: str) -> bool:
+    """Write `path` whole, unless something of that name exists; whether it was written."""
+    if os.path.lexists(path):
+        return False
+    draft = _draft(path, text)
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        return False
+    except OSError:
+        # No hard links on this file system. Opening exclusively still never overwrites.
+        try:
+            with path.open("x", encoding="utf-8", newline="\n") as stream:
+                stream.write(text)
+        except FileExistsError:
+            return False
+    finally:
+        draft.unlink(missing_ok=True)
+    return True
+
+
+def read_state(workspace: Path) -> tuple[SetupState, str]:
+    """The state of the first run, and a note when its file cannot be trusted; then nothing is seeded or rewritten."""
+    path = workspace / STATE
+    if path.parent.is_symlink():
+        return SetupState(), f"{path.parent} is a link; replace it with a directory to record the setup"
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=SetupState), ""
+    except FileNotFoundError:
+        return SetupState(), ""
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return SetupState(), f"{path} is not valid; delete it to record the setup again"
+
+
+def write_state(workspace: Path, state: SetupState) -> None:
+    path = workspace / STATE
+    path.parent.mkdir(exist_ok=True)
+    draft = _draft(path, msgspec.json.format(msgspec.json.encode(state)).decode() + "\n")
+    try:
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _draft(path: Path, text: str) -> Path:
+    """`text` safely on disk beside `path`, under a name of its own."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+    try:
+        with draft.open("x", encoding="utf-8", newline="\n") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+    except OSError:
+        with suppress(OSError):
+            draft.unlink()
+        raise
+    return draft
+
+
+def _git_init(workspace: Path, git: str) -> tuple[bool, str]:
+    program = shutil.which(git)
+    if program is None:
+        return False, ""
+    try:
+        done = subprocess.run(
+            [program, "init", "--quiet"], cwd=workspace, capture_output=True, timeout=GIT_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False, "git could not make a repository in the workspace; run `git init` there to keep its history"
+    if done.returncode:
+        return False, f"git init failed with code {done.returncode}; run it in the workspace to see why"
+    return True, ""
+
+
+def _iso(now: float) -> str:
+    return datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

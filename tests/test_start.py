@@ -1,0 +1,94 @@
+"""Starting is quick because little is imported: the budget is a number of modules, which no busy machine changes."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from openclaw.cli.main import NOUNS
+from openclaw.cli.root import root
+from openclaw.testing import TemporaryHome
+
+COUNT = """
+import sys
+before = set(sys.modules)
+sys.argv = ["openclaw", *{arguments!r}]
+try:
+    from openclaw.cli.main import main
+    main()
+except SystemExit as stop:
+    code = stop.code or 0
+else:
+    code = 0
+import json
+sys.stderr.write("\\n@@" + json.dumps([code, sorted(set(sys.modules) - before - {{"json"}})]))
+"""
+
+VERSION_BUDGET = 60
+HELP_BUDGET = 110
+STATUS_BUDGET = 420
+
+
+def modules_of(arguments: list[str], home: TemporaryHome) -> tuple[str, list[str]]:
+    """What a command line prints and which modules it imports beyond a bare interpreter."""
+    done = subprocess.run(
+        [sys.executable, "-c", COUNT.format(arguments=arguments)],
+        capture_output=True,
+        text=True,
+        env=home.environ,
+        cwd=home.root,
+        timeout=60,
+    )
+    code, modules = json.loads(done.stderr.rpartition("@@")[2])
+    assert code == 0, done.stderr
+    return done.stdout, modules
+
+
+def every_command() -> list[list[str]]:
+    """Each command and subcommand as a person would type it."""
+    found: list[list[str]] = [[]]
+    context = click.Context(root)
+    for noun in NOUNS:
+        found.append([noun])
+        command = root.get_command(context, noun)
+        if isinstance(command, click.Group):
+            found += [[noun, name] for name in command.list_commands(context)]
+    return found
+
+
+def test_the_version_costs_next_to_nothing(openclaw_home: TemporaryHome) -> None:
+    printed, modules = modules_of(["--version"], openclaw_home)
+    assert printed.startswith("openclaw ")
+    assert len(modules) <= VERSION_BUDGET, modules
+    assert not {"click", "asyncio", "msgspec"} & set(modules)
+
+
+@pytest.mark.parametrize("words", every_command(), ids=lambda words: " ".join(words) or "openclaw")
+def test_help_answers_without_loading_the_house(words: list[str], openclaw_home: TemporaryHome) -> None:
+    printed, modules = modules_of([*words, "--help"], openclaw_home)
+    assert "Usage: openclaw" in printed
+    assert "asyncio" not in modules
+    assert len(modules) <= HELP_BUDGET, len(modules)
+    rooms = [
+        name
+        for name in modules
+        if name.startswith("openclaw.") and name.split(".")[1] not in ("cli", "version", "core")
+    ]
+    assert rooms == [], rooms
+    assert not openclaw_home.config_path.exists()
+
+
+def test_status_stays_within_its_budget(openclaw_home: TemporaryHome) -> None:
+    _, modules = modules_of(["status"], openclaw_home)
+    assert len(modules) <= STATUS_BUDGET, len(modules)
+    assert not {"httpx2", "rich", "websockets", "numpy", "pydantic", "json5"} & {name.split(".")[0] for name in modules}
+
+
+def test_every_wheel_file_is_declared() -> None:
+    """Data files the code opens are inside the package, so that they are in the wheel too."""
+    package = Path(__file__).parent.parent / "src" / "openclaw"
+    assert (package / "models" / "catalog.json").exists()
+    assert list((package / "workspace" / "templates").glob("*.md"))
