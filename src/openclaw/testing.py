@@ -1,24 +1,43 @@
 """The kit for testing an agent, ours or yours: a scripted model, a clock you turn by hand, a channel, a home.
 
 They stand at the seams, so the code under test is the real one. With pytest the fixtures `openclaw_home`,
-`scripted_model`, `fake_clock` and `fake_channel` are there without further ado.
+`scripted_model`, `fake_clock` and `fake_channel` are there without further ado. docs/testing.md shows how.
 """
 
 import asyncio
 import heapq
 import itertools
 import json
+import uuid
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from openclaw.core import messages
+from openclaw.core.approval import Answer, ApprovalRequest, Approver, Decision
 from openclaw.core.chat import Inbound, Outbound, Receipt
+from openclaw.core.clock import Clock
 from openclaw.core.errors import ProviderError
-from openclaw.core.events import CallDelta, Done, ModelEvent, TextDelta, ThinkingDelta
-from openclaw.core.messages import Assistant, AssistantBlock, Text, Thinking, ToolCall, Usage
-from openclaw.core.provider import Model, ModelRequest
+from openclaw.core.events import (
+    CallDelta,
+    Done,
+    Event,
+    MessageEnded,
+    ModelEvent,
+    RunEnded,
+    TextDelta,
+    ThinkingDelta,
+    ToolEnded,
+)
+from openclaw.core.messages import AssistantBlock, Text, Thinking, ToolCall, ToolResult, Usage
+from openclaw.core.provider import ModelRequest, Provider
 from openclaw.core.reply import cost_of
+
+if TYPE_CHECKING:
+    from openclaw.gateway.app import Assistant
+    from openclaw.turns.turn import SessionRepaired
 
 
 class Says:
@@ -59,7 +78,11 @@ class Stalls:
         self.go = go
 
 
-Step = Says | Thinks | Calls | Fails | Stalls
+class HangsUp:
+    """The model's provider ends the stream in the middle, without an error."""
+
+
+Step = Says | Thinks | Calls | Fails | Stalls | HangsUp
 
 
 def says(text: str) -> Says:
@@ -82,12 +105,15 @@ def stalls(go: asyncio.Event | None = None) -> Stalls:
     return Stalls(go)
 
 
+def hangs_up() -> HangsUp:
+    return HangsUp()
+
+
 class ScriptedModel:
     """A `Provider` that answers from a script, one reply a request, and remembers what it was asked."""
 
     def __init__(self, *replies: Step | Sequence[Step]) -> None:
         self.requests: list[ModelRequest] = []
-        self.model = Model(provider="scripted", id="scripted", api="openai-completions", input=("text", "image"))
         self._replies: deque[Sequence[Step]] = deque()
         self._ids = itertools.count(1)
         self.script(*replies)
@@ -126,12 +152,14 @@ class ScriptedModel:
                     raise error
                 case Stalls(go=go):
                     await (go or asyncio.Event()).wait()
+                case HangsUp():
+                    return
         yield Done(self._finished(request, content))
 
     async def close(self) -> None:
         return None
 
-    def _finished(self, request: ModelRequest, content: list[AssistantBlock]) -> Assistant:
+    def _finished(self, request: ModelRequest, content: list[AssistantBlock]) -> messages.Assistant:
         spoken = sum(len(block.text) for block in content if isinstance(block, Text))
         usage = Usage(input=len(_everything(request)) // 4, output=max(1, spoken // 4))
         usage = Usage(
@@ -140,7 +168,7 @@ class ScriptedModel:
             total_tokens=usage.input + usage.output,
             cost=cost_of(usage, request.model.price),
         )
-        return Assistant(
+        return messages.Assistant(
             content=tuple(content),
             api=request.model.api,
             provider=request.model.provider,
@@ -154,7 +182,7 @@ def _everything(request: ModelRequest) -> str:
     said: list[str] = [request.system.text]
     for message in request.messages:
         said.append(message.text)
-        if isinstance(message, Assistant):
+        if isinstance(message, messages.Assistant):
             said.extend(json.dumps(call.arguments) for call in message.calls)
     return "\n".join(said)
 
@@ -250,6 +278,18 @@ class FakeChannel:
         return Receipt(id=f"r{len(self.sent)}")
 
 
+class ScriptedApprover:
+    """An `Approver` that gives the prepared decisions in order, the last of them again and again."""
+
+    def __init__(self, *decisions: Decision) -> None:
+        self._decisions = deque(decisions or ("deny",))
+        self.asked: list[ApprovalRequest] = []
+
+    async def decide(self, request: ApprovalRequest) -> Answer:
+        self.asked.append(request)
+        return Answer(self._decisions.popleft() if len(self._decisions) > 1 else self._decisions[0], by="script")
+
+
 class TemporaryHome:
     """A home of its own below `root`: state directory, configuration, workspace, and an environment that names them."""
 
@@ -275,5 +315,70 @@ class TemporaryHome:
         self.config_path.write_text(json.dumps(settings, indent=2))
         self.config_path.chmod(0o600)
 
+    def use_model(self, *models: str, **settings: Any) -> None:
+        """Configures a scripted model for each `provider/model` named, the first as primary, the others as fallbacks.
+
+        `settings` are further sections of the configuration; `assistant` opens the models.
+        """
+        refs = models or ("scripted/scripted",)
+        providers: dict[str, Any] = {}
+        for provider, _, model in (ref.partition("/") for ref in refs):
+            entry = {"api": "openai-completions", "baseUrl": "http://127.0.0.1:9/v1", "models": []}
+            providers.setdefault(provider, entry)["models"].append({"id": model, "input": ["text", "image"]})
+        choice = {"primary": refs[0], "fallbacks": refs[1:]}
+        self.configure({"models": {"providers": providers}, "agents": {"defaults": {"model": choice}}, **settings})
+
+    def assistant(
+        self,
+        model: Provider | Mapping[str, Provider],
+        *,
+        clock: Clock | None = None,
+        approver: Approver | None = None,
+    ) -> "AbstractAsyncContextManager[Assistant]":
+        """The whole assistant in this process. `model` answers for every provider, or each by its name."""
+        from openclaw.gateway.app import Surroundings, assistant
+
+        return assistant(
+            Surroundings(environ=self.environ, home_dir=self.root, cwd=self.workspace),
+            clock=clock or FakeClock(),
+            approver=approver or ScriptedApprover("deny"),
+            open_provider=lambda endpoint: model[endpoint.provider] if isinstance(model, Mapping) else model,
+        )
+
     def transcripts(self, agent: str = "main") -> list[Path]:
         return sorted((self.state / "agents" / agent / "sessions").glob("*.jsonl"))
+
+
+class Heard:
+    """What one turn said: every event, and the parts a test asks about."""
+
+    def __init__(self) -> None:
+        self.events: list[Event | SessionRepaired] = []
+
+    @property
+    def text(self) -> str:
+        """The last thing the model said."""
+        said = [event.message.text for event in self.events if isinstance(event, MessageEnded)]
+        return said[-1] if said else ""
+
+    @property
+    def results(self) -> list[ToolResult]:
+        return [event.result for event in self.events if isinstance(event, ToolEnded)]
+
+    @property
+    def end(self) -> RunEnded:
+        ended = self.events[-1]
+        assert isinstance(ended, RunEnded), f"the turn did not end, it stopped at {ended}"
+        return ended
+
+
+async def ask(app: "Assistant", text: str, *, session: str = "main", **turn: Any) -> Heard:
+    """Runs one turn to its end."""
+    from openclaw.turns.turn import Turn
+
+    heard = Heard()
+    wanted = Turn(run_id=uuid.uuid4().hex, key=app.key(session, None), text=text, **turn)
+    async with aclosing(app.turns.run(wanted)) as events:
+        async for event in events:
+            heard.events.append(event)
+    return heard

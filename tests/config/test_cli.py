@@ -1,5 +1,6 @@
 """`openclaw config` as a person or a script meets it."""
 
+import io
 import json
 import subprocess
 import sys
@@ -7,21 +8,33 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from msgspec import Struct
 
-from openclaw.cli.config import NEXT_START, command
+from openclaw.cli import root
+from openclaw.cli.config import NEXT_START
 from openclaw.config.paths import Home
 from openclaw.core.secret import REDACTED
+
+
+class Result(Struct):
+    stdout: str
+    stderr: str
+
 
 Run = Callable[..., Result]
 
 
 @pytest.fixture
-def run(home: Home) -> Run:
-    def call(*args: str, text: str | None = None, code: int = 0) -> Result:
-        result = CliRunner().invoke(command, args, input=text, env={"OPENCLAW_STATE_DIR": str(home.state)})
-        assert result.exit_code == code, result.output
-        return result
+def run(home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """`openclaw config …` in this process, with its own home."""
+    monkeypatch.setenv("OPENCLAW_STATE_DIR", str(home.state))
+
+    def call(*args: str, text: str = "", code: int = 0) -> Result:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        got = root.run(["config", *args])
+        out = capsys.readouterr()
+        assert got == code, out
+        return Result(out.out, out.err)
 
     return call
 
@@ -64,14 +77,14 @@ def test_a_credential_is_never_printed(run):
         run("set", "models.providers.openai.api", secret, code=1),
         run("validate"),
     ]
-    assert all(secret not in result.output for result in outputs)
+    assert all(secret not in result.stdout + result.stderr for result in outputs)
     assert outputs[2].stdout == REDACTED + "\n"
 
 
 def test_failures_say_what_to_do_on_stderr(run):
     missing = run("get", "session.mainKey", code=1)
     assert missing.stdout == ""
-    assert missing.stderr == 'Error: session.mainKey is not set; its default is "main"\n'
+    assert missing.stderr == 'error: session.mainKey is not set; its default is "main"\n'
     assert "did you mean agents.defaults.model?" in run("get", "agents.defaults.modle", code=1).stderr
     assert "is not set" in run("unset", "logging.level", code=1).stderr
     assert "expected a number from 0" in run("set", "agents.defaults.timeoutSeconds", "soon", code=1).stderr
@@ -116,15 +129,15 @@ def test_patch_and_apply_read_standard_input(run, home, tmp_path):
 
 def test_validate_tells_everything(run, write, home):
     assert run("validate").stdout == f"{home.config}: valid\n"
-    write("{logging: {level: 'x'}, tools: {deny: 1}, gateway: {}}")
+    write("{logging: {level: 'x'}, tools: {deny: 1}, telemetry: {}}")
     failed = run("validate", code=1)
-    assert "Error: logging.level: " in failed.stderr
-    assert "Error: tools.deny: " in failed.stderr
-    assert "Warning: gateway: is known to OpenClaw" in failed.stderr
+    assert "error: logging.level: " in failed.stderr
+    assert "error: tools.deny: " in failed.stderr
+    assert "warning: telemetry: is known to OpenClaw" in failed.stderr
     told = document(run("validate", "--json", code=1))
     assert told["valid"] is False
     assert [issue["path"] for issue in told["issues"]] == ["logging.level", "tools.deny"]
-    assert [warning["path"] for warning in told["warnings"]] == ["gateway"]
+    assert [warning["path"] for warning in told["warnings"]] == ["telemetry"]
     write("{")
     assert "line 1" in document(run("validate", "--json", code=1))["issues"][0]["message"]
 

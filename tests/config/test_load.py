@@ -142,6 +142,13 @@ def test_a_file_that_is_not_text_is_named_by_line(home):
         load(home, {})
 
 
+def test_a_key_that_stands_twice_is_told(home, write):
+    write("{logging: {level: 'info'}, agents: {list: [{id: 'a', \"id\": 'b'}]}, 'logging': {level: 'warn'}}")
+    loaded = load(home, {})
+    assert loaded.config.logging.level == "warn"
+    assert [problem.path for problem in loaded.warnings] == ["agents.list[0].id", "logging"]
+
+
 def test_the_root_must_be_an_object(home, write):
     write("[1]")
     with pytest.raises(ConfigError, match="must hold one object"):

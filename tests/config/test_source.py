@@ -170,7 +170,7 @@ def paths_of(value: object, path: Path = ()) -> list[Path]:
     return [path, *(inner for key, item in items for inner in paths_of(item, (*path, key)))]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.data())
 def test_any_edit_of_any_layout_gives_the_data_asked_for_and_keeps_the_comments(data):
     old = data.draw(documents)
@@ -186,7 +186,7 @@ def test_any_edit_of_any_layout_gives_the_data_asked_for_and_keeps_the_comments(
         assert re.findall(r"c\d+!", edited) == re.findall(r"c\d+!", text)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.data())
 def test_taking_one_key_away_keeps_every_comment_outside_its_value(data):
     old = data.draw(documents.filter(bool))
@@ -199,7 +199,7 @@ def test_taking_one_key_away_keeps_every_comment_outside_its_value(data):
     assert set(re.findall(r"c\d+!", edited)) >= set(re.findall(r"c\d+!", text)) - inside
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_setting_an_existing_value_keeps_all_other_bytes(data):
     old = data.draw(documents)

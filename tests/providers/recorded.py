@@ -344,7 +344,7 @@ def _start() -> dict[str, Any]:
         "cache_creation_input_tokens": 7,
         "output_tokens": 1,
     }
-    message = {
+    message: dict[str, Any] = {
         "id": "msg_1",
         "type": "message",
         "role": "assistant",

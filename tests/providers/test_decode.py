@@ -233,11 +233,25 @@ def test_claude_hides_a_thought_and_it_is_kept() -> None:
 
 def test_claude_like_servers_may_give_a_call_at_once() -> None:
     block = {"type": "tool_use", "id": "t", "name": "read", "input": {"path": "a"}}
-    events = [{"type": "content_block_start", "content_block": block}, {"type": "content_block_stop"}]
+    events: list[dict[str, Any]] = [
+        {"type": "content_block_start", "content_block": block},
+        {"type": "content_block_stop"},
+    ]
 
     assert heard(MESSAGES, [*events, *ends("tool_use")]).calls == (
         ToolCall(id="t", name="read", arguments={"path": "a"}),
     )
+
+
+def test_what_claude_writes_replaces_what_a_call_began_with() -> None:
+    block = {"type": "tool_use", "id": "t", "name": "read", "input": {"path": "draft"}}
+    events: list[dict[str, Any]] = [
+        {"type": "content_block_start", "content_block": block},
+        {"type": "content_block_delta", "delta": {"type": "input_json_delta", "partial_json": '{"path":"a"}'}},
+        {"type": "content_block_stop"},
+    ]
+
+    assert heard(MESSAGES, [*events, *ends("tool_use")]).calls[0].arguments == {"path": "a"}
 
 
 def test_what_claude_runs_itself_is_not_ours_to_run() -> None:

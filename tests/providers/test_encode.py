@@ -241,7 +241,7 @@ def test_parameters_reach_the_provider_and_the_runtimes_own_do_not(dialect: Dial
 
 
 def test_openai_itself_gets_what_others_may_not_know() -> None:
-    plain = {"cache_key": "agent:main", "temperature": 0.5, "tools": (READ,), "max_tokens": 9}
+    plain: dict[str, Any] = {"cache_key": "agent:main", "temperature": 0.5, "tools": (READ,), "max_tokens": 9}
     there = body(CHAT, **plain)
     elsewhere = body(CHAT, model=CHAT.model("http://127.0.0.1:8000"), system=System("s"), **plain)
 

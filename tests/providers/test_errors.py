@@ -40,6 +40,8 @@ STATUSES: list[tuple[int, str, type[ProviderError]]] = [
     (400, "The model `x` does not exist", ModelNotFound),
     (400, "x is not a valid model ID", ModelNotFound),
     (400, '{"error":{"code":"content_filter","message":"blocked"}}', Refused),
+    (400, "Model gpt-x: the parameter top_k is not supported", BadRequest),
+    (400, "The model `x` has been decommissioned", ModelNotFound),
     (400, "thinking.type.enabled is not supported for this model", BadRequest),
     (401, "nope", AuthFailed),
     (403, "forbidden", AuthFailed),
@@ -154,6 +156,9 @@ def test_what_only_sounds_too_long_is_not(text: str) -> None:
         (Fault("model x not found", "not_found_error"), ModelNotFound),
         (Fault("no", "bio_policy"), Refused),
         (Fault("", ""), ServerFailed),
+        (Fault("Provider returned error", "429"), RateLimited),
+        (Fault("Provider returned error", "502"), ServerFailed),
+        (Fault("Provider returned error", "400"), BadRequest),
     ],
 )
 def test_an_error_inside_a_stream_is_told_by_its_words(fault: Fault, kind: type[ProviderError]) -> None:

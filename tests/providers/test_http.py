@@ -182,6 +182,19 @@ async def test_a_closed_provider_can_be_used_again(server: Loopback) -> None:
     assert server.connections == 2
 
 
+async def test_a_proxy_for_the_world_does_not_hide_this_machine(
+    server: Loopback, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+
+    await ask(CHAT.build(CHAT.endpoint(server.url)))
+
+    assert server.asked
+
+
 @pytest.mark.parametrize(
     ("host", "here"),
     [

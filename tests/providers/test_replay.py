@@ -22,8 +22,8 @@ def result(call_id: str, text: str = "ok") -> ToolResult:
     return ToolResult(tool_call_id=call_id, tool_name="read", content=(Text(text),), details={"secret": 1})
 
 
-def call(call_id: str, **more: str) -> ToolCall:
-    return ToolCall(id=call_id, name="read", arguments={"path": "a"}, **more)  # type: ignore[arg-type]
+def call(call_id: str, signature: str | None = None) -> ToolCall:
+    return ToolCall(id=call_id, name="read", arguments={"path": "a"}, signature=signature)
 
 
 def test_an_unanswered_call_gets_an_answer() -> None:

@@ -83,11 +83,13 @@ async def ours(dialect: Dialect, server: Loopback, *messages: Message) -> Assist
 
 
 async def chat_sdk(server: Loopback) -> Heard:
-    async with openai.AsyncOpenAI(api_key=KEY, base_url=server.url + "/v1", max_retries=0) as client:
-        async with client.chat.completions.stream(
+    async with (
+        openai.AsyncOpenAI(api_key=KEY, base_url=server.url + "/v1", max_retries=0) as client,
+        client.chat.completions.stream(
             model=CHAT.model_id, messages=[{"role": "user", "content": "hi"}], stream_options={"include_usage": True}
-        ) as stream:
-            final = await stream.get_final_completion()
+        ) as stream,
+    ):
+        final = await stream.get_final_completion()
     message, usage = final.choices[0].message, final.usage
     assert usage is not None
     assert usage.prompt_tokens_details is not None
@@ -128,11 +130,13 @@ async def responses_sdk(server: Loopback) -> Heard:
 
 
 async def messages_sdk(server: Loopback) -> Heard:
-    async with anthropic.AsyncAnthropic(api_key=KEY, base_url=server.url, max_retries=0) as client:
-        async with client.messages.stream(
+    async with (
+        anthropic.AsyncAnthropic(api_key=KEY, base_url=server.url, max_retries=0) as client,
+        client.messages.stream(
             model=MESSAGES.model_id, max_tokens=100, messages=[{"role": "user", "content": "hi"}]
-        ) as stream:
-            final = await stream.get_final_message()
+        ) as stream,
+    ):
+        final = await stream.get_final_message()
     usage = final.usage
     read, written = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
     return Heard(
@@ -180,7 +184,7 @@ async def ollama_sdk(server: Loopback) -> Heard:
             ("", call.function.name, dict(call.function.arguments)) for call in chunk.message.tool_calls or ()
         ]
         heard.prompt, heard.output = chunk.prompt_eval_count or heard.prompt, chunk.eval_count or heard.output
-    await client.close()
+    await client.close()  # type: ignore[no-untyped-call]
     return heard
 
 

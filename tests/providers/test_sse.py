@@ -1,5 +1,7 @@
 """Frames, however the bytes arrive."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -47,9 +49,13 @@ def test_events_are_read_as_the_standard_says(stream: bytes, expected: list[tupl
 def test_cuts_in_the_network_change_nothing(payloads: list[str], newline: bytes, cuts: list[int]) -> None:
     stream = b"".join(b"data: " + text.encode() + newline * 2 for text in payloads)
     places = sorted({0, len(stream), *(cut for cut in cuts if cut < len(stream))})
-    chunks = [stream[start:end] for start, end in zip(places, places[1:], strict=False)]
+    chunks = [stream[start:end] for start, end in pairwise(places)]
 
     assert read(*chunks) == [("", text.encode()) for text in payloads]
+
+
+def test_a_line_break_cut_in_two_is_one_line_break() -> None:
+    assert read(b"data: one\r", b"\ndata: two\r", b"\n\r\n") == [("", b"one\ntwo")]
 
 
 @given(st.lists(st.binary(max_size=40), max_size=10))

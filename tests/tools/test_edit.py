@@ -1,7 +1,7 @@
 """Editing: one place each, all together, everything else to the byte."""
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openclaw.tools.edit import EditFile
@@ -180,23 +180,19 @@ async def test_distant_edits_give_separate_hunks_with_right_numbers(workspace, c
 TEXT = st.lists(st.sampled_from([*"ab \u2019\u2014\tx\n", "\r\n"]), max_size=40).map("".join)
 
 
-@given(text=TEXT, start=st.integers(0, 40), length=st.integers(1, 20), new=TEXT)
-@settings(max_examples=300, deadline=None)
-def test_any_unique_piece_is_replaced_and_the_rest_is_untouched(text, start, length, new):
-    old = text[start : start + length]
-    assume(old and "\r" not in old and "\r" not in new)
-    view = text.replace("\r\n", "\n")
-    assume(view.count(old) == 1 and view.find(old, view.find(old) + 1) < 0)
-    done = change(text, (Edit(old, new),), "")
-    if isinstance(done, Edited):
-        assert done.text.replace("\r\n", "\n") == view.replace(old, new)
-        assert len(done.text) - len(text) <= len(new) - len(old)
-    else:
-        assert old == new
+@given(before=TEXT, inside=TEXT, after=TEXT, new=TEXT)
+@settings(max_examples=100, deadline=None)
+def test_a_unique_piece_is_replaced_and_the_rest_is_untouched(before, inside, after, new):
+    old = f"Q{inside}Q"
+    done = change(before + old + after, (Edit(old, new),), "")
+    assert isinstance(done, Edited)
+    assert done.text == before + new + after
+    copied = change(before + old + after, (Edit(old.replace("\r\n", "\n"), new),), "")
+    assert copied == done
 
 
 @given(text=TEXT, old=TEXT, new=TEXT, newline=st.sampled_from(["", "\n", "\r\n"]))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_nothing_outside_a_match_ever_changes(text, old, new, newline):
     done = change(text, (Edit(old, new),), newline)
     if isinstance(done, Edited):

@@ -1,5 +1,7 @@
 """What commands inherit, what a model may set, what is never run."""
 
+import time
+
 import pytest
 
 from openclaw.core.errors import InvalidRequest
@@ -64,8 +66,15 @@ def test_what_a_shell_needs_stays():
 
 @pytest.mark.parametrize(
     "name",
-    ["PATH", "path", "LD_PRELOAD", "LD_LIBRARY_PATH", "DYLD_INSERT_LIBRARIES", "NODE_OPTIONS", "PYTHONPATH", "BASH_ENV"]
-    + [
+    [
+        "PATH",
+        "path",
+        "LD_PRELOAD",
+        "LD_LIBRARY_PATH",
+        "DYLD_INSERT_LIBRARIES",
+        "NODE_OPTIONS",
+        "PYTHONPATH",
+        "BASH_ENV",
         "ENV",
         "GIT_SSH_COMMAND",
         "GIT_CONFIG_GLOBAL",
@@ -101,11 +110,13 @@ def test_what_is_no_variable_is_refused(env):
         " /approve abc deny",
         "openclaw channels login",
         "cd /x && openclaw channels login --channel whatsapp",
-        "FOO=1 sudo openclaw --profile x channels login".replace("--profile x", "--profile=x"),
+        "FOO=1 sudo openclaw --profile=x channels login",
         "echo hi\nopenclaw channels login",
         "/usr/local/bin/openclaw channels login",
         "(openclaw channels login)",
         "'openclaw' channels 'login'",
+        "echo $(openclaw channels login)",
+        'open"claw" channels log\\in',
     ],
 )
 def test_what_a_person_must_do_is_refused(command):
@@ -126,3 +137,12 @@ def test_what_a_person_must_do_is_refused(command):
 )
 def test_other_commands_are_not(command):
     assert forbidden(command) is None
+
+
+def test_a_long_command_is_judged_quickly():
+    started = time.monotonic()
+    assert forbidden("echo " + "x" * 120_000) is None
+    assert forbidden("echo '" + "\\" * 120_000) is None
+    assert forbidden('"' * 50_001 + "'" * 50_001) is None
+    assert "write it to a file" in str(forbidden("echo " + "x" * 3_000_000))
+    assert time.monotonic() - started < 2

@@ -3,6 +3,8 @@
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from openclaw.core.tool import Effects, ToolContext
 from openclaw.tools.exec import Exec, pick_shell
 from openclaw.tools.group import members
 from openclaw.tools.terminal import DISCARDED
+from tests.tools.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -32,16 +35,13 @@ def alive(pid: int) -> bool:
     return stat.rpartition(")")[2].split()[0] not in ("Z", "X")
 
 
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
 async def written(path: Path) -> int:
     """The number a command writes to `path`, once it is there."""
-    with anyio.fail_after(10):
-        while True:
-            try:
-                if (text := path.read_text()).endswith("\n"):
-                    return int(text)
-            except FileNotFoundError:
-                pass
-            await anyio.sleep(0.01)
+    return int(await until(lambda: path.exists() and path.read_text().removesuffix("\n")))
 
 
 async def test_output_comes_back_in_the_order_it_was_written(workspace, tool, call):
@@ -122,6 +122,8 @@ async def test_directories_can_be_put_before_the_path(workspace, call):
         {"command": "ls", "timeoutSeconds": -1},
         {"command": "echo \ud800"},
         {"command": "ls", "env": {"A": "\ud800"}},
+        {"command": "echo \ud800", "pty": True},
+        {"command": "ls", "env": {"A": "\ud800"}, "pty": True},
         {"command": "echo " + "x" * 3_000_000},
         {},
     ],
@@ -204,9 +206,7 @@ async def test_a_background_child_that_never_stops_writing_does_not_hold_the_cal
         output = await call(tool, command="yes & echo $! > pid")
     pid = int((workspace / "pid").read_text())
     assert output.text
-    with anyio.fail_after(5):
-        while alive(pid):  # its output is gone, so its next write ends it
-            await anyio.sleep(0.01)
+    await until(lambda: not alive(pid))  # its output is gone, so its next write ends it
 
 
 @pytest.mark.parametrize(
@@ -244,18 +244,18 @@ async def test_cancelling_twice_still_ends_everything(workspace, tool, call):
 
 async def test_no_descriptor_stays_open(tool, call):
     await call(tool, command="true")
-    before = len(os.listdir("/proc/self/fd"))
+    before = descriptors()
     for args in ({"command": "true"}, {"command": "sleep 9", "timeoutSeconds": 0.05}, {"command": "true", "pty": True}):
         await call(tool, **args)
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert descriptors() == before
 
 
 async def test_progress_is_shown_a_few_times_a_second(workspace, tool):
     seen: list[str] = []
     context = ToolContext(call_id="c", workspace=workspace, report=seen.append)
-    await tool.call({"command": "for i in $(seq 100); do echo tick $i; sleep 0.01; done; sleep 0.5"}, context)
+    await tool.call({"command": "for i in $(seq 60); do echo tick $i; sleep 0.01; done; sleep 0.4"}, context)
     assert 2 <= len(seen) <= 12
-    assert seen[-1].endswith("tick 100")
+    assert seen[-1].endswith("tick 60")
     assert all(len(text) <= 2000 for text in seen)
 
 
@@ -269,6 +269,29 @@ async def test_a_terminal_gives_codes_signals_and_directories(workspace, tool, c
     output = await call(tool, command="pwd; exit 4", pty=True)
     assert output.text == f"{workspace}\n\n(Command exited with code 4)"
     assert (await call(tool, command="kill -TERM $$", pty=True)).details["exitSignal"] == "SIGTERM"
+
+
+async def test_a_terminal_in_a_directory_with_an_odd_name(workspace, tool, call):
+    odd = workspace / '-it\'s $HOME "odd"'
+    odd.mkdir()
+    assert (await call(tool, command="pwd", workdir=odd.name, pty=True)).text == str(odd)
+
+
+def test_a_directory_that_cannot_be_entered_leaves_no_second_self(tmp_path):
+    """The terminal library forks us; an error in the fork must not come back as another run of the program."""
+    script = """
+import asyncio, os, sys
+from pathlib import Path
+from openclaw.tools.child import InTerminal, attend
+seen = []
+child = InTerminal(["/bin/echo", "ran"], cwd=Path(sys.argv[1]), env={})
+ended = asyncio.run(attend(child, [seen.append], timeout=5))
+print("once", ended.code != 0, b"ran" in b"".join(seen))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script, tmp_path / "gone"], capture_output=True, text=True, check=True, timeout=20
+    )
+    assert done.stdout == "once True False\n"
 
 
 async def test_a_terminal_that_waits_for_a_person_times_out(workspace, tool, call):

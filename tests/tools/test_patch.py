@@ -1,7 +1,7 @@
 """Patches: parsed strictly, applied with a little understanding, file by file."""
 
-import os
 import stat
+from contextlib import suppress
 from difflib import SequenceMatcher
 
 import pytest
@@ -132,7 +132,7 @@ LINES = st.lists(st.sampled_from(["a", "b", "  c", "", "d'", "e"]), max_size=12)
 
 
 @given(old=LINES, new=LINES, newline=st.sampled_from(["\n", "\r\n"]), ended=st.booleans())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_any_change_written_as_one_hunk_gives_the_new_text(old, new, newline, ended):
     lines: list[Line] = []
     for tag, a1, a2, b1, b2 in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
@@ -162,22 +162,20 @@ def test_any_change_written_as_one_hunk_gives_the_new_text(old, new, newline, en
 @given(st.text(max_size=200))
 def test_no_text_makes_the_parser_stumble(text):
     for candidate in (text, f"*** Begin Patch\n{text}\n*** End Patch"):
-        try:
+        with suppress(InvalidRequest):
             parse_patch(candidate)
-        except InvalidRequest:
-            pass
 
 
 @given(
     st.lists(
         st.sampled_from(
-            ["*** Add File: a", "*** Update File: b", "*** Move to: c", "*** Delete File: d", "@@", "@@ x", "+l", "-l"]
-            + [" l", "", "*** End of File", "*** End Patch", "junk"]
+            "*** Add File: a|*** Update File: b|*** Move to: c|*** Delete File: d|@@|@@ x|+l|-l| l||"
+            "*** End of File|*** End Patch|junk".split("|")
         ),
         max_size=12,
     )
 )
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_no_order_of_lines_makes_the_parser_stumble(lines):
     try:
         sections = parse_patch(patch(*lines))
@@ -279,7 +277,7 @@ async def test_a_patch_stays_in_the_workspace_by_default(workspace, tmp_path, ca
     assert "outside the workspace" in output.text
     assert (tmp_path / "victim.txt").read_text() == "v\n"
     assert list((tmp_path / "outside").iterdir()) == []
-    assert sorted(os.listdir(tmp_path)) == ["outside", "victim.txt", "workspace"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["outside", "victim.txt", "workspace"]
 
 
 async def test_deleting_a_link_leaves_its_target(workspace, tmp_path, call):

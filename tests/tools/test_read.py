@@ -2,7 +2,9 @@
 
 import base64
 import os
+import struct
 import tracemalloc
+import zlib
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -260,6 +262,51 @@ async def test_images_are_known_by_their_first_bytes(workspace, call, head, mime
     (workspace / "i").write_bytes(head + bytes(40))
     output = await call(Read(), path="i")
     assert [block.mime_type for block in output.content if isinstance(block, Image)] == [mime]
+
+
+def bitmap(rows: list[list[tuple[int, int, int]]], *, bits: int = 24, top_down: bool = False) -> bytes:
+    body = b""
+    for row in rows if top_down else reversed(rows):
+        line = b"".join(bytes((b, g, r)) + (b"\xff" if bits == 32 else b"") for r, g, b in row)
+        body += line.ljust((len(line) + 3) // 4 * 4, b"\0")
+    height = -len(rows) if top_down else len(rows)
+    info = struct.pack("<IiiHHIIiiII", 40, len(rows[0]), height, 1, bits, 0, len(body), 0, 0, 0, 0)
+    return b"BM" + struct.pack("<IHHI", 54 + len(body), 0, 0, 54) + info + body
+
+
+def png_pixels(data: bytes) -> bytes:
+    at, packed = 8, b""
+    while at < len(data):
+        length, kind = struct.unpack_from(">I4s", data, at)
+        body = data[at + 8 : at + 8 + length]
+        assert struct.unpack_from(">I", data, at + 8 + length)[0] == zlib.crc32(kind + body)
+        packed += body if kind == b"IDAT" else b""
+        at += 12 + length
+    return zlib.decompress(packed)
+
+
+@pytest.mark.parametrize("bits", [24, 32])
+@pytest.mark.parametrize("top_down", [False, True])
+async def test_a_bitmap_is_shown_as_png(workspace, call, bits, top_down):
+    rows = [[(255, 0, 0), (0, 255, 0), (0, 0, 255)], [(1, 2, 3), (4, 5, 6), (7, 8, 9)]]
+    (workspace / "i.bmp").write_bytes(bitmap(rows, bits=bits, top_down=top_down))
+    output = await call(Read(), path="i.bmp")
+    [image] = [block for block in output.content if isinstance(block, Image)]
+    assert image.mime_type == "image/png"
+    expected = b"".join(b"\0" + b"".join(bytes(pixel) for pixel in row) for row in rows)
+    assert png_pixels(base64.b64decode(image.data)) == expected
+
+
+async def test_a_bitmap_that_is_cut_short_is_an_error(workspace, call):
+    (workspace / "i.bmp").write_bytes(bitmap([[(1, 2, 3)] * 9] * 9)[:-5])
+    output = await call(Read(), path="i.bmp")
+    assert output.is_error
+    assert "convert it to PNG" in output.text
+
+
+async def test_text_that_begins_like_a_bitmap_is_text(workspace, call):
+    (workspace / "a.txt").write_text("BMW and other cars, a list that goes on\n")
+    assert (await call(Read(), path="a.txt")).text.startswith("BMW")
 
 
 async def test_a_model_without_eyes_gets_a_note(workspace):

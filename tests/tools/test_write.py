@@ -14,6 +14,7 @@ from openclaw.core.errors import StateError
 from openclaw.tools import files
 from openclaw.tools.finishing import offload
 from openclaw.tools.write import Write
+from tests.tools.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -158,8 +159,7 @@ async def test_a_cancelled_call_waits_for_its_thread():
 
     async with anyio.create_task_group() as group:
         group.start_soon(offload, work)
-        while not entered.is_set():
-            await anyio.sleep(0.001)
+        await until(entered.is_set)
         group.cancel_scope.cancel()
     assert finished.is_set()
 

@@ -66,7 +66,8 @@ def _object(value: Mapping[str, Any], schema: Mapping[str, Any], path: str, prob
             if item is None and name not in required and not _allows_null(properties[name]):
                 continue
             out[name] = _value(item, properties[name], where, problems)
-        elif schema.get("additionalProperties", True) is False:
+        elif schema.get("additionalProperties", "properties" not in schema) is False:
+            # An object that lists its properties has no others, unless it says so.
             known = ", ".join(properties) or "none"
             problems.append(f"{where}: unknown parameter (known: {known})")
         else:

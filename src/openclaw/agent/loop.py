@@ -28,10 +28,11 @@ from openclaw.core.events import (
     ThinkingDelta,
     ToolEnded,
 )
-from openclaw.core.messages import Assistant, Message, ToolCall, Usage, User
+from openclaw.core.messages import Assistant, Message, ToolCall, ToolResult, Usage, User
 from openclaw.core.provider import CacheRetention, Model, ModelRequest, Provider, System, ThinkingLevel
 
 LOOPS_ALLOWED = 1
+LOOPING = "stopped: the model kept repeating calls that bring nothing new"
 
 
 class EmptyReply(BadResponse):
@@ -62,6 +63,10 @@ class Route(Protocol):
 
     def answered(self) -> None: ...
 
+    def verdict(self, error: ProviderError) -> str:
+        """What to tell the person after giving up on `error`."""
+        ...
+
 
 class Job(Struct, frozen=True, kw_only=True):
     """What a run starts from."""
@@ -83,10 +88,9 @@ class Steering:
     def add(self, message: User) -> None:
         self._queue.append(message)
 
-    def take(self) -> list[User]:
-        taken = list(self._queue)
-        self._queue.clear()
-        return taken
+    def take(self) -> User | None:
+        """The next of them: each gets an answer of its own."""
+        return self._queue.popleft() if self._queue else None
 
     @property
     def waiting(self) -> bool:
@@ -99,9 +103,9 @@ async def run(job: Job, route: Route, tools: Toolbox, steering: Steering, clock:
     usage = Usage()
     turns = 0
     while True:
-        for message in steering.take():
-            messages.append(message)
-            yield Steered(message)
+        if (steered := steering.take()) is not None:
+            messages.append(steered)
+            yield Steered(steered)
         reply: Assistant | None = None
         try:
             async with aclosing(_ask(job, tuple(messages), route, tools, clock)) as events:
@@ -110,7 +114,7 @@ async def run(job: Job, route: Route, tools: Toolbox, steering: Steering, clock:
                     if isinstance(event, MessageEnded):
                         reply = event.message
         except ProviderError as error:
-            yield RunEnded("error", usage, error.message, error.reason, turns)
+            yield RunEnded("error", usage, route.verdict(error), error.reason, turns)
             return
         if reply is None:
             raise RuntimeError("a model stream ended without a message and without an error")
@@ -118,38 +122,20 @@ async def run(job: Job, route: Route, tools: Toolbox, steering: Steering, clock:
         usage = usage + reply.usage
         messages.append(reply)
         if reply.calls:
-            async with aclosing(_act(reply.calls, tools, steering)) as events:
-                async for event in events:
-                    yield event
-                    if isinstance(event, ToolEnded):
-                        messages.append(event.result)
-            _in_call_order(messages, reply.calls)
-            if tools.looping > LOOPS_ALLOWED:
-                yield RunEnded(
-                    "error", usage, "stopped: the model kept repeating calls that bring nothing new", "tool_loop", turns
-                )
+            results: dict[str, ToolResult] = {}
+            async with aclosing(tools.run_all(reply.calls, lambda: steering.waiting)) as acts:
+                async for act in acts:
+                    yield act
+                    if isinstance(act, ToolEnded):
+                        results[act.call.id] = act.result
+            # They arrive as they finish; the model has them in the order it asked.
+            messages.extend(results[call.id] for call in reply.calls)
+            if tools.loops > LOOPS_ALLOWED:
+                yield RunEnded("error", usage, LOOPING, "tool_loop", turns)
                 return
         elif not steering.waiting:
             yield RunEnded(reply.stop_reason, usage, reply.error_message, None, turns)
             return
-
-
-async def _act(calls: tuple[ToolCall, ...], tools: Toolbox, steering: Steering) -> AsyncGenerator[Event, None]:
-    """Runs the calls of a reply, or none of them when someone is waiting to be heard."""
-    if steering.waiting:
-        for call in calls:
-            yield tools.skipped(call)
-        return
-    async with aclosing(tools.run_all(calls)) as events:
-        async for event in events:
-            yield event
-
-
-def _in_call_order(messages: list[Message], calls: tuple[ToolCall, ...]) -> None:
-    """Results arrive as they finish; the next request has them in the order they were asked for."""
-    order = {call.id: place for place, call in enumerate(calls)}
-    tail = messages[-len(calls) :]
-    messages[-len(calls) :] = sorted(tail, key=lambda result: order[getattr(result, "tool_call_id", "")])
 
 
 async def _ask(
@@ -210,12 +196,12 @@ async def _stream(
         raise BadResponse(f"{request.model.ref} ended its answer without finishing it")
     if message.stop_reason == "stop" and not message.calls and not message.text.strip():
         raise EmptyReply(f"{request.model.ref} gave an empty answer")
-    yield MessageEnded(_with_own_ids(message, millis(clock)))
+    yield MessageEnded(_with_own_ids(message, request.messages, millis(clock)))
 
 
-def _with_own_ids(message: Assistant, now: int) -> Assistant:
-    """`message` with a time, and with call ids that are present and differ from each other."""
-    seen: set[str] = set()
+def _with_own_ids(message: Assistant, before: tuple[Message, ...], now: int) -> Assistant:
+    """`message` with a time, and with call ids that nobody else in the conversation has."""
+    seen = {call.id for earlier in before if isinstance(earlier, Assistant) for call in earlier.calls}
     content = []
     for block in message.content:
         if isinstance(block, ToolCall):

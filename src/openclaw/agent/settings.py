@@ -34,6 +34,22 @@ class Identity(Settings, frozen=True):
     avatar: Annotated[str | None, doc("path or address of a picture")] = None
 
 
+class HeartbeatSettings(Settings, frozen=True):
+    """`heartbeat`: a regular look at what needs attention; its presence switches it on."""
+
+    every: Annotated[str, doc("how often, for example 30m or 2h; 0m switches it off")] = "30m"
+    prompt: Annotated[str | None, doc("what to ask instead of the built-in question")] = None
+    include_system_prompt_section: Annotated[bool, doc("explain heartbeats in the system prompt")] = True
+
+
+class SubagentSettings(Settings, frozen=True):
+    """`subagents`: work handed to others."""
+
+    delegation_mode: Annotated[
+        Literal["suggest", "prefer"] | None, doc("suggest mentions sub-agents, prefer makes the agent a coordinator")
+    ] = None
+
+
 class AgentDefaults(Settings, frozen=True):
     """`agents.defaults`: what every agent starts from."""
 
@@ -52,6 +68,8 @@ class AgentDefaults(Settings, frozen=True):
     ] = "always"
     user_timezone: Annotated[str | None, doc("IANA time zone of the user; the machine's when absent")] = None
     repo_root: Annotated[str | None, doc("repository shown to the model; found through git when absent")] = None
+    heartbeat: Annotated[HeartbeatSettings | None, doc("a regular look at what needs attention")] = None
+    subagents: Annotated[SubagentSettings, doc("work handed to others")] = SubagentSettings()
     thinking_default: Annotated[ThinkingLevel | None, doc("how hard to think when nothing else says so")] = None
     timeout_seconds: Annotated[float, doc("longest run; 0 means no limit", ge=0)] = 172_800
     max_concurrent: Annotated[Count | None, doc("runs at once over all sessions")] = None
@@ -68,6 +86,7 @@ class AgentEntry(Settings, frozen=True):
     agent_dir: Annotated[str | None, doc("directory of its credentials and state")] = None
     model: Annotated[str | ModelChoice | None, doc("its model: a reference, or primary and fallbacks")] = None
     identity: Annotated[Identity, doc("how it presents itself")] = Identity()
+    subagents: Annotated[SubagentSettings, doc("work handed to others")] = SubagentSettings()
     params: Annotated[Mapping[str, Any], doc("request parameters for its runs")] = field(default_factory=dict)
 
 

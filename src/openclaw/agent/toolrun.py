@@ -1,13 +1,13 @@
-"""Running the tool calls of one reply: prepare, admit, run, finish. Every call gets exactly one result."""
+"""Running the tool calls of one reply: plan, admit, run, finish. Every call gets exactly one result."""
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any, Protocol
 
 import msgspec
-from msgspec import structs
+from msgspec import Struct, structs
 
 from openclaw.agent.arguments import Rejected, prepare
 from openclaw.agent.limits import shorten
@@ -16,12 +16,15 @@ from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import OpenClawError
 from openclaw.core.events import ToolEnded, ToolStarted, ToolUpdated
 from openclaw.core.messages import Text, ToolCall, ToolResult
+from openclaw.core.text import whole
 from openclaw.core.tool import Output, Tool, ToolContext, ToolSpec
 
 log = logging.getLogger(__name__)
 
 SKIPPED = "Skipped to process an incoming message."
 ALIASES = {"bash": "exec", "apply-patch": "apply_patch"}
+
+ToolEvent = ToolStarted | ToolUpdated | ToolEnded
 
 
 class Gate(Protocol):
@@ -30,6 +33,17 @@ class Gate(Protocol):
     async def admit(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> str | None:
         """None when the call may run; otherwise the reason it may not, for the model to read."""
         ...
+
+
+class _Ready(Struct, frozen=True):
+    """A call that makes sense; `warning` goes with its result."""
+
+    tool: Tool
+    args: dict[str, Any]
+    warning: str = ""
+
+
+_Plan = _Ready | Output | Blocked
 
 
 class Toolbox:
@@ -45,18 +59,25 @@ class Toolbox:
         self._repeats = repeats
         self._cap = cap
         self._busy: dict[str, asyncio.Lock] = {}
-        self.looping = 0
-        """How many replies had a call stopped for going in circles."""
+        self.loops = 0
+        """How many replies were stopped for going in circles."""
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
         return tuple(tool.spec for _, tool in sorted(self._tools.items()))
 
-    async def run_all(self, calls: Sequence[ToolCall]) -> AsyncGenerator[ToolStarted | ToolUpdated | ToolEnded, None]:
-        """Runs `calls` side by side; calls that need the same resource wait for each other in order."""
-        events: asyncio.Queue[ToolStarted | ToolUpdated | ToolEnded] = asyncio.Queue()
-        looped = self.looping
-        tasks = [asyncio.create_task(self._run(call, events), name=f"tool:{call.name}:{call.id}") for call in calls]
+    async def run_all(
+        self, calls: Sequence[ToolCall], interrupted: Callable[[], bool] = lambda: False
+    ) -> AsyncGenerator[ToolEvent, None]:
+        """Runs `calls` side by side; calls that need the same resource wait for each other in order.
+
+        `interrupted` says that a person waits to be heard: what has not begun by then is skipped.
+        """
+        events: asyncio.Queue[ToolEvent] = asyncio.Queue()
+        tasks = [
+            asyncio.create_task(self._run(call, plan, events, interrupted), name=f"tool:{call.name}:{call.id}")
+            for call, plan in zip(calls, self._plans(calls), strict=True)
+        ]
         left = len(calls)
         try:
             while left:
@@ -67,28 +88,24 @@ class Toolbox:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            self.looping = min(self.looping, looped + 1)
 
-    def skipped(self, call: ToolCall, why: str = SKIPPED) -> ToolEnded:
-        return ToolEnded(call, self._result(call, Output.failed(why)))
+    def _plans(self, calls: Sequence[ToolCall]) -> list[_Ready | Output]:
+        """What becomes of each call; one that goes in circles stops all of them."""
+        plans = [self._plan(call) for call in calls]
+        blocked = next((plan for plan in plans if isinstance(plan, Blocked)), None)
+        if blocked is None:
+            return [plan for plan in plans if not isinstance(plan, Blocked)]
+        self.loops += 1
+        answer = {"status": "blocked", "deniedReason": "tool-loop", "reason": blocked.why}
+        return [_failed(answer, **answer) for _ in calls]
 
-    async def _run(self, call: ToolCall, events: "asyncio.Queue[ToolStarted | ToolUpdated | ToolEnded]") -> None:
-        began = self._clock.now()
-        events.put_nowait(ToolStarted(call))
-        context = structs.replace(
-            self._context, call_id=call.id, report=lambda text: events.put_nowait(ToolUpdated(call, text))
-        )
-        output = await self._output(call, context)
-        events.put_nowait(ToolEnded(call, self._result(call, shorten(output, self._cap)), self._clock.now() - began))
-
-    async def _output(self, call: ToolCall, context: ToolContext) -> Output:
+    def _plan(self, call: ToolCall) -> _Plan:
         tool = self._tools.get(call.name) or self._tools.get(ALIASES.get(call.name.lower(), call.name.lower()))
         if tool is None:
-            match self._repeats.unknown(call.name):
-                case Blocked(why):
-                    return self._stop(why)
-                case _:
-                    return Output.failed(f"Tool {call.name} not found. Available: {', '.join(sorted(self._tools))}.")
+            verdict = self._repeats.unknown(call.name)
+            if isinstance(verdict, Blocked):
+                return verdict
+            return Output.failed(f"Tool {call.name} not found. Available: {', '.join(sorted(self._tools))}.")
         name = tool.spec.name
         if call.broken is not None:
             return Output.failed(
@@ -96,57 +113,84 @@ class Toolbox:
                 f"send the call again, shorter if it was long\n\nReceived arguments:\n{call.broken}"
             )
         prepared = prepare(name, tool.spec.parameters, tool.spec.aliases, call.arguments)
-        if isinstance(prepared, Rejected):
-            output = Output.failed(prepared.text)
-            self._repeats.after(name, call.arguments, output)
-            return output
-        return await self._guarded(tool, prepared.arguments, context)
-
-    async def _guarded(self, tool: Tool, args: dict[str, Any], context: ToolContext) -> Output:
-        name = tool.spec.name
+        args = call.arguments if isinstance(prepared, Rejected) else prepared.arguments
         verdict = self._repeats.before(name, args)
         if isinstance(verdict, Blocked):
-            return self._stop(verdict.why)
-        refusal = await self._gate.admit(tool, args, context)
-        if refusal is not None:
-            output = Output.failed(refusal)
+            return verdict
+        if isinstance(prepared, Rejected):
+            refused = Output.failed(prepared.text)
+            self._repeats.after(name, args, refused)
+            return refused
+        return _Ready(tool, prepared.arguments, verdict.note if isinstance(verdict, Warned) else "")
+
+    async def _run(
+        self,
+        call: ToolCall,
+        plan: _Ready | Output,
+        events: "asyncio.Queue[ToolEvent]",
+        interrupted: Callable[[], bool],
+    ) -> None:
+        began = self._clock.now()
+        events.put_nowait(ToolStarted(call))
+        if isinstance(plan, Output):
+            output = plan
         else:
-            async with AsyncExitStack() as alone:
-                for resource in sorted(tool.resources(args, context)):
-                    await alone.enter_async_context(self._busy.setdefault(resource, asyncio.Lock()))
-                output = await _called(tool, args, context)
-        self._repeats.after(name, args, output)
-        if isinstance(verdict, Warned):
-            output = structs.replace(output, content=(*output.content, Text(f"[{verdict.note}]")))
+            context = structs.replace(
+                self._context, call_id=call.id, report=lambda text: events.put_nowait(ToolUpdated(call, text))
+            )
+            output = await self._finished(plan, context, interrupted)
+        events.put_nowait(ToolEnded(call, self._result(call, output), self._clock.now() - began))
+
+    async def _finished(self, plan: _Ready, context: ToolContext, interrupted: Callable[[], bool]) -> Output:
+        """The answer to one call. A bug in one tool is that call's failure and nobody else's."""
+        name = plan.tool.spec.name
+        try:
+            output = shorten(await self._performed(plan, context, interrupted), self._cap)
+        except OpenClawError as error:
+            output = _failed({"status": "error", "tool": name, "error": error.message})
+        except Exception as error:
+            log.exception("tool %s failed", name)
+            output = _failed({"status": "error", "tool": name, "error": f"{type(error).__name__}: {error}"})
+        self._repeats.after(name, plan.args, output)
+        if plan.warning:
+            output = structs.replace(output, content=(*output.content, Text(f"[{plan.warning}]")))
         return output
 
-    def _stop(self, why: str) -> Output:
-        self.looping += 1
-        answer = {"status": "blocked", "deniedReason": "tool-loop", "reason": why}
-        return Output.failed(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode(), **answer)
+    async def _performed(self, plan: _Ready, context: ToolContext, interrupted: Callable[[], bool]) -> Output:
+        if interrupted():  # before a person is asked to approve what would be skipped anyway
+            return Output.failed(SKIPPED)
+        refusal = await self._gate.admit(plan.tool, plan.args, context)
+        if refusal is not None:
+            return Output.failed(refusal)
+        async with AsyncExitStack() as alone:
+            for resource in sorted(plan.tool.resources(plan.args, context)):
+                await alone.enter_async_context(self._busy.setdefault(resource, asyncio.Lock()))
+            if interrupted():
+                return Output.failed(SKIPPED)
+            return await plan.tool.call(plan.args, context)
 
     def _result(self, call: ToolCall, output: Output) -> ToolResult:
+        content = [Text(whole(block.text)) if isinstance(block, Text) else block for block in output.content]
         return ToolResult(
             tool_call_id=call.id,
             tool_name=call.name,
-            content=output.content or (Text("(no output)"),),
-            details=output.details,
+            content=tuple(content) or (Text("(no output)"),),
+            details=_storable(output.details),
             is_error=output.is_error,
             timestamp=millis(self._clock),
         )
 
 
-async def _called(tool: Tool, args: Mapping[str, Any], context: ToolContext) -> Output:
-    """The tool's own work. A bug in one tool is that call's failure and nobody else's."""
+def _storable(details: dict[str, Any] | None) -> dict[str, Any] | None:
+    """`details` when a transcript can hold them: nothing a tool returns may keep its answer from being written."""
     try:
-        return await tool.call(args, context)
-    except OpenClawError as error:
-        return _thrown(tool, error.message)
-    except Exception as error:
-        log.exception("tool %s failed", tool.spec.name)
-        return _thrown(tool, f"{type(error).__name__}: {error}")
+        msgspec.json.encode(details)
+    except (TypeError, ValueError, RecursionError):
+        return None
+    return details
 
 
-def _thrown(tool: Tool, message: str) -> Output:
-    body = {"status": "error", "tool": tool.spec.name, "error": message}
-    return Output.failed(msgspec.json.format(msgspec.json.encode(body), indent=2).decode())
+def _failed(body: Mapping[str, str], **details: str) -> Output:
+    """A failure the model reads as JSON."""
+    plain = {name: whole(value) for name, value in body.items()}
+    return Output.failed(msgspec.json.format(msgspec.json.encode(plain), indent=2).decode(), **details)

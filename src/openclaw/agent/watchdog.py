@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
 from typing import TypeVar
 
 from openclaw.core.clock import Clock
@@ -11,52 +10,62 @@ from openclaw.core.errors import ProviderTimeout
 T = TypeVar("T")
 
 
+class _Watch:
+    """How long the stream has been silent, and the task that waits for it."""
+
+    def __init__(self, clock: Clock, first: float, idle: float) -> None:
+        self._clock = clock
+        self._step = min((limit for limit in (first, idle) if limit), default=0.0)
+        self.limit = first
+        self.since = clock.now()
+        self.waiting: asyncio.Task[object] | None = None
+        self.expired = False
+
+    async def keep(self) -> None:
+        """Interrupts the waiting task when the limit is reached. One sleeper a stream, not a timer an event."""
+        while self._step:
+            left = self.since + self.limit - self._clock.now() if self.limit else self._step
+            if left <= 0 and self.waiting is not None:
+                self.expired = True
+                self.waiting.cancel()
+                return
+            # The limit may change while we sleep, so never longer than the shorter of the two.
+            await self._clock.sleep(min(left, self._step) if left > 0 else self._step)
+
+
 async def watched(
     events: AsyncIterator[T], clock: Clock, *, first: float, idle: float, who: str
 ) -> AsyncGenerator[T, None]:
     """`events`, or `ProviderTimeout` after `first` silent seconds at the start or `idle` later on; 0 = no limit.
 
-    One sleeping task per stream instead of a timer per event. It may only interrupt us while we wait for the stream:
-    never while our consumer works.
+    It interrupts us only while we wait for the stream, never while our consumer works.
     """
-    waiting: asyncio.Task[object] | None = None
-    since = clock.now()
-    limit = first
-    expired = False
-
-    async def guard() -> None:
-        nonlocal expired
-        while True:
-            pause = since + limit - clock.now() if limit else 3600.0
-            if pause <= 0 and waiting is not None:
-                expired = True
-                waiting.cancel()
-                return
-            await clock.sleep(max(pause, 0.05))
-
-    dog = asyncio.create_task(guard(), name=f"watchdog:{who}")
+    watch = _Watch(clock, first, idle)
+    dog = asyncio.create_task(watch.keep(), name=f"watchdog:{who}")
     try:
         while True:
-            waiting, since = asyncio.current_task(), clock.now()
+            task = asyncio.current_task()
+            assert task is not None
+            cancelled = task.cancelling()
+            watch.waiting, watch.since = task, clock.now()
             try:
                 event = await anext(events)
             except StopAsyncIteration:
                 return
             except asyncio.CancelledError:
-                if not expired:
+                # Somebody else may have cancelled us at the same moment, and goes first.
+                if not watch.expired or task.uncancel() > cancelled:
                     raise
-                if waiting is not None:
-                    waiting.uncancel()
                 raise ProviderTimeout(
-                    f"{who} said nothing for {limit:g} s. Try again, or raise models.providers.<id>.timeoutSeconds."
+                    f"{who} said nothing for {watch.limit:g} s. "
+                    "Try again, or raise models.providers.<id>.timeoutSeconds."
                 ) from None
             finally:
-                waiting = None
-            limit = idle
+                watch.waiting = None
+            watch.limit = idle
             yield event
     finally:
         dog.cancel()
         await asyncio.gather(dog, return_exceptions=True)
         if isinstance(events, AsyncGenerator):
-            async with aclosing(events):
-                pass
+            await events.aclose()

@@ -1,7 +1,5 @@
 """`openclaw config`: read, change and check the configuration file."""
 
-import functools
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,25 +12,7 @@ NEXT_START = "The new values are used at the next start."
 PROTECTED = ("agents.defaults.models", "agents.entries", "models.providers", "plugins.entries", "auth.profiles")
 """Maps that lose an entry only when the caller says so."""
 
-
-def _told(function: Callable[..., None]) -> Callable[..., None]:
-    """Adds `--json`, and turns our errors into a message or a document and exit code 1."""
-
-    @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-    @functools.wraps(function)
-    def run(as_json: bool, **options: Any) -> None:
-        from openclaw.core.errors import OpenClawError
-
-        try:
-            function(as_json=as_json, **options)
-        except OpenClawError as error:
-            if as_json:
-                _print_json({"ok": False, "error": {"type": "cli_error", "message": error.message}})
-            else:
-                click.echo(f"Error: {error.message}", err=True)
-            raise click.exceptions.Exit(1) from None
-
-    return run
+_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 
 @click.group()
@@ -45,9 +25,10 @@ def command() -> None:
 
 @command.command()
 @click.argument("path", required=False, default="")
-@_told
+@_json
 def get(path: str, as_json: bool) -> None:
     """Print a value; credentials are blotted out."""
+    from openclaw.cli.output import print_json
     from openclaw.core.errors import NotFound
 
     try:
@@ -57,7 +38,7 @@ def get(path: str, as_json: bool) -> None:
     if isinstance(value, str) and not as_json:
         click.echo(value)
     else:
-        _print_json(value)
+        print_json(value)
 
 
 @command.command("set")
@@ -67,26 +48,32 @@ def get(path: str, as_json: bool) -> None:
 @click.option("--merge", is_flag=True, help="Merge an object into the one that is there.")
 @click.option("--replace", is_flag=True, help="Allow a map such as models.providers to lose entries.")
 @click.option("--dry-run", is_flag=True, help="Check the change, write nothing.")
-@_told
+@_json
 def set_(path: str, value: str, strict_json: bool, merge: bool, replace: bool, dry_run: bool, as_json: bool) -> None:
     """Write VALUE at PATH. VALUE is JSON5, or plain text."""
     from openclaw.config import keypath, tree
+    from openclaw.config.load import read
+    from openclaw.config.parse import parse
 
     editor = _editor()
     data = _parse_value(value, strict_json)
     parts = keypath.parse(path)
-    current = _current(editor, parts)
+    source = read(editor.home.config)
+    whole = parse(source.text, str(source.path))
+    current = tree.find(whole, parts) if tree.has(whole, parts) else None
     if merge:
         data = tree.merge(current, data)
     elif not replace:
         _refuse_loss(parts, current, data)
-    _report(editor.set(path, data, dry_run=dry_run), as_json)
+    # What was merged here is written only over the file it was merged with.
+    base_hash = source.hash if merge else None
+    _report(editor.set(path, data, base_hash=base_hash, dry_run=dry_run), as_json)
 
 
 @command.command()
 @click.argument("path")
 @click.option("--dry-run", is_flag=True, help="Check the change, write nothing.")
-@_told
+@_json
 def unset(path: str, dry_run: bool, as_json: bool) -> None:
     """Take the value at PATH away, so that its default applies."""
     _report(_editor().unset(path, dry_run=dry_run), as_json)
@@ -98,7 +85,7 @@ def unset(path: str, dry_run: bool, as_json: bool) -> None:
 @click.option("--base-hash", help="Refuse when the file no longer has this hash.")
 @click.option("--allow-clobber", is_flag=True, help="Write even if most of the file would be lost.")
 @click.option("--dry-run", is_flag=True, help="Check the change, write nothing.")
-@_told
+@_json
 def patch(
     file: Any, replace_paths: tuple[str, ...], base_hash: str | None, allow_clobber: bool, dry_run: bool, as_json: bool
 ) -> None:
@@ -120,7 +107,7 @@ def patch(
 @click.option("--base-hash", help="Refuse when the file no longer has this hash.")
 @click.option("--allow-clobber", is_flag=True, help="Write even if most of the file would be lost.")
 @click.option("--dry-run", is_flag=True, help="Check the change, write nothing.")
-@_told
+@_json
 def apply(file: Any, base_hash: str | None, allow_clobber: bool, dry_run: bool, as_json: bool) -> None:
     """Replace the whole configuration by FILE (or standard input)."""
     change = _editor().apply(_read(file), base_hash=base_hash, dry_run=dry_run, allow_clobber=allow_clobber)
@@ -128,9 +115,10 @@ def apply(file: Any, base_hash: str | None, allow_clobber: bool, dry_run: bool, 
 
 
 @command.command()
-@_told
+@_json
 def validate(as_json: bool) -> None:
     """Check the file; exit code 1 when it cannot be used."""
+    from openclaw.cli.output import print_json
     from openclaw.config.load import problems_of, read, survey
     from openclaw.core.errors import ConfigError
 
@@ -144,11 +132,11 @@ def validate(as_json: bool) -> None:
     except ConfigError as error:
         issues = problems_of(error)
     if as_json:
-        _print_json({"valid": not issues, "path": str(path), "issues": _plain(issues), "warnings": _plain(warnings)})
+        print_json({"valid": not issues, "path": str(path), "issues": _plain(issues), "warnings": _plain(warnings)})
     else:
         _print_warnings(warnings)
         for problem in issues:
-            click.echo(f"Error: {problem}", err=True)
+            click.echo(f"error: {problem}", err=True)
         click.echo(f"{path}: {'cannot be used' if issues else 'valid'}")
     if issues:
         raise click.exceptions.Exit(1)
@@ -156,35 +144,38 @@ def validate(as_json: bool) -> None:
 
 @command.command()
 @click.argument("path", required=False)
-@_told
+@_json
 def schema(path: str | None, as_json: bool) -> None:
     """Print the JSON Schema of the file, or what is known about PATH."""
+    from openclaw.cli.output import print_json
+
     if path is not None:
         _describe(path, as_json)
         return
     from openclaw.config.schema import json_schema
 
-    _print_json(json_schema())
+    print_json(json_schema())
 
 
 @command.command()
 @click.argument("path", required=False, default="")
-@_told
+@_json
 def lookup(path: str, as_json: bool) -> None:
     """Explain a setting: type, default, limits, what is below it."""
     _describe(path, as_json)
 
 
 @command.command("file")
-@_told
+@_json
 def file_(as_json: bool) -> None:
     """Print where the configuration file is."""
+    from openclaw.cli.output import print_json
     from openclaw.config.load import read
 
     path = _editor().home.config
     if as_json:
         found = read(path)
-        _print_json({"path": str(path), "exists": found.exists, "hash": found.hash})
+        print_json({"path": str(path), "exists": found.exists, "hash": found.hash})
     else:
         click.echo(str(path))
 
@@ -196,12 +187,7 @@ def _editor() -> "Editor":
     from openclaw.config.edit import Editor
     from openclaw.config.paths import locate
 
-    environ = dict(os.environ)
-    given = click.get_current_context().find_root().params
-    profile = given.get("profile") or ("dev" if given.get("dev") else None)
-    if profile:
-        environ["OPENCLAW_PROFILE"] = profile
-    return Editor(locate(environ, Path.home(), Path.cwd()), environ)
+    return Editor(locate(os.environ, Path.home(), Path.cwd()), os.environ)
 
 
 def _read(file: Any) -> str:
@@ -223,16 +209,6 @@ def _parse_value(text: str, strict: bool) -> Any:
         if strict:
             raise InvalidRequest(error.message) from None
         return text
-
-
-def _current(editor: "Editor", parts: tuple[str | int, ...]) -> Any:
-    """What the file itself has at a path, for merging; never printed."""
-    from openclaw.config import tree
-    from openclaw.config.load import read
-    from openclaw.config.parse import parse
-
-    data = parse(read(editor.home.config).text, str(editor.home.config))
-    return tree.find(data, parts) if tree.has(data, parts) else None
 
 
 def _refuse_loss(parts: tuple[str | int, ...], current: Any, new: Any) -> None:
@@ -269,11 +245,12 @@ def _describe(path: str, as_json: bool) -> None:
 
     import msgspec
 
+    from openclaw.cli.output import print_json
     from openclaw.config.lookup import lookup
 
     setting = lookup(path)
     if as_json:
-        _print_json(msgspec.to_builtins(setting))
+        print_json(msgspec.to_builtins(setting))
         return
     click.echo(f"{setting.path or 'the whole file'}: {setting.type}{' (a credential)' if setting.sensitive else ''}")
     if setting.doc:
@@ -287,8 +264,10 @@ def _describe(path: str, as_json: bool) -> None:
 
 
 def _report(change: "Change", as_json: bool) -> None:
+    from openclaw.cli.output import print_json
+
     if as_json:
-        _print_json(
+        print_json(
             {
                 "ok": True,
                 "path": str(change.path),
@@ -316,10 +295,4 @@ def _plain(problems: "tuple[Problem, ...]") -> Any:
 
 def _print_warnings(warnings: "tuple[Problem, ...]") -> None:
     for problem in warnings:
-        click.echo(f"Warning: {problem}", err=True)
-
-
-def _print_json(value: Any) -> None:
-    import json
-
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+        click.echo(f"warning: {problem}", err=True)

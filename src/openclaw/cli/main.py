@@ -11,9 +11,12 @@ from openclaw.version import __version__
 NOUNS: dict[str, tuple[str, str]] = {
     "agent": ("openclaw.cli.agent", "Send one message to the assistant and print its answer."),
     "chat": ("openclaw.cli.chat", "Talk to the assistant in this terminal."),
+    "agents": ("openclaw.cli.agents", "List, add and change agents."),
     "config": ("openclaw.cli.config", "Read and change the configuration."),
     "models": ("openclaw.cli.models", "Which models there are and which one answers."),
+    "prompt": ("openclaw.cli.prompt", "Build, explain and compare the system prompt."),
     "sessions": ("openclaw.cli.sessions", "List, show and export conversations."),
+    "setup": ("openclaw.cli.setup", "Make the home and the workspace."),
     "status": ("openclaw.cli.status", "What is set up here, in a few lines."),
 }
 

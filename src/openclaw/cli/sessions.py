@@ -172,12 +172,12 @@ def _with_index(work: "Callable[[SessionIndex, float], Coroutine[Any, Any, None]
     """Runs `work` with the index of this home open."""
     import asyncio
 
-    from openclaw.gateway.app import Surroundings, session_index
+    from openclaw.gateway.app import Surroundings, state
     from openclaw.gateway.clock import SystemClock
 
     async def main() -> None:
         clock = SystemClock()
-        async with session_index(Surroundings.of_process().home, clock) as index:
+        async with state(Surroundings.of_process().home, clock) as (_, index):
             await work(index, clock.now())
 
     asyncio.run(main())

@@ -16,13 +16,15 @@ from openclaw.config.parse import decode, parse
 from openclaw.config.paths import Home
 from openclaw.config.schema import Config
 from openclaw.config.sections import SecretsSettings
-from openclaw.config.source import fresh
+from openclaw.config.source import fresh, repeated
 from openclaw.core.errors import ConfigError
 from openclaw.core.secret import REDACTED, Secret
 from openclaw.core.settings import SecretRef
 
 MAX_BYTES = 10 << 20
 DOTENV_BYTES = 1 << 20
+HAND_WRITTEN = 1 << 18
+"""Up to this size a file is searched for keys that stand twice."""
 
 _SHORTHAND = re.compile(r"\$([A-Z][A-Z0-9_]{0,127})\Z")
 
@@ -157,7 +159,7 @@ def survey(text: str, home: Home, environ: Mapping[str, str], *, ask_shell: bool
         data=data,
         findings=findings,
         errors=(*moved.errors, *findings.errors),
-        warnings=(*moved.warnings, *findings.warnings, *missing, *ignored, *warnings),
+        warnings=(*_repeated(text), *moved.warnings, *findings.warnings, *missing, *ignored, *warnings),
         files=resolved.files,
         variables=variables,
         filled=filled.filled,
@@ -242,6 +244,15 @@ def _follow(
         found = resolution.found.get(path)
         data = tree.drop(data, path) if found is None else tree.put(data, path, found)
     return data, resolution.problems
+
+
+def _repeated(text: str) -> list[Problem]:
+    if not text.strip("\ufeff \t\r\n") or len(text) > HAND_WRITTEN:
+        return []
+    return [
+        Problem(path=keypath.show(path), message="stands there twice; only the last one counts: remove one of them")
+        for path in repeated(text)
+    ]
 
 
 def _as_is(kind: type, value: Any) -> Any:

@@ -67,6 +67,24 @@ def read(text: str) -> Node:
     return root
 
 
+def repeated(text: str) -> list[Path]:
+    """Keys that stand twice in one object, of which only the last counts."""
+    found: list[Path] = []
+
+    def walk(node: Node, path: Path) -> None:
+        seen: set[str] = set()
+        for index, member in enumerate(node.members):
+            here = (*path, index if member.key is None else member.key)
+            if member.key in seen:
+                found.append(here)
+            elif member.key is not None:
+                seen.add(member.key)
+            walk(member.value, here)
+
+    walk(read(text), ())
+    return found
+
+
 def _value(tokens: list[re.Match[str]], at: int) -> tuple[Node, int]:
     if at >= len(tokens):
         raise CannotEdit

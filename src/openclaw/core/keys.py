@@ -1,6 +1,7 @@
 """Session keys: which conversation a message belongs to. Parse, format, relate; nothing else."""
 
 import re
+from typing import Literal, cast
 
 from msgspec import Struct
 
@@ -10,9 +11,32 @@ AGENT_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
 DEFAULT_AGENT = "main"
 MAIN = "main"
 MAX_KEY_CHARS = 512
+_SHAPE = f"a session key is 1 to {MAX_KEY_CHARS} printable characters, for example agent:main:main"
 
-_OPAQUE = re.compile(r"((?:^|:)(?:signal:group:|matrix:channel:|matrix:group:))(.*)\Z", re.IGNORECASE | re.DOTALL)
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+Kind = Literal["direct", "group", "channel", "room"]
+_KINDS = ("direct", "group", "channel", "room")
+# First words that are no channel: what follows them is an id, never a kind of chat.
+_NO_CHANNEL = frozenset(("cron", "hook", "subagent", "acp", "node", "boot", "explicit", "dashboard", "agent"))
+
+_THREAD = re.compile(r"(.+):thread:(.+)\Z", re.IGNORECASE | re.ASCII | re.DOTALL)
+# A Signal group id is one segment; a Matrix room id has colons of its own and goes on to the end.
+_OPAQUE = re.compile(
+    r"(?:^|:)(?:signal:group:(?P<signal>[^:]*)|matrix:(?:channel|group):(?P<matrix>.*))",
+    re.IGNORECASE | re.ASCII | re.DOTALL,
+)
+_CRON_RUN = re.compile(r"cron:[^:]+:run:[^:]")
+# Control characters, half a surrogate pair, and what breaks a line or turns text round in a terminal.
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+class ChatRoute(Struct, frozen=True):
+    """Where the chat behind a key takes place."""
+
+    channel: str
+    kind: Kind
+    peer: str
+    account: str | None = None
+    thread: str | None = None
 
 
 class SessionKey(Struct, frozen=True):
@@ -34,7 +58,7 @@ class SessionKey(Struct, frozen=True):
 
     @property
     def is_cron_run(self) -> bool:
-        return self.is_cron and ":run:" in self.rest
+        return _CRON_RUN.match(self.rest) is not None
 
     @property
     def is_subagent(self) -> bool:
@@ -42,7 +66,7 @@ class SessionKey(Struct, frozen=True):
 
     @property
     def subagent_depth(self) -> int:
-        return self.rest.split(":").count("subagent")
+        return self.rest.split(":")[:-1].count("subagent")
 
     @property
     def is_acp(self) -> bool:
@@ -54,20 +78,34 @@ class SessionKey(Struct, frozen=True):
 
     @property
     def is_group(self) -> bool:
-        parts = self.rest.split(":")
-        return len(parts) >= 3 and any(part in ("group", "channel", "room") for part in parts[1:3])
+        route = self.route
+        return route is not None and route.kind != "direct"
 
     @property
     def thread(self) -> str | None:
         """The id behind the last `:thread:`."""
-        head, mark, tail = self.rest.rpartition(":thread:")
-        return tail if mark and head else None
+        return _split_thread(self.rest)[1]
 
     @property
     def parent(self) -> "SessionKey":
         """The same conversation without its thread."""
-        head, mark, _ = self.rest.rpartition(":thread:")
-        return SessionKey(self.agent, head) if mark and head else self
+        return SessionKey(self.agent, _split_thread(self.rest)[0])
+
+    @property
+    def route(self) -> ChatRoute | None:
+        """The chat this key names, None when it names no chat on a channel."""
+        body, thread = _split_thread(self.rest)
+        parts = body.split(":")
+        at = _kind_at(parts)
+        if at is None or at == 0:
+            return None
+        return ChatRoute(
+            channel=parts[0],
+            account=parts[1] if at == 2 else None,
+            kind=cast(Kind, parts[at]),
+            peer=":".join(parts[at + 1 :]),
+            thread=thread,
+        )
 
 
 def normalise_agent(agent: str) -> str:
@@ -80,21 +118,18 @@ def normalise_agent(agent: str) -> str:
     return cleaned
 
 
-def _fold(rest: str) -> str:
-    """Lower case, except where a platform's own id begins."""
-    opaque = _OPAQUE.search(rest)
-    if opaque:
-        return rest[: opaque.start(2)].lower() + opaque.group(2)
-    head, mark, thread = rest.rpartition(":thread:")
-    folded = (head if mark else rest).lower() + (mark + thread if mark else "")
-    return re.sub(r"(^|:)dm:", r"\1direct:", folded)
-
-
 def parse(text: str, default_agent: str = DEFAULT_AGENT, main_key: str = MAIN) -> SessionKey:
     """The key a client meant by `text`; bare forms get the default agent."""
     raw = text.strip()
-    if not raw or len(raw) > MAX_KEY_CHARS or _CONTROL.search(raw):
-        raise InvalidRequest("a session key is 1 to 512 printable characters, for example agent:main:main")
+    if not raw or len(raw) > MAX_KEY_CHARS or _UNPRINTABLE.search(raw):
+        raise InvalidRequest(_SHAPE)
+    key = _read(raw, default_agent, main_key)
+    if len(str(key)) > MAX_KEY_CHARS:
+        raise InvalidRequest(_SHAPE)
+    return key
+
+
+def _read(raw: str, default_agent: str, main_key: str) -> SessionKey:
     lowered = raw.lower()
     if lowered in ("global", "unknown"):
         return SessionKey(default_agent, lowered)
@@ -103,6 +138,41 @@ def parse(text: str, default_agent: str = DEFAULT_AGENT, main_key: str = MAIN) -
         if not rest:
             raise InvalidRequest(f"{raw!r} names an agent but no session: write agent:{agent or 'main'}:main")
         return SessionKey(normalise_agent(agent), _fold(rest))
-    if lowered in (MAIN, main_key):
-        return SessionKey(default_agent, main_key)
+    if lowered in (MAIN, main_key.strip().lower()):
+        return SessionKey(default_agent, _fold(main_key.strip()))
     return SessionKey(default_agent, _fold(raw))
+
+
+def _fold(rest: str) -> str:
+    """`rest` in the one form it is stored in: lower case except where a platform's own id stands, no `dm`."""
+    body, thread = _split_thread(rest)
+    opaque = _OPAQUE.search(body)
+    if opaque is None:
+        body = body.lower()
+    else:
+        start, end = opaque.span("signal" if opaque["signal"] is not None else "matrix")
+        body = body[:start].lower() + body[start:end] + body[end:].lower()
+    parts = body.split(":")
+    at = _kind_at(parts)
+    if at is not None and parts[at] == "dm":
+        parts[at] = "direct"
+    body = ":".join(parts)
+    return body if thread is None else f"{body}:thread:{thread}"
+
+
+def _split_thread(rest: str) -> tuple[str, str | None]:
+    """`rest` without its thread, and the thread's id."""
+    found = _THREAD.match(rest)
+    return (found[1], found[2]) if found else (rest, None)
+
+
+def _kind_at(parts: list[str]) -> int | None:
+    """Which segment says what kind of chat it is: `direct:…`, `channel:kind:…` or `channel:account:kind:…`."""
+    if parts[0] in _NO_CHANNEL:
+        return None
+    for at, part in enumerate(parts[:-1][:3]):
+        if part in ("direct", "dm") or (at > 0 and part in _KINDS):
+            return at
+        if at > 0 and part == "slash":
+            return None
+    return None

@@ -31,7 +31,7 @@ def parse_arguments(raw: str) -> tuple[dict[str, Any], str | None]:
         return {}, raw[:500]
     try:
         value = msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeEncodeError):
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         value = _repaired(raw)
     return (value, None) if isinstance(value, dict) else ({}, raw[:2000])
 
@@ -43,7 +43,7 @@ def _repaired(raw: str) -> Any:
         return None
     try:
         return msgspec.json.decode(raw[start : end + 1])
-    except (msgspec.DecodeError, UnicodeEncodeError):
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return None
 
 

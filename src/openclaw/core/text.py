@@ -78,6 +78,11 @@ def block(value: str) -> str:
     return _NOT_BLOCK.sub("", value)
 
 
+def whole(text: str) -> str:
+    """`text` with half surrogate pairs, which no file can hold, replaced by a question mark."""
+    return text if text.isascii() else text.encode(errors="replace").decode()
+
+
 def hidden(text: str) -> Iterator[tuple[int, str, bool]]:
     """Each character `block` would remove: its position, its code point as `U+202E`, whether it reorders text."""
     for found in _NOT_BLOCK.finditer(text):

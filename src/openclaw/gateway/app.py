@@ -2,7 +2,6 @@
 
 import os
 import random
-import secrets
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,27 +11,33 @@ import msgspec
 from openclaw.agent.limits import result_cap
 from openclaw.agent.loop import Steering
 from openclaw.agent.repeats import RepeatLimits, Repeats
+from openclaw.agent.settings import AgentsSettings
 from openclaw.agent.toolrun import Toolbox
 from openclaw.approvals.grants import ApprovalFile
 from openclaw.config.load import Loaded, load, remember_good
 from openclaw.config.paths import Home, locate
 from openclaw.core.approval import Approver
-from openclaw.core.clock import Clock
+from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.keys import SessionKey, parse
 from openclaw.core.provider import Model, ThinkingLevel
-from openclaw.core.tool import Tool, ToolContext
+from openclaw.core.tool import Tool, ToolContext, ToolSpec
 from openclaw.gateway import wings
+from openclaw.gateway.keys import StateKeys
 from openclaw.models import catalog, discover, thinking
 from openclaw.models.profilestore import ProfileStore
 from openclaw.models.situation import Situation, assess
 from openclaw.policy.layers import Layer, profile_layer, remaining
+from openclaw.prompt.archive import PromptArchive
+from openclaw.prompt.facts import Mode
 from openclaw.sessions.index import SessionIndex
 from openclaw.sessions.lock import WriteLocks
+from openclaw.store.db import Database
 from openclaw.store.migrations import STATE
 from openclaw.store.sqlite import Sqlite
 from openclaw.turns import agents as agent_views
-from openclaw.turns.briefing import Brief, Machine, brief, machine
+from openclaw.turns import knobs
+from openclaw.turns.briefing import Brief, Briefing, brief, machine
 from openclaw.turns.gate import ExecGate
 from openclaw.turns.patience import patience
 from openclaw.turns.route import ModelRoute, OpenProvider
@@ -58,6 +63,26 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
         return locate(self.environ, self.home_dir, self.cwd)
 
 
+def workspace_of(agents: AgentsSettings, agent_id: str, surroundings: Surroundings) -> Path:
+    """The directory of an agent's files, whether or not it is there yet."""
+    agent = agent_views.view(agents, agent_id)
+    environ = surroundings.environ
+    return Path(
+        workspaces.locate(
+            workspaces.AgentPlace(id=agent.id, workspace=agent.workspace, default=agent.is_default),
+            workspaces.Places(
+                home=str(surroundings.home_dir),
+                state_dir=str(surroundings.home.state),
+                # Without a state directory of its own, a profile already has one that is named after it.
+                profile=environ.get("OPENCLAW_PROFILE", "") if "OPENCLAW_STATE_DIR" in environ else "",
+                override=environ.get("OPENCLAW_WORKSPACE_DIR", ""),
+            ),
+            default_workspace=agents.defaults.workspace,
+            exists=os.path.isdir,
+        )
+    )
+
+
 class Assistant:
     """The assistant in this process: configured, with its sessions open."""
 
@@ -69,15 +94,21 @@ class Assistant:
         clock: Clock,
         approver: Approver,
         open_provider: OpenProvider,
-        machine: Machine,
+        archive: PromptArchive,
     ) -> None:
         self.home = surroundings.home
         self.loaded = loaded
         self.config = loaded.config
         self.index = index
         self.clock = clock
-        self.machine = machine
+        self.archive = archive
         self._surroundings = surroundings
+        self._keys = StateKeys(self.home.state)
+        self.machine = machine(
+            local_timezone(surroundings.environ),
+            surroundings.environ.get("SHELL", "/bin/sh"),
+            self._keys.fence() if self.config.security.prompt_boundaries else "",
+        )
         self._open_provider = open_provider
         self._situations: dict[str, Situation] = {}
         self._seeded: set[Path] = set()
@@ -99,21 +130,7 @@ class Assistant:
 
     def workspace(self, agent_id: str) -> Path:
         """The directory of the agent's files, with its starter files in it."""
-        agent = agent_views.view(self.config.agents, agent_id)
-        environ = self._surroundings.environ
-        path = Path(
-            workspaces.locate(
-                workspaces.AgentPlace(id=agent.id, workspace=agent.workspace, default=agent.is_default),
-                workspaces.Places(
-                    home=str(self._surroundings.home_dir),
-                    state_dir=str(self.home.state),
-                    profile=environ.get("OPENCLAW_PROFILE", "") if "OPENCLAW_STATE_DIR" in environ else "",
-                    override=environ.get("OPENCLAW_WORKSPACE_DIR", ""),
-                ),
-                default_workspace=self.config.agents.defaults.workspace,
-                exists=os.path.isdir,
-            )
-        )
+        path = workspace_of(self.config.agents, agent_id, self._surroundings)
         if path not in self._seeded and not self.config.agents.defaults.skip_bootstrap:
             ensure(path, self.clock.now())
             self._seeded.add(path)
@@ -157,34 +174,74 @@ class Assistant:
         kept, _ = remaining([tool.spec.name for tool in built], layers)
         return [tool for tool in built if tool.spec.name in kept]
 
-    def prepare(self, turn: Turn, session: Opened) -> Prepared:
-        """Model, tools and prompt for a turn."""
+    async def prepare(self, turn: Turn, session: Opened) -> Prepared:
+        """Model, tools and prompt for a turn; the prompt goes on record."""
         agent = agent_views.view(self.config.agents, turn.key.agent)
+        route = self._route(turn, agent)
+        model = route.attempt.model
+        toolbox = self._toolbox(turn, agent, model)
+        last = await self.archive.latest(str(turn.key))
+        truncation = last.report.bootstrap_truncation if last else None
+        what = self._brief(turn.key, agent, model, toolbox.specs)
+        what = msgspec.structs.replace(
+            what,
+            thinking=route.attempt.thinking,
+            terminal=turn.place,
+            session_id=session.row.session_id,
+            warned=truncation.warning_signatures_seen if truncation else (),
+        )
+        briefing = self._render(what)
+        await self.archive.keep(turn.run_id, str(turn.key), what.now, briefing.prompt, briefing.report)
+        return Prepared(system=briefing.prompt.system, route=route, tools=toolbox, steering=Steering())
+
+    def preview(
+        self,
+        key: SessionKey,
+        *,
+        model: str | None = None,
+        mode: Mode | None = None,
+        channel: str = "",
+        terminal: str = "",
+    ) -> Briefing:
+        """The prompt a turn of `key` would get now; no model is called and none needs a key."""
+        agent = agent_views.view(self.config.agents, key.agent)
+        situation = self.situation(agent.id)
+        chosen = situation.model(situation.resolve(model) if model else situation.default)
+        specs = tuple(sorted((tool.spec for tool in self.tools()), key=lambda spec: spec.name))
+        what = msgspec.structs.replace(
+            self._brief(key, agent, chosen, specs),
+            mode=mode,
+            channel=channel,
+            terminal=terminal,
+            thinking=self._thinking(chosen, None, agent),
+            source="estimate",
+        )
+        return self._render(what)
+
+    def _route(self, turn: Turn, agent: agent_views.AgentView) -> ModelRoute:
         situation = self.situation(agent.id)
         requested = situation.resolve(turn.model) if turn.model else None
-        defaults = self.config.agents.defaults
-        route = ModelRoute(
+        return ModelRoute(
             situation,
             situation.chain(requested, strict=requested is not None),
             open_provider=self._open_provider,
             clock=self.clock,
-            thinking=lambda model: self._thinking(model, turn, agent),
+            thinking=lambda model: self._thinking(model, turn.thinking, agent),
             patience=lambda model: patience(model, run_timeout=turn.timeout),
             jitter=random.random,
         )
-        model = route.attempt.model
-        workspace = self.workspace(agent.id)
-        context = ToolContext(
-            call_id="",
-            workspace=workspace,
-            session_key=str(turn.key),
-            agent_id=agent.id,
-            accepts_images=model.sees_images,
-        )
+
+    def _toolbox(self, turn: Turn, agent: agent_views.AgentView, model: Model) -> Toolbox:
         repeats = self.config.tools.loop_detection
-        toolbox = Toolbox(
+        return Toolbox(
             self.tools(),
-            context,
+            ToolContext(
+                call_id="",
+                workspace=self.workspace(agent.id),
+                session_key=str(turn.key),
+                agent_id=agent.id,
+                accepts_images=model.sees_images,
+            ),
             self._gate,
             self.clock,
             repeats=Repeats(
@@ -198,28 +255,32 @@ class Assistant:
             ),
             cap=result_cap(model.context_window),
         )
-        briefing = brief(
-            Brief(
-                key=turn.key,
-                workspace=workspace,
-                model=model,
-                default_model=str(situation.default),
-                tools=toolbox.specs,
-                aliases=tuple(f"- {alias}: {ref}" for ref, alias in sorted(agent.aliases.items()) if alias),
-                thinking=route.attempt.thinking,
-                terminal=turn.place,
-            ),
-            self.machine,
-            defaults,
-            self._cache,
-        )
-        return Prepared(system=briefing.prompt.system, route=route, tools=toolbox, steering=Steering())
 
-    def _thinking(self, model: Model, turn: Turn, agent: agent_views.AgentView) -> ThinkingLevel:
+    def _brief(self, key: SessionKey, agent: agent_views.AgentView, model: Model, specs: tuple[ToolSpec, ...]) -> Brief:
+        return Brief(
+            key=key,
+            workspace=self.workspace(agent.id),
+            model=model,
+            default_model=str(self.situation(agent.id).default),
+            tools=specs,
+            knobs=knobs.resolve(
+                agent.entry,
+                self.config.agents.defaults,
+                self.config.commands,
+                is_default=agent.is_default,
+                secret=self._keys.owners,
+            ),
+            now=millis(self.clock),
+        )
+
+    def _render(self, what: Brief) -> Briefing:
+        return brief(what, self.machine, self.config.agents.defaults, self._cache)
+
+    def _thinking(self, model: Model, asked: str | None, agent: agent_views.AgentView) -> ThinkingLevel:
         stored = agent.params.get("thinking")
         return thinking.choose(
             model,
-            inline=thinking.parse(turn.thinking) if turn.thinking else None,
+            inline=thinking.parse(asked) if asked else None,
             agent_model=thinking.parse(stored) if isinstance(stored, str) else None,
             defaults=self.config.agents.defaults.thinking_default,
         )
@@ -243,14 +304,14 @@ class Assistant:
 
 
 @asynccontextmanager
-async def session_index(home: Home, clock: Clock) -> AsyncIterator[SessionIndex]:
-    """The list of sessions, rebuilt from the transcripts when it is new."""
+async def state(home: Home, clock: Clock) -> AsyncIterator[tuple[Database, SessionIndex]]:
+    """The database and the list of sessions, rebuilt from the transcripts when it is new."""
     db = await Sqlite.open(home.state / "state" / "openclaw.sqlite", STATE)
     try:
         index = SessionIndex(db, home.state, clock)
         if not await db.read("SELECT 1 FROM transcripts LIMIT 1"):
             await index.rebuild()
-        yield index
+        yield db, index
     finally:
         await db.close()
 
@@ -269,12 +330,11 @@ async def assistant(
     loaded = load(home, surroundings.environ)
     for problem in (*loaded.issues, *loaded.warnings):
         warn(str(problem))
-    environ = surroundings.environ
-    about = machine(local_timezone(environ), environ.get("SHELL", "/bin/sh"), secrets.token_hex(8))
     providers = wings.Providers()
     try:
-        async with session_index(home, clock) as index:
-            yield Assistant(surroundings, loaded, index, clock, approver, open_provider or providers, about)
+        async with state(home, clock) as (db, index):
+            archive = PromptArchive(db)
+            yield Assistant(surroundings, loaded, index, clock, approver, open_provider or providers, archive)
             remember_good(home, loaded)
     finally:
         await providers.close()

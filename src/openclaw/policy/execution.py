@@ -4,29 +4,24 @@ import fnmatch
 import hashlib
 import re
 from collections.abc import Callable, Sequence
-from typing import Literal
 
 from msgspec import Struct
 
+from openclaw.policy.settings import Ask, Security
 from openclaw.policy.shell import Segment, Unclear, parse
-
-Security = Literal["deny", "allowlist", "full"]
-Ask = Literal["off", "on-miss", "always"]
 
 _STRICTNESS: dict[Security, int] = {"full": 0, "allowlist": 1, "deny": 2}
 _ASKING: dict[Ask, int] = {"off": 0, "on-miss": 1, "always": 2}
 
-SAFE_BINS = ("cut", "uniq", "head", "tail", "tr", "wc")
-_UNSAFE_FLAGS = {"tail": ("-f", "-F", "--follow", "--retry"), "wc": ("--files0-from",)}
-_FLAG = re.compile(r"-[A-Za-z0-9]+\Z|--[a-z-]+(=[\w,.-]*)?\Z")
 _ARGV_PIN = "sha256:argv:"
+_COMMAND_PIN = "sha256:command:"
 
 
 class Grant(Struct, frozen=True, rename="camel", omit_defaults=True):
     """A program someone allowed for good."""
 
-    id: str
     pattern: str
+    id: str = ""
     arg_pattern: str | None = None
     source: str | None = None
     last_used_at: int | None = None
@@ -65,7 +60,7 @@ def rule(
     ask: Ask,
     grants: Sequence[Grant],
     resolve: Resolve,
-    safe_bins: Sequence[str] = SAFE_BINS,
+    safe_bins: Sequence[str],
 ) -> Ruling:
     """Whether `command` runs, waits for a person, or does not run."""
     if security == "deny":
@@ -83,45 +78,31 @@ def rule(
 
 
 def _miss(command: str, cwd: str, grants: Sequence[Grant], resolve: Resolve, safe_bins: Sequence[str]) -> str | None:
+    pin = command_pin(command, cwd)
+    if any(grant.arg_pattern == pin for grant in grants):
+        return None
     segments = parse(command)
     if isinstance(segments, Unclear):
-        whole = whole_command_pin(command, cwd)
-        if any(grant.arg_pattern == whole for grant in grants):
-            return None
         return f"not a plain command: {segments.why}"
-    for place, segment in enumerate(segments):
+    for segment in segments:
         path = resolve(segment.argv[0])
         if path is None:
             return f"{segment.argv[0]} was not found"
-        fed = place > 0  # reads what the one before it writes
-        if not any(matches(grant, segment, path, cwd) for grant in grants) and not (
-            fed and is_safe(segment, path, safe_bins)
-        ):
+        if not any(matches(grant, segment, path, cwd) for grant in grants) and not is_safe(segment, path, safe_bins):
             return f"{segment.argv[0]} is not on the allowlist"
     return None
 
 
-def is_safe(segment: Segment, path: str, safe_bins: Sequence[str]) -> bool:
-    """A small filter on its standard input: known flags, no files of its own."""
-    name = segment.argv[0]
-    if name not in safe_bins or not path.startswith(("/bin/", "/usr/bin/")):
-        return False
-    banned = _UNSAFE_FLAGS.get(name, ())
-    arguments = list(segment.argv[1:])
-    if name == "tr":
-        arguments = [argument for argument in arguments if argument.startswith("-")]
-    return all(_FLAG.match(argument) and not argument.startswith(banned) for argument in arguments)
-
-
 def matches(grant: Grant, segment: Segment, path: str, cwd: str) -> bool:
-    if "/" in grant.pattern or grant.pattern.startswith("~"):
+    """Whether `grant` covers the program at `path` with these arguments."""
+    if "/" in grant.pattern:
         if not fnmatch.fnmatchcase(path, grant.pattern):
             return False
     elif "/" in segment.argv[0] or not fnmatch.fnmatchcase(segment.argv[0], grant.pattern):
         return False
     if grant.arg_pattern is None:
         return True
-    if grant.arg_pattern.startswith(_ARGV_PIN):
+    if grant.arg_pattern.startswith((_ARGV_PIN, _COMMAND_PIN)):
         return grant.arg_pattern == argv_pin(segment, cwd)
     try:
         return re.fullmatch(grant.arg_pattern, " ".join(segment.argv[1:])) is not None
@@ -131,28 +112,108 @@ def matches(grant: Grant, segment: Segment, path: str, cwd: str) -> bool:
 
 def argv_pin(segment: Segment, cwd: str) -> str:
     """A name for exactly these arguments in exactly this directory."""
-    return _ARGV_PIN + hashlib.sha256("\0".join((cwd, *segment.argv)).encode()).hexdigest()
+    return _pin(_ARGV_PIN, cwd, *segment.argv)
 
 
-def whole_command_pin(command: str, cwd: str) -> str:
-    return "sha256:command:" + hashlib.sha256(f"{cwd}\0{command}".encode()).hexdigest()
+def command_pin(command: str, cwd: str) -> str:
+    """A name for exactly this text in exactly this directory."""
+    return _pin(_COMMAND_PIN, cwd, command)
+
+
+def _pin(kind: str, *parts: str) -> str:
+    return kind + hashlib.sha256("\0".join(parts).encode(errors="surrogatepass")).hexdigest()
 
 
 def grants_for(command: str, cwd: str, resolve: Resolve, new_id: Callable[[], str]) -> tuple[Grant, ...]:
     """What "always" means for this command: these programs with these arguments here, and nothing wider."""
     segments = parse(command)
     if isinstance(segments, Unclear):
-        pin = whole_command_pin(command, cwd)
-        return (Grant(id=new_id(), pattern="*", arg_pattern=pin, source="allow-always", last_used_command=command),)
+        return (_granted(new_id(), "*", command_pin(command, cwd), command),)
+    paths = [(segment, resolve(segment.argv[0])) for segment in segments]
     return tuple(
-        Grant(
-            id=new_id(),
-            pattern=path,
-            arg_pattern=argv_pin(segment, cwd),
-            source="allow-always",
-            last_used_command=command,
-            last_resolved_path=path,
-        )
-        for segment in segments
-        if (path := resolve(segment.argv[0])) is not None
+        _granted(new_id(), path, argv_pin(segment, cwd), command, path) for segment, path in paths if path is not None
     )
+
+
+def _granted(grant_id: str, pattern: str, pin: str, command: str, path: str | None = None) -> Grant:
+    return Grant(
+        id=grant_id,
+        pattern=pattern,
+        arg_pattern=pin,
+        source="allow-always",
+        last_used_command=command,
+        last_resolved_path=path,
+    )
+
+
+class _Filter(Struct, frozen=True):
+    """A program that only reads its standard input, when it is called like this."""
+
+    switches: str
+    """Letters that stand alone."""
+    valued: str = ""
+    """Letters that take a value, which is never a file."""
+    long: tuple[str, ...] = ()
+    words: int = 0
+    """How many arguments that are not files it takes."""
+    number: bool = False
+    """Whether `-5` is a flag."""
+
+
+_LINES = ("lines", "bytes", "quiet", "silent", "verbose", "zero-terminated")
+_FILTERS = {
+    "cut": _Filter(
+        "snz",
+        "bcdf",
+        ("bytes", "characters", "delimiter", "fields", "output-delimiter", "complement", "only-delimited"),
+    ),
+    "uniq": _Filter(
+        "cdDiuz",
+        "fsw",
+        ("count", "repeated", "unique", "ignore-case", "skip-fields", "skip-chars", "check-chars", "zero-terminated"),
+    ),
+    "head": _Filter("qvz", "nc", _LINES, number=True),
+    "tail": _Filter("qvz", "nc", _LINES, number=True),
+    "tr": _Filter("cCdst", "", ("complement", "delete", "squeeze-repeats", "truncate-set1"), words=2),
+    "wc": _Filter("clLmw", "", ("bytes", "chars", "lines", "max-line-length", "words")),
+    "sort": _Filter("bdfghiMnrRVzsuc", "kt", ("reverse", "numeric-sort", "unique", "key", "field-separator")),
+    "grep": _Filter("chilnoqsvwxEFP", "mABC", ("ignore-case", "invert-match", "count", "max-count"), words=1),
+}
+"""Anything else that is configured as safe (sed, awk, jq) can do more than filter, and is never safe."""
+
+
+def is_safe(segment: Segment, path: str, safe_bins: Sequence[str]) -> bool:
+    """A small filter on its standard input: known flags, no files of its own, from the system's directories."""
+    name, *arguments = segment.argv
+    known = _FILTERS.get(name)
+    if known is None or name not in safe_bins or not path.startswith(("/bin/", "/usr/bin/")):
+        return False
+    words = 0
+    while arguments:
+        argument = arguments.pop(0)
+        if argument == "--":
+            words += len(arguments)
+            break
+        if argument.startswith("--"):
+            if argument[2:].partition("=")[0] not in known.long:
+                return False
+        elif argument.startswith("-") and argument != "-":
+            takes_next = _takes_next(argument[1:], known)
+            if takes_next is None or (takes_next and not arguments):
+                return False
+            del arguments[: int(takes_next)]
+        else:
+            words += 1
+    return words <= known.words
+
+
+def _takes_next(letters: str, known: _Filter) -> bool | None:
+    """Whether the value of a cluster of flags is the next argument; None when it is not understood."""
+    if known.number and letters.isdecimal():
+        return False
+    for place, letter in enumerate(letters):
+        if letter in known.valued:
+            return place == len(letters) - 1
+        if letter not in known.switches:
+            return None
+    return False

@@ -1,10 +1,16 @@
 """Reading a command line the way an approver must: every program it would start, or "not clear".
 
-This is not a shell. Whatever it does not fully understand (expansion, redirection, grouping, control words) is
-`Unclear`, and unclear never matches an allowlist.
+This is not a shell. Whatever it does not fully understand, or what sh, bash, zsh and ksh read differently (expansion,
+redirection, grouping, control words, builtins that change the shell), is `Unclear`, and unclear never matches an
+allowlist.
 """
 
+import re
+
 from msgspec import Struct
+
+LONGEST = 16_000
+"""Characters of a command that is read at all; nobody approves by rule what nobody can read."""
 
 
 class Segment(Struct, frozen=True):
@@ -17,8 +23,17 @@ class Unclear(Struct, frozen=True):
     why: str
 
 
-_OPERATORS = ("&&", "||", ";", "|", "\n")
-_FORBIDDEN = {
+_TOKEN = re.compile(
+    r"(?P<blank>[ \t]+)"
+    r"|(?P<operator>&&|\|\||[;|\n])"
+    r"|(?P<plain>[^ \t\n$`<>&(){}#*?\[~'\"\\;|]+)"
+    r"|'(?P<single>[^']*)'"
+    r'|"(?P<double>(?:[^"\\$`]|\\[^\n])*)"'
+    r"|\\(?P<escaped>[^\n])",
+    re.DOTALL,
+)
+_ESCAPE = re.compile(r'\\(["\\$`])')
+_WHY = {
     "$": "it expands a variable or a command",
     "`": "it runs a command inside another",
     ">": "it redirects output",
@@ -32,91 +47,96 @@ _FORBIDDEN = {
     "*": "it contains a wildcard",
     "?": "it contains a wildcard",
     "[": "it contains a wildcard",
+    "~": "it expands a home directory",
+    "'": "a quote is not closed",
+    '"': "a quote is not closed, or something is expanded inside it",
+    "\\": "it continues over several lines",
 }
-_WORDS = frozenset(
-    "if then else elif fi for while until do done case esac function select in time coproc eval exec source . alias "
-    "builtin trap set export declare typeset local readonly unset [[ ]] !".split()
+
+# Control words, and builtins that change the shell or run what they are given. What remains of the builtins (echo,
+# true, pwd, kill …) does what the program of the same name does.
+_SHELLS_OWN = frozenset(
+    "if then else elif fi for foreach while until do done case esac end function select repeat in time coproc ! [[ ]] "
+    "[ - . source eval exec builtin trap set unset export declare typeset local readonly alias unalias cd pushd popd "
+    "chdir dirs shift return exit logout break continue read readarray mapfile getopts hash rehash unhash enable "
+    "disable shopt setopt unsetopt emulate let umask ulimit limit unlimit wait bg fg jobs disown suspend history fc r "
+    "bind bindkey complete compgen compopt caller times noglob nocorrect autoload zmodload zle zcompile vared sched "
+    "integer float functions unfunction print whence global inlib nameref".split()
 )
-_WRAPPERS = frozenset(("nohup", "command", "env", "nice"))
+_CARRIED = {"env": 0, "nohup": 0, "nice": 0, "setsid": 0, "command": 0, "timeout": 1}
+"""Programs that only start the next one, and how many words of their own come first."""
+_CARRIERS = frozenset(
+    "sudo doas su runuser stdbuf ionice chrt taskset xargs parallel watch busybox toybox strace ltrace script unshare "
+    "nsenter chroot flock systemd-run ssh".split()
+)
 
 
 def parse(command: str) -> tuple[Segment, ...] | Unclear:
     """The programs `command` starts, in order."""
-    words: list[str] = []
-    segments: list[Segment] = []
+    if len(command) > LONGEST:
+        return Unclear("it is too long to read")
+    if not command.replace("\n", "").replace("\t", "").isprintable():
+        return Unclear("it contains an invisible character")
+    segments: list[list[str]] = [[]]
     word: str | None = None
-    index = 0
-    while index < len(command):
-        char = command[index]
-        operator = next((op for op in _OPERATORS if command.startswith(op, index)), None)
-        if operator:
-            if word is not None:
-                words.append(word)
-            if words or operator != "\n":
-                segments.append(Segment(tuple(words)))
-            words, word = [], None
-            index += len(operator)
-        elif char in " \t":
-            if word is not None:
-                words.append(word)
+    operator = "\n"
+    at = 0
+    while at < len(command):
+        token = _TOKEN.match(command, at)
+        if token is None:
+            return Unclear(_WHY[command[at]])
+        at = token.end()
+        kind = str(token.lastgroup)
+        if kind not in ("blank", "operator"):
+            if kind == "plain" and word is None and token["plain"].startswith("="):
+                return Unclear("it expands the name of a program")
+            word = (word or "") + _literal(kind, token[kind])
+            continue
+        if word is not None:
+            segments[-1].append(word)
             word = None
-            index += 1
-        elif char in "'\"":
-            quoted, index = _quoted(command, index)
-            if isinstance(quoted, Unclear):
-                return quoted
-            word = (word or "") + quoted
-        elif char == "\\":
-            if index + 1 >= len(command) or command[index + 1] == "\n":
-                return Unclear("it continues over several lines")
-            word = (word or "") + command[index + 1]
-            index += 2
-        elif char in _FORBIDDEN:
-            return Unclear(_FORBIDDEN[char])
-        elif ord(char) < 32 or ord(char) == 127:
-            return Unclear("it contains a control character")
-        else:
-            word = (word or "") + char
-            index += 1
+        if kind == "operator" and (segments[-1] or token["operator"] != "\n"):
+            if not segments[-1]:
+                return Unclear("a command is missing between two operators")
+            operator = token["operator"]
+            segments.append([])
     if word is not None:
-        words.append(word)
-    if words:
-        segments.append(Segment(tuple(words)))
+        segments[-1].append(word)
+    if not segments[-1]:
+        segments.pop()
+        if operator not in (";", "\n"):
+            return Unclear("it ends in the middle")
     return _checked(segments)
 
 
-def _quoted(command: str, start: int) -> tuple[str | Unclear, int]:
-    quote = command[start]
-    out: list[str] = []
-    index = start + 1
-    while index < len(command):
-        char = command[index]
-        if char == quote:
-            return "".join(out), index + 1
-        if quote == '"':
-            if char in "$`":
-                return Unclear(_FORBIDDEN[char]), index
-            if char == "\\" and command[index + 1 : index + 2] in ('"', "\\", "$", "`"):
-                index += 1
-                char = command[index]
-        out.append(char)
-        index += 1
-    return Unclear("a quote is not closed"), index
+def _literal(kind: str, text: str) -> str:
+    return _ESCAPE.sub(r"\1", text) if kind == "double" else text
 
 
-def _checked(segments: list[Segment]) -> tuple[Segment, ...] | Unclear:
+def _checked(segments: list[list[str]]) -> tuple[Segment, ...] | Unclear:
     if not segments:
         return Unclear("it is empty")
     out: list[Segment] = []
-    for segment in segments:
-        argv = segment.argv
-        while argv and argv[0] in _WRAPPERS and len(argv) > 1 and not argv[1].startswith("-"):
-            argv = argv[1:]
-        if not argv:
-            return Unclear("a command is missing between two operators")
-        if argv[0] in _WORDS:
-            return Unclear(f"it uses the shell's own {argv[0]!r}")
-        if "=" in argv[0]:
+    for argv in segments:
+        started = _carried(argv)
+        if isinstance(started, Unclear):
+            return started
+        name = started[0]
+        if name in _SHELLS_OWN or (name == "printf" and started[1:2] == ["-v"]) or (name == "test" and "-v" in started):
+            return Unclear(f"it uses the shell's own {name!r}")
+        if name in _CARRIERS:
+            return Unclear(f"it starts another program through {name!r}")
+        if "=" in name:
             return Unclear("it sets a variable for a command")
-        out.append(Segment(argv))
+        out.append(Segment(tuple(started)))
     return tuple(out)
+
+
+def _carried(argv: list[str]) -> list[str] | Unclear:
+    """What is really started when the first word only starts the next."""
+    while argv[0] in _CARRIED:
+        own = _CARRIED[argv[0]]
+        if len(argv) <= own + 1 or any(word.startswith("-") for word in argv[1 : own + 2]):
+            return Unclear(f"it starts another program through {argv[0]!r}")
+        argv = argv[own + 1 :]
+    return argv

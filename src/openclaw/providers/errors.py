@@ -97,7 +97,7 @@ _AUTH = re.compile(
 )
 _TIMEOUT = re.compile(r"timeout|timed out|deadline|socket hang up|econnreset|premature close")
 _NO_MODEL = re.compile(
-    r"model[ _]not[ _]found|model.{0,80}(does not exist|not found|is not supported)|not a valid model id"
+    r"model[ _]not[ _]found|model.{0,80}(does not exist|not found|decommissioned)|not a valid model id"
     r"|no endpoints found|no such model|unknown model|not_found_error"
 )
 _REFUSED = re.compile(
@@ -187,7 +187,9 @@ def from_status(origin: Origin, status: int, body: bytes, headers: Mapping[str, 
 
 def from_fault(origin: Origin, fault: Fault) -> ProviderError:
     """The error for an error object inside a stream that began well."""
-    kind = _too_large_ever(fault.text) or _by_text(fault.text) or ServerFailed
+    code = re.search(r"\b[45]\d\d\b", fault.kind)
+    by_code = _by_status(int(code[0]), fault.text, bare=False) if code else ServerFailed
+    kind = _too_large_ever(fault.text) or _by_text(fault.text) or by_code
     return _error(kind, origin, fault, status=None, wait=_wait_in_text(fault.text))
 
 

@@ -5,6 +5,7 @@ import ipaddress
 import ssl
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
+from functools import cache
 from typing import Any, Protocol, TypeVar
 
 import httpx2
@@ -70,7 +71,7 @@ class Http:
         self.endpoint = endpoint
         self._key_header = key_header
         self._fixed = fixed or {}
-        self._client: httpx2.AsyncClient | None = None
+        self._clients: dict[bool, httpx2.AsyncClient] = {}
 
     def origin(self, model: Model | None = None) -> Origin:
         """Whom to name in errors, and what to keep out of them."""
@@ -126,8 +127,8 @@ class Http:
             raise _unreadable(origin, content) from error
 
     async def close(self) -> None:
-        if self._client is not None:
-            client, self._client = self._client, None
+        while self._clients:
+            _, client = self._clients.popitem()
             await client.aclose()
 
     @asynccontextmanager
@@ -150,10 +151,11 @@ class Http:
             raise _not_an_address(origin) from error
 
     def _ready(self, host: str) -> httpx2.AsyncClient:
-        if self._client is None:
-            # A proxy from the environment is for the outside world; it cannot reach this machine's loopback.
-            self._client = httpx2.AsyncClient(trust_env=not is_loopback(host))
-        return self._client
+        # A proxy from the environment is for the outside world; it cannot reach this machine's loopback.
+        here = is_loopback(host)
+        if here not in self._clients:
+            self._clients[here] = httpx2.AsyncClient(trust_env=not here, verify=_certificates())
+        return self._clients[here]
 
     def _headers(self, call: Call) -> httpx2.Headers:
         """Our headers, then the configured ones, which win."""
@@ -177,6 +179,12 @@ class Http:
             joined = name.lower() == "anthropic-beta" and name in headers
             headers[name] = f"{headers[name]},{value}" if joined else value
         return headers
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    """The certificates this machine trusts: slow to read, so read once for all providers."""
+    return httpx2.create_ssl_context()
 
 
 def is_loopback(host: str) -> bool:

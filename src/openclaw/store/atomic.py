@@ -1,5 +1,6 @@
 """Replacing a small file so that a reader sees the old one or the new one, and a full disk leaves the old one."""
 
+import contextlib
 import os
 import secrets
 from pathlib import Path
@@ -19,7 +20,22 @@ def replace(path: Path, data: bytes, mode: int = 0o600) -> None:
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise StateError(
             f"cannot write {path}: {error.strerror}. The old file is untouched; free some space or check permissions."
         ) from error
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+    sync_directory(path.parent)
+
+
+def sync_directory(directory: Path) -> None:
+    """Makes new names in `directory` survive a power cut, where the system can do that."""
+    if os.name == "nt":
+        return
+    with contextlib.suppress(OSError):
+        fd = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)

@@ -1,7 +1,7 @@
 """The database seam: one interface for the file on one machine and for a team's server.
 
-SQL is one text where the engines agree: named parameters (`:key`), `TEXT`, `BIGINT`, `DOUBLE PRECISION`, and
-`INSERT … ON CONFLICT … DO UPDATE`. What they spell differently is not used.
+SQL is one text where the engines agree: named parameters (`:key`), one statement a call, `TEXT`, `BIGINT`,
+`DOUBLE PRECISION`, and `INSERT … ON CONFLICT … DO UPDATE`. What they spell differently is not used.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -15,14 +15,16 @@ Params = Mapping[str, Any]
 
 
 class Migration(Struct, frozen=True):
-    """One step from `version - 1` to `version`; `statements` run in one transaction."""
+    """One step from `version - 1` to `version`; all missing steps run in one transaction."""
 
     version: int
     statements: tuple[str, ...]
 
 
 class Transaction(Protocol):
-    async def read(self, sql: str, params: Params | None = None) -> Sequence[Row]: ...
+    async def read(self, sql: str, params: Params | None = None) -> Sequence[Row]:
+        """Sees what this transaction wrote."""
+        ...
 
     async def write(self, sql: str, params: Params | None = None) -> int:
         """Runs a statement; gives the number of rows it changed."""
@@ -36,12 +38,16 @@ class Database(Protocol):
 
     async def write(self, sql: str, params: Params | None = None) -> int: ...
 
-    def transaction(self) -> AbstractAsyncContextManager[Transaction]: ...
+    def transaction(self) -> AbstractAsyncContextManager[Transaction]:
+        """Committed when the block ends well, else undone. Inside it, write through it: `write` beside it is a bug."""
+        ...
 
     async def notify(self, topic: str, payload: str = "") -> None:
         """Tells every listener of `topic`; delivered at most once, so it only ever means "look again"."""
         ...
 
-    def listen(self, topic: str) -> AsyncIterator[str]: ...
+    def listen(self, topic: str) -> AbstractAsyncContextManager[AsyncIterator[str]]:
+        """Hears `topic` from the moment the block is entered: enter, look, then wait."""
+        ...
 
     async def close(self) -> None: ...

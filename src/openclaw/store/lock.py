@@ -3,14 +3,18 @@
 The file's body only says who holds it, for the person who has to wait.
 """
 
+import contextlib
 import os
 import sys
+import time
 from pathlib import Path
 from types import TracebackType
 
 import msgspec
 
 from openclaw.core.errors import StateError
+
+POLL_SECONDS = 0.01
 
 
 class Holder(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -33,31 +37,33 @@ class KernelLock:
         self.path = path
         self._fd: int | None = None
 
-    @property
-    def held(self) -> bool:
-        return self._fd is not None
-
     def take(self, holder: Holder) -> bool:
         """Tries once; True when the lock is ours."""
         if self._fd is not None:
             raise RuntimeError(f"{self.path} is already held by this object")
-        while True:
-            try:
-                self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                fd = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
-            except OSError as error:
-                raise StateError(f"cannot create the lock file {self.path}: {error.strerror}") from error
-            if not _lock(fd):
-                os.close(fd)
-                return False
-            if _same_file(fd, self.path):
-                break
-            os.close(fd)  # the last owner removed the file between our open and our lock
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, msgspec.json.encode(holder), 0) if hasattr(os, "pwrite") else os.write(
-            fd, msgspec.json.encode(holder)
-        )
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            while (fd := _locked(self.path)) is not None:
+                if _same_file(fd, self.path):
+                    break
+                os.close(fd)  # the last owner removed the file between our open and our lock
+        except OSError as error:
+            raise StateError(f"cannot lock {self.path}: {error.strerror}. Check its owner and permissions.") from error
+        if fd is None:
+            return False
+        # The name is a courtesy: on a full disk the lock holds without it.
+        with contextlib.suppress(OSError):
+            os.ftruncate(fd, os.write(fd, msgspec.json.encode(holder)))
         self._fd = fd
+        return True
+
+    def wait(self, holder: Holder, seconds: float) -> bool:
+        """Tries for `seconds`, blocking this thread: for changes that take no time."""
+        deadline = time.monotonic() + seconds
+        while not self.take(holder):
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(POLL_SECONDS)
         return True
 
     def release(self) -> None:
@@ -65,9 +71,13 @@ class KernelLock:
         if self._fd is None:
             return
         fd, self._fd = self._fd, None
-        if sys.platform != "win32":
-            self.path.unlink(missing_ok=True)
-        os.close(fd)
+        try:
+            # A file that cannot be removed is no lock once it is closed.
+            with contextlib.suppress(OSError):
+                if sys.platform != "win32" and _same_file(fd, self.path):
+                    self.path.unlink()
+        finally:
+            os.close(fd)
 
     def __enter__(self) -> "KernelLock":
         return self
@@ -82,14 +92,28 @@ def read_holder(path: Path) -> Holder | None:
     """Who the lock file says holds it; None when it does not say."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Holder)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, ValueError):
         return None
+
+
+def _locked(path: Path) -> int | None:
+    """The open, locked file; None when somebody else has it."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        got = _lock(fd)
+    except OSError:
+        os.close(fd)
+        raise
+    if got:
+        return fd
+    os.close(fd)
+    return None
 
 
 def _same_file(fd: int, path: Path) -> bool:
     try:
         return os.path.samestat(os.fstat(fd), path.stat())
-    except FileNotFoundError:
+    except OSError:
         return False
 
 
@@ -112,6 +136,6 @@ else:
     def _lock(fd: int) -> bool:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             return False
         return True

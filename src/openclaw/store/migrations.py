@@ -22,8 +22,7 @@ STATE: tuple[Migration, ...] = (
                 cache_read_tokens BIGINT NOT NULL DEFAULT 0,
                 cache_write_tokens BIGINT NOT NULL DEFAULT 0,
                 context_tokens BIGINT NOT NULL DEFAULT 0,
-                cost_usd DOUBLE PRECISION,
-                settings TEXT NOT NULL DEFAULT '{}'
+                cost_usd DOUBLE PRECISION
             )""",
             "CREATE INDEX sessions_updated ON sessions (updated_at)",
             """CREATE TABLE transcripts (
@@ -51,6 +50,20 @@ STATE: tuple[Migration, ...] = (
                 cost_usd DOUBLE PRECISION
             )""",
             "CREATE INDEX runs_session ON runs (session_key, started_at)",
+        ),
+    ),
+    Migration(
+        2,
+        (
+            """CREATE TABLE prompts (
+                run_id TEXT PRIMARY KEY,
+                session_key TEXT NOT NULL,
+                created_at BIGINT NOT NULL,
+                report TEXT NOT NULL,
+                sections TEXT NOT NULL
+            )""",
+            "CREATE INDEX prompts_session ON prompts (session_key, created_at)",
+            "CREATE TABLE prompt_texts (hash TEXT PRIMARY KEY, text TEXT NOT NULL)",
         ),
     ),
 )

@@ -80,7 +80,12 @@ class InTerminal:
     def __init__(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> None:
         from ptyprocess import PtyProcess
 
-        self._terminal: Any = PtyProcess.spawn(list(argv), cwd=str(cwd), env=dict(env), dimensions=(40, 120))
+        # The library changes directory after the fork and outside of any handler: an error there would leave a second
+        # copy of us running. A small shell does it instead, and what cannot be passed on fails here, before the fork.
+        words = ["/bin/sh", "-c", 'cd -- "$0" && exec "$@"', str(cwd), *argv]
+        for word in (*words, *env, *env.values()):
+            os.fsencode(word)
+        self._terminal: Any = PtyProcess.spawn(words, env=dict(env), dimensions=(40, 120))
         self.pid: int = self._terminal.pid
         self.outputs: Sequence[int] = [self._terminal.fd]
         self._code: int | None = None

@@ -128,6 +128,8 @@ def pick_shell(preferred: str, path: str | None) -> str:
 def _directory(workdir: str | None, workspace: Path) -> Path:
     path = locate(workdir, workspace) if workdir else workspace
     if path.is_dir():
+        if not os.access(path, os.X_OK):
+            raise StateError(f"Permission denied: cannot run in {shown(path)}.")
         return path
     if path.exists():
         raise InvalidRequest(f"workdir {shown(path)} is not a directory.")

@@ -13,6 +13,7 @@ from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.messages import Image, Text
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
 from openclaw.tools.answer import answers, parse
+from openclaw.tools.bitmap import to_png
 from openclaw.tools.files import SNIFFED, opened, refuse_binary
 from openclaw.tools.finishing import offload
 from openclaw.tools.page import MAX_BYTES, MAX_LINES, BeyondEnd, Page, turn_to
@@ -87,7 +88,8 @@ def _read(path: Path, wanted: Wanted, context: ToolContext, stop: Event) -> Outp
         total = os.fstat(stream.fileno()).st_size
         if mime := image_type(head):
             if total <= MAX_IMAGE_BYTES and context.accepts_images:
-                return _image(path, mime, head + (stream.readall() or b""))
+                data = head + (stream.readall() or b"")
+                return _image(path, "image/png", to_png(data)) if mime == "image/bmp" else _image(path, mime, data)
             return _unseen_image(path, mime, total, context.accepts_images)
         refuse_binary(path, head, total, "read")
         page = turn_to(stream, head, offset=wanted.offset, cursor=wanted.cursor, limit=wanted.limit, stop=stop)

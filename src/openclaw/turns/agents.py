@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from openclaw.agent.settings import AgentEntry, AgentsSettings, Identity, ModelChoice
+from openclaw.agent.settings import AgentEntry, AgentsSettings, ModelChoice
 from openclaw.core.errors import NotFound
 from openclaw.core.keys import DEFAULT_AGENT, normalise_agent
 
@@ -20,7 +20,7 @@ class AgentView(Struct, frozen=True, kw_only=True):
     fallbacks: tuple[str, ...] = ()
     aliases: Mapping[str, str | None] = field(default_factory=dict)
     params: Mapping[str, Any] = field(default_factory=dict)
-    identity: Identity = Identity()
+    entry: AgentEntry
 
 
 def default_agent(agents: AgentsSettings) -> str:
@@ -52,7 +52,7 @@ def view(agents: AgentsSettings, agent_id: str) -> AgentView:
         fallbacks=fallbacks,
         aliases={ref: preference.alias for ref, preference in defaults.models.items()},
         params={**defaults.params, **entry.params},
-        identity=entry.identity,
+        entry=entry,
     )
 
 

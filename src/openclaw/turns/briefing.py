@@ -6,21 +6,29 @@ Live runs and previews come through here, so what is shown is what is sent.
 import platform
 import socket
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
+from typing import Literal
 
+import msgspec
 from msgspec import Struct
 
 from openclaw.agent.settings import AgentDefaults
 from openclaw.core.keys import SessionKey
 from openclaw.core.provider import Model
+from openclaw.core.text import PromptText, tokens
 from openclaw.core.tool import ToolSpec
 from openclaw.prompt import contributions
 from openclaw.prompt.build import Prompt, build
-from openclaw.prompt.facts import PromptFacts, RuntimeFacts, ToolLine
-from openclaw.prompt.fit import allowance, fit
+from openclaw.prompt.facts import Mode, PromptFacts, RuntimeFacts, ToolLine
+from openclaw.prompt.fit import Fitted, allowance, fit
+from openclaw.prompt.report import About, Report, Truncation, report
+from openclaw.trust import scan
+from openclaw.turns.knobs import Knobs
 from openclaw.workspace import budget, files, filter  # noqa: A004
 from openclaw.workspace.budget import Cut, Limits
 from openclaw.workspace.files import FileCache
+from openclaw.workspace.record import WorkspaceFile
 
 
 class Machine(Struct, frozen=True, kw_only=True):
@@ -36,15 +44,6 @@ class Machine(Struct, frozen=True, kw_only=True):
     docs_path: str = ""
 
 
-class Briefing(Struct, frozen=True, kw_only=True):
-    """A finished prompt with all that explains it."""
-
-    prompt: Prompt
-    facts: PromptFacts
-    cut: Cut
-    degraded: tuple[str, ...] = ()
-
-
 class Brief(Struct, frozen=True, kw_only=True):
     """For whom, about what, with which model and tools."""
 
@@ -53,11 +52,28 @@ class Brief(Struct, frozen=True, kw_only=True):
     model: Model
     default_model: str
     tools: Sequence[ToolSpec]
-    aliases: tuple[str, ...] = ()
+    knobs: Knobs = Knobs()
+    mode: Mode | None = None
+    """None leaves it to the kind of session."""
     thinking: str = "off"
     channel: str = ""
     terminal: str = ""
     """The directory of the terminal the person is at."""
+    skills: PromptText | None = None
+    warned: tuple[str, ...] = ()
+    """Cuts of workspace files this session's model was already told of."""
+    session_id: str = ""
+    source: Literal["run", "estimate"] = "run"
+    now: int = 0
+
+
+class Briefing(Struct, frozen=True, kw_only=True):
+    """A finished prompt with all that explains it."""
+
+    prompt: Prompt
+    facts: PromptFacts
+    report: Report
+    cut: Cut
 
 
 def machine(timezone: str, shell: str, fence_id: str, docs_path: str = "") -> Machine:
@@ -73,55 +89,117 @@ def machine(timezone: str, shell: str, fence_id: str, docs_path: str = "") -> Ma
     )
 
 
-def gather(brief: Brief, about: Machine, defaults: AgentDefaults, cache: FileCache | None) -> tuple[PromptFacts, Cut]:
-    """Everything the renderer needs, from the live situation."""
-    key = brief.key
-    found = filter.choose(files.load(brief.workspace, cache=cache), filter.kind_of(key))
-    limits = Limits(per_file=defaults.bootstrap_max_chars, total=defaults.bootstrap_total_max_chars)
-    cut = budget.fit(found, limits)
-    model = brief.model
-    facts = PromptFacts(
-        workspace_dir=str(brief.workspace),
-        mode="minimal" if key.is_subagent or key.is_cron else "full",
-        tools=tuple(ToolLine(spec.name, spec.summary) for spec in brief.tools),
+def brief(what: Brief, about: Machine, defaults: AgentDefaults, cache: FileCache | None = None) -> Briefing:
+    """The prompt for `what`, small enough for its model."""
+    found = filter.choose(
+        files.load(what.workspace, cache=cache),
+        filter.kind_of(what.key),
+        heartbeats=what.knobs.heartbeats,
+    )
+    cut = budget.fit(found, Limits(per_file=defaults.bootstrap_max_chars, total=defaults.bootstrap_total_max_chars))
+    warning = defaults.bootstrap_prompt_truncation_warning
+    told, seen = budget.warn(cut, warning, what.warned)
+    fitted = fit(_facts(what, about, defaults, cut, told), _room(what))
+    prompt = build(fitted.facts)
+    truncation = Truncation(
+        warning_mode=warning,
+        warning_shown=told,
+        prompt_warning_signature=cut.signature if cut.shortened else "",
+        warning_signatures_seen=seen,
+        truncated_files=sum(file.truncated for file in cut.files),
+        near_limit_files=len(cut.near_limit),
+        total_near_limit=cut.total_near_limit,
+    )
+    return Briefing(
+        prompt=prompt,
+        facts=fitted.facts,
+        report=report(prompt, fitted.facts, _about(what, cut, truncation, fitted, found), what.tools),
+        cut=cut,
+    )
+
+
+def _room(what: Brief) -> int:
+    """Tokens left for the prompt once the tools' schemas, which travel beside it, are counted."""
+    schemas = sum(len(msgspec.json.encode(tool.parameters)) + len(tool.description) for tool in what.tools)
+    return max(500, allowance(what.model.context_window) - tokens(schemas))
+
+
+def _facts(what: Brief, about: Machine, defaults: AgentDefaults, cut: Cut, told: bool) -> PromptFacts:
+    key, model, knobs = what.key, what.model, what.knobs
+    return PromptFacts(
+        workspace_dir=str(what.workspace),
+        mode=what.mode or ("minimal" if key.is_subagent or key.is_cron else "full"),
+        tools=tuple(ToolLine(spec.name, spec.summary) for spec in what.tools),
         fence_id=about.fence_id,
         context_files=cut.files,
-        truncation_notice=cut.shortened and defaults.bootstrap_prompt_truncation_warning != "off",
+        truncation_notice=told,
+        workspace_notes=_notes(what.workspace),
+        skills=what.skills,
         docs_path=about.docs_path,
         user_timezone=defaults.user_timezone or about.timezone,
-        model_aliases=brief.aliases,
+        model_aliases=knobs.aliases,
+        memory_citations=knobs.citations,
+        delegation=knobs.delegation,
+        authorized_senders=knobs.senders,
         silent_replies="generic",
         contribution=contributions.resolve(model.provider, model.id, context_window=model.context_window),
         runtime=RuntimeFacts(
             agent_id=key.agent,
             host=about.host,
-            repo_root=repo_root(defaults.repo_root, brief.workspace),
+            repo_root=repo_root(defaults.repo_root, what.workspace),
             os=about.os,
             arch=about.arch,
             python=about.python,
             model=model.ref,
-            default_model=brief.default_model,
+            default_model=what.default_model,
             shell=about.shell,
-            channel=brief.channel,
+            channel=what.channel,
         ),
-        thinking=brief.thinking,
-        terminal=brief.terminal,
+        thinking=what.thinking,
+        terminal=what.terminal,
+        heartbeat=knobs.heartbeat,
     )
-    return facts, cut
 
 
-def brief(what: Brief, about: Machine, defaults: AgentDefaults, cache: FileCache | None = None) -> Briefing:
-    """The prompt for `what`, small enough for its model."""
-    facts, cut = gather(what, about, defaults, cache)
-    fitted = fit(facts, allowance(what.model.context_window))
-    return Briefing(prompt=build(fitted.facts), facts=fitted.facts, cut=cut, degraded=fitted.degraded)
+def _about(what: Brief, cut: Cut, truncation: Truncation, fitted: Fitted, found: Sequence[WorkspaceFile]) -> About:
+    return About(
+        source=what.source,
+        generated_at=what.now,
+        session_id=what.session_id,
+        session_key=str(what.key),
+        provider=what.model.provider,
+        model=what.model.id,
+        bootstrap_max_chars=cut.limits.per_file,
+        bootstrap_total_max_chars=cut.limits.total,
+        bootstrap_truncation=truncation if cut.shortened or cut.near_limit else None,
+        degraded=fitted.degraded,
+        findings=tuple(_findings(found)),
+    )
+
+
+def _findings(found: Sequence[WorkspaceFile]) -> list[str]:
+    """What a person should know about the files: unreadable ones, odd bytes, hidden characters, orders to the model."""
+    lines: list[str] = []
+    for file in found:
+        lines += [f"{file.name}: {text}" for text in (file.problem, file.note) if text]
+        lines += [f"{file.name}: {finding}" for finding in _scanned(file.content)]
+    return lines
+
+
+@lru_cache(maxsize=64)
+def _scanned(text: str) -> tuple[str, ...]:
+    """Files rarely change between turns, and the cache of files hands out the same string."""
+    return tuple(str(finding) for finding in scan.scan(text)[:20])
+
+
+def _notes(workspace: Path) -> tuple[PromptText, ...]:
+    if not (workspace / ".git").exists():
+        return ()
+    return (PromptText("This workspace is a git repository: commit after edits.", "openclaw"),)
 
 
 def repo_root(configured: str | None, workspace: Path) -> str:
     """The repository the agent works in, if any."""
     if configured and Path(configured).expanduser().is_dir():
         return configured
-    for directory in (workspace, *workspace.parents):
-        if (directory / ".git").exists():
-            return str(directory)
-    return ""
+    return next((str(place) for place in (workspace, *workspace.parents) if (place / ".git").exists()), "")

@@ -1,18 +1,31 @@
 """The gate between a model's wish and its effect: policy decides, a person is asked, the answer is kept."""
 
+import asyncio
+import os
 import secrets
+import shlex
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import Struct, structs
 
 from openclaw.approvals.grants import ApprovalFile
 from openclaw.core.approval import ApprovalRequest, Approver
 from openclaw.core.clock import Clock, millis
+from openclaw.core.errors import StateError
 from openclaw.core.tool import Effects, Tool, ToolContext
-from openclaw.policy.execution import Allow, Ask, AskFirst, Deny, Grant, Security, grants_for, rule, stricter
+from openclaw.policy.execution import Allow, AskFirst, Deny, Grant, Ruling, grants_for, rule, stricter
+from openclaw.policy.settings import Ask, Security
+
+
+class _Wish(Struct, frozen=True, kw_only=True):
+    """A command as a person must see it: all that decides what it does."""
+
+    command: str
+    cwd: str
 
 
 class ExecGate:
@@ -36,37 +49,43 @@ class ExecGate:
         self._approver = approver
         self._clock = clock
         self._path = path
+        self._asking = asyncio.Lock()
 
     async def admit(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> str | None:
         if Effects.RUNS_CODE not in tool.effects(args):
             return None
-        command = str(args.get("command", ""))
-        cwd = str(_workdir(args, context))
-        match self._rule(command, cwd, context.agent_id):
-            case Allow():
-                return None
-            case Deny(why):
-                return f"Not run: {why}."
-            case AskFirst(why):
-                return await self._asked(tool, command, cwd, why, context)
+        cwd = _workdir(args, context)
+        if not cwd.is_dir():
+            return f"Not run: {cwd} is not a directory."
+        wish = _Wish(command=_visible(args), cwd=str(cwd.resolve()))
+        ruling = self._rule(wish, context.agent_id)
+        if not isinstance(ruling, AskFirst):
+            return _refusal(ruling)
+        async with self._asking:  # one question at a time, and the last answer may have settled this one
+            ruling = self._rule(wish, context.agent_id)
+            if not isinstance(ruling, AskFirst):
+                return _refusal(ruling)
+            return await self._asked(tool, wish, ruling.why, context)
 
-    def _rule(self, command: str, cwd: str, agent_id: str) -> Allow | AskFirst | Deny:
+    def _rule(self, wish: _Wish, agent_id: str) -> Ruling:
         document = self._approvals.read()
         agent = document.agents.get(agent_id)
         security, ask = self._security, self._ask
         for layer in (document.defaults, agent):
             if layer is not None:
                 security, ask = stricter((security, ask), (layer.security or "full", layer.ask or "off"))
-        grants = [msgspec.convert(entry, Grant) for entry in (agent.allowlist if agent else ())]
-        return rule(command, cwd, security, ask, grants, self._resolve, self._safe_bins)
+        grants = [_grant(entry) for entry in (agent.allowlist if agent else ())]
+        return rule(
+            wish.command, wish.cwd, security, ask, grants, lambda word: self._resolve(word, wish.cwd), self._safe_bins
+        )
 
-    async def _asked(self, tool: Tool, command: str, cwd: str, why: str, context: ToolContext) -> str | None:
+    async def _asked(self, tool: Tool, wish: _Wish, why: str, context: ToolContext) -> str | None:
         answer = await self._approver.decide(
             ApprovalRequest(
                 id=secrets.token_hex(4),
                 tool=tool.spec.name,
-                command=command,
-                cwd=cwd,
+                command=wish.command,
+                cwd=wish.cwd,
                 agent_id=context.agent_id,
                 session_key=context.session_key,
                 why=why,
@@ -75,17 +94,43 @@ class ExecGate:
         if answer.decision == "deny":
             return f"Not run: {answer.why or 'the user said no'}. Do not try to get round it; ask what to do instead."
         if answer.decision == "allow-always":
-            grants = grants_for(command, cwd, self._resolve, lambda: secrets.token_hex(4))
+            grants = grants_for(
+                wish.command, wish.cwd, lambda word: self._resolve(word, wish.cwd), lambda: secrets.token_hex(4)
+            )
             self._approvals.allow(
                 context.agent_id, [msgspec.to_builtins(grant) for grant in grants], millis(self._clock)
             )
         return None
 
-    def _resolve(self, word: str) -> str | None:
-        found = shutil.which(word, path=self._path)
+    def _resolve(self, word: str, cwd: str) -> str | None:
+        """The program `word` starts in `cwd`, links followed."""
+        places = [str(Path(cwd, place)) for place in self._path.split(os.pathsep)]
+        found = shutil.which(str(Path(cwd, word)) if "/" in word else word, path=os.pathsep.join(places))
         return str(Path(found).resolve()) if found else None
 
 
+def _refusal(ruling: Allow | Deny) -> str | None:
+    return f"Not run: {ruling.why}." if isinstance(ruling, Deny) else None
+
+
+def _grant(entry: Mapping[str, Any]) -> Grant:
+    try:
+        grant = msgspec.convert(entry, Grant)
+    except msgspec.ValidationError as error:
+        raise StateError(f"an allowlist entry in exec-approvals.json cannot be read ({error}): mend it") from error
+    if not grant.pattern.startswith("~/"):
+        return grant
+    return structs.replace(grant, pattern=str(Path(grant.pattern).expanduser()))
+
+
+def _visible(args: Mapping[str, Any]) -> str:
+    """The command with the variables it is given: they are part of what is approved."""
+    env = args.get("env") or {}
+    exports = "".join(f"export {name}={shlex.quote(str(value))}; " for name, value in sorted(env.items()))
+    return exports + str(args.get("command", ""))
+
+
 def _workdir(args: Mapping[str, Any], context: ToolContext) -> Path:
-    given = args.get("workdir")
-    return (context.workspace / Path(given).expanduser()).resolve() if given else context.workspace
+    """Where the command runs. Only the literal name counts: what is shown to a person must be where it happens."""
+    given = str(args.get("workdir") or "")
+    return context.workspace / (Path(given).expanduser() if given == "~" or given.startswith("~/") else given)

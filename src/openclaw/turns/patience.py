@@ -53,5 +53,7 @@ def patience(
 ) -> Patience:
     """How long to wait for `model`. A local model may load for minutes before its first word, but not for ever."""
     idle = idle_limit(model, run_timeout=run_timeout, agent_timeout=agent_timeout, cron=cron)
+    if model.timeout_seconds:
+        return Patience(idle, idle)
     first = CLOUD if place_of(model) == "cloud" else SELF_HOSTED
-    return Patience(max(first, idle) if model.timeout_seconds else min(first, idle or first), idle)
+    return Patience(min(first, idle or first), idle)

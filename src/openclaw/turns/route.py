@@ -86,9 +86,9 @@ class ModelRoute:
         self._good_at = self._clock.now()
         self._tries = 1
 
-    def verdict(self, error: str) -> str:
+    def verdict(self, error: ProviderError) -> str:
         """What to tell the person when nobody answered."""
-        return choose.exhausted(self.failures) if len(self.failures) > 1 else error
+        return choose.exhausted(self.failures) if len(self.failures) > 1 else error.message
 
     def _next_candidate(self) -> Attempt:
         """The first of the remaining candidates that there is a credential for."""

@@ -5,7 +5,7 @@ the turn ends (an answer, an error, Ctrl-C, a kill), the transcript can be loade
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from openclaw.core.events import (
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Assistant, Image, Message, StopReason, Text, ToolCall, Usage, User
 from openclaw.core.provider import System
+from openclaw.core.text import whole
 from openclaw.sessions.files import Transcript, iso
 from openclaw.sessions.index import SessionIndex, SessionRow, counted
 from openclaw.sessions.lock import WriteLocks
@@ -94,7 +95,7 @@ class Turns:
         locks: WriteLocks,
         clock: Clock,
         workspace_of: Callable[[str], Path],
-        prepare: Callable[[Turn, Opened], Prepared],
+        prepare: Callable[[Turn, Opened], Awaitable[Prepared]],
     ) -> None:
         self._index = index
         self._locks = locks
@@ -107,7 +108,7 @@ class Turns:
         async with self._opened(turn) as session:
             if session.problems:
                 yield SessionRepaired(session.row.session_id, session.problems)
-            prepared = self._prepare(turn, session)
+            prepared = await self._prepare(turn, session)
             transcript = session.transcript or self._create(session.row)
             record = _Record(transcript, session.total, self._clock)
             try:
@@ -122,13 +123,13 @@ class Turns:
                 running = run(job, prepared.route, prepared.tools, prepared.steering, self._clock)
                 async with aclosing(running) as events:
                     async for event in events:
-                        if isinstance(event, RunEnded) and event.error:
-                            event = structs.replace(event, error=prepared.route.verdict(event.error))
                         record.take(event)
                         yield event
             finally:
-                await self._finish(turn, session.row, record)
-                transcript.close()
+                try:
+                    await self._finish(turn, session.row, record)
+                finally:
+                    transcript.close()
 
     async def _finish(self, turn: Turn, row: SessionRow, record: "_Record") -> None:
         """Closes the books, whatever ended the run; a second cancellation does not stop it half way."""
@@ -179,7 +180,8 @@ class Turns:
 
 
 def _question(turn: Turn, now: int) -> User:
-    content: str | tuple[Text | Image, ...] = (Text(turn.text), *turn.images) if turn.images else turn.text
+    text = whole(turn.text)
+    content: str | tuple[Text | Image, ...] = (Text(text), *turn.images) if turn.images else text
     return User(content=content, timestamp=now, idempotency_key=f"{turn.run_id}:user")
 
 

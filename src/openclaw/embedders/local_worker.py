@@ -1,0 +1,131 @@
+"""The child process that holds the local model: requests on standard input, vectors on standard output.
+
+A request is one JSON line `{"texts": […]}`; the answer is one JSON line and, when it has vectors, their bytes as little
+endian 32-bit floats. The process ends with its input, and by itself when nothing was asked for a while.
+"""
+
+import hashlib
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import msgspec
+from msgspec import Struct
+
+from openclaw.embedders.wordpiece import WordPiece
+
+DIMS = 384
+LONGEST = 256
+TOGETHER = 2
+"""More texts at a time cost memory and win nothing on a processor."""
+
+
+class Request(Struct, frozen=True):
+    texts: tuple[str, ...]
+
+
+class Answer(Struct, frozen=True, omit_defaults=True):
+    count: int = 0
+    dims: int = DIMS
+    error: str = ""
+
+
+class Model:
+    """all-MiniLM-L6-v2 on onnxruntime."""
+
+    def __init__(self, path: Path, threads: int) -> None:
+        import numpy
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.enable_cpu_mem_arena = False
+        options.log_severity_level = 3
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        self._np: Any = numpy
+        self._session: Any = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        self._inputs = {given.name for given in self._session.get_inputs()}
+        self._words = WordPiece.shipped()
+
+    def embed(self, texts: tuple[str, ...]) -> bytes:
+        """The unit vectors of `texts`, one behind the other."""
+        ids = [self._words.encode(text, LONGEST) for text in texts]
+        vectors = self._np.zeros((len(ids), DIMS), dtype="<f4")
+        by_length = sorted(range(len(ids)), key=lambda row: len(ids[row]))
+        for start in range(0, len(by_length), TOGETHER):
+            rows = by_length[start : start + TOGETHER]
+            vectors[rows] = self._run([ids[row] for row in rows])
+        return bytes(vectors.tobytes())
+
+    def _run(self, ids: list[list[int]]) -> Any:
+        np = self._np
+        tokens = np.zeros((len(ids), max(map(len, ids))), dtype=np.int64)
+        mask = np.zeros_like(tokens)
+        for row, found in enumerate(ids):
+            tokens[row, : len(found)] = found
+            mask[row, : len(found)] = 1
+        given = {"input_ids": tokens, "attention_mask": mask, "token_type_ids": np.zeros_like(tokens)}
+        hidden = self._session.run(None, {name: value for name, value in given.items() if name in self._inputs})[0]
+        pooled = (hidden * mask[..., None]).sum(axis=1) / mask.sum(axis=1, keepdims=True)
+        return pooled / np.maximum(np.linalg.norm(pooled, axis=1, keepdims=True), 1e-12)
+
+
+class Idle:
+    """Ends the process when nothing was asked for `seconds`."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._timer: threading.Timer | None = None
+
+    def wait(self) -> None:
+        self._timer = threading.Timer(self._seconds, os._exit, (0,))
+        self._timer.daemon = True
+        self._timer.start()
+
+    def over(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+
+def load(path: Path, digest: str, threads: int) -> Model:
+    """The model in `path`, refused when the file is not the one we know."""
+    if digest and hashlib.sha256(path.read_bytes()).hexdigest() != digest:
+        raise ValueError(f"{path} is not the model we know (its sha256 differs): install the extra again")
+    return Model(path, threads)
+
+
+def serve(model: Model, requests: BinaryIO, answers: BinaryIO, idle: Idle) -> None:
+    idle.wait()
+    while line := requests.readline():
+        idle.over()
+        texts = msgspec.json.decode(line, type=Request).texts
+        data = model.embed(texts)
+        answers.write(msgspec.json.encode(Answer(count=len(texts))) + b"\n" + data)
+        answers.flush()
+        idle.wait()
+
+
+def main(arguments: list[str]) -> int:
+    path, digest, threads, idle = arguments
+    answers = sys.stdout.buffer
+    try:
+        model = load(Path(path), digest, int(threads))
+    except (ImportError, OSError, ValueError, RuntimeError) as error:
+        answers.write(msgspec.json.encode(Answer(error=str(error) or type(error).__name__)) + b"\n")
+        answers.flush()
+        return 1
+    answers.write(msgspec.json.encode(Answer()) + b"\n")
+    answers.flush()
+    try:
+        serve(model, sys.stdin.buffer, answers, Idle(float(idle)))
+    except (BrokenPipeError, KeyboardInterrupt):
+        return 0
+    return 0
+
+
+if __name__ == "__main__":
+    code = main(sys.argv[1:])
+    sys.stdout = None  # the reader may be gone; nothing is left to flush
+    sys.exit(code)

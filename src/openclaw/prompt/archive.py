@@ -1,0 +1,111 @@
+"""The prompts that were sent, kept to the byte: a section's text is stored once, however many runs carried it."""
+
+import hashlib
+
+import msgspec
+from msgspec import Struct, structs
+
+from openclaw.core.errors import InvalidRequest, NotFound
+from openclaw.prompt.build import Prompt, assemble
+from openclaw.prompt.report import Report
+from openclaw.prompt.section import Section
+from openclaw.store.db import Database
+
+
+class _Kept(Struct, frozen=True, rename="camel"):
+    """A section without its text."""
+
+    id: str
+    heading: str
+    hash: str
+    source: str
+    label: str
+    stable: bool
+    raw_chars: int
+
+
+class Stored(Struct, frozen=True, kw_only=True):
+    """A prompt of the past."""
+
+    run_id: str
+    session_key: str
+    created_at: int
+    prompt: Prompt
+    report: Report
+
+
+class PromptArchive:
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    async def keep(self, run_id: str, session_key: str, now: int, prompt: Prompt, report: Report) -> None:
+        """Keeps the prompt of a run."""
+        kept = []
+        async with self._db.transaction() as tx:
+            for section in prompt.sections:
+                digest = hashlib.sha256(section.text.encode()).hexdigest()
+                await tx.write(
+                    "INSERT INTO prompt_texts (hash, text) VALUES (:hash, :text) ON CONFLICT (hash) DO NOTHING",
+                    {"hash": digest, "text": section.text},
+                )
+                fields = {name: getattr(section, name) for name in _Kept.__struct_fields__ if name != "hash"}
+                kept.append(_Kept(**fields, hash=digest))
+            await tx.write(
+                "INSERT INTO prompts (run_id, session_key, created_at, report, sections) "
+                "VALUES (:run, :key, :now, :report, :sections) ON CONFLICT (run_id) DO NOTHING",
+                {
+                    "run": run_id,
+                    "key": session_key,
+                    "now": now,
+                    "report": msgspec.json.encode(report).decode(),
+                    "sections": msgspec.json.encode(kept).decode(),
+                },
+            )
+
+    async def find(self, wanted: str) -> Stored:
+        """The prompt of a run, by its id or the unique start of it."""
+        rows = await self._db.read(
+            "SELECT run_id FROM prompts WHERE substr(run_id, 1, :size) = :start LIMIT 2",
+            {"start": wanted, "size": len(wanted)},
+        )
+        if len(rows) > 1:
+            raise InvalidRequest(f"{wanted!r} fits several runs: give more of the id")
+        if not rows:
+            raise NotFound(f"no run {wanted!r} is on record: `openclaw prompt runs` lists what there is")
+        return await self._load(rows[0]["run_id"])
+
+    async def latest(self, session_key: str) -> Stored | None:
+        """The last prompt that was sent for a session."""
+        rows = await self._db.read(
+            "SELECT run_id FROM prompts WHERE session_key = :key ORDER BY created_at DESC, run_id LIMIT 1",
+            {"key": session_key},
+        )
+        return await self._load(rows[0]["run_id"]) if rows else None
+
+    async def recent(self, limit: int = 20) -> list[tuple[str, str, int]]:
+        """Run, session and time of the latest prompts."""
+        rows = await self._db.read(
+            "SELECT run_id, session_key, created_at FROM prompts ORDER BY created_at DESC, run_id LIMIT :limit",
+            {"limit": limit},
+        )
+        return [(row["run_id"], row["session_key"], row["created_at"]) for row in rows]
+
+    async def _load(self, run_id: str) -> Stored:
+        row = (await self._db.read("SELECT * FROM prompts WHERE run_id = :run", {"run": run_id}))[0]
+        kept = msgspec.json.decode(row["sections"], type=list[_Kept])
+        sections = []
+        for item in kept:
+            text = await self._db.read("SELECT text FROM prompt_texts WHERE hash = :hash", {"hash": item.hash})
+            fields = {name: value for name, value in structs.asdict(item).items() if name != "hash"}
+            sections.append(msgspec.convert({**fields, "text": text[0]["text"]}, Section))
+        stable = tuple(section for section in sections if section.stable)
+        dynamic = tuple(section for section in sections if not section.stable)
+        return Stored(
+            run_id=run_id,
+            session_key=row["session_key"],
+            created_at=row["created_at"],
+            prompt=Prompt(
+                sections=tuple(sections), stable=assemble(stable).rstrip(), dynamic=assemble(dynamic).lstrip()
+            ),
+            report=msgspec.json.decode(row["report"], type=Report),
+        )

@@ -1,0 +1,16 @@
+"""Waiting for something that happens outside the event loop."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import anyio
+
+T = TypeVar("T")
+
+
+async def until(look: Callable[[], T], seconds: float = 10) -> T:
+    """What `look` gives, as soon as it is something."""
+    with anyio.fail_after(seconds):
+        while not (seen := look()):  # noqa: ASYNC110 (a process tells nobody what it does)
+            await anyio.sleep(0.01)
+        return seen
