@@ -10,10 +10,10 @@ import itertools
 import json
 import uuid
 from collections import deque
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from openclaw.core import messages
 from openclaw.core.approval import Answer, ApprovalRequest, Approver, Decision
@@ -38,6 +38,8 @@ from openclaw.core.reply import cost_of
 if TYPE_CHECKING:
     from openclaw.gateway.app import Assistant
     from openclaw.turns.turn import SessionRepaired
+
+T = TypeVar("T")
 
 
 class Says:
@@ -217,6 +219,18 @@ class FakeClock:
             await self._settle()
         self._now = target
         await self._settle()
+
+    async def drive(self, work: Awaitable[T]) -> T:
+        """Awaits `work`; whenever nothing else happens, moves time on to the next sleeper."""
+        task = asyncio.ensure_future(work)
+        try:
+            while not (await asyncio.wait({task}, timeout=0.005))[0]:
+                waking = [moment for moment, _, future in self._sleepers if not future.done()]
+                if waking:
+                    await self.advance(min(waking) - self._now)
+            return task.result()
+        finally:
+            task.cancel()
 
     @staticmethod
     async def _settle() -> None:

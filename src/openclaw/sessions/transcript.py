@@ -4,16 +4,17 @@ The invariant: in what goes to a model, every tool call is followed by exactly o
 stands alone. It is established here and nowhere else.
 """
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType, structs
 
 from openclaw.core.messages import Assistant, Image, Message, Text, ToolCall, ToolResult, Usage, User
+from openclaw.core.text import whole
 
 VERSION = 3
+TITLE_CHARS = 60
 INTERRUPTED = "No result: the run ended before this call finished. Check whether it took effect before repeating it."
 
 
@@ -31,7 +32,7 @@ class Header(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=Tr
 class _Entry(Struct, frozen=True, kw_only=True, rename="camel", tag_field="type"):
     id: str = ""
     parent_id: str | None = None
-    timestamp: str | int = ""
+    timestamp: str | int | float = ""
 
 
 class MessageEntry(_Entry, frozen=True, tag="message"):
@@ -49,7 +50,9 @@ class ThinkingChange(_Entry, frozen=True, tag="thinking_level_change"):
 
 class Compaction(_Entry, frozen=True, tag="compaction"):
     summary: str
-    first_kept_entry_id: str
+    first_kept_entry_id: str = ""
+    first_kept_entry_index: int | UnsetType = UNSET
+    """Instead of the id in the first format: the entry's place in the file, the header being 0."""
     tokens_before: int = 0
     details: Any = None
 
@@ -114,46 +117,11 @@ Entry = (
 )
 AnyEntry = Entry | Opaque
 
-_decoder: msgspec.json.Decoder[Header | Entry] = msgspec.json.Decoder(Header | Entry)
-_KNOWN_BLOCKS = {"text", "thinking", "image", "toolCall"}
-
-
-def decode_line(line: bytes) -> Header | AnyEntry | None:
-    """One line of a transcript; None when it cannot be read at all."""
-    try:
-        return _decoder.decode(line)
-    except (msgspec.DecodeError, RecursionError):
-        return _decode_leniently(line)
-
-
-def _decode_leniently(line: bytes) -> Header | AnyEntry | None:
-    """An entry written by another version: unknown blocks are left out, unknown kinds kept opaque."""
-    try:
-        raw = msgspec.json.decode(line)
-    except (msgspec.DecodeError, RecursionError):
-        return None
-    if not isinstance(raw, dict) or not isinstance(raw.get("type"), str):
-        return None
-    message = raw.get("message")
-    if isinstance(message, dict) and isinstance(message.get("content"), list):
-        kept = [block for block in message["content"] if isinstance(block, dict) and block.get("type") in _KNOWN_BLOCKS]
-        raw = raw | {"message": message | {"content": kept}}
-    try:
-        known: Header | Entry = msgspec.convert(raw, Header | Entry, strict=False)
-        return known
-    except msgspec.ValidationError:
-        parent = raw.get("parentId")
-        return Opaque(
-            type=raw["type"],
-            id=str(raw.get("id") or ""),
-            parent_id=parent if isinstance(parent, str) else None,
-        )
-
 
 class Problem(Struct, frozen=True):
     """Something a reader should know about a transcript."""
 
-    kind: Literal["torn", "unreadable", "unanswered", "stray-result", "repeated-result"]
+    kind: Literal["torn", "unreadable", "missing", "unanswered", "stray-result", "repeated-result"]
     detail: str
 
 
@@ -165,59 +133,75 @@ class Context(Struct, frozen=True, kw_only=True):
     model: tuple[str, str] | None = None
     thinking: str | None = None
     problems: tuple[Problem, ...] = ()
+    unanswered: tuple[ToolCall, ...] = ()
+    """The calls at the end of the conversation that still wait for their results."""
 
 
-def path_to_leaf(entries: Sequence[AnyEntry]) -> list[AnyEntry]:
-    """The entries from the root to the leaf. Entries without ids (old files) follow one another."""
+def walk(entries: Sequence[AnyEntry]) -> tuple[list[AnyEntry], list[Problem]]:
+    """The entries from the root to the leaf, and where a link between them leads nowhere."""
     by_id: dict[str, int] = {}
     parents: list[int] = []
+    lost: dict[int, Problem] = {}
     leaf = -1
     for index, entry in enumerate(entries):
-        named = by_id.get(entry.parent_id) if entry.parent_id else None
-        linked = bool(entry.id)
-        # A missing parent (an unreadable line) must not hide all that came before it.
-        parents.append(named if named is not None else -1 if linked and entry.parent_id is None else index - 1)
-        if entry.id:
-            by_id[entry.id] = index
-        if isinstance(entry, Leaf):
-            leaf = by_id.get(entry.target_id, -1) if entry.target_id else -1
-        else:
-            leaf = index
-    walk: list[AnyEntry] = []
+        named = entry.target_id if isinstance(entry, Leaf) else entry.parent_id
+        parent = by_id.get(named, -1) if named else -1
+        if named and named not in by_id:
+            # An unreadable line must not hide all that came before it.
+            parent = leaf
+            lost[index] = Problem("missing", f"{entry.id} goes on from {named}, which is not in the file")
+        parents.append(parent)
+        leaf = parent if isinstance(entry, Leaf) else index
+        by_id[entry.id] = leaf
+    path: list[AnyEntry] = []
+    problems: list[Problem] = []
     while leaf >= 0:
-        walk.append(entries[leaf])
+        path.append(entries[leaf])
+        if leaf in lost:
+            problems.append(lost[leaf])
         leaf = parents[leaf]
-    walk.reverse()
-    return walk
+    path.reverse()
+    problems.reverse()
+    return path, problems
 
 
 def build_context(entries: Sequence[AnyEntry]) -> Context:
     """The messages a model should see: the newest reset and compaction applied, pairs made whole."""
-    walk = path_to_leaf(entries)
-    shown: list[AnyEntry] = walk
-    summary: str | None = None
-    for index in range(len(walk) - 1, -1, -1):
-        entry = walk[index]
-        if isinstance(entry, Reset):
-            shown = _kept(walk, index, entry.first_kept_entry_id)
-            break
-        if isinstance(entry, Compaction):
-            shown, summary = _kept(walk, index, entry.first_kept_entry_id), entry.summary
-            break
+    path, broken = walk(entries)
     model: tuple[str, str] | None = None
     thinking: str | None = None
-    for entry in walk:
+    for entry in path:
         if isinstance(entry, ModelChange):
             model = (entry.provider, entry.model_id)
         elif isinstance(entry, ThinkingChange):
             thinking = entry.thinking_level
-    messages, problems = pair(message for entry in shown if (message := _message(entry)) is not None)
-    return Context(messages=tuple(messages), summary=summary, model=model, thinking=thinking, problems=tuple(problems))
+    shown, summary = _visible(path)
+    paired = pair(message for entry in shown if (message := _message(entry)) is not None)
+    return Context(
+        messages=paired.messages,
+        summary=summary,
+        model=model,
+        thinking=thinking,
+        problems=(*broken, *paired.problems),
+        unanswered=paired.unanswered,
+    )
 
 
-def _kept(walk: Sequence[AnyEntry], at: int, first_kept: str | None) -> list[AnyEntry]:
-    start = next((i for i, entry in enumerate(walk[:at]) if first_kept and entry.id == first_kept), at)
-    return [*walk[start:at], *walk[at + 1 :]]
+def _visible(path: Sequence[AnyEntry]) -> tuple[list[AnyEntry], str | None]:
+    """What resets and compactions leave of `path`, and the summary that stands for the rest."""
+    shown: list[AnyEntry] = []
+    summary: str | None = None
+    for entry in path:
+        if isinstance(entry, Reset | Compaction):
+            shown = _from(shown, entry.first_kept_entry_id)
+            summary = entry.summary if isinstance(entry, Compaction) else None
+        shown.append(entry)
+    return shown, summary
+
+
+def _from(shown: list[AnyEntry], first_kept: str | None) -> list[AnyEntry]:
+    start = next((i for i, entry in enumerate(shown) if first_kept and entry.id == first_kept), len(shown))
+    return shown[start:]
 
 
 def _message(entry: AnyEntry) -> Message | None:
@@ -232,43 +216,86 @@ def _message(entry: AnyEntry) -> Message | None:
             return None
 
 
-def pair(messages: Iterable[Message]) -> tuple[list[Message], list[Problem]]:
+class Paired(Struct, frozen=True):
+    """Messages any provider takes, and what had to be done for that."""
+
+    messages: tuple[Message, ...]
+    problems: tuple[Problem, ...]
+    unanswered: tuple[ToolCall, ...]
+
+
+class _Open:
+    """A call that waits for its result; `asked` is its id as the model gave it."""
+
+    __slots__ = ("answer", "asked", "call")
+
+    def __init__(self, asked: str, call: ToolCall) -> None:
+        self.asked = asked
+        self.call = call
+        self.answer: ToolResult | None = None
+
+
+def pair(messages: Iterable[Message]) -> Paired:
     """`messages` with every tool call answered exactly once, directly behind the call, in the call's order."""
     out: list[Message] = []
     problems: list[Problem] = []
-    waiting: dict[str, ToolCall] = {}
-    answers: dict[str, ToolResult] = {}
+    waiting: list[_Open] = []
+    between: list[Message] = []
 
-    def settle() -> None:
-        for call_id, call in waiting.items():
-            answer = answers.get(call_id)
-            if answer is None:
-                problems.append(Problem("unanswered", f"{call.name} ({call_id})"))
-                answer = synthetic(call)
-            out.append(answer)
+    def settle() -> tuple[ToolCall, ...]:
+        missing = tuple(slot.call for slot in waiting if slot.answer is None)
+        problems.extend(Problem("unanswered", f"{call.name} ({call.id})") for call in missing)
+        out.extend(slot.answer or synthetic(slot.call) for slot in waiting)
+        out.extend(between)
         waiting.clear()
-        answers.clear()
+        between.clear()
+        return missing
 
     for message in messages:
         match message:
-            case ToolResult(tool_call_id=call_id, tool_name=name):
-                if call_id not in waiting:
-                    problems.append(Problem("stray-result", f"{name} ({call_id})"))
-                elif call_id in answers:
-                    problems.append(Problem("repeated-result", f"{name} ({call_id})"))
-                else:
-                    answers[call_id] = message
-                    if len(answers) == len(waiting):
-                        settle()
+            case ToolResult():
+                problem = _answer(waiting, message)
+                if problem is not None:
+                    problems.append(problem)
             case Assistant():
                 settle()
+                asked = [call.id for call in message.calls]
+                message = _distinct(message)
+                waiting.extend(_Open(*each) for each in zip(asked, message.calls, strict=True))
                 out.append(message)
-                waiting.update({call.id: call for call in message.calls})
             case User():
-                settle()
-                out.append(message)
-    settle()
-    return out, problems
+                between.append(message)
+    unanswered = settle()
+    return Paired(tuple(out), tuple(problems), unanswered)
+
+
+def _answer(waiting: Sequence[_Open], result: ToolResult) -> Problem | None:
+    """Gives `result` to the call it belongs to, or says why it belongs to none."""
+    ours = [slot for slot in waiting if result.tool_call_id in (slot.call.id, slot.asked)]
+    free = next((slot for slot in ours if slot.answer is None), None)
+    if free is not None:
+        free.answer = structs.replace(result, tool_call_id=free.call.id)
+        return None
+    return Problem("repeated-result" if ours else "stray-result", f"{result.tool_name} ({result.tool_call_id})")
+
+
+def _distinct(message: Assistant) -> Assistant:
+    """`message` with each call under an id of its own: some models number every call alike."""
+    ids = [call.id for call in message.calls]
+    if len(set(ids)) == len(ids):
+        return message
+    taken: set[str] = set(ids)
+    seen: set[str] = set()
+    content = []
+    for block in message.content:
+        if isinstance(block, ToolCall):
+            fresh, number = block.id, 2
+            while fresh in seen or (fresh != block.id and fresh in taken):
+                fresh, number = f"{block.id}-{number}", number + 1
+            seen.add(fresh)
+            block = structs.replace(block, id=fresh)
+        content.append(block)
+    return structs.replace(message, content=tuple(content))
 
 
 def synthetic(call: ToolCall, text: str = INTERRUPTED, timestamp: int = 0) -> ToolResult:
@@ -283,36 +310,32 @@ def synthetic(call: ToolCall, text: str = INTERRUPTED, timestamp: int = 0) -> To
     )
 
 
-def unanswered(entries: Sequence[AnyEntry]) -> tuple[ToolCall, ...]:
-    """The calls at the end of the conversation that still wait for their results."""
-    open_calls: dict[str, ToolCall] = {}
-    for entry in path_to_leaf(entries):
-        message = _message(entry)
-        if isinstance(message, Assistant):
-            open_calls = {call.id: call for call in message.calls}
-        elif isinstance(message, ToolResult):
-            open_calls.pop(message.tool_call_id, None)
-        elif isinstance(message, User):
-            open_calls = {}
-    return tuple(open_calls.values())
-
-
 class Tally(Struct, frozen=True):
     """What a conversation amounts to."""
 
     messages: int = 0
     usage: Usage = Usage()
     last: Assistant | None = None
+    at: int = 0
+    """When the latest message was said, in milliseconds."""
+    status: Literal["idle", "done", "failed", "killed"] = "idle"
+    """How it stands: anything but a finished answer at its end means that the run was cut short."""
 
     def plus(self, message: Message) -> "Tally":
+        usage, last, status = self.usage, self.last, self.status
         if isinstance(message, Assistant):
-            return Tally(self.messages + 1, self.usage + message.usage, message)
-        return Tally(self.messages + 1, self.usage, self.last)
+            usage, last = usage + message.usage, message
+            status = "failed" if message.stop_reason == "error" else "done"
+            if message.stop_reason == "aborted" or message.calls:
+                status = "killed"
+        else:
+            status = "killed"
+        return Tally(self.messages + 1, usage, last, max(self.at, message.timestamp), status)
 
 
 def tally(entries: Sequence[AnyEntry]) -> Tally:
     total = Tally()
-    for entry in path_to_leaf(entries):
+    for entry in walk(entries)[0]:
         if isinstance(entry, MessageEntry):
             total = total.plus(entry.message)
     return total
@@ -320,11 +343,16 @@ def tally(entries: Sequence[AnyEntry]) -> Tally:
 
 def title_of(entries: Iterable[AnyEntry]) -> str:
     """A name for the session: the one it was given, else the start of the first thing said."""
-    first = ""
+    named = said = ""
     for entry in entries:
-        if isinstance(entry, SessionInfo) and entry.name:
-            first = entry.name
-        elif not first and isinstance(entry, MessageEntry) and isinstance(entry.message, User):
-            first = entry.message.text
-    line = re.sub(r"\s+", " ", first).strip()
-    return line if len(line) <= 60 else line[:59].rstrip() + "…"
+        if isinstance(entry, SessionInfo):
+            named = entry.name
+        elif not said and isinstance(entry, MessageEntry) and isinstance(entry.message, User):
+            said = headline(entry.message.text)
+    return headline(named) or said
+
+
+def headline(text: str) -> str:
+    """The start of `text` on one line, without what a terminal would act on."""
+    line = "".join(char for char in " ".join(text.split()) if char.isprintable())
+    return line if len(line) <= TITLE_CHARS else line[: TITLE_CHARS - 1].rstrip() + "…"

@@ -1,0 +1,169 @@
+"""One road out for every remote embedder, and the place where its failures are translated."""
+
+import ipaddress
+import math
+from array import array
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import httpx2
+import msgspec
+
+from openclaw.core.embedder import EmbedderEndpoint, Vector
+from openclaw.core.errors import (
+    AuthFailed,
+    BadRequest,
+    BadResponse,
+    BillingFailed,
+    ModelNotFound,
+    NetworkFailed,
+    Overloaded,
+    ProviderError,
+    ProviderTimeout,
+    RateLimited,
+    ServerFailed,
+)
+from openclaw.core.secret import Secret, hide
+
+CONNECT_SECONDS = 20.0
+BODY_BYTES = 256 * 1024 * 1024
+SAID_CHARS = 200
+
+Shape = TypeVar("Shape")
+
+
+class Http:
+    """The connections of one embedder, opened at the first call."""
+
+    def __init__(self, endpoint: EmbedderEndpoint, base_url: str, *, key_header: str = "") -> None:
+        self._endpoint = endpoint
+        self._base = (endpoint.base_url or base_url).rstrip("/")
+        self._key_header = key_header
+        self._client: httpx2.AsyncClient | None = None
+
+    async def post(self, path: str, body: Mapping[str, Any], shape: type[Shape]) -> Shape:
+        """Sends `body` and reads the answer as `shape`."""
+        who = self._endpoint.provider
+        try:
+            client = self._ready()
+            url = self._base + path
+            async with client.stream("POST", url, content=msgspec.json.encode(body), headers=self._headers()) as answer:
+                content = await _bounded(answer, BODY_BYTES)
+                if answer.status_code >= 300:
+                    raise self._failure(answer, content)
+        except httpx2.ConnectError as error:
+            raise NetworkFailed(f"no connection to {who} for embeddings: check the network and the address") from error
+        except httpx2.TimeoutException as error:
+            raise ProviderTimeout(f"{who} gave no embeddings within {self._endpoint.timeout:g} s") from error
+        except (httpx2.InvalidURL, httpx2.UnsupportedProtocol) as error:
+            raise BadRequest(
+                f"the address of {who} cannot be used: set memorySearch.remote.baseUrl to an http:// or https:// address"
+            ) from error
+        except httpx2.HTTPError as error:
+            raise NetworkFailed(f"{who} broke off while sending embeddings: try again") from error
+        try:
+            return msgspec.json.decode(content, type=shape)
+        except msgspec.DecodeError as error:
+            raise BadResponse(
+                f"{who} answered something that is not embeddings: check its address and model"
+            ) from error
+
+    async def close(self) -> None:
+        if self._client is not None:
+            client, self._client = self._client, None
+            await client.aclose()
+
+    def _ready(self) -> httpx2.AsyncClient:
+        if self._client is None:
+            timeout = httpx2.Timeout(self._endpoint.timeout, connect=CONNECT_SECONDS)
+            # A proxy from the environment is for the outside world; it cannot reach this machine's loopback.
+            self._client = httpx2.AsyncClient(timeout=timeout, trust_env=not _loopback(self._base))
+        return self._client
+
+    def _headers(self) -> dict[str, str]:
+        headers = {"content-type": "application/json", "user-agent": "openclaw"}
+        if self._endpoint.key:
+            key = self._endpoint.key.reveal().strip()
+            headers[self._key_header or "authorization"] = key if self._key_header else f"Bearer {key}"
+        headers.update(self._endpoint.headers)
+        for name, value in headers.items():
+            if not (name + value).isascii() or not (name + value).isprintable():
+                raise BadRequest(
+                    f"a header or key for {self._endpoint.provider} has characters that cannot be sent: correct "
+                    "memorySearch.remote"
+                )
+        return headers
+
+    def _failure(self, answer: httpx2.Response, content: bytes) -> ProviderError:
+        status, who = answer.status_code, self._endpoint.provider
+        text = content[:4096].decode(errors="replace")
+        secrets = (self._endpoint.key, *(Secret(value) for value in self._endpoint.headers.values()))
+        said = hide(" ".join(text.split())[:SAID_CHARS], *secrets)
+        wait = _seconds(answer.headers.get("retry-after", ""))
+        match status:
+            case 401 | 403:
+                return AuthFailed(f"{who} refused the key for embeddings: check it ({said})", status=status)
+            case 402:
+                return BillingFailed(f"{who} wants payment for embeddings ({said})", status=status)
+            case 404:
+                return ModelNotFound(
+                    f"{who} has no embedding model {self._endpoint.model!r} at this address ({said})", status=status
+                )
+            case 429 if "quota" in text and "per minute" not in text.lower():
+                return BillingFailed(f"the quota of {who} for embeddings is used up ({said})", status=status)
+            case 429:
+                return RateLimited(
+                    f"{who} limits how many embeddings may be asked for", status=status, retry_after=wait
+                )
+            case 503 | 529:
+                return Overloaded(f"{who} is overloaded", status=status, retry_after=wait)
+            case _ if status >= 500:
+                return ServerFailed(f"{who} failed (status {status}): {said}", status=status, retry_after=wait)
+            case _:
+                return BadRequest(f"{who} rejected the texts (status {status}): {said}", status=status)
+
+
+def checked(who: str, texts: Sequence[str], vectors: Sequence[Sequence[float]]) -> list[Vector]:
+    """`vectors` as numbers that can be compared, or the reason why they cannot."""
+    if len(vectors) != len(texts):
+        raise BadResponse(f"{who} gave {len(vectors)} embeddings for {len(texts)} texts")
+    found: list[Vector] = []
+    for vector in vectors:
+        if not vector or len(vector) != len(vectors[0]):
+            raise BadResponse(f"{who} gave embeddings of different lengths")
+        try:
+            numbers = array("f", vector)
+        except OverflowError as error:
+            raise BadResponse(f"{who} gave an embedding with numbers that are too large") from error
+        if not all(map(math.isfinite, numbers)):
+            raise BadResponse(f"{who} gave an embedding with values that are not numbers")
+        found.append(numbers)
+    return found
+
+
+async def _bounded(answer: httpx2.Response, limit: int) -> bytes:
+    body = bytearray()
+    async for piece in answer.aiter_bytes():
+        body += piece
+        if len(body) > limit:
+            raise BadResponse("the answer with embeddings is absurdly long")
+    return bytes(body)
+
+
+def _seconds(text: str) -> float | None:
+    try:
+        seconds = float(text)
+    except ValueError:
+        return None
+    return seconds if 0 <= seconds < 86_400 else None
+
+
+def _loopback(url: str) -> bool:
+    name = urlsplit(url).hostname or ""
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,197 @@
+"""Finding skills below their roots: bounded, inside the root, and without reading again what did not change.
+
+Nothing here raises for what lies on disk: whatever cannot be used becomes a diagnostic, and its neighbours load.
+"""
+
+import hashlib
+import os
+from collections import Counter, deque
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from openclaw.core.text import literal
+from openclaw.skills.frontmatter import Malformed
+from openclaw.skills.manifest import Manifest, parse
+from openclaw.skills.record import Diagnostic, Skill, Source
+from openclaw.skills.references import Reference, leaving
+from openclaw.skills.roots import Root
+from openclaw.skills.settings import LimitSettings
+from openclaw.skills.tree import Hasher, Identity, Unverifiable, identity_of, read_regular
+
+FILE = "SKILL.md"
+MAX_DEPTH = 6
+_PASSED_OVER = frozenset({"node_modules"})
+
+
+class _Parsed(Struct, frozen=True):
+    identity: Identity
+    content_hash: str
+    manifest: Manifest | None
+    outside: tuple[Reference, ...]
+    problem: str
+
+
+class Finder:
+    """Looks through roots; keeps what it read for the next time."""
+
+    def __init__(self, hasher: Hasher) -> None:
+        self._hasher = hasher
+        self._parsed: dict[str, _Parsed] = {}
+
+    def find(
+        self, roots: tuple[Root, ...], limits: LimitSettings, link_targets: tuple[Path, ...] = ()
+    ) -> tuple[tuple[Skill, ...], tuple[Diagnostic, ...]]:
+        """Every skill below `roots`, highest precedence first, and what was passed over."""
+        skills: list[Skill] = []
+        noted: list[Diagnostic] = []
+        loaded: Counter[Source] = Counter()
+        targets = tuple(os.path.realpath(path) for path in link_targets)
+        for root in roots:
+            for directory in _candidates(root, limits.max_candidates_per_root, targets, noted):
+                if loaded[root.source] >= limits.max_skills_loaded_per_source:
+                    noted.append(_note("limit", root.path, _LOADED.format(limits.max_skills_loaded_per_source)))
+                    break
+                skill = self._load(root, directory, limits.max_skill_file_bytes, noted)
+                if skill is not None:
+                    skills.append(skill)
+                    loaded[root.source] += 1
+        return tuple(skills), tuple(noted)
+
+    def _load(self, root: Root, directory: str, max_bytes: int, noted: list[Diagnostic]) -> Skill | None:
+        path = os.path.join(directory, FILE)
+        if literal(path) != path:
+            noted.append(_note("name", directory, "its path has control characters: rename the directory"))
+            return None
+        try:
+            parsed = self._parse(path, os.path.basename(directory), max_bytes)
+        except (OSError, Unverifiable) as error:
+            noted.append(_note("unreadable", path, f"cannot be read: {_reason(error)}"))
+            return None
+        if parsed.manifest is None:
+            noted.append(_note("invalid", path, parsed.problem))
+            return None
+        base = os.path.realpath(directory)
+        tree, problem = None, ""
+        try:
+            tree = self._hasher.tree(base)
+        except Unverifiable as error:
+            problem = str(error)
+        return Skill(
+            manifest=parsed.manifest,
+            file_path=path,
+            base_dir=base,
+            source=root.source,
+            owned=root.owned,
+            content_hash=parsed.content_hash,
+            tree=tree,
+            problem=problem,
+            plugin=root.plugin,
+            outside=parsed.outside,
+        )
+
+    def _parse(self, path: str, directory: str, max_bytes: int) -> _Parsed:
+        about = os.lstat(path)
+        known = self._parsed.get(path)
+        if known is not None and known.identity == identity_of(about):
+            return known
+        if about.st_size > max_bytes:
+            raise Unverifiable(f"it has {about.st_size:,} bytes; {max_bytes:,} is the most (skills.limits)")
+        data, opened = read_regular(path, max_bytes)
+        self._hasher.files_read += 1
+        content_hash = hashlib.sha256(data).hexdigest()
+        self._hasher.remember(os.path.join(os.path.realpath(os.path.dirname(path)), FILE), opened, content_hash)
+        manifest, problem = read_manifest(data, directory)
+        outside = leaving(manifest.body) if manifest else ()
+        self._parsed[path] = parsed = _Parsed(identity_of(opened), content_hash, manifest, outside, problem)
+        return parsed
+
+
+def read_manifest(data: bytes, directory: str) -> tuple[Manifest | None, str]:
+    """The manifest in the bytes of a SKILL.md, or why there is none."""
+    try:
+        return parse(_decoded(data), directory), ""
+    except Malformed as error:
+        return None, str(error)
+
+
+def _decoded(data: bytes) -> str:
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return data.decode("utf-16", "replace")
+    if b"\0" in data:
+        raise Malformed("it is not text")
+    return data.decode("utf-8-sig", "replace")
+
+
+_LOADED = "more than {} skills in this source; the rest were left out (skills.limits.maxSkillsLoadedPerSource)"
+_CANDIDATES = "more than {} directories; the rest were not looked at (skills.limits.maxCandidatesPerRoot)"
+
+
+def _candidates(root: Root, limit: int, targets: tuple[str, ...], noted: list[Diagnostic]) -> Iterator[str]:
+    """Directories with a SKILL.md, breadth first."""
+    top = str(root.path)
+    real_top = os.path.realpath(top)
+    if not os.path.lexists(top):
+        return
+    queue: deque[tuple[str, int]] = deque([(top, 0)])
+    visited: set[str] = set()
+    looked = 0
+    while queue:
+        directory, depth = queue.popleft()
+        real = os.path.realpath(directory)
+        if real in visited:
+            continue
+        visited.add(real)
+        if depth and not _stays(root, real, real_top, targets):
+            noted.append(_note("symlink-escape", directory, "is a link out of its skills directory; it was left out"))
+            continue
+        looked += depth > 0
+        if looked > limit:
+            noted.append(_note("limit", root.path, _CANDIDATES.format(limit)))
+            return
+        try:
+            kind, below = _inside(directory)
+        except OSError as error:
+            if depth or not isinstance(error, FileNotFoundError):
+                noted.append(_note("unreadable", directory, f"cannot be read: {_reason(error)}"))
+            continue
+        if kind == "link":
+            noted.append(_note("path-escape", os.path.join(directory, FILE), "is a link; put the file itself there"))
+        elif kind == "file":
+            yield directory
+        elif depth < MAX_DEPTH:
+            queue.extend((os.path.join(directory, name), depth + 1) for name in below)
+
+
+def _inside(directory: str) -> tuple[str, list[str]]:
+    """Whether `directory` is a skill (`file`, or `link` when its SKILL.md is one), and the directories in it."""
+    below: list[str] = []
+    with os.scandir(directory) as listing:
+        for entry in listing:
+            if entry.name == FILE:
+                return ("link" if entry.is_symlink() else "file"), []
+            if not entry.name.startswith(".") and entry.name not in _PASSED_OVER and _is_directory(entry):
+                below.append(entry.name)
+    return "", sorted(below)
+
+
+def _is_directory(entry: "os.DirEntry[str]") -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link that goes round in a circle
+        return False
+
+
+def _stays(root: Root, real: str, real_top: str, targets: tuple[str, ...]) -> bool:
+    if not root.contained:
+        return True
+    return any(real == place or real.startswith(place.rstrip(os.sep) + os.sep) for place in (real_top, *targets))
+
+
+def _note(kind: str, path: "str | Path", message: str) -> Diagnostic:
+    return Diagnostic(kind=kind, path=literal(str(path)), message=message)
+
+
+def _reason(error: Exception) -> str:
+    return literal((error.strerror if isinstance(error, OSError) else None) or str(error))

@@ -1,0 +1,204 @@
+"""The block between the two `---` lines, as plain text, lists and mappings. Pure.
+
+YAML is read event by event and never constructed: no tags, no aliases, no types beyond text, so nothing in a file can
+run, refer to itself or grow. What YAML refuses is read key by key, because skills in the wild leave out quotes and
+indent with tabs; a damaged key then costs only itself.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pyjson5
+import yaml
+from msgspec import Struct
+
+MAX_CHARS = 65_536
+MAX_DEPTH = 16
+MAX_NODES = 4_000
+
+Value = str | list["Value"] | dict[str, "Value"]
+
+_FENCE = re.compile(r"---[ \t]*\Z")
+_END = re.compile(r"(?:---|\.\.\.)[ \t]*\Z")
+_KEY = re.compile(r"""(?P<quote>["']?)(?P<key>[A-Za-z_][\w.-]*)(?P=quote)[ \t]*:(?:[ \t]+|\Z)""")
+_PLAIN_TAGS = tuple(f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "seq", "map"))
+_NOTHING = frozenset({"", "~", "null", "Null", "NULL"})
+
+
+class FrontMatter(Struct, frozen=True):
+    """The keys, the text below them, and what was wrong but could be read all the same."""
+
+    fields: dict[str, Value]
+    body: str
+    notes: tuple[str, ...] = ()
+
+
+class Malformed(ValueError):
+    """There is no usable front matter; the text says why."""
+
+
+def read(text: str) -> FrontMatter:
+    """The front matter of a file; raises `Malformed`."""
+    head, body, notes = _split(text)
+    if len(head) > MAX_CHARS:
+        raise Malformed(f"the front matter has {len(head):,} characters; {MAX_CHARS:,} is the most")
+    try:
+        fields = _mapping(head, notes)
+    except (yaml.YAMLError, Malformed) as error:
+        fields = dict(_by_key(head))
+        notes.append(f"not valid YAML ({_reason(error)}); read key by key")
+    if not fields:
+        raise Malformed("the front matter has no keys: write at least a description")
+    return FrontMatter(fields, body, tuple(notes))
+
+
+def _split(text: str) -> tuple[str, str, list[str]]:
+    text = text.removeprefix("\ufeff")
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    notes: list[str] = []
+    trimmed = text.lstrip(" \t\n")
+    if trimmed != text and trimmed.startswith("---"):
+        notes.append("there is empty space before the first ---")
+    lines = trimmed.split("\n")
+    if not _FENCE.match(lines[0]):
+        raise Malformed("it has no front matter: begin the file with a line ---, then name and description, then ---")
+    for number, line in enumerate(lines[1:], 1):
+        if _END.match(line):
+            return "\n".join(lines[1:number]), "\n".join(lines[number + 1 :]), notes
+    raise Malformed("its front matter does not end: close it with a line ---")
+
+
+def _mapping(head: str, notes: list[str]) -> dict[str, Value]:
+    found = _Builder(notes).build(head)
+    if not isinstance(found, dict):
+        raise Malformed("keys and values are expected")
+    return found
+
+
+class _Builder:
+    """Builds plain values from parser events, within limits."""
+
+    def __init__(self, notes: list[str]) -> None:
+        self._notes = notes
+        self._nodes = 0
+
+    def build(self, text: str) -> Value:
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        # `---` inside would start a second document; the first is all there is.
+        events = iter(yaml.parse(text, Loader=loader))
+        for event in events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                return self._node(next(events), events, 0)
+        return ""
+
+    def _node(self, event: Any, events: Iterator[Any], depth: int) -> Value:
+        self._nodes += 1
+        if depth > MAX_DEPTH or self._nodes > MAX_NODES:
+            raise Malformed(f"it is nested deeper than {MAX_DEPTH} or has more than {MAX_NODES:,} values")
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+            raise Malformed("anchors and aliases (& and *) are not read")
+        tag = getattr(event, "tag", None)
+        if tag is not None and tag not in ("!", *_PLAIN_TAGS):
+            raise Malformed(f"the tag {tag[:60]} is not read")
+        if isinstance(event, yaml.ScalarEvent):
+            plain = event.style is None
+            return "" if plain and event.value in _NOTHING else str(event.value)
+        if isinstance(event, yaml.SequenceStartEvent):
+            return self._sequence(events, depth)
+        return self._object(events, depth)
+
+    def _sequence(self, events: Iterator[Any], depth: int) -> list[Value]:
+        found: list[Value] = []
+        for event in events:
+            if isinstance(event, yaml.SequenceEndEvent):
+                break
+            found.append(self._node(event, events, depth + 1))
+        return found
+
+    def _object(self, events: Iterator[Any], depth: int) -> dict[str, Value]:
+        found: dict[str, Value] = {}
+        for event in events:
+            if isinstance(event, yaml.MappingEndEvent):
+                break
+            key = self._node(event, events, depth + 1)
+            value = self._node(next(events), events, depth + 1)
+            if not isinstance(key, str):
+                raise Malformed("a key must be plain text")
+            if key in found:
+                self._notes.append(f"the key {key[:60]} stands twice; the last one counts")
+            found[key] = value
+        return found
+
+
+def _by_key(head: str) -> Iterator[tuple[str, Value]]:
+    """Each top-level key with what belongs to it, read as well as it can be."""
+    for key, first, rest in _chunks(head):
+        whole = "\n".join([f"{key}: {first}", *rest]).replace("\t", "  ")
+        try:
+            found = _Builder([]).build(whole)
+        except (yaml.YAMLError, Malformed):
+            found = ""
+        if isinstance(found, dict) and key in found and (found[key] or not first):
+            yield key, found[key]
+        else:
+            yield key, _bare(" ".join([first, *(line.strip() for line in rest)]))
+
+
+def _chunks(head: str) -> Iterator[tuple[str, str, list[str]]]:
+    key, first, rest = "", "", list[str]()
+    for line in head.split("\n"):
+        started = _KEY.match(line)
+        if started is None:
+            rest.append(line)
+            continue
+        if key:
+            yield key, first, rest
+        key, first, rest = started["key"], line[started.end() :].strip(), []
+    if key:
+        yield key, first, rest
+
+
+def _bare(value: str) -> str:
+    value = value.strip()
+    if value[:2] in ("|-", ">-", "|+", ">+"):
+        value = value[2:].strip()
+    elif value[:1] in ("|", ">"):
+        value = value[1:].strip()
+    if len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'":
+        value = value[1:-1]
+    return value.lstrip("\"'") if value.count('"') == 1 or value.count("'") == 1 and value[0] == "'" else value
+
+
+def unpacked(value: Value | None) -> dict[str, Value]:
+    """A mapping that may also be written as JSON or JSON5 text; empty when it is neither."""
+    if isinstance(value, dict):
+        return value
+    if not isinstance(value, str) or not value.lstrip().startswith("{") or len(value) > MAX_CHARS:
+        return {}
+    try:
+        found = _plain(pyjson5.decode(value, MAX_DEPTH))
+    except pyjson5.Json5Exception:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _plain(value: Any) -> Value:
+    match value:
+        case dict():
+            return {str(key): _plain(item) for key, item in value.items()}
+        case list():
+            return [_plain(item) for item in value]
+        case True | False:
+            return str(value).lower()
+        case None:
+            return ""
+        case _:
+            return str(value)
+
+
+def _reason(error: Exception) -> str:
+    mark = getattr(error, "problem_mark", None)
+    where = f", line {mark.line + 2}" if mark is not None else ""
+    return f"{getattr(error, 'problem', None) or error}{where}"[:200]

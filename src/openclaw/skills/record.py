@@ -1,0 +1,108 @@
+"""A skill as it was found, and the places one can be found in. Pure."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from openclaw.skills.manifest import Manifest
+from openclaw.skills.references import Reference
+
+Source = Literal[
+    "cli",
+    "openclaw-workspace",
+    "agents-skills-project",
+    "agents-skills-personal",
+    "package",
+    "plugin",
+    "openclaw-managed",
+    "openclaw-bundled",
+    "openclaw-extra",
+]
+PRECEDENCE: tuple[Source, ...] = (
+    "cli",
+    "openclaw-workspace",
+    "agents-skills-project",
+    "agents-skills-personal",
+    "package",
+    "plugin",
+    "openclaw-managed",
+    "openclaw-bundled",
+    "openclaw-extra",
+)
+"""Highest first: of two skills with one name, the one from the earlier place is used."""
+
+BUNDLED: Source = "openclaw-bundled"
+
+
+class File(Struct, frozen=True, array_like=True):
+    """A file of a skill and the digest of its bytes."""
+
+    path: str
+    sha256: str
+
+
+class Tree(Struct, frozen=True):
+    """Everything in a skill's directory, as one digest and file by file."""
+
+    sha256: str
+    files: tuple[File, ...] = ()
+
+
+class Skill(Struct, frozen=True, kw_only=True):
+    """One skill on disk."""
+
+    manifest: Manifest
+    file_path: str
+    """Its SKILL.md, by the way it was found."""
+    base_dir: str
+    """Its directory, without links."""
+    source: Source
+    owned: bool
+    """Whether the owner of this installation put it there."""
+    content_hash: str
+    tree: Tree | None = None
+    problem: str = ""
+    """Why its directory cannot be vouched for."""
+    plugin: str = ""
+    outside: tuple[Reference, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.manifest.name
+
+    @property
+    def rank(self) -> int:
+        return PRECEDENCE.index(self.source)
+
+    @property
+    def bundled(self) -> bool:
+        return self.source == BUNDLED
+
+    @property
+    def version(self) -> str:
+        return f"sha256:{self.content_hash[:12]}"
+
+
+class Diagnostic(Struct, frozen=True, kw_only=True):
+    """Something that was passed over while looking, and why."""
+
+    kind: str
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}"
+
+
+class Collision(Struct, frozen=True, kw_only=True):
+    """Two skills with one name."""
+
+    name: str
+    winner: Skill
+    loser: Skill
+
+    def __str__(self) -> str:
+        return (
+            f'Skill precedence collision: skill="{self.name}" winner={self.winner.source}:{self.winner.file_path} '
+            f"loser={self.loser.source}:{self.loser.file_path}"
+        )

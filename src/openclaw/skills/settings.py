@@ -1,0 +1,93 @@
+"""Settings of `skills` and of `security.installPolicy`: where skills come from, how many, and how far they are trusted."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, field
+
+from openclaw.core.secret import Secret
+from openclaw.core.settings import Count, Settings, doc
+
+TrustMode = Literal["off", "tofu", "locked"]
+Strictness = Literal["off", "warn", "enforce"]
+NodeManager = Literal["npm", "pnpm", "yarn", "bun"]
+
+_Whole = Annotated[int, Meta(ge=0)]
+
+
+class LoadSettings(Settings, frozen=True):
+    """`skills.load`: where skills are looked for, beside the usual places."""
+
+    extra_dirs: Annotated[tuple[str, ...], doc("more directories with skills; ~ stands for the home directory")] = ()
+    allow_symlink_targets: Annotated[
+        tuple[str, ...], doc("directories a link inside a skills directory may lead to")
+    ] = ()
+    watch: Annotated[bool, doc("notice changed skills before each turn; otherwise only after a restart")] = True
+
+
+class LimitSettings(Settings, frozen=True):
+    """`skills.limits`: how much is looked at and how much reaches the prompt."""
+
+    max_candidates_per_root: Annotated[Count, doc("directories looked at below one root")] = 300
+    max_skills_loaded_per_source: Annotated[Count, doc("skills taken from one source")] = 200
+    max_skills_in_prompt: Annotated[_Whole, doc("skills listed in the prompt")] = 150
+    max_skills_prompt_chars: Annotated[_Whole, doc("characters of the list in the prompt")] = 30_000
+    max_skill_file_bytes: Annotated[_Whole, doc("largest SKILL.md that is read")] = 256_000
+
+
+class EntrySettings(Settings, frozen=True):
+    """`skills.entries.<key>`: one skill."""
+
+    enabled: Annotated[bool, doc("offer the skill at all")] = True
+    api_key: Annotated[Secret | None, doc("value of the skill's main credential variable")] = None
+    env: Annotated[Mapping[str, Secret], doc("variables its commands get, unless they are set already")] = field(
+        default_factory=dict
+    )
+    config: Annotated[Mapping[str, Any], doc("values the skill itself defines")] = field(default_factory=dict)
+
+
+class DependencySettings(Settings, frozen=True):
+    """`skills.install`: how programs a skill needs are installed, when you ask for it."""
+
+    prefer_brew: Annotated[bool, doc("suggest Homebrew first where a skill offers several ways")] = True
+    node_manager: Annotated[NodeManager, doc("what installs Node packages")] = "npm"
+
+
+class SkillsSettings(Settings, frozen=True):
+    """`skills`: abilities kept as files."""
+
+    allow_bundled: Annotated[tuple[str, ...], doc("the only shipped skills to offer; all when empty")] = ()
+    load: Annotated[LoadSettings, doc("where skills are looked for")] = LoadSettings()
+    limits: Annotated[LimitSettings, doc("how much is looked at and listed")] = LimitSettings()
+    entries: Annotated[Mapping[str, EntrySettings], doc("single skills by key")] = field(default_factory=dict)
+    install: Annotated[DependencySettings, doc("how programs a skill needs are installed")] = DependencySettings()
+    trust: Annotated[
+        TrustMode,
+        doc("off: everything found is used; tofu: your own skills are trusted when first seen; locked: none is"),
+    ] = "tofu"
+    verify: Annotated[bool, doc("hold a skill back when one of its files is not the one that was accepted")] = True
+    permissions: Annotated[
+        Strictness, doc("what happens when a skill leads to a tool it did not declare: nothing, a note, or a question")
+    ] = "warn"
+    containment: Annotated[
+        Literal["warn", "enforce"], doc("what happens when a skill leads outside its directory: a note, or a question")
+    ] = "warn"
+
+
+class PolicyCommand(Settings, frozen=True):
+    """`security.installPolicy.exec`: the program that decides about installs."""
+
+    command: Annotated[str, doc("the program: an absolute path", min_length=1)]
+    args: Annotated[tuple[str, ...], doc("its arguments")] = ()
+    timeout_ms: Annotated[Count, doc("longest wait for its answer")] = 10_000
+    max_output_bytes: Annotated[Count, doc("longest answer")] = 1 << 20
+    env: Annotated[Mapping[str, Secret], doc("variables it gets")] = field(default_factory=dict)
+    pass_env: Annotated[tuple[str, ...], doc("variables of ours that it gets as well")] = ()
+
+
+class InstallPolicySettings(Settings, frozen=True):
+    """`security.installPolicy`: an operator's say over what may be installed."""
+
+    enabled: Annotated[bool, doc("ask the program before anything is installed")] = False
+    targets: Annotated[tuple[Literal["skill", "plugin"], ...], doc("what it is asked about")] = ("skill", "plugin")
+    exec: Annotated[PolicyCommand | None, doc("the program")] = None

@@ -1,0 +1,155 @@
+"""One digest over everything in a skill's directory; a file is read again only when it changed."""
+
+import hashlib
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from openclaw.skills.record import File, Tree
+
+MAX_FILES = 5_000
+MAX_BYTES = 128 << 20
+MAX_DEPTH = 12
+RACY = 0.1
+"""A file that changed this recently may change again within the same timestamp, so its digest is not kept."""
+
+UNCOUNTED = frozenset({".openclaw", ".git", ".DS_Store", "Thumbs.db"})
+"""Our own records and what tools leave behind. None of it is vouched for, so none of it may be used either."""
+
+_READ = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
+
+Identity = tuple[int, int, int, int, int]
+
+
+class Unverifiable(ValueError):
+    """A directory nobody can vouch for; the text says why."""
+
+
+class _Entry(Struct, frozen=True, omit_defaults=True):
+    path: str
+    type: str
+    sha256: str = ""
+
+
+class Hasher:
+    """Digests of files and directories, remembered by what `stat` says of them."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._files: dict[str, tuple[Identity, str]] = {}
+        self._trees: dict[str, tuple[tuple[tuple[str, Identity | None], ...], Tree]] = {}
+        self.files_read = 0
+
+    def tree(self, base: str) -> Tree:
+        """The digest of `base`; raises `Unverifiable` for links, special files and what is too much to read."""
+        try:
+            entries = _walk(base)
+            signature = tuple((path, identity) for path, identity, _ in entries)
+            known = self._trees.get(base)
+            if known is not None and known[0] == signature:
+                return known[1]
+            found, steady = self._hashed(base, entries)
+        except OSError as error:
+            raise Unverifiable(f"{error.filename or base} cannot be read: {error.strerror}") from error
+        if steady:
+            self._trees[base] = (signature, found)
+        else:
+            self._trees.pop(base, None)
+        return found
+
+    def _hashed(self, base: str, entries: "list[tuple[str, Identity | None, os.stat_result | None]]") -> tuple[Tree, bool]:
+        listed: list[_Entry] = []
+        files: list[File] = []
+        steady = True
+        for path, identity, about in entries:
+            if identity is None or about is None:
+                listed.append(_Entry(path, "directory"))
+                continue
+            sha256 = self.file(os.path.join(base, path), about)
+            steady = steady and os.path.join(base, path) in self._files
+            listed.append(_Entry(path, "file", sha256))
+            files.append(File(path, sha256))
+        digest = hashlib.sha256(msgspec.json.encode(listed)).hexdigest()
+        return Tree(f"sha256:{digest}", tuple(files)), steady
+
+    def file(self, path: str, about: os.stat_result) -> str:
+        """The digest of a regular file as it is now."""
+        known = self._files.get(path)
+        if known is not None and known[0] == identity_of(about):
+            return known[1]
+        data, opened = read_regular(path, MAX_BYTES)
+        self.files_read += 1
+        sha256 = hashlib.sha256(data).hexdigest()
+        self.remember(path, opened, sha256)
+        return sha256
+
+    def remember(self, path: str, about: os.stat_result, sha256: str) -> None:
+        """Keeps a digest somebody computed from the same open file."""
+        if self._now() - max(about.st_mtime, about.st_ctime) > RACY:
+            self._files[path] = (identity_of(about), sha256)
+        else:
+            self._files.pop(path, None)
+
+
+def identity_of(about: os.stat_result) -> Identity:
+    return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
+
+
+def read_regular(path: str, limit: int) -> tuple[bytes, os.stat_result]:
+    """The bytes of a regular file, opened without following a link or waiting for a pipe."""
+    handle = os.open(path, _READ)
+    with os.fdopen(handle, "rb") as stream:
+        about = os.fstat(handle)
+        if not stat.S_ISREG(about.st_mode):
+            raise Unverifiable(f"{path} is not a regular file")
+        data = stream.read(limit + 1)
+    if len(data) > limit:
+        raise Unverifiable(f"{path} has more than {limit:,} bytes")
+    return data, about
+
+
+def _walk(base: str) -> "list[tuple[str, Identity | None, os.stat_result | None]]":
+    """Everything below `base` that counts, sorted by name in each directory."""
+    found: list[tuple[str, Identity | None, os.stat_result | None]] = []
+    total = 0
+
+    def visit(directory: str, prefix: str, depth: int) -> None:
+        nonlocal total
+        with os.scandir(directory) as listing:
+            entries = sorted((entry for entry in listing if entry.name not in UNCOUNTED), key=lambda entry: entry.name)
+        for entry in entries:
+            path = prefix + entry.name
+            about = entry.stat(follow_symlinks=False)
+            total += about.st_size
+            if len(found) >= MAX_FILES or total > MAX_BYTES or depth > MAX_DEPTH:
+                raise Unverifiable(
+                    f"it holds more than {MAX_FILES:,} files, {MAX_BYTES >> 20} MiB or {MAX_DEPTH} levels: "
+                    "keep data and installed packages outside the skill"
+                )
+            if stat.S_ISLNK(about.st_mode):
+                raise Unverifiable(f"{path} is a link: replace it with a copy")
+            if stat.S_ISDIR(about.st_mode):
+                found.append((path, None, None))
+                visit(entry.path, f"{path}/", depth + 1)
+            elif stat.S_ISREG(about.st_mode):
+                found.append((path, identity_of(about), about))
+            else:
+                raise Unverifiable(f"{path} is not a regular file")
+
+    visit(base, "", 1)
+    return found
+
+
+def contents(base: Path, tree: Tree, limit: int = 1 << 20) -> dict[str, bytes]:
+    """The files of `tree` that are no larger than `limit`, for reading through them."""
+    found: dict[str, bytes] = {}
+    for file in tree.files:
+        try:
+            found[file.path], _ = read_regular(str(base / file.path), limit)
+        except (OSError, Unverifiable):
+            continue
+    return found
