@@ -361,11 +361,22 @@ async def test_without_a_limit_a_model_may_be_silent_for_hours() -> None:
 
 
 async def test_a_stop_at_the_very_moment_of_the_silence_limit_is_still_a_stop() -> None:
-    clock, task = await silence(ScriptedModel(stalls()), 9.0, first=10.0)
-    stopper = asyncio.create_task(clock.sleep(1.0))
-    stopper.add_done_callback(lambda _: task.cancel())
-    await clock.advance(5.0)
-    await asyncio.wait({task})
+    class Noon(FakeClock):
+        """The limit is reached, and the person gives up, in the same tick."""
+
+        moment = 0.0
+
+        def now(self) -> float:
+            return self.moment
+
+        async def sleep(self, seconds: float) -> None:
+            await asyncio.sleep(0)
+            self.moment += seconds
+            task.cancel()
+
+    model = ScriptedModel(stalls())
+    task = asyncio.create_task(play(model, toolbox(), route=OneModel(model, first=10.0), clock=Noon()))
+    await asyncio.wait({task}, timeout=5)
     assert task.cancelled()
 
 

@@ -51,7 +51,7 @@ def _renamed(arguments: Mapping[str, Any], schema: Mapping[str, Any], aliases: M
         camel = _SNAKE.sub(lambda match: match.group(1).upper(), name)
         snake = _CAMEL.sub(lambda match: "_" + match.group(1), name).lower()
         real = next((known for known in (aliases.get(name, name), camel, snake) if known in properties), name)
-        if real not in arguments:
+        if real == name or real not in arguments:
             out[real] = value
     return out
 

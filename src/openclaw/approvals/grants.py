@@ -1,4 +1,7 @@
-"""What people allowed for good: `exec-approvals.json` in the state directory."""
+"""What people allowed for good: `exec-approvals.json` in the state directory.
+
+Others write this document too, with fields we do not know: a change is made in the document as it was read.
+"""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -6,14 +9,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
-from msgspec import Struct, field, structs
+from msgspec import Struct, field
 
 from openclaw.core.errors import StateError
+from openclaw.core.keys import DEFAULT_AGENT
 from openclaw.store import atomic
 from openclaw.store.lock import Holder, KernelLock
 
+LOCK_SECONDS = 5.0
 
-class _Policy(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+
+class _Policy(Struct, frozen=True, kw_only=True, rename="camel"):
     security: Literal["deny", "allowlist", "full"] | None = None
     ask: Literal["off", "on-miss", "always"] | None = None
     ask_fallback: Literal["deny", "allowlist", "full"] | None = None
@@ -24,11 +30,18 @@ class AgentApprovals(_Policy, frozen=True, kw_only=True):
     allowlist: tuple[dict[str, Any], ...] = ()
 
 
-class Document(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    version: int = 1
-    socket: dict[str, Any] | None = None
+class Document(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What we read of the file."""
+
     defaults: _Policy = _Policy()
     agents: Mapping[str, AgentApprovals] = field(default_factory=dict)
+
+
+class _Allowed(Struct):
+    """What every entry of an allowlist must have."""
+
+    pattern: str
+    id: str = ""
 
 
 class ApprovalFile:
@@ -38,24 +51,64 @@ class ApprovalFile:
         self._path = path
 
     def read(self) -> Document:
+        return self._checked(self._raw())
+
+    def allow(self, agent_id: str, grants: Sequence[Mapping[str, Any]], now: int) -> None:
+        """Adds `grants` to the agent's allowlist, except those that are there."""
+        with KernelLock(self._path.with_name(self._path.name + ".lock")) as lock:
+            if not lock.wait(Holder(pid=os.getpid(), created_at=now, owner="approvals"), LOCK_SECONDS):
+                raise StateError(f"{self._path} is being changed by another process: try again")
+            raw = self._raw()
+            self._checked(raw)
+            agent = raw.setdefault("agents", {}).setdefault(agent_id, {})
+            allowlist = agent.setdefault("allowlist", [])
+            there = {_what(entry) for entry in allowlist}
+            allowlist.extend(dict(grant) for grant in grants if _what(grant) not in there)
+            atomic.replace(self._path, msgspec.json.format(msgspec.json.encode(raw), indent=2) + b"\n")
+
+    def _raw(self) -> dict[str, Any]:
+        """The whole document, in today's form."""
         try:
             data = self._path.read_bytes()
         except FileNotFoundError:
-            return Document()
+            return {"version": 1}
         except OSError as error:
             raise StateError(f"cannot read {self._path}: {error.strerror}") from error
         try:
-            return msgspec.json.decode(data, type=Document)
-        except msgspec.DecodeError as error:
-            raise StateError(f"{self._path} cannot be read ({error}): mend it, or move it away") from error
+            raw = msgspec.json.decode(data, type=dict[str, Any])
+        except (ValueError, RecursionError) as error:
+            raise self._unusable(error) from error
+        agents = raw.get("agents")
+        if isinstance(agents, dict) and "default" in agents:
+            _merge_default(agents)
+        return raw
 
-    def allow(self, agent_id: str, grants: Sequence[Mapping[str, Any]], now: int) -> None:
-        """Adds `grants` to the agent's allowlist."""
-        with KernelLock(self._path.with_name(self._path.name + ".lock")) as lock:
-            if not lock.take(Holder(pid=os.getpid(), created_at=now)):
-                raise StateError(f"{self._path} is being changed by another process: try again")
-            document = self.read()
-            agent = document.agents.get(agent_id, AgentApprovals())
-            grown = structs.replace(agent, allowlist=(*agent.allowlist, *(dict(grant) for grant in grants)))
-            changed = structs.replace(document, agents={**document.agents, agent_id: grown})
-            atomic.replace(self._path, msgspec.json.format(msgspec.json.encode(changed), indent=2))
+    def _checked(self, raw: dict[str, Any]) -> Document:
+        try:
+            document = msgspec.convert(raw, Document)
+            for agent in document.agents.values():
+                for entry in agent.allowlist:
+                    entry.setdefault("id", msgspec.convert(entry, _Allowed).id)
+        except msgspec.ValidationError as error:
+            raise self._unusable(error) from error
+        return document
+
+    def _unusable(self, error: Exception) -> StateError:
+        return StateError(f"{self._path} cannot be read ({error}): mend it, or move it away")
+
+
+def _what(entry: Mapping[str, Any]) -> tuple[Any, Any]:
+    return entry.get("pattern"), entry.get("argPattern")
+
+
+def _merge_default(agents: dict[str, Any]) -> None:
+    """`default` is an old name of the main agent; what stands under the new name wins."""
+    old, new = agents["default"], agents.get(DEFAULT_AGENT, {})
+    if not (isinstance(old, dict) and isinstance(new, dict)):
+        return  # the check says what is wrong with it
+    del agents["default"]
+    merged = {**old, **new}
+    lists = [each.get("allowlist", []) for each in (old, new)]
+    if all(isinstance(each, list) for each in lists) and any(lists):
+        merged["allowlist"] = [*lists[0], *lists[1]]
+    agents[DEFAULT_AGENT] = merged

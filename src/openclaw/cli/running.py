@@ -24,7 +24,7 @@ from openclaw.core.events import (
 from openclaw.core.messages import ToolCall, Usage
 from openclaw.gateway.app import Assistant, Surroundings, assistant
 from openclaw.gateway.clock import SystemClock
-from openclaw.turns.turn import SessionRepaired, Turn
+from openclaw.turns.turn import Recorded, SessionRepaired, Turn
 
 DEFAULT_TIMEOUT = 600.0
 ARGUMENT_CHARS = 80
@@ -61,7 +61,7 @@ class Shown:
         self.end: RunEnded | None = None
         self.answered_by = ("", "")
 
-    def take(self, event: Event | SessionRepaired) -> None:
+    def take(self, event: Event | SessionRepaired | Recorded) -> None:
         match event:
             case TextDelta(text=text):
                 self._write(text)

@@ -23,9 +23,10 @@ def list_sessions(agent_id: str | None, limit: int, as_json: bool) -> None:
     """The conversations, most recent first."""
 
     async def work(index: "SessionIndex", now: float) -> None:
-        from openclaw.cli.output import ago, dollars, print_json, table, tokens
+        from openclaw.cli.output import ago, dollars, note, print_json, printable, table, tokens
 
-        await index.rebuild()
+        for problem in (await index.rebuild()).problems:
+            note(printable(problem))
         rows = await index.list(agent_id=agent_id)
         shown = rows[:limit]
         if as_json:

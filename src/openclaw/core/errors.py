@@ -30,6 +30,16 @@ class Conflict(OpenClawError):
     code = "CONFLICT"
 
 
+class Unavailable(OpenClawError):
+    """Not now; the same request may work later."""
+
+    code = "UNAVAILABLE"
+
+    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
 class ConfigError(OpenClawError):
     """The configuration cannot be used; `path` is the setting, `file` where it stands."""
 

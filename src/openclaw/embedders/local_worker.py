@@ -8,6 +8,7 @@ import hashlib
 import os
 import sys
 import threading
+from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -36,16 +37,15 @@ class Model:
     """all-MiniLM-L6-v2 on onnxruntime."""
 
     def __init__(self, path: Path, threads: int) -> None:
-        import numpy
-        import onnxruntime
-
+        # Imported by name: only the child, and only with the extra, has them.
+        numpy, onnxruntime = import_module("numpy"), import_module("onnxruntime")
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.enable_cpu_mem_arena = False
         options.log_severity_level = 3
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        self._np: Any = numpy
-        self._session: Any = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        self._np = numpy
+        self._session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         self._inputs = {given.name for given in self._session.get_inputs()}
         self._words = WordPiece.shipped()
 

@@ -58,7 +58,7 @@ class Http:
             raise ProviderTimeout(f"{who} gave no embeddings within {self._endpoint.timeout:g} s") from error
         except (httpx2.InvalidURL, httpx2.UnsupportedProtocol) as error:
             raise BadRequest(
-                f"the address of {who} cannot be used: set memorySearch.remote.baseUrl to an http:// or https:// address"
+                f"the address of {who} cannot be used: set memorySearch.remote.baseUrl to an http address"
             ) from error
         except httpx2.HTTPError as error:
             raise NetworkFailed(f"{who} broke off while sending embeddings: try again") from error

@@ -9,7 +9,6 @@ from pathlib import Path
 import msgspec
 
 from openclaw.agent.limits import result_cap
-from openclaw.agent.loop import Steering
 from openclaw.agent.repeats import RepeatLimits, Repeats
 from openclaw.agent.settings import AgentsSettings
 from openclaw.agent.toolrun import Toolbox
@@ -94,14 +93,15 @@ class Assistant:
         clock: Clock,
         approver: Approver,
         open_provider: OpenProvider,
-        archive: PromptArchive,
+        db: Database,
     ) -> None:
         self.home = surroundings.home
         self.loaded = loaded
         self.config = loaded.config
         self.index = index
         self.clock = clock
-        self.archive = archive
+        self.db = db
+        self.archive = PromptArchive(db)
         self._surroundings = surroundings
         self._keys = StateKeys(self.home.state)
         self.machine = machine(
@@ -187,12 +187,13 @@ class Assistant:
             what,
             thinking=route.attempt.thinking,
             terminal=turn.place,
+            channel=turn.channel,
             session_id=session.row.session_id,
             warned=truncation.warning_signatures_seen if truncation else (),
         )
         briefing = self._render(what)
         await self.archive.keep(turn.run_id, str(turn.key), what.now, briefing.prompt, briefing.report)
-        return Prepared(system=briefing.prompt.system, route=route, tools=toolbox, steering=Steering())
+        return Prepared(system=briefing.prompt.system, route=route, tools=toolbox)
 
     def preview(
         self,
@@ -333,8 +334,7 @@ async def assistant(
     providers = wings.Providers()
     try:
         async with state(home, clock) as (db, index):
-            archive = PromptArchive(db)
-            yield Assistant(surroundings, loaded, index, clock, approver, open_provider or providers, archive)
+            yield Assistant(surroundings, loaded, index, clock, approver, open_provider or providers, db)
             remember_good(home, loaded)
     finally:
         await providers.close()

@@ -34,6 +34,9 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "agents": ("agents_list", "update_plan"),
     "media": ("image",),
 }
+GROUPS["openclaw"] = tuple(
+    sorted({name for group in GROUPS.values() for name in group} - {*GROUPS["fs"], *GROUPS["runtime"], "canvas"})
+)
 PROFILES: dict[str, tuple[str, ...]] = {
     "minimal": ("session_status", "gateway"),
     "messaging": ("message", "gateway", *SESSION_TOOLS),

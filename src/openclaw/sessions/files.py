@@ -4,32 +4,65 @@ A line is one `write`, so a killed process leaves at most one torn line at the e
 next sets the torn piece aside (`<file>.torn-<n>`) and says so; nobody rewrites what was complete.
 """
 
+import json
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar, get_args
 
 import msgspec
 from msgspec import Struct, structs
 
-from openclaw.core.errors import NotFound, StateError
-from openclaw.core.messages import Message
-from openclaw.sessions.transcript import AnyEntry, Entry, Header, MessageEntry, Problem, decode_line
+from openclaw.core.errors import InvalidRequest, NotFound, StateError
+from openclaw.core.messages import Image, Message, Text, Thinking, ToolCall
+from openclaw.sessions.transcript import (
+    VERSION,
+    AnyEntry,
+    Compaction,
+    Entry,
+    Header,
+    Leaf,
+    MessageEntry,
+    Opaque,
+    Problem,
+    walk,
+)
+from openclaw.store.atomic import sync_directory
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
+_BINARY = getattr(os, "O_BINARY", 0)
 E = TypeVar("E", bound=Entry)
+
+_decoder: msgspec.json.Decoder[Header | Entry] = msgspec.json.Decoder(Header | Entry)
+_KINDS = frozenset(kind.__struct_config__.tag for kind in (Header, *get_args(Entry)))
+_BLOCKS: Mapping[str, Any] = {
+    "user": Text | Image,
+    "assistant": Text | Thinking | ToolCall,
+    "toolResult": Text | Image,
+}
+_BLOCK_TYPES = frozenset(("text", "image", "thinking", "toolCall"))
+# What the format always writes, also where it is what we take for granted.
+_ALWAYS: Mapping[str, Mapping[str, Any]] = {
+    "user": {"timestamp": 0},
+    "assistant": {"content": (), "api": "", "provider": "", "model": "", "stopReason": "stop", "timestamp": 0},
+    "toolResult": {"content": (), "isError": False, "timestamp": 0},
+}
+# What makes a message; anything else may be missing.
+_ESSENTIAL = ("role", "content", "toolCallId", "toolName", "isError", "provider", "model")
 
 
 class Loaded(Struct, frozen=True, kw_only=True):
     """A transcript as read from disk."""
 
-    header: Header
+    header: Header | None
     entries: tuple[AnyEntry, ...]
     problems: tuple[Problem, ...] = ()
     good_bytes: int = 0
     """How far the file is whole; anything behind is a torn line."""
+    ends_line: bool = True
+    """False when the last line is whole but for its line end."""
 
 
 def iso(seconds: float) -> str:
@@ -41,29 +74,29 @@ def load(path: Path) -> Loaded:
     header: Header | None = None
     entries: list[AnyEntry] = []
     problems: list[Problem] = []
-    good = 0
+    good, ends_line = 0, True
     try:
-        for number, line, size, whole in _lines(path):
-            if not whole:
+        for number, line, size, ended in _lines(path):
+            value, trouble = decode_line(line)
+            if value is None and not ended:
                 problems.append(Problem("torn", f"line {number}: {size} bytes without an end"))
                 break
-            good += size
-            if not line.strip():
-                continue
-            value = decode_line(line)
+            good, ends_line = good + size, ended
             if value is None:
-                problems.append(Problem("unreadable", f"line {number}: {line[:60].decode(errors='replace')!r}"))
-            elif isinstance(value, Header):
+                if line.strip():
+                    problems.append(Problem("unreadable", f"line {number}: {line[:60].decode(errors='replace')!r}"))
+                continue
+            if trouble:
+                problems.append(Problem("unreadable", f"line {number}: {trouble}"))
+            if isinstance(value, Header):
                 header = header or value
             else:
-                entries.append(value)
+                entries.append(_placed(value, number, entries))
     except FileNotFoundError as error:
         raise NotFound(f"no transcript at {path}") from error
     except OSError as error:
         raise StateError(f"cannot read {path}: {error.strerror}") from error
-    if header is None:
-        header = Header(id=path.name.split(".")[0], timestamp="")
-    return Loaded(header=header, entries=tuple(entries), problems=tuple(problems), good_bytes=good)
+    return Loaded(header=header, entries=tuple(entries), problems=tuple(problems), good_bytes=good, ends_line=ends_line)
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes, int, bool]]:
@@ -79,12 +112,95 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes, int, bool]]:
             yield number, line if size == len(line) else b"too long", size, piece.endswith(b"\n")
 
 
+def _placed(entry: AnyEntry, number: int, before: list[AnyEntry]) -> AnyEntry:
+    """`entry` with what the first format left out: there, entries have no ids and follow one another."""
+    if isinstance(entry, Compaction) and isinstance(entry.first_kept_entry_index, int):
+        kept = before[entry.first_kept_entry_index - 1 : entry.first_kept_entry_index]
+        entry = structs.replace(entry, first_kept_entry_id=kept[0].id if kept else "")
+    if not entry.id:
+        # The number of its line never changes, so it serves as a name for later entries to go on from.
+        entry = structs.replace(entry, id=f"{number:08x}", parent_id=before[-1].id if before else None)
+    return entry
+
+
+def decode_line(line: bytes) -> tuple[Header | AnyEntry | None, str]:
+    """One line of a transcript, None when it cannot be read at all; and what is wrong with the rest of it."""
+    try:
+        return _decoder.decode(line), ""
+    except (ValueError, RecursionError):
+        pass
+    try:
+        raw = json.loads(line.decode(errors="replace"))
+        # Half a surrogate pair (an emoji cut in two) is valid in JSON and nowhere else.
+        raw = msgspec.json.decode(json.dumps(raw, ensure_ascii=False).encode(errors="replace"))
+    except (ValueError, RecursionError):
+        return None, ""
+    if not isinstance(raw, dict) or not isinstance(raw.get("type"), str):
+        return None, ""
+    return _salvaged(raw)
+
+
+def _salvaged(raw: dict[str, Any]) -> tuple[Header | AnyEntry, str]:
+    """An entry another program wrote: unknown blocks are left out, unknown kinds kept opaque."""
+    parent = raw.get("parentId")
+    opaque = Opaque(
+        type=raw["type"], id=str(raw.get("id") or ""), parent_id=parent if isinstance(parent, str) else None
+    )
+    message = raw.get("message")
+    if raw["type"] not in _KINDS or (isinstance(message, dict) and message.get("role") not in _BLOCKS):
+        return opaque, ""
+    if not isinstance(message, dict):
+        message = None
+    try:
+        return _converted(raw | {"message": _without_unknown(message)} if message else raw), ""
+    except msgspec.ValidationError as error:
+        trouble = str(error)
+    if message:
+        bare = {"type": "message", "id": opaque.id, "parentId": opaque.parent_id, "message": _bare(message)}
+        try:
+            return _converted(bare), trouble
+        except msgspec.ValidationError:
+            pass
+    return opaque, trouble
+
+
+def _converted(raw: Mapping[str, Any]) -> Header | Entry:
+    value: Header | Entry = msgspec.convert(raw, Header | Entry, strict=False)
+    return value
+
+
+def _without_unknown(message: dict[str, Any]) -> dict[str, Any]:
+    content = message.get("content")
+    if not isinstance(content, list):
+        return message
+    known = [block for block in content if isinstance(block, dict) and block.get("type") in _BLOCK_TYPES]
+    return message | {"content": known}
+
+
+def _bare(message: dict[str, Any]) -> dict[str, Any]:
+    """Only what a message is made of, without the blocks that cannot be read."""
+    bare = {name: message[name] for name in _ESSENTIAL if name in message}
+    content = message.get("content")
+    if isinstance(content, str) and message["role"] != "user":
+        bare["content"] = [{"type": "text", "text": content}]
+    elif isinstance(content, list):
+        bare["content"] = [block for block in content if _readable(block, _BLOCKS[message["role"]])]
+    return bare
+
+
+def _readable(block: Any, kind: Any) -> bool:
+    try:
+        msgspec.convert(block, kind)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
 class Transcript:
     """A transcript open for appending; the caller holds the session's write lock."""
 
-    def __init__(self, path: Path, fd: int, header: Header, leaf: str | None, ids: set[str]) -> None:
+    def __init__(self, path: Path, fd: int, leaf: str | None, ids: set[str]) -> None:
         self.path = path
-        self.header = header
         self.leaf = leaf
         self._fd: int | None = fd
         self._ids = ids
@@ -92,28 +208,49 @@ class Transcript:
     @classmethod
     def create(cls, path: Path, header: Header) -> "Transcript":
         """A new file with only its header; fails when the file is already there."""
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        transcript = cls(path, _open(path, os.O_CREAT | os.O_EXCL), header, None, set())
-        transcript._write(header)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise StateError(f"cannot create {path.parent}: {error.strerror}. Check its permissions.") from error
+        transcript = cls(path, _open(path, os.O_CREAT | os.O_EXCL), None, set())
+        try:
+            transcript._write(header)
+        except BaseException:
+            transcript.close()
+            path.unlink()
+            raise
+        sync_directory(path.parent)
         return transcript
 
     @classmethod
-    def reopen(cls, path: Path) -> tuple["Transcript", Loaded]:
-        """An existing file, ready to be appended to; a torn end is set aside first."""
+    def reopen(cls, path: Path, header: Header) -> tuple["Transcript", Loaded]:
+        """An existing file, ready to be appended to; a torn end is set aside first.
+
+        `header` is written when the file has none, because its writer died before or the line cannot be read.
+        """
         loaded = load(path)
-        fd = _open(path, 0)
-        if any(problem.kind == "torn" for problem in loaded.problems):
-            _set_aside(path, fd, loaded.good_bytes)
-        last = loaded.entries[-1].id if loaded.entries else None
-        ids = {entry.id for entry in loaded.entries}
-        return cls(path, fd, loaded.header, last or None, ids), loaded
+        branch, _ = walk(loaded.entries)
+        transcript = cls(
+            path, _open(path, 0), branch[-1].id if branch else None, {entry.id for entry in loaded.entries}
+        )
+        try:
+            if any(problem.kind == "torn" for problem in loaded.problems):
+                transcript._set_aside(loaded.good_bytes)
+            if not loaded.ends_line:
+                transcript._append(b"\n")
+            if loaded.header is None:
+                transcript._write(header)
+        except BaseException:
+            transcript.close()
+            raise
+        return transcript, loaded
 
     def append(self, entry: E, now: float) -> E:
         """Writes `entry` behind the current leaf and gives it back with its id, parent and time."""
         placed = structs.replace(entry, id=self._new_id(), parent_id=self.leaf, timestamp=iso(now))
         self._write(placed)
         self._ids.add(placed.id)
-        self.leaf = placed.id
+        self.leaf = placed.target_id if isinstance(placed, Leaf) else placed.id
         return placed
 
     def say(self, message: Message, now: float) -> MessageEntry:
@@ -135,39 +272,72 @@ class Transcript:
         return fresh
 
     def _write(self, value: Header | Entry) -> None:
-        if self._fd is None:
-            raise RuntimeError(f"{self.path} is closed")
-        line = msgspec.json.encode(value) + b"\n"
-        start = os.lseek(self._fd, 0, os.SEEK_END)
         try:
-            written = 0
-            while written < len(line):
-                written += os.write(self._fd, line[written:])
+            line = msgspec.json.encode(_written(value)) + b"\n"
+        except UnicodeEncodeError as error:
+            raise InvalidRequest("the text holds half a character (a lone surrogate): send it as UTF-8") from error
+        if len(line) > MAX_LINE_BYTES:
+            raise InvalidRequest(f"a message of {len(line) >> 20} MB is too large for a transcript: send less at once")
+        self._append(line)
+
+    def _append(self, data: bytes) -> None:
+        """All of `data` or nothing."""
+        fd = self._file()
+        start = os.fstat(fd).st_size
+        try:
+            _write_all(fd, data)
         except OSError as error:
-            os.ftruncate(self._fd, start)
+            os.ftruncate(fd, start)
             raise StateError(
                 f"cannot write {self.path}: {error.strerror}. Nothing was changed; free some space and try again."
             ) from error
 
+    def _set_aside(self, good_bytes: int) -> None:
+        """Moves the torn end of the file beside it, in an order that loses nothing if we die in between."""
+        fd = self._file()
+        with self.path.open("rb") as file:
+            file.seek(good_bytes)
+            torn = file.read()
+        number = 1
+        while (aside := self.path.with_name(f"{self.path.name}.torn-{number}")).exists():
+            number += 1
+        try:
+            copy = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o600)
+            try:
+                _write_all(copy, torn)
+                os.fsync(copy)
+            finally:
+                os.close(copy)
+        except OSError as error:
+            aside.unlink(missing_ok=True)
+            raise StateError(
+                f"cannot set the torn end of {self.path} aside: {error.strerror}. Nothing was changed."
+            ) from error
+        os.ftruncate(fd, good_bytes)
+
+    def _file(self) -> int:
+        if self._fd is None:
+            raise RuntimeError(f"{self.path} is closed")
+        return self._fd
+
+
+def _written(value: Header | Entry) -> Any:
+    """`value` as it stands in a file."""
+    if isinstance(value, Header):
+        return structs.replace(value, version=VERSION)
+    if not isinstance(value, MessageEntry):
+        return value
+    raw = msgspec.to_builtins(value)
+    return raw | {"message": {**_ALWAYS[raw["message"]["role"]], **raw["message"]}}
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(fd, data) :]
+
 
 def _open(path: Path, flags: int) -> int:
     try:
-        return os.open(path, os.O_RDWR | os.O_APPEND | getattr(os, "O_CLOEXEC", 0) | flags, 0o600)
+        return os.open(path, os.O_RDWR | os.O_APPEND | _BINARY | flags, 0o600)
     except OSError as error:
         raise StateError(f"cannot open {path}: {error.strerror}. Check its owner and permissions.") from error
-
-
-def _set_aside(path: Path, fd: int, good_bytes: int) -> None:
-    """Moves the torn end of the file beside it, in an order that loses nothing if we die in between."""
-    size = os.fstat(fd).st_size
-    torn = os.pread(fd, size - good_bytes, good_bytes)
-    number = 1
-    while (aside := path.with_name(f"{path.name}.torn-{number}")).exists():
-        number += 1
-    copy = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        os.write(copy, torn)
-        os.fsync(copy)
-    finally:
-        os.close(copy)
-    os.ftruncate(fd, good_bytes)

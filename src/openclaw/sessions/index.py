@@ -1,8 +1,10 @@
 """The list of sessions, kept in the database and derived from the transcripts: deleting it loses nothing."""
 
+import os
 import uuid
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence, Set
+from datetime import datetime
+from pathlib import Path, PurePath
 
 import msgspec
 from msgspec import Struct, structs
@@ -13,8 +15,10 @@ from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Usage
 from openclaw.sessions.files import Loaded, load
-from openclaw.sessions.transcript import Tally, tally, title_of
+from openclaw.sessions.lock import lock_path
+from openclaw.sessions.transcript import Header, MessageEntry, Tally, headline, tally, title_of
 from openclaw.store.db import Database, Row, Transaction
+from openclaw.store.lock import Holder, KernelLock
 
 
 class SessionRow(Struct, frozen=True, kw_only=True):
@@ -49,9 +53,16 @@ def _row(row: Row) -> SessionRow:
 _COLUMNS = SessionRow.__struct_fields__
 _INSERT = (
     f"INSERT INTO sessions ({', '.join(_COLUMNS)}) VALUES ({', '.join(':' + name for name in _COLUMNS)}) "  # noqa: S608
-    "ON CONFLICT (session_key) DO UPDATE SET "
-    + ", ".join(f"{name} = excluded.{name}" for name in _COLUMNS if name not in ("session_key", "created_at"))
+    "ON CONFLICT (session_key) DO UPDATE SET title = COALESCE(NULLIF(excluded.title, ''), sessions.title), "
+    + ", ".join(f"{name} = excluded.{name}" for name in _COLUMNS if name not in ("session_key", "title"))
 )
+
+
+class Rebuilt(Struct, frozen=True):
+    """What `rebuild` did: how many transcripts it read, and what it could not use."""
+
+    read: int
+    problems: tuple[str, ...] = ()
 
 
 class SessionIndex:
@@ -75,19 +86,21 @@ class SessionIndex:
         exact = await self.get(keys.parse(wanted, default_agent))
         if exact is not None:
             return exact
-        rows = [row for row in await self.list() if row.session_id.startswith(wanted.lower())]
+        start = wanted.lower()
+        rows = [row for row in await self.list() if row.session_id.lower().startswith(start)]
+        rows = [row for row in rows if row.session_id.lower() == start] or rows
         if len(rows) == 1:
             return rows[0]
         if rows:
             raise InvalidRequest(f"{wanted!r} fits {len(rows)} sessions: give more of the id")
         raise NotFound(f"no session {wanted!r}: `openclaw sessions list` shows what there is")
 
-    async def list(self, *, agent_id: str | None = None, limit: int = 10_000) -> Sequence[SessionRow]:
+    async def list(self, *, agent_id: str | None = None) -> Sequence[SessionRow]:
         """The sessions, most recently used first."""
         rows = await self._db.read(
             "SELECT * FROM sessions WHERE (messages > 0 OR status = 'running') "
-            "AND (agent_id = :agent OR :agent = '') ORDER BY updated_at DESC, session_key LIMIT :limit",
-            {"agent": agent_id or "", "limit": limit},
+            "AND (agent_id = :agent OR :agent = '') ORDER BY updated_at DESC, session_key",
+            {"agent": agent_id or ""},
         )
         return [_row(row) for row in rows]
 
@@ -104,13 +117,14 @@ class SessionIndex:
             await self._put(tx, row)
         return row
 
-    async def started(self, row: SessionRow, run_id: str, title: str) -> None:
+    async def started(self, row: SessionRow, run_id: str, text: str) -> None:
+        """Records the start of a run; `text`, what was asked, names a session that has no name yet."""
         now = millis(self._clock)
         async with self._db.transaction() as tx:
             await tx.write(
                 "UPDATE sessions SET status = 'running', updated_at = :now, "
                 "title = CASE WHEN title = '' THEN :title ELSE title END WHERE session_key = :key",
-                {"now": now, "key": row.session_key, "title": title},
+                {"now": now, "key": row.session_key, "title": headline(text)},
             )
             await tx.write(
                 "INSERT INTO runs (run_id, session_key, session_id, status, started_at) "
@@ -124,7 +138,7 @@ class SessionIndex:
         """Records the end of a run: `row` as it is now, and what the run itself used."""
         now = millis(self._clock)
         async with self._db.transaction() as tx:
-            await self._put(tx, structs.replace(row, status=status, updated_at=now))
+            await self._put(tx, structs.replace(row, status=status, title="", updated_at=row.updated_at or now))
             await tx.write(
                 "UPDATE runs SET status = :status, ended_at = :now, provider = :provider, model = :model, "
                 "stop_reason = :stop, error = :error, input_tokens = :input, output_tokens = :output, "
@@ -147,53 +161,107 @@ class SessionIndex:
             )
             await self._remember(tx, row.session_id, row.session_key, row.agent_id, size)
 
-    async def rebuild(self) -> int:
-        """Reads transcripts the list does not know, or knows in another size; gives how many were read."""
-        known = {row["session_id"]: row["bytes"] for row in await self._db.read("SELECT * FROM transcripts")}
-        count = 0
-        for path in sorted(self.state.glob("agents/*/sessions/*.jsonl")):
-            session_id, agent_id = path.stem, path.parent.parent.name
-            if known.get(session_id) == path.stat().st_size:
-                continue
-            try:
-                row = derive(load(path), path, agent_id)
-            except OpenClawError:
-                continue  # unreadable or of a foreign name: it stays on disk and out of the list
-            async with self._db.transaction() as tx:
-                newest = await tx.read(
-                    "SELECT session_id, updated_at FROM sessions WHERE session_key = :key", {"key": row.session_key}
-                )
-                if not newest or newest[0]["session_id"] == session_id or newest[0]["updated_at"] <= row.updated_at:
-                    await self._put(tx, row)
-                await self._remember(tx, session_id, row.session_key, agent_id, path.stat().st_size)
-            count += 1
-        return count
+    async def rebuild(self) -> Rebuilt:
+        """Makes the list say what the transcripts say; only those that changed since are read."""
+        paths = [
+            path
+            for path in sorted(self.state.glob("agents/*/sessions/*.jsonl"))
+            if keys.AGENT_ID.match(path.parent.parent.name)
+        ]
+        known = await self._db.read("SELECT * FROM transcripts")
+        running = {row.session_id for row in await self.list() if row.status == "running"}
+        there = {path.stem for path in paths} | running
+        gone = {row["session_id"]: row["session_key"] for row in known if row["session_id"] not in there}
+        # Where the current transcript of a key is gone, an older one takes its place: read those again.
+        sizes = {row["session_id"]: row["bytes"] for row in known if row["session_key"] not in gone.values()}
+        found, problems = _read_changed(paths, sizes, running, millis(self._clock))
+        # One transaction: a first start that is interrupted starts again instead of knowing half of the sessions.
+        async with self._db.transaction() as tx:
+            for session_id in gone:
+                await tx.write("DELETE FROM sessions WHERE session_id = :id", {"id": session_id})
+                await tx.write("DELETE FROM transcripts WHERE session_id = :id", {"id": session_id})
+            for each in found:
+                await self._adopt(tx, each)
+        return Rebuilt(len(found), tuple(problems))
+
+    async def _adopt(self, tx: Transaction, found: "_Found") -> None:
+        """Puts what a transcript says into the list, unless a newer one has its key."""
+        row = found.row
+        if row is not None:
+            current = await tx.read(
+                "SELECT session_id, updated_at FROM sessions WHERE session_key = :key", {"key": row.session_key}
+            )
+            if not current or current[0]["session_id"] == row.session_id or current[0]["updated_at"] <= row.updated_at:
+                await self._put(tx, row)
+            await tx.write(
+                "UPDATE runs SET status = 'killed', ended_at = :at WHERE session_id = :id AND status = 'running'",
+                {"at": row.updated_at, "id": row.session_id},
+            )
+        await self._remember(tx, found.session_id, row.session_key if row else "", found.agent_id, found.size)
 
     async def _put(self, tx: Transaction, row: SessionRow) -> None:
-        await tx.write(_INSERT, msgspec.structs.asdict(row))
+        await tx.write(_INSERT, structs.asdict(row))
 
     async def _remember(self, tx: Transaction, session_id: str, key: str, agent_id: str, size: int) -> None:
         await tx.write(
             "INSERT INTO transcripts (session_id, session_key, agent_id, bytes) VALUES (:id, :key, :agent, :bytes) "
-            "ON CONFLICT (session_id) DO UPDATE SET bytes = excluded.bytes",
+            "ON CONFLICT (session_id) DO UPDATE SET bytes = excluded.bytes, session_key = excluded.session_key",
             {"id": session_id, "key": key, "agent": agent_id, "bytes": size},
         )
 
 
-def derive(loaded: Loaded, path: Path, agent_id: str) -> SessionRow:
-    """What the list says of a transcript, from the transcript alone."""
-    agent_id = keys.normalise_agent(agent_id)
-    key = loaded.header.session_key or _key_from_store(path) or f"agent:{agent_id}:explicit:{path.stem}"
+class _Found(Struct, frozen=True):
+    """A file as `rebuild` saw it; no row when it is somebody else's."""
+
+    session_id: str
+    agent_id: str
+    size: int
+    row: SessionRow | None
+
+
+def _read_changed(
+    paths: Iterable[Path], sizes: Mapping[str, int], running: Set[str], now: int
+) -> tuple[list[_Found], list[str]]:
+    """What is in the transcripts that are new, changed, or said to be in use by a run that is no more."""
+    found: list[_Found] = []
+    problems: list[str] = []
+    stores: dict[Path, Mapping[str, SessionKey]] = {}
+    for path in paths:
+        agent_id = path.parent.parent.name
+        try:
+            size = path.stat().st_size
+            if path.stem in running and _being_written(path, now):
+                continue  # its run will say how it ended
+            if path.stem not in running and sizes.get(path.stem) == size:
+                continue
+            if path.parent not in stores:
+                stores[path.parent] = _stored_keys(path.parent / "sessions.json", agent_id, problems)
+            row = derive(load(path), path, agent_id, stores[path.parent].get(path.name))
+        except (OpenClawError, OSError) as error:
+            problems.append(f"{path} is not in the list: {error}")
+        else:
+            found.append(_Found(path.stem, agent_id, size, row))
+    return found, problems
+
+
+def derive(loaded: Loaded, path: Path, agent_id: str, stored: SessionKey | None = None) -> SessionRow | None:
+    """What the list says of a transcript, from the transcript alone; None when the file is none."""
+    if loaded.header is None and not any(isinstance(entry, MessageEntry) for entry in loaded.entries):
+        return None
+    header = loaded.header or Header(id=path.stem, timestamp="")
+    key = keys.parse(header.session_key, agent_id) if header.session_key else stored
+    total = tally(loaded.entries)
     changed = round(path.stat().st_mtime * 1000)
     row = SessionRow(
-        session_key=str(keys.parse(key, agent_id)),
+        session_key=str(key or SessionKey(agent_id, f"explicit:{path.stem.lower()}")),
         agent_id=agent_id,
         session_id=path.stem,
         title=title_of(loaded.entries),
-        created_at=changed,
+        status=total.status,
+        created_at=_millis(header.timestamp) or changed,
         updated_at=changed,
     )
-    return counted(row, tally(loaded.entries))
+    return counted(row, total)
 
 
 def counted(row: SessionRow, total: Tally) -> SessionRow:
@@ -201,6 +269,7 @@ def counted(row: SessionRow, total: Tally) -> SessionRow:
     usage, last = total.usage, total.last
     return structs.replace(
         row,
+        updated_at=total.at or row.updated_at,
         messages=total.messages,
         model=last.model if last else row.model,
         provider=last.provider if last else row.provider,
@@ -213,14 +282,47 @@ def counted(row: SessionRow, total: Tally) -> SessionRow:
     )
 
 
+def _millis(timestamp: str) -> int:
+    """The moment a header names; 0 when it does not."""
+    try:
+        return round(datetime.fromisoformat(timestamp).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        return 0
+
+
+def _being_written(path: Path, now: int) -> bool:
+    """Whether a live process holds the write lock of this transcript."""
+    with KernelLock(lock_path(path)) as lock:
+        return not lock.take(Holder(pid=os.getpid(), created_at=now, owner="sessions"))
+
+
 class _StoredEntry(Struct, rename="camel"):
     session_id: str = ""
+    session_file: str = ""
 
 
-def _key_from_store(path: Path) -> str | None:
-    """The key an existing home's `sessions.json` gives for this transcript."""
+def _stored_keys(path: Path, agent_id: str, problems: list[str]) -> Mapping[str, SessionKey]:
+    """The keys an existing home's `sessions.json` gives to transcripts, by file name."""
     try:
-        stored = msgspec.json.decode((path.parent / "sessions.json").read_bytes(), type=dict[str, _StoredEntry])
-    except (OSError, msgspec.DecodeError):
-        return None
-    return next((key for key, entry in stored.items() if entry.session_id == path.stem), None)
+        stored = msgspec.json.decode(path.read_bytes(), type=dict[str, msgspec.Raw])
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        problems.append(f"{path} cannot be read ({error}): the sessions it names are listed by their ids")
+        return {}
+    found: dict[str, SessionKey] = {}
+    for text, raw in stored.items():
+        try:
+            key = keys.parse(text, agent_id)
+            entry = msgspec.json.decode(raw, type=_StoredEntry)
+        except (OpenClawError, ValueError) as error:
+            problems.append(f"{path}: {text!r} cannot be used ({error})")
+            continue
+        topic = text.rpartition(":topic:")[2] if ":topic:" in text else ""
+        for name in (
+            PurePath(entry.session_file).name,
+            f"{entry.session_id}-topic-{topic}.jsonl" if topic else "",
+            f"{entry.session_id}.jsonl",
+        ):
+            found.setdefault(name, key)
+    return found

@@ -6,7 +6,7 @@ fails at once instead of waiting for itself.
 
 import os
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -27,6 +27,10 @@ class _Held:
         self.depth = 1
 
 
+def lock_path(transcript: Path) -> Path:
+    return transcript.with_name(transcript.name + ".lock")
+
+
 class WriteLocks:
     """The session locks of this process."""
 
@@ -36,11 +40,9 @@ class WriteLocks:
         self._held: dict[Path, _Held] = {}
 
     @asynccontextmanager
-    async def writing(
-        self, transcript: Path, writer: str, *, reentrant: bool = False, waiting: Callable[[str], None] | None = None
-    ) -> AsyncIterator[None]:
+    async def writing(self, transcript: Path, writer: str, *, reentrant: bool = False) -> AsyncIterator[None]:
         """Holds the lock of `transcript` for `writer`; raises `SessionBusy` when it cannot be had in time."""
-        path = transcript.with_name(transcript.name + ".lock")
+        path = lock_path(transcript)
         held = self._held.get(path)
         if held is not None and held.writer == writer:
             if not reentrant:
@@ -49,7 +51,7 @@ class WriteLocks:
                 )
             held.depth += 1
         else:
-            held = await self._take(path, transcript, writer, waiting)
+            held = await self._take(path, transcript, writer)
         try:
             yield
         finally:
@@ -58,7 +60,7 @@ class WriteLocks:
                 del self._held[path]
                 held.lock.release()
 
-    async def _take(self, path: Path, transcript: Path, writer: str, waiting: Callable[[str], None] | None) -> _Held:
+    async def _take(self, path: Path, transcript: Path, writer: str) -> _Held:
         deadline = self._clock.now() + self._timeout
         wait = FIRST_WAIT
         lock = KernelLock(path)
@@ -74,7 +76,5 @@ class WriteLocks:
                     "Wait for that run to end, or stop it, and try again.",
                     holder=str(who or ""),
                 )
-            if waiting is not None and wait == FIRST_WAIT:
-                waiting(str(read_holder(path) or "another process"))
             await self._clock.sleep(min(wait, max(0.0, deadline - self._clock.now())))
             wait = min(wait * 2, LONGEST_WAIT)

@@ -7,11 +7,9 @@ stands alone. It is established here and nowhere else.
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
-import msgspec
 from msgspec import UNSET, Struct, UnsetType, structs
 
 from openclaw.core.messages import Assistant, Image, Message, Text, ToolCall, ToolResult, Usage, User
-from openclaw.core.text import whole
 
 VERSION = 3
 TITLE_CHARS = 60
@@ -19,9 +17,9 @@ INTERRUPTED = "No result: the run ended before this call finished. Check whether
 
 
 class Header(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, tag_field="type", tag="session"):
-    """The first line of a transcript."""
+    """The first line of a transcript; one that names no version is of the first."""
 
-    version: int = VERSION
+    version: int = 1
     id: str
     timestamp: str
     cwd: str = ""
@@ -83,9 +81,9 @@ class SessionInfo(_Entry, frozen=True, tag="session_info"):
 
 
 class Leaf(_Entry, frozen=True, tag="leaf"):
-    """Where the conversation goes on; a rewind without rewriting."""
+    """Where the conversation goes on; a rewind without rewriting. None is before the first entry."""
 
-    target_id: str | None = None
+    target_id: str | None
 
 
 class Reset(_Entry, frozen=True, tag="reset"):

@@ -60,12 +60,12 @@ class Finder:
         return tuple(skills), tuple(noted)
 
     def _load(self, root: Root, directory: str, max_bytes: int, noted: list[Diagnostic]) -> Skill | None:
-        path = os.path.join(directory, FILE)
+        path = f"{directory}{os.sep}{FILE}"
         if literal(path) != path:
             noted.append(_note("name", directory, "its path has control characters: rename the directory"))
             return None
         try:
-            parsed = self._parse(path, os.path.basename(directory), max_bytes)
+            parsed = self._parse(path, Path(directory).name, max_bytes)
         except (OSError, Unverifiable) as error:
             noted.append(_note("unreadable", path, f"cannot be read: {_reason(error)}"))
             return None
@@ -101,10 +101,14 @@ class Finder:
         data, opened = read_regular(path, max_bytes)
         self._hasher.files_read += 1
         content_hash = hashlib.sha256(data).hexdigest()
-        self._hasher.remember(os.path.join(os.path.realpath(os.path.dirname(path)), FILE), opened, content_hash)
+        self._hasher.remember(f"{os.path.realpath(Path(path).parent)}{os.sep}{FILE}", opened, content_hash)
         manifest, problem = read_manifest(data, directory)
         outside = leaving(manifest.body) if manifest else ()
-        self._parsed[path] = parsed = _Parsed(identity_of(opened), content_hash, manifest, outside, problem)
+        parsed = _Parsed(identity_of(opened), content_hash, manifest, outside, problem)
+        if self._hasher.steady(opened):
+            self._parsed[path] = parsed
+        else:
+            self._parsed.pop(path, None)
         return parsed
 
 
@@ -157,11 +161,11 @@ def _candidates(root: Root, limit: int, targets: tuple[str, ...], noted: list[Di
                 noted.append(_note("unreadable", directory, f"cannot be read: {_reason(error)}"))
             continue
         if kind == "link":
-            noted.append(_note("path-escape", os.path.join(directory, FILE), "is a link; put the file itself there"))
+            noted.append(_note("path-escape", f"{directory}{os.sep}{FILE}", "is a link; put the file itself there"))
         elif kind == "file":
             yield directory
         elif depth < MAX_DEPTH:
-            queue.extend((os.path.join(directory, name), depth + 1) for name in below)
+            queue.extend((f"{directory}{os.sep}{name}", depth + 1) for name in below)
 
 
 def _inside(directory: str) -> tuple[str, list[str]]:

@@ -168,7 +168,8 @@ def _bare(value: str) -> str:
         value = value[1:].strip()
     if len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'":
         value = value[1:-1]
-    return value.lstrip("\"'") if value.count('"') == 1 or value.count("'") == 1 and value[0] == "'" else value
+    # A quote that is opened and never closed was meant to open a sentence, not to be part of it.
+    return value[1:] if value[:1] in ("'", '"') and value.count(value[0]) == 1 else value
 
 
 def unpacked(value: Value | None) -> dict[str, Value]:

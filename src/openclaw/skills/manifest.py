@@ -214,7 +214,9 @@ def _objection(step: Installer) -> str:
         return f"{value[:60]!r} is not a {names[step.kind]}"
     if step.sha256 and not _SHA.match(step.sha256):
         return "its sha256 is not 64 hexadecimal digits"
-    if step.target_dir and (step.target_dir.startswith(("/", "~", "\\")) or ".." in re.split(r"[/\\]", step.target_dir)):
+    if step.target_dir and (
+        step.target_dir.startswith(("/", "~", "\\")) or ".." in re.split(r"[/\\]", step.target_dir)
+    ):
         return "its targetDir leads elsewhere"
     return ""
 

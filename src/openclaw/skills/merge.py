@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from openclaw.skills.lock import Trust
 from openclaw.skills.record import Collision, Skill
+from openclaw.skills.standing import Trust
 
 
 class Judged(Struct, frozen=True):

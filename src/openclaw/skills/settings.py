@@ -1,4 +1,4 @@
-"""Settings of `skills` and of `security.installPolicy`: where skills come from, how many, and how far they are trusted."""
+"""Settings of `skills` and `security.installPolicy`: where skills come from, how many, how far they are trusted."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal

@@ -61,7 +61,9 @@ class Hasher:
             self._trees.pop(base, None)
         return found
 
-    def _hashed(self, base: str, entries: "list[tuple[str, Identity | None, os.stat_result | None]]") -> tuple[Tree, bool]:
+    def _hashed(
+        self, base: str, entries: "list[tuple[str, Identity | None, os.stat_result | None]]"
+    ) -> tuple[Tree, bool]:
         listed: list[_Entry] = []
         files: list[File] = []
         steady = True
@@ -69,8 +71,9 @@ class Hasher:
             if identity is None or about is None:
                 listed.append(_Entry(path, "directory"))
                 continue
-            sha256 = self.file(os.path.join(base, path), about)
-            steady = steady and os.path.join(base, path) in self._files
+            full = f"{base}{os.sep}{path}"
+            sha256 = self.file(full, about)
+            steady = steady and full in self._files
             listed.append(_Entry(path, "file", sha256))
             files.append(File(path, sha256))
         digest = hashlib.sha256(msgspec.json.encode(listed)).hexdigest()
@@ -89,10 +92,14 @@ class Hasher:
 
     def remember(self, path: str, about: os.stat_result, sha256: str) -> None:
         """Keeps a digest somebody computed from the same open file."""
-        if self._now() - max(about.st_mtime, about.st_ctime) > RACY:
+        if self.steady(about):
             self._files[path] = (identity_of(about), sha256)
         else:
             self._files.pop(path, None)
+
+    def steady(self, about: os.stat_result) -> bool:
+        """Whether a later change to this file is sure to show in its timestamps."""
+        return self._now() - max(about.st_mtime, about.st_ctime) > RACY
 
 
 def identity_of(about: os.stat_result) -> Identity:

@@ -66,4 +66,20 @@ STATE: tuple[Migration, ...] = (
             "CREATE TABLE prompt_texts (hash TEXT PRIMARY KEY, text TEXT NOT NULL)",
         ),
     ),
+    Migration(
+        3,
+        (
+            """CREATE TABLE inputs (
+                run_id TEXT PRIMARY KEY,
+                session_key TEXT NOT NULL,
+                state TEXT NOT NULL,
+                request TEXT NOT NULL,
+                accepted_at BIGINT NOT NULL,
+                updated_at BIGINT NOT NULL,
+                attempts BIGINT NOT NULL DEFAULT 0,
+                outcome TEXT
+            )""",
+            "CREATE INDEX inputs_state ON inputs (state, accepted_at)",
+        ),
+    ),
 )

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -31,7 +32,8 @@ def connect(path: Path, migrations: Sequence[Migration]) -> apsw.Connection:
             connection.set_busy_timeout(BUSY_TIMEOUT_MS)
             known = migrations[-1].version if migrations else 0
             _refuse_newer(connection, path, known)
-            for pragma in ("journal_mode = WAL", "synchronous = NORMAL", "foreign_keys = ON"):
+            _use_wal(connection)
+            for pragma in ("synchronous = NORMAL", "foreign_keys = ON"):
                 connection.execute(f"PRAGMA {pragma}").fetchall()
             if _version(connection) < known:
                 _migrate(connection, path, migrations)
@@ -41,6 +43,19 @@ def connect(path: Path, migrations: Sequence[Migration]) -> apsw.Connection:
     except apsw.Error as error:
         raise _translated(error, path) from error
     return connection
+
+
+def _use_wal(connection: apsw.Connection) -> None:
+    """Switches to the write-ahead log, which several processes may be doing to a new file at once."""
+    deadline = time.monotonic() + BUSY_TIMEOUT_MS / 1000
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL").fetchall()
+            return
+        except apsw.BusyError:  # SQLite does not wait here by itself
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
 
 
 def _migrate(connection: apsw.Connection, path: Path, migrations: Sequence[Migration]) -> None:

@@ -5,11 +5,11 @@ the turn ends (an answer, an error, Ctrl-C, a kill), the transcript can be loade
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from openclaw.agent.loop import Job, Steering, run
 from openclaw.agent.toolrun import Toolbox
@@ -39,7 +39,6 @@ from openclaw.sessions.transcript import (
     build_context,
     synthetic,
     tally,
-    unanswered,
 )
 from openclaw.turns.route import ModelRoute
 
@@ -58,6 +57,10 @@ class Turn(Struct, frozen=True, kw_only=True):
     timeout: float | None = None
     place: str = ""
     """The directory the person is in, when they are at a terminal."""
+    channel: str = ""
+    """Where the message came from and its answer goes."""
+    extra: str = ""
+    """What the caller adds to the prompt for this turn."""
 
 
 class Opened(Struct, frozen=True, kw_only=True):
@@ -76,7 +79,6 @@ class Prepared(Struct, frozen=True, kw_only=True):
     system: System
     route: ModelRoute
     tools: Toolbox
-    steering: Steering
 
 
 class SessionRepaired(Struct, frozen=True):
@@ -84,6 +86,15 @@ class SessionRepaired(Struct, frozen=True):
 
     session_id: str
     problems: tuple[Problem, ...]
+
+
+class Recorded(Struct, frozen=True):
+    """A message is in the transcript: `number` counts the messages of the session from 1."""
+
+    session_id: str
+    entry_id: str
+    number: int
+    message: Message
 
 
 class Turns:
@@ -103,28 +114,40 @@ class Turns:
         self._workspace_of = workspace_of
         self._prepare = prepare
 
-    async def run(self, turn: Turn) -> AsyncGenerator[Event | SessionRepaired, None]:
-        """Everything that happens, ending with `RunEnded`."""
+    async def run(
+        self, turn: Turn, steering: Steering | None = None
+    ) -> AsyncGenerator[Event | SessionRepaired | Recorded, None]:
+        """Everything that happens, ending with `RunEnded`.
+
+        A turn whose question is already in the transcript was begun by an earlier process: it goes on from there, and
+        an answer that was written down is not asked for again.
+        """
         async with self._opened(turn) as session:
             if session.problems:
                 yield SessionRepaired(session.row.session_id, session.problems)
             prepared = await self._prepare(turn, session)
+            answered = _answer_on_record(session.context.messages, turn.run_id)
+            if answered is not None:
+                yield MessageEnded(answered)
+                yield RunEnded(answered.stop_reason, answered.usage, turns=1)
+                return
             transcript = session.transcript or self._create(session.row)
             record = _Record(transcript, session.total, self._clock)
             try:
-                question = _question(turn, millis(self._clock))
-                record.say(question)
+                messages = (*_summary(session.context), *session.context.messages)
+                if not _asked(session.context.messages, turn.run_id):
+                    question = _question(turn, millis(self._clock))
+                    record.say(question)
+                    messages = (*messages, question)
                 await self._index.started(session.row, turn.run_id, turn.text)
-                job = Job(
-                    system=prepared.system,
-                    messages=(*_summary(session.context), *session.context.messages, question),
-                    cache_key=session.row.session_id,
-                )
-                running = run(job, prepared.route, prepared.tools, prepared.steering, self._clock)
+                job = Job(system=prepared.system, messages=messages, cache_key=session.row.session_id)
+                running = run(job, prepared.route, prepared.tools, steering or Steering(), self._clock)
                 async with aclosing(running) as events:
                     async for event in events:
                         record.take(event)
                         yield event
+                        for recorded in record.fresh():
+                            yield recorded
             finally:
                 try:
                     await self._finish(turn, session.row, record)
@@ -137,7 +160,7 @@ class Turns:
         status = {"error": "failed", "aborted": "killed"}.get(record.stop_reason, "done")
         await asyncio.shield(
             self._index.ended(
-                counted(structs.replace(row, title=row.title or turn.text[:60]), record.total),
+                counted(row, record.total),
                 turn.run_id,
                 status=status,
                 stop_reason=record.stop_reason,
@@ -156,11 +179,11 @@ class Turns:
             if not path.exists():
                 yield Opened(row=row)
                 return
-            transcript, loaded = Transcript.reopen(path)
+            transcript, loaded = Transcript.reopen(path, self._header(row))
             try:
                 context = build_context(loaded.entries)
                 total = tally(loaded.entries)
-                for call in unanswered(loaded.entries):
+                for call in context.unanswered:
                     result = synthetic(call, timestamp=millis(self._clock))
                     transcript.say(result, self._clock.now())
                     total = total.plus(result)
@@ -170,13 +193,34 @@ class Turns:
                 transcript.close()
 
     def _create(self, row: SessionRow) -> Transcript:
-        header = Header(
+        return Transcript.create(self._index.path(row.agent_id, row.session_id), self._header(row))
+
+    def _header(self, row: SessionRow) -> Header:
+        return Header(
             id=row.session_id,
-            timestamp=iso(self._clock.now()),
+            timestamp=iso(row.created_at / 1000),
             cwd=str(self._workspace_of(row.agent_id)),
             session_key=row.session_key,
         )
-        return Transcript.create(self._index.path(row.agent_id, row.session_id), header)
+
+
+def _asked(messages: Sequence[Message], run_id: str) -> int:
+    """The place behind the question of `run_id`, 0 when it was not asked yet."""
+    key = f"{run_id}:user"
+    return next(
+        (place + 1 for place, said in enumerate(messages) if isinstance(said, User) and said.idempotency_key == key), 0
+    )
+
+
+def _answer_on_record(messages: Sequence[Message], run_id: str) -> Assistant | None:
+    """The final answer to `run_id`, when the transcript has it."""
+    place = _asked(messages, run_id)
+    for said in messages[place:] if place else ():
+        if isinstance(said, User):
+            return None
+        if isinstance(said, Assistant) and not said.calls and said.stop_reason in ("stop", "length"):
+            return said
+    return None
 
 
 def _question(turn: Turn, now: int) -> User:
@@ -206,10 +250,17 @@ class _Record:
         self.error = ""
         self.size = 0
         self._ended = False
+        self._fresh: list[Recorded] = []
 
     def say(self, message: Message) -> None:
-        self._transcript.say(message, self._clock.now())
+        entry = self._transcript.say(message, self._clock.now())
         self.total = self.total.plus(message)
+        self._fresh.append(Recorded(self._transcript.header.id, entry.id, self.total.messages, message))
+
+    def fresh(self) -> list[Recorded]:
+        """What was written since this was last asked."""
+        taken, self._fresh = self._fresh, []
+        return taken
 
     def take(self, event: Event) -> None:
         match event:

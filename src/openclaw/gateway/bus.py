@@ -1,0 +1,56 @@
+"""The bus: what happens, to everyone who listens. Publishing never waits; a listener that lags is told so."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from msgspec import Struct, field
+
+MOST_WAITING = 10_000
+
+
+class Notice(Struct, frozen=True):
+    """One thing that happened, in the words of the wire."""
+
+    event: str
+    payload: dict[str, Any] = field(default_factory=dict)
+    session_key: str = ""
+
+
+class Listener:
+    """One reader of the bus."""
+
+    def __init__(self) -> None:
+        self.queue: asyncio.Queue[Notice] = asyncio.Queue(MOST_WAITING)
+        self.missed = 0
+
+    def put(self, notice: Notice) -> None:
+        try:
+            self.queue.put_nowait(notice)
+        except asyncio.QueueFull:
+            self.missed += 1
+
+    async def __aiter__(self) -> AsyncIterator[Notice]:
+        while True:
+            yield await self.queue.get()
+
+
+class Bus:
+    def __init__(self) -> None:
+        self._listeners: set[Listener] = set()
+
+    def publish(self, event: str, payload: dict[str, Any], session_key: str = "") -> None:
+        notice = Notice(event, payload, session_key)
+        for listener in self._listeners:
+            listener.put(notice)
+
+    @contextmanager
+    def listening(self) -> Iterator[Listener]:
+        """A listener for as long as the block lasts."""
+        listener = Listener()
+        self._listeners.add(listener)
+        try:
+            yield listener
+        finally:
+            self._listeners.discard(listener)

@@ -1,0 +1,239 @@
+"""Where the gateway listens, what a client has to know, and which requests a browser may send: decisions only."""
+
+import ipaddress
+from collections.abc import Mapping, Sequence
+from typing import get_args
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from openclaw.core.errors import ConfigError
+from openclaw.core.secret import Secret
+from openclaw.devices.settings import AuthMode, Bind, GatewaySettings
+
+LOOPBACK = "127.0.0.1"
+EVERYWHERE = "0.0.0.0"  # noqa: S104
+LEAST_SECRET = 16
+"""Fewer characters than this are not enough beyond this machine."""
+
+
+class Wishes(Struct, frozen=True, kw_only=True):
+    """What the command line asks for; it stands above the environment and the file."""
+
+    port: int | None = None
+    bind: str | None = None
+    auth: str | None = None
+    token: Secret | None = None
+    password: Secret | None = None
+
+
+class Exposure(Struct, frozen=True, kw_only=True):
+    """Where to listen, and what to ask of whoever comes."""
+
+    port: int
+    bind: Bind
+    hosts: tuple[str, ...]
+    mode: AuthMode
+    secret: Secret | None = None
+    """None with mode `token` means: the token this installation made for itself."""
+
+    @property
+    def local(self) -> bool:
+        """Whether only this machine can reach it."""
+        return all(is_loopback(host) for host in self.hosts)
+
+
+def decide(settings: GatewaySettings, environ: Mapping[str, str], wishes: Wishes) -> Exposure:
+    """The exposure that was asked for; refuses one that would let strangers in."""
+    bind = _bind(wishes.bind or settings.bind)
+    hosts = _hosts(bind, settings.custom_bind_host)
+    mode, secret = _auth(settings, environ, wishes)
+    found = Exposure(port=_port(settings, environ, wishes), bind=bind, hosts=hosts, mode=mode, secret=secret)
+    if found.local:
+        return found
+    if mode == "none":
+        raise ConfigError(
+            f"the gateway would listen on {', '.join(hosts)} without asking anyone for a credential: set"
+            " gateway.auth.token (or gateway.auth.password), or set gateway.bind to loopback",
+            path="gateway.bind",
+        )
+    if secret is not None and len(secret.reveal()) < LEAST_SECRET:
+        raise ConfigError(
+            f"the gateway {mode} has fewer than {LEAST_SECRET} characters, which is too short for a gateway that other"
+            f" machines can reach: set a longer gateway.auth.{mode}, or set gateway.bind to loopback",
+            path=f"gateway.auth.{mode}",
+        )
+    return found
+
+
+def _port(settings: GatewaySettings, environ: Mapping[str, str], wishes: Wishes) -> int:
+    if wishes.port is not None:
+        return wishes.port
+    named = environ.get("OPENCLAW_GATEWAY_PORT", "").strip()
+    if not named:
+        return settings.port
+    if not named.isdecimal() or not 0 <= int(named) <= 65_535:
+        raise ConfigError(f"OPENCLAW_GATEWAY_PORT is {named!r}: set it to a port number from 1 to 65535")
+    return int(named)
+
+
+def _bind(name: str) -> Bind:
+    for known in get_args(Bind):
+        if name == known:
+            found: Bind = known
+            return found
+    raise ConfigError(f"{name!r} is not a way to bind: use {', '.join(get_args(Bind))}", path="gateway.bind")
+
+
+def _hosts(bind: Bind, custom: str | None) -> tuple[str, ...]:
+    match bind:
+        case "loopback" | "auto":
+            return (LOOPBACK,)
+        case "lan":
+            return (EVERYWHERE,)
+        case "custom":
+            try:
+                address = str(ipaddress.IPv4Address((custom or "").strip()))
+            except ValueError:
+                raise ConfigError(
+                    "gateway.bind is custom: set gateway.customBindHost to the IPv4 address to listen on",
+                    path="gateway.customBindHost",
+                ) from None
+            # Our own commands always find the gateway on this machine.
+            return (address,) if address == EVERYWHERE or is_loopback(address) else (address, LOOPBACK)
+
+
+def _auth(
+    settings: GatewaySettings, environ: Mapping[str, str], wishes: Wishes
+) -> tuple[AuthMode, Secret | None]:
+    auth = settings.auth
+    token = wishes.token or _from(environ, "OPENCLAW_GATEWAY_TOKEN") or auth.token
+    password = wishes.password or _from(environ, "OPENCLAW_GATEWAY_PASSWORD") or auth.password
+    match wishes.auth or auth.mode:
+        case "none":
+            return "none", None
+        case "token":
+            return "token", token or None
+        case "password":
+            if not password:
+                raise ConfigError(
+                    "gateway.auth.mode is password, but there is none: set gateway.auth.password or"
+                    " OPENCLAW_GATEWAY_PASSWORD",
+                    path="gateway.auth.password",
+                )
+            return "password", password
+        case None:
+            return ("password", password) if password and not token else ("token", token or None)
+        case other:
+            raise ConfigError(
+                f"{other!r} is not a way to authenticate: use {', '.join(get_args(AuthMode))}", path="gateway.auth.mode"
+            )
+
+
+def _from(environ: Mapping[str, str], name: str) -> Secret | None:
+    value = environ.get(name, "").strip()
+    return Secret(value) if value else None
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is this machine's own."""
+    if host == "localhost":
+        return True
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return (mapped or address).is_loopback
+
+
+class Fences(Struct, frozen=True, kw_only=True):
+    """Which names and origins requests may come with."""
+
+    names: frozenset[str] = frozenset()
+    """Host names, beside addresses and localhost."""
+    origins: frozenset[str] = frozenset()
+
+
+def fences(settings: GatewaySettings, own_names: Sequence[str] = ()) -> Fences:
+    """The fences of a configuration; `own_names` are what this machine is called."""
+    origins = frozenset(_origin(origin) for origin in settings.control_ui.allowed_origins)
+    listed = {urlsplit(origin).hostname or "" for origin in origins}
+    return Fences(names=frozenset({*listed, *(name.lower() for name in own_names)} - {""}), origins=origins)
+
+
+def host_allowed(host: str, known: Fences) -> bool:
+    """Whether a `Host` header names us.
+
+    A page that made its own name point at our address (DNS rebinding) sends that name; an address cannot be made up.
+    """
+    name = _hostname(host)
+    if name is None:
+        return False
+    if name == "localhost" or name.endswith(".localhost") or name in known.names:
+        return True
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def origin_allowed(origin: str | None, host: str, known: Fences) -> bool:
+    """Whether a page from `origin` may send a request to `host`; programs send no origin."""
+    if origin is None:
+        return True
+    clean = _origin(origin)
+    if clean in known.origins:
+        return True
+    try:
+        parts = urlsplit(clean)
+        return parts.scheme in ("http", "https") and bool(parts.netloc) and _same_place(parts.netloc, host, clean)
+    except ValueError:
+        return False
+
+
+def _same_place(netloc: str, host: str, origin: str) -> bool:
+    default = ":443" if origin.startswith("https:") else ":80"
+    return netloc.lower().removesuffix(default) == host.strip().lower().removesuffix(default)
+
+
+def _origin(text: str) -> str:
+    return text.strip().rstrip("/").lower()
+
+
+def _hostname(host: str) -> str | None:
+    try:
+        parts = urlsplit(f"//{host.strip()}")
+        return parts.hostname if parts.path == "" and "@" not in host else None
+    except ValueError:
+        return None
+
+
+def client_address(peer: str, forwarded: str | None, proxies: Sequence[str]) -> str:
+    """Who really asks: the last address in `X-Forwarded-For` that is not a proxy we trust."""
+    if not forwarded or not _listed(peer, proxies):
+        return peer
+    for hop in reversed([part.strip() for part in forwarded.split(",")]):
+        if not _is_address(hop):
+            return peer
+        if not _listed(hop, proxies):
+            return hop
+        peer = hop
+    return peer
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _listed(address: str, networks: Sequence[str]) -> bool:
+    try:
+        found = ipaddress.ip_address(address)
+        return any(found in ipaddress.ip_network(network.strip(), strict=False) for network in networks)
+    except ValueError:
+        return False

@@ -1,0 +1,380 @@
+"""The index file: notes in pieces, their words, their vectors. All of it can be made again from the notes."""
+
+import sys
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from operator import mul
+from pathlib import Path
+from typing import Any
+
+import apsw
+import msgspec
+from msgspec import Struct
+
+from openclaw.core.errors import StateError
+from openclaw.memory.rank import Piece, Weighed, weigh
+from openclaw.memory.terms import Term
+
+SCHEMA = 1
+META = "memory_index_meta_v1"
+BUSY_MS = 10_000
+MOST_VECTORS = 64
+"""Vectors a single piece may have; a piece is that many times longer than what the model reads at once."""
+COARSE_ABOVE = 20_000
+"""From here on the nearest are first looked for among vectors of bits, which is ten times quicker."""
+COMMON_BUDGET = 15_000
+"""Postings a question may walk; what is more common than that is only looked up in the pieces found."""
+SCANNED = 256
+
+TABLES = (
+    "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
+    """CREATE TABLE files (
+        path TEXT NOT NULL,
+        source TEXT NOT NULL DEFAULT 'memory',
+        hash TEXT NOT NULL,
+        mtime INTEGER NOT NULL,
+        size INTEGER NOT NULL,
+        problem TEXT NOT NULL DEFAULT '',
+        PRIMARY KEY (path, source)
+    )""",
+    """CREATE TABLE chunks (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        id TEXT NOT NULL UNIQUE,
+        path TEXT NOT NULL,
+        source TEXT NOT NULL,
+        start_line INTEGER NOT NULL,
+        end_line INTEGER NOT NULL,
+        hash TEXT NOT NULL,
+        model TEXT NOT NULL,
+        text TEXT NOT NULL,
+        label TEXT NOT NULL DEFAULT '',
+        embedding BLOB NOT NULL DEFAULT x'',
+        placed INTEGER NOT NULL DEFAULT 0,
+        updated_at INTEGER NOT NULL
+    )""",
+    "CREATE INDEX chunks_path ON chunks (path, source)",
+    "CREATE INDEX chunks_source ON chunks (source)",
+    "CREATE INDEX chunks_hash ON chunks (hash)",
+    "CREATE INDEX chunks_waiting ON chunks (number) WHERE embedding = x''",
+    """CREATE TABLE embedding_cache (
+        provider TEXT NOT NULL,
+        model TEXT NOT NULL,
+        provider_key TEXT NOT NULL,
+        hash TEXT NOT NULL,
+        embedding BLOB NOT NULL,
+        dims INTEGER NOT NULL,
+        updated_at INTEGER NOT NULL,
+        PRIMARY KEY (provider, model, provider_key, hash)
+    )""",
+    "CREATE INDEX embedding_cache_updated ON embedding_cache (updated_at)",
+    """CREATE VIRTUAL TABLE chunks_fts USING fts5(
+        text, place, content='', contentless_delete=1,
+        tokenize="unicode61 remove_diacritics 0 categories 'L* N* Co M*' tokenchars '_'"
+    )""",
+    "INSERT INTO chunks_fts (chunks_fts, rank) VALUES ('rank', 'bm25(1.0, 0.5)')",
+    "CREATE VIRTUAL TABLE chunks_words USING fts5vocab(chunks_fts, 'row')",
+    f"PRAGMA user_version = {SCHEMA}",
+)
+
+
+class Identity(Struct, frozen=True, rename="camel"):
+    """What an index was made with; another one cannot be mixed in."""
+
+    model: str
+    provider: str
+    provider_key: str
+    sources: tuple[str, ...]
+    scope_hash: str
+    chunk_tokens: int
+    chunk_overlap: int
+    vector_dims: int = 0
+
+    def same(self, other: "Identity") -> bool:
+        return msgspec.structs.replace(self, vector_dims=0) == msgspec.structs.replace(other, vector_dims=0)
+
+
+class TextHit(Struct, frozen=True):
+    """A piece that has some of the terms: the bits of `mask`."""
+
+    number: int
+    rank: float
+    mask: int
+
+
+class Foreign(Exception):  # noqa: N818
+    """The file is not an index of ours, or it is damaged; it must be made anew."""
+
+
+def extension(path: str | None = None) -> str | None:
+    """The file of the vector extension; found without importing its package, which would import numpy."""
+    if path:
+        return path
+    spec = find_spec("sqlite_vec")
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    return str(Path(next(iter(spec.submodule_search_locations))) / "vec0")
+
+
+@contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """Failures of the database as ours: damage as `Foreign`, everything else as `StateError`."""
+    try:
+        yield
+    except (apsw.NotADBError, apsw.CorruptError) as error:
+        raise Foreign(str(error)) from error
+    except apsw.FullError as error:
+        raise StateError(f"the disk is full: {path} was not changed. Free some space and try again.") from error
+    except apsw.BusyError as error:
+        raise StateError(f"{path} is busy: another process is writing to it. Try again in a moment.") from error
+    except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError) as error:
+        raise StateError(f"cannot write {path} ({error}). Check its owner and permissions.") from error
+    except apsw.IOError as error:
+        raise StateError(f"cannot read or write {path} ({error}). Check the disk.") from error
+
+
+class IndexFile:
+    """One connection to an index. Use it from one thread at a time."""
+
+    def __init__(self, path: Path, *, vectors: bool = True, extension_path: str | None = None) -> None:
+        self.path = path
+        self.vector_problem = "" if vectors else "switched off by store.vector.enabled"
+        with translated(path):
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                path.touch(mode=0o600)
+            except OSError as error:
+                raise StateError(f"cannot create {path}: {error.strerror}. Check its permissions.") from error
+            self.db = apsw.Connection(str(path))
+            try:
+                self._prepare(vectors, extension_path)
+            except BaseException:
+                self.db.close()
+                raise
+
+    def _prepare(self, vectors: bool, extension_path: str | None) -> None:
+        self.db.set_busy_timeout(BUSY_MS)
+        for pragma in ("journal_mode = WAL", "synchronous = NORMAL", "cache_size = -32000"):
+            self.db.execute(f"PRAGMA {pragma}").fetchall()
+        if vectors:
+            self._load_vectors(extension_path)
+        with self.writing():
+            if int(str(self.db.pragma("user_version"))) != SCHEMA:
+                if self.db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall():
+                    raise Foreign("it has another layout")
+                for statement in TABLES:
+                    self.db.execute(statement)
+        self.db.register_fts5_function("matched", _matched)
+
+    def _load_vectors(self, given: str | None) -> None:
+        file = extension(given)
+        if file is None:
+            self.vector_problem = "the package sqlite-vec is not installed"
+            return
+        try:
+            self.db.enable_load_extension(True)
+            self.db.load_extension(file)
+        except apsw.ExtensionLoadingError as error:
+            self.vector_problem = f"the vector extension cannot be loaded ({error})"
+        finally:
+            self.db.enable_load_extension(False)
+
+    def close(self) -> None:
+        self.db.close()
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """A transaction: everything in it, or nothing."""
+        with translated(self.path):
+            self.db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self.db.execute("COMMIT")
+            except BaseException:
+                if self.db.in_transaction:
+                    self.db.execute("ROLLBACK")
+                raise
+
+    def rows(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        with translated(self.path):
+            return self.db.execute(sql, tuple(values)).fetchall()
+
+    # What it was made with.
+
+    def identity(self) -> Identity | None:
+        found = self.rows("SELECT value FROM meta WHERE key = ?", (META,))
+        try:
+            return msgspec.json.decode(found[0][0], type=Identity) if found else None
+        except msgspec.DecodeError:
+            return None
+
+    def identify(self, identity: Identity) -> None:
+        self.note(META, msgspec.json.encode(identity).decode())
+
+    def note(self, key: str, value: str) -> None:
+        self.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+
+    def noted(self, key: str) -> str:
+        found = self.rows("SELECT value FROM meta WHERE key = ?", (key,))
+        return str(found[0][0]) if found else ""
+
+    def counts(self) -> tuple[int, int, int]:
+        """Files, pieces, and pieces that still wait for their vector."""
+        return (
+            self.rows("SELECT count(*) FROM files")[0][0],
+            self.rows("SELECT count(*) FROM chunks")[0][0],
+            self.rows("SELECT count(*) FROM chunks WHERE embedding = x''")[0][0],
+        )
+
+    # Reading.
+
+    def weighed(self, terms: Sequence[Term]) -> tuple[Weighed, ...]:
+        """`terms` with what they are worth in this index."""
+        total = self.rows("SELECT count(*) FROM chunks")[0][0]
+        docs = []
+        for term in terms:
+            found = self.rows("SELECT doc FROM chunks_words WHERE term = ?", (term.text,))
+            docs.append(min(total, found[0][0]) if found else 0)
+        return weigh(terms, docs, total)
+
+    def text_hits(self, terms: Sequence[Weighed], limit: int, sources: Sequence[str]) -> list[TextHit]:
+        """The pieces with the most of `terms`, best first."""
+        present = sorted((at for at, weighed in enumerate(terms) if weighed.docs), key=lambda at: terms[at].docs)
+        if not present:
+            return []
+        asked, budget = [present[0]], COMMON_BUDGET - terms[present[0]].docs
+        for at in present[1:]:
+            if terms[at].docs <= budget:
+                asked.append(at)
+                budget -= terms[at].docs
+        found = self.rows(
+            f"""SELECT f.rowid, f.rank, matched(chunks_fts) FROM chunks_fts AS f
+                JOIN chunks AS c ON c.number = f.rowid
+                WHERE chunks_fts MATCH ? AND c.source IN ({_marks(sources)}) ORDER BY f.rank LIMIT ?""",  # noqa: S608
+            (" OR ".join(f'"{terms[at].term.text}"' for at in asked), *sources, limit),
+        )
+        masks = {
+            number: sum(1 << asked[bit] for bit in range(len(asked)) if bits >> bit & 1) for number, _, bits in found
+        }
+        for at in present:
+            if at not in asked and masks:
+                for (number,) in self.rows(
+                    f"SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ? AND rowid IN ({_marks(masks)})",  # noqa: S608
+                    (f'"{terms[at].term.text}"', *masks),
+                ):
+                    masks[number] |= 1 << at
+        return [TextHit(number, rank, masks[number]) for number, rank, _ in found]
+
+    def vector_hits(self, query: array[float], limit: int, sources: Sequence[str]) -> dict[int, float]:
+        """The pieces nearest to `query` and their cosines."""
+        if not any(query):
+            return {}
+        if not self.vector_problem and self._has_vectors(len(query)):
+            found = self._nearest(query, limit * 3)
+        else:
+            found = self._scan(query)
+        known = dict(self._sources(found, sources))
+        best = sorted(known.items(), key=lambda item: -item[1])
+        return dict(best[:limit])
+
+    def pieces(self, numbers: Iterable[int]) -> dict[int, Piece]:
+        wanted = tuple(numbers)
+        found = self.rows(
+            f"""SELECT c.number, c.path, c.source, c.start_line, c.end_line, c.text, f.mtime, c.label FROM chunks AS c
+                LEFT JOIN files AS f ON f.path = c.path AND f.source = c.source
+                WHERE c.number IN ({_marks(wanted)})""",  # noqa: S608
+            wanted,
+        )
+        return {
+            row[0]: Piece(
+                number=row[0],
+                path=row[1],
+                source=row[2],
+                start=row[3],
+                end=row[4],
+                text=row[5],
+                mtime=(row[6] or 0) / 1e9,
+                label=row[7],
+            )
+            for row in found
+        }
+
+    def _has_vectors(self, dims: int) -> bool:
+        return self.noted("vector_table") == str(dims)
+
+    def _nearest(self, query: array[float], count: int) -> dict[int, float]:
+        blob = packed(query)
+        total = self.rows("SELECT count(*) FROM chunks WHERE placed > 0")[0][0]
+        if total > COARSE_ABOVE and len(query) % 8 == 0:
+            near = self.rows(
+                "SELECT rowid FROM chunks_vec WHERE coarse MATCH vec_quantize_binary(?) AND k = ?",
+                (blob, min(4096, count * 8)),
+            )
+            ids = [row[0] for row in near]
+            rows = self.rows(
+                f"SELECT rowid, vec_distance_cosine(embedding, ?) FROM chunks_vec WHERE rowid IN ({_marks(ids)})",  # noqa: S608
+                (blob, *ids),
+            )
+        else:
+            rows = self.rows(
+                "SELECT rowid, distance FROM chunks_vec WHERE embedding MATCH ? AND k = ?", (blob, min(4096, count))
+            )
+        best: dict[int, float] = {}
+        for row, distance in rows:
+            number = row // MOST_VECTORS
+            if distance is not None:
+                best[number] = max(best.get(number, -1.0), 1.0 - distance)
+        return best
+
+    def _scan(self, query: array[float]) -> dict[int, float]:
+        """The same without the extension: every vector is looked at."""
+        best: dict[int, float] = {}
+        dims = len(query)
+        last = 0
+        while rows := self.rows(
+            "SELECT number, embedding FROM chunks WHERE number > ? AND embedding != x'' ORDER BY number LIMIT ?",
+            (last, SCANNED),
+        ):
+            for number, blob in rows:
+                for vector in unpacked(blob, dims):
+                    best[number] = max(best.get(number, -1.0), sum(map(mul, query, vector)))
+            last = rows[-1][0]
+        return best
+
+    def _sources(self, found: dict[int, float], sources: Sequence[str]) -> Iterator[tuple[int, float]]:
+        numbers = tuple(found)
+        for start in range(0, len(numbers), 10_000):
+            some = numbers[start : start + 10_000]
+            for (number,) in self.rows(
+                f"SELECT number FROM chunks WHERE number IN ({_marks(some)}) AND source IN ({_marks(sources)})",  # noqa: S608
+                (*some, *sources),
+            ):
+                yield number, found[number]
+
+
+def packed(vector: array[float]) -> bytes:
+    """A vector as it is kept: little-endian 32-bit floats."""
+    if sys.byteorder == "big":
+        vector = array("f", vector)
+        vector.byteswap()
+    return vector.tobytes()
+
+
+def unpacked(blob: bytes, dims: int) -> Iterator[array[float]]:
+    """The vectors of one piece."""
+    for start in range(0, len(blob) - dims * 4 + 1, dims * 4):
+        vector = array("f")
+        vector.frombytes(blob[start : start + dims * 4])
+        if sys.byteorder == "big":
+            vector.byteswap()
+        yield vector
+
+
+def _marks(values: Iterable[Any]) -> str:
+    return ",".join("?" for _ in values)
+
+
+def _matched(api: apsw.FTS5ExtensionApi) -> int:
+    """Which phrases of the question a row has, as bits."""
+    return sum(1 << at for at in range(api.phrase_count) if api.phrase_columns(at))

@@ -1,0 +1,191 @@
+"""How well a piece of a note answers a question: words, meaning, age, and difference from what is already there. Pure.
+
+Words are scored by how much of what the question asks for is there, each term weighed by how rare it is, so that a word
+found everywhere decides nothing. Meaning is the cosine, read on the scale of the model it comes from. The two are added
+with their weights; and a piece that holds the rare thing asked for is never hidden by pieces that merely sound like it.
+"""
+
+import math
+import re
+from collections.abc import Sequence
+from datetime import date
+
+from msgspec import Struct, structs
+
+from openclaw.core.embedder import Traits
+from openclaw.memory.terms import Term, word_set
+
+MOST_CANDIDATES = 200
+WORST_TEXT = 0.001
+COVER_SHARE = 0.85
+"""How much of the text score is coverage; the rest is the rank among equals."""
+RARE_SHARE = 0.03
+RARE_COUNT = 3
+SURE = 0.5
+"""From this coverage on, a rare term is an answer and not a coincidence."""
+LIFT_FROM = 0.45
+
+_DATED = re.compile(r"(?:^|/)(\d{4})-(\d{2})-(\d{2})(?:-[^/]+)?\.md$")
+_SECONDS = 86_400.0
+
+
+class Weighed(Struct, frozen=True):
+    """A term of the question and what it is worth in this index."""
+
+    term: Term
+    docs: int
+    worth: float
+    rare: bool
+
+
+class Piece(Struct, frozen=True, kw_only=True):
+    """Some lines of a note, as the index keeps them."""
+
+    number: int
+    path: str
+    source: str
+    start: int
+    end: int
+    text: str
+    mtime: float = 0.0
+    """Seconds since the epoch."""
+    label: str = ""
+
+
+class Found(Struct, frozen=True, kw_only=True):
+    """A piece that may answer, and every part of its score."""
+
+    piece: Piece
+    vector: float | None = None
+    text: float | None = None
+    matched: tuple[str, ...] = ()
+    sure: bool = False
+    """It holds the rare thing the question asks for."""
+    relevance: float = 0.0
+    decay: float = 1.0
+    score: float = 0.0
+    cosine: float | None = None
+
+
+def candidates(max_results: int, multiplier: float) -> int:
+    """How many pieces each side may propose."""
+    return min(MOST_CANDIDATES, max(1, math.floor(max_results * multiplier)))
+
+
+def bm25_to_score(rank: float) -> float:
+    """SQLite's rank, where less is better, as a number from 0 to 1."""
+    if not math.isfinite(rank):
+        return WORST_TEXT
+    return -rank / (1 - rank) if rank < 0 else 1 / (1 + rank)
+
+
+def weigh(terms: Sequence[Term], docs: Sequence[int], total: int) -> tuple[Weighed, ...]:
+    """What each term is worth when `docs` of `total` pieces have it; a term found nowhere is worth most."""
+    most = max(RARE_COUNT, round(total * RARE_SHARE))
+    return tuple(
+        Weighed(term, count, term.weight * math.log(1 + (total - count + 0.5) / (count + 0.5)), count <= most)
+        for term, count in zip(terms, docs, strict=True)
+    )
+
+
+def text_score(terms: Sequence[Weighed], mask: int, rank: float) -> tuple[float, bool]:
+    """The score of a piece whose terms are the bits of `mask`, and whether it is sure."""
+    total = sum(weighed.worth for weighed in terms)
+    matched = [weighed for at, weighed in enumerate(terms) if mask >> at & 1]
+    if not matched or total <= 0:
+        return 0.0, False
+    covered = sum(weighed.worth for weighed in matched) / total
+    score = covered * (COVER_SHARE + (1 - COVER_SHARE) * bm25_to_score(rank))
+    exact = any(weighed.rare and weighed.term.exact for weighed in matched)
+    return score, exact or (covered >= SURE and any(weighed.rare for weighed in matched))
+
+
+def vector_score(cosine: float, traits: Traits) -> float:
+    """The cosine on the scale of its model: 0 for unrelated, 1 for certain."""
+    return min(1.0, max(0.0, (cosine - traits.unrelated) / max(1e-6, traits.alike - traits.unrelated)))
+
+
+def relevance(found: Found, vector_weight: float, text_weight: float) -> float:
+    """Both sides with their weights; a missing side counts nothing."""
+    total = vector_weight + text_weight
+    if total <= 0:
+        return 0.0
+    vector, text = found.vector or 0.0, found.text or 0.0
+    mixed = (vector_weight * vector + text_weight * text) / total
+    if found.sure and text_weight > 0:
+        return max(mixed, LIFT_FROM + (1 - LIFT_FROM) * text)
+    return mixed
+
+
+def decay(piece: Piece, now: float, half_life_days: float) -> float:
+    """How much of its score a piece keeps at its age: dated notes fade, what is kept for good does not."""
+    if piece.source == "memory" and (piece.path in ("MEMORY.md", "memory.md") or piece.path.startswith("memory/")):
+        day = dated(piece.path)
+        if day is None:
+            return 1.0
+        born = (day - date(1970, 1, 1)).days * _SECONDS
+    else:
+        born = piece.mtime
+    age = max(0.0, (now - born) / _SECONDS)
+    return math.exp(-math.log(2) / half_life_days * age)
+
+
+def dated(path: str) -> date | None:
+    """The day a note is named after."""
+    found = _DATED.search(path)
+    try:
+        return date(*map(int, found.groups())) if found else None
+    except ValueError:
+        return None
+
+
+def order(found: Found) -> tuple[float, str, int, int]:
+    return (-found.score, found.piece.path, found.piece.start, found.piece.end)
+
+
+def faded(results: Sequence[Found], now: float, half_life_days: float | None) -> list[Found]:
+    """`results` with their age counted in, best first; without a half-life nothing fades."""
+    out = []
+    for result in results:
+        kept = decay(result.piece, now, half_life_days) if half_life_days else 1.0
+        out.append(structs.replace(result, decay=kept, score=result.relevance * kept))
+    return sorted(out, key=order)
+
+
+def chosen(results: Sequence[Found], min_score: float, most: int) -> list[Found]:
+    """The results worth giving, best first.
+
+    The threshold asks whether a piece is about the question, so it is held against the relevance; age only orders what
+    passed. Where too little passes, pieces that share words with the question fill the list.
+    """
+    least = min(1.0, max(0.0, min_score))
+    passed = [result for result in results if result.relevance >= least][:most]
+    rest = [result for result in results if result.relevance < least and result.text]
+    return passed + rest[: max(0, most - len(passed))]
+
+
+def diverse(results: Sequence[Found], share: float, most: int) -> list[Found]:
+    """At most `most` of `results`, each the best of what is left once likeness to those before it is paid for."""
+    if len(results) < 2:
+        return list(results)[:most]
+    scores = [result.score for result in results]
+    low, high = min(scores), max(scores)
+    worth = [1.0 if high == low else (score - low) / (high - low) for score in scores]
+    words = [word_set(result.piece.text) for result in results]
+    likeness = [0.0] * len(results)
+    left = list(range(len(results)))
+    picked: list[int] = []
+    while left and len(picked) < most:
+        best = max(left, key=lambda at: (share * worth[at] - (1 - share) * likeness[at], scores[at], -at))
+        left.remove(best)
+        picked.append(best)
+        for at in left:
+            likeness[at] = max(likeness[at], alike(words[at], words[best], results[at], results[best]))
+    return [results[at] for at in picked]
+
+
+def alike(one: frozenset[str], other: frozenset[str], first: Found, second: Found) -> float:
+    """The share of words two pieces have in common."""
+    if not one and not other:
+        return 1.0 if first.piece.text.lower() == second.piece.text.lower() else 0.0
+    return len(one & other) / len(one | other)

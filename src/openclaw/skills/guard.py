@@ -1,0 +1,198 @@
+"""Watching what a run does with its skills: nothing changed since it was accepted, nothing beyond what was declared.
+
+One guard a run. It decides before a call happens; asking a person, or noting, is the caller's part.
+"""
+
+import fnmatch
+import os
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from openclaw.core.tool import Effects
+from openclaw.skills.discover import FILE
+from openclaw.skills.record import Skill
+from openclaw.skills.settings import SkillsSettings
+from openclaw.skills.shelf import Item, Shelf
+from openclaw.skills.tree import Hasher, Unverifiable
+
+PATH_ARGUMENTS = ("path", "file_path", "filePath", "file", "paths", "workdir", "cwd")
+_ALIASES = {
+    "bash": "exec",
+    "shell": "exec",
+    "ls": "ls",
+    "glob": "find",
+    "multiedit": "edit",
+    "webfetch": "web_fetch",
+    "websearch": "web_search",
+    "apply-patch": "apply_patch",
+    "notebookedit": "edit",
+}
+# A skill that may read may also look around; the names tools of other programs have are understood as ours.
+_IMPLIED = {"read": {"ls", "find", "grep"}, "write": {"apply_patch"}, "edit": {"apply_patch"}, "exec": {"process"}}
+
+
+class Fine(Struct, frozen=True):
+    """Nothing to say, or something worth a note."""
+
+    notes: tuple[str, ...] = ()
+
+
+class AskFirst(Struct, frozen=True):
+    """A person should see this before it happens."""
+
+    why: str
+
+
+class Refuse(Struct, frozen=True):
+    """This does not happen; the text is for the model."""
+
+    why: str
+
+
+Ruling = Fine | AskFirst | Refuse
+
+
+class Guard:
+    """Watches one run."""
+
+    def __init__(self, shelf: Shelf, settings: SkillsSettings, hasher: Hasher, home: Path) -> None:
+        self._settings = settings
+        self._hasher = hasher
+        self._home = home
+        self._by_dir = {item.skill.base_dir: item for item in shelf.items}
+        self._active: dict[str, Skill] = {}
+
+    @property
+    def active(self) -> tuple[str, ...]:
+        """Skills whose SKILL.md was read in this run."""
+        return tuple(sorted(skill.name for skill in self._active.values()))
+
+    def rule(self, tool: str, effects: Effects, args: Mapping[str, Any], workspace: Path) -> Ruling:
+        """What is to be done about a call before it happens."""
+        notes: list[str] = []
+        touched = [(path, self._owner(path)) for path in self._paths(args, workspace)]
+        for path, item in touched:
+            ruling = self._touch(path, item, effects) if item else None
+            if isinstance(ruling, Refuse | AskFirst):
+                return ruling
+        for concern, strict in self._concerns(tool, effects, [path for path, _ in touched]):
+            if strict:
+                return AskFirst(concern)
+            notes.append(concern)
+        for path, item in touched:
+            if item and Path(path).name == FILE and item.verdict.eligible and Effects.READS_FILES in effects:
+                self._active[item.skill.base_dir] = item.skill
+        return Fine(tuple(notes))
+
+    def _touch(self, path: str, item: Item, effects: Effects) -> Ruling | None:
+        """Reading or running a file of a skill: it must be the file that was accepted."""
+        skill, runs = item.skill, Effects.RUNS_CODE in effects
+        if not (runs or Effects.READS_FILES in effects) or Path(path).is_dir() or Effects.WRITES_FILES in effects:
+            return None
+        if item.trust.held:
+            why = f"the skill {skill.name} is {item.trust.state}: {item.trust.why}"
+            return AskFirst(why) if runs else Refuse(f"Not read: {why}.") if item.trust.state == "changed" else None
+        if not self._settings.verify or skill.tree is None or self._settings.trust == "off":
+            return None
+        relative = os.path.relpath(path, skill.base_dir).replace(os.sep, "/")
+        known = {file.path: file.sha256 for file in skill.tree.files}.get(relative)
+        if known is None:
+            return AskFirst(f"{relative} was not part of the skill {skill.name} when it was accepted") if runs else None
+        try:
+            now = self._hasher.file(path, os.lstat(path))
+        except (OSError, Unverifiable):
+            return None  # gone or unreadable: the tool itself says so better
+        if now == known:
+            return None
+        return Refuse(
+            f"Not {'run' if runs else 'read'}: {relative} of the skill {skill.name} is not the file that was accepted. "
+            f"Tell the user: openclaw skills diff {skill.name} shows what changed."
+        )
+
+    def _concerns(self, tool: str, effects: Effects, paths: Sequence[str]) -> Iterator[tuple[str, bool]]:
+        """What active skills did not declare, and whether that stops the call."""
+        enforce = self._settings.permissions == "enforce"
+        for skill in self._active.values():
+            if self._settings.permissions != "off":
+                for why in _undeclared(skill, tool, effects, paths, self._home):
+                    yield f"the skill {skill.name} {why}", enforce
+            for path in paths:
+                if any(path == self._resolved(item.path, skill) for item in skill.outside):
+                    said = f"the skill {skill.name} leads outside its directory, to {path}"
+                    yield said, self._settings.containment == "enforce"
+
+    def _resolved(self, reference: str, skill: Skill) -> str:
+        text = reference.replace("{baseDir}", skill.base_dir)
+        text = re.sub(r"\A(?:\$\{?HOME\}?|~)(?=/)", lambda _: str(self._home), text)
+        return os.path.realpath(Path(skill.base_dir, text))
+
+    def _owner(self, path: str) -> Item | None:
+        for parent in (path, *map(str, Path(path).parents)):
+            if parent in self._by_dir:
+                return self._by_dir[parent]
+        return None
+
+    def _paths(self, args: Mapping[str, Any], workspace: Path) -> list[str]:
+        """Every path a call names, without links."""
+        given: list[str] = []
+        for name in PATH_ARGUMENTS:
+            value = args.get(name)
+            given += (
+                [value]
+                if isinstance(value, str)
+                else [item for item in value if isinstance(item, str)]
+                if isinstance(value, list | tuple)
+                else []
+            )
+        base = workspace
+        if isinstance(args.get("workdir"), str):
+            base = workspace / self._expanded(args["workdir"])
+        if isinstance(args.get("command"), str):
+            given += [str(base / self._expanded(word)) for word in _words(args["command"])]
+        return list(
+            dict.fromkeys(os.path.realpath(workspace / self._expanded(text)) for text in given if "\0" not in text)
+        )
+
+    def _expanded(self, text: str) -> Path:
+        return self._home / text[2:] if text.startswith("~/") else Path(text)
+
+
+def _words(command: str) -> list[str]:
+    """Words of a command line that could be files; also inside `sh -c '…'`."""
+    try:
+        words = shlex.split(command.replace("\n", " ; "), comments=False)
+    except ValueError:
+        words = command.split()
+    inner = [part for word in words if " " in word for part in word.split()]
+    found = [part for word in (*words, *inner) for part in re.split(r"[=;&|<>()]", word) if part]
+    return [word for word in found if "/" in word or "." in word][:200]
+
+
+def _undeclared(skill: Skill, tool: str, effects: Effects, paths: Sequence[str], home: Path) -> Iterator[str]:
+    declared = skill.manifest.permissions
+    if declared.tools is not None and not allows(declared.tools, tool):
+        yield f"did not declare the tool {tool} (it declared {', '.join(declared.tools) or 'none'})"
+    if declared.network is False and effects & (Effects.FETCHES | Effects.SENDS_OUT):
+        yield f"declared that it needs no network, and {tool} uses it"
+    if declared.paths is not None and effects & (Effects.READS_FILES | Effects.WRITES_FILES):
+        allowed = [skill.base_dir, *(_absolute(item, skill.base_dir, home) for item in declared.paths)]
+        for path in paths:
+            if not any(fnmatch.fnmatchcase(path, place) or path.startswith(f"{place}{os.sep}") for place in allowed):
+                yield f"did not declare the path {path}"
+
+
+def _absolute(text: str, base: str, home: Path) -> str:
+    text = text.replace("{baseDir}", base).removesuffix("/**").removesuffix("/")
+    return str(home / text[2:]) if text.startswith("~/") else str(Path(base, text))
+
+
+def allows(tools: Sequence[str], tool: str) -> bool:
+    """Whether a declared list covers `tool`; `Bash(git:*)` covers exec, whose commands have approvals of their own."""
+    named = {item.partition("(")[0].strip().lower() for item in tools}
+    ours = {_ALIASES.get(name, name) for name in named}
+    return tool in ours or "*" in ours or any(tool in _IMPLIED.get(name, ()) for name in ours)

@@ -1,0 +1,166 @@
+"""What was accepted, kept in `skills-trust.json`: by directory, with a copy of every file for the diff to come."""
+
+import contextlib
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from difflib import unified_diff
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct, field, structs
+
+from openclaw.core.errors import StateError
+from openclaw.skills.record import Skill, Tree
+from openclaw.skills.standing import Accepted
+from openclaw.skills.tree import contents, identity_of
+from openclaw.store import atomic
+from openclaw.store.lock import Holder, KernelLock, read_holder
+
+FILE = "skills-trust.json"
+COPIES = "skills-trust"
+LOCK_SECONDS = 10.0
+MAX_COPY = 1 << 20
+
+
+class _Document(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    version: int = 1
+    skills: Mapping[str, Accepted] = field(default_factory=dict)
+
+
+class Ledger:
+    """Accepted skills by the real path of their directory."""
+
+    def __init__(self, state: Path) -> None:
+        self.path = state / FILE
+        self._copies = state / COPIES
+        self._known: tuple[object, Mapping[str, Accepted]] | None = None
+
+    def read(self) -> Mapping[str, Accepted]:
+        """Everything accepted; raises `StateError` when the file cannot be used, because then nothing is."""
+        try:
+            identity = identity_of(self.path.stat())
+            if self._known is not None and self._known[0] == identity:
+                return self._known[1]
+            found = msgspec.json.decode(self.path.read_bytes(), type=_Document).skills
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise StateError(f"cannot read {self.path}: {error.strerror}") from error
+        except msgspec.DecodeError as error:
+            raise StateError(
+                f"{self.path} cannot be read ({error}): mend it, or move it away and accept your skills again"
+            ) from error
+        self._known = (identity, found)
+        return found
+
+    def accept(self, accepted: Mapping[str, Accepted]) -> None:
+        """Records skills by directory, with copies of their files."""
+        for base, entry in accepted.items():
+            self._copy(Path(base), Tree(entry.tree_sha256, entry.files))
+        with self._changing() as entries:
+            entries.update(accepted)
+
+    def forget(self, base: str) -> None:
+        """Takes a directory out, as if it had never been seen."""
+        with self._changing() as entries:
+            entries.pop(base, None)
+
+    def refuse(self, base: str, entry: Accepted) -> None:
+        with self._changing() as entries:
+            entries[base] = structs.replace(entry, blocked=True)
+
+    def diff(self, skill: Skill, accepted: Accepted | None) -> tuple[str, ...]:
+        """What changed since `accepted`, file by file, as unified diff lines."""
+        was = {file.path: file.sha256 for file in accepted.files} if accepted else {}
+        tree = skill.tree or Tree("")
+        now = {file.path: file.sha256 for file in tree.files}
+        texts = contents(Path(skill.base_dir), tree, MAX_COPY)
+        lines: list[str] = []
+        for path in sorted(was.keys() | now.keys()):
+            if was.get(path) == now.get(path):
+                continue
+            old = self._kept(was[path]) if path in was else b""
+            new = texts.get(path) if path in now else b""
+            lines += _compared(path, old, new, path in was, path in now)
+        return tuple(lines)
+
+    def _copy(self, base: Path, tree: Tree) -> None:
+        wanted = {file.path: file.sha256 for file in tree.files}
+        for path, data in contents(base, tree, MAX_COPY).items():
+            target = self._copies / wanted[path]
+            # A file that changed since it was judged is not what was accepted, and is not kept as if it were.
+            if not target.exists() and hashlib.sha256(data).hexdigest() == wanted[path]:
+                atomic.replace(target, data)
+
+    def _kept(self, sha256: str) -> bytes | None:
+        try:
+            return (self._copies / sha256).read_bytes()
+        except OSError:
+            return None
+
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[dict[str, Accepted]]:
+        with holding(self.path.with_name(self.path.name + ".lock"), "the list of accepted skills"):
+            entries = dict(self.read())
+            yield entries
+            document = _Document(skills=dict(sorted(entries.items())))
+            atomic.replace(self.path, msgspec.json.format(msgspec.json.encode(document), indent=2))
+            self._sweep({file.sha256 for entry in entries.values() for file in entry.files})
+
+    def _sweep(self, needed: set[str]) -> None:
+        """Removes copies no entry refers to."""
+        with contextlib.suppress(FileNotFoundError):
+            for path in self._copies.iterdir():
+                if path.name not in needed and not path.name.startswith("."):
+                    path.unlink(missing_ok=True)
+
+
+def accepted(skill: Skill, by: str, now: int) -> Accepted:
+    """The entry for `skill` as it is now; raises `StateError` when it cannot be vouched for."""
+    if skill.tree is None:
+        raise StateError(f"{skill.name} cannot be accepted: {skill.problem}")
+    return msgspec.convert(
+        {
+            "name": skill.name,
+            "source": skill.source,
+            "contentHash": skill.content_hash,
+            "treeSha256": skill.tree.sha256,
+            "approvedAt": now,
+            "approvedBy": by,
+            "permissions": skill.manifest.permissions,
+            "files": skill.tree.files,
+        },
+        Accepted,
+        from_attributes=True,
+    )
+
+
+@contextlib.contextmanager
+def holding(path: Path, what: str, wait: Callable[[float], None] = time.sleep) -> Iterator[None]:
+    """Holds the lock file `path`; gives up after a while and says who has it."""
+    lock, waited, pause = KernelLock(path), 0.0, 0.01
+    while not lock.take(Holder(pid=os.getpid(), created_at=0, owner="skills")):
+        if waited >= LOCK_SECONDS:
+            raise StateError(f"{what} is being changed by {read_holder(path) or 'another process'}: try again")
+        wait(pause)
+        waited, pause = waited + pause, min(pause * 2, 0.25)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _compared(path: str, old: bytes | None, new: bytes | None, was: bool, is_: bool) -> list[str]:
+    before, after = f"accepted/{path}" if was else "/dev/null", f"now/{path}" if is_ else "/dev/null"
+    old_text, new_text = _text(old), _text(new)
+    if old_text is None or new_text is None:
+        return [f"--- {before}", f"+++ {after}", "(not text, or too large to show)"]
+    return [line.rstrip("\n") for line in unified_diff(old_text, new_text, before, after, lineterm="")]
+
+
+def _text(data: bytes | None) -> list[str] | None:
+    if data is None or b"\0" in data:
+        return None
+    return data.decode("utf-8", "backslashreplace").splitlines()

@@ -1,0 +1,211 @@
+"""What known supply-chain attacks on skills have in common, as a table of patterns. Pure data.
+
+`critical` is what no honest skill needs; `warn` is what an honest one may need and a person should know of. Patterns
+take no time that grows faster than the text: repetitions are bounded or possessive.
+"""
+
+import re
+from typing import Literal
+
+from msgspec import Struct
+
+Severity = Literal["warn", "critical"]
+
+
+class Rule(Struct, frozen=True):
+    name: str
+    severity: Severity
+    message: str
+    pattern: re.Pattern[str]
+
+
+def _rule(name: str, severity: Severity, message: str, *patterns: str) -> Rule:
+    return Rule(name, severity, message, re.compile("|".join(f"(?:{pattern})" for pattern in patterns), re.I | re.M))
+
+
+_FETCH = r"(?:curl|wget|fetch|irm|iwr|invoke-webrequest|invoke-restmethod)\b"
+_SHELLS = r"(?:(?:ba|z|da|k|fi)?sh|python[0-9.]*|node|perl|ruby|iex|invoke-expression|source)\b"
+_HIDE_FROM = r"(?:the\s+|your\s+)?(?:user|owner|human|operator|them)\b"
+
+RULES: tuple[Rule, ...] = (
+    _rule(
+        "pipe-to-shell",
+        "critical",
+        "downloads something and runs it at once",
+        _FETCH + r"[^\n|]{0,300}\|\s*+(?:sudo\s++(?:-\w+\s++)?)?(?:/usr/bin/env\s++|/bin/)?" + _SHELLS,
+        _SHELLS + r"[^\n]{0,40}(?:<\(|\$\(|`)\s*+" + _FETCH,
+        r"\b(?:eval|exec|iex)\b[^\n]{0,40}(?:\$\(|`|\(\s*+)" + _FETCH,
+        r"\beval\b[^\n]{0,40}\brequests\.get",
+        r"\bexec\s*+\(\s*+(?:requests\.get|urllib\.request\.urlopen|urlopen)",
+        _FETCH
+        + r"[^\n]{0,300}(?:&&|;)\s*+(?:sudo\s++)?(?:chmod\s++\S++\s++\S++\s*+(?:&&|;)\s*+)?(?:(?:ba|z)?sh\s++|\./)\S",
+        r"\b(?:npx|uvx|pipx\s++run|bunx)\s++(?:--?\w[\w-]*+\s++)*+(?:https?://|git\+)",
+    ),
+    _rule(
+        "download-first",
+        "critical",
+        "wants something fetched and run by hand before the skill is used",
+        r"\b(?:download|grab|get|fetch)\b[^\n]{0,160}\b(?:and|then)\s++(?:run|execute|launch|open|start|double-click)\b"
+        r"[^\n]{0,80}\b(?:it|installer|binary|executable|exe|agent|script|pkg|dmg|app)\b",
+        r"\b(?:prerequisite|requirement|first|before)\w*+\b[^\n]{0,200}\b(?:paste|copy)\b[^\n]{0,80}"
+        r"\b(?:terminal|shell|powershell|command prompt)\b",
+        r"\bpassword\b[^\n]{0,40}\b(?:zip|archive|extract|unzip|7z|rar)\b",
+        r"\b(?:zip|archive|extract|unzip|7z|rar)\b[^\n]{0,80}\bpass(?:word|phrase|code)\b",
+        r"https?://\S{1,200}\.(?:exe|msi|scr|dmg|pkg|appimage|apk)\b",
+        r"https?://(?:[\w-]+\.)*(?:glot\.io|pastebin\.com|rentry\.co|rentry\.org|paste\.ee|hastebin\.com|transfer\.sh|"
+        r"anonfiles\.\w+|gofile\.io|ghostbin\.\w+|dpaste\.\w+|0x0\.st|termbin\.com|file\.io)\b",
+    ),
+    _rule(
+        "encoded-command",
+        "critical",
+        "runs something that is encoded so that nobody can read it",
+        r"base64\s++(?:-d|-D|--decode|-di)\b[^\n]{0,80}\|\s*+(?:sudo\s++)?" + _SHELLS,
+        r"base64\s++(?:-d|-D|--decode)\b[^\n]{0,200}>\s*+\S++\s*+(?:&&|;)",
+        r"\b(?:exec|eval|compile)\s*+\(\s*+(?:\w+\.){0,3}(?:b64decode|b32decode|a85decode|unhexlify|fromhex|decompress|loads)\b",
+        r"\b(?:exec|eval|Function)\s*+\(\s*+(?:atob|Buffer\.from|String\.fromCharCode|unescape|decodeURIComponent)\b",
+        r"\bmarshal\.loads\b",
+        r"\bpickle\.loads?\b[^\n]{0,80}(?:b64decode|urlopen|requests)",
+        r"\bpowershell(?:\.exe)?\b[^\n]{0,120}\s-e(?:nc|ncodedcommand)?\s++[A-Za-z0-9+/=]{16,}",
+        r"\bxxd\s++-r\b[^\n]{0,80}\|\s*+" + _SHELLS,
+        r"\b(?:printf|echo\s++-e)\s++[\"']?(?:\\x[0-9a-f]{2}){8,}",
+        r"\b(?:getattr\s*+\(\s*+)?__import__\s*+\(\s*+[\"'](?:os|subprocess|socket)[\"']\s*+\)",
+    ),
+    _rule(
+        "reverse-shell",
+        "critical",
+        "opens a way in for somebody else",
+        r"/dev/(?:tcp|udp)/",
+        r"\b(?:nc|ncat|netcat)\b[^\n]{0,80}\s-\w*[ec]\b",
+        r"\bsocat\b[^\n]{0,120}\bexec:",
+        r"\bbash\s++-i\b[^\n]{0,40}[>&]",
+        r"\bos\.dup2\s*+\(",
+        r"\bmkfifo\b[^\n]{0,120}\|\s*+(?:ba)?sh\b",
+        r"\bssh\b[^\n]{0,80}\s-R\s*+\d",
+    ),
+    _rule(
+        "reads-credentials",
+        "critical",
+        "reads where credentials are kept",
+        r"(?:~|\$\{?HOME\}?|/home/\w+|/Users/\w+|/root|expanduser\([^)\n]{0,8})/?\.(?:ssh/(?:id_|authorized|config)|aws/|gnupg/|netrc|kube/config|docker/config"
+        r"|npmrc|pypirc|git-credentials|config/gh/hosts|config/gcloud|azure/)",
+        r"\bid_(?:rsa|ed25519|ecdsa)\b",
+        r"\bsecurity\s++(?:find-(?:generic|internet)-password|dump-keychain)\b",
+        r"\bsecret-tool\s++(?:lookup|search)\b",
+        r"\.openclaw(?:-\w+)?/(?:openclaw\.json|credentials|agents/\S{1,80}auth-profiles|\.env|exec-approvals|state/)",
+        r"\bauth-profiles\.json\b",
+        r"(?:Login Data|Cookies|key4\.db|logins\.json|Local State)\b[^\n]{0,80}(?:Chrome|Firefox|Brave|Edge|sqlite)",
+        r"(?:Chrome|Firefox|Brave|Edge)\b[^\n]{0,120}(?:Login Data|Cookies|key4\.db|logins\.json)",
+        r"\bwallet\.dat\b",
+        r"\b(?:seed|recovery|mnemonic)\s++phrase\b",
+        r"\b(?:paste|enter|send|export|provide|share)\b[^\n]{0,60}\bprivate\s++key\b",
+        r"\b(?:printenv|env)\s*+\|\s*+(?:curl|nc|base64|tee)\b",
+        r"\bcat\s++\S{0,80}\.env\b[^\n]{0,80}\|",
+    ),
+    _rule(
+        "sends-out",
+        "critical",
+        "sends data to a drop-off",
+        r"https?://(?:[\w-]+\.)*(?:webhook\.site|requestbin\.\w+|pipedream\.net|ngrok(?:-free)?\.(?:io|app|dev)|burpcollaborator\.net|"
+        r"oast\.\w+|interact\.sh|requestcatcher\.com|beeceptor\.com|trycloudflare\.com|serveo\.net|localhost\.run)\b",
+        r"https?://(?:discord(?:app)?\.com/api/webhooks/|api\.telegram\.org/bot\d)",
+        r"\b(?:curl|wget)\b[^\n]{0,200}(?:--data(?:-binary|-raw)?|-d|-F|-T|--upload-file|--post-file)[ =]"
+        r"[\"']?[^\n]{0,40}(?:\$\((?:env|printenv|cat\b)|`(?:env|cat\b)|@[~/]|@\$HOME|\$\w*(?:KEY|TOKEN|SECRET|PASSWORD))",
+        r"\brequests\.post\s*+\([^\n]{0,200}os\.environ\b(?!\s*\[|\.get)",
+        r"\bos\.environ\b(?!\s*\[|\.get)[^\n]{0,120}\b(?:urlopen|requests\.post|httpx\.post)",
+        r"JSON\.stringify\s*+\(\s*+process\.env\s*+\)",
+    ),
+    _rule(
+        "bare-address",
+        "critical",
+        "talks to a bare network address",
+        r"https?://(?!127\.|0\.0\.0\.0|10\.|192\.168\.|172\.(?:1[6-9]|2\d|3[01])\.|169\.254\.)\d{1,3}(?:\.\d{1,3}){3}\b",
+    ),
+    _rule(
+        "conceals",
+        "critical",
+        "asks the assistant to keep something from its user",
+        r"\b(?:do\s++not|don't|never|without)\b[^\n.]{0,40}\b(?:tell|inform|mention|show|reveal|notify|alert|asking|telling|informing|notifying)\b"
+        r"[^\n.]{0,40}\b" + _HIDE_FROM,
+        r"\b(?:hide|conceal|keep)\b[^\n.]{0,60}\b(?:from|secret\s++from)\s++" + _HIDE_FROM,
+        r"\b(?:silently|secretly|covertly|quietly)\s++(?:run|execute|send|upload|copy|add|install|read|forward|post|collect|append|write)\b",
+    ),
+    _rule(
+        "switches-off-protection",
+        "critical",
+        "switches off a protection",
+        r"\bxattr\b[^\n]{0,60}\bcom\.apple\.quarantine\b",
+        r"\bspctl\s++--(?:master-disable|global-disable|add)\b",
+        r"\bcsrutil\s++disable\b",
+        r"\bSet-MpPreference\b",
+        r"\bAdd-MpPreference\b[^\n]{0,40}-Exclusion",
+        r"\bSet-ExecutionPolicy\b[^\n]{0,40}\b(?:Bypass|Unrestricted)\b",
+        r"-ExecutionPolicy\s++Bypass\b",
+        r"\b(?:disable|turn\s++off|deactivate)\b[^\n.]{0,40}\b(?:antivirus|anti-virus|gatekeeper|defender|firewall|sandbox)\b",
+        r"\bsetenforce\s++0\b",
+        r"\bopenclaw\s++config\s++set\s++(?:tools\.exec|tools\.elevated|security\.|skills\.(?:trust|verify|permissions)|approvals|gateway\.auth)",
+        r"\bopenclaw\s++skills\s++(?:trust|install)\b[^\n]{0,80}(?:--yes|--accept)",
+        r"\bopenclaw\s++exec-policy\s++preset\s++yolo\b",
+        r"\b(?:without|skip|bypass|ignore)\b[^\n.]{0,20}\b(?:approval|confirmation)s?\b[^\n.]{0,20}\b(?:prompt|request|check|gate|step)s?\b",
+        r"\b(?:bypass|disable|auto-?approve)\b[^\n.]{0,30}\bapprovals?\b",
+        r"--no-check-certificate\b|\bNODE_TLS_REJECT_UNAUTHORIZED=0|\bcurl\s++(?:-\w*k\w*|--insecure)\s",
+    ),
+    _rule(
+        "stays-behind",
+        "critical",
+        "arranges to be run again later",
+        r"\bcrontab\s++(?:-(?!l\b)|\S++\s*+$)",
+        r"\|\s*+crontab\b",
+        r"Library/Launch(?:Agents|Daemons)",
+        r"\blaunchctl\s++(?:load|bootstrap)\b",
+        r"\bsystemctl\b[^\n]{0,40}\benable\b",
+        r">>?\s*+[\"']?(?:~|\$\{?HOME\}?)/\.(?:bashrc|zshrc|profile|bash_profile|zprofile|zshenv)\b",
+        r">>?\s*+[\"']?(?:~|\$\{?HOME\}?)/\.ssh/",
+        r"CurrentVersion\\+Run\b",
+        r"\bschtasks\b[^\n]{0,40}/create\b",
+        r"\.git/hooks/\w",
+    ),
+    _rule(
+        "rewrites-the-agent",
+        "critical",
+        "changes who the assistant is or what it always does",
+        r"\b(?:append|add|write|insert|put|echo|save|copy|replace|overwrite|edit)\b[^\n]{0,200}\b(?:SOUL|AGENTS|HEARTBEAT|IDENTITY|BOOTSTRAP)\.md\b",
+        r"(?:>>?|\btee\b(?:\s++-a)?)\s*+[\"']?\S{0,80}\b(?:SOUL|AGENTS|HEARTBEAT|IDENTITY|BOOTSTRAP)\.md\b",
+    ),
+    _rule(
+        "destroys",
+        "critical",
+        "deletes far more than its own files",
+        r"\brm\s++-\w*[rf]\w*\s++(?:-\w++\s++)*+[\"']?(?:/(?:\s|\Z|\*)|~/?(?:\s|\Z|\*)|\$\{?HOME\}?/?[\"']?(?:\s|\Z|\*)|/\*|--no-preserve-root)",
+        r"\bmkfs\.\w+\s|\bdd\b[^\n]{0,80}\bof=/dev/(?:sd|nvme|disk|hd)",
+        r":\(\)\s*+\{\s*+:\|:&\s*+\};:",
+        r"\bshutil\.rmtree\s*+\([^\n]{0,40}(?:Path\.home\(\)|expanduser\([\"']~[\"']\))\s*+[,)]",
+    ),
+    _rule(
+        "takes-over",
+        "warn",
+        "claims to apply to everything",
+        r"\b(?:always|must)\b[^\n.]{0,40}\b(?:use|read|load|run|invoke|call)\b[^\n.]{0,20}\bthis\s++skill\b[^\n.]{0,40}\b(?:first|before|every|any|all)\b",
+        r"\b(?:for|on)\s++(?:every|any|all)\s++(?:request|message|conversation|task|turn)s?\b[^\n.]{0,60}\b(?:use|read|load|run|invoke)\b",
+        r"\b(?:overrides?|supersedes?|takes?\s++precedence\s++over)\b[^\n.]{0,60}\b(?:other\s++)?(?:skill|instruction|rule|polic|system)",
+        r"\bIMPORTANT\b[^\n]{0,40}\b(?:to\s++the\s++)?(?:AI|LLM|assistant|agent|model)s?\b\s*+:",
+    ),
+    _rule("asks-for-root", "warn", "runs something as the administrator", r"(?:^|[\s`;&|])sudo\s++\S"),
+    _rule(
+        "foreign-registry",
+        "warn",
+        "installs packages from somewhere other than the usual registry",
+        r"--(?:extra-)?index-url[ =]\s*+(?!https://pypi\.org)\S",
+        r"--registry[ =]\s*+(?!https://registry\.npmjs\.org)\S",
+        r"\bpip3?\s++install\b[^\n]{0,80}\b(?:git\+|https?://)",
+        r"\bnpm\s++(?:i|install)\b[^\n]{0,80}\b(?:git\+|https?://|github:)",
+        r"\bgo\s++install\b[^\n]{0,120}\bGOPROXY=",
+    ),
+    _rule("install-script", "warn", "a package script runs at install", r'"(?:pre|post)?install"\s*+:\s*+"'),
+    _rule(
+        "unpinned-code",
+        "warn",
+        "fetches code that can change from one day to the next",
+        r"https?://raw\.githubusercontent\.com/\S{1,200}/(?:main|master)/\S{1,200}\.(?:sh|py|js|ps1|rb)\b",
+        r"https?://gist\.github(?:usercontent)?\.com/\S{1,200}/raw\b",
+    ),
+)

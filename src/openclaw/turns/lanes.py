@@ -1,0 +1,76 @@
+"""Lanes: how many things of a kind run at once, and who goes first."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Literal
+
+Priority = Literal["foreground", "normal", "background"]
+_ORDER: tuple[Priority, ...] = ("foreground", "normal", "background")
+
+
+class Lane:
+    """A queue with a number of places; within a priority strictly first come, first served."""
+
+    def __init__(self, name: str, places: int = 1) -> None:
+        self.name = name
+        self.places = max(1, places)
+        self.active = 0
+        self._waiting: dict[Priority, deque[asyncio.Future[None]]] = {name: deque() for name in _ORDER}
+
+    @property
+    def waiting(self) -> int:
+        return sum(len(queue) for queue in self._waiting.values())
+
+    @asynccontextmanager
+    async def place(self, priority: Priority = "normal") -> AsyncIterator[None]:
+        """Waits for a place and holds it."""
+        await self._enter(priority)
+        try:
+            yield
+        finally:
+            self.active -= 1
+            self._wake()
+
+    async def _enter(self, priority: Priority) -> None:
+        if self.active < self.places and not self.waiting:
+            self.active += 1
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting[priority].append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.active -= 1  # the place came in the moment we were told to leave: pass it on
+                self._wake()
+            else:
+                self._waiting[priority].remove(turn)
+            raise
+
+    def _wake(self) -> None:
+        while self.active < self.places:
+            queue = next((self._waiting[name] for name in _ORDER if self._waiting[name]), None)
+            if queue is None:
+                return
+            turn = queue.popleft()
+            if not turn.done():
+                self.active += 1
+                turn.set_result(None)
+
+
+class Lanes:
+    """The lanes over all sessions. A run holds its session first and a place here second, never the other way round."""
+
+    def __init__(self, places: Mapping[str, int]) -> None:
+        self._lanes = {name: Lane(name, count) for name, count in places.items()}
+
+    def __getitem__(self, name: str) -> Lane:
+        # A job inside a cron slot must not wait for that very slot.
+        wanted = "cron-nested" if name == "cron" else name
+        return self._lanes.setdefault(wanted, Lane(wanted))
+
+    def busy(self) -> dict[str, tuple[int, int]]:
+        """Running and waiting, by lane."""
+        return {name: (lane.active, lane.waiting) for name, lane in self._lanes.items() if lane.active or lane.waiting}

@@ -1,0 +1,158 @@
+"""What happens to a message that arrives while its session is busy. Pure."""
+
+import re
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from msgspec import Struct
+
+from openclaw.core.errors import InvalidRequest
+
+Mode = Literal["steer", "followup", "collect", "interrupt"]
+Drop = Literal["summarize", "old", "new"]
+
+_MODES: dict[str, Mode] = {
+    "steer": "steer",
+    "steering": "steer",
+    "queue": "steer",
+    "queued": "steer",
+    "followup": "followup",
+    "follow-ups": "followup",
+    "followups": "followup",
+    "follow-up": "followup",
+    "steer+backlog": "followup",
+    "steer-backlog": "followup",
+    "steer_backlog": "followup",
+    "collect": "collect",
+    "coalesce": "collect",
+    "interrupt": "interrupt",
+    "interrupts": "interrupt",
+    "abort": "interrupt",
+}
+_DROPS: dict[str, Drop] = {
+    "old": "old",
+    "oldest": "old",
+    "new": "new",
+    "newest": "new",
+    "summarize": "summarize",
+    "summary": "summarize",
+}
+_UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "": 1}
+LINE_CHARS = 160
+
+
+class QueueRules(Struct, frozen=True, kw_only=True):
+    """How a session queues."""
+
+    mode: Mode = "steer"
+    debounce_ms: int = 500
+    cap: Annotated[int, "at least 1"] = 20
+    drop: Drop = "summarize"
+
+
+class Start(Struct, frozen=True):
+    """Nobody is busy: go."""
+
+
+class Steer(Struct, frozen=True):
+    """Hand it to the run that is going on."""
+
+
+class Enqueue(Struct, frozen=True):
+    """Wait for the run to end."""
+
+
+class Interrupt(Struct, frozen=True):
+    """Stop the run, forget what waits, go."""
+
+
+class Reject(Struct, frozen=True):
+    why: str
+
+
+Decision = Start | Steer | Enqueue | Interrupt | Reject
+
+
+def parse_mode(text: str) -> Mode:
+    mode = _MODES.get(text.strip().lower())
+    if mode is None:
+        raise InvalidRequest(f"{text!r} is not a queue mode: use steer, followup, collect or interrupt")
+    return mode
+
+
+def parse_drop(text: str) -> Drop:
+    drop = _DROPS.get(text.strip().lower())
+    if drop is None:
+        raise InvalidRequest(f"{text!r} is not a drop policy: use summarize, old or new")
+    return drop
+
+
+def parse_duration(text: str) -> int:
+    """Milliseconds from `500`, `0.5s`, `2m`."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|)\s*", text.lower())
+    if match is None:
+        raise InvalidRequest(f"{text!r} is not a duration: write for example 500ms, 2s or 1m")
+    return round(float(match.group(1)) * _UNITS[match.group(2)])
+
+
+def decide(rules: QueueRules, *, busy: bool, steerable: bool, waiting: int) -> Decision:
+    """What to do with one more message."""
+    if not busy and not waiting:
+        return Start()
+    if rules.mode == "interrupt":
+        return Interrupt()
+    if rules.mode == "steer" and busy and steerable and not waiting:
+        return Steer()
+    if waiting >= max(1, rules.cap) and rules.drop == "new":
+        return Reject(f"{waiting} messages are already waiting in this conversation: try again when it is less busy")
+    return Enqueue()
+
+
+class Waiting(Struct, frozen=True, kw_only=True):
+    """A message in the queue."""
+
+    run_id: str
+    text: str
+    sender: str = ""
+    target: str = ""
+    """Where its answer goes; only messages with the same target are put together."""
+    protected: bool = False
+
+
+def overflow(queue: Sequence[Waiting], rules: QueueRules) -> tuple[tuple[Waiting, ...], tuple[Waiting, ...]]:
+    """The queue within its cap, and what fell out of it: the oldest that are not protected."""
+    excess = len(queue) - max(1, rules.cap)
+    if excess <= 0 or rules.drop == "new":
+        return tuple(queue), ()
+    victims = [item for item in queue if not item.protected][:excess]
+    gone = {item.run_id for item in victims}
+    return tuple(item for item in queue if item.run_id not in gone), tuple(victims)
+
+
+def overflow_note(dropped: Sequence[Waiting]) -> str:
+    """What the model is told about messages that fell out."""
+    lines = [f"- {_line(item.text)}" for item in dropped]
+    return "\n".join((f"[Queue overflow] Dropped {len(dropped)} message(s) due to cap.", *lines))
+
+
+def collect(queue: Sequence[Waiting]) -> tuple[tuple[Waiting, ...], str]:
+    """The messages from the front that become one turn, and the text of that turn."""
+    if not queue:
+        return (), ""
+    together = [queue[0]]
+    for item in queue[1:]:
+        if item.target != queue[0].target:
+            break
+        together.append(item)
+    if len(together) == 1:
+        return (queue[0],), queue[0].text
+    parts = ["[Queued messages while agent was busy]"]
+    for number, item in enumerate(together, 1):
+        who = f" (from {item.sender})" if item.sender else ""
+        parts += ["---", f"Queued #{number}{who}", item.text]
+    return tuple(together), "\n".join(parts)
+
+
+def _line(text: str) -> str:
+    flat = re.sub(r"\s+", " ", text).strip()
+    return flat if len(flat) <= LINE_CHARS else flat[: LINE_CHARS - 1] + "…"

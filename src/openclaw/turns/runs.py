@@ -1,0 +1,487 @@
+"""Runs: accepted inputs on their way to an answer, one at a time for each session.
+
+An input is in the ledger before it is acknowledged and leaves it with an outcome, whatever happens in between. Every
+run is a task with an owner; stopping it is cancelling it, and its end is waited for.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager
+from typing import Literal
+
+import msgspec
+from msgspec import Struct, structs
+
+from openclaw.agent.loop import Steering
+from openclaw.core.clock import Clock, millis
+from openclaw.core.errors import InvalidRequest, OpenClawError, ProviderError, Unavailable
+from openclaw.core.events import Event, MessageEnded, ModelCalled, RunEnded, Steered
+from openclaw.core.keys import SessionKey
+from openclaw.core.messages import Assistant, Usage, User
+from openclaw.turns import queue
+from openclaw.turns.lanes import Lanes, Priority
+from openclaw.turns.ledger import Entry, Ledger, Outcome
+from openclaw.turns.queue import Enqueue, Interrupt, QueueRules, Reject, Start, Steer, Waiting
+from openclaw.turns.turn import Recorded, SessionRepaired, Turn, Turns
+
+log = logging.getLogger(__name__)
+
+MOST_ATTEMPTS = 3
+DEFAULT_TIMEOUT = 172_800.0
+Why = Literal["user", "timeout", "shutdown", "interrupt"]
+
+
+class Accepted(Struct, frozen=True):
+    """An input is on record."""
+
+    queued: bool
+
+
+class Settled(Struct, frozen=True):
+    """An input has its outcome."""
+
+    outcome: Outcome
+
+
+class RunEvent(Struct, frozen=True, kw_only=True):
+    """Something a run says; `seq` counts from 1 in each run."""
+
+    run_id: str
+    key: SessionKey
+    seq: int
+    at: int
+    event: Event | SessionRepaired | Recorded | Accepted | Settled
+
+
+class Submission(Struct, frozen=True, kw_only=True):
+    """What the caller is told at once."""
+
+    run_id: str
+    key: SessionKey
+    status: Literal["started", "queued", "steered", "in_flight", "ok", "error"]
+    accepted_at: int
+    outcome: Outcome | None = None
+
+
+class _Item(Struct, kw_only=True):
+    """An input in memory."""
+
+    turn: Turn
+    rules: QueueRules
+    lane: str
+    priority: Priority
+    arrived: float
+
+
+class _Active:
+    """The run a session is busy with."""
+
+    def __init__(self, item: _Item, merged: Sequence[str]) -> None:
+        self.item = item
+        self.merged = tuple(merged)
+        self.steering = Steering()
+        self.steerable = False
+        self.why: Why | None = None
+        self.task: asyncio.Task[Outcome] | None = None
+
+    def stop(self, why: Why) -> None:
+        self.why = self.why or why
+        self.steerable = False
+        if self.task is not None:
+            self.task.cancel()
+
+
+class _Session:
+    def __init__(self) -> None:
+        self.waiting: list[_Item] = []
+        self.dropped: list[Waiting] = []
+        self.active: _Active | None = None
+
+
+class Runs:
+    """Use as `async with Runs(…).serving() as runs`."""
+
+    def __init__(
+        self, turns: Turns, ledger: Ledger, lanes: Lanes, clock: Clock, tell: Callable[[RunEvent], None]
+    ) -> None:
+        self._turns = turns
+        self._ledger = ledger
+        self._lanes = lanes
+        self._clock = clock
+        self._tell = tell
+        self._sessions: dict[SessionKey, _Session] = {}
+        self._seq: dict[str, int] = {}
+        self._ends: dict[str, asyncio.Future[Outcome]] = {}
+        self._group: asyncio.TaskGroup | None = None
+        self._draining = False
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator["Runs"]:
+        """Runs live inside this block; leaving it parks what is unfinished for the next start."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            try:
+                yield self
+            finally:
+                await self.drain(0.0)
+
+    async def submit(
+        self, turn: Turn, *, rules: QueueRules | None = None, lane: str = "main", priority: Priority = "normal"
+    ) -> Submission:
+        """Takes an input on; the same run id a second time gives the state of the first."""
+        if self._draining:
+            raise Unavailable("the gateway is shutting down: try again in a moment", retry_after=2.0)
+        request = msgspec.json.encode(turn).decode()
+        entry, new = await self._ledger.accept(turn.run_id, str(turn.key), request)
+        if not new:
+            return _repeated(entry, turn.key)
+        self._ends[turn.run_id] = asyncio.get_running_loop().create_future()
+        item = _Item(turn=turn, rules=rules or QueueRules(), lane=lane, priority=priority, arrived=self._clock.now())
+        status = await self._place(item)
+        return Submission(run_id=turn.run_id, key=turn.key, status=status, accepted_at=entry.accepted_at)
+
+    async def resume(self) -> int:
+        """Takes up what an earlier process accepted and did not finish; gives how many."""
+        entries = await self._ledger.unfinished()
+        for entry in entries:
+            try:
+                turn = msgspec.json.decode(entry.request, type=Turn)
+            except msgspec.DecodeError as error:
+                await self._give_up(entry, f"the request cannot be read any more ({error})")
+                continue
+            if entry.attempts >= MOST_ATTEMPTS:
+                await self._give_up(entry, f"it did not finish in {entry.attempts} attempts")
+                continue
+            self._ends[turn.run_id] = asyncio.get_running_loop().create_future()
+            rules = QueueRules(mode="followup", cap=10_000)
+            item = _Item(turn=turn, rules=rules, lane="main", priority="normal", arrived=self._clock.now())
+            self._enqueue(item)
+        return len(entries)
+
+    async def wait(self, run_id: str, timeout: float) -> Outcome | None:
+        """The outcome of a run, or None when it has none yet after `timeout` seconds. Waiting never stops a run."""
+        end = self._ends.get(run_id)
+        if end is not None:
+            done, _ = await asyncio.wait({end}, timeout=timeout)
+            return end.result() if done else None
+        entry = await self._ledger.get(run_id)
+        return entry.outcome if entry else None
+
+    async def abort(self, key: SessionKey, run_id: str | None = None) -> list[str]:
+        """Stops one run of a session, waiting or active, or all of them; gives those it stopped."""
+        session = self._sessions.get(key)
+        if session is None:
+            return []
+        stopped = [item for item in session.waiting if run_id in (None, item.turn.run_id)]
+        session.waiting = [item for item in session.waiting if item not in stopped]
+        for item in stopped:
+            await self._settle([item.turn.run_id], key, _aborted("aborted"), "aborted")
+        active = session.active
+        names = [item.turn.run_id for item in stopped]
+        if active is not None and run_id in (None, active.item.turn.run_id, *active.merged):
+            for user in _unheard(active.steering):
+                own = _run_of(user)
+                if own:
+                    await self._settle([own], key, _aborted("aborted"), "aborted")
+                    names.append(own)
+            active.stop("user")
+            names.append(active.item.turn.run_id)
+        return names
+
+    def active(self, key: SessionKey) -> tuple[str, ...]:
+        """The runs a session is busy with or waiting for, the active one first."""
+        session = self._sessions.get(key)
+        if session is None:
+            return ()
+        first = (session.active.item.turn.run_id,) if session.active else ()
+        return (*first, *(item.turn.run_id for item in session.waiting))
+
+    def is_running(self, key: SessionKey) -> bool:
+        session = self._sessions.get(key)
+        return session is not None and session.active is not None
+
+    @property
+    def busy(self) -> int:
+        return sum(session.active is not None for session in self._sessions.values())
+
+    async def drain(self, budget: float) -> int:
+        """Accepts nothing more, waits for what runs, parks it after `budget` seconds; gives how many were parked."""
+        self._draining = True
+        tasks = {s.active.task for s in self._sessions.values() if s.active is not None and s.active.task is not None}
+        if tasks and budget > 0:
+            await asyncio.wait(tasks, timeout=budget)
+        parked = 0
+        for session in self._sessions.values():
+            session.waiting.clear()
+            if session.active is not None and session.active.task is not None and not session.active.task.done():
+                session.active.stop("shutdown")
+                parked += 1
+        return parked
+
+    # Placing an input: decided and done without a pause in between, so that two inputs never both "start".
+
+    async def _place(self, item: _Item) -> Literal["started", "queued", "steered"]:
+        key = item.turn.key
+        session = self._sessions.get(key)
+        busy = session is not None and session.active is not None
+        steerable = busy and session is not None and session.active is not None and session.active.steerable
+        waiting = len(session.waiting) if session else 0
+        match queue.decide(item.rules, busy=busy, steerable=bool(steerable), waiting=waiting):
+            case Start():
+                self._say(item.turn, Accepted(queued=False))
+                self._enqueue(item)
+                return "started"
+            case Steer():
+                assert session is not None and session.active is not None
+                self._say(item.turn, Accepted(queued=False))
+                session.active.steering.add(_message(item.turn, millis(self._clock)))
+                return "steered"
+            case Interrupt():
+                self._say(item.turn, Accepted(queued=False))
+                older = [each.turn.run_id for each in session.waiting] if session else []
+                if session is not None:
+                    session.waiting = [item]
+                    if session.active is not None:
+                        session.active.stop("interrupt")
+                    else:
+                        self._enqueue(item)
+                for run_id in older:
+                    await self._settle([run_id], key, _aborted("interrupted by a newer message"), "aborted")
+                return "started"
+            case Enqueue():
+                self._say(item.turn, Accepted(queued=True))
+                self._enqueue(item)
+                await self._shrink(key, item.rules)
+                return "queued"
+            case Reject(why):
+                await self._settle([item.turn.run_id], key, _failed(why, "queue_full"), "dropped")
+                raise InvalidRequest(why)
+
+    def _enqueue(self, item: _Item) -> None:
+        key = item.turn.key
+        session = self._sessions.get(key)
+        if session is None:
+            session = self._sessions[key] = _Session()
+            session.waiting.append(item)
+            if self._group is None:
+                raise RuntimeError("runs are submitted inside serving()")
+            self._group.create_task(self._work(key, session), name=f"session:{key}")
+        elif item not in session.waiting:
+            session.waiting.append(item)
+
+    async def _shrink(self, key: SessionKey, rules: QueueRules) -> None:
+        session = self._sessions.get(key)
+        if session is None:
+            return
+        _, gone = queue.overflow([_waiting(item) for item in session.waiting], rules)
+        names = {each.run_id for each in gone}
+        session.waiting = [item for item in session.waiting if item.turn.run_id not in names]
+        session.dropped += [each for each in gone if rules.drop == "summarize"]
+        for each in gone:
+            await self._settle(
+                [each.run_id], key, _failed("dropped: too many messages were waiting", "queue_full"), "dropped"
+            )
+
+    # Working a session off.
+
+    async def _work(self, key: SessionKey, session: _Session) -> None:
+        """The lane of one session: lives while there is something to do, survives whatever a run does."""
+        try:
+            while session.waiting and not self._draining:
+                item, merged = await self._next(session)
+                active = session.active = _Active(item, merged)
+                try:
+                    await self._one(active)
+                except Exception:
+                    log.exception("run %s failed", item.turn.run_id)
+                    outcome = _failed("something went wrong inside OpenClaw; the log has the details", "internal")
+                    await self._settle([item.turn.run_id, *merged], key, outcome, "failed")
+                finally:
+                    session.active = None
+                self._requeue(active)
+        finally:
+            if self._sessions.get(key) is session:
+                del self._sessions[key]
+
+    def _requeue(self, active: _Active) -> None:
+        """What came too late to be heard by the run becomes a turn of its own."""
+        for user in _unheard(active.steering):
+            run_id = _run_of(user)
+            if run_id:
+                turn = structs.replace(active.item.turn, run_id=run_id, text=user.text, images=())
+                late = structs.replace(active.item, turn=turn, arrived=self._clock.now())
+                self._enqueue(late)
+
+    async def _next(self, session: _Session) -> tuple[_Item, list[str]]:
+        """The next turn: one input, or several put together once it has been quiet for a moment."""
+        first = session.waiting[0]
+        if first.rules.mode == "collect" and len(session.waiting) > 1:
+            while (pause := self._quiet_in(session, first)) > 0:
+                await self._clock.sleep(pause)
+        items = session.waiting
+        if first.rules.mode != "collect" or len(items) < 2:
+            item, merged, text = items.pop(0), [], first.turn.text
+        else:
+            together, text = queue.collect([_waiting(each) for each in items])
+            merged = [each.run_id for each in together[1:]]
+            item = items[0]
+            session.waiting = items[len(together) :]
+        if session.dropped:
+            text = f"{queue.overflow_note(session.dropped)}\n\n{text}"
+            session.dropped = []
+        if merged:
+            await self._ledger.ended(merged, "steered", _merged_into(item.turn.run_id))
+        return structs.replace(item, turn=structs.replace(item.turn, text=text)), merged
+
+    def _quiet_in(self, session: _Session, first: _Item) -> float:
+        latest = max(item.arrived for item in session.waiting)
+        return latest + first.rules.debounce_ms / 1000 - self._clock.now()
+
+    async def _one(self, active: _Active) -> None:
+        """One run in its lane, to a stated end."""
+        turn = active.item.turn
+        async with self._lanes[active.item.lane].place(active.item.priority):
+            await self._ledger.began(turn.run_id)
+            limit = DEFAULT_TIMEOUT if turn.timeout is None else turn.timeout
+            active.task = asyncio.create_task(self._run(active), name=f"run:{turn.run_id}")
+            timer = asyncio.create_task(self._clock.sleep(limit)) if limit > 0 else None
+            watched: set[asyncio.Task[object]] = {active.task, *((timer,) if timer else ())}
+            try:
+                await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
+                if not active.task.done():
+                    active.stop("timeout")
+                await asyncio.wait({active.task})
+            finally:
+                for task in watched:
+                    task.cancel()
+                await asyncio.gather(*watched, return_exceptions=True)
+        if active.why == "shutdown" and active.task.cancelled():
+            return  # parked: it stays in the ledger and is taken up at the next start
+        outcome = _stopped(active.why, limit) if active.task.cancelled() else active.task.result()
+        state: Literal["done", "failed", "aborted"] = (
+            "aborted" if active.task.cancelled() else "done" if outcome.status == "ok" else "failed"
+        )
+        await self._settle([turn.run_id, *active.merged], turn.key, outcome, state)
+
+    async def _run(self, active: _Active) -> Outcome:
+        """Everything a turn says, and the outcome it amounts to."""
+        turn = active.item.turn
+        started = millis(self._clock)
+        texts: list[str] = []
+        last: Assistant | None = None
+        end: RunEnded | None = None
+        try:
+            async with aclosing(self._turns.run(turn, active.steering)) as events:
+                async for event in events:
+                    match event:
+                        case ModelCalled():
+                            active.steerable = True
+                        case MessageEnded(message=message):
+                            last = message
+                            texts += [message.text] if message.text.strip() else []
+                        case Steered(message=message):
+                            await self._heard(message, turn)
+                        case RunEnded():
+                            active.steerable = False
+                            end = event
+                    self._say(turn, event)
+        except OpenClawError as error:
+            kind = error.reason if isinstance(error, ProviderError) else error.code.lower()
+            return _failed(error.message, kind, started, millis(self._clock))
+        return Outcome(
+            status="error" if end is None or end.error else "ok",
+            stop_reason=end.stop_reason if end else "error",
+            texts=tuple(texts),
+            error=end.error if end else "the run ended without a word",
+            error_kind=end.error_code if end else None,
+            provider=last.provider if last else "",
+            model=last.model if last else "",
+            usage=end.usage if end else Usage(),
+            last_usage=last.usage if last else Usage(),
+            started_at=started,
+            ended_at=millis(self._clock),
+            turns=end.turns if end else 0,
+        )
+
+    async def _heard(self, message: User, turn: Turn) -> None:
+        run_id = _run_of(message)
+        if run_id:
+            await self._settle([run_id], turn.key, _merged_into(turn.run_id), "steered")
+
+    async def _settle(
+        self,
+        run_ids: Sequence[str],
+        key: SessionKey,
+        outcome: Outcome,
+        state: Literal["done", "failed", "aborted", "steered", "dropped"],
+    ) -> None:
+        """Writes the end down first and tells it second."""
+        await self._ledger.ended(run_ids, state, outcome)
+        for run_id in run_ids:
+            self._emit(run_id, key, Settled(outcome))
+            end = self._ends.pop(run_id, None)
+            if end is not None and not end.done():
+                end.set_result(outcome)
+            self._seq.pop(run_id, None)
+
+    async def _give_up(self, entry: Entry, why: str) -> None:
+        outcome = _failed(f"given up after a restart: {why}", "interrupted")
+        await self._ledger.ended([entry.run_id], "failed", outcome)
+
+    def _say(self, turn: Turn, event: Event | SessionRepaired | Recorded | Accepted) -> None:
+        self._emit(turn.run_id, turn.key, event)
+
+    def _emit(
+        self, run_id: str, key: SessionKey, event: Event | SessionRepaired | Recorded | Accepted | Settled
+    ) -> None:
+        seq = self._seq[run_id] = self._seq.get(run_id, 0) + 1
+        self._tell(RunEvent(run_id=run_id, key=key, seq=seq, at=millis(self._clock), event=event))
+
+
+def _unheard(steering: Steering) -> list[User]:
+    """What people added and the run did not get to."""
+    found = []
+    while (message := steering.take()) is not None:
+        found.append(message)
+    return found
+
+
+def _message(turn: Turn, now: int) -> User:
+    return User(content=turn.text, timestamp=now, idempotency_key=f"{turn.run_id}:user")
+
+
+def _run_of(message: User) -> str | None:
+    key = message.idempotency_key or ""
+    return key.removesuffix(":user") if key.endswith(":user") else None
+
+
+def _waiting(item: _Item) -> Waiting:
+    return Waiting(run_id=item.turn.run_id, text=item.turn.text, target=item.turn.channel)
+
+
+def _repeated(entry: Entry, key: SessionKey) -> Submission:
+    """The answer to a request that was made before."""
+    status: Literal["in_flight", "ok", "error"] = (
+        "in_flight" if entry.outcome is None else "ok" if entry.outcome.status == "ok" else "error"
+    )
+    return Submission(run_id=entry.run_id, key=key, status=status, accepted_at=entry.accepted_at, outcome=entry.outcome)
+
+
+def _merged_into(run_id: str) -> Outcome:
+    return Outcome(status="ok", stop_reason="stop", steered_into=run_id)
+
+
+def _aborted(why: str) -> Outcome:
+    return Outcome(status="error", stop_reason="aborted", error=why, error_kind="aborted")
+
+
+def _stopped(why: Why | None, limit: float) -> Outcome:
+    if why == "timeout":
+        text = f"stopped: the run took longer than {limit:g} s"
+        return Outcome(status="error", stop_reason="timeout", error=text, error_kind="timeout")
+    return _aborted("interrupted by a newer message" if why == "interrupt" else "stopped by the user")
+
+
+def _failed(why: str, kind: str, started: int = 0, ended: int = 0) -> Outcome:
+    return Outcome(status="error", stop_reason="error", error=why, error_kind=kind, started_at=started, ended_at=ended)

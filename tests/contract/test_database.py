@@ -1,0 +1,256 @@
+"""What every engine behind `Database` must do. A new engine joins by adding its opener to `ENGINES`."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from openclaw.core.errors import StateError
+from openclaw.store.db import Database, Migration
+from openclaw.store.migrations import STATE
+from openclaw.store.sqlite import Sqlite
+
+pytestmark = pytest.mark.anyio
+
+NOTES = (
+    Migration(1, ("CREATE TABLE notes (id BIGINT PRIMARY KEY, body TEXT NOT NULL DEFAULT '', score DOUBLE PRECISION)",)),
+)
+Open = Callable[..., Awaitable[Database]]
+
+
+def _sqlite(directory: Path) -> Open:
+    async def open_it(migrations: tuple[Migration, ...] = NOTES) -> Database:
+        return await Sqlite.open(directory / "notes.sqlite", migrations)
+
+    return open_it
+
+
+ENGINES: dict[str, Callable[[Path], Open]] = {"sqlite": _sqlite}
+
+
+@pytest.fixture(params=list(ENGINES))
+def open_db(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
+    """Opens the same database each time it is called."""
+    return ENGINES[request.param](tmp_path)
+
+
+@pytest.fixture
+async def db(open_db: Open) -> AsyncIterator[Database]:
+    database = await open_db()
+    yield database
+    await database.close()
+
+
+async def bodies(db: Database) -> list[str]:
+    return [row["body"] for row in await db.read("SELECT body FROM notes ORDER BY id")]
+
+
+async def add(db: Database, number: int, body: str = "") -> int:
+    return await db.write("INSERT INTO notes (id, body) VALUES (:id, :body)", {"id": number, "body": body})
+
+
+async def test_a_write_is_seen_by_the_next_read(db: Database) -> None:
+    await db.write("INSERT INTO notes (id, body, score) VALUES (:id, :b, :s)", {"id": 1 << 40, "b": "ä😀", "s": 0.5})
+    assert [dict(row) for row in await db.read("SELECT * FROM notes")] == [{"id": 1 << 40, "body": "ä😀", "score": 0.5}]
+    assert list(await db.read("SELECT * FROM notes WHERE id = :id", {"id": 2})) == []
+
+
+async def test_a_write_says_how_many_rows_it_changed(db: Database) -> None:
+    assert [await add(db, 1), await add(db, 2)] == [1, 1]
+    assert await db.write("UPDATE notes SET body = :b", {"b": "x"}) == 2
+    assert await db.write("UPDATE notes SET body = 'y' WHERE id = 9") == 0
+    assert await db.write("CREATE TABLE other (id BIGINT)") == 0
+    assert await db.write("DELETE FROM notes") == 2
+
+
+async def test_an_upsert_is_one_text(db: Database) -> None:
+    for body in ("first", "second"):
+        await db.write(
+            "INSERT INTO notes (id, body) VALUES (1, :body) ON CONFLICT (id) DO UPDATE SET body = excluded.body",
+            {"body": body},
+        )
+    assert await bodies(db) == ["second"]
+
+
+async def test_a_failed_write_changes_nothing_and_the_next_one_works(db: Database) -> None:
+    await add(db, 1, "kept")
+    with pytest.raises(StateError):
+        await add(db, 1, "twice")
+    await add(db, 2, "after")
+    assert await bodies(db) == ["kept", "after"]
+
+
+async def test_what_was_written_is_there_after_a_restart(open_db: Open) -> None:
+    for number in (1, 2):
+        db = await open_db()
+        await add(db, number, f"run {number}")
+        await db.close()
+    db = await open_db()
+    assert await bodies(db) == ["run 1", "run 2"]
+    await db.close()
+
+
+async def test_a_transaction_is_seen_whole_or_not_at_all(db: Database) -> None:
+    async with db.transaction() as tx:
+        await tx.write("INSERT INTO notes (id, body) VALUES (1, 'a')")
+        assert await bodies(db) == []  # nobody else sees it yet
+        assert [row["body"] for row in await tx.read("SELECT body FROM notes")] == ["a"]
+        await tx.write("INSERT INTO notes (id, body) VALUES (2, 'b')")
+    assert await bodies(db) == ["a", "b"]
+
+
+async def test_an_error_undoes_the_whole_transaction(db: Database) -> None:
+    with pytest.raises(ZeroDivisionError):
+        async with db.transaction() as tx:
+            await tx.write("INSERT INTO notes (id) VALUES (1)")
+            raise ZeroDivisionError
+    with pytest.raises(StateError):
+        async with db.transaction() as tx:
+            await tx.write("INSERT INTO notes (id) VALUES (1)")
+            await tx.write("INSERT INTO notes (id) VALUES (1)")
+    assert await bodies(db) == []
+    await add(db, 1)
+
+
+async def test_cancelling_in_the_middle_undoes_the_transaction(db: Database) -> None:
+    inside = asyncio.Event()
+
+    async def work() -> None:
+        async with db.transaction() as tx:
+            await tx.write("INSERT INTO notes (id, body) VALUES (1, 'half')")
+            inside.set()
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(work())
+    async with asyncio.timeout(10):
+        await inside.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await bodies(db) == []
+        await add(db, 2, "next")
+    assert await bodies(db) == ["next"]
+
+
+@pytest.mark.parametrize("steps", range(12))
+async def test_cancelling_at_any_moment_leaves_all_or_nothing(db: Database, steps: int) -> None:
+    async def work() -> None:
+        async with db.transaction() as tx:
+            for number in (1, 2):
+                await tx.write("INSERT INTO notes (id) VALUES (:id)", {"id": number})
+
+    task = asyncio.create_task(work())
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    task.cancel()
+    task.cancel()  # an impatient caller
+    async with asyncio.timeout(10):
+        await asyncio.wait([task])
+        await add(db, 3)
+    assert len(await bodies(db)) in (1, 3)
+
+
+async def test_tasks_write_one_after_another(db: Database) -> None:
+    await add(db, 1, "0")
+
+    async def bump() -> None:
+        async with db.transaction() as tx:
+            (row,) = await tx.read("SELECT body FROM notes")
+            await tx.write("UPDATE notes SET body = :body", {"body": str(int(row["body"]) + 1)})
+
+    await asyncio.gather(*(bump() for _ in range(25)))
+    assert await bodies(db) == ["25"]
+
+
+async def test_two_connections_do_not_lose_each_others_writes(open_db: Open) -> None:
+    one, other = await open_db(), await open_db()
+    await add(one, 1, "0")
+
+    async def bump(db: Database) -> None:
+        async with db.transaction() as tx:
+            (row,) = await tx.read("SELECT body FROM notes")
+            await tx.write("UPDATE notes SET body = :body", {"body": str(int(row["body"]) + 1)})
+
+    await asyncio.gather(*(bump(db) for db in (one, other) * 10))
+    assert await bodies(one) == await bodies(other) == ["20"]
+    await one.close()
+    await other.close()
+
+
+async def test_a_reader_never_waits_for_a_writer(db: Database) -> None:
+    await add(db, 1, "committed")
+    async with asyncio.timeout(5), db.transaction() as tx:
+        await tx.write("UPDATE notes SET body = 'changing'")
+        assert await bodies(db) == ["committed"]
+
+
+async def test_writing_beside_ones_own_transaction_fails_at_once(db: Database) -> None:
+    async with asyncio.timeout(5):
+        async with db.transaction():
+            with pytest.raises(RuntimeError, match="write through it"):
+                await add(db, 1)
+            with pytest.raises(RuntimeError, match="write through it"):
+                async with db.transaction():
+                    pass
+        await add(db, 1)
+
+
+async def test_a_transaction_that_is_over_cannot_be_used(db: Database) -> None:
+    async with db.transaction() as tx:
+        pass
+    with pytest.raises(RuntimeError, match="over"):
+        await tx.write("INSERT INTO notes (id) VALUES (1)")
+
+
+async def test_a_listener_hears_what_is_told_after_it_listens(db: Database) -> None:
+    await db.notify("news", "too early")
+    async with asyncio.timeout(5), db.listen("news") as news, db.listen("news") as again:
+        await db.notify("other", "no")
+        await db.notify("news", "first")
+        await db.notify("news")
+        assert [await anext(news), await anext(news), await anext(again)] == ["first", "", "first"]
+    await db.notify("news", "nobody listens")
+
+
+LATER = (*NOTES, Migration(2, ("ALTER TABLE notes ADD COLUMN mood TEXT NOT NULL DEFAULT 'calm'",)))
+
+
+async def test_a_newer_program_brings_the_schema_up_to_date(open_db: Open) -> None:
+    db = await open_db()
+    await add(db, 1, "old")
+    await db.close()
+    for _ in range(2):
+        db = await open_db(LATER)
+        assert [dict(row) for row in await db.read("SELECT body, mood FROM notes")] == [{"body": "old", "mood": "calm"}]
+        await db.close()
+
+
+async def test_an_older_program_is_refused_with_what_to_do(open_db: Open) -> None:
+    db = await open_db(LATER)
+    await add(db, 1, "kept")
+    await db.close()
+    with pytest.raises(StateError, match=r"newer OpenClaw \(schema 2; this program knows 1\).*Upgrade"):
+        await open_db()
+    db = await open_db(LATER)
+    assert await bodies(db) == ["kept"]
+    await db.close()
+
+
+async def test_a_migration_that_fails_changes_nothing(open_db: Open) -> None:
+    db = await open_db()
+    await add(db, 1, "kept")
+    await db.close()
+    broken = (*LATER, Migration(3, ("CREATE TABLE fine (id BIGINT)", "CREATE TABLE notes (id BIGINT)")))
+    with pytest.raises(StateError):
+        await open_db(broken)
+    db = await open_db(LATER)  # neither step 2 nor step 3 was half done
+    assert await bodies(db) == ["kept"]
+    await db.close()
+
+
+async def test_the_state_schema_is_one_text_for_every_engine(open_db: Open) -> None:
+    db = await open_db(STATE)
+    assert list(await db.read("SELECT * FROM sessions")) == []
+    await db.close()
+    assert [migration.version for migration in STATE] == list(range(1, len(STATE) + 1))

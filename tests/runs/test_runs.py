@@ -1,0 +1,326 @@
+"""Runs: accepted once, answered once, one at a time, stopped when told, taken up again after a crash."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from openclaw.core.approval import Answer, ApprovalRequest
+from openclaw.core.errors import InvalidRequest, Unavailable
+from openclaw.core.events import ModelCalled, TextDelta, ToolStarted
+from openclaw.core.messages import Assistant, User
+from openclaw.gateway.app import Assistant as App
+from openclaw.gateway.app import Surroundings, assistant
+from openclaw.gateway.clock import SystemClock
+from openclaw.sessions.files import load
+from openclaw.sessions.transcript import build_context
+from openclaw.testing import FakeClock, ScriptedModel, TemporaryHome, calls, says, stalls
+from openclaw.turns.lanes import Lanes
+from openclaw.turns.ledger import Ledger
+from openclaw.turns.queue import QueueRules
+from openclaw.turns.runs import RunEvent, Runs, Settled
+from openclaw.turns.turn import Turn
+
+pytestmark = pytest.mark.anyio
+
+SCRIPTED = {
+    "models": {
+        "providers": {
+            "scripted": {
+                "baseUrl": "http://127.0.0.1:9/v1",
+                "api": "openai-completions",
+                "models": [{"id": "scripted"}],
+            }
+        }
+    },
+    "agents": {"defaults": {"model": "scripted/scripted"}},
+}
+
+
+class Nobody:
+    async def decide(self, request: ApprovalRequest) -> Answer:
+        return Answer("deny")
+
+
+class Hall:
+    """Runs with everything a test wants to see."""
+
+    def __init__(self, app: App, model: ScriptedModel) -> None:
+        self.app = app
+        self.model = model
+        self.events: list[RunEvent] = []
+        self._changed = asyncio.Event()
+        self.runs: Runs
+
+    def tell(self, event: RunEvent) -> None:
+        self.events.append(event)
+        self._changed.set()
+
+    async def until(self, wanted: Callable[[RunEvent], bool]) -> RunEvent:
+        async with asyncio.timeout(10):
+            while True:
+                for event in self.events:
+                    if wanted(event):
+                        return event
+                self._changed.clear()
+                await self._changed.wait()
+
+    async def say(self, run_id: str, text: str, key: str = "main", **more: Any) -> Any:
+        turn = Turn(run_id=run_id, key=self.app.key(key, None), text=text, timeout=more.pop("timeout", None))
+        return await self.runs.submit(turn, **more)
+
+    def messages(self, home: TemporaryHome) -> list[Any]:
+        (path,) = home.transcripts()
+        context = build_context(load(path).entries)
+        assert not context.problems
+        return list(context.messages)
+
+
+@asynccontextmanager
+async def hall(home: TemporaryHome, model: ScriptedModel, clock: Any = None) -> AsyncIterator[Hall]:
+    home.configure(SCRIPTED)
+    surroundings = Surroundings(environ=home.environ, home_dir=home.root, cwd=home.root)
+    clock = clock or SystemClock()
+    async with assistant(surroundings, clock=clock, approver=Nobody(), open_provider=lambda _: model) as app:
+        place = Hall(app, model)
+        async with Runs(app.turns, Ledger(app.db, clock), Lanes({"main": 4}), clock, place.tell).serving() as runs:
+            place.runs = runs
+            yield place
+
+
+def spoken(run_id: str) -> Callable[[RunEvent], bool]:
+    return lambda event: event.run_id == run_id and isinstance(event.event, TextDelta)
+
+
+def settled(run_id: str) -> Callable[[RunEvent], bool]:
+    return lambda event: event.run_id == run_id and isinstance(event.event, Settled)
+
+
+async def test_an_input_is_accepted_at_once_and_answered(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel
+) -> None:
+    scripted_model.script(says("Hello there."))
+    async with hall(openclaw_home, scripted_model) as place:
+        first = await place.say("r1", "hi")
+        assert first.status == "started"
+        outcome = await place.runs.wait("r1", 10)
+        assert outcome is not None and outcome.status == "ok" and outcome.texts == ("Hello there.",)
+        again = await place.say("r1", "hi")
+        assert again.status == "ok" and again.outcome is not None and again.outcome.texts == ("Hello there.",)
+        assert await place.runs.wait("unknown", 0) is None
+        await place.until(settled("r1"))
+    seqs = [event.seq for event in place.events if event.run_id == "r1"]
+    assert seqs == list(range(1, len(seqs) + 1))
+    assert len(scripted_model.requests) == 1
+
+
+async def test_the_same_key_while_running_is_in_flight(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel
+) -> None:
+    go = asyncio.Event()
+    scripted_model.script([says("wait"), stalls(go), says(" done")])
+    async with hall(openclaw_home, scripted_model) as place:
+        await place.say("r1", "hi")
+        await place.until(spoken("r1"))
+        assert (await place.say("r1", "hi")).status == "in_flight"
+        assert await place.runs.wait("r1", 0.01) is None
+        go.set()
+        outcome = await place.runs.wait("r1", 10)
+    assert outcome is not None and outcome.status == "ok" and len(scripted_model.requests) == 1
+
+
+async def test_a_message_while_busy_is_heard_by_the_run(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel
+) -> None:
+    go = asyncio.Event()
+    scripted_model.script([says("Painting it red."), stalls(go)], says("Blue, then."))
+    async with hall(openclaw_home, scripted_model) as place:
+        await place.say("r1", "paint it red")
+        await place.until(spoken("r1"))
+        assert (await place.say("r2", "no, blue")).status == "steered"
+        go.set()
+        outcome = await place.runs.wait("r1", 10)
+        await place.until(settled("r2"))
+    assert outcome is not None and outcome.texts[-1] == "Blue, then."
+    assert scripted_model.saw("no, blue")
+    texts = [message.text for message in place.messages(openclaw_home)]
+    assert texts == ["paint it red", "Painting it red.", "no, blue", "Blue, then."]
+
+
+async def test_followups_wait_their_turn(openclaw_home: TemporaryHome, scripted_model: ScriptedModel) -> None:
+    go = asyncio.Event()
+    scripted_model.script([says("one"), stalls(go)], says("two"), says("three"))
+    rules = QueueRules(mode="followup")
+    async with hall(openclaw_home, scripted_model) as place:
+        await place.say("r1", "first", rules=rules)
+        await place.until(spoken("r1"))
+        assert (await place.say("r2", "second", rules=rules)).status == "queued"
+        assert (await place.say("r3", "third", rules=rules)).status == "queued"
+        assert place.runs.active(place.app.key("main", None)) == ("r1", "r2", "r3")
+        go.set()
+        last = await place.runs.wait("r3", 10)
+    assert last is not None and last.texts == ("three",)
+    assert [m.text for m in place.messages(openclaw_home)] == ["first", "one", "second", "two", "third", "three"]
+
+
+async def test_collected_messages_become_one_turn_after_a_quiet_moment(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel
+) -> None:
+    go = asyncio.Event()
+    scripted_model.script([says("one"), stalls(go)], says("both"))
+    rules = QueueRules(mode="collect", debounce_ms=20)
+    async with hall(openclaw_home, scripted_model) as place:
+        await place.say("r1", "first", rules=rules)
+        await place.until(spoken("r1"))
+        await place.say("r2", "apples", rules=rules)
+        await place.say("r3", "pears", rules=rules)
+        go.set()
+        outcome = await place.runs.wait("r3", 10)
+        await place.until(settled("r2"))
+    assert outcome is not None and len(scripted_model.requests) == 2
+    assert scripted_model.saw("Queued #2")
+
+
+async def test_interrupt_stops_the_run_and_starts_the_newest(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel
+) -> None:
+    scripted_model.script([says("on my way"), stalls()], says("new answer"))
+    rules = QueueRules(mode="interrupt")
+    async with hall(openclaw_home, scripted_model) as place:
+        await place.say("r1", "first", rules=rules)
+        await place.until(spoken("r1"))
+        await place.say("r2", "second", rules=rules)
+        old, new = await place.runs.wait("r1", 10), await place.runs.wait("r2", 10)
+    assert old is not None and old.stop_reason == "aborted"
+    assert new is not None and new.texts == ("new answer",)
+
+
+async def test_abort_stops_what_runs_and_what_waits(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel
+) -> None:
+    scripted_model.script([says("half"), stalls()], says("fresh"))
+    rules = QueueRules(mode="followup")
+    async with hall(openclaw_home, scripted_model) as place:
+        key = place.app.key("main", None)
+        await place.say("r1", "first", rules=rules)
+        await place.until(spoken("r1"))
+        await place.say("r2", "second", rules=rules)
+        assert sorted(await place.runs.abort(key)) == ["r1", "r2"]
+        outcome = await place.runs.wait("r1", 10)
+        assert outcome is not None and outcome.stop_reason == "aborted"
+        assert await place.runs.abort(key) == []
+        await place.say("r3", "again", rules=rules)
+        after = await place.runs.wait("r3", 10)
+    assert after is not None and after.texts == ("fresh",)
+    said = place.messages(openclaw_home)
+    assert isinstance(said[1], Assistant) and (said[1].text, said[1].stop_reason) == ("half", "aborted")
+
+
+async def test_a_run_ends_at_its_deadline(openclaw_home: TemporaryHome, scripted_model: ScriptedModel) -> None:
+    clock = FakeClock()
+    scripted_model.script([says("half"), stalls()])
+    async with hall(openclaw_home, scripted_model, clock) as place:
+        await place.say("r1", "hi", timeout=30.0)
+        await place.until(spoken("r1"))
+        await clock.advance(31)
+        outcome = await place.runs.wait("r1", 10)
+    assert outcome is not None and outcome.stop_reason == "timeout" and "30 s" in (outcome.error or "")
+
+
+async def test_sessions_run_side_by_side_within_the_cap(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel
+) -> None:
+    go = asyncio.Event()
+    for _ in range(6):
+        scripted_model.script([says("x"), stalls(go)])
+    async with hall(openclaw_home, scripted_model) as place:
+        for number in range(6):
+            await place.say(f"r{number}", "hi", key=f"s{number}")
+        async with asyncio.timeout(10):
+            while len({event.run_id for event in place.events if isinstance(event.event, ModelCalled)}) < 4:
+                await asyncio.sleep(0.01)
+        assert place.runs.busy == 6 and len(scripted_model.requests) == 4
+        go.set()
+        outcomes = [await place.runs.wait(f"r{number}", 10) for number in range(6)]
+    assert all(outcome is not None and outcome.status == "ok" for outcome in outcomes)
+
+
+async def test_a_full_queue_says_so(openclaw_home: TemporaryHome, scripted_model: ScriptedModel) -> None:
+    scripted_model.script([says("x"), stalls()])
+    rules = QueueRules(mode="followup", cap=1, drop="new")
+    async with hall(openclaw_home, scripted_model) as place:
+        await place.say("r1", "a", rules=rules)
+        await place.until(spoken("r1"))
+        await place.say("r2", "b", rules=rules)
+        with pytest.raises(InvalidRequest, match="already waiting"):
+            await place.say("r3", "c", rules=rules)
+        dropped = await place.runs.wait("r3", 0)
+        assert dropped is not None and dropped.status == "error"
+
+
+async def test_what_was_accepted_survives_a_stop_and_is_answered_once(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel
+) -> None:
+    rules = QueueRules(mode="followup")
+    scripted_model.script([says("half an ans"), stalls()])
+    async with hall(openclaw_home, scripted_model) as place:
+        await place.say("r1", "first", rules=rules)
+        await place.until(spoken("r1"))
+        await place.say("r2", "second", rules=rules)
+        assert await place.runs.drain(0.0) == 1
+        with pytest.raises(Unavailable):
+            await place.say("r3", "third")
+    scripted_model.script(says("whole answer"), says("second answer"))
+    async with hall(openclaw_home, scripted_model) as place:
+        assert await place.runs.resume() == 2
+        one, two = await place.runs.wait("r1", 10), await place.runs.wait("r2", 10)
+        assert one is not None and one.texts == ("whole answer",)
+        assert two is not None and two.texts == ("second answer",)
+    async with hall(openclaw_home, scripted_model) as place:
+        assert await place.runs.resume() == 0
+    asked = [message.text for message in place.messages(openclaw_home) if isinstance(message, User)]
+    assert asked == ["first", "second"]
+
+
+async def test_an_answer_that_was_written_down_is_not_asked_for_again(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel
+) -> None:
+    scripted_model.script(says("the answer"))
+    async with hall(openclaw_home, scripted_model) as place:
+        await place.say("r1", "question")
+        await place.runs.wait("r1", 10)
+        # As if the process had died between writing the answer and closing the books.
+        await place.app.db.write("UPDATE inputs SET state = 'running', outcome = NULL WHERE run_id = 'r1'")
+    async with hall(openclaw_home, scripted_model) as place:
+        assert await place.runs.resume() == 1
+        outcome = await place.runs.wait("r1", 10)
+    assert outcome is not None and outcome.texts == ("the answer",)
+    assert len(scripted_model.requests) == 1
+
+
+async def test_a_run_that_keeps_dying_is_given_up(openclaw_home: TemporaryHome, scripted_model: ScriptedModel) -> None:
+    scripted_model.script(says("x"))
+    async with hall(openclaw_home, scripted_model) as place:
+        await place.say("r1", "question")
+        await place.runs.wait("r1", 10)
+        await place.app.db.write("UPDATE inputs SET state = 'running', outcome = NULL, attempts = 3")
+    async with hall(openclaw_home, scripted_model) as place:
+        await place.runs.resume()
+        outcome = await place.runs.wait("r1", 0)
+    assert outcome is not None and outcome.status == "error" and "3 attempts" in (outcome.error or "")
+
+
+async def test_a_tool_that_runs_is_stopped_with_its_run(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel
+) -> None:
+    scripted_model.script(calls("grep", pattern="x"), says("y"))
+    async with hall(openclaw_home, scripted_model) as place:
+        await place.say("r1", "go")
+        await place.until(lambda event: isinstance(event.event, ToolStarted))
+        await place.runs.abort(place.app.key("main", None))
+        outcome = await place.runs.wait("r1", 10)
+        assert outcome is not None
+        assert not [task for task in asyncio.all_tasks() if task.get_name().startswith(("tool:", "run:"))]
+    place.messages(openclaw_home)
