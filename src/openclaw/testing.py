@@ -386,11 +386,11 @@ class Heard:
         return ended
 
 
-async def ask(app: "Assistant", text: str, *, session: str = "main", **turn: Any) -> Heard:
-    """Runs one turn to its end."""
+async def ask(app: "Assistant", text: str, *, session: str = "main", into: Heard | None = None, **turn: Any) -> Heard:
+    """Runs one turn to its end. What is heard until then is in `into`, for a test that stops it half way."""
     from openclaw.turns.turn import Turn
 
-    heard = Heard()
+    heard = Heard() if into is None else into
     wanted = Turn(run_id=uuid.uuid4().hex, key=app.key(session, None), text=text, **turn)
     async with aclosing(app.turns.run(wanted)) as events:
         async for event in events:

@@ -67,6 +67,9 @@ async def test_closing_leaves_one_file_and_no_thread(tmp_path: Path) -> None:
 
 async def test_many_processes_may_start_on_a_new_home_at_once(tmp_path: Path) -> None:
     code = """
+    print("ready", flush=True)
+    while not path.with_name("go").exists():
+        pass
     async def main():
         db = await Sqlite.open(path, ONE)
         for number in range(20):
@@ -76,12 +79,16 @@ async def test_many_processes_may_start_on_a_new_home_at_once(tmp_path: Path) ->
         await db.close()
     asyncio.run(main())
     """
-    processes = [start(code, tmp_path / "db") for _ in range(3)]
+    processes = [start(code, tmp_path / "db") for _ in range(4)]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    (tmp_path / "go").touch()
     for process in processes:
         output(process)
     db = await Sqlite.open(tmp_path / "db", ONE)
     rows = await db.read("SELECT COUNT(*) AS n, COUNT(DISTINCT body) AS pids FROM notes")
-    assert dict(rows[0]) == {"n": 60, "pids": 3}
+    assert dict(rows[0]) == {"n": 80, "pids": 4}
     await db.close()
 
 

@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from openclaw.cli.output import note, print_json, printable
-from openclaw.core.approval import Answer, ApprovalRequest
+from openclaw.core.approval import Answer, ApprovalRequest, Decision
 from openclaw.core.events import (
     AttemptFailed,
     Event,
@@ -40,15 +40,33 @@ class TerminalApprover:
                 why=f"{request.why}, and nobody is at a terminal to approve it "
                 "(run it in a terminal, or set tools.exec.security to full)",
             )
-        click.echo(f"\nThe assistant wants to run, in {request.cwd}:\n\n    {printable(request.command)}\n", err=True)
-        answer = await asyncio.to_thread(self._ask)
-        return Answer(answer, by="terminal")
+        click.echo(f"\nThe assistant wants to run, in {printable(request.cwd)}:", err=True)
+        click.echo(f"\n    {printable(request.command)}\n\nRun it? [y]es, [a]lways, [N]o: ", nl=False, err=True)
+        typed = (await _typed()).strip().lower()
+        return Answer(_DECISIONS.get(typed, "deny"), by="terminal")
 
-    @staticmethod
-    def _ask() -> Any:
-        choices = {"y": "allow-once", "yes": "allow-once", "a": "allow-always", "always": "allow-always"}
-        click.echo("Run it? [y]es, [a]lways, [N]o: ", nl=False, err=True)
-        return choices.get(sys.stdin.readline().strip().lower(), "deny")
+
+_DECISIONS: dict[str, Decision] = {
+    "y": "allow-once",
+    "yes": "allow-once",
+    "a": "allow-always",
+    "always": "allow-always",
+}
+
+
+async def _typed() -> str:
+    """The next line from the terminal. Stopping does not leave a thread behind that still waits for it."""
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    try:
+        loop.add_reader(sys.stdin, ready.set)
+    except NotImplementedError:  # Windows
+        return await asyncio.to_thread(sys.stdin.readline)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(sys.stdin)
+    return sys.stdin.readline()
 
 
 class Shown:

@@ -13,6 +13,8 @@ from openclaw.store.lock import Holder, KernelLock
 
 WAIT_SECONDS = 5.0
 """Long enough for the last gateway to close its files after it has said goodbye."""
+OWNER = "gateway"
+LOOKS = 30
 
 
 class Running(Holder, frozen=True, rename="camel", omit_defaults=True):
@@ -50,7 +52,7 @@ class GatewayLock:
 def held(state: Path, version: str, seconds: float = WAIT_SECONDS) -> Iterator[GatewayLock]:
     """The lock of `state`; raises `AlreadyRunning` when another gateway keeps it."""
     lock = KernelLock(lock_path(state))
-    holder = Running(pid=os.getpid(), created_at=round(time.time() * 1000), owner="gateway", version=version)
+    holder = Running(pid=os.getpid(), created_at=round(time.time() * 1000), owner=OWNER, version=version)
     if not lock.wait(holder, seconds):
         found = _read(lock.path)
         who = f" (pid {found.pid})" if found else ""
@@ -67,17 +69,18 @@ def running(state: Path) -> Running | None:
     path = lock_path(state)
     if not path.exists():
         return None
-    probe = KernelLock(path)
-    if probe.take(Holder(pid=os.getpid(), created_at=round(time.time() * 1000), owner="probe")):
-        probe.release()
-        return None
-    # While it is being rewritten the body may be unreadable for an instant.
-    for _ in range(20):
+    found: Running | None = None
+    # Others may be looking at the same moment, and the body may be half rewritten for an instant.
+    for _ in range(LOOKS):
+        probe = KernelLock(path)
+        if probe.take(Holder(pid=os.getpid(), created_at=round(time.time() * 1000), owner="probe")):
+            probe.release()
+            return None
         found = _read(path)
-        if found is not None:
+        if found is not None and found.owner == OWNER:
             return found
         time.sleep(0.01)
-    return Running(pid=0, created_at=0)
+    return found
 
 
 def _read(path: Path) -> Running | None:

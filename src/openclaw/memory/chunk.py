@@ -1,5 +1,6 @@
 """Cutting a note into overlapping pieces of whole lines, and a piece into what a model reads at once. Pure."""
 
+import itertools
 import re
 from collections.abc import Iterator
 from hashlib import sha256
@@ -120,7 +121,7 @@ def _segments(line: str, limit: int) -> Iterator[str]:
 
 def _joined(piece: list[tuple[int, str, int]]) -> Chunk:
     parts = [piece[0][1]]
-    for (before, _, _), (number, segment, _) in zip(piece, piece[1:], strict=False):
+    for (before, _, _), (number, segment, _) in itertools.pairwise(piece):
         parts.append(segment if number == before else "\n" + segment)
     return Chunk(piece[0][0], piece[-1][0], "".join(parts))
 

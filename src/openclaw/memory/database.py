@@ -103,7 +103,7 @@ class TextHit(Struct, frozen=True):
     mask: int
 
 
-class Foreign(Exception):  # noqa: N818
+class Foreign(Exception):
     """The file is not an index of ours, or it is damaged; it must be made anew."""
 
 
@@ -159,12 +159,10 @@ class IndexFile:
             self.db.execute(f"PRAGMA {pragma}").fetchall()
         if vectors:
             self._load_vectors(extension_path)
-        with self.writing():
-            if int(str(self.db.pragma("user_version"))) != SCHEMA:
-                if self.db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall():
-                    raise Foreign("it has another layout")
-                for statement in TABLES:
-                    self.db.execute(statement)
+        if self._layout() != SCHEMA:
+            with self.writing():
+                if self._layout() != SCHEMA:
+                    self._create()
         self.db.register_fts5_function("matched", _matched)
 
     def _load_vectors(self, given: str | None) -> None:
@@ -179,6 +177,15 @@ class IndexFile:
             self.vector_problem = f"the vector extension cannot be loaded ({error})"
         finally:
             self.db.enable_load_extension(False)
+
+    def _layout(self) -> int:
+        return int(str(self.db.pragma("user_version")))
+
+    def _create(self) -> None:
+        if self.db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall():
+            raise Foreign("it has another layout")
+        for statement in TABLES:
+            self.db.execute(statement)
 
     def close(self) -> None:
         self.db.close()
@@ -305,7 +312,7 @@ class IndexFile:
 
     def _nearest(self, query: array[float], count: int) -> dict[int, float]:
         blob = packed(query)
-        total = self.rows("SELECT count(*) FROM chunks WHERE placed > 0")[0][0]
+        total = self.rows("SELECT coalesce(max(number), 0) FROM chunks")[0][0]
         if total > COARSE_ABOVE and len(query) % 8 == 0:
             near = self.rows(
                 "SELECT rowid FROM chunks_vec WHERE coarse MATCH vec_quantize_binary(?) AND k = ?",
@@ -375,6 +382,6 @@ def _marks(values: Iterable[Any]) -> str:
     return ",".join("?" for _ in values)
 
 
-def _matched(api: apsw.FTS5ExtensionApi) -> int:
+def _matched(api: apsw.FTS5ExtensionApi, *_: object) -> int:
     """Which phrases of the question a row has, as bits."""
     return sum(1 << at for at in range(api.phrase_count) if api.phrase_columns(at))

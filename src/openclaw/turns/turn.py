@@ -255,7 +255,7 @@ class _Record:
     def say(self, message: Message) -> None:
         entry = self._transcript.say(message, self._clock.now())
         self.total = self.total.plus(message)
-        self._fresh.append(Recorded(self._transcript.header.id, entry.id, self.total.messages, message))
+        self._fresh.append(Recorded(self._transcript.path.stem, entry.id, self.total.messages, message))
 
     def fresh(self) -> list[Recorded]:
         """What was written since this was last asked."""

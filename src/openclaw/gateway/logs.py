@@ -1,0 +1,301 @@
+"""Writing the log: one JSON object a line in a file per day, and readable lines on the console.
+
+Every line carries the run and the session it belongs to, and passes the redactor. Logging never stops the work: a
+line that cannot be written is counted and dropped.
+"""
+
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from openclaw.core.text import literal
+from openclaw.gateway.redaction import Redactor
+
+FILE_BYTES = 10 << 20
+"""A file that would grow beyond this is followed by the next one of its day."""
+TOTAL_BYTES = 100 << 20
+"""All files together; the oldest go first."""
+LINE_CHARS = 64_000
+LEVELS = {
+    "silent": logging.CRITICAL + 10,
+    "fatal": logging.CRITICAL,
+    "error": logging.ERROR,
+    "warn": logging.WARNING,
+    "info": logging.INFO,
+    "debug": logging.DEBUG,
+    "trace": 5,
+}
+_NAMES = {logging.CRITICAL: "fatal", logging.WARNING: "warn", 5: "trace"}
+_COLOURS = {"fatal": "31", "error": "31", "warn": "33", "debug": "2", "trace": "2"}
+_QUIET = ("uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi", "websockets", "httpcore2", "httpx2", "asyncio")
+
+Style = Literal["pretty", "compact", "json"]
+
+_run: ContextVar[str] = ContextVar("log_run", default="")
+_session: ContextVar[str] = ContextVar("log_session", default="")
+
+
+class Line(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """One line of the log, as it stands in the file."""
+
+    time: str
+    level: str
+    subsystem: str
+    message: str
+    run_id: str = ""
+    session_key: str = ""
+    error: str = ""
+    """The traceback, when there is one."""
+
+
+@contextmanager
+def about(*, run_id: str = "", session_key: str = "") -> Iterator[None]:
+    """Lines written inside the block carry these ids, also those of tasks started there."""
+    run, session = _run.set(run_id or _run.get()), _session.set(session_key or _session.get())
+    try:
+        yield
+    finally:
+        _run.reset(run)
+        _session.reset(session)
+
+
+def log_name(day: str, number: int = 0) -> str:
+    """The file of a day; several when there was much to say."""
+    return f"openclaw-{day}.log" if number == 0 else f"openclaw-{day}.{number}.log"
+
+
+class DailyFile:
+    """A file that follows the days and never outgrows its limits; readable to its owner only."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        now: Callable[[], float] = time.time,
+        file_bytes: int = FILE_BYTES,
+        total_bytes: int = TOTAL_BYTES,
+    ) -> None:
+        self.directory = directory
+        self._now = now
+        self._file_bytes = file_bytes
+        self._total_bytes = total_bytes
+        self._day = ""
+        self._number = 0
+        self._size = 0
+        self._fd: int | None = None
+
+    @property
+    def path(self) -> Path:
+        """The file that is written now."""
+        return self.directory / log_name(self._day or _day(self._now()), self._number)
+
+    def write(self, text: str) -> None:
+        data = text.encode("utf-8", "replace")
+        day = _day(self._now())
+        if self._fd is None or day != self._day:
+            self._open(day, self._last_number(day))
+        if self._size and self._size + len(data) > self._file_bytes:
+            self._open(day, self._number + 1)
+        assert self._fd is not None
+        # One call a line, so that a killed process leaves whole lines.
+        self._size += os.write(self._fd, data)
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def close(self) -> None:
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def _open(self, day: str, number: int) -> None:
+        self.close()
+        self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path = self.directory / log_name(day, number)
+        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0), 0o600)
+        self._day, self._number, self._size = day, number, os.fstat(self._fd).st_size
+        self._prune(path)
+
+    def _last_number(self, day: str) -> int:
+        numbers = [0]
+        for path in self.directory.glob(f"openclaw-{day}.*.log"):
+            middle = path.name.removeprefix(f"openclaw-{day}.").removesuffix(".log")
+            numbers += [int(middle)] if middle.isdecimal() else []
+        return max(numbers)
+
+    def _prune(self, current: Path) -> None:
+        room = self._total_bytes - self._file_bytes
+        for path in reversed(log_files(self.directory)):
+            if path == current:
+                continue
+            room -= path.stat().st_size
+            if room < 0:
+                path.unlink()
+
+
+def log_files(directory: Path) -> list[Path]:
+    """The log files of a directory, oldest first."""
+
+    def order(path: Path) -> tuple[str, int]:
+        day, _, number = path.name.removeprefix("openclaw-").removesuffix(".log").partition(".")
+        return day, int(number) if number.isdecimal() else 0
+
+    return sorted(directory.glob("openclaw-????-??-??*.log"), key=order)
+
+
+def _day(now: float) -> str:
+    return datetime.fromtimestamp(now).astimezone().strftime("%Y-%m-%d")
+
+
+def as_line(record: logging.LogRecord, redact: Redactor) -> Line:
+    """A record as a line: redacted, cut to a bearable length."""
+    error = logging.Formatter().formatException(record.exc_info) if record.exc_info else ""
+    return Line(
+        time=datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        level=_NAMES.get(record.levelno, record.levelname.lower()),
+        subsystem=record.name.removeprefix("openclaw."),
+        message=redact(record.getMessage()[:LINE_CHARS]),
+        run_id=_run.get(),
+        session_key=_session.get(),
+        error=redact(error[-LINE_CHARS:]),
+    )
+
+
+class JsonFormatter(logging.Formatter):
+    def __init__(self, redact: Redactor) -> None:
+        super().__init__()
+        self._redact = redact
+
+    def format(self, record: logging.LogRecord) -> str:
+        return msgspec.json.encode(as_line(record, self._redact)).decode()
+
+
+class ConsoleFormatter(logging.Formatter):
+    """`pretty` has the time of day and colours, `compact` only level and message."""
+
+    def __init__(self, redact: Redactor, style: Style, *, colours: bool) -> None:
+        super().__init__()
+        self._redact = redact
+        self._style = style
+        self._colours = colours
+
+    def format(self, record: logging.LogRecord) -> str:
+        return show(as_line(record, self._redact), self._style, colours=self._colours)
+
+
+def show(line: Line, style: Style = "pretty", *, colours: bool = False) -> str:
+    """A line for people; nothing in it can move the cursor."""
+    if style == "json":
+        return msgspec.json.encode(line).decode()
+    message = " ".join(literal(part) for part in line.message.splitlines())
+    if style == "compact":
+        text = f"{line.level} {message}"
+    else:
+        clock = _clock(line.time)
+        session = f" [{literal(line.session_key)}]" if line.session_key else ""
+        text = f"{clock} {line.level:<5} {literal(line.subsystem)}{session}: {message}"
+    colour = _COLOURS.get(line.level) if colours else None
+    if colour:
+        text = f"\x1b[{colour}m{text}\x1b[0m"
+    trace = "\n".join(f"    {literal(row)}" for row in line.error.splitlines())
+    return f"{text}\n{trace}" if trace else text
+
+
+def _clock(stamp: str) -> str:
+    try:
+        return datetime.fromisoformat(stamp).astimezone().strftime("%H:%M:%S")
+    except ValueError:
+        return "--:--:--"
+
+
+class _Dropped:
+    """How many lines could not be written; said once, when it starts."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._lock = threading.Lock()
+
+    def note(self, record: logging.LogRecord) -> None:
+        with self._lock:
+            self.count += 1
+            first = self.count == 1
+        if first and sys.stderr is not None:
+            # Not the line itself: what broke it may be what must not be shown.
+            sys.stderr.write(f"openclaw: a log line of {record.name} could not be written; further ones go unsaid\n")
+
+
+class _Handler(logging.StreamHandler[Any]):
+    """The standard handler, but quiet about what it cannot write."""
+
+    def __init__(self, stream: Any, dropped: _Dropped) -> None:
+        super().__init__(stream)
+        self._dropped = dropped
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        self._dropped.note(record)
+
+
+class Logs:
+    """The log of this process, as long as the block lasts."""
+
+    def __init__(self, file: DailyFile, redactor: Redactor) -> None:
+        self.file = file
+        self.redactor = redactor
+        self._dropped = _Dropped()
+        self._to_file = _Handler(file, self._dropped)
+        self._to_file.setFormatter(JsonFormatter(redactor))
+        self._to_console: _Handler | None = None
+
+    @property
+    def dropped(self) -> int:
+        return self._dropped.count
+
+    def configure(
+        self, *, level: str, console_level: str | None = None, style: Style = "pretty", console: IO[str] | None = None
+    ) -> None:
+        """Applies the settings; may be called again when they change."""
+        root = logging.getLogger()
+        self._to_file.setLevel(LEVELS[level])
+        lowest = LEVELS[level]
+        if self._to_console is not None:
+            root.removeHandler(self._to_console)
+            self._to_console = None
+        if console is not None:
+            colours = style == "pretty" and console.isatty() and "NO_COLOR" not in os.environ
+            handler = _Handler(console, self._dropped)
+            formatter = JsonFormatter(self.redactor) if style == "json" else None
+            handler.setFormatter(formatter or ConsoleFormatter(self.redactor, style, colours=colours))
+            handler.setLevel(LEVELS[console_level or level])
+            root.addHandler(handler)
+            self._to_console = handler
+            lowest = min(lowest, handler.level)
+        root.setLevel(lowest)
+        for name in _QUIET:
+            # Other people's chatter: only what is wrong, and through our redactor.
+            logger = logging.getLogger(name)
+            logger.handlers.clear()
+            logger.propagate = True
+            logger.setLevel(max(lowest, logging.WARNING))
+
+    @contextmanager
+    def writing(self) -> Iterator["Logs"]:
+        root = logging.getLogger()
+        before = list(root.handlers), root.level
+        root.handlers[:] = [self._to_file]
+        try:
+            yield self
+        finally:
+            root.handlers[:] = before[0]
+            root.setLevel(before[1])
+            self.file.close()

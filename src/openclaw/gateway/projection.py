@@ -1,0 +1,259 @@
+"""What a run says, in the words of the wire: `agent`, `chat`, `session.message` and `sessions.changed` events.
+
+Pure but for its memory of each run: how much text there is, how much of it was sent. Chat text is sent in sips, so
+that a fast model does not flood a slow client; nothing is held back past the next event or the end.
+"""
+
+from typing import Any
+
+import msgspec
+
+from openclaw.core.events import (
+    AttemptFailed,
+    MessageEnded,
+    ModelCalled,
+    RunEnded,
+    TextDelta,
+    ThinkingDelta,
+    ToolEnded,
+    ToolStarted,
+    ToolUpdated,
+)
+from openclaw.core.messages import Image, ToolResult
+from openclaw.gateway.bus import Notice
+from openclaw.turns.ledger import Outcome
+from openclaw.turns.runs import Accepted, RunEvent, Settled
+from openclaw.turns.turn import Recorded
+
+SIP_MS = 120
+SHOWN_CHARS = 200_000
+ERROR_KINDS = {
+    "refused": "refusal",
+    "timeout": "timeout",
+    "rate_limit": "rate_limit",
+    "context_overflow": "context_length",
+}
+
+
+class _Run:
+    __slots__ = ("began", "said", "sent", "sent_at", "seq", "shown", "thought")
+
+    def __init__(self) -> None:
+        self.seq = 0
+        self.began = 0
+        self.said = ""
+        """The text of the current message."""
+        self.thought = ""
+        self.shown = ""
+        """The text of the messages before it."""
+        self.sent = 0
+        self.sent_at = 0
+
+
+class Projector:
+    """Turns run events into notices for clients."""
+
+    def __init__(self) -> None:
+        self._runs: dict[str, _Run] = {}
+
+    def project(self, told: RunEvent) -> list[Notice]:
+        run = self._runs.setdefault(told.run_id, _Run())
+        notices = self._notices(told, run)
+        if isinstance(told.event, Settled):
+            del self._runs[told.run_id]
+        return notices
+
+    def in_flight(self, run_id: str) -> str:
+        """The text an unfinished run has produced so far, for a client that joins late."""
+        run = self._runs.get(run_id)
+        return (run.shown + run.said) if run else ""
+
+    def _notices(self, told: RunEvent, run: _Run) -> list[Notice]:
+        match told.event:
+            case Accepted(queued=queued):
+                return [_changed(told, reason="send", queued=queued)]
+            case ModelCalled(provider=provider, model=model):
+                return self._called(told, run, provider, model)
+            case TextDelta(text=text):
+                return self._text(told, run, text)
+            case ThinkingDelta(text=text):
+                run.thought += text
+                return [_agent(told, run, "thinking", {"text": run.thought, "delta": text})]
+            case AttemptFailed(provider=provider, model=model, reason=reason, error=error, wait=wait):
+                return self._failed_attempt(told, run, provider, model, reason, error, wait)
+            case MessageEnded(message=message):
+                sip = self._sip(told, run)
+                run.shown += run.said
+                run.said, run.thought = "", ""
+                usage = {"outputTokens": message.usage.output, "inputTokens": message.usage.prompt_tokens}
+                return [*sip, _agent(told, run, "usage", usage)]
+            case ToolStarted(call=call):
+                data = {"phase": "start", "name": call.name, "toolCallId": call.id, "args": call.arguments}
+                return [*self._sip(told, run), _agent(told, run, "tool", data)]
+            case ToolUpdated(call=call, text=text):
+                partial = {"content": [{"type": "text", "text": text}]}
+                data = {"phase": "update", "name": call.name, "toolCallId": call.id, "partialResult": partial}
+                return [_agent(told, run, "tool", data)]
+            case ToolEnded(call=call, result=result):
+                data = {
+                    "phase": "result",
+                    "name": call.name,
+                    "toolCallId": call.id,
+                    "isError": result.is_error,
+                    "result": _result(result),
+                }
+                return [_agent(told, run, "tool", data)]
+            case Recorded():
+                return [_recorded(told, told.event)]
+            case RunEnded(stop_reason=reason):
+                data = {"phase": "finishing", "stopReason": reason, "aborted": reason == "aborted", "endedAt": told.at}
+                return [*self._sip(told, run), _agent(told, run, "lifecycle", data)]
+            case Settled(outcome=outcome):
+                return self._settled(told, run, outcome)
+            case _:
+                return []
+
+    def _called(self, told: RunEvent, run: _Run, provider: str, model: str) -> list[Notice]:
+        notices = []
+        if not run.began:
+            run.began = told.at
+            notices += [
+                _agent(told, run, "lifecycle", {"phase": "start", "startedAt": told.at}),
+                _changed(told, phase="start"),
+            ]
+        return [*notices, _agent(told, run, "lifecycle", {"phase": "model", "provider": provider, "model": model})]
+
+    def _text(self, told: RunEvent, run: _Run, text: str) -> list[Notice]:
+        run.said += text
+        shown = (run.shown + run.said)[-SHOWN_CHARS:]
+        notices = [_agent(told, run, "assistant", {"text": shown, "delta": text, "itemId": told.run_id})]
+        if told.at - run.sent_at >= SIP_MS:
+            notices += self._sip(told, run)
+        return notices
+
+    def _sip(self, told: RunEvent, run: _Run) -> list[Notice]:
+        """The text that was not sent yet, as one chat delta."""
+        whole = run.shown + run.said
+        fresh = whole[run.sent :]
+        if not fresh:
+            return []
+        run.sent, run.sent_at = len(whole), told.at
+        return [_chat(told, run, "delta", deltaText=fresh, message=_said(whole, told.at))]
+
+    def _failed_attempt(
+        self, told: RunEvent, run: _Run, provider: str, model: str, reason: str, error: str, wait: float
+    ) -> list[Notice]:
+        """What was streamed is void: clients that showed it are told to put back what stood before."""
+        notices = []
+        if run.said and run.sent > len(run.shown):
+            notices.append(
+                _chat(told, run, "delta", deltaText=run.shown, replace=True, message=_said(run.shown, told.at))
+            )
+        run.said, run.sent = "", min(run.sent, len(run.shown))
+        data = {
+            "phase": "fallback_step",
+            "provider": provider,
+            "model": model,
+            "reason": reason,
+            "error": error,
+            "retryInMs": round(wait * 1000),
+        }
+        return [*notices, _agent(told, run, "lifecycle", data)]
+
+    def _settled(self, told: RunEvent, run: _Run, outcome: Outcome) -> list[Notice]:
+        ended = {"startedAt": run.began or told.at, "endedAt": told.at, "executionSettled": True}
+        if outcome.status == "ok":
+            text = outcome.texts[-1] if outcome.texts else ""
+            reply = {"disposition": "visible", "text": text} if text else {"disposition": "empty"}
+            data = {
+                "phase": "end",
+                **ended,
+                "aborted": False,
+                "stopReason": outcome.stop_reason,
+                "terminalReply": reply,
+            }
+            final: dict[str, Any] = {"stopReason": outcome.stop_reason, "usage": _usage(outcome)}
+            if text:
+                final["message"] = _said("".join(outcome.texts), told.at)
+            chat = _chat(told, run, "final", **final)
+        elif outcome.stop_reason == "aborted":
+            data = {"phase": "end", **ended, "aborted": True, "stopReason": "aborted"}
+            chat = _chat(told, run, "aborted", stopReason="rpc", errorMessage=outcome.error)
+        else:
+            data = {"phase": "error", **ended, "error": outcome.error, "reason": outcome.error_kind}
+            kind = ERROR_KINDS.get(outcome.error_kind or "", "unknown")
+            chat = _chat(told, run, "error", errorMessage=outcome.error, errorKind=kind, stopReason=outcome.stop_reason)
+        return [_agent(told, run, "lifecycle", data), chat, _changed(told, phase=data["phase"])]
+
+
+def _base(told: RunEvent) -> dict[str, Any]:
+    return {"runId": told.run_id, "sessionKey": str(told.key), "agentId": told.key.agent}
+
+
+def _agent(told: RunEvent, run: _Run, stream: str, data: dict[str, Any]) -> Notice:
+    run.seq += 1
+    return Notice(
+        "agent", {**_base(told), "seq": run.seq, "stream": stream, "ts": told.at, "data": data}, str(told.key)
+    )
+
+
+def _chat(told: RunEvent, run: _Run, state: str, **more: Any) -> Notice:
+    run.seq += 1
+    return Notice("chat", {**_base(told), "seq": run.seq, "state": state, **more}, str(told.key))
+
+
+def _changed(told: RunEvent, **more: Any) -> Notice:
+    return Notice("sessions.changed", {**_base(told), "ts": told.at, **more}, str(told.key))
+
+
+def _recorded(told: RunEvent, recorded: Recorded) -> Notice:
+    return Notice(
+        "session.message",
+        {
+            **_base(told),
+            "sessionId": recorded.session_id,
+            "messageId": recorded.entry_id,
+            "messageSeq": recorded.number,
+            "message": row(recorded.message, recorded.entry_id, recorded.number, told.run_id),
+        },
+        str(told.key),
+    )
+
+
+def row(message: Any, entry_id: str, number: int, run_id: str | None = None) -> dict[str, Any]:
+    """A message as history rows and `session.message` show it; runtime details and image data stay here."""
+    shown: dict[str, Any] = msgspec.to_builtins(message)
+    shown.pop("details", None)
+    if isinstance(shown.get("content"), list):
+        shown["content"] = [_block(block) for block in shown["content"]]
+    shown["__openclaw"] = {"id": entry_id, "seq": number, **({"runId": run_id} if run_id else {})}
+    if key := shown.get("idempotencyKey"):
+        shown["__openclaw"]["idempotencyKey"] = key
+    return shown
+
+
+def _block(block: dict[str, Any]) -> dict[str, Any]:
+    if block.get("type") == "image":
+        return {"type": "text", "text": f"[image {block.get('mimeType', '')}]"}
+    return {
+        key: value for key, value in block.items() if key not in ("thinkingSignature", "textSignature", "signature")
+    }
+
+
+def _result(result: ToolResult) -> dict[str, Any]:
+    content = [
+        {"type": "text", "text": f"[image {block.mime_type}]"}
+        if isinstance(block, Image)
+        else {"type": "text", "text": block.text[:SHOWN_CHARS]}
+        for block in result.content
+    ]
+    return {"content": content, "details": result.details}
+
+
+def _said(text: str, at: int) -> dict[str, Any]:
+    return {"role": "assistant", "content": [{"type": "text", "text": text}], "timestamp": at}
+
+
+def _usage(outcome: Outcome) -> dict[str, Any]:
+    usage: dict[str, Any] = msgspec.to_builtins(outcome.usage)
+    return usage

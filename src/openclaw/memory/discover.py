@@ -1,0 +1,208 @@
+"""Which files are memory: found without following a link, each once, and read as they were at one moment."""
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatch
+from hashlib import sha256
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from openclaw.core.errors import StateError
+from openclaw.memory.settings import ExtraPath
+
+CURATED = ("MEMORY.md", "memory.md")
+MOST_BYTES = 16 * 1024 * 1024
+"""What is read of a single note."""
+DEEPEST = 32
+TRIES = 3
+
+
+class Scope(Struct, frozen=True, kw_only=True):
+    """What is searched: the workspace, and what was added to it."""
+
+    workspace: Path
+    extra: tuple[str | ExtraPath, ...] = ()
+    home: Path = Path("/")
+
+    def places(self) -> Iterator[tuple[Path, str | None]]:
+        """The extra paths as absolute ones, with their pattern."""
+        for entry in self.extra:
+            text, pattern = (entry, None) if isinstance(entry, str) else (entry.path, entry.pattern)
+            path = self.home / text[2:] if text == "~" or text.startswith("~/") else self.workspace / text
+            yield Path(os.path.normpath(path)), pattern
+
+    @property
+    def digest(self) -> str:
+        """Changes when other files are searched."""
+        places = sorted({f"{path}\0{pattern or ''}" for path, pattern in self.places()})
+        return sha256(msgspec.json.encode(places)).hexdigest()
+
+    def name(self, path: Path) -> str:
+        """How a file is called in results."""
+        inside = path.is_relative_to(self.workspace)
+        return (path.relative_to(self.workspace) if inside else path).as_posix()
+
+
+class NoteFile(Struct, frozen=True, kw_only=True):
+    """A file that is memory."""
+
+    path: Path
+    name: str
+    mtime: int
+    size: int
+
+
+class Discovered(Struct, frozen=True):
+    files: tuple[NoteFile, ...]
+    skipped: tuple[str, ...] = ()
+    """What was left out, and why."""
+
+
+class Content(Struct, frozen=True, kw_only=True):
+    """A note as it was at one moment."""
+
+    text: str
+    hash: str
+    mtime: int
+    size: int
+    problem: str = ""
+
+
+def discover(scope: Scope) -> Discovered:
+    """Every note, each once; a place that cannot be listed stops everything, so that nothing is taken for deleted."""
+    files: list[NoteFile] = []
+    skipped: list[str] = []
+    seen: set[tuple[int, int]] = set()
+
+    def add(path: Path, info: os.stat_result) -> None:
+        key = (info.st_dev, info.st_ino)
+        if key not in seen:
+            seen.add(key)
+            files.append(NoteFile(path=path, name=scope.name(path), mtime=info.st_mtime_ns, size=info.st_size))
+
+    listed = _names(scope.workspace)
+    for name in CURATED:
+        path = scope.workspace / name
+        if name in listed and (info := _look(path)) is not None and stat.S_ISREG(info.st_mode):
+            add(path, info)
+    folder = scope.workspace / "memory"
+    for path, info in _walk(folder, skipped):
+        add(path, info)
+    for root, pattern in scope.places():
+        info_ = _look(root)
+        if info_ is None:
+            skipped.append(f"{root}: not there")
+        elif stat.S_ISLNK(info_.st_mode):
+            skipped.append(f"{root}: a symbolic link is not followed")
+        elif stat.S_ISREG(info_.st_mode) and root.suffix.lower() == ".md":
+            add(root, info_)
+        elif stat.S_ISDIR(info_.st_mode):
+            for path, info in _walk(root, skipped):
+                if pattern is None or fnmatch(path.relative_to(root).as_posix(), pattern.replace("**/", "*")):
+                    add(path, info)
+    return Discovered(tuple(files), tuple(skipped))
+
+
+def read(path: Path) -> Content:
+    """A note's text; one that keeps changing under our hands is left for the next time."""
+    for _ in range(TRIES):
+        try:
+            fd = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+        except OSError as error:
+            raise StateError(f"cannot read {path}: {error.strerror}") from error
+        with os.fdopen(fd, "rb") as file:
+            before = os.fstat(fd)
+            if not stat.S_ISREG(before.st_mode):
+                raise StateError(f"cannot read {path}: it is not a regular file")
+            try:
+                data = file.read(MOST_BYTES + 1)
+            except OSError as error:
+                raise StateError(f"cannot read {path}: {error.strerror}") from error
+            after = os.fstat(fd)
+        if (before.st_mtime_ns, before.st_size) == (after.st_mtime_ns, after.st_size):
+            return _content(data, after)
+    raise StateError(f"{path} keeps changing while it is read")
+
+
+def _content(data: bytes, info: os.stat_result) -> Content:
+    problem = ""
+    whole = data
+    if len(data) > MOST_BYTES:
+        problem = f"only its first {MOST_BYTES >> 20} MB are searched"
+        data = data[:MOST_BYTES]
+    if b"\0" in data:
+        text, problem = "", "not text"
+    else:
+        text = data.decode("utf-8-sig", "replace")
+        if "\ufffd" in text and not problem:
+            try:
+                data.decode("utf-8")
+            except UnicodeDecodeError:
+                problem = "some of it is not valid UTF-8"
+    return Content(
+        text=text.replace("\r\n", "\n").replace("\r", "\n"),
+        hash=sha256(whole).hexdigest(),
+        mtime=info.st_mtime_ns,
+        size=info.st_size,
+        problem=problem,
+    )
+
+
+def _look(path: Path) -> os.stat_result | None:
+    try:
+        return os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise StateError(f"cannot look at {path}: {error.strerror}. Check its permissions.") from error
+
+
+def _names(folder: Path) -> frozenset[str]:
+    """The names as they are written, because on some disks MEMORY.md and memory.md are one file."""
+    try:
+        return frozenset(os.listdir(folder))  # noqa: PTH208
+    except (FileNotFoundError, NotADirectoryError):
+        return frozenset()
+    except OSError as error:
+        raise StateError(f"cannot list {folder}: {error.strerror}. Check its permissions.") from error
+
+
+def _walk(folder: Path, skipped: list[str], depth: int = 0) -> Iterator[tuple[Path, os.stat_result]]:
+    """The Markdown files below `folder`, in the order of their names; links are never followed."""
+    try:
+        if depth == 0 and (info := _look(folder)) is not None and stat.S_ISLNK(info.st_mode):
+            skipped.append(f"{folder}: a symbolic link is not followed")
+            return
+        with os.scandir(folder) as listing:
+            entries = sorted(listing, key=lambda entry: entry.name)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        raise StateError(
+            f"cannot list {folder}: {error.strerror}. Check its permissions; the index is unchanged."
+        ) from error
+    yield from _entries(entries, skipped, depth)
+
+
+def _entries(
+    entries: Sequence[os.DirEntry[str]], skipped: list[str], depth: int
+) -> Iterator[tuple[Path, os.stat_result]]:
+    for entry in entries:
+        try:
+            if entry.is_symlink():
+                skipped.append(f"{entry.path}: a symbolic link is not followed")
+            elif entry.is_dir(follow_symlinks=False):
+                if entry.name.startswith("."):
+                    continue
+                if depth >= DEEPEST:
+                    skipped.append(f"{entry.path}: too deep")
+                else:
+                    yield from _walk(Path(entry.path), skipped, depth + 1)
+            elif entry.name.lower().endswith(".md") and entry.is_file(follow_symlinks=False):
+                info = entry.stat(follow_symlinks=False)
+                yield Path(entry.path), info
+        except FileNotFoundError:
+            continue

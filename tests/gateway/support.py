@@ -1,0 +1,55 @@
+"""What the tests of the whole assistant look at: the transcript on disk."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from openclaw.core.events import Event
+from openclaw.core.messages import Assistant, Message, ToolResult
+from openclaw.gateway import app
+from openclaw.sessions.files import load
+from openclaw.sessions.transcript import MessageEntry, build_context, unanswered
+from openclaw.testing import Heard, TemporaryHome, ask
+from openclaw.turns.turn import SessionRepaired
+
+
+def written(home: TemporaryHome) -> list[Message]:
+    """The messages in the only transcript, in the order they were written; it must be whole."""
+    (path,) = home.transcripts()
+    loaded = load(path)
+    assert loaded.problems == ()
+    assert build_context(loaded.entries).problems == ()
+    assert unanswered(loaded.entries) == ()
+    return [entry.message for entry in loaded.entries if isinstance(entry, MessageEntry)]
+
+
+def roles(messages: Iterable[Message]) -> list[str]:
+    return [type(message).__name__ for message in messages]
+
+
+def results(messages: Iterable[Message]) -> list[ToolResult]:
+    return [message for message in messages if isinstance(message, ToolResult)]
+
+
+def spoken(messages: Iterable[Message]) -> list[str]:
+    return [message.text for message in messages if isinstance(message, Assistant)]
+
+
+async def stopped_at(assistant: app.Assistant, text: str, moment: Callable[[Event | SessionRepaired], bool]) -> Heard:
+    """Runs a turn and cancels it, as Ctrl-C does, when `moment` has come."""
+    heard = Heard()
+    reached = asyncio.Event()
+
+    class Watching(list[Event | SessionRepaired]):
+        def append(self, event: Event | SessionRepaired) -> None:
+            super().append(event)
+            if moment(event):
+                reached.set()
+
+    heard.events = Watching()
+    task = asyncio.create_task(ask(assistant, text, into=heard))
+    async with asyncio.timeout(10):
+        await reached.wait()
+        task.cancel()
+        await asyncio.wait({task})
+    assert task.cancelled()
+    return heard

@@ -1,0 +1,139 @@
+"""The kernel's lock: whoever dies lets go."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from openclaw.core.errors import StateError
+from openclaw.store.lock import Holder, KernelLock, read_holder
+
+ME = Holder(pid=os.getpid(), created_at=1, owner="test")
+
+HOLD = """
+import os, sys
+from pathlib import Path
+from openclaw.store.lock import Holder, KernelLock
+lock = KernelLock(Path(sys.argv[1]))
+print(lock.take(Holder(pid=os.getpid(), created_at=1, owner="child")), flush=True)
+sys.stdin.read()
+"""
+
+
+def hold(path: Path) -> subprocess.Popen[str]:
+    """A process that holds the lock."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "True\n"
+    return process
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_one_holder_at_a_time_who_says_who_it_is(tmp_path: Path) -> None:
+    first, second = KernelLock(tmp_path / "x.lock"), KernelLock(tmp_path / "x.lock")
+    assert first.take(ME)
+    assert not second.take(ME)
+    assert read_holder(first.path) == ME
+    assert str(ME) == f"process {os.getpid()} (test)"
+    first.release()
+    first.release()
+    assert second.take(ME)
+    second.release()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_taking_twice_with_one_object_is_a_bug(tmp_path: Path) -> None:
+    with KernelLock(tmp_path / "x.lock") as lock:
+        assert lock.take(ME)
+        with pytest.raises(RuntimeError):
+            lock.take(ME)
+
+
+def test_a_killed_owner_never_blocks(tmp_path: Path) -> None:
+    path = tmp_path / "x.lock"
+    lock = KernelLock(path)
+    with hold(path) as process:
+        assert not lock.take(ME)
+        holder = read_holder(path)
+        assert holder is not None
+        assert (holder.pid, holder.owner) == (process.pid, "child")
+        process.kill()
+    assert path.exists()  # nobody tidied up
+    assert lock.take(ME)
+    assert read_holder(path) == ME  # the dead owner's longer name is gone
+    lock.release()
+
+
+def test_waiting_ends_when_the_holder_lets_go_or_time_is_up(tmp_path: Path) -> None:
+    path = tmp_path / "x.lock"
+    lock = KernelLock(path)
+    with hold(path) as process:
+        assert not lock.wait(ME, 0.05)
+        assert process.stdin is not None
+        process.stdin.close()
+        assert lock.wait(ME, 10)
+    lock.release()
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+def test_no_descriptor_and_no_file_is_left(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "x.lock"
+    before = open_files()
+    holder = KernelLock(path)
+    for _ in range(20):
+        assert holder.take(ME)
+        assert not KernelLock(path).take(ME)
+        holder.release()
+    assert open_files() == before
+    assert list(path.parent.iterdir()) == []
+
+
+def test_a_lock_that_cannot_be_made_says_where(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    before = open_files()
+    with pytest.raises(StateError, match=r"cannot lock .*x\.lock"):
+        KernelLock(tmp_path / "file" / "x.lock").take(ME)
+    (tmp_path / "x.lock").mkdir()
+    with pytest.raises(StateError, match=r"cannot lock .*x\.lock"):
+        KernelLock(tmp_path / "x.lock").take(ME)
+    assert open_files() == before
+
+
+def test_a_full_disk_costs_the_name_and_not_the_lock(tmp_path: Path) -> None:
+    code = HOLD.replace(
+        "lock = ", "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))\nlock = "
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path / "x.lock")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "True\n"
+        assert not KernelLock(tmp_path / "x.lock").take(ME)
+        assert read_holder(tmp_path / "x.lock") is None
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"pid":"x"}', b"\xff\xfe"])
+def test_a_file_that_names_nobody_is_no_error(tmp_path: Path, body: bytes) -> None:
+    (tmp_path / "x.lock").write_bytes(body)
+    assert read_holder(tmp_path / "x.lock") is None
+    assert KernelLock(tmp_path / "x.lock").take(ME)
+    assert read_holder(tmp_path / "x.lock") == ME
+
+
+def test_another_lock_that_took_the_files_place_is_not_removed(tmp_path: Path) -> None:
+    path = tmp_path / "x.lock"
+    old, new = KernelLock(path), KernelLock(path)
+    assert old.take(ME)
+    path.unlink()  # somebody's idea of a repair
+    assert new.take(ME)
+    old.release()
+    assert path.exists()
+    assert not KernelLock(path).take(ME)
+    new.release()
