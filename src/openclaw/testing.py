@@ -36,8 +36,9 @@ from openclaw.core.provider import ModelRequest, Provider
 from openclaw.core.reply import cost_of
 
 if TYPE_CHECKING:
+    from openclaw.agent.loop import Steering
     from openclaw.gateway.app import Assistant
-    from openclaw.turns.turn import SessionRepaired
+    from openclaw.turns.turn import Recorded, SessionRepaired
 
 T = TypeVar("T")
 
@@ -367,7 +368,7 @@ class Heard:
     """What one turn said: every event, and the parts a test asks about."""
 
     def __init__(self) -> None:
-        self.events: list[Event | SessionRepaired] = []
+        self.events: list[Event | SessionRepaired | Recorded] = []
 
     @property
     def text(self) -> str:
@@ -381,18 +382,24 @@ class Heard:
 
     @property
     def end(self) -> RunEnded:
-        ended = self.events[-1]
-        assert isinstance(ended, RunEnded), f"the turn did not end, it stopped at {ended}"
-        return ended
+        return next(event for event in self.events if isinstance(event, RunEnded))
 
 
-async def ask(app: "Assistant", text: str, *, session: str = "main", into: Heard | None = None, **turn: Any) -> Heard:
+async def ask(
+    app: "Assistant",
+    text: str,
+    *,
+    session: str = "main",
+    steering: "Steering | None" = None,
+    into: Heard | None = None,
+    **turn: Any,
+) -> Heard:
     """Runs one turn to its end. What is heard until then is in `into`, for a test that stops it half way."""
     from openclaw.turns.turn import Turn
 
     heard = Heard() if into is None else into
     wanted = Turn(run_id=uuid.uuid4().hex, key=app.key(session, None), text=text, **turn)
-    async with aclosing(app.turns.run(wanted)) as events:
+    async with aclosing(app.turns.run(wanted, steering)) as events:
         async for event in events:
             heard.events.append(event)
     return heard

@@ -118,7 +118,9 @@ def test_a_tool_without_a_list_of_parameters_takes_what_comes() -> None:
 
 leaves = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 values = st.recursive(leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3))
-plausible = st.sampled_from(["5", "-3", "true", "no", "0.5", "[]", '["a"]', '{"A": "b"}', '{"x": 1}', "fast", "SLOW", ""])
+plausible = st.sampled_from(
+    ["5", "-3", "true", "no", "0.5", "[]", '["a"]', '{"A": "b"}', '{"x": 1}', "fast", "SLOW", ""]
+)
 names = st.sampled_from([*SCHEMA["properties"], "file_path", "old_text", "nothing"])
 
 

@@ -210,10 +210,7 @@ async def test_a_long_result_is_cut_and_says_by_how_much() -> None:
 
     ran = await play(ScriptedModel(calls("draw"), says("ok")), toolbox(FakeTool("draw", long), cap=1000))
     assert ran.results[0].text == (
-        "x" * 900
-        + "\n"
-        + "y" * 100
-        + "\n[... 200 more characters truncated; rerun with narrower args if needed]"
+        "x" * 900 + "\n" + "y" * 100 + "\n[... 200 more characters truncated; rerun with narrower args if needed]"
     )
     assert any(isinstance(block, Image) for block in ran.results[0].content)
 
@@ -288,9 +285,7 @@ async def test_each_of_several_messages_gets_an_answer_of_its_own() -> None:
     steering.add(User(content="two"))
     model = ScriptedModel(says("first"), says("second"))
     ran = await play(model, toolbox(), steering=steering)
-    heard = [
-        event.message.text if isinstance(event, MessageEnded | Steered) else "" for event in ran.events
-    ]
+    heard = [event.message.text if isinstance(event, MessageEnded | Steered) else "" for event in ran.events]
     assert [text for text in heard if text] == ["one", "first", "two", "second"]
 
 
@@ -389,9 +384,7 @@ async def test_a_model_that_repeats_itself_is_warned_then_blocked_then_stopped()
     ran = await play(model, toolbox(tool))
     texts = [result.text for result in ran.results]
     assert texts[:10] == ["did a cat"] * 10
-    assert texts[10] == (
-        "did a cat\n[draw has been called 11 times with the same arguments. Try something else.]"
-    )
+    assert texts[10] == ("did a cat\n[draw has been called 11 times with the same arguments. Try something else.]")
     assert len(tool.calls) == 20
     blocked = json.loads(texts[20])
     assert (blocked["status"], blocked["deniedReason"]) == ("blocked", "tool-loop")

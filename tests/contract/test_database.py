@@ -14,7 +14,9 @@ from openclaw.store.sqlite import Sqlite
 pytestmark = pytest.mark.anyio
 
 NOTES = (
-    Migration(1, ("CREATE TABLE notes (id BIGINT PRIMARY KEY, body TEXT NOT NULL DEFAULT '', score DOUBLE PRECISION)",)),
+    Migration(
+        1, ("CREATE TABLE notes (id BIGINT PRIMARY KEY, body TEXT NOT NULL DEFAULT '', score DOUBLE PRECISION)",)
+    ),
 )
 Open = Callable[..., Awaitable[Database]]
 

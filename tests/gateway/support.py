@@ -7,9 +7,11 @@ from openclaw.core.events import Event
 from openclaw.core.messages import Assistant, Message, ToolResult
 from openclaw.gateway import app
 from openclaw.sessions.files import load
-from openclaw.sessions.transcript import MessageEntry, build_context, unanswered
+from openclaw.sessions.transcript import MessageEntry, build_context
 from openclaw.testing import Heard, TemporaryHome, ask
-from openclaw.turns.turn import SessionRepaired
+from openclaw.turns.turn import Recorded, SessionRepaired
+
+Happening = Event | SessionRepaired | Recorded
 
 
 def written(home: TemporaryHome) -> list[Message]:
@@ -17,8 +19,8 @@ def written(home: TemporaryHome) -> list[Message]:
     (path,) = home.transcripts()
     loaded = load(path)
     assert loaded.problems == ()
-    assert build_context(loaded.entries).problems == ()
-    assert unanswered(loaded.entries) == ()
+    context = build_context(loaded.entries)
+    assert (context.problems, context.unanswered) == ((), ())
     return [entry.message for entry in loaded.entries if isinstance(entry, MessageEntry)]
 
 
@@ -34,13 +36,13 @@ def spoken(messages: Iterable[Message]) -> list[str]:
     return [message.text for message in messages if isinstance(message, Assistant)]
 
 
-async def stopped_at(assistant: app.Assistant, text: str, moment: Callable[[Event | SessionRepaired], bool]) -> Heard:
+async def stopped_at(assistant: app.Assistant, text: str, moment: Callable[[Happening], bool]) -> Heard:
     """Runs a turn and cancels it, as Ctrl-C does, when `moment` has come."""
     heard = Heard()
     reached = asyncio.Event()
 
-    class Watching(list[Event | SessionRepaired]):
-        def append(self, event: Event | SessionRepaired) -> None:
+    class Watching(list[Happening]):
+        def append(self, event: Happening) -> None:
             super().append(event)
             if moment(event):
                 reached.set()

@@ -101,7 +101,9 @@ def always(command: str, cwd: str = "/work") -> tuple[Grant, ...]:
     return grants_for(command, cwd, PROGRAMS.get, lambda: "id")
 
 
-@pytest.mark.parametrize("command", ["git status", "git log | head -5", "git add . && git commit -m 'x y'", "echo $HOME"])
+@pytest.mark.parametrize(
+    "command", ["git status", "git log | head -5", "git add . && git commit -m 'x y'", "echo $HOME"]
+)
 def test_always_means_this_command_in_this_directory(command: str) -> None:
     grants = always(command)
     assert isinstance(ruled(command, *grants), Allow)
@@ -163,7 +165,9 @@ def test_a_safe_filter_reads_its_input_and_no_file(command: str, safe: bool) -> 
 def test_a_filter_is_safe_only_when_configured_and_from_the_systems_directories() -> None:
     assert isinstance(ruled("git log | sort", granted("git")), AskFirst)
     resolve = {"git": "/usr/bin/git", "head": "/work/bin/head"}.get
-    assert isinstance(rule("git log | head", "/work", "allowlist", "on-miss", [granted("git")], resolve, SAFE), AskFirst)
+    assert isinstance(
+        rule("git log | head", "/work", "allowlist", "on-miss", [granted("git")], resolve, SAFE), AskFirst
+    )
 
 
 def test_a_refusal_says_which_program_and_which_setting() -> None:

@@ -53,7 +53,8 @@ def test_a_plain_command_is_read_as_a_shell_reads_it(command: str, argvs: list[t
     [
         # expansion
         "echo $HOME", "echo ${x:-`id`}", "echo $(id)", "echo `id`", 'echo "$(id)"', 'echo "`id`"', 'echo "$x"',
-        "echo $'\\x69\\x64'", 'echo $"hi"', "echo $((1+1))", "ls ~", "ls ~root/x", "dd of=~/x", "ls *", "ls ?", "ls [a]",
+        "echo $'\\x69\\x64'", 'echo $"hi"', "echo $((1+1))", "ls ~", "ls ~root/x", "dd of=~/x", "ls *",
+        "ls ?", "ls [a]",
         "echo {a,b}", "echo a{1..3}", "=ls", "echo =ls",
         # redirection and process substitution
         "ls > /etc/passwd", "ls >> x", "cat < x", "ls 2>&1", "cat <<EOF\nrm -rf /\nEOF", "cat <<< x", "diff <(ls) x",
@@ -70,7 +71,8 @@ def test_a_plain_command_is_read_as_a_shell_reads_it(command: str, argvs: list[t
         "\n",
         # variables that change a command, and builtins that change the shell
         "PATH=/tmp ls", "LD_PRELOAD=x ls", "A=b", "env A=b ls", "eval 'rm x'", ". ./x", "source x", "exec rm x",
-        "alias ls=rm", "builtin cd", "trap 'rm x' EXIT", "set -e", "export PATH=x", "cd /etc && rm x", "pushd /", "hash -p x ls",
+        "alias ls=rm", "builtin cd", "trap 'rm x' EXIT", "set -e", "export PATH=x", "cd /etc && rm x",
+        "pushd /", "hash -p x ls",
         "enable -f x y", "read x", "umask 0", "printf -v PATH x", "test -v x", "mapfile -C x", "unset PATH", "let x=1",
         "\\cd /", "'eval' x", "- ls", "noglob ls",
         # programs that start programs
@@ -99,9 +101,12 @@ def test_a_reason_is_given() -> None:
 STUBS = ("alpha", "beta", "gamma")
 CARRIERS = ("env", "nohup", "nice", "timeout", "setsid")
 PIECES = [
-    *STUBS, *STUBS, *CARRIERS, " ", " ", " ", "\t", "\n", ";", "&", "&&", "||", "|", "'", '"', "\\", "$", "`", "$'", "$(", ")", "(", "{", "}",
-    "a", "b c", "-x", "--y=z", "=", "~", "*", "?", "[", "]", "#", "!", "^", "%", "@", "+", ",", ":", ".", "1", "2", "<", ">",
-    "''", '""', "'a b'", '"c d"', "\\ ", "\\'", '\\"', "\\\\", "\\n", "\\\n", "é", "世", "\u00a0", "-", "--", "time", "if",
+    *STUBS, *STUBS, *CARRIERS, " ", " ", " ", "\t", "\n", ";", "&", "&&", "||", "|", "'", '"',
+    "\\", "$", "`", "$'", "$(", ")", "(", "{", "}",
+    "a", "b c", "-x", "--y=z", "=", "~", "*", "?", "[", "]", "#", "!", "^", "%", "@", "+", ",", ":",
+    ".", "1", "2", "<", ">",
+    "''", '""', "'a b'", '"c d"', "\\ ", "\\'", '\\"', "\\\\", "\\n", "\\\n", "é", "世", "\u00a0", "-", "--",
+    "time", "if",
     "\x7f", "\r", "x=1", "{a,b}", "&& ", " | ", " ; ", " || ",
 ]  # fmt: skip
 

@@ -84,9 +84,7 @@ async def test_yes_is_for_once(tmp_path: Path) -> None:
 
 async def test_no_tells_the_model_not_to_get_round_it(tmp_path: Path) -> None:
     door = Door(tmp_path, "deny")
-    assert await door.asks("ls") == (
-        "Not run: the user said no. Do not try to get round it; ask what to do instead."
-    )
+    assert await door.asks("ls") == ("Not run: the user said no. Do not try to get round it; ask what to do instead.")
 
 
 async def test_always_is_remembered_for_exactly_this_command_in_this_directory(tmp_path: Path) -> None:
@@ -188,7 +186,10 @@ async def test_two_questions_at_once_are_asked_one_after_the_other(tmp_path: Pat
         ({"agents": {"other": {"allowlist": [{"pattern": "ls"}]}}}, "Not run: the user said no"),
         ({"agents": {"main": {"security": "deny"}}}, "Not run: running commands is switched off"),
         ({"defaults": {"ask": "always"}, "agents": {"main": {"allowlist": [{"pattern": "ls"}]}}}, "Not run: the user"),
-        ({"agents": {"main": {"security": "full", "ask": "off"}}}, "Not run: the user"),  # a file cannot loosen settings
+        (
+            {"agents": {"main": {"security": "full", "ask": "off"}}},
+            "Not run: the user",
+        ),  # a file cannot loosen settings
     ],
     ids=str,
 )

@@ -6,7 +6,9 @@ from openclaw.core.provider import Model
 from openclaw.turns.patience import Patience, idle_limit, patience, place_of
 
 
-def model(url: str = "https://api.example.com/v1", *, provider: str = "cloud", name: str = "m", limit: float | None = None) -> Model:
+def model(
+    url: str = "https://api.example.com/v1", *, provider: str = "cloud", name: str = "m", limit: float | None = None
+) -> Model:
     return Model(provider=provider, id=name, api="openai-completions", base_url=url, timeout_seconds=limit)
 
 

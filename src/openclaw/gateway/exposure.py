@@ -103,9 +103,7 @@ def _hosts(bind: Bind, custom: str | None) -> tuple[str, ...]:
             return (address,) if address == EVERYWHERE or is_loopback(address) else (address, LOOPBACK)
 
 
-def _auth(
-    settings: GatewaySettings, environ: Mapping[str, str], wishes: Wishes
-) -> tuple[AuthMode, Secret | None]:
+def _auth(settings: GatewaySettings, environ: Mapping[str, str], wishes: Wishes) -> tuple[AuthMode, Secret | None]:
     auth = settings.auth
     token = wishes.token or _from(environ, "OPENCLAW_GATEWAY_TOKEN") or auth.token
     password = wishes.password or _from(environ, "OPENCLAW_GATEWAY_PASSWORD") or auth.password

@@ -1,5 +1,6 @@
 """Reading the log: its last lines, and what is added while one watches."""
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -7,9 +8,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from openclaw.gateway.logs import Line, log_files
+from openclaw.gateway.logs import Line, Place
 
-CHUNK = 1 << 16
 POLL_SECONDS = 0.25
 
 
@@ -25,18 +25,18 @@ class Tail(Struct, frozen=True, kw_only=True):
     skipped_bytes: int = 0
 
 
-def newest(directory: Path) -> Path | None:
-    found = log_files(directory)
+def newest(place: Place) -> Path | None:
+    found = place.files()
     return found[-1] if found else None
 
 
 def tail(path: Path, *, cursor: int | None = None, limit: int = 500, max_bytes: int = 250_000) -> Tail:
     """The last lines of `path`, or what came after `cursor`; never more than `limit` lines or `max_bytes`."""
-    size = path.stat().st_size if path.exists() else 0
-    reset = cursor is not None and cursor > size
-    start = 0 if cursor is None or reset else cursor
-    skipped = max(0, size - start - max_bytes)
-    with _opened(path) as file:
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        reset = cursor is not None and cursor > size
+        start = 0 if cursor is None or reset else cursor
+        skipped = max(0, size - start - max_bytes)
         file.seek(start + skipped)
         data = file.read(size - start - skipped)
     # A line that is still being written belongs to the next piece; the first one may be cut.
@@ -57,10 +57,10 @@ def tail(path: Path, *, cursor: int | None = None, limit: int = 500, max_bytes: 
     )
 
 
-def last(directory: Path, limit: int) -> list[str]:
+def last(place: Place, limit: int) -> list[str]:
     """The last `limit` lines over all files, oldest first."""
     found: list[str] = []
-    for path in reversed(log_files(directory)):
+    for path in reversed(place.files()):
         if len(found) >= limit:
             break
         size = path.stat().st_size
@@ -68,9 +68,9 @@ def last(directory: Path, limit: int) -> list[str]:
     return found
 
 
-def follow(directory: Path, *, wait: Callable[[float], None] = time.sleep) -> Iterator[str]:
+def follow(place: Place, *, wait: Callable[[float], None] = time.sleep) -> Iterator[str]:
     """Lines as they are added, from now on; goes over to the next file with the day."""
-    path = newest(directory)
+    path = newest(place)
     cursor = path.stat().st_size if path else 0
     while True:
         if path is not None:
@@ -79,7 +79,7 @@ def follow(directory: Path, *, wait: Callable[[float], None] = time.sleep) -> It
             yield from piece.lines
             if piece.lines:
                 continue
-        latest = newest(directory)
+        latest = newest(place)
         if latest != path:
             path, cursor = latest, 0
             continue
@@ -92,7 +92,3 @@ def read(text: str) -> Line | None:
         return msgspec.json.decode(text, type=Line)
     except ValueError:
         return None
-
-
-def _opened(path: Path):  # type: ignore[no-untyped-def]
-    return path.open("rb")

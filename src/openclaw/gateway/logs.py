@@ -6,6 +6,7 @@ line that cannot be written is counted and dropped.
 
 import logging
 import os
+import re
 import sys
 import threading
 import time
@@ -26,7 +27,7 @@ FILE_BYTES = 10 << 20
 """A file that would grow beyond this is followed by the next one of its day."""
 TOTAL_BYTES = 100 << 20
 """All files together; the oldest go first."""
-LINE_CHARS = 64_000
+LINE_CHARS = 16_000
 LEVELS = {
     "silent": logging.CRITICAL + 10,
     "fatal": logging.CRITICAL,
@@ -70,9 +71,36 @@ def about(*, run_id: str = "", session_key: str = "") -> Iterator[None]:
         _session.reset(session)
 
 
-def log_name(day: str, number: int = 0) -> str:
-    """The file of a day; several when there was much to say."""
-    return f"openclaw-{day}.log" if number == 0 else f"openclaw-{day}.{number}.log"
+class Place(Struct, frozen=True, kw_only=True):
+    """Where the log is kept: a file per day, or one name that a person chose."""
+
+    directory: Path
+    stem: str = "openclaw"
+    suffix: str = ".log"
+    dated: bool = True
+
+    @classmethod
+    def of(cls, state: Path, chosen: str | None = None) -> "Place":
+        if not chosen:
+            return cls(directory=state / "logs")
+        path = state / Path(chosen).expanduser()
+        return cls(directory=path.parent, stem=path.stem, suffix=path.suffix, dated=False)
+
+    def path(self, day: str, number: int = 0) -> Path:
+        """The file of a day; several when there was much to say."""
+        name = f"{self.stem}-{day}" if self.dated else self.stem
+        return self.directory / (f"{name}.{number}{self.suffix}" if number else f"{name}{self.suffix}")
+
+    def files(self) -> list[Path]:
+        """The files there are, oldest first."""
+        named = re.compile(
+            re.escape(self.stem)
+            + (r"-(\d{4}-\d\d-\d\d)" if self.dated else "()")
+            + r"(?:\.(\d+))?"
+            + re.escape(self.suffix)
+        )
+        found = [(match, path) for path in self.directory.glob("*") if (match := named.fullmatch(path.name))]
+        return [path for _, path in sorted(found, key=lambda each: (each[0][1], int(each[0][2] or 0)))]
 
 
 class DailyFile:
@@ -80,13 +108,13 @@ class DailyFile:
 
     def __init__(
         self,
-        directory: Path,
+        place: Place,
         *,
         now: Callable[[], float] = time.time,
         file_bytes: int = FILE_BYTES,
         total_bytes: int = TOTAL_BYTES,
     ) -> None:
-        self.directory = directory
+        self.place = place
         self._now = now
         self._file_bytes = file_bytes
         self._total_bytes = total_bytes
@@ -98,7 +126,7 @@ class DailyFile:
     @property
     def path(self) -> Path:
         """The file that is written now."""
-        return self.directory / log_name(self._day or _day(self._now()), self._number)
+        return self.place.path(self._day or _day(self._now()), self._number)
 
     def write(self, text: str) -> None:
         data = text.encode("utf-8", "replace")
@@ -121,37 +149,26 @@ class DailyFile:
 
     def _open(self, day: str, number: int) -> None:
         self.close()
-        self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path = self.directory / log_name(day, number)
+        self.place.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path = self.place.path(day, number)
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0), 0o600)
         self._day, self._number, self._size = day, number, os.fstat(self._fd).st_size
         self._prune(path)
 
     def _last_number(self, day: str) -> int:
-        numbers = [0]
-        for path in self.directory.glob(f"openclaw-{day}.*.log"):
-            middle = path.name.removeprefix(f"openclaw-{day}.").removesuffix(".log")
-            numbers += [int(middle)] if middle.isdecimal() else []
-        return max(numbers)
+        number = 0
+        while self.place.path(day, number + 1).exists():
+            number += 1
+        return number
 
     def _prune(self, current: Path) -> None:
         room = self._total_bytes - self._file_bytes
-        for path in reversed(log_files(self.directory)):
+        for path in reversed(self.place.files()):
             if path == current:
                 continue
             room -= path.stat().st_size
             if room < 0:
                 path.unlink()
-
-
-def log_files(directory: Path) -> list[Path]:
-    """The log files of a directory, oldest first."""
-
-    def order(path: Path) -> tuple[str, int]:
-        day, _, number = path.name.removeprefix("openclaw-").removesuffix(".log").partition(".")
-        return day, int(number) if number.isdecimal() else 0
-
-    return sorted(directory.glob("openclaw-????-??-??*.log"), key=order)
 
 
 def _day(now: float) -> str:
@@ -187,11 +204,11 @@ class ConsoleFormatter(logging.Formatter):
     def __init__(self, redact: Redactor, style: Style, *, colours: bool) -> None:
         super().__init__()
         self._redact = redact
-        self._style = style
+        self._look: Style = style
         self._colours = colours
 
     def format(self, record: logging.LogRecord) -> str:
-        return show(as_line(record, self._redact), self._style, colours=self._colours)
+        return show(as_line(record, self._redact), self._look, colours=self._colours)
 
 
 def show(line: Line, style: Style = "pretty", *, colours: bool = False) -> str:

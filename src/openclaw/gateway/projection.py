@@ -69,6 +69,7 @@ class Projector:
         return (run.shown + run.said) if run else ""
 
     def _notices(self, told: RunEvent, run: _Run) -> list[Notice]:
+        data: dict[str, Any]
         match told.event:
             case Accepted(queued=queued):
                 return [_changed(told, reason="send", queued=queued)]

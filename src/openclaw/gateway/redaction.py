@@ -15,20 +15,22 @@ LEAST_VALUE = 6
 """A shorter value occurs in innocent text."""
 
 _SECRET_NAME = re.compile(
-    r"(?:^|_)(?:token|secret|password|passwd|passphrase|api_?key|access_?key|private_?key|credentials?)s?$", re.IGNORECASE
+    r"(?:^|_)(?:token|secret|password|passwd|passphrase|api_?key|access_?key|private_?key|credentials?)s?$",
+    re.IGNORECASE,
 )
+# Prefixes are bounded: without that, a long line of dashes would be searched from each of its places to its end.
 _WORD = (
-    r"(?:[\w-]*(?:api[_-]?key|access[_-]?key|private[_-]?key|signing[_-]?key|secret|passw(?:or)?d|passphrase"
-    r"|credentials?)|(?:[\w-]*[_-])?token|(?:access|refresh|bearer|bot|auth|session|id|device)token)"
+    r"(?:[\w-]{0,40}(?:api[_-]?key|access[_-]?key|private[_-]?key|signing[_-]?key|secret|passw(?:or)?d|passphrase"
+    r"|credentials?)|(?:[\w-]{0,40}[_-])?token|(?:access|refresh|bearer|bot|auth|session|id|device)token)"
 )
 _PAIR = re.compile(
-    rf"""(?P<name>["']?\b{_WORD}["']?\s*(?:=|:)\s*)(?P<quote>["']?)(?P<value>[^\s"',;&)}}\]]{{6,}})""", re.IGNORECASE
+    rf"""(?P<name>["']?\b{_WORD}["']?\s{{0,8}}[=:]\s{{0,8}}["']?)(?P<value>[^\s"',;&)}}\]]{{6,}})""", re.IGNORECASE
 )
 _QUOTED = re.compile(
-    rf"""(?P<name>["']?\b{_WORD}["']?\s*(?:=|:)\s*)"(?P<value>(?:[^"\\]|\\.){{6,}})(?P<end>")""", re.IGNORECASE
+    rf"""(?P<name>["']?\b{_WORD}["']?\s{{0,8}}[=:]\s{{0,8}}")(?P<value>(?:[^"\\]|\\.){{6,}})(?=")""", re.IGNORECASE
 )
 _FLAG = re.compile(
-    r"(?P<name>--?[\w-]*(?:token|password|passwd|secret|api-?key|credential)[\w-]*[ =])(?P<value>[^\s-][^\s]*)",
+    r"(?P<name>--?[\w-]{0,40}(?:token|password|passwd|secret|api-?key|credential)[\w-]{0,40}[ =])(?P<value>[^\s-]\S*)",
     re.IGNORECASE,
 )
 _HEADER = re.compile(
@@ -83,10 +85,8 @@ class Redactor:
 
 
 def _blot(found: re.Match[str]) -> str:
-    if found["value"].startswith((REDACTED, "${")):
-        return found[0]
-    parts = found.groupdict()
-    return f"{found['name']}{parts.get('quote') or ('\"' if parts.get('end') else '')}{REDACTED}{parts.get('end') or ''}"
+    kept = found["value"].startswith((REDACTED, "${"))
+    return found[0] if kept else f"{found['name']}{REDACTED}"
 
 
 def _spellings(value: str) -> set[str]:

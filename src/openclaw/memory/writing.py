@@ -44,7 +44,7 @@ class IndexWriter:
         return self.identity.model != KEYWORDS_ONLY
 
     def put(self, file: FileState, chunks: Sequence[tuple[Chunk, str]], now: int) -> None:
-        """Replaces what is known of a file by `chunks` and their labels; pieces that stayed the same are not touched."""
+        """Replaces what is known of a file by `chunks` with their labels; pieces that stayed are not touched."""
         run = self.index.db.execute
         model = self.identity.model
         wanted = {chunk_id(file.source, file.path, chunk, model): (chunk, label) for chunk, label in chunks}

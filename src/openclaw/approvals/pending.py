@@ -1,0 +1,103 @@
+"""Questions that wait for a person: asked once, answered once, and never for ever."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from openclaw.core.approval import Answer, ApprovalRequest, Decision
+from openclaw.core.clock import Clock, millis
+from openclaw.core.errors import InvalidRequest, NotFound
+
+EXPIRES_AFTER = 1_800.0
+KEPT = 200
+
+
+class Question(Struct, frozen=True, kw_only=True):
+    """A request on the table."""
+
+    request: ApprovalRequest
+    created_at: int
+    expires_at: int
+
+
+class Resolution(Struct, frozen=True, kw_only=True):
+    """How a question ended."""
+
+    id: str
+    decision: Decision | Literal["expired"]
+    by: str
+    at: int
+
+
+class PendingApprovals:
+    """An `Approver` for people who are not at this terminal: clients list the questions and answer by id."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        asked: Callable[[Question], None],
+        resolved: Callable[[Question, Resolution], None],
+        expires_after: float = EXPIRES_AFTER,
+    ) -> None:
+        self._clock = clock
+        self._asked = asked
+        self._resolved = resolved
+        self._expires_after = expires_after
+        self._open: dict[str, tuple[Question, asyncio.Future[Answer]]] = {}
+        self._closed: dict[str, Resolution] = {}
+
+    async def decide(self, request: ApprovalRequest) -> Answer:
+        now = millis(self._clock)
+        question = Question(request=request, created_at=now, expires_at=now + round(self._expires_after * 1000))
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._open[request.id] = (question, answer)
+        timer = asyncio.create_task(self._clock.sleep(self._expires_after), name=f"approval:{request.id}")
+        self._asked(question)
+        try:
+            both: set[asyncio.Future[Any]] = {answer, timer}
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            if answer.done():
+                return answer.result()
+            self._close(question, "expired", "nobody")
+            return Answer("deny", why="nobody answered in time")
+        finally:
+            timer.cancel()
+            await asyncio.gather(timer, return_exceptions=True)
+            if self._open.pop(request.id, None) is not None and not answer.done():
+                self._close(question, "expired", "the run ended")
+
+    def resolve(self, wanted: str, decision: str, by: str = "") -> Resolution:
+        """Answers a question by its id or the unique start of it."""
+        if decision not in ("allow-once", "allow-always", "deny"):
+            raise InvalidRequest(f"{decision!r} is not a decision: use allow-once, allow-always or deny")
+        question, answer = self._find(wanted)
+        chosen: Decision = decision  # type: ignore[assignment]
+        answer.set_result(Answer(chosen, by=by))
+        del self._open[question.request.id]
+        return self._close(question, chosen, by)
+
+    def list(self) -> "list[Question]":
+        return [question for question, _ in self._open.values()]
+
+    def get(self, wanted: str) -> Question:
+        return self._find(wanted)[0]
+
+    def _find(self, wanted: str) -> tuple[Question, asyncio.Future[Answer]]:
+        found = [pair for name, pair in self._open.items() if wanted and name.startswith(wanted)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise InvalidRequest(f"{wanted!r} fits {len(found)} approvals: give more of the id")
+        if wanted in self._closed:
+            raise NotFound(f"approval {wanted} was already answered: {self._closed[wanted].decision}")
+        raise NotFound(f"no approval {wanted!r} is waiting")
+
+    def _close(self, question: Question, decision: Decision | Literal["expired"], by: str) -> Resolution:
+        resolution = Resolution(id=question.request.id, decision=decision, by=by, at=millis(self._clock))
+        self._closed[resolution.id] = resolution
+        while len(self._closed) > KEPT:
+            del self._closed[next(iter(self._closed))]
+        self._resolved(question, resolution)
+        return resolution

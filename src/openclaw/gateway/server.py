@@ -1,0 +1,329 @@
+"""The one file that knows the web server: uvicorn and starlette on sockets of ours.
+
+It accepts connections at once and answers health questions itself; everything else waits until a `Service` is there.
+"""
+
+import asyncio
+import contextlib
+import logging
+import socket
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import uvicorn
+from msgspec import Struct
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import BaseRoute
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from openclaw.gateway.exposure import Fences, client_address, host_allowed, is_loopback, origin_allowed
+
+MAX_FRAME = 25 << 20
+MAX_BODY = 20_000_000
+PING_SECONDS = 25.0
+CLOSE_SECONDS = 1.0
+START_SECONDS = 15.0
+"""How long a client that came too early is kept waiting before it is sent away."""
+REASON_BYTES = 123
+GOING = 1012
+TRY_LATER = 1013
+
+log = logging.getLogger("openclaw.gateway.server")
+
+
+class Disconnected(Exception):
+    """The other side is gone; nothing can be sent any more."""
+
+    def __init__(self, code: int = 1006, reason: str = "") -> None:
+        super().__init__(f"{code} {reason}".strip())
+        self.code = code
+        self.reason = reason
+
+
+class Peer(Struct, frozen=True, kw_only=True):
+    """What is known of a client before it has said a word."""
+
+    address: str
+    """Its address, seen through proxies we trust."""
+    local: bool
+    """On this machine, and not through a proxy."""
+    path: str
+    host: str
+    origin: str | None
+    origin_allowed: bool
+    headers: Mapping[str, str]
+    """Names in lower case; of a repeated header, the last."""
+
+
+class Transport:
+    """One WebSocket, as the protocol sees it."""
+
+    def __init__(self, peer: Peer, receive: Receive, send: Send) -> None:
+        self.peer = peer
+        self.closed = False
+        self._receive = receive
+        self._send = send
+
+    async def receive(self) -> str | bytes:
+        """The next message; raises `Disconnected` when there will be none."""
+        message = await self._receive()
+        if message["type"] != "websocket.receive":
+            self.closed = True
+            raise Disconnected(message.get("code") or 1006, message.get("reason") or "")
+        text = message.get("text")
+        found: str | bytes = text if text is not None else message["bytes"]
+        return found
+
+    async def send(self, text: str) -> None:
+        """Sends one message; waits while the client is slower than we are."""
+        await self._say({"type": "websocket.send", "text": text})
+
+    async def close(self, code: int = 1000, reason: str = "") -> None:
+        """Says goodbye; harmless when the client is gone."""
+        if not self.closed:
+            self.closed = True
+            with contextlib.suppress(Disconnected):
+                await self._say({"type": "websocket.close", "code": code, "reason": fitting(reason)})
+
+    async def _say(self, message: Message) -> None:
+        try:
+            await self._send(message)
+        except (OSError, RuntimeError) as error:
+            # The server reports a client that is gone as an OSError, and one that we closed as a RuntimeError.
+            self.closed = True
+            raise Disconnected from error
+
+
+def fitting(reason: str) -> str:
+    """`reason` within what a close frame can carry."""
+    return reason.encode()[:REASON_BYTES].decode(errors="ignore")
+
+
+class Service(Struct, frozen=True, kw_only=True):
+    """What is offered on the port."""
+
+    connection: Callable[[Transport], Awaitable[None]]
+    """Serves one WebSocket to its end."""
+    routes: Sequence[BaseRoute] = ()
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    frame_bytes: int = MAX_FRAME
+    body_bytes: int = MAX_BODY
+    ping_seconds: float = PING_SECONDS
+    start_seconds: float = START_SECONDS
+    close_seconds: float = CLOSE_SECONDS
+
+
+class Front:
+    """Everything that comes in on the port: fences, health, size limits, then the service."""
+
+    def __init__(self, fences: Fences, proxies: Sequence[str], limits: Limits) -> None:
+        self.fences = fences
+        self.proxies = proxies
+        self.failing: tuple[str, ...] = ("startup",)
+        self.connections = 0
+        self._limits = limits
+        self._service: Service | None = None
+        self._http: ASGIApp | None = None
+        self._ready = asyncio.Event()
+        self._started = time.monotonic()
+
+    def offer(self, service: Service) -> None:
+        """From now on requests are served."""
+        self._service = service
+        self._http = Starlette(routes=list(service.routes))
+        self.failing = ()
+        self._ready.set()
+
+    def withdraw(self, why: str) -> None:
+        """What is open goes on; nothing new is taken."""
+        self.failing = (why,)
+        self._service = None
+        self._ready.clear()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await self._websocket(scope, receive, send)
+        elif scope["type"] == "http":
+            answer = await self._answer(scope)
+            await (answer or self._http or _starting())(scope, self._bounded(scope, receive), send)
+
+    async def _answer(self, scope: Scope) -> Response | None:
+        """What we say ourselves; None when the service is to answer."""
+        peer = self.peer(scope)
+        if not host_allowed(peer.host, self.fences):
+            return _refusal(
+                421,
+                "this host name is not served here: use the address, or list it in gateway.controlUi.allowedOrigins",
+            )
+        if not peer.origin_allowed:
+            return _refusal(403, "this origin is not allowed: list it in gateway.controlUi.allowedOrigins")
+        if scope["method"] in ("GET", "HEAD"):
+            if scope["path"] in ("/health", "/healthz"):
+                return JSONResponse({"ok": True, "status": "live"})
+            if scope["path"] in ("/ready", "/readyz"):
+                return self._readiness(peer)
+        length = peer.headers.get("content-length", "")
+        if length.isdecimal() and int(length) > self._limits.body_bytes:
+            return _too_large(self._limits.body_bytes)
+        return None if await self._is_ready() else _starting()
+
+    def _readiness(self, peer: Peer) -> Response:
+        ready = not self.failing
+        told: dict[str, Any] = {"ready": ready}
+        if peer.local:
+            told |= {"failing": list(self.failing), "uptimeMs": round((time.monotonic() - self._started) * 1000)}
+        return JSONResponse(told, status_code=200 if ready else 503)
+
+    def _bounded(self, scope: Scope, receive: Receive) -> Receive:
+        """`receive` that ends a request whose body has no end."""
+        left = self._limits.body_bytes
+
+        async def bounded() -> Message:
+            nonlocal left
+            message = await receive()
+            if message["type"] == "http.request":
+                left -= len(message.get("body", b""))
+                if left < 0:
+                    log.warning("a request to %s was cut off: its body is larger than allowed", scope["path"])
+                    return {"type": "http.disconnect"}
+            return message
+
+        return bounded
+
+    async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        peer = self.peer(scope)
+        await receive()
+        if not host_allowed(peer.host, self.fences):
+            log.warning("refused a WebSocket from %s: it asked for the host %r", peer.address, peer.host[:100])
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        await send({"type": "websocket.accept"})
+        transport = Transport(peer, receive, send)
+        if not await self._is_ready() or self._service is None:
+            await transport.close(TRY_LATER, "the gateway is not ready: try again")
+            return
+        self.connections += 1
+        try:
+            await self._service.connection(transport)
+        except Disconnected:
+            pass
+        # A connection is where a bug ends: the client is told, the others never notice.
+        except Exception:
+            log.exception("a connection from %s failed", peer.address)
+            await transport.close(1011, "internal error")
+        finally:
+            self.connections -= 1
+            await transport.close()
+
+    async def _is_ready(self) -> bool:
+        if not self._ready.is_set() and "startup" in self.failing:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._limits.start_seconds):
+                    await self._ready.wait()
+        return self._ready.is_set()
+
+    def peer(self, scope: Scope) -> Peer:
+        """The facts about whoever sent a request."""
+        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        near = (scope.get("client") or ("",))[0]
+        address = client_address(near, headers.get("x-forwarded-for"), self.proxies)
+        host = headers.get("host", "")
+        origin = headers.get("origin")
+        proxied = any(name in headers for name in ("x-forwarded-for", "forwarded", "x-real-ip"))
+        return Peer(
+            address=address,
+            local=is_loopback(near) and not proxied,
+            path=scope["path"],
+            host=host,
+            origin=origin,
+            origin_allowed=origin_allowed(origin, host, self.fences),
+            headers=headers,
+        )
+
+
+def _refusal(status: int, message: str) -> Response:
+    return JSONResponse({"error": {"message": message, "type": "forbidden"}}, status_code=status)
+
+
+def _too_large(limit: int) -> Response:
+    told = {"error": {"message": f"the body is larger than {limit} bytes", "type": "too_large"}}
+    return JSONResponse(told, status_code=413, headers={"connection": "close"})
+
+
+def _starting() -> Response:
+    return PlainTextResponse("the gateway is not ready: try again\n", status_code=503, headers={"retry-after": "1"})
+
+
+class Server:
+    """A running server: its port, and the front that answers."""
+
+    def __init__(self, front: Front, sockets: Sequence[socket.socket]) -> None:
+        self.front = front
+        self.address, self.port = sockets[0].getsockname()[:2]
+
+    @property
+    def url(self) -> str:
+        host = "127.0.0.1" if self.address == "0.0.0.0" else self.address  # noqa: S104
+        return f"http://{host}:{self.port}"
+
+
+class _Uvicorn(uvicorn.Server):
+    """uvicorn without its signal handlers and its clock: we own the signals, and idle means idle."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.up = asyncio.Event()
+        self.down = asyncio.Event()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=sockets)
+        self.up.set()
+
+    async def main_loop(self) -> None:
+        await self.down.wait()
+
+
+@asynccontextmanager
+async def serving(
+    sockets: Sequence[socket.socket], fences: Fences, *, proxies: Sequence[str] = (), limits: Limits | None = None
+) -> AsyncIterator[Server]:
+    """A server on `sockets`, which it closes at the end together with every connection."""
+    limits = limits or Limits()
+    front = Front(fences, proxies, limits)
+    engine = _Uvicorn(
+        uvicorn.Config(
+            front,
+            http="h11",
+            ws="websockets-sansio",
+            loop="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            proxy_headers=False,
+            ws_max_size=limits.frame_bytes,
+            ws_ping_interval=limits.ping_seconds,
+            ws_ping_timeout=limits.ping_seconds,
+            ws_per_message_deflate=False,
+            timeout_graceful_shutdown=round(limits.close_seconds) or 1,
+        )
+    )
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(engine.serve(sockets=list(sockets)), name="web-server")
+        try:
+            await engine.up.wait()
+            yield Server(front, sockets)
+        finally:
+            front.withdraw("stopping")
+            engine.down.set()
+            await asyncio.shield(task)

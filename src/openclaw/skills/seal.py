@@ -1,0 +1,28 @@
+"""Writing down the digest of each shipped skill, after one was edited. Run: python -m openclaw.skills.seal"""
+
+import msgspec
+
+from openclaw.skills.discover import FILE, read_manifest
+from openclaw.skills.library import DIGESTS
+from openclaw.skills.roots import bundled
+from openclaw.skills.tree import Hasher
+from openclaw.store import atomic
+
+
+def digests() -> dict[str, str]:
+    """The digest of every shipped skill as it is now, by name."""
+    found: dict[str, str] = {}
+    for path in sorted(bundled().glob(f"*/{FILE}")):
+        manifest, problem = read_manifest(path.read_bytes(), path.parent.name)
+        if manifest is None:
+            raise ValueError(f"{path}: {problem}")
+        found[manifest.name] = Hasher(lambda: 0.0).tree(str(path.parent)).sha256
+    return found
+
+
+def main() -> None:
+    atomic.replace(bundled() / DIGESTS, msgspec.json.format(msgspec.json.encode(digests()), indent=2) + b"\n", 0o644)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""Approvals that wait for a person."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from openclaw.approvals.pending import PendingApprovals
+from openclaw.core.approval import ApprovalRequest
+from openclaw.core.errors import InvalidRequest, NotFound
+from openclaw.testing import FakeClock
+
+pytestmark = pytest.mark.anyio
+
+
+def request(name: str) -> ApprovalRequest:
+    return ApprovalRequest(id=name, tool="exec", command="ls", cwd="/", agent_id="main", session_key="agent:main:main")
+
+
+class Desk:
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.told: list[Any] = []
+        self.approvals = PendingApprovals(
+            self.clock, self.told.append, lambda question, end: self.told.append((question.request.id, end.decision))
+        )
+
+
+async def asking(desk: Desk, name: str) -> "asyncio.Task[Any]":
+    task = asyncio.create_task(desk.approvals.decide(request(name)))
+    while name not in [question.request.id for question in desk.approvals.list()]:
+        await asyncio.sleep(0)
+    return task
+
+
+@pytest.mark.parametrize("decision", ["allow-once", "allow-always", "deny"])
+async def test_an_answer_reaches_the_one_who_asked(decision: str) -> None:
+    desk = Desk()
+    task = await asking(desk, "abcdef12")
+    assert desk.approvals.get("abc").request.command == "ls"
+    assert desk.approvals.resolve("abcd", decision, by="ada").decision == decision
+    answer = await task
+    assert (answer.decision, answer.by) == (decision, "ada")
+    assert desk.approvals.list() == [] and desk.told[-1] == ("abcdef12", decision)
+    with pytest.raises(NotFound, match="already answered"):
+        desk.approvals.resolve("abcdef12", "deny")
+
+
+async def test_nobody_answering_means_no() -> None:
+    desk = Desk()
+    task = await asking(desk, "abcdef12")
+    await desk.clock.advance(1801)
+    answer = await task
+    assert answer.decision == "deny" and "in time" in answer.why
+    assert desk.told[-1] == ("abcdef12", "expired")
+
+
+async def test_a_run_that_ends_takes_its_question_along() -> None:
+    desk = Desk()
+    task = await asking(desk, "abcdef12")
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert desk.approvals.list() == [] and desk.told[-1] == ("abcdef12", "expired")
+
+
+async def test_mistakes_are_named() -> None:
+    desk = Desk()
+    tasks = [await asking(desk, "aa11"), await asking(desk, "aa22")]
+    for wanted, decision, error in (
+        ("aa", "deny", InvalidRequest),
+        ("zz", "deny", NotFound),
+        ("", "deny", NotFound),
+        ("aa11", "maybe", InvalidRequest),
+    ):
+        with pytest.raises(error):
+            desk.approvals.resolve(wanted, decision)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
