@@ -102,3 +102,10 @@ def test_one_new_answer_resets_the_count() -> None:
         repeats.after("draw", {"n": number % 5}, Output.of("same"))
     repeats.after("draw", {"n": 99}, Output.of("news"))
     assert not isinstance(repeats.before("other", {}), Blocked)
+
+
+def test_the_end_of_a_command_survives_the_cut() -> None:
+    output = Output(content=(Text("x" * 5_000 + "\n(Command exited with code 3)"),), end_matters=True)
+    text = shorten(output, 1_000).text
+    assert text.endswith("(Command exited with code 3)")
+    assert text.startswith("[... 4029 earlier characters truncated; rerun with narrower args if needed]\n")

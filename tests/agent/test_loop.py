@@ -267,6 +267,8 @@ async def test_a_call_waiting_for_its_turn_is_skipped_while_the_running_one_ends
     steering = Steering()
 
     async def work(args: Mapping[str, Any], context: ToolContext) -> Output:
+        for _ in range(5):
+            await asyncio.sleep(0)  # until the other call stands in line
         steering.add(User(content="enough"))
         return Output.of("done")
 
@@ -311,9 +313,11 @@ async def test_a_failing_provider_ends_the_run_with_its_reason() -> None:
 # Silence.
 
 
-async def silence(model: ScriptedModel, seconds: float, **limits: float) -> tuple[FakeClock, "asyncio.Task[Any]"]:
+async def silence(
+    model: ScriptedModel, seconds: float, *, first: float = 0.0, idle: float = 0.0
+) -> tuple[FakeClock, "asyncio.Task[Any]"]:
     clock = FakeClock()
-    task = asyncio.create_task(play(model, toolbox(), route=OneModel(model, **limits), clock=clock))
+    task = asyncio.create_task(play(model, toolbox(), route=OneModel(model, first=first, idle=idle), clock=clock))
     await clock.advance(seconds)
     return clock, task
 
@@ -328,9 +332,12 @@ async def test_a_model_that_never_answers_is_given_up_after_the_first_limit() ->
 
 
 async def test_a_model_that_falls_silent_is_given_up_after_the_idle_limit_and_not_the_longer_first_one() -> None:
-    clock, task = await silence(ScriptedModel([says("well"), stalls()]), 9.0, first=300.0, idle=10.0)
+    word = asyncio.Event()
+    clock, task = await silence(ScriptedModel([stalls(word), says("well"), stalls()]), 100.0, first=300.0, idle=10.0)
+    word.set()
+    await clock.advance(9.0)
     assert not task.done()
-    await clock.advance(10.0)
+    await clock.advance(11.0)
     ran = await task
     assert ran.end.error.startswith("scripted/scripted said nothing for 10 s.")
 

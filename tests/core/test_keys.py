@@ -93,7 +93,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_hostile_key_is_refused_with_an_example(text: str) -> None:
-    with pytest.raises(InvalidRequest, match="agent:main:main|agent id|write agent:"):
+    with pytest.raises(InvalidRequest, match=r"agent:main:main|agent id|write agent:"):
         parse(text)
 
 

@@ -1,6 +1,7 @@
 """When a model does not answer as it should: what is tried next, what the person hears, what is written down."""
 
 import asyncio
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -47,9 +48,7 @@ async def answer(home: TemporaryHome, model: ScriptedModel | Models, text: str =
 
 
 def failures(heard: Heard) -> list[tuple[str, str, float]]:
-    return [
-        (event.provider, event.reason, event.wait) for event in heard.events if isinstance(event, AttemptFailed)
-    ]
+    return [(event.provider, event.reason, event.wait) for event in heard.events if isinstance(event, AttemptFailed)]
 
 
 async def test_a_stream_that_breaks_off_is_asked_again_and_only_the_whole_answer_stays(
@@ -157,7 +156,7 @@ async def test_a_refusal_or_a_conversation_too_long_never_goes_to_another_model(
 
 async def test_an_empty_answer_is_asked_for_again(openclaw_home: TemporaryHome) -> None:
     openclaw_home.use_model()
-    heard = await answer(openclaw_home, ScriptedModel(says(""), says("Sorry, here."),))
+    heard = await answer(openclaw_home, ScriptedModel(says(""), says("Sorry, here.")))
     assert [reason for _, reason, _ in failures(heard)] == ["empty_response"]
     assert spoken(written(openclaw_home)) == ["Sorry, here."]
 
@@ -192,8 +191,6 @@ async def test_a_loop_after_a_fallback_is_reported_as_a_loop(openclaw_home: Temp
 
 
 def chunk(**delta: Any) -> bytes:
-    import json
-
     body = {"id": "1", "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": delta}]}
     return f"data: {json.dumps(body)}\n\n".encode()
 

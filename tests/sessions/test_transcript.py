@@ -1,7 +1,5 @@
 """From entries to what a model sees: branches, resets, compactions, and pairs that are always whole."""
 
-from itertools import count
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,9 +22,9 @@ from openclaw.sessions.transcript import (
     build_context,
     headline,
     pair,
+    path_to_leaf,
     tally,
     title_of,
-    walk,
 )
 
 
@@ -51,7 +49,7 @@ def test_a_root_of_its_own_starts_over() -> None:
 
 
 def test_a_leaf_moves_the_end_and_the_next_entry_goes_on_from_there() -> None:
-    entries = [said("a", None), said("b", "a"), Leaf(id="l", parent_id="b", target_id="a")]
+    entries: list[AnyEntry] = [said("a", None), said("b", "a"), Leaf(id="l", parent_id="b", target_id="a")]
     assert texts(*entries) == ["a"]
     assert texts(*entries, said("c", "a")) == ["a", "c"]
     assert texts(*entries, said("c", "l")) == ["a", "c"]  # one that names the pointer means where it points
@@ -71,7 +69,12 @@ def test_a_leaf_that_points_nowhere_is_ignored() -> None:
 
 
 def test_a_missing_parent_behind_a_leaf_goes_on_from_the_leaf() -> None:
-    entries = [said("a", None), said("b", "a"), Leaf(id="l", parent_id="b", target_id="a"), said("c", "gone")]
+    entries: list[AnyEntry] = [
+        said("a", None),
+        said("b", "a"),
+        Leaf(id="l", parent_id="b", target_id="a"),
+        said("c", "gone"),
+    ]
     assert texts(*entries) == ["a", "c"]
 
 
@@ -80,7 +83,7 @@ def test_any_links_make_a_finite_path(links: list[tuple[str, str | None, bool]])
     entries: list[AnyEntry] = [
         Leaf(id=name, parent_id=None, target_id=to) if leaf else said(name, to) for name, to, leaf in links
     ]
-    path, _ = walk(entries)
+    path = path_to_leaf(entries)
     assert len(path) <= len(entries)
     assert not any(isinstance(entry, Leaf) for entry in path)
 
@@ -253,7 +256,7 @@ def test_writing_down_the_missing_results_settles_the_end(messages: list[Message
 
 
 def test_a_call_hidden_by_a_reset_waits_for_nothing() -> None:
-    entries = [MessageEntry(id="a", message=calls("x")), Reset(id="r", parent_id="a")]
+    entries: list[AnyEntry] = [MessageEntry(id="a", message=calls("x")), Reset(id="r", parent_id="a")]
     assert build_context(entries).unanswered == ()
     assert [call.id for call in build_context(entries[:1]).unanswered] == ["x"]
 
@@ -286,9 +289,9 @@ def test_a_tally_adds_what_the_branch_used() -> None:
     ],
 )
 def test_how_a_conversation_stands_is_seen_at_its_end(messages: list[Message], status: str) -> None:
-    number = count()
     entries = [
-        MessageEntry(id=str(at), parent_id=str(at - 1) if at else None, message=m) for at, m in zip(number, messages)
+        MessageEntry(id=str(at), parent_id=str(at - 1) if at else None, message=message)
+        for at, message in enumerate(messages)
     ]
     assert tally(entries).status == status
 

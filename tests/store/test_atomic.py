@@ -42,9 +42,9 @@ except StateError as error:
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(StateError, match="cannot write .*inside"):
+    with pytest.raises(StateError, match=r"cannot write .*inside"):
         atomic.replace(tmp_path / "file" / "inside", b"x")
     (tmp_path / "directory").mkdir()
-    with pytest.raises(StateError, match="cannot write .*directory"):
+    with pytest.raises(StateError, match=r"cannot write .*directory"):
         atomic.replace(tmp_path / "directory", b"x")
     assert sorted(file.name for file in tmp_path.iterdir()) == ["directory", "file"]

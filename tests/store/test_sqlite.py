@@ -32,7 +32,11 @@ path = Path(sys.argv[1])
 def start(code: str, path: Path) -> subprocess.Popen[str]:
     program = PREAMBLE + textwrap.dedent(code)
     return subprocess.Popen(
-        [sys.executable, "-c", program, str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", program, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
 
 
@@ -103,12 +107,7 @@ async def test_a_writer_killed_in_the_middle_leaves_what_was_committed(tmp_path:
             sys.stdin.read()
     asyncio.run(main())
     """
-    process = subprocess.Popen(
-        [sys.executable, "-c", PREAMBLE + textwrap.dedent(code), str(tmp_path / "db")],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    process = start(code, tmp_path / "db")
     with process:
         assert process.stdout is not None
         assert process.stdout.readline() == "inside\n"
@@ -208,5 +207,5 @@ async def test_a_read_only_directory_is_named(tmp_path: Path) -> None:
 
 async def test_a_file_where_a_directory_should_be_is_named(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("not a directory")
-    with pytest.raises(StateError, match="cannot write .*state"):
+    with pytest.raises(StateError, match=r"cannot write .*state"):
         await Sqlite.open(tmp_path / "state" / "db", ONE)

@@ -17,6 +17,11 @@ def shorten(output: Output, cap: int) -> Output:
     total = sum(len(block.text) for block in output.content if isinstance(block, Text))
     if total <= cap:
         return output
+    if output.end_matters:
+        text = output.text
+        note = f"[... {len(text) - cap} earlier characters truncated; rerun with narrower args if needed]"
+        images = tuple(block for block in output.content if isinstance(block, Image))
+        return structs.replace(output, content=(Text(f"{note}\n{text[-cap:]}"), *images))
     left = cap
     content: list[Text | Image] = []
     for block in output.content:

@@ -133,6 +133,9 @@ async def run(job: Job, route: Route, tools: Toolbox, steering: Steering, clock:
             if tools.loops > LOOPS_ALLOWED:
                 yield RunEnded("error", usage, LOOPING, "tool_loop", turns)
                 return
+            if tools.ended:
+                yield RunEnded("toolUse", usage, turns=turns)
+                return
         elif not steering.waiting:
             yield RunEnded(reply.stop_reason, usage, reply.error_message, None, turns)
             return

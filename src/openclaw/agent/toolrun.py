@@ -61,6 +61,8 @@ class Toolbox:
         self._busy: dict[str, asyncio.Lock] = {}
         self.loops = 0
         """How many replies were stopped for going in circles."""
+        self.ended = False
+        """Whether a tool has ended the run."""
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -152,6 +154,7 @@ class Toolbox:
             log.exception("tool %s failed", name)
             output = _failed({"status": "error", "tool": name, "error": f"{type(error).__name__}: {error}"})
         self._repeats.after(name, plan.args, output)
+        self.ended = self.ended or output.ends_run
         if plan.warning:
             output = structs.replace(output, content=(*output.content, Text(f"[{plan.warning}]")))
         return output

@@ -47,8 +47,9 @@ class _Allowed(Struct):
 class ApprovalFile:
     """Reads and extends the document; a change somebody else made in between is kept."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, lock_seconds: float = LOCK_SECONDS) -> None:
         self._path = path
+        self._lock_seconds = lock_seconds
 
     def read(self) -> Document:
         return self._checked(self._raw())
@@ -56,7 +57,7 @@ class ApprovalFile:
     def allow(self, agent_id: str, grants: Sequence[Mapping[str, Any]], now: int) -> None:
         """Adds `grants` to the agent's allowlist, except those that are there."""
         with KernelLock(self._path.with_name(self._path.name + ".lock")) as lock:
-            if not lock.wait(Holder(pid=os.getpid(), created_at=now, owner="approvals"), LOCK_SECONDS):
+            if not lock.wait(Holder(pid=os.getpid(), created_at=now, owner="approvals"), self._lock_seconds):
                 raise StateError(f"{self._path} is being changed by another process: try again")
             raw = self._raw()
             self._checked(raw)

@@ -10,9 +10,14 @@ from openclaw.version import __version__
 
 NOUNS: dict[str, tuple[str, str]] = {
     "agent": ("openclaw.cli.agent", "Send one message to the assistant and print its answer."),
-    "chat": ("openclaw.cli.chat", "Talk to the assistant in this terminal."),
     "agents": ("openclaw.cli.agents", "List, add and change agents."),
+    "chat": ("openclaw.cli.chat", "Talk to the assistant in this terminal."),
     "config": ("openclaw.cli.config", "Read and change the configuration."),
+    "daemon": ("openclaw.cli.daemon", "The same as gateway, for the service."),
+    "doctor": ("openclaw.cli.doctor", "Look for what is wrong, and mend it on request."),
+    "gateway": ("openclaw.cli.gateway", "Run and control the gateway, the process every client talks to."),
+    "health": ("openclaw.cli.health", "Whether the gateway is well."),
+    "logs": ("openclaw.cli.logs", "What the gateway wrote down."),
     "models": ("openclaw.cli.models", "Which models there are and which one answers."),
     "prompt": ("openclaw.cli.prompt", "Build, explain and compare the system prompt."),
     "sessions": ("openclaw.cli.sessions", "List, show and export conversations."),

@@ -11,6 +11,7 @@ from openclaw.commands.settings import CommandsSettings
 from openclaw.config.sections import EnvSettings, LoggingSettings, MetaSettings, SecretsSettings, WizardSettings
 from openclaw.core.secret import Secret
 from openclaw.core.settings import SecretRef, Settings, doc
+from openclaw.devices.settings import GatewaySettings
 from openclaw.models.settings import AuthSettings, ModelsSettings
 from openclaw.policy.settings import ToolsSettings
 from openclaw.sessions.settings import SessionSettings
@@ -26,6 +27,7 @@ class Config(Settings, frozen=True):
     auth: Annotated[AuthSettings, doc("several credentials for one provider, and their order")] = AuthSettings()
     session: Annotated[SessionSettings, doc("how conversations are kept apart and kept whole")] = SessionSettings()
     tools: Annotated[ToolsSettings, doc("which tools an agent has and how far they may go")] = ToolsSettings()
+    gateway: Annotated[GatewaySettings, doc("the long-lived process that every client talks to")] = GatewaySettings()
     commands: Annotated[CommandsSettings, doc("who may command the assistant")] = CommandsSettings()
     security: Annotated[SecuritySettings, doc("protections that work whatever the model does")] = SecuritySettings()
     env: Annotated[EnvSettings, doc("variables for ${NAME} and for programs we start")] = EnvSettings()

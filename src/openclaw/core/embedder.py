@@ -18,7 +18,7 @@ class Traits(Struct, frozen=True, kw_only=True):
     unrelated: float = 0.0
     """The cosine of two texts that have nothing to do with each other."""
     alike: float = 1.0
-    """The cosine from which a text certainly answers the question."""
+    """The cosine of a question and a text that answers it well."""
 
 
 class Embedder(Protocol):

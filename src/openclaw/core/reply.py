@@ -104,7 +104,10 @@ class Reply:
     def message(self, timestamp: int = 0) -> Assistant:
         """The message so far. With a stop reason it is complete; without one the stream was cut."""
         cut = self.stop_reason is None
-        content = tuple(block for key, part in self._blocks.items() if (block := _finish(part, key, cut)) is not None)
+        # At the output limit the last call may have stopped before its arguments began.
+        starved = next(reversed(self._blocks), None) if self.stop_reason == "length" else None
+        finished = (_finish(part, key, cut, starved=key == starved) for key, part in self._blocks.items())
+        content = tuple(block for block in finished if block is not None)
         usage = self.usage
         total = usage.total_tokens or usage.input + usage.output + usage.cache_read + usage.cache_write
         usage = Usage(
@@ -136,7 +139,7 @@ class Reply:
         return self._blocks[slot]
 
 
-def _finish(block: _Block, key: Any, cut: bool) -> AssistantBlock | None:
+def _finish(block: _Block, key: Any, cut: bool, *, starved: bool) -> AssistantBlock | None:
     body = "".join(block.parts)
     if block.kind == "text":
         return Text(body, block.signature) if body else None
@@ -144,6 +147,6 @@ def _finish(block: _Block, key: Any, cut: bool) -> AssistantBlock | None:
         return Thinking(body, block.signature, block.redacted) if body or block.signature else None
     if cut or not block.name:
         return None  # a call cut off in the middle is never run
-    arguments, broken = parse_arguments(body)
+    arguments, broken = ({}, "") if starved and not body.strip() else parse_arguments(body)
     call_id = block.call_id or f"call_{key[1]}"
     return ToolCall(id=call_id, name=block.name, arguments=arguments, signature=block.signature, broken=broken)

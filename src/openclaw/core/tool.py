@@ -42,6 +42,10 @@ class Output(Struct, frozen=True, kw_only=True):
     content: tuple[Text | Image, ...] = ()
     details: dict[str, Any] | None = None
     is_error: bool = False
+    ends_run: bool = False
+    """The answer comes from elsewhere, later: the model is not asked again in this run."""
+    end_matters: bool = False
+    """When it is too long, keep its end: the last lines of a command say how it went."""
 
     @classmethod
     def of(cls, text: str, **details: Any) -> "Output":

@@ -29,7 +29,7 @@ class Hashed:
         return None
 
 
-def _vector(text: str) -> array[float]:
+def _vector(text: str) -> "array[float]":
     vector = array("f", bytes(4 * DIMS))
     for word in _WORD.findall(text.casefold()):
         vector[zlib.crc32(word.encode()) % DIMS] += 1.0

@@ -2,7 +2,7 @@
 
 import os
 import random
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -20,8 +20,10 @@ from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.keys import SessionKey, parse
 from openclaw.core.provider import Model, ThinkingLevel
+from openclaw.core.text import PromptText
 from openclaw.core.tool import Tool, ToolContext, ToolSpec
 from openclaw.gateway import wings
+from openclaw.gateway.http.handover import HandedOver
 from openclaw.gateway.keys import StateKeys
 from openclaw.models import catalog, discover, thinking
 from openclaw.models.profilestore import ProfileStore
@@ -30,6 +32,7 @@ from openclaw.policy.layers import Layer, profile_layer, remaining
 from openclaw.prompt.archive import PromptArchive
 from openclaw.prompt.facts import Mode
 from openclaw.sessions.index import SessionIndex
+from openclaw.sessions.lifecycle import Lifecycle, Preferences
 from openclaw.sessions.lock import WriteLocks
 from openclaw.store.db import Database
 from openclaw.store.migrations import STATE
@@ -44,6 +47,9 @@ from openclaw.turns.turn import Opened, Prepared, Turn, Turns
 from openclaw.workspace import locate as workspaces
 from openclaw.workspace.files import FileCache
 from openclaw.workspace.seed import ensure
+
+LARGEST_WINDOW = 200_000
+"""The context window a tool result is cut for when no model is going to read it."""
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,11 +119,18 @@ class Assistant:
         self._situations: dict[str, Situation] = {}
         self._seeded: set[Path] = set()
         self._cache = FileCache()
-        self._gate = self._make_gate(approver)
-        lock = self.config.session.write_lock
-        self.turns = Turns(
-            index, WriteLocks(clock, lock.acquire_timeout_ms / 1000), clock, self.workspace, self.prepare
-        )
+        self._approver = approver
+        self._gate = self._make_gate()
+        self.locks = WriteLocks(clock, self.config.session.write_lock.acquire_timeout_ms / 1000)
+        self.lifecycle = Lifecycle(db, index, self.locks, clock)
+        self.turns = Turns(index, self.locks, clock, self.workspace, self.prepare)
+
+    def reconfigure(self, loaded: Loaded) -> None:
+        """From the next turn on another configuration holds."""
+        self.loaded = loaded
+        self.config = loaded.config
+        self._situations.clear()
+        self._gate = self._make_gate()
 
     def key(self, text: str | None, agent_id: str | None) -> SessionKey:
         """The session meant by a key, an agent, both or neither."""
@@ -177,9 +190,9 @@ class Assistant:
     async def prepare(self, turn: Turn, session: Opened) -> Prepared:
         """Model, tools and prompt for a turn; the prompt goes on record."""
         agent = agent_views.view(self.config.agents, turn.key.agent)
-        route = self._route(turn, agent)
+        route = self._route(turn, agent, await self.lifecycle.preferences(turn.key))
         model = route.attempt.model
-        toolbox = self._toolbox(turn, agent, model)
+        toolbox = self._toolbox(turn, model)
         last = await self.archive.latest(str(turn.key))
         truncation = last.report.bootstrap_truncation if last else None
         what = self._brief(turn.key, agent, model, toolbox.specs)
@@ -188,6 +201,7 @@ class Assistant:
             thinking=route.attempt.thinking,
             terminal=turn.place,
             channel=turn.channel,
+            extra=PromptText(turn.extra, "the caller", "owner") if turn.extra.strip() else None,
             session_id=session.row.session_id,
             warned=truncation.warning_signatures_seen if truncation else (),
         )
@@ -219,29 +233,43 @@ class Assistant:
         )
         return self._render(what)
 
-    def _route(self, turn: Turn, agent: agent_views.AgentView) -> ModelRoute:
+    def _route(self, turn: Turn, agent: agent_views.AgentView, chosen: Preferences) -> ModelRoute:
+        """The models of a turn. One that a person picked, for the turn or the session, is not traded for another."""
         situation = self.situation(agent.id)
-        requested = situation.resolve(turn.model) if turn.model else None
+        wanted = turn.model or chosen.model
+        requested = situation.resolve(wanted) if wanted else None
         return ModelRoute(
             situation,
             situation.chain(requested, strict=requested is not None),
             open_provider=self._open_provider,
             clock=self.clock,
-            thinking=lambda model: self._thinking(model, turn.thinking, agent),
+            thinking=lambda model: self._thinking(model, turn.thinking, agent, chosen.thinking_level),
             patience=lambda model: patience(model, run_timeout=turn.timeout),
             jitter=random.random,
         )
 
-    def _toolbox(self, turn: Turn, agent: agent_views.AgentView, model: Model) -> Toolbox:
+    def toolbox(self, key: SessionKey, *, without: Sequence[str] = ()) -> Toolbox:
+        """The tools of a session for a call outside a run, less those called `without`."""
+        tools = self.tools()
+        kept, _ = remaining([tool.spec.name for tool in tools], [Layer(name="caller", deny=tuple(without))])
+        tools = [tool for tool in tools if tool.spec.name in kept]
+        return self._box(key, tools, sees_images=True, cap=result_cap(LARGEST_WINDOW))
+
+    def _toolbox(self, turn: Turn, model: Model) -> Toolbox:
+        # Ours come last: a caller's function never takes the place of a tool that policy looks after.
+        tools = [*(HandedOver(each) for each in turn.client_tools), *self.tools()]
+        return self._box(turn.key, tools, sees_images=model.sees_images, cap=result_cap(model.context_window))
+
+    def _box(self, key: SessionKey, tools: Sequence[Tool], *, sees_images: bool, cap: int) -> Toolbox:
         repeats = self.config.tools.loop_detection
         return Toolbox(
-            self.tools(),
+            tools,
             ToolContext(
                 call_id="",
-                workspace=self.workspace(agent.id),
-                session_key=str(turn.key),
-                agent_id=agent.id,
-                accepts_images=model.sees_images,
+                workspace=self.workspace(key.agent),
+                session_key=str(key),
+                agent_id=key.agent,
+                accepts_images=sees_images,
             ),
             self._gate,
             self.clock,
@@ -254,7 +282,7 @@ class Assistant:
                     breaker=repeats.global_circuit_breaker_threshold,
                 )
             ),
-            cap=result_cap(model.context_window),
+            cap=cap,
         )
 
     def _brief(self, key: SessionKey, agent: agent_views.AgentView, model: Model, specs: tuple[ToolSpec, ...]) -> Brief:
@@ -277,11 +305,14 @@ class Assistant:
     def _render(self, what: Brief) -> Briefing:
         return brief(what, self.machine, self.config.agents.defaults, self._cache)
 
-    def _thinking(self, model: Model, asked: str | None, agent: agent_views.AgentView) -> ThinkingLevel:
+    def _thinking(
+        self, model: Model, asked: str | None, agent: agent_views.AgentView, session: str | None = None
+    ) -> ThinkingLevel:
         stored = agent.params.get("thinking")
         return thinking.choose(
             model,
             inline=thinking.parse(asked) if asked else None,
+            session=thinking.parse(session) if session else None,
             agent_model=thinking.parse(stored) if isinstance(stored, str) else None,
             defaults=self.config.agents.defaults.thinking_default,
         )
@@ -291,14 +322,14 @@ class Assistant:
             return ()
         return discover.probe_servers()
 
-    def _make_gate(self, approver: Approver) -> ExecGate:
+    def _make_gate(self) -> ExecGate:
         settings = self.config.tools.exec
         return ExecGate(
             security=settings.security,
             ask=settings.ask,
             safe_bins=settings.safe_bins,
             approvals=ApprovalFile(self.home.state / "exec-approvals.json"),
-            approver=approver,
+            approver=self._approver,
             clock=self.clock,
             path=os.pathsep.join((*settings.path_prepend, self.loaded.variables.get("PATH", os.defpath))),
         )
@@ -325,10 +356,11 @@ async def assistant(
     approver: Approver,
     open_provider: OpenProvider | None = None,
     warn: Callable[[str], None] = lambda line: None,
+    loaded: Loaded | None = None,
 ) -> AsyncIterator[Assistant]:
     """An assistant for this process; closed with the block. `warn` hears what the configuration gets wrong."""
     home = surroundings.home
-    loaded = load(home, surroundings.environ)
+    loaded = loaded or load(home, surroundings.environ)
     for problem in (*loaded.issues, *loaded.warnings):
         warn(str(problem))
     providers = wings.Providers()

@@ -7,14 +7,22 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from openclaw.config.schema import Config
 from openclaw.core.errors import ConfigError
 from openclaw.core.secret import Secret
 from openclaw.devices.settings import AuthMode, Bind, GatewaySettings
+from openclaw.wire.peer import host_name, is_loopback
 
 LOOPBACK = "127.0.0.1"
 EVERYWHERE = "0.0.0.0"  # noqa: S104
 LEAST_SECRET = 16
 """Fewer characters than this are not enough beyond this machine."""
+
+
+def gateway_settings(config: Config) -> GatewaySettings:
+    """The settings of the gateway."""
+    found: GatewaySettings = getattr(config, "gateway", GatewaySettings())
+    return found
 
 
 class Wishes(Struct, frozen=True, kw_only=True):
@@ -133,30 +141,18 @@ def _from(environ: Mapping[str, str], name: str) -> Secret | None:
     return Secret(value) if value else None
 
 
-def is_loopback(host: str) -> bool:
-    """Whether an address is this machine's own."""
-    if host == "localhost":
-        return True
-    try:
-        address = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return False
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return (mapped or address).is_loopback
-
-
 class Fences(Struct, frozen=True, kw_only=True):
     """Which names and origins requests may come with."""
 
     names: frozenset[str] = frozenset()
     """Host names, beside addresses and localhost."""
-    origins: frozenset[str] = frozenset()
+    origins: tuple[str, ...] = ()
 
 
 def fences(settings: GatewaySettings, own_names: Sequence[str] = ()) -> Fences:
     """The fences of a configuration; `own_names` are what this machine is called."""
-    origins = frozenset(_origin(origin) for origin in settings.control_ui.allowed_origins)
-    listed = {urlsplit(origin).hostname or "" for origin in origins}
+    origins = settings.control_ui.allowed_origins
+    listed = {_hostname(origin) for origin in origins}
     return Fences(names=frozenset({*listed, *(name.lower() for name in own_names)} - {""}), origins=origins)
 
 
@@ -165,60 +161,15 @@ def host_allowed(host: str, known: Fences) -> bool:
 
     A page that made its own name point at our address (DNS rebinding) sends that name; an address cannot be made up.
     """
-    name = _hostname(host)
-    if name is None:
-        return False
-    if name == "localhost" or name.endswith(".localhost") or name in known.names:
-        return True
+    name = host_name(host)
+    return bool(name) and (is_loopback(name) or name in known.names or _is_address(name))
+
+
+def _hostname(origin: str) -> str:
     try:
-        ipaddress.ip_address(name)
+        return (urlsplit(origin.strip()).hostname or "").lower()
     except ValueError:
-        return False
-    return True
-
-
-def origin_allowed(origin: str | None, host: str, known: Fences) -> bool:
-    """Whether a page from `origin` may send a request to `host`; programs send no origin."""
-    if origin is None:
-        return True
-    clean = _origin(origin)
-    if clean in known.origins:
-        return True
-    try:
-        parts = urlsplit(clean)
-        return parts.scheme in ("http", "https") and bool(parts.netloc) and _same_place(parts.netloc, host, clean)
-    except ValueError:
-        return False
-
-
-def _same_place(netloc: str, host: str, origin: str) -> bool:
-    default = ":443" if origin.startswith("https:") else ":80"
-    return netloc.lower().removesuffix(default) == host.strip().lower().removesuffix(default)
-
-
-def _origin(text: str) -> str:
-    return text.strip().rstrip("/").lower()
-
-
-def _hostname(host: str) -> str | None:
-    try:
-        parts = urlsplit(f"//{host.strip()}")
-        return parts.hostname if parts.path == "" and "@" not in host else None
-    except ValueError:
-        return None
-
-
-def client_address(peer: str, forwarded: str | None, proxies: Sequence[str]) -> str:
-    """Who really asks: the last address in `X-Forwarded-For` that is not a proxy we trust."""
-    if not forwarded or not _listed(peer, proxies):
-        return peer
-    for hop in reversed([part.strip() for part in forwarded.split(",")]):
-        if not _is_address(hop):
-            return peer
-        if not _listed(hop, proxies):
-            return hop
-        peer = hop
-    return peer
+        return ""
 
 
 def _is_address(text: str) -> bool:
@@ -227,11 +178,3 @@ def _is_address(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _listed(address: str, networks: Sequence[str]) -> bool:
-    try:
-        found = ipaddress.ip_address(address)
-        return any(found in ipaddress.ip_network(network.strip(), strict=False) for network in networks)
-    except ValueError:
-        return False

@@ -60,7 +60,8 @@ def _explained(error: OSError, host: str, port: int) -> StateError | PortInUse:
         pid = owner(port)
         who = f" by process {pid}" if pid else ""
         return PortInUse(
-            f"port {port} on {host} is in use{who}: stop that program, or choose another port with --port or gateway.port"
+            f"port {port} on {host} is in use{who}: stop that program, or choose another port with --port or"
+            " gateway.port"
         )
     if error.errno == errno.EADDRNOTAVAIL:
         return StateError(f"{host} is not an address of this machine: correct gateway.customBindHost")

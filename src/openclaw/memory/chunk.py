@@ -49,7 +49,7 @@ def chunks(text: str, tokens: int, overlap: int) -> list[Chunk]:
     found: list[Chunk] = []
     piece: list[tuple[int, str, int]] = []
     total = 0
-    for number, line in enumerate(text.split("\n"), 1):
+    for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
         for segment in _segments(line, limit):
             cost = size(segment) + 1
             if piece and total + cost > limit:

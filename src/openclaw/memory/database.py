@@ -37,6 +37,7 @@ TABLES = (
         mtime INTEGER NOT NULL,
         size INTEGER NOT NULL,
         problem TEXT NOT NULL DEFAULT '',
+        owner TEXT NOT NULL DEFAULT '',
         PRIMARY KEY (path, source)
     )""",
     """CREATE TABLE chunks (
@@ -273,7 +274,7 @@ class IndexFile:
                     masks[number] |= 1 << at
         return [TextHit(number, rank, masks[number]) for number, rank, _ in found]
 
-    def vector_hits(self, query: array[float], limit: int, sources: Sequence[str]) -> dict[int, float]:
+    def vector_hits(self, query: "array[float]", limit: int, sources: Sequence[str]) -> dict[int, float]:
         """The pieces nearest to `query` and their cosines."""
         if not any(query):
             return {}
@@ -288,8 +289,8 @@ class IndexFile:
     def pieces(self, numbers: Iterable[int]) -> dict[int, Piece]:
         wanted = tuple(numbers)
         found = self.rows(
-            f"""SELECT c.number, c.path, c.source, c.start_line, c.end_line, c.text, f.mtime, c.label FROM chunks AS c
-                LEFT JOIN files AS f ON f.path = c.path AND f.source = c.source
+            f"""SELECT c.number, c.path, c.source, c.start_line, c.end_line, c.text, f.mtime, c.label, f.owner
+                FROM chunks AS c LEFT JOIN files AS f ON f.path = c.path AND f.source = c.source
                 WHERE c.number IN ({_marks(wanted)})""",  # noqa: S608
             wanted,
         )
@@ -303,6 +304,7 @@ class IndexFile:
                 text=row[5],
                 mtime=(row[6] or 0) / 1e9,
                 label=row[7],
+                owner=row[8] or "",
             )
             for row in found
         }
@@ -310,7 +312,7 @@ class IndexFile:
     def _has_vectors(self, dims: int) -> bool:
         return self.noted("vector_table") == str(dims)
 
-    def _nearest(self, query: array[float], count: int) -> dict[int, float]:
+    def _nearest(self, query: "array[float]", count: int) -> dict[int, float]:
         blob = packed(query)
         total = self.rows("SELECT coalesce(max(number), 0) FROM chunks")[0][0]
         if total > COARSE_ABOVE and len(query) % 8 == 0:
@@ -334,7 +336,7 @@ class IndexFile:
                 best[number] = max(best.get(number, -1.0), 1.0 - distance)
         return best
 
-    def _scan(self, query: array[float]) -> dict[int, float]:
+    def _scan(self, query: "array[float]") -> dict[int, float]:
         """The same without the extension: every vector is looked at."""
         best: dict[int, float] = {}
         dims = len(query)
@@ -360,7 +362,7 @@ class IndexFile:
                 yield number, found[number]
 
 
-def packed(vector: array[float]) -> bytes:
+def packed(vector: "array[float]") -> bytes:
     """A vector as it is kept: little-endian 32-bit floats."""
     if sys.byteorder == "big":
         vector = array("f", vector)
@@ -368,7 +370,7 @@ def packed(vector: array[float]) -> bytes:
     return vector.tobytes()
 
 
-def unpacked(blob: bytes, dims: int) -> Iterator[array[float]]:
+def unpacked(blob: bytes, dims: int) -> Iterator["array[float]"]:
     """The vectors of one piece."""
     for start in range(0, len(blob) - dims * 4 + 1, dims * 4):
         vector = array("f")

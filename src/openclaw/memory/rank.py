@@ -19,11 +19,15 @@ MOST_CANDIDATES = 200
 WORST_TEXT = 0.001
 COVER_SHARE = 0.85
 """How much of the text score is coverage; the rest is the rank among equals."""
+SHARPNESS = 1.25
+"""Half of the words is less than half of an answer."""
 RARE_SHARE = 0.03
 RARE_COUNT = 3
-SURE = 0.5
+SURE = 0.8
 """From this coverage on, a rare term is an answer and not a coincidence."""
 LIFT_FROM = 0.45
+AGE_SHARE = 0.15
+"""The most that age takes away: it settles which of two similar notes comes first, and never hides an old answer."""
 
 _DATED = re.compile(r"(?:^|/)(\d{4})-(\d{2})-(\d{2})(?:-[^/]+)?\.md$")
 _SECONDS = 86_400.0
@@ -50,6 +54,9 @@ class Piece(Struct, frozen=True, kw_only=True):
     mtime: float = 0.0
     """Seconds since the epoch."""
     label: str = ""
+    """How far its words are trusted, when it is not like any other note."""
+    owner: str = ""
+    """The session a conversation belongs to."""
 
 
 class Found(Struct, frozen=True, kw_only=True):
@@ -95,14 +102,15 @@ def text_score(terms: Sequence[Weighed], mask: int, rank: float) -> tuple[float,
     if not matched or total <= 0:
         return 0.0, False
     covered = sum(weighed.worth for weighed in matched) / total
-    score = covered * (COVER_SHARE + (1 - COVER_SHARE) * bm25_to_score(rank))
+    score = covered**SHARPNESS * (COVER_SHARE + (1 - COVER_SHARE) * bm25_to_score(rank))
     exact = any(weighed.rare and weighed.term.exact for weighed in matched)
     return score, exact or (covered >= SURE and any(weighed.rare for weighed in matched))
 
 
 def vector_score(cosine: float, traits: Traits) -> float:
-    """The cosine on the scale of its model: 0 for unrelated, 1 for certain."""
-    return min(1.0, max(0.0, (cosine - traits.unrelated) / max(1e-6, traits.alike - traits.unrelated)))
+    """The cosine on the scale of its model: about 1/8 for unrelated, 7/8 for alike, and never quite 0 or 1."""
+    middle, spread = (traits.unrelated + traits.alike) / 2, max(1e-6, (traits.alike - traits.unrelated) / 4)
+    return 1 / (1 + math.exp(min(60.0, (middle - cosine) / spread)))
 
 
 def relevance(found: Found, vector_weight: float, text_weight: float) -> float:
@@ -148,7 +156,7 @@ def faded(results: Sequence[Found], now: float, half_life_days: float | None) ->
     out = []
     for result in results:
         kept = decay(result.piece, now, half_life_days) if half_life_days else 1.0
-        out.append(structs.replace(result, decay=kept, score=result.relevance * kept))
+        out.append(structs.replace(result, decay=kept, score=result.relevance * (1 - AGE_SHARE * (1 - kept))))
     return sorted(out, key=order)
 
 

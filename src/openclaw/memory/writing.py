@@ -23,6 +23,7 @@ class FileState(Struct, frozen=True, kw_only=True):
     mtime: int
     size: int
     problem: str = ""
+    owner: str = ""
 
 
 def chunk_id(source: str, path: str, chunk: Chunk, model: str) -> str:
@@ -84,8 +85,9 @@ class IndexWriter:
             if embedding:
                 self._place(number, embedding)
         run(
-            "INSERT OR REPLACE INTO files (path, source, hash, mtime, size, problem) VALUES (?, ?, ?, ?, ?, ?)",
-            (file.path, file.source, file.hash, file.mtime, file.size, file.problem),
+            "INSERT OR REPLACE INTO files (path, source, hash, mtime, size, problem, owner) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (file.path, file.source, file.hash, file.mtime, file.size, file.problem, file.owner),
         )
 
     def touch(self, file: FileState) -> None:
@@ -116,7 +118,7 @@ class IndexWriter:
             )
         ]
 
-    def set_vectors(self, number: int, vectors: Sequence[array[float]]) -> None:
+    def set_vectors(self, number: int, vectors: Sequence["array[float]"]) -> None:
         """The vectors of one piece; the first ever settle how long all of them are."""
         kept = list(vectors)[:MOST_VECTORS]
         if not self.identity.vector_dims:
@@ -220,7 +222,10 @@ class IndexWriter:
         run = self.index.db.execute
         if not self._table():
             coarse = f", coarse bit[{dims}]" if dims % 8 == 0 else ""
-            run(f"CREATE VIRTUAL TABLE chunks_vec USING vec0(embedding float[{dims}] distance_metric=cosine{coarse})")
+            run(
+                "CREATE VIRTUAL TABLE chunks_vec USING "
+                f"vec0(embedding float[{dims}] distance_metric=cosine{coarse}, chunk_size=256)"
+            )
             self.index.note("vector_table", str(dims))
         bits = dims % 8 == 0
         sql = (

@@ -312,7 +312,7 @@ def _error(
             + (f" {wait:g} s" if wait else " a moment")
             + " or use another model",
             Overloaded: f"{who} is overloaded: try again in a moment or use another model",
-            ContextTooLong: f"{model} cannot hold this conversation: shorten it with /compact or start over with /new",
+            ContextTooLong: f"{model} cannot hold this conversation: start a new one, or use a larger model",
             ProviderTimeout: f"{who} took too long: try again",
             ModelNotFound: f"{who} does not know {model}: check the model's name and models.providers.{who}.baseUrl",
             Refused: f"{who} declined to answer: rephrase the request or use another model",

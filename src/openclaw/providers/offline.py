@@ -56,9 +56,7 @@ def respond(request: ModelRequest) -> tuple[str, tuple[ToolCall, ...]]:
     return "\n\n".join(texts) + f"\n\n{FOOTER}", ()
 
 
-def _advance(
-    ability: Ability, mark: str, length: int, results: dict[str, ToolResult]
-) -> str | tuple[ToolCall, ...]:
+def _advance(ability: Ability, mark: str, length: int, results: dict[str, ToolResult]) -> str | tuple[ToolCall, ...]:
     """The ability's next step; `mark` in a call's id says which ability made it."""
     mine = [result for call_id, result in results.items() if mark in call_id]
     step = ability.step(mine)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
+import msgspec
 from msgspec import Struct
 
 from openclaw.core.messages import ToolResult
@@ -13,6 +14,7 @@ SHOWN_CHARS = 6_000
 SHOWN_NAMES = 60
 LONGEST_MESSAGE = 4_000
 LONGEST_CLAUSE = 400
+MOST_NOTES = 2_000
 
 HOW_TO_ADD_A_MODEL = """\
 No model is configured, so I cannot answer that. Three ways to add one:
@@ -73,14 +75,19 @@ class ListFiles(Struct, frozen=True):
         return _answer(results[0], self._format)
 
     def _format(self, text: str) -> str:
-        names = [line.strip().strip('"') for line in text.splitlines() if line.strip()]
-        notes = [name for name in names if name.startswith("[")]
-        names = [name for name in names if not name.startswith("[")]
+        names = _names(text)
         if not names:
             return f"{self.shown} is empty."
         listed = "\n".join(f"- {name}" for name in names[:SHOWN_NAMES])
-        more = f"\n… and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES or notes else ""
+        unlisted = re.search(r"^\[(\d+) more entries", text, re.MULTILINE)
+        left = len(names[SHOWN_NAMES:]) + (int(unlisted.group(1)) if unlisted else 0)
+        more = f"\n… and {left} more" if left else ""
         return f"Files in {self.shown}:\n{listed}{more}"
+
+
+def _names(listing: str) -> list[str]:
+    """The names in an answer of `ls`: one JSON string a line, notes between them."""
+    return [str(msgspec.json.decode(line)) for line in listing.splitlines() if line.startswith('"')]
 
 
 class ShowFile(Struct, frozen=True):
@@ -94,8 +101,23 @@ class ShowFile(Struct, frozen=True):
 
     def _format(self, text: str) -> str:
         body = text if len(text) <= SHOWN_CHARS else text[:SHOWN_CHARS].rsplit("\n", 1)[0] + "\n…"
-        fence = "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", body)), default=0))
-        return f"{self.shown}:\n{fence}\n{body}\n{fence}"
+        return f"{self.shown}:\n{_block(body)}"
+
+
+def _block(text: str) -> str:
+    """`text` as a code block that its own backticks cannot close."""
+    fence = "`" * max(3, 1 + _longest_ticks(text))
+    return f"{fence}\n{text}\n{fence}"
+
+
+def _inline(text: str) -> str:
+    fence = "`" * (1 + _longest_ticks(text))
+    room = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{fence}{room}{text}{room}{fence}"
+
+
+def _longest_ticks(text: str) -> int:
+    return max((len(run) for run in re.findall(r"`+", text)), default=0)
 
 
 class Outline(Struct, frozen=True):
@@ -170,26 +192,24 @@ class SearchText(Struct, frozen=True):
 
 
 class Remember(Struct, frozen=True):
-    """Adds a note to today's memory file: look at what is there, then write it back with the note."""
+    """Writes a note to a new file of today: what is there is never written again, so nothing of it can be lost."""
 
     note: str
     day: str
     time: str
 
     def step(self, results: Sequence[ToolResult]) -> Use | str:
-        path = f"memory/{self.day}.md"
         if not results:
-            return Use("ls", {"path": "memory"})
+            # From today's names on, because a long listing is cut.
+            return Use("ls", {"path": "memory", "after": self.day, "limit": MOST_NOTES})
+        names = [] if results[0].is_error else _names(results[0].text)
+        number = 1
+        while (name := f"{self.day}.md" if number == 1 else f"{self.day}-{number}.md") in names:
+            number += 1
+        path = f"memory/{name}"
         if len(results) == 1:
-            names = [] if results[0].is_error else [line.strip().strip('"') for line in results[0].text.splitlines()]
-            # One file a note from the second on: a file that was not read whole is never written back.
-            number = 1
-            while (f"{self.day}.md" if number == 1 else f"{self.day}-{number}.md") in names:
-                number += 1
-            path = path if number == 1 else f"memory/{self.day}-{number}.md"
             return Use("write", {"path": path, "content": f"# {self.day}\n\n- {self.time} {self.note}\n"})
-        wrote = re.search(r"memory/\S+\.md", results[1].text)
-        return _answer(results[1], lambda text: f"Noted in {wrote.group(0) if wrote else path}: {self.note}")
+        return _answer(results[1], lambda text: f"Noted in {path}: {self.note}")
 
 
 class Recall(Struct, frozen=True):
@@ -198,7 +218,8 @@ class Recall(Struct, frozen=True):
     topic: str
 
     def step(self, results: Sequence[ToolResult]) -> Use | str:
-        words = [re.escape(word) for word in re.findall(r"[\w-]{3,}", self.topic) if word.lower() not in _COMMON]
+        found_words = re.findall(r"[\w-]{3,}|[^\x00-\x7f\s]+", self.topic)
+        words = [re.escape(word) for word in found_words if word.lower() not in _COMMON]
         if not words:
             return "What shall I look for? Ask for example: what did I say about the dentist?"
         if not results:
@@ -226,8 +247,8 @@ class RunCommand(Struct, frozen=True):
             where = {} if self.workdir == "." else {"workdir": self.workdir}
             return Use("exec", {"command": self.command, **where})
         if results[0].is_error:
-            return f"`{self.command}` did not succeed:\n{_cut(results[0].text)}"
-        return f"`{self.command}` says:\n```\n{_cut(results[0].text)}\n```"
+            return f"{_inline(self.command)} did not succeed:\n{_cut(results[0].text)}"
+        return f"{_inline(self.command)} says:\n{_block(_cut(results[0].text))}"
 
 
 class Skills(Struct, frozen=True):
@@ -256,14 +277,23 @@ _COMMON = frozenset(
 _FILE = (
     r"(?P<file>`[^`]+`|\"[^\"]+\"|'[^']+'|[\w~][\w./~-]*\.\w+|(?:[\w.~-]+/)+[\w.-]*|Makefile|LICENSE|README|Dockerfile)"
 )
-_QUOTED = r"(?P<quoted>`[^`]+`|\"[^\"]+\"|“[^”]+”|'[^']+')"
+_PLACE = (
+    r"(?:(?:directory|folder) )?"
+    r"(?P<dir>`[^`]+`|\"[^\"]+\"|'[^']+'|(?!(?:here|the|this|it|my|our|your|current|workspace|directory)\b)[\w.~/-]+)"
+)
+_QUOTED = r"(?P<quoted>``.+?``(?!`)|`[^`]+`|\"[^\"]+\"|“[^”]+”|'[^']+')"
+_QUOTES = re.compile(r"``.+?``(?!`)|`[^`]*`|\"[^\"]*\"|“[^”]*”")
 _NOTE = r"(?:remember|note|make a note|write down)"
 _POLITE = re.compile(r"(?:(?:please|can you|could you|would you|now|also)\s+)+", re.IGNORECASE)
 _SHOW = r"(?:show|print|open|display|cat|read)(?: me)?(?: the)?(?: file| contents of| content of)*"
 
 
 def _bare(text: str) -> str:
-    return text.strip().strip("`\"'“”")
+    """`text` without the one pair of quotes around it."""
+    text = text.strip()
+    if len(text) > 4 and text.startswith("``") and text.endswith("``"):
+        return text[2:-2].strip()
+    return text[1:-1] if len(text) > 1 and text[0] + text[-1] in ("``", '""', "''", "“”") else text
 
 
 def _cut(text: str) -> str:
@@ -298,18 +328,19 @@ def _rules(scene: Scene) -> list[tuple[str, Callable[[re.Match[str]], Ability]]]
             r"(?: about)?(?P<topic>.*)",
             lambda m: Recall(m["topic"].strip(" ?.!")),
         ),
+        (r"(?:what|which|list|show|tell me)?(?: are| me| about)*(?: your| the)? ?skills\b.{0,30}", lambda m: Skills()),
         (rf"(?:run|execute)\b[^`\"]*{_QUOTED}.*", lambda m: RunCommand(_bare(m["quoted"]), scene.place("."))),
         (
             rf"(?:find|search|look|grep|where is)\b[^`\"]*{_QUOTED}(?: in {_FILE})?.*",
             lambda m: SearchText(_bare(m["quoted"]), scene.place(where(m))),
         ),
         (
-            r"find\b.*?(?P<glob>[\w./*?\[\]-]*[*?][\w./*?\[\]-]*|\S+\.\w+)",
+            r"find\b.*?(?P<glob>[\w./\[\]-]*[*?][\w./*?\[\]-]*|\S+\.\w+)(?: .*)?",
             lambda m: FindFiles(_bare(m["glob"]) if "*" in m["glob"] else f"**/{_bare(m['glob'])}", scene.place(".")),
         ),
         (
-            rf"(?:list|ls)(?: all| the| files)*(?: in| of| under)?(?: the)? {_FILE}.*"
-            rf"|(?:show|which|what|list)\b.*\bfiles\b.*?\b(?:in|of|under)\s+(?:the )?{_FILE.replace('file>', 'dir>')}.*"
+            rf"(?:list|ls) {_FILE}.*"
+            rf"|(?:list|ls|(?:show|which|what|tell me)\b.*?\bfiles)\b.*?\b(?:in|of|under) (?:the )?{_PLACE}.*"
             r"|(?:list|ls|(?:show|which|what|tell me)\b.*\bfiles)\b.*",
             lambda m: ListFiles(scene.place(where(m)), where(m, scene.here)),
         ),
@@ -319,10 +350,10 @@ def _rules(scene: Scene) -> list[tuple[str, Callable[[re.Match[str]], Ability]]]
         ),
         (rf"{_SHOW}\s+{_FILE}.*", lambda m: ShowFile(scene.place(where(m)), where(m))),
         (
-            r"(?:what(?:'s| is)? (?:the )?(?:time|date|day)|(?:tell me )?the time|what (?:time|date|day) is it)\b.*",
+            r"(?:what(?:'s| is)? (?:the )?(?:time|date|day)|(?:tell me |show )?(?:me )?the (?:time|date)"
+            r"|what (?:time|date|day) is it)\b.*",
             lambda m: Say(f"It is {now.strftime('%A, %Y-%m-%d, %H:%M %Z').strip()}."),
         ),
-        (r"(?:what|which|list|show)?(?: me)?(?: your| the)? ?skills\b.{0,30}", lambda m: Skills()),
         (r"(?:/|what(?:'s| is) |show |tell me )?(?:me )?(?:your |the )?status.{0,20}", lambda m: _status(scene)),
     ]
 
@@ -343,19 +374,24 @@ def understand(text: str, scene: Scene) -> list[Ability]:
 
 
 def _clauses(text: str) -> list[str]:
-    """A message cut at "and", "then" and sentence ends, except inside quotes and in a note to remember."""
-    whole = re.sub(r"\s+", " ", text[:LONGEST_MESSAGE]).strip()
-    whole = whole[polite.end() :] if (polite := _POLITE.match(whole)) else whole
-    if re.match(rf"{_NOTE}\b", whole, re.IGNORECASE):
-        return [whole]
-    quotes = re.compile(r"`[^`]*`|\"[^\"]*\"|“[^”]*”")
+    """A message cut at "and", "then" and sentence ends; what is quoted, and a note to remember, stay as they are."""
     kept: list[str] = []
 
     def keep(match: re.Match[str]) -> str:
         kept.append(match.group(0))
         return f"\0{len(kept) - 1}\0"
 
-    parts = re.split(r",? and(?: then)? |,? then |; |[.!?] ", quotes.sub(keep, whole), flags=re.IGNORECASE)
-    restore = re.compile(r"\0(\d+)\0")
-    clauses = [restore.sub(lambda m: kept[int(m.group(1))], part).strip(" .!?") for part in parts]
-    return [clause[polite.end() :] if (polite := _POLITE.match(clause)) else clause for clause in clauses if clause]
+    def restored(part: str) -> str:
+        return re.sub(r"\0(\d+)\0", lambda match: kept[int(match.group(1))], part)
+
+    masked = _QUOTES.sub(keep, text[:LONGEST_MESSAGE].replace("\0", " "))
+    whole = _politely(re.sub(r"\s+", " ", masked).strip())
+    if re.match(rf"{_NOTE}\b", whole, re.IGNORECASE):
+        return [restored(whole)]
+    parts = re.split(r",? and(?: then)? |,? then |; |[.!?] ", whole, flags=re.IGNORECASE)
+    return [restored(_politely(part.strip(" .!?"))) for part in parts if part.strip(" .!?")]
+
+
+def _politely(words: str) -> str:
+    """`words` without the please in front."""
+    return words[polite.end() :] if (polite := _POLITE.match(words)) else words

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from openclaw.core.errors import InvalidRequest, NotFound, StateError
-from openclaw.core.messages import Image, Message, Text, Thinking, ToolCall
+from openclaw.core.messages import Image, Message, Text, Thinking, ToolCall, Usage
 from openclaw.sessions.transcript import (
     VERSION,
     AnyEntry,
@@ -27,7 +27,7 @@ from openclaw.sessions.transcript import (
     MessageEntry,
     Opaque,
     Problem,
-    walk,
+    path_to_leaf,
 )
 from openclaw.store.atomic import sync_directory
 
@@ -46,7 +46,15 @@ _BLOCK_TYPES = frozenset(("text", "image", "thinking", "toolCall"))
 # What the format always writes, also where it is what we take for granted.
 _ALWAYS: Mapping[str, Mapping[str, Any]] = {
     "user": {"timestamp": 0},
-    "assistant": {"content": (), "api": "", "provider": "", "model": "", "stopReason": "stop", "timestamp": 0},
+    "assistant": {
+        "content": (),
+        "api": "",
+        "provider": "",
+        "model": "",
+        "usage": Usage(),
+        "stopReason": "stop",
+        "timestamp": 0,
+    },
     "toolResult": {"content": (), "isError": False, "timestamp": 0},
 }
 # What makes a message; anything else may be missing.
@@ -229,7 +237,7 @@ class Transcript:
         `header` is written when the file has none, because its writer died before or the line cannot be read.
         """
         loaded = load(path)
-        branch, _ = walk(loaded.entries)
+        branch = path_to_leaf(loaded.entries)
         transcript = cls(
             path, _open(path, 0), branch[-1].id if branch else None, {entry.id for entry in loaded.entries}
         )

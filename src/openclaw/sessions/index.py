@@ -58,6 +58,14 @@ _INSERT = (
 )
 
 
+# What was chosen for a session is in no transcript, so the row stays when its transcript is gone.
+_EMPTIED = (
+    "UPDATE sessions SET title = '', status = 'idle', updated_at = 0, messages = 0, input_tokens = 0, "
+    "output_tokens = 0, cache_read_tokens = 0, cache_write_tokens = 0, context_tokens = 0, cost_usd = NULL "
+    "WHERE session_id = :id"
+)
+
+
 class Rebuilt(Struct, frozen=True):
     """What `rebuild` did: how many transcripts it read, and what it could not use."""
 
@@ -178,7 +186,7 @@ class SessionIndex:
         # One transaction: a first start that is interrupted starts again instead of knowing half of the sessions.
         async with self._db.transaction() as tx:
             for session_id in gone:
-                await tx.write("DELETE FROM sessions WHERE session_id = :id", {"id": session_id})
+                await tx.write(_EMPTIED, {"id": session_id})
                 await tx.write("DELETE FROM transcripts WHERE session_id = :id", {"id": session_id})
             for each in found:
                 await self._adopt(tx, each)

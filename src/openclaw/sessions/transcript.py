@@ -135,8 +135,13 @@ class Context(Struct, frozen=True, kw_only=True):
     """The calls at the end of the conversation that still wait for their results."""
 
 
+def path_to_leaf(entries: Sequence[AnyEntry]) -> list[AnyEntry]:
+    """The entries from the root to the leaf."""
+    return walk(entries)[0]
+
+
 def walk(entries: Sequence[AnyEntry]) -> tuple[list[AnyEntry], list[Problem]]:
-    """The entries from the root to the leaf, and where a link between them leads nowhere."""
+    """The same, and where a link between two entries leads nowhere."""
     by_id: dict[str, int] = {}
     parents: list[int] = []
     lost: dict[int, Problem] = {}
@@ -333,7 +338,7 @@ class Tally(Struct, frozen=True):
 
 def tally(entries: Sequence[AnyEntry]) -> Tally:
     total = Tally()
-    for entry in walk(entries)[0]:
+    for entry in path_to_leaf(entries):
         if isinstance(entry, MessageEntry):
             total = total.plus(entry.message)
     return total

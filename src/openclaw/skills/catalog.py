@@ -11,6 +11,8 @@ from openclaw.skills.manifest import MAX_DESCRIPTION
 OPEN = "<available_skills>\n"
 CLOSE = "</available_skills>"
 SHORTEST, LONGEST = 4, 220
+MIN_FOR_NOTE = 400
+"""With less room than this, a skill says more than a note about skills."""
 _SPACE = re.compile(r"\s+")
 _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&apos;"})
 
@@ -54,9 +56,12 @@ def compose(lines: Sequence[Line], max_skills: int, max_chars: int) -> Catalog:
 
 
 def _compact(lines: Sequence[Line], chosen: tuple[Line, ...], total: int, max_chars: int) -> Catalog:
-    # The note is part of the message, so room is kept for it wherever there is room at all.
-    spare = units(_note(total, total, "shortened")) if max_chars >= 400 else 0
-    if units(render(chosen, 0)) > max_chars - spare:
+    # The note is worth a little description, but never a skill.
+    bare = units(render(chosen, 0))
+    spare = units(_note(0, total, "shortened"))
+    if max_chars < bare + spare:
+        spare = 0 if bare <= max_chars or max_chars < MIN_FOR_NOTE else spare
+    if bare > max_chars - spare:
         fits = _largest(0, len(chosen), lambda count: units(render(_closest(lines, count), 0)) <= max_chars - spare)
         chosen = _closest(lines, fits)
     if not chosen:

@@ -14,11 +14,19 @@ from msgspec import Struct
 from openclaw.core.text import literal
 from openclaw.skills.frontmatter import Malformed
 from openclaw.skills.manifest import Manifest, parse
-from openclaw.skills.record import Diagnostic, Skill, Source
+from openclaw.skills.record import BUNDLED, Diagnostic, Skill, Source
 from openclaw.skills.references import Reference, leaving
 from openclaw.skills.roots import Root
 from openclaw.skills.settings import LimitSettings
-from openclaw.skills.tree import Hasher, Identity, Unverifiable, identity_of, read_regular
+from openclaw.skills.tree import (
+    UNCOUNTED,
+    UNCOUNTED_HERE,
+    Hasher,
+    Identity,
+    Unverifiable,
+    identity_of,
+    read_regular,
+)
 
 FILE = "SKILL.md"
 MAX_DEPTH = 6
@@ -75,7 +83,7 @@ class Finder:
         base = os.path.realpath(directory)
         tree, problem = None, ""
         try:
-            tree = self._hasher.tree(base)
+            tree = self._hasher.tree(base, UNCOUNTED_HERE if root.source == BUNDLED else UNCOUNTED)
         except Unverifiable as error:
             problem = str(error)
         return Skill(
@@ -103,7 +111,7 @@ class Finder:
         content_hash = hashlib.sha256(data).hexdigest()
         self._hasher.remember(f"{os.path.realpath(Path(path).parent)}{os.sep}{FILE}", opened, content_hash)
         manifest, problem = read_manifest(data, directory)
-        outside = leaving(manifest.body) if manifest else ()
+        outside = leaving(manifest.body, manifest.body_line) if manifest else ()
         parsed = _Parsed(identity_of(opened), content_hash, manifest, outside, problem)
         if self._hasher.steady(opened):
             self._parsed[path] = parsed

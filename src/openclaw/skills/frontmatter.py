@@ -31,6 +31,8 @@ class FrontMatter(Struct, frozen=True):
 
     fields: dict[str, Value]
     body: str
+    body_line: int
+    """The line of the file the body begins on."""
     notes: tuple[str, ...] = ()
 
 
@@ -40,7 +42,7 @@ class Malformed(ValueError):
 
 def read(text: str) -> FrontMatter:
     """The front matter of a file; raises `Malformed`."""
-    head, body, notes = _split(text)
+    head, body, body_line, notes = _split(text)
     if len(head) > MAX_CHARS:
         raise Malformed(f"the front matter has {len(head):,} characters; {MAX_CHARS:,} is the most")
     try:
@@ -50,10 +52,10 @@ def read(text: str) -> FrontMatter:
         notes.append(f"not valid YAML ({_reason(error)}); read key by key")
     if not fields:
         raise Malformed("the front matter has no keys: write at least a description")
-    return FrontMatter(fields, body, tuple(notes))
+    return FrontMatter(fields, body, body_line, tuple(notes))
 
 
-def _split(text: str) -> tuple[str, str, list[str]]:
+def _split(text: str) -> tuple[str, str, int, list[str]]:
     text = text.removeprefix("\ufeff")
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
@@ -66,7 +68,8 @@ def _split(text: str) -> tuple[str, str, list[str]]:
         raise Malformed("it has no front matter: begin the file with a line ---, then name and description, then ---")
     for number, line in enumerate(lines[1:], 1):
         if _END.match(line):
-            return "\n".join(lines[1:number]), "\n".join(lines[number + 1 :]), notes
+            above = text[: len(text) - len(trimmed)].count("\n") + number + 2
+            return "\n".join(lines[1:number]), "\n".join(lines[number + 1 :]), above, notes
     raise Malformed("its front matter does not end: close it with a line ---")
 
 

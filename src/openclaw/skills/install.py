@@ -132,7 +132,7 @@ def staged(spec: Path, root: Path, inspect: Inspect, slug: str | None = None, fo
             tree_sha256=tree.sha256,
             files=len(found),
             findings=tuple(inspect(texts)),
-            outside=leaving(manifest.body),
+            outside=leaving(manifest.body, manifest.body_line),
             replaces=target.exists(),
         )
     except (OSError, Unverifiable) as error:

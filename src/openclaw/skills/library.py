@@ -87,7 +87,9 @@ class Library:
         if broken:
             diagnostics += (Diagnostic(kind="trust", path=str(self.ledger.path), message=broken),)
         self._say(*map(str, collisions), *map(str, diagnostics))
-        return Shelf(items=items, collisions=collisions, diagnostics=diagnostics)
+        chosen = set(map(id, winners))
+        shadowed = tuple(one for one in judged if id(one) not in chosen)
+        return Shelf(items=items, shadowed=shadowed, collisions=collisions, diagnostics=diagnostics)
 
     def findings(self, skill: Skill) -> tuple[Noticed, ...]:
         """What a look through the files of `skill` finds."""

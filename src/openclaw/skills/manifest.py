@@ -88,6 +88,7 @@ class Manifest(Struct, frozen=True, kw_only=True):
     permissions: Permissions = Permissions()
     notes: tuple[str, ...] = ()
     body: str = ""
+    body_line: int = 1
 
     @property
     def key(self) -> str:
@@ -127,6 +128,7 @@ def parse(text: str, directory: str) -> Manifest:
         permissions=_permissions(fields, ours),
         notes=tuple(notes),
         body=matter.body,
+        body_line=matter.body_line,
     )
 
 

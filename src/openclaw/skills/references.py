@@ -28,14 +28,14 @@ class Reference(Struct, frozen=True):
         return f"line {self.line}: {self.path} {self.why}"
 
 
-def leaving(text: str) -> tuple[Reference, ...]:
+def leaving(text: str, first_line: int = 1) -> tuple[Reference, ...]:
     """Every reference in `text` that does not stay inside the skill's own directory."""
-    return tuple(_found(text))[:MAX_REFERENCES]
+    return tuple(_found(text, first_line))[:MAX_REFERENCES]
 
 
-def _found(text: str) -> Iterator[Reference]:
+def _found(text: str, first_line: int) -> Iterator[Reference]:
     seen: set[str] = set()
-    for number, line in enumerate(text.split("\n"), 1):
+    for number, line in enumerate(text.split("\n"), first_line):
         for found in _PATH.finditer(line):
             path = found["path"].rstrip(".:")
             why = _leaves(path)

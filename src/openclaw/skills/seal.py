@@ -5,7 +5,7 @@ import msgspec
 from openclaw.skills.discover import FILE, read_manifest
 from openclaw.skills.library import DIGESTS
 from openclaw.skills.roots import bundled
-from openclaw.skills.tree import Hasher
+from openclaw.skills.tree import UNCOUNTED_HERE, Hasher
 from openclaw.store import atomic
 
 
@@ -16,7 +16,7 @@ def digests() -> dict[str, str]:
         manifest, problem = read_manifest(path.read_bytes(), path.parent.name)
         if manifest is None:
             raise ValueError(f"{path}: {problem}")
-        found[manifest.name] = Hasher(lambda: 0.0).tree(str(path.parent)).sha256
+        found[manifest.name] = Hasher(lambda: 0.0).tree(str(path.parent), UNCOUNTED_HERE).sha256
     return found
 
 

@@ -1,4 +1,4 @@
-"""Settings of `skills` and `security.installPolicy`: where skills come from, how many, how far they are trusted."""
+"""Settings of `skills`: where they come from, how many there may be, and how far they are trusted."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -72,22 +72,3 @@ class SkillsSettings(Settings, frozen=True):
     containment: Annotated[
         Literal["warn", "enforce"], doc("what happens when a skill leads outside its directory: a note, or a question")
     ] = "warn"
-
-
-class PolicyCommand(Settings, frozen=True):
-    """`security.installPolicy.exec`: the program that decides about installs."""
-
-    command: Annotated[str, doc("the program: an absolute path", min_length=1)]
-    args: Annotated[tuple[str, ...], doc("its arguments")] = ()
-    timeout_ms: Annotated[Count, doc("longest wait for its answer")] = 10_000
-    max_output_bytes: Annotated[Count, doc("longest answer")] = 1 << 20
-    env: Annotated[Mapping[str, Secret], doc("variables it gets")] = field(default_factory=dict)
-    pass_env: Annotated[tuple[str, ...], doc("variables of ours that it gets as well")] = ()
-
-
-class InstallPolicySettings(Settings, frozen=True):
-    """`security.installPolicy`: an operator's say over what may be installed."""
-
-    enabled: Annotated[bool, doc("ask the program before anything is installed")] = False
-    targets: Annotated[tuple[Literal["skill", "plugin"], ...], doc("what it is asked about")] = ("skill", "plugin")
-    exec: Annotated[PolicyCommand | None, doc("the program")] = None

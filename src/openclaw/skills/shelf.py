@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from openclaw.core.errors import NotFound
 from openclaw.skills.gate import Verdict
+from openclaw.skills.merge import Judged
 from openclaw.skills.record import Collision, Diagnostic, Skill
 from openclaw.skills.standing import Trust
 
@@ -30,6 +31,8 @@ class Shelf(Struct, frozen=True, kw_only=True):
     """What a look found, by name."""
 
     items: tuple[Item, ...] = ()
+    shadowed: tuple[Judged, ...] = ()
+    """Skills another one of the same name stands before."""
     collisions: tuple[Collision, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
 

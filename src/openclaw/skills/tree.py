@@ -19,6 +19,8 @@ RACY = 0.1
 
 UNCOUNTED = frozenset({".openclaw", ".git", ".DS_Store", "Thumbs.db"})
 """Our own records and what tools leave behind. None of it is vouched for, so none of it may be used either."""
+UNCOUNTED_HERE = UNCOUNTED | {"__pycache__"}
+"""For skills inside this package: whoever installs it may compile it, and could as well change the program itself."""
 
 _READ = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
 
@@ -44,10 +46,10 @@ class Hasher:
         self._trees: dict[str, tuple[tuple[tuple[str, Identity | None], ...], Tree]] = {}
         self.files_read = 0
 
-    def tree(self, base: str) -> Tree:
+    def tree(self, base: str, uncounted: frozenset[str] = UNCOUNTED) -> Tree:
         """The digest of `base`; raises `Unverifiable` for links, special files and what is too much to read."""
         try:
-            entries = _walk(base)
+            entries = _walk(base, uncounted)
             signature = tuple((path, identity) for path, identity, _ in entries)
             known = self._trees.get(base)
             if known is not None and known[0] == signature:
@@ -119,7 +121,7 @@ def read_regular(path: str, limit: int) -> tuple[bytes, os.stat_result]:
     return data, about
 
 
-def _walk(base: str) -> "list[tuple[str, Identity | None, os.stat_result | None]]":
+def _walk(base: str, uncounted: frozenset[str]) -> "list[tuple[str, Identity | None, os.stat_result | None]]":
     """Everything below `base` that counts, sorted by name in each directory."""
     found: list[tuple[str, Identity | None, os.stat_result | None]] = []
     total = 0
@@ -127,7 +129,7 @@ def _walk(base: str) -> "list[tuple[str, Identity | None, os.stat_result | None]
     def visit(directory: str, prefix: str, depth: int) -> None:
         nonlocal total
         with os.scandir(directory) as listing:
-            entries = sorted((entry for entry in listing if entry.name not in UNCOUNTED), key=lambda entry: entry.name)
+            entries = sorted((entry for entry in listing if entry.name not in uncounted), key=lambda entry: entry.name)
         for entry in entries:
             path = prefix + entry.name
             about = entry.stat(follow_symlinks=False)

@@ -22,7 +22,8 @@ STATE: tuple[Migration, ...] = (
                 cache_read_tokens BIGINT NOT NULL DEFAULT 0,
                 cache_write_tokens BIGINT NOT NULL DEFAULT 0,
                 context_tokens BIGINT NOT NULL DEFAULT 0,
-                cost_usd DOUBLE PRECISION
+                cost_usd DOUBLE PRECISION,
+                settings TEXT NOT NULL DEFAULT '{}'
             )""",
             "CREATE INDEX sessions_updated ON sessions (updated_at)",
             """CREATE TABLE transcripts (
@@ -80,6 +81,51 @@ STATE: tuple[Migration, ...] = (
                 outcome TEXT
             )""",
             "CREATE INDEX inputs_state ON inputs (state, accepted_at)",
+        ),
+    ),
+    Migration(
+        4,
+        (
+            """CREATE TABLE devices (
+                device_id TEXT PRIMARY KEY,
+                public_key TEXT NOT NULL,
+                roles TEXT NOT NULL,
+                scopes TEXT NOT NULL,
+                platform TEXT NOT NULL DEFAULT '',
+                device_family TEXT NOT NULL DEFAULT '',
+                display_name TEXT NOT NULL DEFAULT '',
+                client_id TEXT NOT NULL DEFAULT '',
+                client_mode TEXT NOT NULL DEFAULT '',
+                approved_via TEXT NOT NULL,
+                created_at BIGINT NOT NULL,
+                approved_at BIGINT NOT NULL,
+                last_seen_at BIGINT NOT NULL
+            )""",
+            """CREATE TABLE device_requests (
+                request_id TEXT PRIMARY KEY,
+                device_id TEXT NOT NULL,
+                public_key TEXT NOT NULL,
+                role TEXT NOT NULL,
+                scopes TEXT NOT NULL,
+                platform TEXT NOT NULL DEFAULT '',
+                device_family TEXT NOT NULL DEFAULT '',
+                display_name TEXT NOT NULL DEFAULT '',
+                client_id TEXT NOT NULL DEFAULT '',
+                client_mode TEXT NOT NULL DEFAULT '',
+                remote_ip TEXT NOT NULL DEFAULT '',
+                reason TEXT NOT NULL,
+                created_at BIGINT NOT NULL,
+                seen_at BIGINT NOT NULL
+            )""",
+            "CREATE UNIQUE INDEX device_requests_device ON device_requests (device_id, role)",
+            """CREATE TABLE device_tokens (
+                token_hash TEXT PRIMARY KEY,
+                device_id TEXT NOT NULL,
+                role TEXT NOT NULL,
+                scopes TEXT NOT NULL,
+                issued_at BIGINT NOT NULL
+            )""",
+            "CREATE INDEX device_tokens_device ON device_tokens (device_id, role, issued_at)",
         ),
     ),
 )

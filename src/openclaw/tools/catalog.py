@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from openclaw.core.tool import Tool
 from openclaw.tools.apply_patch import ApplyPatch
 from openclaw.tools.edit import EditFile
+from openclaw.tools.environment import safe_env
 from openclaw.tools.exec import Exec
 from openclaw.tools.ls import Ls
 from openclaw.tools.read import Read
@@ -21,7 +22,8 @@ def build(
     exec_timeout: float = 1800.0,
     path_prepend: Sequence[str] = (),
 ) -> list[Tool]:
-    """All tools, in the order a prompt lists them. `env` is what commands inherit: pass it through `safe_env`."""
+    """All tools, in the order a prompt lists them. What commands inherit of `env` has no credentials in it."""
+    env = safe_env(env)
     return [
         Read(workspace_only=workspace_only),
         Write(workspace_only=workspace_only),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from openclaw.core.errors import InvalidRequest, StateError
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
@@ -185,7 +185,8 @@ def _answer(ended: Ended, tail: Tail, cwd: Path, timeout: float, leader: int) ->
         "cwd": str(cwd),
     }
     text = "\n\n".join([tail.text() or "(no output)", *notes])
-    return Output.failed(text, **details) if failed else Output.of(text, **details)
+    output = Output.failed(text, **details) if failed else Output.of(text, **details)
+    return structs.replace(output, end_matters=True)
 
 
 def _timeout_note(timeout: float) -> str:

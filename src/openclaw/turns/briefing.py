@@ -60,6 +60,8 @@ class Brief(Struct, frozen=True, kw_only=True):
     terminal: str = ""
     """The directory of the terminal the person is at."""
     skills: PromptText | None = None
+    extra: PromptText | None = None
+    """What the caller adds for this turn."""
     warned: tuple[str, ...] = ()
     """Cuts of workspace files this session's model was already told of."""
     session_id: str = ""
@@ -156,6 +158,7 @@ def _facts(what: Brief, about: Machine, defaults: AgentDefaults, cut: Cut, told:
             channel=what.channel,
         ),
         thinking=what.thinking,
+        extra=what.extra,
         terminal=what.terminal,
         heartbeat=knobs.heartbeat,
     )

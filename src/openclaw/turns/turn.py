@@ -8,8 +8,9 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from openclaw.agent.loop import Job, Steering, run
 from openclaw.agent.toolrun import Toolbox
@@ -45,6 +46,15 @@ from openclaw.turns.route import ModelRoute
 STOPPED = "Stopped by the user before this call finished. Check whether it took effect before repeating it."
 
 
+class ClientTool(Struct, frozen=True, kw_only=True):
+    """A function the caller carries out itself: a call of it ends the run, its result comes as a new turn."""
+
+    name: str
+    description: str = ""
+    parameters: dict[str, Any] = field(default_factory=dict)
+    """A JSON Schema object."""
+
+
 class Turn(Struct, frozen=True, kw_only=True):
     """What somebody asked for."""
 
@@ -61,6 +71,7 @@ class Turn(Struct, frozen=True, kw_only=True):
     """Where the message came from and its answer goes."""
     extra: str = ""
     """What the caller adds to the prompt for this turn."""
+    client_tools: tuple[ClientTool, ...] = ()
 
 
 class Opened(Struct, frozen=True, kw_only=True):
@@ -153,6 +164,20 @@ class Turns:
                     await self._finish(turn, session.row, record)
                 finally:
                     transcript.close()
+
+    async def inject(self, key: SessionKey, message: Message, writer: str) -> str:
+        """Appends a message that no run produced; gives its entry's id."""
+        row = await self._index.resolve(key)
+        path = self._index.path(row.agent_id, row.session_id)
+        async with self._locks.writing(path, writer):
+            if path.exists():
+                transcript, _ = Transcript.reopen(path, self._header(row))
+            else:
+                transcript = self._create(row)
+            try:
+                return transcript.say(message, self._clock.now()).id
+            finally:
+                transcript.close()
 
     async def _finish(self, turn: Turn, row: SessionRow, record: "_Record") -> None:
         """Closes the books, whatever ended the run; a second cancellation does not stop it half way."""

@@ -111,7 +111,8 @@ class NotARequest(Struct, frozen=True):
         return failure(self.id, ErrorShape(code=INVALID_REQUEST, message=self.message))
 
 
-_request = msgspec.json.Decoder(Request)
+# A union, because a lone type would let a frame without its `type` pass.
+_request = msgspec.json.Decoder(Request | Response)
 _encoder = msgspec.json.Encoder()
 
 
@@ -121,7 +122,8 @@ _from_server = msgspec.json.Decoder(Response | Event)
 def parse_request(data: bytes | str) -> Request | NotJson | NotARequest:
     """The request in one frame a client sent. Never raises."""
     try:
-        return _request.decode(data)
+        frame = _request.decode(data)
+        return frame if isinstance(frame, Request) else NotARequest(frame.id or UNKNOWN_ID, "invalid request frame")
     except msgspec.ValidationError as error:
         return NotARequest(_own_id(data), f"invalid request frame: {describe(str(error))}")
     except (msgspec.DecodeError, UnicodeError):
@@ -134,9 +136,10 @@ def parse_request(data: bytes | str) -> Request | NotJson | NotARequest:
 def parse_from_server(data: bytes | str) -> Response | Event | None:
     """The answer or event in one frame a gateway sent, its payload decoded; None for anything else."""
     try:
-        return _from_server.decode(data)
+        frame: Response | Event = _from_server.decode(data)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
+    return frame
 
 
 def encode(frame: Request | Response | Event) -> bytes:
@@ -180,7 +183,7 @@ def _own_id(data: bytes | str) -> str:
 
 
 def _mended(data: bytes | str) -> str | None:
-    """The same JSON with half surrogate pairs replaced: a client that cuts a string in the middle of an emoji sends them."""
+    """The same JSON without half surrogate pairs, which a client sends that cuts a string inside an emoji."""
     text = data if isinstance(data, str) else data.decode("utf-8", "replace")
     if "\\ud" not in text and "\\uD" not in text:
         return None

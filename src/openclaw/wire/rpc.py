@@ -9,9 +9,9 @@ A handler is `async def wake(params, caller) -> payload`, or an async generator 
 
 import inspect
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import aclosing
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
@@ -19,11 +19,13 @@ from msgspec import UNSET, Raw, Struct
 from openclaw.core.errors import OpenClawError, ProviderError, SessionBusy, StateError
 from openclaw.wire.caller import Caller
 from openclaw.wire.frames import INVALID_REQUEST, UNAVAILABLE, ErrorShape, Request, Response, failure, raw, success
+from openclaw.wire.params.kinds import Params
 from openclaw.wire.problems import invalid_params
 from openclaw.wire.scopes import ADMIN, Role, allows, missing_scope, wrong_role
 
 log = logging.getLogger(__name__)
 
+P = TypeVar("P", bound=Params)
 Handler = Callable[[Any, Caller], Awaitable[Any] | AsyncIterator[Any]]
 
 
@@ -56,7 +58,7 @@ class Method(Struct, frozen=True):
     """One thing a client can ask for. `scope` None is open to every connection of the right role."""
 
     name: str
-    params: type[Struct]
+    params: type[Params]
     handler: Handler
     scope: str | None = ADMIN
     roles: tuple[Role, ...] = ("operator",)
@@ -74,8 +76,6 @@ class Registry:
     def add(self, method: Method) -> None:
         if method.name in self._methods:
             raise ValueError(f"method {method.name} is registered twice")
-        if not method.params.__struct_config__.forbid_unknown_fields:
-            raise ValueError(f"params of {method.name} must forbid unknown fields")
         self._methods[method.name] = method
 
     def find(self, name: str) -> Method | None:
@@ -88,11 +88,11 @@ class Registry:
         return sorted(method.name for method in self if method.advertised and role in method.roles)
 
 
-async def dispatch(registry: Registry, request: Request, caller: Caller) -> AsyncIterator[Response]:
+async def dispatch(registry: Registry, request: Request, caller: Caller) -> AsyncGenerator[Response, None]:
     """Every answer to `request`, each ready to send. Only a cancellation leaves this function as an exception."""
     try:
         method = admitted(registry, request.method, caller)
-        params = read_params(method, request.params)
+        params = read_params(method.name, method.params, request.params)
         async with aclosing(_answers(method, params, caller)) as answers:
             async for answer in answers:
                 yield _response(request.id, answer)
@@ -122,19 +122,19 @@ def admitted(registry: Registry, name: str, caller: Caller) -> Method:
     return method
 
 
-def read_params(method: Method, params: Raw) -> Struct:
+def read_params(method: str, kind: type[P], params: Raw) -> P:
     """Params as their type; absent ones are an empty object."""
     text = bytes(params)
     if text in (b"", b"null"):
         text = b"{}"
     try:
-        found = msgspec.json.decode(text, type=method.params)
+        found = msgspec.json.decode(text, type=kind)
         if b"null" in text and (path := _null_at(found, msgspec.json.decode(text))):
-            raise msgspec.ValidationError(f"must not be null - at `$.{path}`")
+            raise msgspec.ValidationError(f"must NOT be null - at `$.{path}`")
     except RecursionError:
-        raise Refusal(INVALID_REQUEST, invalid_params(method.name, "nested too deeply")) from None
+        raise Refusal(INVALID_REQUEST, invalid_params(method, "nested too deeply")) from None
     except (msgspec.DecodeError, UnicodeError) as error:
-        raise Refusal(INVALID_REQUEST, invalid_params(method.name, str(error))) from None
+        raise Refusal(INVALID_REQUEST, invalid_params(method, str(error))) from None
     return found
 
 
@@ -164,7 +164,7 @@ def refusal(error: ErrorShape) -> Refusal:
     return refused
 
 
-async def _answers(method: Method, params: Struct, caller: Caller) -> AsyncIterator[Any]:
+async def _answers(method: Method, params: Params, caller: Caller) -> AsyncGenerator[Any, None]:
     made = method.handler(params, caller)
     if inspect.isasyncgen(made):
         async with aclosing(made):

@@ -1,4 +1,4 @@
-"""The text of a document as Markdown: .docx .pptx .odt .odp .epub .html .pdf, with the standard library where it will do."""
+"""The text of a document as Markdown: .docx .pptx .odt .odp .ods .epub .html .pdf."""
 
 import argparse
 import html.parser
@@ -163,7 +163,8 @@ def pdf(path: Path, first: int, last: int) -> Iterator[str]:
     program = shutil.which("pdftotext")
     if program:
         pages = ["-f", str(first), *(["-l", str(last)] if last else [])]
-        done = subprocess.run([program, "-layout", "-enc", "UTF-8", *pages, "--", str(path), "-"], capture_output=True)
+        command = [program, "-layout", "-enc", "UTF-8", *pages, "--", str(path), "-"]
+        done = subprocess.run(command, capture_output=True, check=False)
         if done.returncode != 0:
             raise Unreadable(f"pdftotext says: {done.stderr.decode('utf-8', 'replace').strip()[:300]}")
         texts = done.stdout.decode("utf-8", "replace").removesuffix("\f").split("\f")

@@ -12,8 +12,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from openclaw.skills.install import Staged
-from openclaw.skills.settings import InstallPolicySettings, PolicyCommand
+from openclaw.trust.settings import InstallPolicySettings, PolicyCommand
 from openclaw.version import __version__
 
 
@@ -32,20 +31,28 @@ class Answer(Struct, frozen=True, kw_only=True, rename="camel"):
     findings: tuple[PolicyFinding, ...] = ()
 
 
+class Question(Struct, frozen=True, kw_only=True):
+    """What is about to be installed."""
+
+    target: Literal["skill", "plugin"]
+    name: str
+    staged: Path
+    """Where it waits, unpacked."""
+    kind: Literal["path", "git", "archive", "registry"]
+    spec: str
+    tree_sha256: str
+    mode: Literal["install", "update"] = "install"
+
+
 def ask(
-    staged: Staged,
-    settings: InstallPolicySettings,
-    environ: Mapping[str, str],
-    confirm: Callable[[str], bool],
-    *,
-    mode: Literal["install", "update"] = "install",
+    question: Question, settings: InstallPolicySettings, environ: Mapping[str, str], confirm: Callable[[str], bool]
 ) -> str:
     """Why the operator's program stops the install; empty when it does not. A warning needs a person's yes."""
-    if not settings.enabled or "skill" not in settings.targets:
+    if not settings.enabled or question.target not in settings.targets:
         return ""
     if settings.exec is None:
         return "security.installPolicy is enabled, but names no program: set security.installPolicy.exec.command"
-    answer = _answer(settings.exec, _question(staged, mode), environ)
+    answer = _answer(settings.exec, _encoded(question), environ)
     if isinstance(answer, str):
         return f"the install policy gave no usable answer ({answer})"
     reason = answer.reason or "no reason given"
@@ -57,23 +64,27 @@ def ask(
     return ""
 
 
-def _question(staged: Staged, mode: str) -> bytes:
-    authority = {"path": "local", "archive": "local", "git": "remote", "registry": "registry"}[staged.kind]
+def _encoded(question: Question) -> bytes:
+    authority = {"path": "local", "archive": "local", "git": "remote", "registry": "registry"}[question.kind]
     return msgspec.json.encode(
         {
             "protocolVersion": 1,
             "openclawVersion": __version__,
-            "targetType": "skill",
-            "targetName": staged.slug,
-            "sourcePath": str(staged.directory),
+            "targetType": question.target,
+            "targetName": question.name,
+            "sourcePath": str(question.staged),
             "source": {
-                "kind": staged.kind,
+                "kind": question.kind,
                 "authority": authority,
-                "mutable": staged.kind in ("path", "git"),
-                "network": staged.kind in ("git", "registry"),
+                "mutable": question.kind in ("path", "git"),
+                "network": question.kind in ("git", "registry"),
             },
-            "origin": {"spec": staged.spec, "treeSha256": staged.tree_sha256},
-            "request": {"kind": "skill-install", "mode": mode, "requestedSpecifier": staged.spec},
+            "origin": {"spec": question.spec, "treeSha256": question.tree_sha256},
+            "request": {
+                "kind": f"{question.target}-install",
+                "mode": question.mode,
+                "requestedSpecifier": question.spec,
+            },
         }
     )
 

@@ -1,0 +1,109 @@
+"""What memory costs: indexing, one changed note, a question, for growing numbers of small notes.
+
+    python benchmarks/memory.py [--notes 1000,10000] [--vectors]
+
+`--vectors` also makes real vectors with the local model (slow); without it vectors are made by hashing words.
+"""
+
+import argparse
+import asyncio
+import json
+import random
+import resource
+import tempfile
+import time
+from pathlib import Path
+
+from openclaw.core.embedder import EmbedderEndpoint
+from openclaw.embedders import catalog
+from openclaw.gateway.clock import SystemClock
+from openclaw.memory.index import Memory
+from openclaw.memory.opening import open_memory
+from openclaw.memory.settings import MemorySearchSettings, ProviderName
+
+WORDS = 20_000
+QUERIES = 200
+
+
+def write_notes(folder: Path, count: int) -> None:
+    """Notes of about sixty words, with the word frequencies of real language and one name each."""
+    dice = random.Random(7)
+    words = [f"{dice.choice('bcdfglmnprst')}{dice.choice('aeiou')}{number:x}" for number in range(WORDS)]
+    weights = [1 / (rank + 10) for rank in range(WORDS)]
+    for number in range(count):
+        path = folder / "memory" / f"{number // 1000:03}" / f"note-{number:06}.md"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        body = " ".join(dice.choices(words, weights, k=60))
+        path.write_text(f"# Note {number}\n\n{body}\n- ticket TK-{number:06}\n", encoding="utf-8")
+
+
+def opened(folder: Path, provider: ProviderName) -> Memory:
+    return open_memory(
+        MemorySearchSettings(provider=provider),
+        agent_id=provider,
+        workspace=folder,
+        state=folder / "state",
+        home=folder,
+        clock=SystemClock(),
+        keys={},
+        build=catalog.build,
+        problem=catalog.problem,
+    )
+
+
+async def measure(folder: Path, count: int, provider: ProviderName) -> dict[str, object]:
+    memory = opened(folder, provider)
+    wall, cpu = time.perf_counter(), time.process_time()
+    await memory.sync()
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    questions = [
+        f"TK-{(n * 37) % count:06}" if n % 2 else f"note about ba{n:x} and ce{n * 3:x}" for n in range(QUERIES)
+    ]
+    memory.watched = True
+    times = []
+    for question in questions:
+        began = time.perf_counter()
+        answer = await memory.search(question)
+        times.append((time.perf_counter() - began) * 1000)
+        assert not question.startswith("TK") or answer.results[0].piece.text.count(question)
+    note = folder / "memory" / "000" / "note-000001.md"
+    note.write_text(f"# Changed\n\nzanzibar {time.time()}\n", encoding="utf-8")
+    began = time.perf_counter()
+    report = await memory.sync()
+    update = (time.perf_counter() - began) * 1000
+    assert report.changed == 1
+    status = await memory.status()
+    await memory.close()
+    times.sort()
+    return {
+        "notes": count,
+        "provider": provider,
+        "index_wall_s": round(wall, 2),
+        "index_cpu_s": round(cpu, 2),
+        "query_p50_ms": round(times[len(times) // 2], 2),
+        "query_p99_ms": round(times[int(len(times) * 0.99)], 2),
+        "one_changed_ms": round(update, 1),
+        "index_mb": round(status.bytes / 1e6, 1),
+        "rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--notes", default="1000,10000", help="how many, with commas")
+    parser.add_argument("--vectors", action="store_true", help="also with the local model")
+    arguments = parser.parse_args()
+    providers: list[ProviderName] = ["none", "hash"]
+    if arguments.vectors:
+        if why := catalog.problem(EmbedderEndpoint(provider="local")):
+            parser.error(why)
+        providers.append("local")
+    for count in map(int, arguments.notes.split(",")):
+        with tempfile.TemporaryDirectory() as folder:
+            write_notes(Path(folder), count)
+            for provider in providers:
+                print(json.dumps(asyncio.run(measure(Path(folder), count, provider))), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,254 @@
+"""`openclaw gateway`: the long-lived process that every client talks to."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from openclaw.gateway.app import Surroundings
+    from openclaw.gateway.service import Services
+
+PORT = click.IntRange(0, 65_535)
+
+
+class Gateway(click.Group):
+    """Without a verb, `openclaw gateway` runs it."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args or (args[0].startswith("-") and args[0] not in ("-h", "--help")):
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group("gateway", cls=Gateway)
+def command() -> None:
+    """Run the gateway, or look after it in the background. Without a verb: run."""
+
+
+@command.command("run")
+@click.option("--port", type=PORT, help="Listen here instead of gateway.port (18789).")
+@click.option("--bind", metavar="MODE", help="loopback, lan or custom instead of gateway.bind.")
+@click.option("--auth", metavar="MODE", help="token, password or none instead of gateway.auth.mode.")
+@click.option("--token", help="The token clients need. Others can see it: prefer OPENCLAW_GATEWAY_TOKEN.")
+@click.option("--password", help="The password clients need. Prefer --password-file or OPENCLAW_GATEWAY_PASSWORD.")
+@click.option("--password-file", type=click.File(), metavar="FILE", help="Read the password from FILE.")
+@click.option("--force", is_flag=True, help="Stop the gateway that runs already and take its place.")
+@click.option("--verbose", is_flag=True, help="Show everything on the console.")
+@click.option(
+    "--safe-mode",
+    type=click.Choice(["auto", "on", "off"]),
+    default="auto",
+    show_default=True,
+    help="Start without channels, plugins and cron; auto does so after three crashes within five minutes.",
+)
+@click.option("--no-console", is_flag=True, hidden=True)
+def run(
+    port: int | None,
+    bind: str | None,
+    auth: str | None,
+    token: str | None,
+    password: str | None,
+    password_file: Any,
+    force: bool,
+    verbose: bool,
+    safe_mode: Any,
+    no_console: bool,
+) -> None:
+    """Run the gateway here, until it is stopped."""
+    from openclaw.core.secret import Secret
+    from openclaw.gateway import daemon, serve
+    from openclaw.gateway.app import Surroundings
+    from openclaw.gateway.exposure import Wishes
+
+    if password_file is not None:
+        password = password_file.readline().strip()
+    wishes = Wishes(
+        port=port,
+        bind=bind,
+        auth=auth,
+        token=Secret(token) if token else None,
+        password=Secret(password) if password else None,
+    )
+    options = daemon.Options(wishes=wishes, force=force, verbose=verbose, console=not no_console, safe_mode=safe_mode)
+    serve.run(options, Surroundings.of_process())
+
+
+@command.command("start")
+@click.option("--port", type=PORT, help="Listen here instead of gateway.port (18789); not with an installed service.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def start(port: int | None, as_json: bool) -> None:
+    """Start the gateway in the background and wait until it is ready."""
+    from openclaw.gateway import process
+    from openclaw.gateway.lock import running
+
+    surroundings, services = _here(port)
+    state = surroundings.home.state
+    found = running(state)
+    if found is None and services.state().installed:
+        services.start()
+        found = _ready(surroundings)
+    elif found is None:
+        arguments = ["--port", str(port)] if port is not None else []
+        found = process.start(arguments, surroundings.environ, state)
+    else:
+        _tell({"started": False, "pid": found.pid, "port": found.port}, f"already running (pid {found.pid})", as_json)
+        return
+    _tell({"started": True, "pid": found.pid, "port": found.port}, _reached(found), as_json)
+
+
+@command.command("stop")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def stop(as_json: bool) -> None:
+    """Stop the gateway; runs in progress get half a minute to finish."""
+    from openclaw.gateway import process
+
+    surroundings, services = _here()
+    if services.state().active:
+        services.stop()
+    found = process.stop(surroundings.home.state, process.STOP_SECONDS)
+    stopped = found is not None
+    _tell({"stopped": stopped, "pid": found.pid if found else None}, "stopped" if stopped else "not running", as_json)
+
+
+@command.command("restart")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def restart(as_json: bool) -> None:
+    """Begin again with the configuration as it is now; start the gateway when it does not run."""
+    from openclaw.gateway import process
+    from openclaw.gateway.lock import running
+
+    surroundings, services = _here()
+    state = surroundings.home.state
+    found = running(state)
+    if services.state().active:
+        services.restart()
+        found = _ready(surroundings, not_pid=found.pid if found else 0)
+    elif found is None:
+        found = process.start([], surroundings.environ, state)
+    else:
+        found = process.restarted(state, found, process.RESTART_SECONDS + process.START_SECONDS)
+    _tell({"restarted": True, "pid": found.pid, "port": found.port}, _reached(found), as_json)
+
+
+@command.command("status")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--timeout", type=click.FloatRange(min=0.1), default=5.0, show_default=True, help="Seconds to wait.")
+def status(as_json: bool, timeout: float) -> None:
+    """Whether the gateway is installed, running, listening and answering."""
+    from openclaw.cli.output import print_json
+    from openclaw.gateway import standing
+
+    surroundings, services = _here()
+    found = standing.look(surroundings, services, timeout)
+    if as_json:
+        print_json(found.document())
+    else:
+        for name, value in found.lines():
+            click.echo(f"{name:<9} {value}")
+    if not found.ready:
+        raise click.exceptions.Exit(1)
+
+
+@command.command("install")
+@click.option("--port", type=PORT, help="Listen here instead of gateway.port (18789).")
+@click.option("--force", is_flag=True, help="Write the service anew even when it is installed.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def install(port: int | None, force: bool, as_json: bool) -> None:
+    """Install the gateway as a service of this user, and start it."""
+    surroundings, services = _here(port)
+    state = services.state()
+    if state.installed and not state.drifted and not force:
+        _tell({"installed": False, "path": str(state.path)}, f"already installed: {state.path}", as_json)
+        return
+    services.install()
+    found = _ready(surroundings)
+    told = {"installed": True, "path": str(services.path), "pid": found.pid, "port": found.port}
+    _tell(told, f"installed {services.path}\n{_reached(found)}", as_json)
+    if services.manager == "systemd" and not as_json:
+        click.echo("To keep it running when you are logged out: loginctl enable-linger", err=True)
+
+
+@command.command("uninstall")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def uninstall(as_json: bool) -> None:
+    """Stop the service and remove it; configuration and data stay."""
+    _, services = _here()
+    services.uninstall()
+    _tell({"uninstalled": True, "path": str(services.path)}, f"removed {services.path}", as_json)
+
+
+@command.command("auth-token")
+def auth_token() -> None:
+    """Print the token or password that clients of this gateway need."""
+    from openclaw.gateway.access import shared_secret
+    from openclaw.gateway.app import Surroundings
+    from openclaw.gateway.reach import exposure_of
+
+    surroundings = Surroundings.of_process()
+    secret = shared_secret(exposure_of(surroundings), surroundings.home.state)
+    if secret is None:
+        raise click.ClickException("no credential is asked of clients (gateway.auth.mode is none)")
+    click.echo(secret.reveal())
+
+
+@command.command("call")
+@click.argument("method")
+@click.option("--params", default="{}", metavar="JSON", help="The parameters, as a JSON object.")
+@click.option("--url", help="A gateway elsewhere, such as ws://127.0.0.1:18789.")
+@click.option("--port", type=PORT, help="The port on this machine.")
+@click.option("--token", help="The token to present.")
+@click.option("--password", help="The password to present.")
+@click.option("--timeout", type=click.IntRange(min=1), default=10_000, show_default=True, help="Milliseconds to wait.")
+@click.option("--expect-final", is_flag=True, help="Wait for the final answer of a run.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document (the answer is JSON in any case).")
+def call(
+    method: str,
+    params: str,
+    url: str | None,
+    port: int | None,
+    token: str | None,
+    password: str | None,
+    timeout: int,
+    expect_final: bool,
+    as_json: bool,
+) -> None:
+    """Call METHOD of a running gateway and print its answer."""
+    import json
+
+    from openclaw.cli.output import print_json
+    from openclaw.gateway.app import Surroundings
+    from openclaw.gateway.reach import ask, find
+
+    try:
+        given = json.loads(params)
+    except ValueError as error:
+        raise click.UsageError(f"--params is not JSON: {error}") from error
+    target = find(Surroundings.of_process(), url=url, port=port, token=token, password=password)
+    print_json(ask(target, method, given, timeout=timeout / 1000, expect_final=expect_final))
+
+
+def _here(port: int | None = None) -> "tuple[Surroundings, Services]":
+    from openclaw.gateway.app import Surroundings
+    from openclaw.gateway.standing import services_of
+
+    surroundings = Surroundings.of_process()
+    return surroundings, services_of(surroundings, port)
+
+
+def _ready(surroundings: "Surroundings", not_pid: int = 0) -> Any:
+    from openclaw.gateway.standing import wait_ready
+
+    return wait_ready(surroundings, not_pid=not_pid)
+
+
+def _reached(found: Any) -> str:
+    return f"the gateway is ready on port {found.port} (pid {found.pid})"
+
+
+def _tell(document: dict[str, Any], line: str, as_json: bool) -> None:
+    from openclaw.cli.output import print_json
+
+    if as_json:
+        print_json({"ok": True, **document})
+    else:
+        click.echo(line)

@@ -1,0 +1,45 @@
+"""`openclaw logs`: what the gateway wrote down."""
+
+import click
+
+
+@click.command("logs")
+@click.option("--follow", "-f", is_flag=True, help="Keep showing lines as they are written, until Ctrl-C.")
+@click.option("--limit", type=click.IntRange(min=1), default=200, show_default=True, help="How many lines at the most.")
+@click.option("--level", type=click.Choice(["error", "warn", "info", "debug", "trace"]), help="Only this and worse.")
+@click.option("--session", metavar="KEY", help="Only lines of this session.")
+@click.option("--run", metavar="ID", help="Only lines of this run.")
+@click.option("--json", "as_json", is_flag=True, help="The lines as they are in the file, one JSON object each.")
+def command(follow: bool, limit: int, level: str | None, session: str | None, run: str | None, as_json: bool) -> None:
+    """The gateway's log, newest lines last."""
+    import sys
+    from itertools import chain
+
+    from openclaw.config.load import load
+    from openclaw.core.errors import ConfigError
+    from openclaw.gateway import logfiles
+    from openclaw.gateway.app import Surroundings
+    from openclaw.gateway.logs import LEVELS, Place, show
+
+    surroundings = Surroundings.of_process()
+    home = surroundings.home
+    try:
+        chosen = load(home, surroundings.environ).config.logging.file
+    except ConfigError:
+        chosen = None  # the log is where one looks when the configuration is broken
+    place = Place.of(home.state, chosen)
+    least = LEVELS[level] if level else 0
+    colours = sys.stdout.isatty()
+    if not place.files() and not follow:
+        click.echo(f"Nothing has been written to {place.directory} yet.", err=True)
+        return
+    coming = logfiles.follow(place) if follow else iter(())
+    for text in chain(logfiles.last(place, limit), coming):
+        line = logfiles.read(text)
+        if line is None:
+            continue
+        if LEVELS.get(line.level, 0) < least:
+            continue
+        if (session and line.session_key != session) or (run and line.run_id != run):
+            continue
+        click.echo(text if as_json else show(line, colours=colours))

@@ -1,0 +1,493 @@
+"""`openclaw memory`: what the notes say, and how well they can be found."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from openclaw.config.schema import Config
+    from openclaw.core.secret import Secret
+    from openclaw.memory.evaluate import Figures, Question
+    from openclaw.memory.index import Answer, Memory, Status
+    from openclaw.memory.rank import Found
+    from openclaw.memory.settings import MemorySearchSettings
+
+AGENT = click.option("--agent", metavar="ID", help="Whose memory; the default agent's when left out.")
+JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+
+
+@click.group("memory")
+def command() -> None:
+    """Search the notes the assistant keeps, and see how the search is doing."""
+
+
+@command.command("status")
+@click.option("--deep", is_flag=True, help="Also try whether meaning can be searched.")
+@click.option("--index", "refresh", is_flag=True, help="Bring the index up to date first.")
+@AGENT
+@JSON
+def status(deep: bool, refresh: bool, agent: str | None, as_json: bool) -> None:
+    """Where the index is, what is in it, and how notes are searched."""
+    from openclaw.cli.output import print_json
+
+    async def run(memory: Memory) -> None:
+        if refresh:
+            await memory.sync(progress=_progress(as_json))
+        found = await memory.status()
+        tried = await _tried(memory) if deep else None
+        document = _status_document(found, memory, tried)
+        if as_json:
+            print_json(document)
+        else:
+            _print_status(document)
+
+    _with_memory(agent, run)
+
+
+@command.command("index")
+@click.option("--force", is_flag=True, help="Make the index anew; the old one answers until it is done.")
+@click.option("--verbose", is_flag=True, help="Name what was left out or could not be read.")
+@AGENT
+@JSON
+def index(force: bool, verbose: bool, agent: str | None, as_json: bool) -> None:
+    """Bring the index up to date with the notes."""
+    from openclaw.cli.output import note, print_json, printable
+
+    async def run(memory: Memory) -> None:
+        report = await memory.sync(force=force, progress=_progress(as_json))
+        now = await memory.status()
+        if as_json:
+            print_json(
+                {
+                    "files": report.files,
+                    "changed": report.changed,
+                    "removed": report.removed,
+                    "pieces": now.pieces,
+                    "waiting": now.waiting,
+                    "problems": list(report.problems),
+                }
+            )
+            return
+        click.echo(f"{report.files} files, {report.changed} read anew, {report.removed} gone, {now.pieces} pieces.")
+        if now.waiting:
+            note(f"{now.waiting} pieces are found by words only: {memory.means.resting() or 'no vectors yet'}")
+        elif now.reason:
+            note(f"words only: {now.reason}")
+        for problem in report.problems if verbose else report.problems[:3]:
+            note(printable(problem))
+
+    _with_memory(agent, run)
+
+
+@command.command("search")
+@click.argument("query", nargs=-1, required=True)
+@click.option("--max-results", type=click.IntRange(1, 50), help="Most results (6).")
+@click.option("--min-score", type=click.FloatRange(0, 1), help="Least score (0.35).")
+@AGENT
+@JSON
+def search(
+    query: tuple[str, ...], max_results: int | None, min_score: float | None, agent: str | None, as_json: bool
+) -> None:
+    """Find notes by words and by meaning."""
+
+    async def run(memory: Memory) -> None:
+        from openclaw.cli.output import note, print_json, printable
+        from openclaw.memory.citations import citation
+        from openclaw.memory.tools import MemorySearch
+
+        answer = await memory.search(" ".join(query), max_results=max_results, min_score=min_score)
+        _refuse(answer)
+        if as_json:
+            print_json(MemorySearch(memory, "on").document(answer, ""))
+            return
+        if not answer.results:
+            click.echo("Nothing found.")
+        for found in answer.results:
+            click.echo(f"{found.score:.2f}  {click.style(citation(found.piece), bold=True)}")
+            lines = [line for line in printable(found.piece.text).split("\n") if line.strip()]
+            for line in lines[:4]:
+                click.echo(f"      {line[:160]}")
+        if answer.mode == "keyword":
+            note(f"words only: {answer.reason}")
+
+    _with_memory(agent, run)
+
+
+@command.command("why")
+@click.argument("query", nargs=-1, required=True)
+@AGENT
+@JSON
+def why(query: tuple[str, ...], agent: str | None, as_json: bool) -> None:
+    """Why each result stands where it does."""
+
+    async def run(memory: Memory) -> None:
+        from openclaw.cli.output import print_json, table
+        from openclaw.memory.citations import citation
+
+        answer = await memory.search(" ".join(query))
+        _refuse(answer)
+        terms = [
+            {"term": item.term.text, "pieces": item.docs, "worth": round(item.worth, 2), "exact": item.term.exact}
+            for item in answer.terms
+        ]
+        results = [_parts(found) | {"citation": citation(found.piece)} for found in answer.results]
+        if as_json:
+            print_json({"mode": answer.mode, "reason": answer.reason, "terms": terms, "results": results})
+            return
+        click.echo(f"Searched by {answer.mode}" + (f" ({answer.reason})" if answer.reason else "") + ".\n")
+        rows = [(str(term["term"]), str(term["pieces"]), str(term["worth"])) for term in terms]
+        click.echo(table(rows, ("term", "pieces", "worth")) + "\n")
+        cells = [tuple(_cell(item[key]) for key in (*PARTS, "citation")) for item in results]
+        click.echo(table(cells, (*PARTS, "where")))
+
+    _with_memory(agent, run)
+
+
+@command.command("get")
+@click.argument("path")
+@click.option("--from", "start", type=click.IntRange(1), help="First line.")
+@click.option("--lines", type=click.IntRange(1), help="How many lines (120).")
+@AGENT
+@JSON
+def get(path: str, start: int | None, lines: int | None, agent: str | None, as_json: bool) -> None:
+    """Print some lines of a note."""
+
+    async def run(memory: Memory) -> None:
+        from openclaw.cli.output import print_json, printable
+        from openclaw.memory import reading
+        from openclaw.memory.tools import page
+
+        scope = memory.plan.scope
+        file = reading.resolve(path, scope)
+        document = page(reading.excerpt(file, scope.name(file), start, lines))
+        if as_json:
+            print_json(document)
+        else:
+            click.echo(printable(document["text"]))
+
+    _with_memory(agent, run)
+
+
+@command.command("forget")
+@click.argument("citation")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@AGENT
+@JSON
+def forget(citation: str, yes: bool, agent: str | None, as_json: bool) -> None:
+    """Remove lines (memory/x.md#L3-L5) from a note, the index and the cache for good."""
+    from openclaw.memory.forget import lines_of
+
+    path, start, end = lines_of(citation)
+
+    async def run(memory: Memory) -> None:
+        import time
+
+        from openclaw.cli.output import note, print_json, printable
+        from openclaw.memory import reading
+        from openclaw.memory.forget import forget_lines
+
+        if not yes:
+            file = reading.resolve(path, memory.plan.scope)
+            note(printable(reading.excerpt(file, path, start, end - start + 1).text))
+            click.confirm("Forget these lines?", abort=True, err=True)
+        await forget_lines(memory, path, start, end, time.time())
+        if as_json:
+            print_json({"ok": True, "path": path, "startLine": start, "endLine": end})
+        else:
+            click.echo(f"Forgot lines {start} to {end} of {path}.")
+
+    _with_memory(agent, run)
+
+
+@command.command("reset")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@AGENT
+def reset(yes: bool, agent: str | None) -> None:
+    """Throw the index away; it is made anew from the notes, which stay."""
+
+    async def run(memory: Memory) -> None:
+        from openclaw.memory.upkeep import remove
+
+        if not yes:
+            click.confirm(f"Remove {memory.path}? The notes stay.", abort=True, err=True)
+        remove(memory.path)
+        remove(memory.path.with_name(memory.path.name + ".building"))
+        click.echo("Removed. The next search makes it anew.")
+
+    _with_memory(agent, run)
+
+
+@command.command("eval")
+@click.argument("questions", required=False, type=click.Path(exists=True, dir_okay=False))
+@AGENT
+@JSON
+def evaluate(questions: str | None, agent: str | None, as_json: bool) -> None:
+    """Measure the search: with QUESTIONS of your own on your notes, or without on the sample we ship."""
+    if questions is None:
+        _evaluate_sample(as_json)
+        return
+    from pathlib import Path
+
+    from openclaw.memory.evaluate import parse_questions
+
+    asked = parse_questions(Path(questions).read_bytes(), questions)
+
+    async def run(memory: Memory) -> None:
+        await memory.sync(progress=_progress(as_json))
+        _print_figures({"hybrid": await _figures(memory, asked)}, as_json)
+
+    _with_memory(agent, run)
+
+
+PARTS = ("score", "relevance", "vector", "cosine", "text", "age", "sure")
+
+
+def _with_memory(agent: str | None, work: Callable[[Memory], Awaitable[None]]) -> None:
+    """Runs `work` with the memory of an agent, and closes it."""
+    import asyncio
+
+    from openclaw.config.load import load
+    from openclaw.core.errors import InvalidRequest
+    from openclaw.gateway.app import Surroundings, workspace_of
+    from openclaw.turns import agents
+
+    surroundings = Surroundings.of_process()
+    loaded = load(surroundings.home, surroundings.environ)
+    config = loaded.config
+    found = agents.view(config.agents, agent or agents.default_agent(config.agents))
+    settings = _settings(config, found.id)
+    if not settings.enabled:
+        raise InvalidRequest(f"memory search is off for {found.id}: set agents.defaults.memorySearch.enabled to true")
+
+    async def main() -> None:
+        memory = _open(
+            settings,
+            found.id,
+            workspace=workspace_of(config.agents, found.id, surroundings),
+            state=surroundings.home.state,
+            home=surroundings.home_dir,
+            keys=_keys(config, loaded.variables),
+        )
+        try:
+            await work(memory)
+        finally:
+            await memory.close()
+
+    asyncio.run(main())
+
+
+def _open(
+    settings: MemorySearchSettings, agent_id: str, *, workspace: Path, state: Path, home: Path, keys: dict[str, Secret]
+) -> Memory:
+    import importlib
+
+    from openclaw.cli.output import note
+    from openclaw.gateway.clock import SystemClock
+    from openclaw.memory.opening import open_memory
+
+    wing = importlib.import_module("openclaw.embedders.catalog")
+    return open_memory(
+        settings,
+        agent_id=agent_id,
+        workspace=workspace,
+        state=state,
+        home=home,
+        clock=SystemClock(),
+        keys=keys,
+        build=wing.build,
+        problem=wing.problem,
+        warn=note,
+    )
+
+
+def _settings(config: Config, agent_id: str) -> MemorySearchSettings:
+    """How the agent's notes are searched: its own settings over everybody's."""
+    from openclaw.memory.settings import MemorySearchSettings, overlay
+
+    # Read by name: the sections of `agents` that belong to this room are added where all settings are listed.
+    shared = getattr(config.agents.defaults, "memory_search", MemorySearchSettings())
+    own = next((entry for entry in config.agents.list if entry.id.lower() == agent_id), None)
+    return overlay(shared, getattr(own, "memory_search", None))
+
+
+def _keys(config: Config, environ: Mapping[str, str]) -> dict[str, Secret]:
+    """The providers' own keys, from the configuration or the environment."""
+    from openclaw.core.secret import Secret
+
+    found = {}
+    variables = {
+        "openai": ("OPENAI_API_KEY",),
+        "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        "voyage": ("VOYAGE_API_KEY",),
+    }
+    for provider, names in variables.items():
+        section = config.models.providers.get("google" if provider == "gemini" else provider)
+        if section is not None and section.api_key:
+            found[provider] = section.api_key
+        elif value := next((environ[name].strip() for name in names if environ.get(name, "").strip()), ""):
+            found[provider] = Secret(value)
+    return found
+
+
+def _progress(quiet: bool) -> Callable[[int, int], None] | None:
+    """A line on the terminal that says how far it is."""
+    import sys
+
+    if quiet or not sys.stderr.isatty():
+        return None
+
+    def show(done: int, total: int) -> None:
+        if total > 20 and (done % 10 == 0 or done == total):
+            width = 30 * done // total
+            click.echo(f"\r[{'#' * width}{'.' * (30 - width)}] {done}/{total}", nl=done == total, err=True)
+
+    return show
+
+
+async def _tried(memory: Memory) -> str:
+    """Why meaning cannot be searched; nothing when it can."""
+    from openclaw.core.errors import ProviderError
+
+    vectors = memory.means.vectors()
+    if vectors is None:
+        return memory.means.choice.why
+    try:
+        await vectors.query("a question", 0)
+    except ProviderError as error:
+        return error.message
+    return ""
+
+
+def _status_document(found: Status, memory: Memory, tried: str | None) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "agentWorkspace": str(memory.plan.scope.workspace),
+        "index": str(found.path),
+        "provider": found.provider,
+        "model": found.model,
+        "sources": list(memory.plan.sources),
+        "files": found.files,
+        "pieces": found.pieces,
+        "waiting": found.waiting,
+        "bytes": found.bytes,
+        "syncedAt": found.synced_at,
+        "outdated": found.outdated,
+        "vectorExtension": found.vectors or "loaded",
+        "problems": list(found.problems),
+    }
+    if found.reason:
+        document["reason"] = found.reason
+    if tried is not None:
+        document["meaning"] = tried or "works"
+    return document
+
+
+def _print_status(document: dict[str, Any]) -> None:
+    from openclaw.cli.output import note, printable, when
+
+    meaning = document["model"] + (f" ({document['provider']})" if document["provider"] != "none" else "")
+    lines = [
+        ("notes", document["agentWorkspace"]),
+        ("index", f"{document['index']} ({document['bytes'] / 1e6:.1f} MB)"),
+        ("holds", f"{document['files']} files in {document['pieces']} pieces"),
+        ("meaning", f"words only: {document['reason']}" if "reason" in document else meaning),
+        ("vectors", document["vectorExtension"]),
+        ("as of", when(document["syncedAt"]) if document["syncedAt"] else "never: run openclaw memory index"),
+    ]
+    if "meaning" in document:
+        lines.append(("tried", document["meaning"]))
+    for name, value in lines:
+        click.echo(f"{name:<9} {printable(value)}")
+    if document["waiting"]:
+        note(f"{document['waiting']} pieces wait for their vectors: openclaw memory index")
+    if document["outdated"]:
+        note("The index was made with other settings: openclaw memory index makes it anew.")
+    for problem in document["problems"]:
+        note(printable(problem))
+
+
+def _refuse(answer: Answer) -> None:
+    from openclaw.core.errors import StateError
+
+    if answer.unavailable:
+        raise StateError(f"memory cannot be searched: {answer.reason}")
+
+
+def _parts(found: Found) -> dict[str, Any]:
+    return {
+        "score": found.score,
+        "relevance": found.relevance,
+        "vector": found.vector,
+        "cosine": found.cosine,
+        "text": found.text,
+        "age": found.decay,
+        "sure": found.sure,
+        "matched": list(found.matched),
+    }
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else ""
+    return f"{value:.3f}" if isinstance(value, float) else "" if value is None else str(value)
+
+
+def _evaluate_sample(as_json: bool) -> None:
+    """The shipped questions on the shipped notes: words alone, meaning alone, both."""
+    import asyncio
+    import tempfile
+    from pathlib import Path
+
+    from msgspec.structs import replace
+
+    from openclaw.memory.evaluate import sample_questions, write_sample
+    from openclaw.memory.settings import HybridSettings, MemorySearchSettings, QuerySettings
+
+    both = MemorySearchSettings()
+    ways = {
+        "keyword": replace(both, provider="none"),
+        "vector": replace(both, query=QuerySettings(hybrid=HybridSettings(enabled=False))),
+        "hybrid": both,
+    }
+
+    async def main() -> dict[str, list[Figures]]:
+        found = {}
+        with tempfile.TemporaryDirectory() as folder:
+            workspace = Path(folder) / "workspace"
+            write_sample(workspace)
+            for name, settings in ways.items():
+                memory = _open(settings, name, workspace=workspace, state=Path(folder), home=Path(folder), keys={})
+                try:
+                    await memory.sync()
+                    found[name] = await _figures(memory, sample_questions())
+                finally:
+                    await memory.close()
+        return found
+
+    _print_figures(asyncio.run(main()), as_json)
+
+
+async def _figures(memory: Memory, questions: Sequence[Question]) -> list[Figures]:
+    from openclaw.memory.evaluate import ask, figures
+
+    return figures(await ask(memory, questions))
+
+
+def _print_figures(found: dict[str, list[Figures]], as_json: bool) -> None:
+    import msgspec
+
+    from openclaw.cli.output import print_json, table
+
+    if as_json:
+        print_json({name: [msgspec.to_builtins(row) for row in rows] for name, rows in found.items()})
+        return
+    cells = [
+        (name, row.kind, str(row.questions), f"{row.hit_at_1:.2f}", f"{row.hit_at_5:.2f}", f"{row.mrr:.2f}")
+        for name, rows in found.items()
+        for row in rows
+    ]
+    click.echo(table(cells, ("search", "questions", "count", "hit@1", "hit@5", "mrr")))

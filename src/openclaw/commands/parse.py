@@ -1,0 +1,75 @@
+"""Commands in a message: which one, with what. Pure."""
+
+import re
+import unicodedata
+
+from msgspec import Struct
+
+NAMES = {
+    "help": "help",
+    "commands": "help",
+    "stop": "stop",
+    "new": "new",
+    "reset": "reset",
+    "status": "status",
+    "whoami": "whoami",
+    "id": "whoami",
+    "context": "context",
+    "model": "model",
+    "think": "think",
+    "thinking": "think",
+    "t": "think",
+    "queue": "queue",
+    "name": "name",
+    "approve": "approve",
+}
+ABORT_WORDS = frozenset(
+    {
+        "stop",
+        "esc",
+        "abort",
+        "exit",
+        "interrupt",
+        "halt",
+        "please stop",
+        "stop please",
+        "stop openclaw",
+        "stopp",
+        "pare",
+        "detente",
+        "arrete",
+        "arrête",
+        "стоп",
+        "停止",
+        "やめて",
+        "रुको",
+        "توقف",
+    }
+)
+_COMMAND = re.compile(r"/([a-z][a-z_-]{0,31})(?:\s*:\s*|\s+|$)(.*)", re.IGNORECASE | re.DOTALL)
+
+
+class Command(Struct, frozen=True):
+    """A command and the text behind it."""
+
+    name: str
+    args: str = ""
+
+
+def parse(text: str) -> Command | None:
+    """The command a message consists of; None when it is for the assistant."""
+    message = text.strip()
+    if _is_abort_word(message):
+        return Command("stop")
+    match = _COMMAND.fullmatch(message)
+    if match is None:
+        return None
+    name = NAMES.get(match.group(1).lower())
+    return Command(name, match.group(2).strip()) if name else None
+
+
+def _is_abort_word(message: str) -> bool:
+    if len(message) > 20:
+        return False
+    bare = "".join(char for char in message if unicodedata.category(char)[0] not in "PS").strip().lower()
+    return bare in ABORT_WORDS

@@ -1,0 +1,325 @@
+"""The pairing book: which devices a person approved, for what, and the tokens they hold.
+
+None → pending request → paired → removed. Everything is in the database before anyone is told about it.
+"""
+
+import uuid
+from collections.abc import Iterable
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from openclaw.core.device import DeviceClaim, DeviceStanding, DeviceToken
+from openclaw.core.errors import InvalidRequest, NotFound
+from openclaw.core.secret import Secret
+from openclaw.devices import tokens
+from openclaw.store.db import Database, Row, Transaction
+
+PENDING_FOR_MS = 5 * 60_000
+"""A request nobody repeats is gone after this; a client that keeps trying keeps its own alive."""
+MAX_PENDING = 100
+# A device that connects with the shared secret gets a fresh token each time, since only hashes are kept. Its other
+# processes may still hold the ones before.
+TOKENS_PER_ROLE = 4
+
+
+class PendingRequest(Struct, frozen=True, kw_only=True):
+    """A device that waits for a person."""
+
+    request_id: str
+    claim: DeviceClaim
+    reason: str
+    created_at_ms: int
+
+
+class TokenInfo(Struct, frozen=True, kw_only=True):
+    role: str
+    scopes: tuple[str, ...]
+    issued_at_ms: int
+
+
+class PairedDevice(Struct, frozen=True, kw_only=True):
+    device_id: str
+    public_key: str
+    roles: tuple[str, ...]
+    scopes: tuple[str, ...]
+    platform: str
+    device_family: str
+    display_name: str
+    client_id: str
+    client_mode: str
+    approved_via: str
+    created_at_ms: int
+    approved_at_ms: int
+    last_seen_at_ms: int
+    tokens: tuple[TokenInfo, ...] = ()
+
+
+class Pairing:
+    """The book. It decides nothing about who is let in; it remembers what was decided."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    async def standing(self, claim: DeviceClaim, token: Secret | None) -> DeviceStanding | None:
+        """What the device may do, and what the token it shows is good for."""
+        rows = await self._db.read("SELECT * FROM devices WHERE device_id = :id", {"id": claim.device_id})
+        if not rows:
+            return None
+        row = rows[0]
+        return DeviceStanding(
+            roles=_words(row["roles"]),
+            scopes=_words(row["scopes"]),
+            platform=row["platform"],
+            device_family=row["device_family"],
+            token_scopes=None if token is None else await self._token_scopes(claim, token),
+        )
+
+    async def _token_scopes(self, claim: DeviceClaim, token: Secret) -> tuple[str, ...] | None:
+        held = await self._db.read(
+            "SELECT token_hash, scopes FROM device_tokens WHERE device_id = :id AND role = :role",
+            {"id": claim.device_id, "role": claim.role},
+        )
+        good = [row for row in held if tokens.matches(token, row["token_hash"])]
+        return _words(good[0]["scopes"]) if good else None
+
+    async def admit(self, claim: DeviceClaim, *, approve: bool, issue: bool, now: int) -> DeviceToken | None:
+        """Notes that the device is here; with `approve` it gets what it asks for, with `issue` a token."""
+        async with self._db.transaction() as tx:
+            if approve:
+                await _approve(tx, claim, "silent", now)
+                await tx.write("DELETE FROM device_requests WHERE device_id = :id", {"id": claim.device_id})
+            seen = await tx.write(
+                "UPDATE devices SET last_seen_at = :now WHERE device_id = :id", {"now": now, "id": claim.device_id}
+            )
+            if not seen:
+                raise NotFound("this device is no longer paired; connect again to ask for approval")
+            return await _issue(tx, claim.device_id, claim.role, claim.scopes, now) if issue else None
+
+    async def request(self, claim: DeviceClaim, reason: str, *, now: int) -> str:
+        """The id of this device's request. The same request keeps its id; one that asks for anything else gets a new
+        one, so that a person approves exactly what they were shown."""
+        async with self._db.transaction() as tx:
+            await tx.write("DELETE FROM device_requests WHERE seen_at < :old", {"old": now - PENDING_FOR_MS})
+            rows = await tx.read(
+                "SELECT * FROM device_requests WHERE device_id = :id AND role = :role",
+                {"id": claim.device_id, "role": claim.role},
+            )
+            if rows and _asks_the_same(_pending(rows[0]).claim, claim):
+                request_id = str(rows[0]["request_id"])
+                await tx.write(
+                    "UPDATE device_requests SET seen_at = :now WHERE request_id = :id", {"now": now, "id": request_id}
+                )
+                return request_id
+            for row in rows:
+                await tx.write("DELETE FROM device_requests WHERE request_id = :id", {"id": row["request_id"]})
+            return await _ask(tx, claim, reason, now)
+
+    async def pending(self, now: int) -> tuple[PendingRequest, ...]:
+        rows = await self._db.read(
+            "SELECT * FROM device_requests WHERE seen_at >= :old ORDER BY created_at, request_id",
+            {"old": now - PENDING_FOR_MS},
+        )
+        return tuple(_pending(row) for row in rows)
+
+    async def approve(self, request_id: str, now: int) -> PairedDevice:
+        """A person says yes: the request becomes part of the device's record."""
+        async with self._db.transaction() as tx:
+            request = await _take(tx, request_id, now)
+            await _approve(tx, request.claim, "owner", now)
+        return await self.device(request.claim.device_id)
+
+    async def reject(self, request_id: str, now: int) -> PendingRequest:
+        async with self._db.transaction() as tx:
+            return await _take(tx, request_id, now)
+
+    async def device(self, device_id: str) -> PairedDevice:
+        for device in await self._paired("WHERE device_id = :id", {"id": device_id}):
+            return device
+        raise _unknown(device_id)
+
+    async def paired(self) -> tuple[PairedDevice, ...]:
+        return await self._paired("", {})
+
+    async def _paired(self, where: str, params: dict[str, str]) -> tuple[PairedDevice, ...]:
+        rows = await self._db.read(f"SELECT * FROM devices {where} ORDER BY created_at, device_id", params)  # noqa: S608
+        held = await self._db.read(
+            f"SELECT device_id, role, scopes, issued_at FROM device_tokens {where} ORDER BY issued_at",  # noqa: S608
+            params,
+        )
+        return tuple(_device(row, [one for one in held if one["device_id"] == row["device_id"]]) for row in rows)
+
+    async def remove(self, device_id: str) -> None:
+        """Forgets the device and its tokens; its live connections must be closed by whoever holds them."""
+        async with self._db.transaction() as tx:
+            await tx.write("DELETE FROM device_tokens WHERE device_id = :id", {"id": device_id})
+            await tx.write("DELETE FROM device_requests WHERE device_id = :id", {"id": device_id})
+            if not await tx.write("DELETE FROM devices WHERE device_id = :id", {"id": device_id}):
+                raise _unknown(device_id)
+
+    async def rename(self, device_id: str, label: str) -> PairedDevice:
+        changed = await self._db.write(
+            "UPDATE devices SET display_name = :label WHERE device_id = :id", {"label": label, "id": device_id}
+        )
+        if not changed:
+            raise _unknown(device_id)
+        return await self.device(device_id)
+
+    async def rotate(self, device_id: str, role: str, scopes: Iterable[str] | None, now: int) -> DeviceToken:
+        """A new token for the role; the old ones are worth nothing from here on."""
+        device = await self.device(device_id)
+        wanted = device.scopes if scopes is None else tuple(scopes)
+        if role not in device.roles:
+            raise InvalidRequest(f"device {device_id} is not approved as {role}; it has: {', '.join(device.roles)}")
+        if extra := [scope for scope in wanted if scope not in device.scopes]:
+            raise InvalidRequest(f"device {device_id} is not approved for {', '.join(extra)}; approve a request first")
+        async with self._db.transaction() as tx:
+            await _forget_tokens(tx, device_id, role)
+            return await _issue(tx, device_id, role, wanted, now)
+
+    async def revoke(self, device_id: str, role: str) -> None:
+        await self.device(device_id)
+        async with self._db.transaction() as tx:
+            await _forget_tokens(tx, device_id, role)
+
+
+async def _approve(tx: Transaction, claim: DeviceClaim, via: str, now: int) -> None:
+    rows = await tx.read("SELECT roles, scopes FROM devices WHERE device_id = :id", {"id": claim.device_id})
+    before = rows[0] if rows else {"roles": "", "scopes": ""}
+    await tx.write(
+        """INSERT INTO devices (device_id, public_key, roles, scopes, platform, device_family, display_name, client_id,
+            client_mode, approved_via, created_at, approved_at, last_seen_at)
+        VALUES (:id, :key, :role, :scopes, :platform, :family, :name, :client, :mode, :via, :now, :now, :now)
+        ON CONFLICT (device_id) DO UPDATE SET roles = excluded.roles, scopes = excluded.scopes,
+            platform = excluded.platform, device_family = excluded.device_family, client_id = excluded.client_id,
+            client_mode = excluded.client_mode, approved_via = excluded.approved_via,
+            approved_at = excluded.approved_at""",
+        {
+            **_columns(claim),
+            "role": _joined((*_words(before["roles"]), claim.role)),
+            "scopes": _joined((*_words(before["scopes"]), *claim.scopes)),
+            "via": via,
+            "now": now,
+        },
+    )
+
+
+async def _ask(tx: Transaction, claim: DeviceClaim, reason: str, now: int) -> str:
+    request_id = str(uuid.uuid4())
+    await tx.write(
+        """INSERT INTO device_requests (request_id, device_id, public_key, role, scopes, platform, device_family,
+            display_name, client_id, client_mode, remote_ip, reason, created_at, seen_at)
+        VALUES (:request, :id, :key, :role, :scopes, :platform, :family, :name, :client, :mode, :ip, :reason, :now,
+            :now)""",
+        {**_columns(claim), "request": request_id, "reason": reason, "now": now},
+    )
+    await tx.write(
+        """DELETE FROM device_requests WHERE request_id <> :request AND request_id NOT IN
+            (SELECT request_id FROM device_requests WHERE request_id <> :request
+                ORDER BY seen_at DESC, request_id LIMIT :others)""",
+        {"request": request_id, "others": MAX_PENDING - 1},
+    )
+    return request_id
+
+
+async def _issue(tx: Transaction, device_id: str, role: str, scopes: tuple[str, ...], now: int) -> DeviceToken:
+    token = tokens.issue()
+    await tx.write(
+        """INSERT INTO device_tokens (token_hash, device_id, role, scopes, issued_at)
+        VALUES (:hash, :id, :role, :scopes, :now)""",
+        {"hash": tokens.hashed(token), "id": device_id, "role": role, "scopes": _joined(scopes), "now": now},
+    )
+    await tx.write(
+        """DELETE FROM device_tokens WHERE device_id = :id AND role = :role AND token_hash <> :hash
+            AND token_hash NOT IN (SELECT token_hash FROM device_tokens WHERE device_id = :id AND role = :role
+                AND token_hash <> :hash ORDER BY issued_at DESC, token_hash LIMIT :others)""",
+        {"id": device_id, "role": role, "hash": tokens.hashed(token), "others": TOKENS_PER_ROLE - 1},
+    )
+    return DeviceToken(token, now)
+
+
+async def _forget_tokens(tx: Transaction, device_id: str, role: str) -> None:
+    await tx.write("DELETE FROM device_tokens WHERE device_id = :id AND role = :role", {"id": device_id, "role": role})
+
+
+async def _take(tx: Transaction, request_id: str, now: int) -> PendingRequest:
+    rows = await tx.read(
+        "SELECT * FROM device_requests WHERE request_id = :id AND seen_at >= :old",
+        {"id": request_id, "old": now - PENDING_FOR_MS},
+    )
+    if not rows:
+        raise NotFound(f"no pairing request {request_id}; it may have expired: connect the device again")
+    await tx.write("DELETE FROM device_requests WHERE request_id = :id", {"id": request_id})
+    return _pending(rows[0])
+
+
+def _asks_the_same(one: DeviceClaim, other: DeviceClaim) -> bool:
+    """Whether approving the one is approving the other; the address may differ."""
+    return replace(one, remote_ip="") == replace(other, remote_ip="")
+
+
+def _columns(claim: DeviceClaim) -> dict[str, str]:
+    return {
+        "id": claim.device_id,
+        "key": claim.public_key,
+        "role": claim.role,
+        "scopes": _joined(claim.scopes),
+        "platform": claim.platform,
+        "family": claim.device_family,
+        "name": claim.display_name,
+        "client": claim.client_id,
+        "mode": claim.client_mode,
+        "ip": claim.remote_ip,
+    }
+
+
+def _pending(row: Row) -> PendingRequest:
+    claim = DeviceClaim(
+        device_id=row["device_id"],
+        public_key=row["public_key"],
+        role=row["role"],
+        scopes=_words(row["scopes"]),
+        platform=row["platform"],
+        device_family=row["device_family"],
+        display_name=row["display_name"],
+        client_id=row["client_id"],
+        client_mode=row["client_mode"],
+        remote_ip=row["remote_ip"],
+    )
+    return PendingRequest(
+        request_id=row["request_id"], claim=claim, reason=row["reason"], created_at_ms=row["created_at"]
+    )
+
+
+def _device(row: Row, held: list[Row]) -> PairedDevice:
+    return PairedDevice(
+        device_id=row["device_id"],
+        public_key=row["public_key"],
+        roles=_words(row["roles"]),
+        scopes=_words(row["scopes"]),
+        platform=row["platform"],
+        device_family=row["device_family"],
+        display_name=row["display_name"],
+        client_id=row["client_id"],
+        client_mode=row["client_mode"],
+        approved_via=row["approved_via"],
+        created_at_ms=row["created_at"],
+        approved_at_ms=row["approved_at"],
+        last_seen_at_ms=row["last_seen_at"],
+        tokens=tuple(
+            TokenInfo(role=one["role"], scopes=_words(one["scopes"]), issued_at_ms=one["issued_at"]) for one in held
+        ),
+    )
+
+
+def _unknown(device_id: str) -> NotFound:
+    return NotFound(f"no paired device {device_id}; see openclaw devices list")
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+def _joined(words: Iterable[str]) -> str:
+    """Each word once, as one column."""
+    return " ".join(dict.fromkeys(words))

@@ -1,0 +1,337 @@
+"""The doctor's checks, each a function from what is there to what should be known about it."""
+
+import os
+import shutil
+import stat
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import apsw
+
+from openclaw.config.edit import Editor
+from openclaw.config.load import read
+from openclaw.core.errors import AuthFailed, ConfigError, InvalidRequest, NotFound, StateError
+from openclaw.core.text import units
+from openclaw.gateway import ports
+from openclaw.gateway.app import workspace_of
+from openclaw.gateway.doctor import Check, Finding, Fix, Scene
+from openclaw.gateway.exposure import LEAST_SECRET, Wishes, decide, gateway_settings
+from openclaw.gateway.lock import running
+from openclaw.gateway.safemode import CRASHES, Starts, judge
+from openclaw.gateway.standing import services_of
+from openclaw.models import catalog
+from openclaw.models.profilestore import ProfileStore
+from openclaw.models.situation import assess
+from openclaw.sessions.files import load as load_transcript
+from openclaw.sessions.transcript import build_context
+from openclaw.store.migrations import STATE
+from openclaw.turns.agents import agent_ids, view
+from openclaw.workspace.files import load as load_workspace
+
+LOW_SPACE = 200 << 20
+TRANSCRIPTS = 300
+"""The most recent ones are read; older ones rest."""
+
+
+def configuration(scene: Scene) -> Iterator[Finding]:
+    """Whether the file can be used as it is."""
+    home = scene.home
+    if scene.problems:
+        usable = scene.loaded is not None
+        good = read(home.last_good) if home.last_good.exists() else None
+        yield Finding(
+            id="config.invalid",
+            severity="critical",
+            title=f"{home.config} cannot be used",
+            detail="\n".join(map(str, scene.problems)),
+            remediation="correct the file; until then the last configuration that worked is used"
+            if usable
+            else "correct the file, or take an older one: openclaw config apply --allow-clobber <file>",
+            fix=Fix(
+                f"put the last configuration that worked back (the present file is kept as {home.config.name}.bak)",
+                lambda: _restore(scene, good.text),
+            )
+            if usable and good is not None and good.exists
+            else None,
+        )
+    for warning in scene.loaded.warnings if scene.loaded and not scene.problems else ():
+        yield Finding(id="config.warning", severity="warn", title=str(warning))
+
+
+def _restore(scene: Scene, text: str) -> None:
+    Editor(scene.home, scene.surroundings.environ).apply(text, allow_clobber=True)
+
+
+def permissions(scene: Scene) -> Iterator[Finding]:
+    """Whether anyone else on this machine can read what is ours."""
+    if sys.platform == "win32" or not scene.home.state.exists():
+        return
+    loose = [(path, mode) for path, mode in _private(scene) if mode & 0o077]
+    if not loose:
+        return
+    open_to_all = any(mode & 0o002 for _, mode in loose)
+    yield Finding(
+        id="fs.permissions",
+        severity="critical" if open_to_all else "warn",
+        title=f"{len(loose)} of our files and directories are open to other users of this machine",
+        detail="\n".join(f"{stat.S_IMODE(mode):04o} {path}" for path, mode in loose[:20]),
+        remediation="directories 700, files 600",
+        fix=Fix("take all rights of others away (directories 700, files 600)", lambda: _tighten(loose)),
+    )
+
+
+def _private(scene: Scene) -> Iterator[tuple[Path, int]]:
+    """What only its owner should see, with its mode; links are not followed, the workspace is the user's own."""
+    state, config = scene.home.state, scene.home.config
+    named = [state, config, *config.parent.glob(f"{config.name}.*"), state / ".env"]
+    for folder in ("credentials", "state", "logs", "agents"):
+        for root, folders, files in os.walk(state / folder):
+            folders[:] = [name for name in folders if name != "workspace"]
+            named += [Path(root), *(Path(root) / name for name in files)]
+    for path in named:
+        try:
+            mode = path.lstat().st_mode
+        except OSError:
+            continue
+        if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+            yield path, mode
+
+
+def _tighten(paths: Sequence[tuple[Path, int]]) -> None:
+    for path, mode in paths:
+        path.chmod(stat.S_IMODE(mode) & 0o700)
+
+
+def state_directory(scene: Scene) -> Iterator[Finding]:
+    """Whether we can write at all."""
+    state = scene.home.state
+    if not state.exists():
+        yield Finding(
+            id="state.missing",
+            severity="info",
+            title=f"{state} does not exist yet",
+            remediation="openclaw setup",
+        )
+        return
+    if not os.access(state, os.W_OK | os.X_OK):
+        yield Finding(
+            id="state.readonly",
+            severity="critical",
+            title=f"{state} cannot be written",
+            remediation="check its owner and permissions",
+        )
+    free = shutil.disk_usage(state).free
+    if free < LOW_SPACE:
+        yield Finding(
+            id="state.space",
+            severity="warn",
+            title=f"only {free >> 20} MiB are free where {state} is",
+            remediation="make room: a full disk stops every conversation",
+        )
+
+
+def database(scene: Scene) -> Iterator[Finding]:
+    """Whether the database is whole and of a version we know."""
+    path = scene.home.state / "state" / "openclaw.sqlite"
+    if not path.exists():
+        return
+    try:
+        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+        try:
+            connection.set_busy_timeout(2_000)
+            version = int(str(connection.pragma("user_version")))
+            said = [str(row[0]) for row in connection.execute("PRAGMA quick_check(5)")]
+        finally:
+            connection.close()
+    except apsw.Error as error:
+        said, version = [str(error)], 0
+    if version > STATE[-1].version:
+        yield Finding(
+            id="db.newer",
+            severity="critical",
+            title=f"{path} was written by a newer OpenClaw (schema {version}; this one knows {STATE[-1].version})",
+            remediation="upgrade this program",
+        )
+    if said != ["ok"]:
+        yield Finding(
+            id="db.damaged",
+            severity="critical",
+            title=f"{path} is damaged",
+            detail="\n".join(said),
+            remediation="stop the gateway and move the file away: sessions are rebuilt from their transcripts",
+        )
+
+
+def transcripts(scene: Scene) -> Iterator[Finding]:
+    """Whether conversations were cut short; they are mended when they are used next."""
+    paths = list((scene.home.state / "agents").glob("*/sessions/*.jsonl"))
+    newest = sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True)[:TRANSCRIPTS]
+    cut: list[str] = []
+    unreadable: list[str] = []
+    for path in newest:
+        try:
+            loaded = load_transcript(path)
+        except (NotFound, StateError) as error:
+            unreadable.append(error.message)
+            continue
+        problems = (*loaded.problems, *build_context(loaded.entries).problems)
+        cut += [f"{path.name}: {p.kind}, {p.detail}" for p in problems if p.kind in ("torn", "unanswered")]
+        unreadable += [f"{path.name}: {p.detail}" for p in problems if p.kind == "unreadable"]
+    if cut:
+        yield Finding(
+            id="sessions.cut_short",
+            severity="info",
+            title=f"{len(cut)} conversations were cut short",
+            detail="\n".join(cut[:20]),
+            remediation="nothing to do: they are mended when they go on",
+        )
+    if unreadable:
+        yield Finding(
+            id="sessions.unreadable",
+            severity="warn",
+            title=f"{len(unreadable)} lines of transcripts cannot be read",
+            detail="\n".join(unreadable[:20]),
+            remediation="the rest of each conversation is used; restore the files from a backup to get the lines back",
+        )
+
+
+def models(scene: Scene) -> Iterator[Finding]:
+    """Whether every agent has a model that can be called."""
+    if scene.loaded is None:
+        return
+    config = scene.loaded.config
+    for agent_id in agent_ids(config.agents):
+        agent = view(config.agents, agent_id)
+        try:
+            situation = assess(
+                config.models,
+                catalog.load(),
+                environ=scene.loaded.variables,
+                probe=lambda: (),
+                auth=config.auth,
+                stored=ProfileStore.of_agent(scene.home.state / "agents" / agent_id / "agent").load(),
+                primary=agent.primary,
+                fallbacks=agent.fallbacks,
+                aliases=agent.aliases,
+            )
+            reference = situation.default
+            situation.credentials(reference, scene.now)
+        except (AuthFailed, ConfigError, InvalidRequest, NotFound, StateError) as error:
+            yield Finding(id="models.auth", severity="warn", title=f"agent {agent_id}: {error.message}")
+            continue
+        if reference.provider == catalog.OFFLINE:
+            yield Finding(
+                id="models.none",
+                severity="warn",
+                title=f"agent {agent_id} has no model: {situation.pick.why}",
+                remediation="set a key, for example ANTHROPIC_API_KEY, or start a local model server",
+            )
+
+
+def execution(scene: Scene) -> Iterator[Finding]:
+    """Whether the assistant may run anything it likes."""
+    if scene.loaded is None or scene.loaded.config.tools.exec.security != "full":
+        return
+    asks = scene.loaded.config.tools.exec.ask
+    yield Finding(
+        id="tools.exec.security_full_configured",
+        severity="warn" if asks == "always" else "critical",
+        title=f"tools.exec.security is full with ask {asks}: the assistant may run every command",
+        remediation="openclaw config unset tools.exec.security",
+    )
+
+
+def workspaces(scene: Scene) -> Iterator[Finding]:
+    """Whether the agents' files fit into the prompt."""
+    if scene.loaded is None:
+        return
+    agents = scene.loaded.config.agents
+    for agent_id in agent_ids(agents):
+        folder = workspace_of(agents, agent_id, scene.surroundings)
+        if not folder.is_dir():
+            continue
+        files = load_workspace(folder)
+        sizes = {file.name: file.raw_chars or units(file.content) for file in files}
+        long = [f"{name}: {size}" for name, size in sizes.items() if size > agents.defaults.bootstrap_max_chars]
+        total = sum(sizes.values())
+        if long or total > agents.defaults.bootstrap_total_max_chars:
+            yield Finding(
+                id="workspace.too_long",
+                severity="warn",
+                title=f"agent {agent_id}: workspace files are longer than the prompt takes, and are cut",
+                detail="\n".join((*long, f"together: {total}")),
+                remediation="shorten them, or raise agents.defaults.bootstrapMaxChars and bootstrapTotalMaxChars",
+            )
+        for file in files:
+            if file.problem:
+                yield Finding(id="workspace.unreadable", severity="warn", title=f"{file.path}: {file.problem}")
+
+
+def gateway(scene: Scene) -> Iterator[Finding]:
+    """Whether the gateway could start, and who could then come in."""
+    if scene.loaded is None:
+        return
+    try:
+        exposure = decide(gateway_settings(scene.loaded.config), scene.loaded.variables, Wishes())
+    except ConfigError as error:
+        yield Finding(id="gateway.bind_no_auth", severity="critical", title=error.message)
+        return
+    if exposure.mode == "none":
+        yield Finding(
+            id="gateway.loopback_no_auth",
+            severity="warn",
+            title="the gateway asks nobody for a credential: every program of this machine has full access",
+            remediation="openclaw config unset gateway.auth.mode",
+        )
+    if exposure.secret is not None and len(exposure.secret.reveal()) < LEAST_SECRET:
+        yield Finding(
+            id=f"gateway.{exposure.mode}_too_short",
+            severity="warn",
+            title=f"the gateway {exposure.mode} has fewer than {LEAST_SECRET} characters",
+            remediation=f"set a longer gateway.auth.{exposure.mode}",
+        )
+    if running(scene.home.state) is None and not ports.free(exposure.hosts, exposure.port):
+        pid = ports.owner(exposure.port)
+        yield Finding(
+            id="gateway.port_in_use",
+            severity="warn",
+            title=f"port {exposure.port} is taken by {f'process {pid}' if pid else 'another program'}",
+            remediation="stop that program, or set gateway.port",
+        )
+    verdict = judge(Starts(scene.home.state).read(), scene.now)
+    if verdict.crashes >= CRASHES:
+        yield Finding(
+            id="gateway.crashes",
+            severity="warn",
+            title=f"the gateway ended badly {verdict.crashes} times within five minutes",
+            remediation="openclaw logs --level error",
+        )
+
+
+def service(scene: Scene) -> Iterator[Finding]:
+    """Whether the installed service starts what is here now."""
+    services = services_of(scene.surroundings)
+    state = services.state()
+    if state.drifted:
+        yield Finding(
+            id="service.drifted",
+            severity="warn",
+            title=f"{state.path} is not what it would be if it were installed now",
+            remediation="openclaw gateway install",
+            fix=Fix(f"write {state.path} anew and restart the service", services.install),
+        )
+
+
+CHECKS: tuple[Check, ...] = (
+    configuration,
+    permissions,
+    state_directory,
+    database,
+    transcripts,
+    models,
+    execution,
+    workspaces,
+    gateway,
+    service,
+)

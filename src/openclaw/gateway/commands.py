@@ -1,0 +1,183 @@
+"""The commands a person can type into any chat; the gateway answers them, no model sees them."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from openclaw.approvals.pending import PendingApprovals
+from openclaw.commands.parse import Command, parse
+from openclaw.core.errors import InvalidRequest, OpenClawError
+from openclaw.core.keys import SessionKey
+from openclaw.gateway.desk import Desk
+from openclaw.models import thinking
+from openclaw.prompt.show import render_detail, render_list
+from openclaw.turns.queue import parse_mode
+from openclaw.version import __version__
+
+Category = Literal["session", "options", "status", "management", "media", "tools"]
+
+
+class Entry(Struct, frozen=True):
+    """One line of the catalogue."""
+
+    name: str
+    description: str
+    category: Category
+    args: str = ""
+
+    def shown(self) -> dict[str, Any]:
+        """The entry as `commands.list` gives it."""
+        return {
+            "name": self.name,
+            "textAliases": [f"/{self.name}"],
+            "description": self.description,
+            "category": self.category,
+            "source": "native",
+            "scope": "text",
+            "acceptsArgs": bool(self.args),
+        }
+
+
+CATALOG = (
+    Entry("help", "what can be typed here", "status"),
+    Entry("status", "model, session, tokens, cost", "status"),
+    Entry("context", "what the prompt is made of", "status", "[list|detail]"),
+    Entry("whoami", "which session and agent this is", "status"),
+    Entry("stop", "stop the run and forget what waits", "session"),
+    Entry("new", "start a new conversation", "session", "[first message]"),
+    Entry("reset", "the same as /new", "session", "[first message]"),
+    Entry("name", "rename this conversation", "session", "TITLE"),
+    Entry("model", "show or choose the model of this conversation", "options", "[REF|default]"),
+    Entry("think", "show or choose how hard to think", "options", "[LEVEL|default]"),
+    Entry("queue", "what happens to messages while busy", "options", "[steer|followup|collect|interrupt|default]"),
+    Entry("approve", "answer a question about a command", "management", "ID allow-once|allow-always|deny"),
+)
+
+
+class Reply(Struct, frozen=True):
+    """What a command says, and what is left for the assistant."""
+
+    text: str
+    message: str = ""
+
+
+class Commands:
+    """Answers commands, the same in every client."""
+
+    def __init__(self, desk: Desk, approvals: PendingApprovals) -> None:
+        self._desk = desk
+        self._approvals = approvals
+        self._handlers: dict[str, Callable[[SessionKey, str], Awaitable[Reply]]] = {
+            "help": self._help,
+            "status": self._status,
+            "context": self._context,
+            "whoami": self._whoami,
+            "stop": self._stop,
+            "new": self._new,
+            "reset": self._new,
+            "name": self._name,
+            "model": self._model,
+            "think": self._think,
+            "queue": self._queue,
+            "approve": self._approve,
+        }
+
+    async def answer(self, key: SessionKey, text: str) -> Reply | None:
+        """The reply to a message that is a command; None when it is for the assistant."""
+        command: Command | None = parse(text)
+        if command is None:
+            return None
+        try:
+            return await self._handlers[command.name](key, command.args)
+        except OpenClawError as error:
+            return Reply(error.message)
+
+    async def _help(self, key: SessionKey, args: str) -> Reply:
+        return Reply("\n".join(f"/{entry.name} {entry.args}".rstrip() + f": {entry.description}" for entry in CATALOG))
+
+    async def _stop(self, key: SessionKey, args: str) -> Reply:
+        stopped = await self._desk.runs.abort(key)
+        return Reply(f"Stopped ({len(stopped)})." if stopped else "Nothing is running.")
+
+    async def _new(self, key: SessionKey, args: str) -> Reply:
+        await self._desk.runs.abort(key)
+        if await self._desk.app.index.get(key) is not None:
+            await self._desk.lifecycle.reset(key)
+        await self._desk.changed(key, "reset")
+        return Reply("A new conversation. The old one is kept on disk.", args)
+
+    async def _name(self, key: SessionKey, args: str) -> Reply:
+        if not args:
+            raise InvalidRequest("give a title: /name Holiday plans")
+        await self._desk.lifecycle.prefer(key, {"label": args[:512]})
+        await self._desk.changed(key, "patch")
+        return Reply(f"This conversation is called {args[:512]}.")
+
+    async def _whoami(self, key: SessionKey, args: str) -> Reply:
+        return Reply(f"Session {key}, agent {key.agent}.")
+
+    async def _status(self, key: SessionKey, args: str) -> Reply:
+        row = await self._desk.app.index.get(key)
+        chosen = await self._desk.lifecycle.preferences(key)
+        situation = self._desk.app.situation(key.agent)
+        ref = situation.resolve(chosen.model) if chosen.model else situation.default
+        model = situation.model(ref)
+        waiting = len(self._desk.runs.active(key))
+        lines = [
+            f"OpenClaw {__version__}",
+            f"Model: {ref}" + ("" if chosen.model else f" ({situation.pick.why})"),
+            f"Session: {key}" + (f", {row.messages} messages" if row else ", nothing said yet"),
+            f"Context: {row.context_tokens if row else 0:,} of {model.context_window:,} tokens",
+        ]
+        if row and row.total_tokens:
+            cost = f", ${row.cost_usd:.4f}" if row.cost_usd is not None else ", price unknown"
+            lines.append(f"Used: {row.total_tokens:,} tokens{cost}")
+        lines.append(f"Thinking: {chosen.thinking_level or 'default'}. Queue: {chosen.queue_mode or 'steer'}.")
+        lines.append(f"Running: {'yes' if self._desk.runs.is_running(key) else 'no'}, {waiting} in this conversation.")
+        return Reply("\n".join(lines))
+
+    async def _context(self, key: SessionKey, args: str) -> Reply:
+        stored = await self._desk.app.archive.latest(str(key))
+        report = stored.report if stored else self._desk.app.preview(key).report
+        row = await self._desk.app.index.get(key)
+        show = render_detail if args.strip() == "detail" else render_list
+        return Reply(show(report, session_tokens=row.context_tokens if row else None))
+
+    async def _model(self, key: SessionKey, args: str) -> Reply:
+        situation = self._desk.app.situation(key.agent)
+        if not args or args == "status":
+            chosen = (await self._desk.lifecycle.preferences(key)).model
+            return Reply(f"Model: {chosen or situation.default}. Choose with /model provider/model.")
+        if args == "default":
+            await self._desk.lifecycle.prefer(key, {"model": None})
+            return Reply(f"Model: {situation.default}.")
+        ref = situation.resolve(args)
+        situation.credentials(ref, self._desk.now)
+        await self._desk.lifecycle.prefer(key, {"model": str(ref)})
+        await self._desk.changed(key, "patch")
+        return Reply(f"Model: {ref}, from the next message on.")
+
+    async def _think(self, key: SessionKey, args: str) -> Reply:
+        if not args:
+            chosen = (await self._desk.lifecycle.preferences(key)).thinking_level
+            return Reply(f"Thinking: {chosen or 'default'}. Levels: {', '.join(thinking.LEVELS)}.")
+        level = thinking.parse(args)
+        await self._desk.lifecycle.prefer(key, {"thinking_level": level})
+        await self._desk.changed(key, "patch")
+        return Reply(f"Thinking: {level or 'default'}.")
+
+    async def _queue(self, key: SessionKey, args: str) -> Reply:
+        if not args:
+            chosen = (await self._desk.lifecycle.preferences(key)).queue_mode
+            return Reply(f"Queue: {chosen or 'steer'}. Modes: steer, followup, collect, interrupt.")
+        mode = None if args in ("default", "reset") else parse_mode(args.split()[0])
+        await self._desk.lifecycle.prefer(key, {"queue_mode": mode})
+        return Reply(f"Queue: {mode or 'steer'}.")
+
+    async def _approve(self, key: SessionKey, args: str) -> Reply:
+        words = args.split()
+        if len(words) != 2:
+            raise InvalidRequest("write: /approve ID allow-once, allow-always or deny")
+        resolution = self._approvals.resolve(words[0], words[1], by="chat")
+        return Reply(f"{resolution.id}: {resolution.decision}.")

@@ -1,0 +1,296 @@
+"""The long-lived process: one lock, one log, one port, and lives that begin, reload, drain and end.
+
+What is served comes from a `Compose`: the daemon knows nothing of it but when it starts, what it must hear, and how
+it comes to rest.
+"""
+
+import asyncio
+import contextlib
+import logging
+import socket
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from openclaw.config.load import Loaded, load, remember_good
+from openclaw.core.clock import Clock
+from openclaw.core.errors import OpenClawError, StateError
+from openclaw.core.secret import Secret
+from openclaw.devices.settings import GatewaySettings
+from openclaw.gateway import ports, process
+from openclaw.gateway.access import shared_secret
+from openclaw.gateway.app import Surroundings
+from openclaw.gateway.clock import SystemClock
+from openclaw.gateway.control import Control, signals
+from openclaw.gateway.exposure import Exposure, Fences, Wishes, decide, fences, gateway_settings
+from openclaw.gateway.lock import GatewayLock, held
+from openclaw.gateway.logs import DailyFile, Logs, Place
+from openclaw.gateway.notify import notify
+from openclaw.gateway.process import RESTART_SECONDS, STOP_SECONDS
+from openclaw.gateway.redaction import Redactor, secret_variables, secrets_in
+from openclaw.gateway.reload import Reload, Reloader
+from openclaw.gateway.safemode import Starts, Verdict
+from openclaw.gateway.server import Server, Service, Transport, serving
+from openclaw.version import __version__
+
+RESTART_PAUSE = 30.0
+"""Restarts that the configuration asks for are at least this far apart."""
+
+log = logging.getLogger("openclaw.gateway")
+
+
+class Options(Struct, frozen=True, kw_only=True):
+    """What `gateway run` was asked for."""
+
+    wishes: Wishes = Wishes()
+    force: bool = False
+    verbose: bool = False
+    console: bool = True
+    safe_mode: Literal["auto", "on", "off"] = "auto"
+    stop_seconds: float = STOP_SECONDS
+    restart_seconds: float = RESTART_SECONDS
+
+
+class Launch(Struct, frozen=True, kw_only=True):
+    """What a composition is given."""
+
+    surroundings: Surroundings
+    loaded: Loaded
+    settings: GatewaySettings
+    exposure: Exposure
+    secret: Secret | None
+    """What clients have to present; None when nothing is asked."""
+    server: Server
+    control: Control
+    clock: Clock
+    safe: bool
+    """Start without channels, plugins and cron."""
+
+
+class Parts(Service, frozen=True, kw_only=True):
+    """What a composition serves, and what it has to hear."""
+
+    reload: Callable[[Reload], Awaitable[None]]
+    drains: Sequence[Callable[[float], Awaitable[None]]] = ()
+    """Each lets its work come to rest within the seconds it is given."""
+
+
+Compose = Callable[[Launch], AbstractAsyncContextManager[Parts]]
+
+
+def run(options: Options, surroundings: Surroundings, compose: Compose) -> None:
+    """Runs a gateway until it is told to stop."""
+    state = surroundings.home.state
+    claim(state)
+    if options.force:
+        process.stop(state, options.stop_seconds)
+    with held(state, __version__) as lock:
+        asyncio.run(_lives(options, surroundings, compose, lock))
+
+
+def claim(state: Path) -> None:
+    """Makes the state directory, for its owner only; one that others can write to belongs to them."""
+    try:
+        state.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise StateError(f"cannot make {state}: {error.strerror}") from error
+    if sys.platform != "win32" and state.stat().st_mode & 0o002:
+        raise StateError(f"{state} can be written by everyone on this machine: chmod 700 {state}")
+
+
+async def _lives(options: Options, surroundings: Surroundings, compose: Compose, lock: GatewayLock) -> None:
+    loaded = load(surroundings.home, surroundings.environ)
+    logs = Logs(DailyFile(Place.of(surroundings.home.state, loaded.config.logging.file)), Redactor())
+    control = Control()
+    with logs.writing(), signals(control):
+        _set_up(logs, loaded, options)
+        while True:
+            control.begin()
+            await _Life(options, surroundings, loaded, lock, logs, control).live(compose)
+            if control.wish != "restart":
+                log.info("stopped")
+                return
+            loaded = load(surroundings.home, surroundings.environ)
+            _set_up(logs, loaded, options)
+
+
+def _set_up(logs: Logs, loaded: Loaded, options: Options) -> None:
+    """The log under the settings in force, knowing every credential they hold."""
+    settings = loaded.config.logging
+    logs.redactor.know((*secrets_in(loaded.config), *secret_variables(loaded.variables)))
+    logs.redactor.know(secret for secret in (options.wishes.token, options.wishes.password) if secret)
+    level = "debug" if options.verbose else settings.level
+    logs.configure(
+        level=level,
+        console_level=level if options.verbose else settings.console_level,
+        style=settings.console_style,
+        console=sys.stderr if options.console else None,
+    )
+
+
+class _Life:
+    """From listening to silence, once."""
+
+    def __init__(
+        self,
+        options: Options,
+        surroundings: Surroundings,
+        loaded: Loaded,
+        lock: GatewayLock,
+        logs: Logs,
+        control: Control,
+    ) -> None:
+        self._options = options
+        self._surroundings = surroundings
+        self._loaded = loaded
+        self._lock = lock
+        self._logs = logs
+        self._control = control
+        self._born = time.monotonic()
+
+    async def live(self, compose: Compose) -> None:
+        home, environ = self._surroundings.home, self._surroundings.environ
+        settings = gateway_settings(self._loaded.config)
+        exposure = decide(settings, self._loaded.variables, self._options.wishes)
+        secret = shared_secret(exposure, home.state)
+        self._logs.redactor.know([secret] if secret else [])
+        starts = Starts(home.state)
+        sockets = ports.listen(exposure.hosts, exposure.port)
+        async with serving(sockets, _fences(settings)) as server:
+            self._lock.describe(port=server.port, address=server.address)
+            verdict = starts.begin()
+            launch = Launch(
+                surroundings=self._surroundings,
+                loaded=self._loaded,
+                settings=settings,
+                exposure=exposure,
+                secret=secret,
+                server=server,
+                control=self._control,
+                clock=SystemClock(),
+                safe=self._is_safe(verdict),
+            )
+            self._greet(exposure, server, verdict, launch.safe)
+            async with compose(launch) as parts:
+                server.front.offer(parts)
+                notify(environ, "READY=1")
+                log.info("ready in %.0f ms", (time.monotonic() - self._born) * 1000)
+                await asyncio.to_thread(remember_good, home, self._loaded)
+                await self._until_over(parts, server)
+                server.front.withdraw("draining")
+                notify(environ, "STOPPING=1" if self._control.wish == "stop" else "RELOADING=1")
+                await self._drain(parts.drains)
+        await asyncio.to_thread(starts.finish)
+
+    def _is_safe(self, verdict: Verdict) -> bool:
+        return self._options.safe_mode == "on" or (verdict.safe and self._options.safe_mode == "auto")
+
+    def _greet(self, exposure: Exposure, server: Server, verdict: Verdict, safe: bool) -> None:
+        log.info("gateway %s listens on %s (auth: %s)", __version__, server.url, exposure.mode)
+        for problem in (*self._loaded.issues, *self._loaded.warnings):
+            log.warning("%s", problem)
+        if self._loaded.used_last_good:
+            log.warning("%s cannot be used: running with the last one that worked", self._loaded.path)
+        if exposure.mode == "none":
+            log.warning("no credential is asked of clients: every program of this machine has full access")
+        if verdict.after_crash:
+            log.warning("the last run ended without a goodbye (%d within five minutes)", verdict.crashes)
+        if safe:
+            log.error(
+                "safe mode: channels, plugins and cron stay off. See openclaw logs for the cause; openclaw gateway"
+                " restart starts everything again"
+            )
+
+    async def _until_over(self, parts: Parts, server: Server) -> None:
+        home, environ = self._surroundings.home, self._surroundings.environ
+        settings = gateway_settings(self._loaded.config).reload
+        reloader = Reloader(home, environ, self._loaded, settle=settings.debounce_ms / 1000)
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._on_demand(reloader, parts, server), name="reload")]
+            if settings.mode != "off":
+                tasks.append(group.create_task(self._watch(reloader, parts, server), name="watch"))
+            await self._control.over.wait()
+            for task in tasks:
+                task.cancel()
+
+    async def _watch(self, reloader: Reloader, parts: Parts, server: Server) -> None:
+        async with aclosing(reloader.watch()) as changes:
+            async for reload in changes:
+                await self._apply(reload, parts, server)
+
+    async def _on_demand(self, reloader: Reloader, parts: Parts, server: Server) -> None:
+        while True:
+            await self._control.reread.wait()
+            self._control.reread.clear()
+            reload = await reloader.check()
+            if reload is not None:
+                await self._apply(reload, parts, server)
+
+    async def _apply(self, reload: Reload, parts: Parts, server: Server) -> None:
+        settings = gateway_settings(reload.loaded.config)
+        names = ", ".join(reload.changed)
+        mode = settings.reload.mode
+        if reload.kind == "none":
+            log.debug("config changed, nothing to do: %s", names)
+        elif mode == "restart" or (reload.kind == "restart" and mode != "hot"):
+            # Changes that come in the meantime are part of the same restart.
+            await asyncio.sleep(max(0.0, self._control.restarted + RESTART_PAUSE - time.monotonic()))
+            self._control.restart(f"config changed: {names}")
+            return
+        elif reload.kind == "restart":
+            log.warning("config changed; restart the gateway to apply: %s", names)
+        else:
+            _set_up(self._logs, reload.loaded, self._options)
+            server.front.fences = _fences(settings)
+            try:
+                await parts.reload(reload)
+            except OpenClawError as error:
+                log.error("config change not applied (%s): %s", names, error.message)
+                return
+            log.info("config change applied: %s", names)
+        self._loaded = reload.loaded
+        await asyncio.to_thread(remember_good, self._surroundings.home, reload.loaded)
+
+    async def _drain(self, drains: Sequence[Callable[[float], Awaitable[None]]]) -> None:
+        """Lets work come to rest; what is left when time or patience is over is cancelled."""
+        restart = self._control.wish == "restart"
+        seconds = self._options.restart_seconds if restart else self._options.stop_seconds
+        if not drains:
+            return
+        work = asyncio.gather(*(drain(seconds) for drain in drains), return_exceptions=True)
+        impatience = asyncio.create_task(self._control.hurry.wait())
+        either: set[asyncio.Future[Any]] = {work, impatience}
+        done, _ = await asyncio.wait(either, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        impatience.cancel()
+        if work not in done:
+            log.warning("not everything came to rest in time; the rest is stopped and resumed at the next start")
+            work.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await work
+            return
+        for outcome in work.result():
+            if isinstance(outcome, Exception):
+                log.error("a part failed while it came to rest", exc_info=outcome)
+
+
+def _fences(settings: GatewaySettings) -> Fences:
+    name = socket.gethostname()
+    return fences(settings, (name, f"{name}.local") if settings.bind in ("lan", "custom") else ())
+
+
+@asynccontextmanager
+async def health_only(launch: Launch) -> AsyncIterator[Parts]:
+    """A gateway that only says that it lives."""
+
+    async def connection(transport: Transport) -> None:
+        await transport.close(1013, "no service is configured")
+
+    async def reload(change: Reload) -> None:
+        """Nothing here depends on the configuration."""
+
+    yield Parts(connection=connection, reload=reload)

@@ -1,0 +1,89 @@
+"""The sessions as the gateway's methods see them: rows with their state, changes told to everyone."""
+
+from typing import Any
+
+from openclaw.core.clock import millis
+from openclaw.core.errors import NotFound
+from openclaw.core.keys import SessionKey
+from openclaw.gateway import rows
+from openclaw.gateway.app import Assistant
+from openclaw.gateway.bus import Bus
+from openclaw.sessions.files import Loaded, load
+from openclaw.sessions.lifecycle import Lifecycle, Preferences
+from openclaw.turns.runs import Runs
+
+
+class Desk:
+    """Looks sessions up and says when one changed."""
+
+    def __init__(self, app: Assistant, lifecycle: Lifecycle, runs: Runs, bus: Bus) -> None:
+        self.app = app
+        self.lifecycle = lifecycle
+        self.runs = runs
+        self.bus = bus
+
+    @property
+    def now(self) -> int:
+        return millis(self.app.clock)
+
+    def key(self, text: str, agent_id: str | None = None) -> SessionKey:
+        return self.app.key(text, agent_id)
+
+    async def row(self, key: SessionKey) -> dict[str, Any] | None:
+        """A session as a row, or None when there is none."""
+        found = await self.app.index.get(key)
+        if found is None:
+            return None
+        situation = self.app.situation(key.agent)
+        return rows.session(
+            found,
+            key,
+            await self.lifecycle.preferences(key),
+            active=self.runs.active(key),
+            running=self.runs.is_running(key),
+            now=self.now,
+            default=situation.model(situation.default),
+        )
+
+    async def list(self, agent_id: str | None = None) -> list[dict[str, Any]]:
+        """All sessions as rows, the latest first."""
+        chosen = await self.lifecycle.all_preferences()
+        out = []
+        defaults = {}
+        for found in await self.app.index.list(agent_id=agent_id):
+            key = SessionKey(found.agent_id, found.session_key.removeprefix(f"agent:{found.agent_id}:"))
+            if found.agent_id not in defaults:
+                try:
+                    situation = self.app.situation(found.agent_id)
+                except NotFound:  # an agent that was taken out of the configuration; its sessions are still there
+                    situation = self.app.situation(self.app.key(None, None).agent)
+                defaults[found.agent_id] = situation.model(situation.default)
+            out.append(
+                rows.session(
+                    found,
+                    key,
+                    chosen.get(found.session_key, _NOTHING_CHOSEN),
+                    active=self.runs.active(key),
+                    running=self.runs.is_running(key),
+                    now=self.now,
+                    default=defaults[found.agent_id],
+                )
+            )
+        return out
+
+    async def load(self, key: SessionKey) -> tuple[str, Loaded | None]:
+        """The transcript behind `key`, when something was said."""
+        found = await self.app.index.get(key)
+        if found is None:
+            return "", None
+        path = self.app.index.path(found.agent_id, found.session_id)
+        return found.session_id, load(path) if path.exists() else None
+
+    async def changed(self, key: SessionKey, reason: str) -> None:
+        """Tells everyone that a session is not what it was."""
+        row = await self.row(key)
+        payload: dict[str, Any] = {"sessionKey": str(key), "agentId": key.agent, "ts": self.now, "reason": reason}
+        self.bus.publish("sessions.changed", {**payload, **({"session": row} if row else {})}, str(key))
+
+
+_NOTHING_CHOSEN = Preferences()

@@ -1,0 +1,97 @@
+"""Finds out what is wrong with an installation, and repairs what can be repaired without losing anything."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from openclaw.config.check import Problem
+from openclaw.config.load import Loaded, load, problems_of
+from openclaw.config.paths import Home
+from openclaw.core.errors import ConfigError, OpenClawError
+from openclaw.gateway.app import Surroundings
+
+Severity = Literal["critical", "warn", "info"]
+
+
+class Fix(Struct, frozen=True):
+    """A repair: what it will do, in words, and the doing."""
+
+    plan: str
+    apply: Callable[[], None]
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """One thing that a person should know."""
+
+    id: str
+    severity: Severity
+    title: str
+    detail: str = ""
+    remediation: str = ""
+    fix: Fix | None = None
+
+    def document(self) -> dict[str, Any]:
+        told: dict[str, Any] = {"checkId": self.id, "severity": self.severity, "title": self.title}
+        told |= {"detail": self.detail} if self.detail else {}
+        told |= {"remediation": self.remediation} if self.remediation else {}
+        return {**told, "fixable": self.fix is not None}
+
+
+class Scene(Struct, frozen=True, kw_only=True):
+    """What the checks look at."""
+
+    surroundings: Surroundings
+    loaded: Loaded | None
+    """None when neither the configuration nor the last good one can be used."""
+    problems: tuple[Problem, ...]
+    """Why the file itself cannot be used."""
+    now: int
+
+    @property
+    def home(self) -> Home:
+        return self.surroundings.home
+
+
+Check = Callable[[Scene], Iterable[Finding]]
+
+
+def look(surroundings: Surroundings) -> Scene:
+    """The scene, read once for all checks."""
+    loaded: Loaded | None = None
+    try:
+        loaded = load(surroundings.home, surroundings.environ)
+        problems = loaded.issues
+    except ConfigError as error:
+        problems = problems_of(error)
+    return Scene(surroundings=surroundings, loaded=loaded, problems=problems, now=round(time.time() * 1000))
+
+
+def examine(scene: Scene, checks: Sequence[Check]) -> list[Finding]:
+    """Everything the checks find, the worst first."""
+    order: tuple[Severity, ...] = ("critical", "warn", "info")
+    found = [finding for check in checks for finding in check(scene)]
+    return sorted(found, key=lambda finding: order.index(finding.severity))
+
+
+def repair(findings: Iterable[Finding]) -> Iterator[tuple[Finding, str]]:
+    """Applies each repair; what went wrong with it, or nothing."""
+    for finding in findings:
+        if finding.fix is None:
+            continue
+        try:
+            finding.fix.apply()
+        except OpenClawError as error:
+            yield finding, error.message
+        except OSError as error:
+            yield finding, f"{error.filename or ''}: {error.strerror}".lstrip(": ")
+        else:
+            yield finding, ""
+
+
+def summary(findings: Iterable[Finding]) -> dict[str, int]:
+    counts = {"critical": 0, "warn": 0, "info": 0}
+    for finding in findings:
+        counts[finding.severity] += 1
+    return counts

@@ -1,0 +1,179 @@
+"""One address: method, switch, credential, scope and size are settled here, before anything else looks at a request."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Literal, TypeVar
+
+import msgspec
+from msgspec import Struct
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import Receive, Scope, Send
+
+from openclaw.core.errors import OpenClawError
+from openclaw.gateway.http import problems
+from openclaw.gateway.http.auth import Guard
+from openclaw.gateway.http.problems import Problem
+from openclaw.wire.problems import describe
+
+log = logging.getLogger("openclaw.gateway.http")
+
+BODY_SECONDS = 60.0
+T = TypeVar("T")
+_STREAM_HEADERS = {
+    "content-type": "text/event-stream; charset=utf-8",
+    "cache-control": "no-cache",
+    "x-accel-buffering": "no",
+}
+
+
+class Gone(Exception):
+    """The client has hung up."""
+
+
+class Call:
+    """One request that was let in, and the way to answer it."""
+
+    def __init__(self, request: Request, send: Send) -> None:
+        self.request = request
+        self.body = b""
+        self.started = False
+        self.streaming = False
+        self._send = send
+
+    def header(self, name: str) -> str | None:
+        return (self.request.headers.get(name) or "").strip() or None
+
+    def read(self, kind: type[T]) -> T:
+        """The body as `kind`."""
+        try:
+            return msgspec.json.decode(self.body, type=kind)
+        except msgspec.ValidationError as error:
+            raise Problem(400, f"invalid request: {describe(str(error))}") from None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise Problem(400, "the body is not JSON: send one JSON object") from None
+
+    async def answer(self, value: Any, status: int = 200, headers: dict[str, str] | None = None) -> None:
+        data = msgspec.json.encode(value)
+        await self._start(
+            status,
+            {"content-type": "application/json; charset=utf-8", "content-length": str(len(data))} | (headers or {}),
+        )
+        await self._send({"type": "http.response.body", "body": data})
+
+    async def open_stream(self) -> None:
+        self.streaming = True
+        await self._start(200, _STREAM_HEADERS)
+
+    async def event(self, value: Any, name: str = "") -> None:
+        await self._piece(
+            (f"event: {name}\n" if name else "").encode() + b"data: " + msgspec.json.encode(value) + b"\n\n"
+        )
+
+    async def keep_alive(self) -> None:
+        """Says that there is still someone here, in a way that readers skip."""
+        await self._piece(b": waiting\n\n")
+
+    async def close_stream(self) -> None:
+        await self._piece(b"data: [DONE]\n\n")
+        await self._send({"type": "http.response.body", "body": b""})
+
+    async def while_there(self, work: Coroutine[Any, Any, T]) -> T:
+        """Does `work`, and stops it when the client hangs up."""
+        task = asyncio.create_task(work)
+        watch = asyncio.create_task(self._hung_up())
+        try:
+            await asyncio.wait({task, watch}, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                raise Gone
+            return task.result()
+        finally:
+            for each in (task, watch):
+                each.cancel()
+            await asyncio.gather(task, watch, return_exceptions=True)
+
+    async def _hung_up(self) -> None:
+        while (await self.request.receive())["type"] != "http.disconnect":
+            pass
+
+    async def _start(self, status: int, headers: dict[str, str]) -> None:
+        self.started = True
+        fixed = {"x-content-type-options": "nosniff", **headers}
+        pairs = [(name.encode(), value.encode()) for name, value in fixed.items()]
+        await self._send({"type": "http.response.start", "status": status, "headers": pairs})
+
+    async def _piece(self, data: bytes) -> None:
+        await self._send({"type": "http.response.body", "body": data, "more_body": True})
+
+
+class Rules(Struct, frozen=True, kw_only=True):
+    """What a request must be to get in."""
+
+    method: Literal["GET", "POST"]
+    scope: str
+    limit: int = 0
+    """Bytes of body."""
+    off: str = ""
+    """Why the address does not answer; it does when this is empty."""
+    shape: Callable[[Problem], dict[str, Any]] = problems.body
+
+
+class Endpoint:
+    """An ASGI application for one address."""
+
+    def __init__(self, guard: Guard, rules: Rules, handle: Callable[[Call], Awaitable[None]]) -> None:
+        self._guard = guard
+        self._rules = rules
+        self._handle = handle
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        call = Call(Request(scope, receive), send)
+        try:
+            await self._admit(call)
+            await self._handle(call)
+        except (Gone, ClientDisconnect):
+            return
+        except OpenClawError as error:
+            await self._refuse(call, problems.of_error(error))
+        except HTTPException as error:
+            headers = {"connection": "close"} if error.status_code == 413 else {}
+            await self._refuse(call, Problem(error.status_code, error.detail, headers=headers))
+        # A connection is where a bug ends: the client is told, the others never notice.
+        except Exception:
+            log.exception("%s failed", scope["path"])
+            problem = Problem(500, "something went wrong inside OpenClaw; the log has the details", problems.FAILED)
+            await self._refuse(call, problem)
+
+    async def _admit(self, call: Call) -> None:
+        rules, request = self._rules, call.request
+        if request.method != rules.method:
+            raise Problem(405, f"Method Not Allowed: use {rules.method}", headers={"allow": rules.method})
+        if rules.off:
+            raise Problem(404, rules.off, "not_found")
+        self._guard.check(request, rules.scope)
+        if rules.limit:
+            call.body = await _body(request, rules.limit)
+
+    async def _refuse(self, call: Call, problem: Problem) -> None:
+        if not call.started:
+            await call.answer(self._rules.shape(problem), problem.status, problem.headers)
+        elif call.streaming:
+            await call.event(problems.body(problem))
+            await call.close_stream()
+
+
+async def _body(request: Request, limit: int) -> bytes:
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared) > limit:
+        raise problems.too_large(limit)
+    data = bytearray()
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for piece in request.stream():
+                data += piece
+                if len(data) > limit:
+                    raise problems.too_large(limit)
+    except TimeoutError:
+        raise Problem(408, "the body took too long to arrive", headers={"connection": "close"}) from None
+    return bytes(data)

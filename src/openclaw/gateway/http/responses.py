@@ -1,0 +1,181 @@
+"""`/v1/responses`: an answer of an agent as a list of items, whole or event by event."""
+
+import uuid
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from msgspec import structs
+
+from openclaw.core.clock import Clock
+from openclaw.core.keys import SessionKey
+from openclaw.core.messages import ToolCall
+from openclaw.gateway.http import functions
+from openclaw.gateway.http.asking import Answering, Conversations, Desk, turn_of
+from openclaw.gateway.http.conversation import compose
+from openclaw.gateway.http.endpoint import Call
+from openclaw.gateway.http.problems import Problem
+from openclaw.gateway.http.response_items import (
+    ResponsesRequest,
+    Sheet,
+    Status,
+    arguments,
+    call_item,
+    client_tools,
+    conversation,
+    text_part,
+)
+from openclaw.gateway.http.speech import spoken
+from openclaw.gateway.http.target import Target, target
+from openclaw.turns.ledger import Outcome
+
+BODY_BYTES = 20_000_000
+OFF = "/v1/responses is off: set gateway.http.endpoints.responses.enabled to true"
+PREFIX = "resp_"
+
+SessionOf = Callable[[str], Awaitable[SessionKey | None]]
+"""The session an earlier run took place in."""
+
+
+class Responses:
+    """Handles a request that was let in."""
+
+    def __init__(self, desk: Desk, known: Conversations, session_of: SessionOf, clock: Clock) -> None:
+        self._desk = desk
+        self._known = known
+        self._session_of = session_of
+        self._clock = clock
+
+    async def __call__(self, call: Call) -> None:
+        request = call.read(ResponsesRequest)
+        run_id = f"{PREFIX}{uuid.uuid4()}"
+        where = await self._target(call, request, run_id)
+        tools = functions.offered(client_tools(request), self._known.tool_names())
+        choice = functions.choose(tools, request.tool_choice)
+        fresh = not (where.stable and await self._known.has_history(where.key))
+        asked = compose(conversation(request), fresh=fresh)
+        sheet = Sheet(
+            id=run_id,
+            created_at=int(self._clock.now()),
+            model=request.model,
+            previous_response_id=request.previous_response_id,
+        )
+        async with self._desk.asking(turn_of(run_id, where, asked, choice)) as run:
+            work = _Stream(call, sheet).follow(run) if request.stream else _whole(call, run, sheet)
+            await call.while_there(work)
+
+    async def _target(self, call: Call, request: ResponsesRequest, run_id: str) -> Target:
+        where = target(
+            call, self._known.key_of, model=request.model, user=request.user, run_id=run_id, family="openresponses"
+        )
+        before = request.previous_response_id
+        if not before:
+            return where
+        key = await self._session_of(before) if before.startswith(PREFIX) else None
+        if key is None:
+            raise Problem(
+                400,
+                f"there is no response {before[:100]!r} any more: send the conversation instead",
+                param="previous_response_id",
+                code="previous_response_not_found",
+            )
+        if key.agent != where.key.agent:
+            raise Problem(
+                400, f"{before} was an answer of the agent {key.agent}: ask that one", param="previous_response_id"
+            )
+        return structs.replace(where, key=key, stable=True)
+
+
+def _output(sheet: Sheet, text: str, calls: tuple[ToolCall, ...], status: Status) -> list[dict[str, Any]]:
+    """The items of a finished response: what was said, then what the client is to do."""
+    message = [sheet.message(text, status, final=not calls)] if text or not calls else []
+    return [*message, *(call_item(call) for call in calls)]
+
+
+def _status(outcome: Outcome) -> Status:
+    return "incomplete" if outcome.stop_reason == "length" else "completed"
+
+
+async def _whole(call: Call, run: Answering, sheet: Sheet) -> None:
+    outcome = await run.end()
+    status = _status(outcome)
+    output = _output(sheet, spoken(outcome), run.speech.calls, status)
+    await call.answer(sheet.response(status, output, outcome.usage))
+
+
+class _Stream:
+    """The events of one response, numbered."""
+
+    def __init__(self, call: Call, sheet: Sheet) -> None:
+        self._call = call
+        self._sheet = sheet
+        self._number = 0
+        self._text = ""
+        self._open = False
+
+    async def follow(self, run: Answering) -> None:
+        first = await run.beginning()
+        await self._call.open_stream()
+        started = self._sheet.response("in_progress", [])
+        await self._say("response.created", response=started)
+        await self._say("response.in_progress", response=started)
+        await self._add(first)
+        async for text in run.pieces():
+            await (self._add(text) if text else self._call.keep_alive())
+        outcome = run.speech.outcome
+        if outcome is None or outcome.status == "error":
+            await self._fail(outcome)
+        else:
+            await self._finish(outcome, run.speech.calls)
+        await self._call.close_stream()
+
+    async def _add(self, text: str) -> None:
+        if not text:
+            return
+        await self._begin_message()
+        self._text += text
+        await self._say("response.output_text.delta", **self._place(), delta=text, logprobs=[])
+
+    async def _begin_message(self) -> None:
+        if self._open:
+            return
+        self._open = True
+        item = self._sheet.message(None, "in_progress")
+        await self._say("response.output_item.added", output_index=0, item=item)
+        await self._say("response.content_part.added", **self._place(), part=text_part(""))
+
+    async def _finish(self, outcome: Outcome, calls: tuple[ToolCall, ...]) -> None:
+        if not calls:
+            await self._begin_message()  # an answer without a word is still a message
+        status = _status(outcome)
+        output = _output(self._sheet, self._text, calls, status)
+        if self._open:
+            await self._say("response.output_text.done", **self._place(), text=self._text, logprobs=[])
+            await self._say("response.content_part.done", **self._place(), part=text_part(self._text))
+            await self._say("response.output_item.done", output_index=0, item=output[0])
+        for index, call in enumerate(calls, start=int(self._open)):
+            await self._hand_over(index, call)
+        name = "response.incomplete" if status == "incomplete" else "response.completed"
+        await self._say(name, response=self._sheet.response(status, output, outcome.usage))
+
+    async def _hand_over(self, index: int, call: ToolCall) -> None:
+        item = call_item(call)
+        about = {"output_index": index, "item_id": item["id"]}
+        await self._say("response.output_item.added", output_index=index, item=call_item(call, "in_progress"))
+        await self._say("response.function_call_arguments.delta", **about, delta=arguments(call))
+        await self._say("response.function_call_arguments.done", **about, name=call.name, arguments=arguments(call))
+        await self._say("response.output_item.done", output_index=index, item=item)
+
+    async def _fail(self, outcome: Outcome | None) -> None:
+        message = (outcome.error if outcome else None) or "the run failed"
+        said = [self._sheet.message(self._text, "incomplete")] if self._open else []
+        failed = self._sheet.response("failed", said, outcome.usage if outcome else None)
+        kind = (outcome.error_kind if outcome else None) or "server_error"
+        failed["error"] = {"code": kind, "message": message}
+        await self._say("response.failed", response=failed)
+
+    def _place(self) -> dict[str, Any]:
+        return {"item_id": self._sheet.message_id, "output_index": 0, "content_index": 0}
+
+    async def _say(self, event: str, **more: Any) -> None:
+        await self._call.event({"type": event, "sequence_number": self._number, **more}, event)
+        self._number += 1

@@ -1,0 +1,156 @@
+"""`/tools/invoke`: one tool, once, without a model; policy and approvals stand as in a run."""
+
+import asyncio
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct, structs
+
+from openclaw.agent.arguments import Rejected, prepare
+from openclaw.agent.toolrun import Toolbox
+from openclaw.core.clock import Clock
+from openclaw.core.events import ToolEnded
+from openclaw.core.keys import SessionKey
+from openclaw.core.messages import ToolCall, ToolResult
+from openclaw.core.tool import ToolSpec
+from openclaw.gateway.http.endpoint import Call
+from openclaw.gateway.http.problems import NO_RETRY, Problem
+from openclaw.gateway.http.target import KeyOf
+from openclaw.policy.layers import ALIASES
+
+BODY_BYTES = 2_000_000
+DENIED = (
+    "exec",
+    "spawn",
+    "shell",
+    "fs_write",
+    "fs_delete",
+    "fs_move",
+    "apply_patch",
+    "sessions_spawn",
+    "sessions_send",
+    "cron",
+    "gateway",
+    "nodes",
+)
+"""What is too strong for a single credential without a person in between."""
+REMEMBERED = 1_000
+REMEMBERED_SECONDS = 300.0
+
+
+class InvokeRequest(Struct, kw_only=True, rename="camel"):
+    tool: str | None = None
+    name: str | None = None
+    args: dict[str, Any] = msgspec.field(default_factory=dict)
+    action: str | None = None
+    session_key: str | None = None
+    agent_id: str | None = None
+    idempotency_key: Annotated[str, Meta(min_length=1, max_length=512)] | None = None
+    dry_run: bool = False
+
+
+class _Once(Struct):
+    """A call that carries a key: what was asked, and the answer once it is there."""
+
+    asked: bytes
+    at: float
+    answer: "asyncio.Future[ToolResult]"
+
+
+class ToolInvocation:
+    """Handles a request that was let in."""
+
+    def __init__(
+        self,
+        key_of: KeyOf,
+        toolbox: Callable[[SessionKey, Sequence[str]], Toolbox],
+        clock: Clock,
+        denied: Sequence[str] = DENIED,
+    ) -> None:
+        self._key_of = key_of
+        self._toolbox = toolbox
+        self._clock = clock
+        self._denied = tuple(denied)
+        self._once: OrderedDict[str, _Once] = OrderedDict()
+
+    async def __call__(self, call: Call) -> None:
+        request = call.read(InvokeRequest)
+        wanted = (request.tool or request.name or "").strip()
+        if not wanted:
+            raise Problem(400, "tool is missing: name the tool to call", "invalid_request")
+        key = self._key_of(request.session_key, request.agent_id)
+        box = self._toolbox(key, self._denied)
+        spec = _find(wanted, box)
+        args = _with_action(request, spec)
+        if request.dry_run:
+            await call.answer({"ok": True, "result": {"dryRun": True, "tool": spec.name, "args": _checked(spec, args)}})
+            return
+        result = await self._result(box, request, spec, args)
+        if result.is_error:
+            raise Problem(400, result.text, "tool_error", headers=NO_RETRY)
+        shown = {"content": msgspec.to_builtins(result.content), "details": result.details}
+        await call.answer({"ok": True, "result": {name: value for name, value in shown.items() if value is not None}})
+
+    async def _result(self, box: Toolbox, request: InvokeRequest, spec: ToolSpec, args: dict[str, Any]) -> ToolResult:
+        """The result, the one of the first time when the key was used before."""
+        if request.idempotency_key is None:
+            return await _run(box, spec, args)
+        self._forget_old()
+        asked = msgspec.json.encode(structs.replace(request, idempotency_key=None), order="deterministic")
+        earlier = self._once.get(request.idempotency_key)
+        if earlier is not None:
+            if earlier.asked != asked:
+                raise Problem(409, "this idempotencyKey was used for another call: use a new one", "conflict")
+            return await asyncio.shield(earlier.answer)
+        answer: asyncio.Future[ToolResult] = asyncio.get_running_loop().create_future()
+        self._once[request.idempotency_key] = _Once(asked=asked, at=self._clock.now(), answer=answer)
+        try:
+            answer.set_result(await _run(box, spec, args))
+        finally:
+            if not answer.done():  # stopped half way: whoever repeats the call starts it again
+                answer.cancel()
+                self._once.pop(request.idempotency_key, None)
+        return answer.result()
+
+    def _forget_old(self) -> None:
+        before = self._clock.now() - REMEMBERED_SECONDS
+        while self._once:
+            key, oldest = next(iter(self._once.items()))
+            if not oldest.answer.done() or (oldest.at >= before and len(self._once) < REMEMBERED):
+                return
+            del self._once[key]
+
+
+def _find(wanted: str, box: Toolbox) -> ToolSpec:
+    name = ALIASES.get(wanted.lower(), wanted.lower())
+    for spec in box.specs:
+        if spec.name.lower() == name:
+            return spec
+    raise Problem(404, f"Tool not available: {wanted[:100]}", "not_found")
+
+
+def _with_action(request: InvokeRequest, spec: ToolSpec) -> dict[str, Any]:
+    """The arguments, with `action` for tools that have several."""
+    takes_action = "action" in spec.parameters.get("properties", {})
+    return {"action": request.action, **request.args} if request.action and takes_action else request.args
+
+
+def _checked(spec: ToolSpec, args: dict[str, Any]) -> dict[str, Any]:
+    prepared = prepare(spec.name, spec.parameters, spec.aliases, args)
+    if isinstance(prepared, Rejected):
+        raise Problem(400, prepared.text, "tool_error")
+    return prepared.arguments
+
+
+async def _run(box: Toolbox, spec: ToolSpec, args: dict[str, Any]) -> ToolResult:
+    call = ToolCall(id=f"http_{secrets.token_hex(8)}", name=spec.name, arguments=args)
+    result: ToolResult | None = None
+    async for event in box.run_all([call]):
+        if isinstance(event, ToolEnded):
+            result = event.result
+    if result is None:
+        raise RuntimeError("a tool call ended without a result")
+    return result

@@ -1,0 +1,39 @@
+"""The HTTP surface over the assistant of this process."""
+
+from openclaw.core.keys import SessionKey, parse
+from openclaw.gateway.app import Assistant
+from openclaw.gateway.http.asking import Conversations
+from openclaw.gateway.http.embeddings import Embed
+from openclaw.gateway.http.listening import Fanout
+from openclaw.gateway.http.surface import Parts
+from openclaw.turns.agents import agent_ids
+from openclaw.turns.ledger import Ledger
+from openclaw.turns.runs import Runs
+
+
+def parts_of(app: Assistant, runs: Runs, ledger: Ledger, fanout: Fanout, embed: Embed | None = None) -> Parts:
+    """What the surface needs of `app`. `fanout` must hear what `runs` tells."""
+
+    async def has_history(key: SessionKey) -> bool:
+        row = await app.index.get(key)
+        return row is not None and (row.messages > 0 or row.status == "running")
+
+    async def session_of(run_id: str) -> SessionKey | None:
+        entry = await ledger.get(run_id)
+        return parse(entry.session_key) if entry else None
+
+    return Parts(
+        runs=runs,
+        fanout=fanout,
+        known=Conversations(
+            key_of=app.key,
+            has_history=has_history,
+            tool_names=lambda: frozenset(tool.spec.name for tool in app.tools()),
+        ),
+        session_of=session_of,
+        agents=lambda: agent_ids(app.config.agents),
+        toolbox=lambda key, without: app.toolbox(key, without=without),
+        index=app.index,
+        embed=embed,
+        clock=app.clock,
+    )

@@ -1,0 +1,74 @@
+"""`exec.approval*`: questions about commands, and what was allowed for good."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from openclaw.approvals.grants import ApprovalFile
+from openclaw.approvals.pending import PendingApprovals, Question, Resolution
+from openclaw.core.errors import NotFound
+from openclaw.gateway.bus import Bus
+from openclaw.wire.caller import Caller
+from openclaw.wire.params.approvals import ExecApprovalGetParams, ExecApprovalResolveParams
+from openclaw.wire.params.kinds import NoParams
+from openclaw.wire.rpc import Method, Refusal
+from openclaw.wire.scopes import ADMIN, APPROVALS
+
+DECISIONS = ["allow-once", "allow-always", "deny"]
+
+
+def methods(approvals: PendingApprovals, granted: ApprovalFile, path: str) -> list[Method]:
+    async def listed(params: NoParams, caller: Caller) -> Any:
+        return [shown(question) for question in approvals.list()]
+
+    async def get(params: ExecApprovalGetParams, caller: Caller) -> Any:
+        return shown(approvals.get(params.id))
+
+    async def resolve(params: ExecApprovalResolveParams, caller: Caller) -> Any:
+        try:
+            approvals.resolve(params.id, params.decision, by=caller.device_id or caller.client_id)
+        except NotFound as error:
+            raise Refusal("APPROVAL_NOT_FOUND", error.message) from error
+        return {"ok": True}
+
+    async def document(params: NoParams, caller: Caller) -> Any:
+        return {"path": path, "exists": Path(path).exists(), "file": msgspec.to_builtins(granted.read())}
+
+    async def nothing(params: NoParams, caller: Caller) -> Any:
+        return []
+
+    return [
+        Method("exec.approval.list", NoParams, listed, APPROVALS),
+        Method("exec.approval.get", ExecApprovalGetParams, get, APPROVALS),
+        Method("exec.approval.resolve", ExecApprovalResolveParams, resolve, APPROVALS),
+        Method("exec.approvals.get", NoParams, document, ADMIN),
+        Method("plugin.approval.list", NoParams, nothing, APPROVALS),
+    ]
+
+
+def shown(question: Question) -> dict[str, Any]:
+    request = question.request
+    return {
+        "id": request.id,
+        "request": {
+            "command": request.command,
+            "cwd": request.cwd,
+            "host": "gateway",
+            "agentId": request.agent_id,
+            "sessionKey": request.session_key,
+            "allowedDecisions": DECISIONS,
+            "warningText": request.why,
+        },
+        "createdAtMs": question.created_at,
+        "expiresAtMs": question.expires_at,
+    }
+
+
+def tell_asked(bus: Bus, question: Question) -> None:
+    bus.publish("exec.approval.requested", shown(question), question.request.session_key)
+
+
+def tell_resolved(bus: Bus, question: Question, resolution: Resolution) -> None:
+    payload = {"id": resolution.id, "decision": resolution.decision, "resolvedBy": resolution.by, "ts": resolution.at}
+    bus.publish("exec.approval.resolved", payload, question.request.session_key)

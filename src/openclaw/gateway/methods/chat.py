@@ -1,0 +1,186 @@
+"""`chat.*`: a conversation as chat windows need it."""
+
+from typing import Any
+
+from openclaw.core.errors import InvalidRequest, NotFound
+from openclaw.core.keys import SessionKey
+from openclaw.core.messages import Assistant, Text
+from openclaw.gateway import rows
+from openclaw.gateway.commands import CATALOG, Commands
+from openclaw.gateway.desk import Desk
+from openclaw.gateway.methods.inputs import images_of, queue_rules
+from openclaw.gateway.projection import Projector, row
+from openclaw.sessions import history
+from openclaw.turns.turn import Turn
+from openclaw.wire.caller import Caller
+from openclaw.wire.params.chat import (
+    ChatAbortParams,
+    ChatHistoryParams,
+    ChatInjectParams,
+    ChatMessageGetParams,
+    ChatMetadataParams,
+    ChatSendParams,
+    ChatStartupParams,
+)
+from openclaw.wire.rpc import Method
+from openclaw.wire.scopes import ADMIN, READ, WRITE
+
+DEFAULT_LIMIT = 200
+DEFAULT_BYTES = 512 * 1024
+
+
+def methods(desk: Desk, projector: Projector, commands: Commands) -> list[Method]:
+    async def send(params: ChatSendParams, caller: Caller) -> Any:
+        key = desk.key(params.session_key, params.agent_id)
+        images = images_of(params.attachments or ())
+        if not params.message.strip() and not images:
+            raise InvalidRequest("the message is empty: write something, or attach an image")
+        text = params.message
+        reply = None if params.suppress_command_interpretation else await commands.answer(key, text)
+        if reply is not None:
+            if not reply.message:
+                _say(desk, key, params.idempotency_key, reply.text)
+                return {"runId": params.idempotency_key, "status": "ok"}
+            text = reply.message
+        await _expect_leaf(desk, key, params.expected_leaf_entry_id)
+        turn = Turn(
+            run_id=params.idempotency_key,
+            key=key,
+            text=text,
+            images=images,
+            thinking=params.thinking,
+            timeout=params.timeout_ms / 1000 if params.timeout_ms else None,
+            channel="webchat",
+        )
+        submission = await desk.runs.submit(turn, rules=await queue_rules(desk, key, "steer", params.queue_mode))
+        status = submission.status if submission.status in ("in_flight", "ok", "error") else "started"
+        return {"runId": submission.run_id, "status": status}
+
+    async def startup(params: ChatStartupParams, caller: Caller) -> Any:
+        if params.session_key is None:
+            found = await desk.app.index.find(params.short_id or "")
+            return await _history(desk, projector, desk.key(found.session_key), params.limit, 0, params.max_bytes, None)
+        key = desk.key(params.session_key, params.agent_id)
+        if params.cursor is not None:
+            return {"kind": "reset"}
+        return await _history(
+            desk, projector, key, params.limit, params.offset or 0, params.max_bytes, params.max_chars
+        )
+
+    async def get_history(params: ChatHistoryParams, caller: Caller) -> Any:
+        if params.cursor is not None:
+            return {"kind": "reset"}
+        key = desk.key(params.session_key, params.agent_id)
+        return await _history(
+            desk, projector, key, params.limit, params.offset or 0, params.max_bytes, params.max_chars
+        )
+
+    async def abort(params: ChatAbortParams, caller: Caller) -> Any:
+        stopped = await desk.runs.abort(desk.key(params.session_key, params.agent_id), params.run_id)
+        return {"ok": True, "aborted": bool(stopped), "runIds": stopped}
+
+    async def inject(params: ChatInjectParams, caller: Caller) -> Any:
+        key = desk.key(params.session_key, params.agent_id)
+        text = f"[{params.label}] {params.message}" if params.label else params.message
+        message = Assistant(content=(Text(text),), provider="openclaw", model="note", timestamp=desk.now)
+        entry_id = await desk.app.turns.inject(key, message, f"inject:{caller.conn_id}")
+        await desk.changed(key, "inject")
+        return {"ok": True, "messageId": entry_id}
+
+    async def metadata(params: ChatMetadataParams, caller: Caller) -> Any:
+        key = desk.key(params.session_key or "main", params.agent_id)
+        situation = desk.app.situation(key.agent)
+        models = [
+            rows.model(found, available=situation.has_key(found.provider, desk.now))
+            for found in situation.registry.list()
+        ]
+        return {
+            "models": [shown for shown in models if shown["available"]],
+            "commands": [command.shown() for command in CATALOG],
+            "swarmEnabled": False,
+            "accountSelection": {"kind": "automatic", "label": "Automatic"},
+            "runtimeSelectionLocked": True,
+        }
+
+    async def get_message(params: ChatMessageGetParams, caller: Caller) -> Any:
+        key = desk.key(params.session_key, params.agent_id)
+        _, loaded = await desk.load(key)
+        for each in history.rows_of(loaded.entries) if loaded else []:
+            if each.entry_id == params.message_id:
+                shown = row(each.message, each.entry_id, each.number)
+                return {"message": history.within([shown], 4_000_000, params.max_chars or 200_000)[0]}
+        raise NotFound(f"no message {params.message_id} in {key}")
+
+    return [
+        Method("chat.send", ChatSendParams, send, WRITE),
+        Method("chat.history", ChatHistoryParams, get_history, READ),
+        Method("chat.startup", ChatStartupParams, startup, READ),
+        Method("chat.abort", ChatAbortParams, abort, WRITE),
+        Method("chat.inject", ChatInjectParams, inject, ADMIN),
+        Method("chat.metadata", ChatMetadataParams, metadata, READ),
+        Method("chat.message.get", ChatMessageGetParams, get_message, READ),
+    ]
+
+
+def _say(desk: Desk, key: SessionKey, run_id: str, text: str) -> None:
+    """A reply of the gateway itself, as chat windows expect one."""
+    message = {"role": "assistant", "content": [{"type": "text", "text": text}], "timestamp": desk.now}
+    payload = {
+        "runId": run_id,
+        "sessionKey": str(key),
+        "agentId": key.agent,
+        "seq": 1,
+        "state": "final",
+        "stopReason": "stop",
+        "message": message,
+    }
+    desk.bus.publish("chat", payload, str(key))
+
+
+async def _expect_leaf(desk: Desk, key: SessionKey, expected: Any) -> None:
+    """A client that shows an older state of the conversation is told before it adds to it."""
+    if not isinstance(expected, str):
+        return
+    _, loaded = await desk.load(key)
+    known = {each.entry_id for each in history.rows_of(loaded.entries)} if loaded else set()
+    if expected not in known:
+        raise InvalidRequest("the conversation has changed since you loaded it: reload and send again")
+
+
+async def _history(
+    desk: Desk,
+    projector: Projector,
+    key: SessionKey,
+    limit: int | None,
+    offset: int,
+    max_bytes: int | None,
+    max_chars: int | None,
+) -> dict[str, Any]:
+    session_id, loaded = await desk.load(key)
+    page = history.page(loaded.entries if loaded else (), limit=limit or DEFAULT_LIMIT, offset=offset)
+    shown = history.within(
+        [row(each.message, each.entry_id, each.number) for each in page.rows],
+        max_bytes or DEFAULT_BYTES,
+        max_chars or history.BLOCK_CHARS,
+    )
+    next_offset = page.next_offset
+    if len(shown) < len(page.rows):
+        next_offset = offset + len(shown)
+    info = await desk.row(key)
+    active = desk.runs.active(key)
+    answer: dict[str, Any] = {
+        "sessionKey": str(key),
+        "sessionId": session_id,
+        "messages": shown,
+        "pendingInputs": {"items": [], "total": 0},
+        "deltaCursor": f"{session_id}:{page.total}",
+        "hasMore": next_offset is not None,
+        "totalMessages": page.total,
+        "defaults": rows.defaults(desk.app.situation(key.agent)),
+        "sessionInfo": info,
+    }
+    if next_offset is not None:
+        answer["nextOffset"] = next_offset
+    if active and desk.runs.is_running(key):
+        answer["inFlightRun"] = {"runId": active[0], "text": projector.in_flight(active[0])}
+    return answer

@@ -1,0 +1,260 @@
+"""`sessions.*`: the conversations of this gateway."""
+
+import uuid
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, structs
+
+from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError
+from openclaw.core.keys import SessionKey
+from openclaw.gateway import rows
+from openclaw.gateway.desk import Desk
+from openclaw.gateway.methods.inputs import images_of, queue_rules
+from openclaw.gateway.projection import row
+from openclaw.models import thinking
+from openclaw.sessions import history
+from openclaw.turns.turn import Turn
+from openclaw.wire.caller import Caller
+from openclaw.wire.params.sessions import (
+    SessionsAbortParams,
+    SessionsCreateParams,
+    SessionsDeleteParams,
+    SessionsDescribeParams,
+    SessionsGetParams,
+    SessionsListParams,
+    SessionsPatchParams,
+    SessionsPreviewParams,
+    SessionsResetParams,
+    SessionsResolveParams,
+    SessionsSendParams,
+)
+from openclaw.wire.rpc import Method
+from openclaw.wire.scopes import ADMIN, READ, WRITE
+
+PATCHABLE = (
+    "label",
+    "icon",
+    "color",
+    "category",
+    "archived",
+    "pinned",
+    "unread",
+    "thinking_level",
+    "verbose_level",
+    "reasoning_level",
+    "response_usage",
+    "send_policy",
+    "model",
+)
+REQUIRED = ("archived", "pinned", "unread")
+"""Fields that may be left out of a patch but not be cleared."""
+
+
+def methods(desk: Desk) -> list[Method]:
+    async def describe(params: SessionsDescribeParams, caller: Caller) -> Any:
+        return {"session": await desk.row(desk.key(params.key, params.agent_id))}
+
+    async def resolve(params: SessionsResolveParams, caller: Caller) -> Any:
+        wanted = (
+            params.key or params.session_id or params.short_id or (params.reference.key if params.reference else "")
+        )
+        try:
+            if not wanted and params.label:
+                found = next((each for each in await desk.list() if each.get("label") == params.label), None)
+                if found is None:
+                    raise NotFound(f"no session is called {params.label!r}")
+                return {"ok": True, "key": found["key"], "agentId": found["agentId"]}
+            session = await desk.app.index.find(wanted)
+        except OpenClawError:
+            if params.allow_missing:
+                return {"ok": False}
+            raise
+        return {"ok": True, "key": session.session_key, "agentId": session.agent_id, "displayName": session.title}
+
+    async def create(params: SessionsCreateParams, caller: Caller) -> Any:
+        agent = desk.key("main", params.agent_id).agent
+        key = desk.key(params.key or f"agent:{agent}:dashboard:{uuid.uuid4()}", params.agent_id)
+        if params.model:
+            desk.app.situation(key.agent).resolve(params.model)
+        chosen = {
+            "label": params.label or params.display_name,
+            "model": params.model,
+            "thinking_level": thinking.parse(params.thinking_level) if params.thinking_level else None,
+            "category": params.category,
+            "parent_session_key": params.parent_session_key,
+        }
+        made = await desk.lifecycle.create(key, {name: value for name, value in chosen.items() if value is not None})
+        await desk.changed(key, "create")
+        answer: dict[str, Any] = {"ok": True, "key": str(key), "sessionId": made.session_id, "runStarted": False}
+        if params.message:
+            turn = Turn(
+                run_id=params.idempotency_key or str(uuid.uuid4()),
+                key=key,
+                text=params.message,
+                images=images_of(params.attachments or ()),
+                channel="webchat",
+            )
+            submission = await desk.runs.submit(turn)
+            answer |= {"runStarted": True, "runId": submission.run_id}
+        return answer
+
+    async def send(params: SessionsSendParams, caller: Caller) -> Any:
+        key = desk.key(params.key, params.agent_id)
+        if not params.message.strip() and not params.attachments:
+            raise InvalidRequest("the message is empty")
+        turn = Turn(
+            run_id=params.idempotency_key or str(uuid.uuid4()),
+            key=key,
+            text=params.message,
+            images=images_of(params.attachments or ()),
+            thinking=params.thinking,
+            timeout=params.timeout_ms / 1000 if params.timeout_ms else None,
+        )
+        submission = await desk.runs.submit(turn, rules=await queue_rules(desk, key, "steer"))
+        return {"runId": submission.run_id, "status": submission.status}
+
+    async def abort(params: SessionsAbortParams, caller: Caller) -> Any:
+        if params.key is None:
+            raise InvalidRequest("key is missing: say which session")
+        stopped = await desk.runs.abort(desk.key(params.key, params.agent_id), params.run_id)
+        return {"ok": True, "abortedRunId": stopped[0] if stopped else None, "status": "aborted" if stopped else "idle"}
+
+    async def patch(params: SessionsPatchParams, caller: Caller) -> Any:
+        key = desk.key(params.key, params.agent_id)
+        await _expect(desk, key, params.expected_session_id)
+        changes = await _changes(desk, key, params)
+        chosen = await desk.lifecycle.prefer(key, changes)
+        await desk.changed(key, "patch")
+        found = await desk.app.index.resolve(key)
+        situation = desk.app.situation(key.agent)
+        model = situation.model(situation.resolve(chosen.model) if chosen.model else situation.default)
+        return {
+            "ok": True,
+            "path": str(desk.app.home.state / "agents" / key.agent / "sessions"),
+            "key": str(key),
+            "entry": {"sessionId": found.session_id, "updatedAt": found.updated_at, **_stored(chosen)},
+            "resolved": {"modelProvider": model.provider, "model": model.id},
+        }
+
+    async def reset(params: SessionsResetParams, caller: Caller) -> Any:
+        key = desk.key(params.key, params.agent_id)
+        await desk.runs.abort(key)
+        made = await desk.lifecycle.reset(key, params.expected_session_id)
+        await desk.changed(key, "reset")
+        return {"ok": True, "key": str(key), "entry": {"sessionId": made.session_id, "updatedAt": made.updated_at}}
+
+    async def delete(params: SessionsDeleteParams, caller: Caller) -> Any:
+        key = desk.key(params.key, params.agent_id)
+        await desk.runs.abort(key)
+        aside = await desk.lifecycle.delete(key, params.expected_session_id)
+        await desk.changed(key, "delete")
+        return {"ok": True, "key": str(key), "deleted": True, "archived": [aside] if aside else []}
+
+    async def preview(params: SessionsPreviewParams, caller: Caller) -> Any:
+        previews = []
+        for text in params.keys:
+            key = desk.key(text)
+            _, loaded = await desk.load(key)
+            said = history.rows_of(loaded.entries)[-(params.limit or 6) :] if loaded else []
+            items = [
+                {"role": each.message.__class__.__name__.lower(), "text": each.message.text[: params.max_chars or 240]}
+                for each in said
+                if each.message.text.strip()
+            ]
+            previews.append({"key": str(key), "status": "ok" if loaded else "missing", "items": items})
+        return {"ts": desk.now, "previews": previews}
+
+    async def get(params: SessionsGetParams, caller: Caller) -> Any:
+        _, loaded = await desk.load(desk.key(params.key))
+        page = history.page(loaded.entries if loaded else (), limit=params.limit or 200)
+        shown = [row(each.message, each.entry_id, each.number) for each in page.rows]
+        return {"messages": history.within(shown, history.TOTAL_BYTES)}
+
+    async def listed(params: SessionsListParams, caller: Caller) -> Any:
+        return await list_sessions(desk, params)
+
+    return [
+        Method("sessions.list", SessionsListParams, listed, READ),
+        Method("sessions.describe", SessionsDescribeParams, describe, READ),
+        Method("sessions.resolve", SessionsResolveParams, resolve, READ),
+        Method("sessions.preview", SessionsPreviewParams, preview, READ),
+        Method("sessions.get", SessionsGetParams, get, READ),
+        Method("sessions.create", SessionsCreateParams, create, WRITE),
+        Method("sessions.send", SessionsSendParams, send, WRITE),
+        Method("sessions.abort", SessionsAbortParams, abort, WRITE),
+        Method("sessions.patch", SessionsPatchParams, patch, WRITE),
+        Method("sessions.reset", SessionsResetParams, reset, ADMIN),
+        Method("sessions.delete", SessionsDeleteParams, delete, ADMIN),
+    ]
+
+
+async def list_sessions(desk: Desk, params: SessionsListParams) -> dict[str, Any]:
+    """The sessions a client asked for, one page of them."""
+    agent = desk.key("main", params.agent_id).agent if params.agent_id else None
+    found = [each for each in await desk.list(agent) if _wanted(each, params, desk.now)]
+    offset = params.offset or 0
+    limit = params.limit or 200
+    shown = found[offset : offset + limit]
+    more = offset + len(shown) < len(found)
+    if params.include_last_message:
+        for each in shown:
+            _, loaded = await desk.load(desk.key(each["key"]))
+            said = [item for item in history.rows_of(loaded.entries) if item.message.text.strip()] if loaded else []
+            if said:
+                each["lastMessagePreview"] = said[-1].message.text[:200]
+    situation = desk.app.situation(desk.key("main", params.agent_id).agent)
+    return {
+        "ts": desk.now,
+        "path": str(desk.app.home.state / "agents"),
+        "count": len(shown),
+        "totalCount": len(found),
+        "limitApplied": limit,
+        "nextOffset": offset + len(shown) if more else None,
+        "hasMore": more,
+        "owners": [],
+        "defaults": rows.defaults(situation),
+        "sessions": shown,
+    }
+
+
+def _wanted(shown: dict[str, Any], params: SessionsListParams, now: int) -> bool:
+    key = shown["key"]
+    archived = params.archived if params.archived is not None else False
+    return not (
+        (archived != "all" and bool(shown["archived"]) != bool(archived))
+        or (params.active_minutes and shown["updatedAt"] < now - params.active_minutes * 60_000)
+        or (params.active_only and not shown["hasActiveRun"])
+        or (params.pinned is not None and shown["pinned"] != params.pinned)
+        or (params.label is not None and shown.get("label") != params.label)
+        or (params.exclude_subagents and ":subagent:" in key)
+        or (params.exclude_cron and ":cron:" in key)
+        or (params.spawned_by is not None and shown.get("spawnedBy") != params.spawned_by)
+        or (params.search and params.search.lower() not in f"{key} {shown['displayName']}".lower())
+    )
+
+
+async def _expect(desk: Desk, key: SessionKey, session_id: str | None) -> None:
+    if session_id is None:
+        return
+    found = await desk.app.index.get(key)
+    if found is not None and found.session_id != session_id:
+        raise InvalidRequest("the session has changed since you looked: reload and try again")
+
+
+async def _changes(desk: Desk, key: SessionKey, params: SessionsPatchParams) -> dict[str, Any]:
+    """What a patch changes; a choice that cannot be is an error before anything is written."""
+    given = structs.asdict(params)
+    changes = {name: given[name] for name in PATCHABLE if given[name] is not UNSET}
+    changes = {name: value for name, value in changes.items() if not (name in REQUIRED and value is None)}
+    if isinstance(changes.get("model"), str):
+        situation = desk.app.situation(key.agent)
+        changes["model"] = str(situation.resolve(changes["model"]))
+    if isinstance(changes.get("thinking_level"), str):
+        changes["thinking_level"] = thinking.parse(changes["thinking_level"])
+    return changes
+
+
+def _stored(chosen: Any) -> dict[str, Any]:
+    stored: dict[str, Any] = msgspec.to_builtins(chosen)
+    return stored

@@ -1,0 +1,156 @@
+"""`health`, `status`, `system-presence`, `logs.tail` and their kind: how the gateway is."""
+
+import os
+import platform
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from openclaw.gateway.desk import Desk
+from openclaw.gateway.presence import Presence
+from openclaw.turns.agents import agent_ids, default_agent
+from openclaw.version import __version__
+from openclaw.wire.caller import Caller
+from openclaw.wire.params.kinds import NoParams
+from openclaw.wire.params.system import HealthParams, LogsTailParams, StatusParams
+from openclaw.wire.rpc import Method
+from openclaw.wire.scopes import READ
+
+TAIL_BYTES = 250_000
+TAIL_LINES = 500
+
+
+def methods(desk: Desk, presence: Presence, log_files: Callable[[], list[Path]], started_at: int) -> list[Method]:
+    async def health(params: HealthParams, caller: Caller) -> Any:
+        return await snapshot(desk)
+
+    async def status(params: StatusParams, caller: Caller) -> Any:
+        listed = await desk.list()
+        agents = agent_ids(desk.app.config.agents)
+        return {
+            "runtimeVersion": __version__,
+            "heartbeat": {"defaultAgentId": default_agent(desk.app.config.agents), "agents": []},
+            "channelSummary": [],
+            "queuedSystemEvents": [],
+            "tasks": {"total": 0, "active": 0, "terminal": 0, "failures": 0, "byStatus": {}, "byRuntime": {}},
+            "sessions": {
+                "paths": [str(desk.app.home.state / "agents" / agent / "sessions") for agent in agents],
+                "count": len(listed),
+                "defaults": {"model": str(desk.app.situation(agents[0]).default)},
+                "recent": listed[:10],
+                "byAgent": [
+                    {"agentId": agent, "count": sum(each["agentId"] == agent for each in listed)} for agent in agents
+                ],
+            },
+            "running": desk.runs.busy,
+            "uptimeMs": desk.now - started_at,
+            "processMemory": {"rssBytes": _resident()},
+        }
+
+    async def who(params: NoParams, caller: Caller) -> Any:
+        return presence.list()
+
+    async def info(params: NoParams, caller: Caller) -> Any:
+        return {
+            "machineName": socket.gethostname(),
+            "hostname": socket.gethostname(),
+            "platform": sys.platform,
+            "release": platform.release(),
+            "arch": platform.machine(),
+            "osLabel": f"{platform.system()} {platform.release()}",
+            "nodeVersion": f"python {platform.python_version()}",
+            "pid": os.getpid(),
+            "uptimeMs": desk.now - started_at,
+            "cpuCount": os.cpu_count() or 1,
+            "memoryTotalBytes": _memory("SC_PHYS_PAGES"),
+            "memoryFreeBytes": _memory("SC_AVPHYS_PAGES"),
+        }
+
+    async def tail(params: LogsTailParams, caller: Caller) -> Any:
+        found = log_files()
+        path = found[-1] if found else desk.app.home.state / "logs" / "openclaw.log"
+        return tail_of(path, params.cursor, params.limit or TAIL_LINES, min(params.max_bytes or TAIL_BYTES, 1_000_000))
+
+    async def heartbeat(params: NoParams, caller: Caller) -> Any:
+        return None
+
+    return [
+        Method("health", HealthParams, health, None),
+        Method("status", StatusParams, status, READ),
+        Method("system-presence", NoParams, who, READ),
+        Method("system.info", NoParams, info, READ),
+        Method("logs.tail", LogsTailParams, tail, READ),
+        Method("last-heartbeat", NoParams, heartbeat, READ),
+    ]
+
+
+async def snapshot(desk: Desk) -> dict[str, Any]:
+    """The health object, cheap enough to make at any time."""
+    began = desk.now
+    listed = await desk.app.index.list()
+    agents = agent_ids(desk.app.config.agents)
+    return {
+        "ok": True,
+        "ts": began,
+        "durationMs": desk.now - began,
+        "plugins": {"loaded": [], "errors": [], "unavailable": []},
+        "configReload": {"hotReloadStatus": "last-good" if desk.app.loaded.used_last_good else "ok"},
+        "channels": {},
+        "channelOrder": [],
+        "channelLabels": {},
+        "heartbeatSeconds": 0,
+        "defaultAgentId": default_agent(desk.app.config.agents),
+        "agents": [{"agentId": agent, "isDefault": place == 0} for place, agent in enumerate(agents)],
+        "sessions": {
+            "path": str(desk.app.home.state / "agents"),
+            "count": len(listed),
+            "recent": [
+                {"key": row.session_key, "updatedAt": row.updated_at, "age": desk.now - row.updated_at}
+                for row in listed[:5]
+            ],
+        },
+        "running": desk.runs.busy,
+    }
+
+
+def tail_of(path: Path, cursor: int | None, limit: int, max_bytes: int) -> dict[str, Any]:
+    """The end of the log, or what came since `cursor`."""
+    try:
+        size = path.stat().st_size
+    except OSError:
+        return {"file": str(path), "cursor": 0, "size": 0, "lines": []}
+    reset = cursor is not None and cursor > size
+    start = max(0, size - max_bytes) if cursor is None or reset else max(cursor, size - max_bytes)
+    with path.open("rb") as file:
+        file.seek(start)
+        data = file.read(max_bytes)
+    whole = data.rpartition(b"\n")[0]
+    lines = whole.decode(errors="replace").splitlines()
+    if start and cursor is None and lines:
+        lines = lines[1:]  # most likely the end of a line that began earlier
+    shown: dict[str, Any] = {
+        "file": str(path),
+        "cursor": start + len(whole) + (1 if whole else 0),
+        "size": size,
+        "lines": lines[-limit:],
+    }
+    if len(lines) > limit or (cursor is not None and start > cursor):
+        shown["truncated"] = True
+    return {**shown, **({"reset": True} if reset else {})}
+
+
+def _resident() -> int:
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def _memory(name: str) -> int:
+    try:
+        return os.sysconf(name) * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError):
+        return 0

@@ -1,0 +1,156 @@
+"""The gateway as a process, seen from outside: start it in the background, stop it, ask how it is."""
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from openclaw.core.errors import StateError
+from openclaw.gateway.lock import Running, running
+
+STOP_SECONDS = 30.0
+"""How long runs in progress may go on after the gateway was told to stop."""
+RESTART_SECONDS = 315.0
+"""The same for a restart, which nobody waits for."""
+POLL_SECONDS = 0.05
+START_SECONDS = 30.0
+KILL_SECONDS = 5.0
+
+
+class Health(Struct, frozen=True, kw_only=True):
+    """What a gateway says of itself over HTTP."""
+
+    answers: bool
+    ready: bool = False
+    failing: tuple[str, ...] = ()
+    uptime_ms: int = 0
+    problem: str = ""
+
+
+def ask(address: str, port: int, timeout: float = 2.0) -> Health:
+    """Asks `/readyz`."""
+    connection = http.client.HTTPConnection(reachable(address), port, timeout=timeout)
+    try:
+        connection.request("GET", "/readyz")
+        told: Any = json.loads(connection.getresponse().read(65_536))
+        return Health(
+            answers=True,
+            ready=bool(told["ready"]),
+            failing=tuple(map(str, told.get("failing", ()))),
+            uptime_ms=int(told.get("uptimeMs", 0)),
+        )
+    except (OSError, http.client.HTTPException) as error:
+        return Health(answers=False, problem=str(error) or type(error).__name__)
+    except (ValueError, KeyError, TypeError):
+        return Health(answers=False, problem="something else than a gateway answers there")
+    finally:
+        connection.close()
+
+
+def reachable(address: str) -> str:
+    """Where to connect to for a gateway that listens on `address`."""
+    return "127.0.0.1" if address in ("0.0.0.0", "::", "") else address  # noqa: S104
+
+
+def boot_log(state: Path) -> Path:
+    """What a background gateway says before its log is open."""
+    return state / "logs" / "gateway-boot.log"
+
+
+def start(arguments: Sequence[str], environ: Mapping[str, str], state: Path, seconds: float = START_SECONDS) -> Running:
+    """Starts `gateway run` in the background and waits until it is ready."""
+    path = boot_log(state)
+    state.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "openclaw", "gateway", "run", "--no-console", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=fd,
+            stderr=fd,
+            env=dict(environ),
+            cwd=state,
+            start_new_session=True,
+        )
+    finally:
+        os.close(fd)
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        found = running(state)
+        if found is not None and found.pid == child.pid and found.port and ask(found.address, found.port).ready:
+            # It outlives us; nobody has to wait for it.
+            child.returncode = 0
+            return found
+        if child.poll() is not None:
+            raise StateError(f"the gateway did not start: {_said(path) or f'it ended with {child.returncode}'}")
+        time.sleep(POLL_SECONDS)
+    raise StateError(f"the gateway is not ready after {seconds:.0f} s; see {path} and openclaw logs")
+
+
+def _said(path: Path) -> str:
+    with contextlib.suppress(OSError):
+        return path.read_text(errors="replace").strip().removeprefix("error: ")[-2_000:]
+    return ""
+
+
+def stop(state: Path, seconds: float) -> Running | None:
+    """Stops the gateway of `state`; kills it when `seconds` are not enough. None when there was none."""
+    found = running(state)
+    if found is None:
+        return None
+    if found.pid <= 0:
+        raise StateError("a gateway is running, but its lock does not say which process it is")
+    send(found, signal.SIGTERM)
+    if not gone(state, found, seconds + KILL_SECONDS):
+        send(found, getattr(signal, "SIGKILL", signal.SIGTERM))
+        if not gone(state, found, KILL_SECONDS):
+            raise StateError(f"process {found.pid} does not end: stop it yourself")
+    return found
+
+
+def send(to: Running, number: signal.Signals) -> None:
+    """Sends a signal to a gateway; harmless when it has just gone."""
+    try:
+        os.kill(to.pid, number)
+    except ProcessLookupError:
+        pass
+    except PermissionError as error:
+        raise StateError(f"process {to.pid} belongs to somebody else: it cannot be stopped from here") from error
+
+
+def gone(state: Path, before: Running, seconds: float) -> bool:
+    """Waits until the gateway that was there has let go of its lock."""
+    deadline = time.monotonic() + seconds
+    while True:
+        now = running(state)
+        if now is None or now.pid != before.pid:
+            return True
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(POLL_SECONDS)
+
+
+def restarted(state: Path, before: Running, seconds: float) -> Running:
+    """Asks a gateway to begin again in its process, and waits until it is ready anew."""
+    since = ask(before.address, before.port).uptime_ms
+    asked = time.monotonic()
+    send(before, signal.SIGUSR1)
+    while time.monotonic() < asked + seconds:
+        time.sleep(POLL_SECONDS)
+        now = running(state)
+        if now is None:
+            raise StateError("the gateway ended instead of starting again; see openclaw logs")
+        told = ask(now.address, now.port)
+        if told.ready and told.uptime_ms < since + (time.monotonic() - asked) * 1000 - 1:
+            return now
+    raise StateError(f"the gateway has not started again after {seconds:.0f} s; see openclaw logs")

@@ -1,0 +1,110 @@
+"""Where our own commands find the gateway, and what they present to it."""
+
+import asyncio
+import sys
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from openclaw.config.load import Loaded, load
+from openclaw.core.errors import InvalidRequest, OpenClawError, StateError
+from openclaw.core.secret import Secret
+from openclaw.gateway.access import own_token
+from openclaw.gateway.app import Surroundings
+from openclaw.gateway.exposure import Exposure, Wishes, decide, gateway_settings
+from openclaw.gateway.lock import running
+from openclaw.gateway.process import reachable
+from openclaw.version import __version__
+from openclaw.wire.client import connect
+from openclaw.wire.greeting import Introduction
+from openclaw.wire.peer import is_loopback
+from openclaw.wire.scopes import SCOPES
+
+
+class Target(Struct, frozen=True, kw_only=True):
+    """A gateway to talk to."""
+
+    url: str
+    token: Secret | None = None
+    password: Secret | None = None
+
+
+def exposure_of(surroundings: Surroundings, loaded: Loaded | None = None, wishes: Wishes | None = None) -> Exposure:
+    """Where a gateway of this home would listen."""
+    loaded = loaded or load(surroundings.home, surroundings.environ)
+    return decide(gateway_settings(loaded.config), loaded.variables, wishes or Wishes())
+
+
+def find(
+    surroundings: Surroundings,
+    *,
+    url: str | None = None,
+    port: int | None = None,
+    token: str | None = None,
+    password: str | None = None,
+) -> Target:
+    """The gateway that is meant; the credentials of this home go to a gateway on this machine only."""
+    url = url or surroundings.environ.get("OPENCLAW_GATEWAY_URL") or None
+    given = {"token": Secret(token) if token else None, "password": Secret(password) if password else None}
+    if url is not None:
+        host = _checked(url)
+        if any(given.values()) or not is_loopback(host):
+            return Target(url=url, **given)
+        return Target(url=url, **_credentials(surroundings, given))
+    found = running(surroundings.home.state)
+    exposure = exposure_of(surroundings, wishes=Wishes(port=port))
+    port = port or (found.port if found else 0) or exposure.port
+    address = reachable(found.address if found else exposure.hosts[-1])
+    return Target(url=f"ws://{address}:{port}", **_credentials(surroundings, given))
+
+
+def _checked(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("ws", "wss") or not parts.hostname:
+        raise InvalidRequest(f"{url} is not the address of a gateway: write ws://host:port or wss://host")
+    return parts.hostname
+
+
+def _credentials(surroundings: Surroundings, given: Mapping[str, Secret | None]) -> dict[str, Secret | None]:
+    if any(given.values()):
+        return dict(given)
+    exposure = exposure_of(surroundings)
+    secret = exposure.secret or (own_token(surroundings.home.state) if exposure.mode == "token" else None)
+    return {
+        "token": secret if exposure.mode == "token" else None,
+        "password": secret if exposure.mode == "password" else None,
+    }
+
+
+def introduction(target: Target) -> Introduction:
+    """How our own commands introduce themselves."""
+    return Introduction(
+        version=__version__,
+        platform=sys.platform,
+        scopes=SCOPES,
+        token=target.token,
+        password=target.password,
+    )
+
+
+def ask(target: Target, method: str, params: Any, *, timeout: float, expect_final: bool = False) -> Any:
+    """Calls one method and gives its answer, from a program that has no loop of its own."""
+    return asyncio.run(_ask(target, method, params, timeout, expect_final))
+
+
+async def _ask(target: Target, method: str, params: Any, timeout: float, expect_final: bool) -> Any:
+    failed: OpenClawError | None = None
+    answer: Any = None
+    try:
+        async with asyncio.timeout(timeout), connect(target.url, introduction(target)) as client:
+            try:
+                answer = await client.call(method, params, timeout=None, final=expect_final)
+            except OpenClawError as error:
+                failed = error
+    except TimeoutError as error:
+        raise StateError(f"{target.url} has not answered {method} within {timeout:g} s") from error
+    if failed is not None:
+        raise failed
+    return answer

@@ -1,0 +1,124 @@
+"""Follows the configuration file and what it includes; a broken edit is told and skipped.
+
+The files are looked at twice a second. That needs no thread and no watches, and works on every file system.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from openclaw.config import tree
+from openclaw.config.load import Loaded, load
+from openclaw.config.paths import Home
+from openclaw.core.errors import ConfigError
+from openclaw.gateway.reload_rules import Kind, classify
+
+POLL_SECONDS = 0.5
+SETTLE_SECONDS = 0.3
+RETRY_POLLS = 10
+"""After a broken edit the cause may lie in a file we do not know of: it is read again now and then."""
+
+log = logging.getLogger("openclaw.gateway.reload")
+
+Signature = tuple[int, int, int] | None
+
+
+class Reload(Struct, frozen=True, kw_only=True):
+    """A change that can be used."""
+
+    changed: tuple[str, ...]
+    kind: Kind
+    loaded: Loaded
+
+
+class Reloader:
+    """Knows the configuration in use, and finds out when the file says something else."""
+
+    def __init__(
+        self,
+        home: Home,
+        environ: Mapping[str, str],
+        loaded: Loaded,
+        *,
+        settle: float = SETTLE_SECONDS,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.loaded = loaded
+        self.trouble = "\n".join(map(str, loaded.issues))
+        """Why the file cannot be used at present; empty when it can."""
+        self._home = home
+        self._environ = environ
+        self._settle = settle
+        self._sleep = sleep
+        self._one_at_a_time = asyncio.Lock()
+
+    async def watch(self) -> AsyncGenerator[Reload, None]:
+        """Every change from now on, once its writer has come to rest."""
+        seen = self._look()
+        polls = 0
+        while True:
+            await self._sleep(POLL_SECONDS)
+            polls += 1
+            now = self._look()
+            if now == seen and not (self.trouble and polls % RETRY_POLLS == 0):
+                continue
+            seen = await self._settled(now)
+            found = await self.check()
+            seen = {path: seen[path] if path in seen else _signature(path) for path in self._files()}
+            if found is not None:
+                yield found
+
+    async def check(self) -> Reload | None:
+        """Reads the file now; None when nothing changed or it cannot be used."""
+        async with self._one_at_a_time:
+            # In a thread: a secret may come from a program.
+            read = await asyncio.to_thread(self._read)
+            if isinstance(read, str):
+                if read != self.trouble:
+                    self.trouble = read
+                    log.warning("config reload skipped (invalid config): %s", read)
+                return None
+            self.trouble = ""
+            changed = tree.changed(self.loaded.raw, read.raw)
+            if not changed and read.config != self.loaded.config:
+                changed = ("env",)
+            self.loaded = read
+            return Reload(changed=changed, kind=classify(changed), loaded=read) if changed else None
+
+    def _read(self) -> Loaded | str:
+        """What the file says now, or why it cannot be used."""
+        try:
+            loaded = load(self._home, self._environ)
+        except ConfigError as error:
+            return error.message
+        if loaded.used_last_good:
+            return "\n".join(map(str, loaded.issues))
+        if self.loaded.exists and not loaded.exists:
+            return f"{self._home.config} is gone; it is used again when it is back"
+        return loaded
+
+    async def _settled(self, now: dict[Path, Signature]) -> dict[Path, Signature]:
+        """The files once they have been quiet for a while: editors write, rename and write again."""
+        while True:
+            await self._sleep(self._settle)
+            again = self._look()
+            if again == now:
+                return now
+            now = again
+
+    def _files(self) -> tuple[Path, ...]:
+        return (self._home.config, self._home.state / ".env", *self.loaded.files)
+
+    def _look(self) -> dict[Path, Signature]:
+        return {path: _signature(path) for path in self._files()}
+
+
+def _signature(path: Path) -> Signature:
+    try:
+        about = path.stat()
+    except OSError:
+        return None
+    return about.st_mtime_ns, about.st_size, about.st_ino

@@ -1,0 +1,209 @@
+"""What the gateway serves: the assistant, its runs and its clients, put together. Reads like a list of parts."""
+
+import asyncio
+import logging
+import os
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from openclaw.approvals.grants import ApprovalFile
+from openclaw.approvals.pending import PendingApprovals
+from openclaw.core.clock import millis
+from openclaw.devices import signature
+from openclaw.devices.pairing import Pairing
+from openclaw.devices.rate import AuthLimiter
+from openclaw.gateway import daemon
+from openclaw.gateway.app import Assistant, Surroundings, assistant
+from openclaw.gateway.bus import Bus
+from openclaw.gateway.commands import Commands
+from openclaw.gateway.daemon import Launch, Options, Parts
+from openclaw.gateway.desk import Desk
+from openclaw.gateway.logs import Place
+from openclaw.gateway.methods import agents, approvals, chat, config, devices, runs, sessions, subscriptions, system
+from openclaw.gateway.presence import Presence
+from openclaw.gateway.projection import Projector
+from openclaw.gateway.reload import Reload
+from openclaw.gateway.sockets import Sockets
+from openclaw.turns.agents import default_agent
+from openclaw.turns.lanes import Lanes
+from openclaw.turns.ledger import Ledger
+from openclaw.turns.route import OpenProvider
+from openclaw.turns.runs import RunEvent, Runs
+from openclaw.version import __version__
+from openclaw.wire.auth import Policy
+from openclaw.wire.frames import StateVersion
+from openclaw.wire.hello import Offer, SessionDefaults, Snapshot
+from openclaw.wire.rpc import Registry
+
+log = logging.getLogger("openclaw.gateway")
+
+EVENTS = (
+    "agent",
+    "chat",
+    "config.changed",
+    "connect.challenge",
+    "device.pair.requested",
+    "device.pair.resolved",
+    "exec.approval.requested",
+    "exec.approval.resolved",
+    "health",
+    "presence",
+    "session.message",
+    "sessions.changed",
+    "shutdown",
+    "tick",
+)
+CAPABILITIES = ("published-model-catalog",)
+
+
+def run(options: Options, surroundings: Surroundings) -> None:
+    """Runs the gateway until it is told to stop."""
+    daemon.run(options, surroundings, compose)
+
+
+@asynccontextmanager
+async def compose(launch: Launch, open_provider: OpenProvider | None = None) -> AsyncIterator[Parts]:
+    """Everything behind the port, alive for as long as the block lasts."""
+    clock = launch.clock
+    bus = Bus()
+    questions = PendingApprovals(
+        clock,
+        lambda question: approvals.tell_asked(bus, question),
+        lambda question, end: approvals.tell_resolved(bus, question, end),
+    )
+    projector = Projector()
+
+    def tell(event: RunEvent) -> None:
+        for notice in projector.project(event):
+            bus.publish(notice.event, notice.payload, notice.session_key)
+
+    async with assistant(
+        launch.surroundings, clock=clock, approver=questions, open_provider=open_provider, loaded=launch.loaded
+    ) as app:
+        lanes = Lanes(_places(app))
+        async with Runs(app.turns, Ledger(app.db, clock), lanes, clock, tell).serving() as active:
+            gateway = _Gateway(launch, app, active, bus, projector, questions)
+            resumed = await active.resume()
+            if resumed:
+                log.info("took up %d unfinished input(s) of an earlier run", resumed)
+            yield Parts(
+                connection=gateway.sockets.serve, routes=gateway.routes, reload=gateway.reload, drains=(gateway.drain,)
+            )
+
+
+def _places(app: Assistant) -> dict[str, int]:
+    main = app.config.agents.defaults.max_concurrent or max(8, 4 * (os.cpu_count() or 1))
+    return {"main": main, "subagent": 8, "cron-nested": 4}
+
+
+class _Gateway:
+    """The parts that clients meet."""
+
+    def __init__(
+        self,
+        launch: Launch,
+        app: Assistant,
+        active: Runs,
+        bus: Bus,
+        projector: Projector,
+        questions: PendingApprovals,
+    ) -> None:
+        self._launch = launch
+        self._app = app
+        self._runs = active
+        self._bus = bus
+        self._started = millis(launch.clock)
+        self._boot = str(uuid.uuid4())
+        self._presence = Presence(launch.clock)
+        self._secret = launch.secret
+        self.desk = Desk(app, app.lifecycle, active, bus)
+        pairing = Pairing(app.db)
+        self._registry = Registry()
+        self.sockets = Sockets(
+            policy=self._policy,
+            registry=self._registry,
+            offer=self._offer,
+            snapshot=self._snapshot,
+            bus=bus,
+            presence=self._presence,
+            devices=pairing,
+            limiter=AuthLimiter(),
+            verify=signature.verify,
+            clock=launch.clock,
+        )
+        commands = Commands(self.desk, questions)
+        granted = app.home.state / "exec-approvals.json"
+        logs = Place.of(app.home.state, app.config.logging.file)
+        for group in (
+            system.methods(self.desk, self._presence, lambda: logs.files()[-1:], self._started),
+            runs.methods(self.desk),
+            chat.methods(self.desk, projector, commands),
+            sessions.methods(self.desk),
+            subscriptions.methods(self.desk, self.sockets),
+            agents.methods(self.desk, launch.surroundings),
+            config.methods(self.desk, launch.surroundings, bus),
+            approvals.methods(questions, ApprovalFile(granted), str(granted)),
+            devices.methods(pairing, self.sockets, bus, launch.clock),
+        ):
+            for method in group:
+                self._registry.add(method)
+        self.routes: tuple[()] = ()
+
+    async def reload(self, change: Reload) -> None:
+        """A changed configuration, section by section; what runs goes on with what it started with."""
+        self._app.reconfigure(change.loaded)
+        self._bus.publish(
+            "config.changed",
+            {"path": str(change.loaded.path), "hash": change.loaded.hash, "ts": millis(self._launch.clock)},
+        )
+
+    async def drain(self, seconds: float) -> None:
+        """Lets runs end; clients are told, and what does not end in time is parked."""
+        self._bus.publish("shutdown", {"reason": "the gateway is stopping"})
+        parked = await self._runs.drain(max(0.0, seconds - 2.0))
+        if parked:
+            log.info("parked %d run(s) for the next start", parked)
+        await asyncio.sleep(0)
+
+    def _policy(self) -> Policy:
+        exposure = self._launch.exposure
+        settings = self._app.config.gateway
+        return Policy(
+            mode=exposure.mode,
+            secret=self._secret,
+            allowed_origins=settings.control_ui.allowed_origins,
+            known_hosts=tuple(self._launch.server.front.fences.names),
+            trusted_proxies=settings.trusted_proxies,
+        )
+
+    def _offer(self) -> Offer:
+        return Offer(
+            version=__version__,
+            methods=self._registry.advertised(),
+            events=EVENTS,
+            capabilities=CAPABILITIES,
+            boot_id=self._boot,
+        )
+
+    async def _snapshot(self) -> Snapshot:
+        settings = self._app.config
+        agent = default_agent(settings.agents)
+        main = self._app.key("main", None)
+        return Snapshot(
+            presence=tuple(self._presence.list()),
+            health=await system.snapshot(self.desk),
+            state_version=StateVersion(presence=self._presence.version, health=1),
+            uptime_ms=millis(self._launch.clock) - self._started,
+            applied_config_hash=self._app.loaded.hash or None,
+            config_path=str(self._app.home.config),
+            state_dir=str(self._app.home.state),
+            auth_mode=self._launch.exposure.mode,
+            session_defaults=SessionDefaults(
+                default_agent_id=agent,
+                main_key=settings.session.main_key,
+                main_session_key=str(main),
+                model_configured=True,
+                scope=settings.session.scope,
+            ),
+        )

@@ -1,0 +1,111 @@
+"""How good the search is: questions with known answers, asked of real notes."""
+
+from collections.abc import Iterable, Sequence
+from importlib.resources import files
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from openclaw.core.errors import InvalidRequest
+from openclaw.memory.index import Memory
+
+ASKED = 6
+
+
+class Question(Struct, frozen=True, kw_only=True):
+    """A question and the note that answers it."""
+
+    question: str
+    path: str
+    kind: str = "all"
+    line: int | None = None
+    """A line of the answer, when the note is long."""
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """Where the answer stood in the results; 0 when it was not among them."""
+
+    question: Question
+    place: int
+    first: str = ""
+
+
+class Figures(Struct, frozen=True, kw_only=True):
+    """One line of the evaluation."""
+
+    kind: str
+    questions: int
+    hit_at_1: float
+    hit_at_5: float
+    mrr: float
+
+
+def parse_questions(data: bytes, name: str) -> tuple[Question, ...]:
+    """Questions from a file with a JSON object a line."""
+    found = []
+    for number, line in enumerate(data.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            found.append(msgspec.json.decode(line, type=Question))
+        except msgspec.DecodeError as error:
+            raise InvalidRequest(
+                f'{name}, line {number}: {error}. Write {{"question": "…", "path": "memory/…"}} on each line.'
+            ) from error
+    if not found:
+        raise InvalidRequest(f"{name} has no questions")
+    return tuple(found)
+
+
+def sample_questions() -> tuple[Question, ...]:
+    """The questions we ship."""
+    return parse_questions(files("openclaw.memory.sample").joinpath("questions.jsonl").read_bytes(), "the sample")
+
+
+def write_sample(workspace: Path) -> None:
+    """The notes we ship, as files."""
+    text = files("openclaw.memory.sample").joinpath("notes.txt").read_text(encoding="utf-8")
+    for part in text.split("=== ")[1:]:
+        name, _, body = part.partition("\n")
+        path = workspace / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(body, encoding="utf-8")
+
+
+async def ask(memory: Memory, questions: Sequence[Question]) -> list[Outcome]:
+    """Each question once, with the results a person would get."""
+    outcomes = []
+    for question in questions:
+        answer = await memory.search(question.question, max_results=ASKED)
+        place = 0
+        for at, found in enumerate(answer.results, 1):
+            piece = found.piece
+            lines = question.line is None or piece.start <= question.line <= piece.end
+            if piece.path == question.path and lines:
+                place = at
+                break
+        first = answer.results[0].piece.path if answer.results else ""
+        outcomes.append(Outcome(question=question, place=place, first=first))
+    return outcomes
+
+
+def figures(outcomes: Iterable[Outcome]) -> list[Figures]:
+    """Hit rates and mean reciprocal rank, by kind of question and over all."""
+    by_kind: dict[str, list[int]] = {}
+    for outcome in outcomes:
+        for kind in dict.fromkeys((outcome.question.kind, "all")):
+            by_kind.setdefault(kind, []).append(outcome.place)
+    every = by_kind.pop("all", [])
+    return [_figures(kind, places) for kind, places in (*by_kind.items(), ("all", every))]
+
+
+def _figures(kind: str, places: list[int]) -> Figures:
+    count = max(1, len(places))
+    return Figures(
+        kind=kind,
+        questions=len(places),
+        hit_at_1=sum(place == 1 for place in places) / count,
+        hit_at_5=sum(1 <= place <= 5 for place in places) / count,
+        mrr=sum(1 / place for place in places if place) / count,
+    )

@@ -1,0 +1,346 @@
+"""An agent's memory: search it, keep it up to date, say how it is. One object for one agent in one process."""
+
+import asyncio
+from array import array
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from openclaw.core.clock import Clock
+from openclaw.core.embedder import Traits
+from openclaw.core.errors import OpenClawError, ProviderError
+from openclaw.memory import rank
+from openclaw.memory.database import Foreign, Identity, IndexFile
+from openclaw.memory.means import Means, fits
+from openclaw.memory.settings import MemorySearchSettings
+from openclaw.memory.sync import Plan, Progress, Report
+from openclaw.memory.terms import query_terms
+from openclaw.memory.upkeep import Upkeep, open_index, remove
+from openclaw.memory.writing import KEYWORDS_ONLY
+
+T = TypeVar("T")
+WORDS_WAIT, FIRST_WAIT = 1.0, 15.0
+"""How long a search waits for the index to catch up: when it knows something already, and when it knows nothing."""
+VECTORS_WAIT, FEW = 3.0, 64
+"""How long it waits for the last few vectors."""
+AGAIN_AFTER = 2.0
+"""Searches this close together share one look at the files."""
+LONGEST_QUERY = 2_000
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """What a search found, and how far it can be relied on."""
+
+    results: tuple[rank.Found, ...] = ()
+    provider: str = "none"
+    model: str = KEYWORDS_ONLY
+    mode: str = "keyword"
+    terms: tuple[rank.Weighed, ...] = ()
+    fallback: str = ""
+    reason: str = ""
+    """Why meaning was not used, when it was not."""
+    waiting: int = 0
+    """Pieces that have no vector yet."""
+    syncing: bool = False
+    """The index is being brought up to date; something written just now may be missing."""
+    withheld: int = 0
+    """Results the asking session may not see."""
+    synced_at: int = 0
+    unavailable: bool = False
+
+
+class Status(Struct, frozen=True, kw_only=True):
+    """How an index is."""
+
+    path: Path
+    provider: str
+    model: str
+    reason: str
+    files: int
+    pieces: int
+    waiting: int
+    vectors: str
+    """Why the vector extension is not used; nothing when it is."""
+    bytes: int
+    synced_at: int
+    problems: tuple[str, ...] = ()
+    outdated: bool = False
+    """It was made with other settings and will be made anew."""
+
+
+class Memory:
+    """The memory of one agent. Close it: it owns two threads, an index file and an embedder."""
+
+    def __init__(
+        self,
+        path: Path,
+        plan: Plan,
+        settings: MemorySearchSettings,
+        clock: Clock,
+        means: Means,
+        warn: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        self.path = path
+        self.plan = plan
+        self.settings = settings
+        self.means = means
+        self.watched = False
+        """Somebody calls `changed` for every change; otherwise every search looks at the files."""
+        self._clock = clock
+        self._warn = warn
+        self._upkeep = Upkeep(path, plan, settings, clock, means, warn)
+        self._reader: IndexFile | None = None
+        self._thread = ThreadPoolExecutor(1, "memory-read")
+        self._task: asyncio.Task[Report] | None = None
+        self._words = asyncio.Event()
+        self._dirty = True
+        self._looked = 0.0
+
+    async def close(self) -> None:
+        """Stops what runs aside; what is done stays done."""
+        self._upkeep.stop()
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError, OpenClawError):
+                await self._task
+        await self.means.close()
+        if self._reader is not None:
+            await self._read(self._reader.close)
+            self._reader = None
+        self._thread.shutdown()
+        self._upkeep.close()
+
+    def changed(self) -> None:
+        """Somebody wrote a note: the next search looks again."""
+        self._dirty = True
+
+    async def search(
+        self,
+        query: str,
+        *,
+        max_results: int | None = None,
+        min_score: float | None = None,
+        sources: tuple[str, ...] | None = None,
+        visible: Callable[[rank.Piece], bool] = lambda piece: True,
+    ) -> Answer:
+        """What the notes say about `query`, best first."""
+        asked = " ".join(query.split())[:LONGEST_QUERY]
+        if not asked:
+            return Answer(provider=self.means.choice.provider)
+        if self.settings.sync.on_search:
+            await self._catch_up()
+        most = max_results or self.settings.query.max_results
+        least = self.settings.query.min_score if min_score is None else min_score
+        vector, reason, strict = await self._question(asked)
+        if strict:
+            return Answer(provider=self.means.choice.provider, reason=reason, unavailable=True)
+        hybrid = self.settings.query.hybrid
+        vectors = self.means.vectors() if vector is not None else None
+        look = _Look(
+            asked=asked,
+            vector=vector,
+            traits=vectors.traits if vectors else Traits(),
+            count=rank.candidates(most, hybrid.candidate_multiplier),
+            sources=tuple(source for source in self.plan.sources if sources is None or source in sources),
+            words=hybrid.enabled or vector is None,
+        )
+        terms, found, waiting, synced = await self._read(lambda: _candidates(self._open(), look))
+        kept = [item for item in found if visible(item.piece)]
+        return Answer(
+            results=tuple(self._ranked(kept, vector is not None, least, most)),
+            provider=self.means.choice.provider if vectors else "none",
+            model=vectors.model if vectors else KEYWORDS_ONLY,
+            mode="keyword" if vectors is None else "hybrid" if hybrid.enabled else "vector",
+            terms=terms,
+            fallback=self.means.fell_back,
+            reason=reason,
+            waiting=waiting if self.means.choice.endpoint else 0,
+            syncing=self._task is not None and not self._task.done(),
+            withheld=len(found) - len(kept),
+            synced_at=synced,
+        )
+
+    def _ranked(self, found: list[rank.Found], meant: bool, least: float, most: int) -> list[rank.Found]:
+        hybrid = self.settings.query.hybrid
+        weights = (hybrid.vector_weight, hybrid.text_weight)
+        if not meant:
+            weights = (0.0, 1.0)
+        elif not hybrid.enabled:
+            weights = (1.0, 0.0)
+        scored = [msgspec.structs.replace(item, relevance=rank.relevance(item, *weights)) for item in found]
+        half_life = hybrid.temporal_decay.half_life_days if hybrid.temporal_decay.enabled else None
+        ordered = rank.faded(scored, self._clock.now(), half_life)
+        passed = [item for item in ordered if item.relevance >= least]
+        if meant and not hybrid.enabled:
+            return passed[:most]
+        if meant and hybrid.mmr.enabled:
+            passed = rank.diverse(passed, hybrid.mmr.weight, most)
+        return rank.chosen([*passed, *(item for item in ordered if item.relevance < least)], least, most)
+
+    async def _question(self, asked: str) -> "tuple[array[float] | None, str, bool]":
+        """The vector of the question; or why there is none, and whether that ends the search."""
+        vectors = self.means.vectors()
+        choice = self.means.choice
+        if vectors is None:
+            return None, choice.why, choice.strict
+        if why := self.means.resting():
+            return None, why, choice.strict
+        wanted = self.means.identity(self.plan)
+        known = await self._read(lambda: self._open().identity())
+        if known is None or not known.vector_dims or not _comparable(known, wanted):
+            return None, "the vectors are still being made", False
+        try:
+            return await vectors.query(asked, known.vector_dims), "", False
+        except ProviderError as error:
+            if self.means.failed(error):
+                self._dirty = True
+                return None, f"{error.message}; {self.means.choice.provider} takes over", False
+            return None, error.message, choice.strict
+
+    async def sync(self, *, force: bool = False, progress: Progress | None = None) -> Report:
+        """Brings the index up to date, words and vectors; a sync that already runs is waited for first."""
+        if self._task is not None and not self._task.done():
+            with suppress(OpenClawError):
+                await asyncio.shield(self._task)
+        return await asyncio.shield(self._start(force, progress))
+
+    def sync_aside(self) -> None:
+        """Begins to bring the index up to date, unless that is under way; nobody has to wait for it."""
+        if self._task is None or self._task.done():
+            self._start(False, None)
+
+    async def _catch_up(self) -> None:
+        """Before a search: look at the files, and wait for what is new as long as that is reasonable."""
+        idle = self._task is None or self._task.done()
+        fresh = self.watched or self._clock.now() - self._looked < AGAIN_AFTER
+        if idle and fresh and not self._dirty:
+            return
+        self.sync_aside()
+        assert self._task is not None
+        empty = (await self._read(lambda: self._open().counts()))[0] == 0
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FIRST_WAIT if empty else WORDS_WAIT):
+                await self._words.wait()
+        waiting = (await self._read(lambda: self._open().counts()))[2]
+        if 0 < waiting <= FEW and self.means.choice.endpoint is not None:
+            await asyncio.wait({self._task}, timeout=VECTORS_WAIT)
+
+    def _start(self, force: bool, progress: Progress | None) -> asyncio.Task[Report]:
+        self._words = asyncio.Event()
+        self._dirty = False
+        self._looked = self._clock.now()
+        work = self._upkeep.run(self._words, force=force, progress=progress)
+        self._task = asyncio.create_task(work, name="memory:sync")
+        self._task.add_done_callback(self._ended)
+        return self._task
+
+    def _ended(self, task: asyncio.Task[Report]) -> None:
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None or task.result().stopped:
+            self._dirty = True
+        if isinstance(error, OpenClawError):
+            self._warn(f"memory: {error.message}")
+
+    async def hashes(self, path: str, start: int, end: int) -> frozenset[str]:
+        """Under which digests the index knows some lines of a note."""
+        sql = "SELECT hash FROM chunks WHERE path = ? AND source = 'memory' AND end_line >= ? AND start_line <= ?"
+        rows = await self._read(lambda: self._open().rows(sql, (path, start, end)))
+        return frozenset(row[0] for row in rows)
+
+    async def purge(self, path: str, hashes: frozenset[str]) -> None:
+        """Forgets texts of a note for good and takes in what is left of it."""
+        self.plan = msgspec.structs.replace(self.plan, forgotten=self.plan.forgotten | hashes)
+        self._upkeep.plan = self.plan
+        await self._upkeep.purge(path, hashes)
+        await self.sync()
+
+    async def status(self) -> Status:
+        """How the index is, without changing it."""
+        wanted = self.means.identity(self.plan)
+        index = await self._read(self._open)
+        files, pieces, waiting = await self._read(lambda: self._open().counts())
+        known = await self._read(lambda: self._open().identity())
+        last = self._upkeep.last
+        return Status(
+            path=self.path,
+            provider=known.provider if known else self.means.choice.provider,
+            model=known.model if known else wanted.model,
+            reason=self.means.choice.why,
+            files=files,
+            pieces=pieces,
+            waiting=waiting if known and known.model != KEYWORDS_ONLY else 0,
+            vectors=index.vector_problem,
+            bytes=sum(part.stat().st_size for end in ("", "-wal") if (part := Path(f"{self.path}{end}")).exists()),
+            synced_at=await self._read(lambda: int(self._open().noted("synced_at") or 0)),
+            problems=last.problems if last else (),
+            outdated=known is not None and not fits(known, wanted),
+        )
+
+    def _open(self) -> IndexFile:
+        if self._reader is None:
+            self._reader = open_index(self.path, self.settings, self._warn)
+        return self._reader
+
+    async def _read(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._sound, work)
+
+    def _sound(self, work: Callable[[], T]) -> T:
+        """Runs `work`; when the file turns out to be damaged, it is made anew and `work` is run again."""
+        try:
+            return work()
+        except Foreign as error:
+            if self._reader is not None:
+                self._reader.close()
+                self._reader = None
+            remove(self.path)
+            self._dirty = True
+            self._warn(f"the memory index {self.path} was damaged ({error}); it is made anew from the notes")
+            return work()
+
+
+class _Look(Struct, frozen=True, kw_only=True):
+    """What is looked for in the index file."""
+
+    asked: str
+    vector: Any
+    traits: Traits
+    count: int
+    sources: tuple[str, ...]
+    words: bool
+
+
+def _comparable(known: Identity, wanted: Identity) -> bool:
+    """Whether our vectors mean the same as those of the index, however it is cut."""
+    return (known.provider, known.model, known.provider_key) == (wanted.provider, wanted.model, wanted.provider_key)
+
+
+def _candidates(index: IndexFile, look: _Look) -> tuple[tuple[rank.Weighed, ...], list[rank.Found], int, int]:
+    """What both sides propose: meaning its nearest, words their best."""
+    terms = index.weighed(query_terms(look.asked)) if look.words else ()
+    near = index.vector_hits(look.vector, look.count, look.sources) if look.vector is not None else {}
+    # Words are asked for more, so that what meaning proposes gets its share of the words too.
+    hits = {hit.number: hit for hit in index.text_hits(terms, rank.MOST_CANDIDATES, look.sources)}
+    pieces = index.pieces(dict.fromkeys((*list(hits)[: look.count], *near)))
+    found = []
+    for number, piece in pieces.items():
+        hit, cosine = hits.get(number), near.get(number)
+        text, sure = rank.text_score(terms, hit.mask, hit.rank) if hit else (None, False)
+        found.append(
+            rank.Found(
+                piece=piece,
+                text=text,
+                sure=sure,
+                matched=tuple(w.term.text for at, w in enumerate(terms) if hit and hit.mask >> at & 1),
+                cosine=cosine,
+                vector=rank.vector_score(cosine, look.traits) if cosine is not None else None,
+            )
+        )
+    waiting = index.counts()[2] if look.vector is not None else 0
+    return terms, found, waiting, int(index.noted("synced_at") or 0)

@@ -1,0 +1,183 @@
+"""Bringing the index up to date with the files: only what changed is read, and every step leaves a usable index.
+
+This runs in a thread beside the conversation. Words are taken in here; vectors follow later, batch by batch.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Event
+from time import monotonic
+
+from msgspec import Struct
+
+from openclaw.core.errors import StateError
+from openclaw.memory import discover, labels, transcripts
+from openclaw.memory.chunk import Chunk, chunks
+from openclaw.memory.writing import FileState, IndexWriter
+
+BATCH_SECONDS = 0.25
+"""How long one transaction may last, so that nobody waits for us."""
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """What an index holds and how it is cut."""
+
+    scope: discover.Scope
+    sources: tuple[str, ...]
+    tokens: int
+    overlap: int
+    sessions: Path | None = None
+    """The directory of the agent's transcripts."""
+    delta_bytes: int = 100_000
+    delta_messages: int = 50
+    forgotten: frozenset[str] = frozenset()
+    """Digests of texts that must not come back."""
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    """What a sync did."""
+
+    files: int = 0
+    changed: int = 0
+    removed: int = 0
+    problems: tuple[str, ...] = ()
+    stopped: bool = False
+
+
+Progress = Callable[[int, int], None]
+
+
+class _Work(Struct, frozen=True, kw_only=True):
+    """A file that has to be looked at; `known` is what the index knows of it."""
+
+    path: Path
+    name: str
+    source: str
+    known: tuple[str, int, int] | None
+
+
+def update(
+    writer: IndexWriter, plan: Plan, stop: Event, now: int, *, force: bool = False, progress: Progress | None = None
+) -> Report:
+    """Takes in what changed since the last time. An unreadable place raises and changes nothing."""
+    found = discover.discover(plan.scope) if "memory" in plan.sources else discover.Discovered(())
+    talks = _transcripts(plan) if "sessions" in plan.sources and plan.sessions else []
+    known = {
+        (row[0], row[1]): (row[2], row[3], row[4])
+        for row in writer.index.rows("SELECT path, source, hash, mtime, size FROM files")
+    }
+    work = list(_changed(found.files, talks, known, plan, force))
+    here = {(file.name, "memory") for file in found.files} | {(name, "sessions") for name, _ in talks}
+    gone = [key for key in known if key not in here]
+    problems = list(found.skipped)
+    changed = 0
+    pending: list[Callable[[], None]] = []
+    began = monotonic()
+    for done, item in enumerate(work, 1):
+        if stop.is_set():
+            break
+        try:
+            if step := _taken(writer, plan, item, now):
+                pending.append(step)
+                changed += 1
+        except StateError as error:
+            problems.append(error.message)
+        if monotonic() - began > BATCH_SECONDS:
+            _commit(writer, pending)
+            began = monotonic()
+        if progress:
+            progress(done, len(work))
+    _commit(writer, pending)
+    if not stop.is_set():
+        _remove(writer, gone, now)
+    problems += [
+        f"{row[0]}: {row[1]}" for row in writer.index.rows("SELECT path, problem FROM files WHERE problem != ''")
+    ]
+    return Report(
+        files=len(here),
+        changed=changed,
+        removed=len(gone),
+        problems=tuple(dict.fromkeys(problems)),
+        stopped=stop.is_set(),
+    )
+
+
+def pieces(text: str, plan: Plan) -> list[tuple[Chunk, str]]:
+    """`text` in pieces with their labels, without what was forgotten."""
+    marked = labels.by_line(text)
+    return [
+        (chunk, labels.least_trusted(marked, chunk.start, chunk.end))
+        for chunk in chunks(text, plan.tokens, plan.overlap)
+        if chunk.hash not in plan.forgotten
+    ]
+
+
+def _commit(writer: IndexWriter, pending: list[Callable[[], None]]) -> None:
+    if pending:
+        with writer.index.writing():
+            for step in pending:
+                step()
+        pending.clear()
+
+
+def _remove(writer: IndexWriter, gone: list[tuple[str, str]], now: int) -> None:
+    for start in range(0, len(gone), 100):
+        with writer.index.writing():
+            for path, source in gone[start : start + 100]:
+                writer.drop(path, source, now)
+    with writer.index.writing():
+        writer.prune()
+        writer.catch_up()
+        writer.index.note("synced_at", str(now))
+
+
+def _transcripts(plan: Plan) -> list[tuple[str, Path]]:
+    assert plan.sessions is not None
+    try:
+        return [
+            (f"sessions/{path.name}", path) for path in sorted(plan.sessions.glob("*.jsonl")) if not path.is_symlink()
+        ]
+    except OSError as error:
+        raise StateError(f"cannot list {plan.sessions}: {error.strerror}. Check its permissions.") from error
+
+
+def _changed(
+    files: tuple[discover.NoteFile, ...],
+    talks: list[tuple[str, Path]],
+    known: dict[tuple[str, str], tuple[str, int, int]],
+    plan: Plan,
+    force: bool,
+) -> Iterator[_Work]:
+    for file in files:
+        before = known.get((file.name, "memory"))
+        if force or before is None or before[1:] != (file.mtime, file.size):
+            yield _Work(path=file.path, name=file.name, source="memory", known=before)
+    for name, path in talks:
+        before = known.get((name, "sessions"))
+        if force or before is None or transcripts.grown(path, before[2], plan.delta_bytes, plan.delta_messages):
+            yield _Work(path=path, name=name, source="sessions", known=before)
+
+
+def _taken(writer: IndexWriter, plan: Plan, item: _Work, now: int) -> Callable[[], None] | None:
+    """Reads a file; gives what has to be written of it."""
+    if item.source == "sessions":
+        talk = transcripts.read(item.path)
+        state = FileState(
+            path=item.name, source="sessions", hash=talk.hash, mtime=talk.mtime, size=talk.size, owner=talk.owner
+        )
+        spoken = pieces(talk.text, plan) if transcripts.remembered(talk.owner) and talk.lines else []
+        placed = [(talk.placed(chunk), label) for chunk, label in spoken]
+        return lambda: writer.put(state, placed, now)
+    content = discover.read(item.path)
+    note = FileState(
+        path=item.name,
+        source="memory",
+        hash=content.hash,
+        mtime=content.mtime,
+        size=content.size,
+        problem=content.problem,
+    )
+    if item.known is not None and item.known[0] == content.hash and not plan.forgotten:
+        return lambda: writer.touch(note)
+    cut = pieces(content.text, plan)
+    return lambda: writer.put(note, cut, now)

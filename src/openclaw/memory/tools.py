@@ -1,0 +1,246 @@
+"""The tools `memory_search` and `memory_get`."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from openclaw.core.errors import NotFound, OpenClawError
+from openclaw.core.messages import Text
+from openclaw.core.text import head, neutralise
+from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
+from openclaw.memory import citations, rank, reading, transcripts
+from openclaw.memory.index import Answer, Memory
+from openclaw.memory.settings import Citations
+
+SNIPPET_CHARS = 700
+DEADLINE = 30.0
+
+
+class Query(Struct, frozen=True, rename="camel"):
+    query: str
+    max_results: int | None = None
+    min_score: float | None = None
+    corpus: Literal["memory", "sessions", "all", "wiki"] = "all"
+
+
+class Lines(Struct, frozen=True):
+    path: str
+    start: int | None = msgspec.field(default=None, name="from")
+    lines: int | None = None
+
+
+class MemorySearch:
+    """Finds notes by words and by meaning."""
+
+    spec = ToolSpec(
+        name="memory_search",
+        label="Memory Search",
+        summary="search MEMORY.md and memory/*.md",
+        description=(
+            "Mandatory recall step: search MEMORY.md + memory/*.md (and earlier conversations, where enabled) by "
+            "meaning and by words before answering anything about prior work, decisions, dates, people, preferences or "
+            "todos. Gives the best snippets with path and lines. If the answer has disabled=true, memory cannot be "
+            "searched: tell the user so."
+        ),
+        parameters={
+            "type": "object",
+            "required": ["query"],
+            "properties": {
+                "query": {"type": "string", "description": "What to look for, in words or as a question"},
+                "maxResults": {"type": "integer", "minimum": 1, "description": "Most results, usually 6"},
+                "minScore": {"type": "number", "description": "Least score from 0 to 1, usually 0.35"},
+                "corpus": {
+                    "type": "string",
+                    "enum": ["memory", "sessions", "all"],
+                    "description": "Only notes or only conversations",
+                },
+            },
+        },
+        aliases={"max_results": "maxResults", "min_score": "minScore", "limit": "maxResults"},
+    )
+
+    def __init__(self, memory: Memory, mode: Citations = "auto") -> None:
+        self._memory = memory
+        self._mode = mode
+
+    def effects(self, args: Mapping[str, Any]) -> Effects:
+        return Effects.READS_FILES
+
+    def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
+        return frozenset()
+
+    async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
+        try:
+            wanted = msgspec.convert(dict(args), Query, strict=False)
+        except msgspec.ValidationError as error:
+            return Output.failed(f"Invalid arguments: {error}")
+        sources = None if wanted.corpus in ("all", "wiki") else (wanted.corpus,)
+        try:
+            async with asyncio.timeout(DEADLINE):
+                answer = await self._memory.search(
+                    wanted.query,
+                    max_results=max(1, min(50, wanted.max_results)) if wanted.max_results else None,
+                    min_score=wanted.min_score,
+                    sources=sources,
+                    visible=_visible_to(context.session_key),
+                )
+        except TimeoutError:
+            return _document(unavailable("the search took longer than 30 s", "Try again in a minute."))
+        except OpenClawError as error:
+            return _document(unavailable(error.message, "Run `openclaw memory status` to see what is wrong."))
+        if answer.unavailable:
+            return _document(
+                unavailable(
+                    answer.reason,
+                    "Correct the embedding provider, set memorySearch.fallback, or set memorySearch.provider to auto.",
+                )
+            )
+        return _document(self.document(answer, context.session_key))
+
+    def document(self, answer: Answer, session_key: str) -> dict[str, Any]:
+        """The answer as the model reads it."""
+        cite = citations.wanted(self._mode, session_key)
+        document: dict[str, Any] = {
+            "results": [result(found, cite) for found in answer.results],
+            "provider": answer.provider,
+            "citations": self._mode,
+        }
+        if answer.mode != "keyword":
+            document["model"] = answer.model
+        if answer.fallback:
+            document["fallback"] = answer.fallback
+        if warning := _warning(answer):
+            document["warning"] = warning
+        if answer.syncing:
+            document["partial"] = True
+        debug = {"mode": answer.mode, "syncedAt": answer.synced_at}
+        if answer.reason:
+            debug["reason"] = answer.reason
+        if answer.withheld:
+            debug["withheld"] = answer.withheld
+        document["debug"] = debug
+        return document
+
+
+class MemoryGet:
+    """Reads some lines of a note."""
+
+    spec = ToolSpec(
+        name="memory_get",
+        label="Memory Get",
+        summary="read lines of a note",
+        description=(
+            "Read some lines of MEMORY.md or memory/*.md, from line `from` on. Use it after memory_search to get only "
+            "the lines that are needed."
+        ),
+        parameters={
+            "type": "object",
+            "required": ["path"],
+            "properties": {
+                "path": {"type": "string", "description": "The path as memory_search gave it"},
+                "from": {"type": "integer", "minimum": 1, "description": "First line, counted from 1"},
+                "lines": {"type": "integer", "minimum": 1, "description": "How many lines, usually 120"},
+            },
+        },
+        aliases={"file": "path", "start": "from", "startLine": "from"},
+    )
+
+    def __init__(self, memory: Memory, max_chars: int = reading.MAX_CHARS) -> None:
+        self._memory = memory
+        self._max_chars = max_chars
+
+    def effects(self, args: Mapping[str, Any]) -> Effects:
+        return Effects.READS_FILES
+
+    def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
+        return frozenset()
+
+    async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
+        try:
+            wanted = msgspec.convert(dict(args), Lines, strict=False)
+        except msgspec.ValidationError as error:
+            return Output.failed(f"Invalid arguments: {error}")
+        scope = self._memory.plan.scope
+        try:
+            path = reading.resolve(wanted.path, scope)
+            found = await asyncio.to_thread(
+                reading.excerpt, path, scope.name(path), wanted.start, wanted.lines, self._max_chars
+            )
+        except NotFound:
+            return _document({"status": "not_found", "text": "", "path": wanted.path})
+        except OpenClawError as error:
+            return _document(
+                {"status": "error", "path": wanted.path, "code": error.code, "error": error.message}, failed=True
+            )
+        return _document(page(found))
+
+
+def page(found: reading.Excerpt) -> dict[str, Any]:
+    """Some lines as the model reads them."""
+    document: dict[str, Any] = {
+        "status": "ok",
+        "text": neutralise(found.text),
+        "path": found.path,
+        "from": found.start,
+        "lines": found.lines,
+    }
+    if found.next is not None:
+        document["text"] += f"\n\n[{found.total - found.next + 1} more lines. Use from={found.next} to continue.]"
+        document |= {"truncated": True, "nextFrom": found.next}
+    elif found.start > found.total:
+        document["text"] = f"[The note has {found.total} lines.]"
+    return document
+
+
+def result(found: rank.Found, cite: bool) -> dict[str, Any]:
+    """One result with every part of its score."""
+    piece = found.piece
+    snippet = neutralise(head(piece.text, SNIPPET_CHARS))
+    document: dict[str, Any] = {
+        "path": piece.path,
+        "startLine": piece.start,
+        "endLine": piece.end,
+        "score": round(found.score, 4),
+    }
+    if found.vector is not None:
+        document["vectorScore"] = round(found.vector, 4)
+    if found.text is not None:
+        document["textScore"] = round(found.text, 4)
+    document["snippet"] = citations.cited(snippet, piece) if cite else snippet
+    document["source"] = piece.source
+    if piece.label:
+        document["label"] = piece.label
+    if cite:
+        document["citation"] = citations.citation(piece)
+    return document
+
+
+def unavailable(error: str, action: str) -> dict[str, Any]:
+    return {
+        "results": [],
+        "disabled": True,
+        "unavailable": True,
+        "error": error,
+        "warning": "Memory cannot be searched now. Tell the user, and do not guess what the notes say.",
+        "action": action,
+    }
+
+
+def _warning(answer: Answer) -> str:
+    if answer.syncing:
+        return "The index is being brought up to date; notes written just now may be missing."
+    if answer.waiting:
+        return f"{answer.waiting} pieces of notes are found by words only so far."
+    return ""
+
+
+def _visible_to(session_key: str) -> Callable[[rank.Piece], bool]:
+    return lambda piece: piece.source != "sessions" or transcripts.visible(piece.owner, session_key)
+
+
+def _document(value: dict[str, Any], *, failed: bool = False) -> Output:
+    text = msgspec.json.format(msgspec.json.encode(value), indent=1).decode()
+    return Output(content=(Text(text),), details=value, is_error=failed)

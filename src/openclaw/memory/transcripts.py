@@ -1,0 +1,163 @@
+"""Conversations as notes: what was said, a line for a message, with a map back to the transcript's lines."""
+
+import os
+import re
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from openclaw.core.errors import InvalidRequest, StateError
+from openclaw.core.keys import parse
+from openclaw.memory.chunk import Chunk
+from openclaw.memory.discover import MOST_BYTES
+
+LONGEST_LINE = 4 * 1024 * 1024
+SILENT = frozenset({"NO_REPLY", "HEARTBEAT_OK"})
+HIDDEN = "[redacted]"
+
+_SECRETS = re.compile(
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
+    r"|\b(?:sk|pk|rk|ghp|gho|ghs|github_pat|glpat|xox[abprs]|hf|npm|pypi)[-_][A-Za-z0-9_\-]{16,}"
+    r"|\bAKIA[0-9A-Z]{16}\b|\bAIza[0-9A-Za-z_\-]{30,}|\beyJ[\w\-]{10,}\.[\w\-]{10,}\.[\w\-]{5,}"
+    r"|(?i:\b(?:bearer|password|passwd|secret|api[_-]?key|token)\b\s*[:=]?\s*)[\"']?(?=\S*\d)[^\s\"',;]{8,}",
+    re.DOTALL,
+)
+
+
+class _Block(Struct, frozen=True):
+    type: str = ""
+    text: str = ""
+
+
+class _Said(Struct, frozen=True):
+    role: str = ""
+    content: str | tuple[_Block, ...] = ""
+
+
+class _Line(Struct, frozen=True, rename="camel"):
+    type: str = ""
+    session_key: str | None = None
+    message: _Said | None = None
+
+
+class Talk(Struct, frozen=True, kw_only=True):
+    """A conversation, ready to be cut into pieces."""
+
+    owner: str
+    text: str
+    lines: tuple[int, ...]
+    hash: str
+    mtime: int
+    size: int
+
+    def placed(self, chunk: Chunk) -> Chunk:
+        """`chunk` with the transcript's own line numbers."""
+        return Chunk(self.lines[chunk.start - 1], self.lines[chunk.end - 1], chunk.text)
+
+
+def remembered(session_key: str) -> bool:
+    """Whether a conversation is one between people and the assistant."""
+    if not session_key:
+        return True
+    try:
+        key = parse(session_key)
+    except InvalidRequest:
+        return False
+    return not (key.is_cron or key.is_subagent or key.is_hook or key.is_acp)
+
+
+def visible(owner: str, asking: str) -> bool:
+    """Whether the session `asking` may see what was said in the session `owner`.
+
+    The main session is its owner's and sees everything; everybody else sees only their own conversation.
+    """
+    if owner == asking:
+        return True
+    try:
+        return parse(asking).is_main
+    except InvalidRequest:
+        return False
+
+
+def grown(path: Path, known_size: int, delta_bytes: int, delta_messages: int) -> bool:
+    """Whether a transcript has grown enough to be read again."""
+    try:
+        size = path.stat().st_size
+        if size < known_size or size - known_size >= delta_bytes:
+            return size != known_size
+        with path.open("rb") as file:
+            file.seek(known_size)
+            return file.read(delta_bytes).count(b"\n") >= max(1, delta_messages)
+    except OSError:
+        return False
+
+
+def read(path: Path) -> Talk:
+    """What was said in the transcript `path`."""
+    owner, said, lines = "", [], []
+    hashed = sha256()
+    try:
+        with path.open("rb") as file:
+            info = os.fstat(file.fileno())
+            total = 0
+            for number, line in enumerate(_lines(file.fileno()), 1):
+                hashed.update(line)
+                found = _decoded(line)
+                if found is None:
+                    continue
+                if found.type == "session":
+                    owner = found.session_key or owner
+                elif (text := _spoken(found)) and total < MOST_BYTES:
+                    said.append(text)
+                    lines.append(number)
+                    total += len(text)
+    except OSError as error:
+        raise StateError(f"cannot read {path}: {error.strerror}") from error
+    return Talk(
+        owner=owner,
+        text="\n".join(said),
+        lines=tuple(lines),
+        hash=hashed.hexdigest(),
+        mtime=info.st_mtime_ns,
+        size=info.st_size,
+    )
+
+
+def redacted(text: str) -> str:
+    """`text` without what looks like a credential."""
+    return _SECRETS.sub(HIDDEN, text)
+
+
+def _lines(fd: int) -> Iterator[bytes]:
+    with os.fdopen(os.dup(fd), "rb") as file:
+        while line := file.readline(LONGEST_LINE):
+            whole = line
+            while not whole.endswith(b"\n") and (whole := file.readline(LONGEST_LINE)):
+                line = b""
+            yield line
+
+
+def _decoded(line: bytes) -> _Line | None:
+    try:
+        return msgspec.json.decode(line, type=_Line, strict=False)
+    except msgspec.DecodeError:
+        return None
+
+
+def _spoken(line: _Line) -> str:
+    """One message as one line; nothing for what is not said between people and the assistant."""
+    message = line.message
+    if line.type != "message" or message is None or message.role not in ("user", "assistant"):
+        return ""
+    if isinstance(message.content, str):
+        text = message.content
+    else:
+        text = " ".join(block.text for block in message.content if block.type == "text")
+    text = " ".join(text.split())
+    heartbeat = message.role == "user" and text.startswith(("Read HEARTBEAT.md", "[heartbeat", "[inter-session"))
+    if not text or text in SILENT or heartbeat or text.startswith("/"):
+        return ""
+    return f"{'User' if message.role == 'user' else 'Assistant'}: {redacted(text)}"

@@ -1,0 +1,86 @@
+"""A conversation as clients page through it: the newest rows first asked for, within a size. Pure."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from openclaw.core.messages import Message
+from openclaw.sessions.transcript import AnyEntry, MessageEntry, path_to_leaf
+
+BLOCK_CHARS = 4_000
+TOTAL_BYTES = 262_144
+PLACEHOLDER = "[this message is too large to show here]"
+
+
+class HistoryRow(Struct, frozen=True):
+    """One message with its place: `number` counts from 1 over the whole conversation."""
+
+    entry_id: str
+    number: int
+    message: Message
+
+
+class Page(Struct, frozen=True, kw_only=True):
+    rows: tuple[HistoryRow, ...]
+    total: int
+    next_offset: int | None
+    leaf: str | None
+
+
+def rows_of(entries: Sequence[AnyEntry]) -> list[HistoryRow]:
+    """The messages of a conversation, in order."""
+    said = [entry for entry in path_to_leaf(entries) if isinstance(entry, MessageEntry)]
+    return [HistoryRow(entry.id, number, entry.message) for number, entry in enumerate(said, 1)]
+
+
+def page(entries: Sequence[AnyEntry], *, limit: int, offset: int = 0) -> Page:
+    """The `limit` rows that end `offset` rows before the newest."""
+    rows = rows_of(entries)
+    end = max(0, len(rows) - offset)
+    start = max(0, end - limit)
+    path = path_to_leaf(entries)
+    return Page(
+        rows=tuple(rows[start:end]),
+        total=len(rows),
+        next_offset=offset + (end - start) if start > 0 else None,
+        leaf=path[-1].id if path else None,
+    )
+
+
+def within(rows: Sequence[dict[str, Any]], max_bytes: int, max_chars: int = BLOCK_CHARS) -> list[dict[str, Any]]:
+    """Rows cut to size: long texts shortened, and the oldest left out once the total is reached."""
+    kept: list[dict[str, Any]] = []
+    left = max_bytes
+    for row in reversed(rows):
+        shown = _shortened(row, max_chars)
+        size = len(msgspec.json.encode(shown))
+        if size > max_bytes:
+            shown = {**shown, "content": [{"type": "text", "text": PLACEHOLDER}]}
+            size = len(msgspec.json.encode(shown))
+        if size > left:
+            break
+        left -= size
+        kept.append(shown)
+    kept.reverse()
+    return kept
+
+
+def _shortened(row: dict[str, Any], most: int) -> dict[str, Any]:
+    content = row.get("content")
+    if isinstance(content, str):
+        return {**row, "content": _cut(content, most)}
+    if not isinstance(content, list):
+        return row
+    return {
+        **row,
+        "content": [
+            {**block, **{name: _cut(block[name], most) for name in ("text", "thinking") if name in block}}
+            for block in content
+        ],
+    }
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}\n…(truncated)…"

@@ -1,0 +1,127 @@
+"""What people do to a conversation as a whole: name it, set its model, start it over, delete it.
+
+Starting over and deleting set the transcript aside under another name; nothing is erased.
+"""
+
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct, structs
+
+from openclaw.core.clock import Clock, millis
+from openclaw.core.errors import Conflict, NotFound
+from openclaw.core.keys import SessionKey
+from openclaw.sessions.index import SessionIndex, SessionRow
+from openclaw.sessions.lock import WriteLocks
+from openclaw.store.db import Database
+
+
+class Preferences(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """What was chosen for one conversation; it outlives a reset."""
+
+    label: str | None = None
+    model: str | None = None
+    thinking_level: str | None = None
+    verbose_level: str | None = None
+    reasoning_level: str | None = None
+    queue_mode: str | None = None
+    response_usage: str | None = None
+    send_policy: str | None = None
+    pinned: bool = False
+    archived: bool = False
+    unread: bool = False
+    icon: str | None = None
+    color: str | None = None
+    category: str | None = None
+    parent_session_key: str | None = None
+    spawned_by: str | None = None
+
+
+class Lifecycle:
+    """Changes to whole sessions, each in one transaction or under the session's write lock."""
+
+    def __init__(self, db: Database, index: SessionIndex, locks: WriteLocks, clock: Clock) -> None:
+        self._db = db
+        self._index = index
+        self._locks = locks
+        self._clock = clock
+
+    async def preferences(self, key: SessionKey) -> Preferences:
+        rows = await self._db.read("SELECT settings FROM sessions WHERE session_key = :key", {"key": str(key)})
+        return msgspec.json.decode(rows[0]["settings"], type=Preferences) if rows else Preferences()
+
+    async def all_preferences(self) -> dict[str, Preferences]:
+        rows = await self._db.read("SELECT session_key, settings FROM sessions WHERE settings <> '{}'")
+        return {row["session_key"]: msgspec.json.decode(row["settings"], type=Preferences) for row in rows}
+
+    async def create(self, key: SessionKey, changes: Mapping[str, Any] | None = None) -> SessionRow:
+        """The session behind `key`, there and listed from now on, also before anything was said in it."""
+        row = await self._index.resolve(key)
+        await self.prefer(key, changes or {})
+        return row
+
+    async def prefer(self, key: SessionKey, changes: Mapping[str, Any]) -> Preferences:
+        """Changes what is chosen for a session; None takes a choice back."""
+        await self._index.resolve(key)
+        async with self._db.transaction() as tx:
+            rows = await tx.read("SELECT settings FROM sessions WHERE session_key = :key", {"key": str(key)})
+            before = msgspec.json.decode(rows[0]["settings"], type=Preferences)
+            defaults = Preferences()
+            given = {name: getattr(defaults, name) if value is None else value for name, value in changes.items()}
+            after = structs.replace(before, **given)
+            await tx.write(
+                "UPDATE sessions SET settings = :settings WHERE session_key = :key",
+                {"settings": msgspec.json.encode(after).decode(), "key": str(key)},
+            )
+        return after
+
+    async def reset(self, key: SessionKey, expected: str | None = None) -> SessionRow:
+        """An empty conversation under the same key and with the same choices; the old one is set aside."""
+        row = await self._current(key, expected)
+        await self._set_aside(row, "reset")
+        now = millis(self._clock)
+        fresh = SessionRow(
+            session_key=row.session_key,
+            agent_id=row.agent_id,
+            session_id=str(uuid.uuid4()),
+            title=row.title,
+            created_at=now,
+            updated_at=now,
+        )
+        async with self._db.transaction() as tx:
+            await tx.write("DELETE FROM transcripts WHERE session_id = :id", {"id": row.session_id})
+            await tx.write(
+                "UPDATE sessions SET session_id = :new, status = 'idle', title = '', created_at = :now, "
+                "updated_at = :now, messages = 0, input_tokens = 0, output_tokens = 0, cache_read_tokens = 0, "
+                "cache_write_tokens = 0, context_tokens = 0, cost_usd = NULL WHERE session_key = :key",
+                {"new": fresh.session_id, "now": now, "key": row.session_key},
+            )
+        return fresh
+
+    async def delete(self, key: SessionKey, expected: str | None = None) -> str | None:
+        """Takes a session off the list; gives the name its transcript was set aside under."""
+        row = await self._current(key, expected)
+        aside = await self._set_aside(row, "deleted")
+        async with self._db.transaction() as tx:
+            await tx.write("DELETE FROM transcripts WHERE session_id = :id", {"id": row.session_id})
+            await tx.write("DELETE FROM sessions WHERE session_key = :key", {"key": row.session_key})
+        return aside
+
+    async def _current(self, key: SessionKey, expected: str | None) -> SessionRow:
+        row = await self._index.get(key)
+        if row is None:
+            raise NotFound(f"no session {key}")
+        if expected is not None and row.session_id != expected:
+            raise Conflict(f"{key} has moved on since you looked: its session is {row.session_id} now")
+        return row
+
+    async def _set_aside(self, row: SessionRow, why: str) -> str | None:
+        path = self._index.path(row.agent_id, row.session_id)
+        async with self._locks.writing(path, f"{why}:{row.session_id}"):
+            if not path.exists():
+                return None
+            aside = path.with_name(f"{path.name}.{why}.{millis(self._clock)}")
+            path.rename(aside)
+            return aside.name

@@ -1,0 +1,283 @@
+"""The other end: an asyncio client of a gateway.
+
+    async with connect("ws://127.0.0.1:18789", Introduction(…, token=token, scopes=(READ,))) as client:
+        health = await client.call("health")
+        async for event in client.events(): …
+
+It reconnects never: a lost connection ends every call and every reader with `ConnectionLost`, and the caller decides.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from msgspec import UNSET, Struct
+
+from openclaw.core.errors import InvalidRequest, OpenClawError
+from openclaw.wire.frames import (
+    CLOSE_NORMAL,
+    CLOSE_TICK_TIMEOUT,
+    HANDSHAKE_TIMEOUT_MS,
+    MAX_PAYLOAD_BYTES,
+    TICK_INTERVAL_MS,
+    ErrorShape,
+    Event,
+    Request,
+    Response,
+    encode,
+    parse_from_server,
+    raw,
+)
+from openclaw.wire.greeting import Introduction, Signer, connect_request, read_challenge
+from openclaw.wire.peer import is_loopback
+
+if TYPE_CHECKING:
+    from websockets.asyncio.client import ClientConnection
+
+log = logging.getLogger(__name__)
+
+CALL_TIMEOUT = 30.0
+MAX_UNREAD_EVENTS = 10_000
+
+
+class CallFailed(OpenClawError):
+    """The gateway answered with an error; `error` is all of it, `payload` what came with it."""
+
+    def __init__(self, error: ErrorShape, payload: Any = None) -> None:
+        super().__init__(error.message)
+        self.code = error.code
+        self.error = error
+        self.payload = payload
+
+    @property
+    def reason(self) -> str:
+        """The machine's reason, `details.code`, or an empty string."""
+        details = self.error.details
+        found = details.get("code") if isinstance(details, dict) else None
+        return found if isinstance(found, str) else ""
+
+
+class ConnectionLost(OpenClawError):
+    """The socket is gone; `close_code` says why when the gateway did."""
+
+    code = "UNAVAILABLE"
+
+    def __init__(self, message: str, *, close_code: int | None = None) -> None:
+        super().__init__(message)
+        self.close_code = close_code
+
+
+class NoAnswer(OpenClawError):
+    """The gateway is there but took too long."""
+
+    code = "UNAVAILABLE"
+
+
+class Gap(Struct, frozen=True):
+    """Events were lost between two numbers: reload what you show."""
+
+    expected: int
+    got: int
+
+
+class Client:
+    """An open connection. Made by `connect`."""
+
+    def __init__(self, socket: "ClientConnection") -> None:
+        self._socket = socket
+        self._calls: dict[str, asyncio.Queue[Response]] = {}
+        self._events: asyncio.Queue[Event | Gap] = asyncio.Queue()
+        self._lost: ConnectionLost | None = None
+        self._gone = asyncio.Event()
+        self._seq: int | None = None
+        self._next_id = 0
+        self.hello: dict[str, Any] = {}
+
+    async def call(
+        self, method: str, params: Any = None, *, timeout: float | None = CALL_TIMEOUT, final: bool = False
+    ) -> Any:
+        """The payload of the answer. With `final` an `accepted` answer is waited past; a run may take hours, so give
+        `timeout=None` with it."""
+        try:
+            async with asyncio.timeout(timeout), aclosing(self.answers(method, params)) as answers:
+                async for payload in answers:
+                    if not (final and isinstance(payload, dict) and payload.get("status") == "accepted"):
+                        return payload
+        except TimeoutError:
+            raise NoAnswer(f"no answer to {method} within {timeout:g} seconds") from None
+        raise self._loss()
+
+    async def answers(self, method: str, params: Any = None) -> AsyncGenerator[Any, None]:
+        """Every answer to one request, until the reader stops or the connection ends."""
+        self._next_id += 1
+        request_id = f"{self._next_id}:{method}"
+        queue = self._calls[request_id] = asyncio.Queue()
+        try:
+            await self._send(Request(id=request_id, method=method, params=raw({} if params is None else params)))
+            while True:
+                response = await self._next(queue)
+                if not response.ok:
+                    raise _failed(response)
+                yield None if response.payload is UNSET else response.payload
+        finally:
+            del self._calls[request_id]
+
+    async def events(self) -> AsyncGenerator[Event | Gap, None]:
+        """Events as they come, ticks left out; a `Gap` where some were lost. Ends with `ConnectionLost`."""
+        while True:
+            yield await self._next(self._events)
+
+    async def close(self) -> None:
+        await self._socket.close(CLOSE_NORMAL)
+
+    async def _next(self, queue: "asyncio.Queue[Any]") -> Any:
+        """The next item; what arrived before the connection was lost is still read."""
+        if queue.empty() and not self._gone.is_set():
+            getting = asyncio.ensure_future(queue.get())
+            gone = asyncio.ensure_future(self._gone.wait())
+            try:
+                await asyncio.wait((getting, gone), return_when=asyncio.FIRST_COMPLETED)
+                if getting.done():
+                    return getting.result()
+            finally:
+                getting.cancel()
+                gone.cancel()
+        if queue.empty():
+            raise self._loss()
+        return queue.get_nowait()
+
+    def _loss(self) -> ConnectionLost:
+        return self._lost or ConnectionLost("the connection to the gateway is closed")
+
+    async def _send(self, request: Request) -> None:
+        from websockets.exceptions import ConnectionClosed
+
+        if self._gone.is_set():
+            raise self._loss()
+        try:
+            await self._socket.send(encode(request), text=True)
+        except ConnectionClosed as error:
+            raise _lost(error) from error
+
+    async def greet(self, introduction: Introduction, signer: Signer | None) -> None:
+        """Answers the challenge and reads hello; a refusal is a `CallFailed`."""
+        try:
+            async with asyncio.timeout(HANDSHAKE_TIMEOUT_MS / 1000):
+                answer = await self._introduce(introduction, signer)
+        except TimeoutError:
+            raise NoAnswer("the gateway did not finish the handshake in time") from None
+        if not answer.ok:
+            raise _failed(answer)
+        self.hello = answer.payload if isinstance(answer.payload, dict) else {}
+
+    async def _introduce(self, introduction: Introduction, signer: Signer | None) -> Response:
+        first = await self._receive()
+        if not isinstance(first, Event):
+            raise InvalidRequest("the gateway sent no challenge: is this really an OpenClaw gateway?")
+        await self._send(connect_request(introduction, read_challenge(first), "connect", signer))
+        while not isinstance(answer := await self._receive(), Response):
+            pass
+        return answer
+
+    async def read(self) -> None:
+        """Reads until the connection ends, and hands out what comes."""
+        silence = 2 * self._tick_interval_ms() / 1000
+        try:
+            while True:
+                try:
+                    async with asyncio.timeout(silence):
+                        frame = await self._receive()
+                except TimeoutError:
+                    await self._socket.close(CLOSE_TICK_TIMEOUT, "tick timeout")
+                    raise ConnectionLost("the gateway went silent", close_code=CLOSE_TICK_TIMEOUT) from None
+                self._take(frame)
+        except ConnectionLost as lost:
+            self._lost = lost
+        finally:
+            self._gone.set()
+
+    def _take(self, frame: Response | Event | None) -> None:
+        if isinstance(frame, Response):
+            if queue := self._calls.get(frame.id):
+                queue.put_nowait(frame)
+        elif isinstance(frame, Event):
+            if isinstance(frame.seq, int):
+                if self._seq is not None and frame.seq != self._seq + 1:
+                    self._offer(Gap(self._seq + 1, frame.seq))
+                self._seq = frame.seq
+            if frame.event != "tick":
+                self._offer(frame)
+
+    def _offer(self, item: Event | Gap) -> None:
+        # A reader that stopped reading must not fill the memory; it finds a gap when it comes back.
+        if self._events.qsize() >= MAX_UNREAD_EVENTS:
+            seq = self._seq or 0
+            while not self._events.empty():
+                self._events.get_nowait()
+            self._events.put_nowait(Gap(0, seq))
+        self._events.put_nowait(item)
+
+    async def _receive(self) -> Response | Event | None:
+        from websockets.exceptions import ConnectionClosed
+
+        try:
+            return parse_from_server(await self._socket.recv())
+        except ConnectionClosed as error:
+            raise _lost(error) from error
+
+    def _tick_interval_ms(self) -> int:
+        policy = self.hello.get("policy")
+        interval = policy.get("tickIntervalMs") if isinstance(policy, dict) else None
+        return interval if isinstance(interval, int) and interval > 0 else TICK_INTERVAL_MS
+
+
+@asynccontextmanager
+async def connect(
+    url: str, introduction: Introduction, signer: Signer | None = None, *, allow_plain: bool = False
+) -> AsyncIterator[Client]:
+    """A greeted connection for the length of the block. Plain `ws://` leaves this machine only with `allow_plain`."""
+    import websockets.asyncio.client
+    from websockets.exceptions import InvalidHandshake, InvalidURI
+
+    check_url(url, allow_plain)
+    try:
+        socket = await websockets.asyncio.client.connect(
+            url, max_size=MAX_PAYLOAD_BYTES, compression=None, ping_interval=None, proxy=None
+        )
+    except (OSError, InvalidHandshake, InvalidURI, TimeoutError) as error:
+        raise ConnectionLost(f"cannot reach the gateway at {url}: {error}. Is it running?") from error
+    client = Client(socket)
+    try:
+        await client.greet(introduction, signer)
+        reading = asyncio.create_task(client.read(), name="gateway client")
+        try:
+            yield client
+        finally:
+            reading.cancel()
+            await asyncio.wait((reading,))
+    finally:
+        await socket.close()
+
+
+def check_url(url: str, allow_plain: bool) -> None:
+    """Refuses to send a secret in the clear to another machine."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("ws", "wss") or not parts.hostname:
+        raise InvalidRequest(f"not a gateway address: {url}; it looks like ws://127.0.0.1:18789")
+    if parts.scheme == "ws" and not is_loopback(parts.hostname) and not allow_plain:
+        raise InvalidRequest(f"{url} is not encrypted and not on this machine: use wss://, or allow it explicitly")
+
+
+def _failed(response: Response) -> CallFailed:
+    error = response.error if isinstance(response.error, ErrorShape) else ErrorShape(code="UNAVAILABLE", message="?")
+    return CallFailed(error, None if response.payload is UNSET else response.payload)
+
+
+def _lost(error: Any) -> ConnectionLost:
+    close = error.rcvd or error.sent
+    if close is None:
+        return ConnectionLost("the connection to the gateway broke")
+    return ConnectionLost(f"the gateway closed the connection: {close.reason or close.code}", close_code=close.code)

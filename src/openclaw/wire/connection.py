@@ -1,0 +1,233 @@
+"""A client that is in: what it may hear, in which order, and when its socket has to go. It holds no socket.
+
+match connection.receive(data):
+    case Request() as request: …            # intake, then rpc.dispatch
+    case Send(data) | Close() as action: …  # answer, or end
+for action in connection.answer(response, buffered): …
+action = connection.hear(broadcast, buffered)   # Send, Close, or None when it is not for this client
+"""
+
+from typing import Any
+
+from msgspec import UNSET, Raw, Struct
+
+from openclaw.core.device import DeviceToken
+from openclaw.wire.actions import Close, Send, closing
+from openclaw.wire.auth import Method
+from openclaw.wire.caller import Caller
+from openclaw.wire.frames import (
+    CLOSE_POLICY,
+    CLOSE_TOO_BIG,
+    CLOSE_WITHDRAWN,
+    INVALID_REQUEST,
+    MAX_BUFFERED_BYTES,
+    MAX_PAYLOAD_BYTES,
+    MAX_WAITING_BYTES,
+    MAX_WAITING_REQUESTS,
+    UNAVAILABLE,
+    ErrorShape,
+    Event,
+    NotARequest,
+    NotJson,
+    Request,
+    Response,
+    StateVersion,
+    encode,
+    failure,
+    parse_request,
+    raw,
+    success,
+)
+from openclaw.wire.hello import Offer, Snapshot, hello_ok
+from openclaw.wire.scopes import ADMIN, is_wrong_role, may_hear
+
+MAX_ROLE_ERRORS = 10
+TOOL_EVENTS = "tool-events"
+
+_DROPPABLE = frozenset(("tick", "health", "presence", "heartbeat", "node.presence", "node.hostStats", "session.typing"))
+_PER_SESSION = frozenset(("session.message", "session.tool", "session.approval"))
+
+TOO_MANY = ErrorShape(code=UNAVAILABLE, message="too many requests are waiting; try again", retryable=True)
+
+
+class Broadcast(Struct, frozen=True, kw_only=True):
+    """One event for everyone who may hear it, its payload encoded once."""
+
+    event: str
+    payload: Raw
+    droppable: bool = False
+    session_key: str | None = None
+    stream: str | None = None
+    """Of an `agent` event; `tool` goes only to clients that asked for it."""
+    state_version: StateVersion | None = None
+
+
+def broadcast(
+    event: str,
+    payload: Any,
+    *,
+    droppable: bool | None = None,
+    session_key: str | None = None,
+    stream: str | None = None,
+    state_version: StateVersion | None = None,
+) -> Broadcast:
+    """`droppable` says a slow client can do without it; by default only news that the next one replaces are."""
+    return Broadcast(
+        event=event,
+        payload=raw(payload),
+        droppable=event in _DROPPABLE if droppable is None else droppable,
+        session_key=session_key,
+        stream=stream,
+        state_version=state_version,
+    )
+
+
+class DeviceRemoved(Struct, frozen=True):
+    device_id: str
+
+
+class TokenWithdrawn(Struct, frozen=True):
+    """A device's token for one role was rotated or revoked."""
+
+    device_id: str
+    role: str
+
+
+class GatewayAuthChanged(Struct, frozen=True):
+    """The shared secret or the auth mode is another one now."""
+
+
+Withdrawal = DeviceRemoved | TokenWithdrawn | GatewayAuthChanged
+
+
+class Connection:
+    """One client, from hello to close."""
+
+    def __init__(self, caller: Caller, method: Method, issued: DeviceToken | None = None) -> None:
+        self.caller = caller
+        self.method = method
+        self.seq = 0
+        self.follows_sessions = False
+        """Set by `sessions.subscribe`: hears `sessions.changed`, and `session.message` of every session."""
+        self.followed: set[str] = set()
+        """Session keys of `sessions.messages.subscribe`."""
+        self._issued = issued
+        self._role_errors = 0
+
+    def hello(self, request_id: str, offer: Offer, snapshot: Snapshot) -> Send:
+        """The answer to `connect`; a fresh device token is in it, and only here."""
+        auth: dict[str, Any] = {
+            "role": self.caller.role,
+            "scopes": list(self.caller.scopes),
+            "method": self.method,
+        }
+        if self._issued is not None:
+            auth |= {"deviceToken": self._issued.token.reveal(), "issuedAtMs": self._issued.issued_at_ms}
+            self._issued = None
+        payload = hello_ok(offer, snapshot, self.caller.conn_id, auth, self.caller.may(ADMIN))
+        return Send(encode(success(request_id, payload)))
+
+    def receive(self, data: bytes | str) -> Request | Send | Close | None:
+        """What one frame asks for; None for text that cannot be answered."""
+        if len(data) > MAX_PAYLOAD_BYTES:
+            return closing(CLOSE_TOO_BIG)
+        match parse_request(data):
+            case Request(method="connect") as request:
+                error = ErrorShape(code=INVALID_REQUEST, message="connect is only valid as the first request")
+                return Send(encode(failure(request.id, error)))
+            case Request() as request:
+                return request
+            case NotARequest() as problem:
+                return Send(encode(problem.answer()))
+            case NotJson():
+                return None
+
+    def answer(self, response: Response, buffered: int) -> tuple[Send | Close, ...]:
+        """Sends an answer; the client that keeps using the wrong role, or does not read, is shown out."""
+        if buffered > MAX_BUFFERED_BYTES:
+            return (_slow(),)
+        sent = Send(encode(response))
+        if not is_wrong_role(response.error):
+            self._role_errors = 0
+            return (sent,)
+        self._role_errors += 1
+        if self._role_errors <= MAX_ROLE_ERRORS:
+            return (sent,)
+        return sent, closing(CLOSE_POLICY, "repeated unauthorized role")
+
+    def wants(self, news: Broadcast) -> bool:
+        """Whether this client may hear `news` and asked to."""
+        if not may_hear(news.event, self.caller.scopes):
+            return False
+        if news.event == "agent" and news.stream == "tool":
+            return TOOL_EVENTS in self.caller.caps
+        if news.event == "sessions.changed":
+            return self.follows_sessions
+        if news.event in _PER_SESSION:
+            everywhere = self.follows_sessions and news.event == "session.message"
+            return everywhere or news.session_key in self.followed
+        return True
+
+    def hear(self, news: Broadcast, buffered: int) -> Send | Close | None:
+        """Numbers and sends `news`; `buffered` is what the socket holds back. A dropped one uses up its number."""
+        if not self.wants(news):
+            return None
+        self.seq += 1
+        if buffered > MAX_BUFFERED_BYTES:
+            return None if news.droppable else _slow()
+        return Send(
+            encode(
+                Event(
+                    event=news.event,
+                    payload=news.payload,
+                    seq=self.seq,
+                    state_version=news.state_version or UNSET,
+                )
+            )
+        )
+
+    def tell(self, event: str, payload: Any, buffered: int) -> Send | Close:
+        """An event for this client alone, without a number."""
+        if buffered > MAX_BUFFERED_BYTES:
+            return _slow()
+        return Send(encode(Event(event=event, payload=payload)))
+
+    def tick(self, now: int, buffered: int) -> Send | Close | None:
+        return self.hear(broadcast("tick", {"ts": now}), buffered)
+
+    def withdrawn(self, change: Withdrawal) -> Close | None:
+        """The close this change means for this connection, if it does."""
+        match change:
+            case DeviceRemoved(device_id) if device_id == self.caller.device_id:
+                return closing(CLOSE_WITHDRAWN, "device removed")
+            case TokenWithdrawn(device_id, role) if (device_id, role) == (self.caller.device_id, self.caller.role):
+                return closing(CLOSE_WITHDRAWN, "device token withdrawn")
+            case GatewayAuthChanged() if self.method != "device-token":
+                return closing(CLOSE_WITHDRAWN, "gateway auth changed")
+        return None
+
+
+class Intake:
+    """The one queue operator requests start through: so many, or so many bytes, and no more."""
+
+    def __init__(self, requests: int = MAX_WAITING_REQUESTS, size: int = MAX_WAITING_BYTES) -> None:
+        self._requests = requests
+        self._size = size
+        self.waiting = 0
+        self.bytes = 0
+
+    def offer(self, size: int) -> bool:
+        """Whether a request of `size` bytes may wait; if so it does, until `started`."""
+        if self.waiting >= self._requests or self.bytes + size > self._size:
+            return False
+        self.waiting += 1
+        self.bytes += size
+        return True
+
+    def started(self, size: int) -> None:
+        self.waiting -= 1
+        self.bytes -= size
+
+
+def _slow() -> Close:
+    return closing(CLOSE_POLICY, "slow consumer")

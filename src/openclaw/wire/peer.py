@@ -1,0 +1,130 @@
+"""Where a connection comes from: loopback or not, through a proxy or not, from which web page. Pure.
+
+A web page can make a browser open a socket to this machine. Two things give it away: the `Origin` header, which a page
+cannot forge, and the `Host` header, which names the attacker's own domain when its DNS was pointed here.
+"""
+
+from collections.abc import Iterable, Mapping
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+BROWSER_CLIENTS = frozenset(("openclaw-control-ui", "webchat-ui", "webchat"))
+"""Clients that run in a web page, and so always have an origin."""
+
+_PROXY_HEADERS = (
+    "forwarded",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-proto",
+    "x-real-ip",
+    "cf-connecting-ip",
+    "tailscale-user-login",
+)
+_PORTS = {"http": 80, "https": 443}
+
+
+class Peer(Struct, frozen=True, kw_only=True):
+    """The facts of one upgrade request."""
+
+    remote_ip: str
+    host: str = ""
+    origin: str | None = None
+    forwarded_for: tuple[str, ...] = ()
+    proxied: bool = False
+    scopes_cap: tuple[str, ...] | None = None
+    user_agent: str = ""
+
+    @classmethod
+    def of(cls, remote_ip: str, headers: Mapping[str, str]) -> "Peer":
+        """`headers` has lower-case names."""
+        cap = headers.get("x-openclaw-scopes")
+        return cls(
+            remote_ip=remote_ip,
+            host=headers.get("host", ""),
+            origin=headers.get("origin"),
+            forwarded_for=_listed(headers.get("x-forwarded-for", "")),
+            proxied=any(name in headers for name in _PROXY_HEADERS),
+            scopes_cap=None if cap is None else _listed(cap),
+            user_agent=headers.get("user-agent", ""),
+        )
+
+    @property
+    def local(self) -> bool:
+        """Someone on this machine who asked for this machine, with nothing in between."""
+        return is_loopback(self.remote_ip) and is_loopback(host_name(self.host)) and not self.proxied
+
+
+def client_ip(peer: Peer, trusted_proxies: Iterable[str]) -> str:
+    """Who to blame for a failure: the nearest hop that is not a proxy of ours."""
+    trusted = {_address(proxy) for proxy in trusted_proxies}
+    if _address(peer.remote_ip) not in trusted:
+        return peer.remote_ip
+    for hop in reversed(peer.forwarded_for):
+        if _address(hop) not in trusted:
+            return hop
+    return peer.remote_ip
+
+
+def origin_problem(peer: Peer, client_id: str, allowed: Iterable[str], known_hosts: Iterable[str]) -> str | None:
+    """Why this web page may not talk to the gateway; None when it may, or when there is no page."""
+    if peer.origin is None:
+        return "origin missing" if client_id in BROWSER_CLIENTS else None
+    origin = _origin(peer.origin)
+    if origin is None:
+        return "origin invalid"
+    if origin in {_origin(entry) for entry in allowed}:
+        return None
+    scheme, name, port = origin
+    if (name, port) != _host(peer.host, _PORTS.get(scheme)):
+        return "origin not allowed"
+    # A name that merely resolves to us proves nothing: anyone can point a domain at 127.0.0.1.
+    if is_loopback(name) or _address(name) is not None or name in {host.lower() for host in known_hosts}:
+        return None
+    return "host not known"
+
+
+def is_loopback(name: str) -> bool:
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    address = _address(name)
+    if isinstance(address, IPv6Address) and address.ipv4_mapped:
+        return address.ipv4_mapped.is_loopback
+    return address is not None and address.is_loopback
+
+
+def host_name(host: str) -> str:
+    """The name in a `Host` header, without its port."""
+    return _host(host, None)[0]
+
+
+def _host(host: str, default_port: int | None) -> tuple[str, int | None]:
+    if any(char in host for char in "@/?#\\"):
+        return "", None
+    try:
+        parts = urlsplit(f"//{host.strip()}")
+        return (parts.hostname or "").rstrip("."), parts.port or default_port
+    except ValueError:
+        return "", None
+
+
+def _origin(text: str) -> tuple[str, str, int | None] | None:
+    try:
+        parts = urlsplit(text.strip())
+        if not parts.scheme or not parts.hostname:
+            return None
+        return parts.scheme, parts.hostname.rstrip("."), parts.port or _PORTS.get(parts.scheme)
+    except ValueError:
+        return None
+
+
+def _address(text: str) -> IPv4Address | IPv6Address | None:
+    try:
+        return ip_address(text.strip().strip("[]").split("%")[0])
+    except ValueError:
+        return None
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(item.strip() for item in text.split(",") if item.strip())

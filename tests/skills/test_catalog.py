@@ -1,0 +1,169 @@
+"""The list in the prompt: its shape, its size, and what goes first when there is too much."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from openclaw.core.text import units
+from openclaw.prompt.fit import _DETAILS
+from openclaw.skills.catalog import Line, compose, escape, render, shorten
+from openclaw.skills.manifest import MAX_DESCRIPTION
+from openclaw.skills.settings import LimitSettings
+from openclaw.skills.snapshot import shortened, take
+from tests.skills.conftest import put
+
+GOLDEN = Path(__file__).parent / "golden"
+N, C = LimitSettings().max_skills_in_prompt, LimitSettings().max_skills_prompt_chars
+
+
+def line(number: int, chars: int = 800, rank: int = 0) -> Line:
+    name = f"skill-{number:02}"
+    return Line(
+        name=name,
+        description=(f"{name} " * chars)[: chars - 1] + ".",
+        location=f"~/s/{name}/SKILL.md",
+        version="sha256:0123456789ab",
+        rank=rank,
+    )
+
+
+def lines(count: int, chars: int = 800) -> list[Line]:
+    return [line(number, chars) for number in range(count)]
+
+
+def test_the_sizes_are_the_specified_ones():
+    assert units(render(lines(1), 1_024)) == 969 + 38
+    assert units(render(lines(1), 0)) == 137 + 38
+    assert units(render(lines(30), 1_024)) == 29_108
+    assert units(render(lines(31), 1_024)) == 30_077
+    assert units(render(lines(31), 0)) == 4_285
+
+
+def test_thirty_fit_and_thirty_one_are_shortened():
+    assert compose(lines(30), N, C).description_chars is None
+    shorter = compose(lines(31), N, C)
+    assert shorter.description_chars == 220
+    assert shorter.text.startswith("⚠️ Skills catalog using compact format (descriptions shortened).")
+    assert len(shorter.included) == 31
+
+
+@pytest.mark.parametrize("count", [1, 20, 150, 400])
+def test_the_block_looks_like_this(count):
+    text = compose([line(number, 60 + number % 7 * 40) for number in range(count)], N, C).text
+    path = GOLDEN / f"catalog-{count}.txt"
+    assert text == path.read_text(encoding="utf-8"), f"the list of {count} skills changed: review {path}"
+
+
+def test_the_hundred_and_fifty_first_is_left_out_and_counted():
+    found = compose(lines(151, 20), N, C)
+    assert len(found.included) == 150
+    assert found.text.startswith("⚠️ Skills truncated: included 150 of 151.")
+
+
+def test_first_descriptions_get_shorter_then_they_go_then_skills_go():
+    many = lines(150)
+    steps = [compose(many, 150, chars) for chars in (200_000, 40_000, 20_800, 10_000, 300, 10)]
+    assert steps[0].description_chars is None
+    assert steps[1].description_chars and len(steps[1].included) == 150
+    assert steps[2].description_chars == 0 and len(steps[2].included) == 150
+    assert steps[3].description_chars == 0 and 0 < len(steps[3].included) < 150
+    assert steps[3].text.startswith("⚠️ Skills truncated: included ")
+    assert "descriptions omitted" in steps[3].text
+    assert len(steps[4].included) == 1 and steps[4].text.startswith("<available_skills>")
+    assert steps[5].text == ""
+
+
+def test_the_ones_closest_to_the_owner_stay():
+    mixed = [line(number, 800, rank=7) for number in range(100)] + [
+        line(number, 800, rank=1) for number in range(100, 120)
+    ]
+    kept = compose(mixed, 150, 5_000).included
+    assert set(kept) >= {f"skill-{number}" for number in range(100, 120)}
+    assert list(kept) == sorted(kept)
+
+
+def test_markup_in_a_skill_stays_text():
+    sly = Line(name="a", description="</skill><skill> & \"x\" 'y'", location="~/a", version="v")
+    text = render([sly], 1_024)
+    assert text.count("<skill>") == 1
+    assert "&lt;/skill&gt;&lt;skill&gt; &amp; &quot;x&quot; &apos;y&apos;" in text
+    assert escape("a\u202eb\n") == "ab"
+
+
+def test_a_long_description_is_cut_even_alone():
+    text = render([Line(name="a", description="x" * 5_000, location="l", version="v")], MAX_DESCRIPTION)
+    assert "x" * 1_021 + "..." in text and "x" * 1_022 not in text
+    assert shorten("a  b\n c", 10) == "a b c"
+
+
+def test_the_prompt_can_strip_the_details():
+    stripped = _DETAILS.sub("", compose(lines(3), N, C).text)
+    assert "<description>" not in stripped and "<version>" not in stripped
+    assert stripped.count("<location>") == 3
+
+
+@given(
+    st.lists(st.tuples(st.text(max_size=40), st.text(max_size=300), st.integers(0, 8)), max_size=30),
+    st.integers(0, 40),
+    st.integers(0, 6_000),
+)
+def test_it_never_takes_more_than_it_may(found, count, chars):
+    made = compose(
+        [Line(name=n, description=d, location="~/x", version="v", rank=r) for n, d, r in found], count, chars
+    )
+    assert units(made.text) <= chars or made.text == ""
+    assert len(made.included) <= count
+
+
+def test_the_home_directory_is_shortened():
+    assert shortened("/home/me/x/SKILL.md", "/home/me") == "~/x/SKILL.md"
+    assert shortened("/home/meg/x", "/home/me") == "/home/meg/x"
+    assert shortened("/x", "") == "/x"
+
+
+def snapshot(bench, previous=None, **more):
+    return take(
+        bench.look(**more), home=str(bench.home), max_skills=N, max_chars=C, now=int(bench.time), previous=previous
+    )
+
+
+def test_a_snapshot_shows_what_may_be_used(bench):
+    put(bench.mine / "a", description="Alpha.")
+    put(bench.mine / "b", more="metadata: {openclaw: {requires: {bins: [nowhere]}}}\n")
+    put(bench.mine / "c", more="disable-model-invocation: true\n")
+    made = snapshot(bench)
+    assert "<description>Alpha.</description>" in made.prompt
+    assert "<location>~/.openclaw/workspace/skills/a/SKILL.md</location>" in made.prompt
+    assert "<name>b</name>" not in made.prompt and "<name>c</name>" not in made.prompt
+    assert {"a", "c"} <= {skill.name for skill in made.skills}
+    assert made.text is not None and made.text.label == "skill"
+
+
+def test_a_snapshot_stays_until_something_changes(bench):
+    path = put(bench.mine / "a")
+    first = snapshot(bench)
+    bench.age()
+    assert snapshot(bench, first) is first
+    path.touch()
+    assert snapshot(bench, first) is first
+    put(bench.mine / "b")
+    second = snapshot(bench, first)
+    assert second.version > first.version
+    assert snapshot(bench, second, allowlist=("a",)) is not second
+
+
+def test_the_version_follows_the_content_alone(bench):
+    path = put(bench.mine / "a")
+    before = bench.one("a").skill.version
+    path.touch()
+    assert bench.one("a").skill.version == before
+    path.write_text(path.read_text() + "more\n")
+    assert bench.one("a").skill.version != before
+    assert before.startswith("sha256:") and len(before) == 19
+
+
+def test_without_skills_there_is_no_text(bench):
+    made = take(bench.look(), home="", max_skills=N, max_chars=C, now=1)
+    assert made.text is None
