@@ -180,6 +180,16 @@ async def test_a_transcript_that_is_gone_leaves_the_list(home: Home) -> None:
     assert await keys(home) == ["agent:main:other"]
 
 
+async def test_what_was_chosen_for_a_session_outlives_its_transcript(home: Home) -> None:
+    row = await home.run("main", "gone soon")
+    await home.db.write("UPDATE sessions SET settings = :chosen", {"chosen": '{"model":"x"}'})
+    await home.run("main", "more")
+    home.index.path("main", row.session_id).unlink()
+    await home.index.rebuild()
+    assert await keys(home) == []
+    assert [each["settings"] for each in await home.db.read("SELECT settings FROM sessions")] == ['{"model":"x"}']
+
+
 async def test_of_two_transcripts_of_one_key_the_newer_counts_and_the_older_takes_over(home: Home) -> None:
     for name, at in (("bbb", 1000), ("aaa", 2000)):
         header, message = old(name, f"said {name}", at)

@@ -124,6 +124,7 @@ class Shape:
 
 
 def values(schema: dict[str, Any]) -> list[Any]:
+    """The words a schema allows. A lone `true` or `false` counts as any boolean: our types cannot say less."""
     if "enum" in schema:
         return list(schema["enum"])
     if isinstance(schema.get("const"), bool):

@@ -81,7 +81,7 @@ class Repeats:
         recent = list(self._seen)[-self._limits.history :]
         same = [seen for seen in recent if seen.signature == mine]
         stale = _trailing_equal([seen.outcome for seen in same])
-        if False:
+        if stale >= self._limits.block:
             return Blocked(f"{tool} was called {stale} times with these arguments and gave the same result each time")
         if self._stagnant() >= self._limits.breaker:
             return Blocked(f"the last {self._limits.breaker} calls brought nothing new")

@@ -12,7 +12,7 @@ import click
 @click.option("--thinking", metavar="LEVEL", help="off, minimal, low, medium, high, xhigh, max or adaptive.")
 @click.option("--timeout", metavar="SECONDS", type=click.FloatRange(min=0), help="Give up after this long (600).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end instead of streaming.")
-@click.option("--local", is_flag=True, help="Run in this process (the only way for now).")
+@click.option("--local", is_flag=True, help="Run in this process even when a gateway is running.")
 def command(
     message: str | None,
     message_file: str | None,
@@ -33,7 +33,6 @@ def command(
     import sys
     from pathlib import Path
 
-    from openclaw.cli.running import ask
     from openclaw.core.errors import InvalidRequest
 
     if os.environ.get("OPENCLAW_SHELL") == "exec":
@@ -49,6 +48,10 @@ def command(
         message = sys.stdin.read()
     if not message or not message.strip():
         raise click.UsageError('say something: openclaw agent --message "…"')
+    if not local and _gateway_is_running():
+        return _through_gateway(message, session_key, agent_id, model, thinking, timeout, as_json)
+    from openclaw.cli.running import ask
+
     return ask(
         message,
         session_key=session_key,
@@ -58,3 +61,37 @@ def command(
         timeout=timeout,
         as_json=as_json,
     )
+
+
+def _gateway_is_running() -> bool:
+    from openclaw.gateway.app import Surroundings
+    from openclaw.gateway.lock import running
+
+    return running(Surroundings.of_process().home.state) is not None
+
+
+def _through_gateway(
+    message: str,
+    session_key: str | None,
+    agent_id: str | None,
+    model: str | None,
+    thinking: str | None,
+    timeout: float | None,
+    as_json: bool,
+) -> int:
+    from openclaw.cli.remote import ask
+    from openclaw.cli.running import DEFAULT_TIMEOUT
+    from openclaw.gateway.app import Surroundings
+    from openclaw.gateway.reach import find
+
+    surroundings = Surroundings.of_process()
+    given = {
+        "message": message,
+        "sessionKey": session_key,
+        "agentId": agent_id,
+        "model": model,
+        "thinking": thinking,
+        "cwd": str(surroundings.cwd),
+    }
+    params = {name: value for name, value in given.items() if value is not None}
+    return ask(find(surroundings), params, as_json=as_json, limit=DEFAULT_TIMEOUT if timeout is None else timeout)

@@ -4,7 +4,7 @@ import asyncio
 import signal
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import aclosing, contextmanager
 from typing import Any
 
@@ -21,7 +21,7 @@ from openclaw.core.events import (
     TextDelta,
     ToolEnded,
 )
-from openclaw.core.messages import ToolCall, Usage
+from openclaw.core.messages import Usage
 from openclaw.gateway.app import Assistant, Surroundings, assistant
 from openclaw.gateway.clock import SystemClock
 from openclaw.turns.turn import Recorded, SessionRepaired, Turn
@@ -92,7 +92,7 @@ class Shown:
                 self._close_line()
                 if self._live:
                     mark = "✗" if result.is_error else "·"
-                    note(f"{mark} {call.name} {_short(call)}".rstrip())
+                    note(f"{mark} {call.name} {short(call.arguments)}".rstrip())
             case AttemptFailed(error=error, wait=wait, provider=provider, model=model):
                 self._close_line()
                 then = f"; trying again in {wait:.0f} s" if wait >= 1 else ""
@@ -118,9 +118,9 @@ class Shown:
             self._line_open = False
 
 
-def _short(call: ToolCall) -> str:
+def short(arguments: Mapping[str, Any]) -> str:
     """The arguments of a call in a few words."""
-    values = [str(value).replace("\n", "⏎") for value in call.arguments.values()]
+    values = [str(value).replace("\n", "⏎") for value in arguments.values()]
     text = printable(" ".join(values))
     return text if len(text) <= ARGUMENT_CHARS else text[: ARGUMENT_CHARS - 1] + "…"
 

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from openclaw.config.load import Loaded, load, remember_good
+from openclaw.config.load import Loaded, remember_good
 from openclaw.core.clock import Clock
 from openclaw.core.errors import OpenClawError, StateError
 from openclaw.core.secret import Secret
@@ -28,7 +28,7 @@ from openclaw.gateway.app import Surroundings
 from openclaw.gateway.clock import SystemClock
 from openclaw.gateway.control import Control, signals
 from openclaw.gateway.exposure import Exposure, Fences, Wishes, decide, fences, gateway_settings
-from openclaw.gateway.lock import GatewayLock, held
+from openclaw.gateway.lock import WAIT_SECONDS, GatewayLock, held
 from openclaw.gateway.logs import DailyFile, Logs, Place
 from openclaw.gateway.notify import notify
 from openclaw.gateway.process import RESTART_SECONDS, STOP_SECONDS
@@ -52,6 +52,7 @@ class Options(Struct, frozen=True, kw_only=True):
     verbose: bool = False
     console: bool = True
     safe_mode: Literal["auto", "on", "off"] = "auto"
+    lock_seconds: float = WAIT_SECONDS
     stop_seconds: float = STOP_SECONDS
     restart_seconds: float = RESTART_SECONDS
 
@@ -89,7 +90,7 @@ def run(options: Options, surroundings: Surroundings, compose: Compose) -> None:
     claim(state)
     if options.force:
         process.stop(state, options.stop_seconds)
-    with held(state, __version__) as lock:
+    with held(state, __version__, options.lock_seconds) as lock:
         asyncio.run(_lives(options, surroundings, compose, lock))
 
 
@@ -104,19 +105,18 @@ def claim(state: Path) -> None:
 
 
 async def _lives(options: Options, surroundings: Surroundings, compose: Compose, lock: GatewayLock) -> None:
-    loaded = load(surroundings.home, surroundings.environ)
-    logs = Logs(DailyFile(Place.of(surroundings.home.state, loaded.config.logging.file)), Redactor())
+    reloader = Reloader(surroundings.home, surroundings.environ)
+    logs = Logs(DailyFile(Place.of(surroundings.home.state, reloader.loaded.config.logging.file)), Redactor())
     control = Control()
     with logs.writing(), signals(control):
-        _set_up(logs, loaded, options)
         while True:
             control.begin()
-            await _Life(options, surroundings, loaded, lock, logs, control).live(compose)
+            _set_up(logs, reloader.loaded, options)
+            await _Life(options, surroundings, reloader, lock, logs, control).live(compose)
             if control.wish != "restart":
                 log.info("stopped")
                 return
-            loaded = load(surroundings.home, surroundings.environ)
-            _set_up(logs, loaded, options)
+            reloader = Reloader(surroundings.home, surroundings.environ)
 
 
 def _set_up(logs: Logs, loaded: Loaded, options: Options) -> None:
@@ -140,14 +140,15 @@ class _Life:
         self,
         options: Options,
         surroundings: Surroundings,
-        loaded: Loaded,
+        reloader: Reloader,
         lock: GatewayLock,
         logs: Logs,
         control: Control,
     ) -> None:
         self._options = options
         self._surroundings = surroundings
-        self._loaded = loaded
+        self._reloader = reloader
+        self._loaded = reloader.loaded
         self._lock = lock
         self._logs = logs
         self._control = control
@@ -207,27 +208,25 @@ class _Life:
             )
 
     async def _until_over(self, parts: Parts, server: Server) -> None:
-        home, environ = self._surroundings.home, self._surroundings.environ
-        settings = gateway_settings(self._loaded.config).reload
-        reloader = Reloader(home, environ, self._loaded, settle=settings.debounce_ms / 1000)
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._on_demand(reloader, parts, server), name="reload")]
-            if settings.mode != "off":
-                tasks.append(group.create_task(self._watch(reloader, parts, server), name="watch"))
+            tasks = [group.create_task(self._on_demand(parts, server), name="reload")]
+            if gateway_settings(self._loaded.config).reload.mode != "off":
+                tasks.append(group.create_task(self._watch(parts, server), name="watch"))
             await self._control.over.wait()
             for task in tasks:
                 task.cancel()
 
-    async def _watch(self, reloader: Reloader, parts: Parts, server: Server) -> None:
-        async with aclosing(reloader.watch()) as changes:
+    async def _watch(self, parts: Parts, server: Server) -> None:
+        settle = gateway_settings(self._loaded.config).reload.debounce_ms / 1000
+        async with aclosing(self._reloader.watch(settle)) as changes:
             async for reload in changes:
                 await self._apply(reload, parts, server)
 
-    async def _on_demand(self, reloader: Reloader, parts: Parts, server: Server) -> None:
+    async def _on_demand(self, parts: Parts, server: Server) -> None:
         while True:
             await self._control.reread.wait()
             self._control.reread.clear()
-            reload = await reloader.check()
+            reload = await self._reloader.check()
             if reload is not None:
                 await self._apply(reload, parts, server)
 

@@ -5,7 +5,7 @@ The files are looked at twice a second. That needs no thread and no watches, and
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -37,39 +37,30 @@ class Reload(Struct, frozen=True, kw_only=True):
 class Reloader:
     """Knows the configuration in use, and finds out when the file says something else."""
 
-    def __init__(
-        self,
-        home: Home,
-        environ: Mapping[str, str],
-        loaded: Loaded,
-        *,
-        settle: float = SETTLE_SECONDS,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        self.loaded = loaded
-        self.trouble = "\n".join(map(str, loaded.issues))
+    def __init__(self, home: Home, environ: Mapping[str, str]) -> None:
+        # Looked at before it is read: a change in between is seen later, not missed.
+        before = {path: _signature(path) for path in _always(home)}
+        self.loaded = load(home, environ)
+        self.trouble = "\n".join(map(str, self.loaded.issues))
         """Why the file cannot be used at present; empty when it can."""
         self._home = home
         self._environ = environ
-        self._settle = settle
-        self._sleep = sleep
+        self._seen = {**self._look(), **before}
         self._one_at_a_time = asyncio.Lock()
 
-    async def watch(self) -> AsyncGenerator[Reload, None]:
-        """Every change from now on, once its writer has come to rest."""
-        seen = self._look()
+    async def watch(self, settle: float = SETTLE_SECONDS) -> AsyncGenerator[Reload, None]:
+        """Every change since the configuration was read, once its writer has come to rest."""
         polls = 0
         while True:
-            await self._sleep(POLL_SECONDS)
-            polls += 1
             now = self._look()
-            if now == seen and not (self.trouble and polls % RETRY_POLLS == 0):
-                continue
-            seen = await self._settled(now)
-            found = await self.check()
-            seen = {path: seen[path] if path in seen else _signature(path) for path in self._files()}
-            if found is not None:
-                yield found
+            if now != self._seen or (self.trouble and polls % RETRY_POLLS == RETRY_POLLS - 1):
+                settled = await self._settled(now, settle)
+                found = await self.check()
+                self._seen = {**self._look(), **{path: settled[path] for path in self._files() if path in settled}}
+                if found is not None:
+                    yield found
+            await asyncio.sleep(POLL_SECONDS)
+            polls += 1
 
     async def check(self) -> Reload | None:
         """Reads the file now; None when nothing changed or it cannot be used."""
@@ -100,20 +91,24 @@ class Reloader:
             return f"{self._home.config} is gone; it is used again when it is back"
         return loaded
 
-    async def _settled(self, now: dict[Path, Signature]) -> dict[Path, Signature]:
+    async def _settled(self, now: dict[Path, Signature], settle: float) -> dict[Path, Signature]:
         """The files once they have been quiet for a while: editors write, rename and write again."""
         while True:
-            await self._sleep(self._settle)
+            await asyncio.sleep(settle)
             again = self._look()
             if again == now:
                 return now
             now = again
 
     def _files(self) -> tuple[Path, ...]:
-        return (self._home.config, self._home.state / ".env", *self.loaded.files)
+        return (*_always(self._home), *self.loaded.files)
 
     def _look(self) -> dict[Path, Signature]:
         return {path: _signature(path) for path in self._files()}
+
+
+def _always(home: Home) -> tuple[Path, Path]:
+    return home.config, home.state / ".env"
 
 
 def _signature(path: Path) -> Signature:

@@ -24,7 +24,7 @@ MOST_VECTORS = 64
 """Vectors a single piece may have; a piece is that many times longer than what the model reads at once."""
 COARSE_ABOVE = 20_000
 """From here on the nearest are first looked for among vectors of bits, which is ten times quicker."""
-COMMON_BUDGET = 15_000
+COMMON_BUDGET = 4_000
 """Postings a question may walk; what is more common than that is only looked up in the pieces found."""
 SCANNED = 256
 
@@ -59,6 +59,8 @@ TABLES = (
     "CREATE INDEX chunks_source ON chunks (source)",
     "CREATE INDEX chunks_hash ON chunks (hash)",
     "CREATE INDEX chunks_waiting ON chunks (number) WHERE embedding = x''",
+    "CREATE INDEX chunks_unplaced ON chunks (number) WHERE placed = 0 AND embedding != x''",
+    "CREATE INDEX files_problem ON files (path) WHERE problem != ''",
     """CREATE TABLE embedding_cache (
         provider TEXT NOT NULL,
         model TEXT NOT NULL,
@@ -232,8 +234,15 @@ class IndexFile:
         return (
             self.rows("SELECT count(*) FROM files")[0][0],
             self.rows("SELECT count(*) FROM chunks")[0][0],
-            self.rows("SELECT count(*) FROM chunks WHERE embedding = x''")[0][0],
+            self.waiting(),
         )
+
+    def empty(self) -> bool:
+        return not self.rows("SELECT 1 FROM files LIMIT 1")
+
+    def waiting(self) -> int:
+        """Pieces that still wait for their vector."""
+        return int(self.rows("SELECT count(*) FROM chunks WHERE embedding = x''")[0][0])
 
     # Reading.
 
@@ -246,8 +255,8 @@ class IndexFile:
             docs.append(min(total, found[0][0]) if found else 0)
         return weigh(terms, docs, total)
 
-    def text_hits(self, terms: Sequence[Weighed], limit: int, sources: Sequence[str]) -> list[TextHit]:
-        """The pieces with the most of `terms`, best first."""
+    def text_hits(self, terms: Sequence[Weighed], limit: int) -> list[TextHit]:
+        """The pieces with the most of `terms`, best first, from every source."""
         present = sorted((at for at, weighed in enumerate(terms) if weighed.docs), key=lambda at: terms[at].docs)
         if not present:
             return []
@@ -257,10 +266,8 @@ class IndexFile:
                 asked.append(at)
                 budget -= terms[at].docs
         found = self.rows(
-            f"""SELECT f.rowid, f.rank, matched(chunks_fts) FROM chunks_fts AS f
-                JOIN chunks AS c ON c.number = f.rowid
-                WHERE chunks_fts MATCH ? AND c.source IN ({_marks(sources)}) ORDER BY f.rank LIMIT ?""",  # noqa: S608
-            (" OR ".join(f'"{terms[at].term.text}"' for at in asked), *sources, limit),
+            "SELECT rowid, rank, matched(chunks_fts) FROM chunks_fts WHERE chunks_fts MATCH ? ORDER BY rank LIMIT ?",
+            (" OR ".join(f'"{terms[at].term.text}"' for at in asked), limit),
         )
         masks = {
             number: sum(1 << asked[bit] for bit in range(len(asked)) if bits >> bit & 1) for number, _, bits in found

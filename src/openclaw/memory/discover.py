@@ -40,16 +40,15 @@ class Scope(Struct, frozen=True, kw_only=True):
         places = sorted({f"{path}\0{pattern or ''}" for path, pattern in self.places()})
         return sha256(msgspec.json.encode(places)).hexdigest()
 
-    def name(self, path: Path) -> str:
+    def name(self, path: str | Path) -> str:
         """How a file is called in results."""
-        inside = path.is_relative_to(self.workspace)
-        return (path.relative_to(self.workspace) if inside else path).as_posix()
+        return str(path).removeprefix(f"{self.workspace}{os.sep}").replace(os.sep, "/")
 
 
 class NoteFile(Struct, frozen=True, kw_only=True):
     """A file that is memory."""
 
-    path: Path
+    path: str
     name: str
     mtime: int
     size: int
@@ -77,7 +76,7 @@ def discover(scope: Scope) -> Discovered:
     skipped: list[str] = []
     seen: set[tuple[int, int]] = set()
 
-    def add(path: Path, info: os.stat_result) -> None:
+    def add(path: str, info: os.stat_result) -> None:
         key = (info.st_dev, info.st_ino)
         if key not in seen:
             seen.add(key)
@@ -87,10 +86,9 @@ def discover(scope: Scope) -> Discovered:
     for name in CURATED:
         path = scope.workspace / name
         if name in listed and (info := _look(path)) is not None and stat.S_ISREG(info.st_mode):
-            add(path, info)
-    folder = scope.workspace / "memory"
-    for path, info in _walk(folder, skipped):
-        add(path, info)
+            add(str(path), info)
+    for place, info in _walk(str(scope.workspace / "memory"), skipped):
+        add(place, info)
     for root, pattern in scope.places():
         info_ = _look(root)
         if info_ is None:
@@ -98,15 +96,16 @@ def discover(scope: Scope) -> Discovered:
         elif stat.S_ISLNK(info_.st_mode):
             skipped.append(f"{root}: a symbolic link is not followed")
         elif stat.S_ISREG(info_.st_mode) and root.suffix.lower() == ".md":
-            add(root, info_)
+            add(str(root), info_)
         elif stat.S_ISDIR(info_.st_mode):
-            for path, info in _walk(root, skipped):
-                if pattern is None or fnmatch(path.relative_to(root).as_posix(), pattern.replace("**/", "*")):
-                    add(path, info)
+            for place, info in _walk(str(root), skipped):
+                below = os.path.relpath(place, root).replace(os.sep, "/")
+                if pattern is None or fnmatch(below, pattern.replace("**/", "*")):
+                    add(place, info)
     return Discovered(tuple(files), tuple(skipped))
 
 
-def read(path: Path) -> Content:
+def read(path: str | Path) -> Content:
     """A note's text; one that keeps changing under our hands is left for the next time."""
     for _ in range(TRIES):
         try:
@@ -151,7 +150,7 @@ def _content(data: bytes, info: os.stat_result) -> Content:
     )
 
 
-def _look(path: Path) -> os.stat_result | None:
+def _look(path: str | Path) -> os.stat_result | None:
     try:
         return os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -170,7 +169,7 @@ def _names(folder: Path) -> frozenset[str]:
         raise StateError(f"cannot list {folder}: {error.strerror}. Check its permissions.") from error
 
 
-def _walk(folder: Path, skipped: list[str], depth: int = 0) -> Iterator[tuple[Path, os.stat_result]]:
+def _walk(folder: str, skipped: list[str], depth: int = 0) -> Iterator[tuple[str, os.stat_result]]:
     """The Markdown files below `folder`, in the order of their names; links are never followed."""
     try:
         if depth == 0 and (info := _look(folder)) is not None and stat.S_ISLNK(info.st_mode):
@@ -189,7 +188,7 @@ def _walk(folder: Path, skipped: list[str], depth: int = 0) -> Iterator[tuple[Pa
 
 def _entries(
     entries: Sequence[os.DirEntry[str]], skipped: list[str], depth: int
-) -> Iterator[tuple[Path, os.stat_result]]:
+) -> Iterator[tuple[str, os.stat_result]]:
     for entry in entries:
         try:
             if entry.is_symlink():
@@ -200,9 +199,8 @@ def _entries(
                 if depth >= DEEPEST:
                     skipped.append(f"{entry.path}: too deep")
                 else:
-                    yield from _walk(Path(entry.path), skipped, depth + 1)
+                    yield from _walk(entry.path, skipped, depth + 1)
             elif entry.name.lower().endswith(".md") and entry.is_file(follow_symlinks=False):
-                info = entry.stat(follow_symlinks=False)
-                yield Path(entry.path), info
+                yield entry.path, entry.stat(follow_symlinks=False)
         except FileNotFoundError:
             continue

@@ -222,11 +222,11 @@ class Memory:
             return
         self.sync_aside()
         assert self._task is not None
-        empty = (await self._read(lambda: self._open().counts()))[0] == 0
+        empty = await self._read(lambda: self._open().empty())
         with suppress(TimeoutError):
             async with asyncio.timeout(FIRST_WAIT if empty else WORDS_WAIT):
                 await self._words.wait()
-        waiting = (await self._read(lambda: self._open().counts()))[2]
+        waiting = await self._read(lambda: self._open().waiting())
         if 0 < waiting <= FEW and self.means.choice.endpoint is not None:
             await asyncio.wait({self._task}, timeout=VECTORS_WAIT)
 
@@ -326,10 +326,12 @@ def _candidates(index: IndexFile, look: _Look) -> tuple[tuple[rank.Weighed, ...]
     terms = index.weighed(query_terms(look.asked)) if look.words else ()
     near = index.vector_hits(look.vector, look.count, look.sources) if look.vector is not None else {}
     # Words are asked for more, so that what meaning proposes gets its share of the words too.
-    hits = {hit.number: hit for hit in index.text_hits(terms, rank.MOST_CANDIDATES, look.sources)}
+    hits = {hit.number: hit for hit in index.text_hits(terms, rank.MOST_CANDIDATES)}
     pieces = index.pieces(dict.fromkeys((*list(hits)[: look.count], *near)))
     found = []
     for number, piece in pieces.items():
+        if piece.source not in look.sources:
+            continue
         hit, cosine = hits.get(number), near.get(number)
         text, sure = rank.text_score(terms, hit.mask, hit.rank) if hit else (None, False)
         found.append(
@@ -342,5 +344,5 @@ def _candidates(index: IndexFile, look: _Look) -> tuple[tuple[rank.Weighed, ...]
                 vector=rank.vector_score(cosine, look.traits) if cosine is not None else None,
             )
         )
-    waiting = index.counts()[2] if look.vector is not None else 0
+    waiting = index.waiting() if look.vector is not None else 0
     return terms, found, waiting, int(index.noted("synced_at") or 0)

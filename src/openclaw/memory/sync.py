@@ -50,7 +50,7 @@ Progress = Callable[[int, int], None]
 class _Work(Struct, frozen=True, kw_only=True):
     """A file that has to be looked at; `known` is what the index knows of it."""
 
-    path: Path
+    path: str
     name: str
     source: str
     known: tuple[str, int, int] | None
@@ -155,13 +155,13 @@ def _changed(
     for name, path in talks:
         before = known.get((name, "sessions"))
         if force or before is None or transcripts.grown(path, before[2], plan.delta_bytes, plan.delta_messages):
-            yield _Work(path=path, name=name, source="sessions", known=before)
+            yield _Work(path=str(path), name=name, source="sessions", known=before)
 
 
 def _taken(writer: IndexWriter, plan: Plan, item: _Work, now: int) -> Callable[[], None] | None:
     """Reads a file; gives what has to be written of it."""
     if item.source == "sessions":
-        talk = transcripts.read(item.path)
+        talk = transcripts.read(Path(item.path))
         state = FileState(
             path=item.name, source="sessions", hash=talk.hash, mtime=talk.mtime, size=talk.size, owner=talk.owner
         )

@@ -24,7 +24,7 @@ LOCK_SECONDS = 10.0
 MAX_COPY = 1 << 20
 
 
-class _Document(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class _Document(Struct, frozen=True, kw_only=True):
     version: int = 1
     skills: Mapping[str, Accepted] = field(default_factory=dict)
 

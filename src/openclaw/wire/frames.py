@@ -113,6 +113,7 @@ class NotARequest(Struct, frozen=True):
 
 # A union, because a lone type would let a frame without its `type` pass.
 _request = msgspec.json.Decoder(Request | Response)
+_syntax = msgspec.json.Decoder(Raw)
 _encoder = msgspec.json.Encoder()
 
 
@@ -122,15 +123,19 @@ _from_server = msgspec.json.Decoder(Response | Event)
 def parse_request(data: bytes | str) -> Request | NotJson | NotARequest:
     """The request in one frame a client sent. Never raises."""
     try:
-        frame = _request.decode(data)
-        return frame if isinstance(frame, Request) else NotARequest(frame.id or UNKNOWN_ID, "invalid request frame")
-    except msgspec.ValidationError as error:
-        return NotARequest(_own_id(data), f"invalid request frame: {describe(str(error))}")
+        try:
+            frame = _request.decode(data)
+        except msgspec.ValidationError as error:
+            _syntax.decode(data)  # The complaint may have come before the text stopped being JSON.
+            return NotARequest(_own_id(data), f"invalid request frame: {describe(str(error))}")
     except (msgspec.DecodeError, UnicodeError):
         mended = _mended(data)
         return NotJson() if mended is None else parse_request(mended)
     except RecursionError:
         return NotARequest(UNKNOWN_ID, "invalid request frame: nested too deeply")
+    if isinstance(frame, Request):
+        return frame
+    return NotARequest(frame.id or UNKNOWN_ID, "invalid request frame: at /type: must be req")
 
 
 def parse_from_server(data: bytes | str) -> Response | Event | None:
@@ -177,7 +182,7 @@ _has_id = msgspec.json.Decoder(_HasId)
 def _own_id(data: bytes | str) -> str:
     try:
         found = _has_id.decode(data).id
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except msgspec.ValidationError:
         return UNKNOWN_ID
     return found if isinstance(found, str) and found else UNKNOWN_ID
 

@@ -1,0 +1,180 @@
+"""A turn through a running gateway: the same screen as in this process, the work done over there."""
+
+import asyncio
+import sys
+import uuid
+from contextlib import aclosing
+from typing import Any
+
+import click
+from msgspec import structs
+
+from openclaw.cli.output import note, print_json, printable
+from openclaw.cli.running import TerminalApprover, interruptible, short
+from openclaw.core.approval import ApprovalRequest
+from openclaw.core.errors import OpenClawError
+from openclaw.gateway.reach import Target, introduction
+from openclaw.wire.client import CallFailed, Client, Gap, connect
+
+ENDING_SECONDS = 10.0
+
+
+def ask(target: Target, params: dict[str, Any], *, as_json: bool, limit: float) -> int:
+    """Sends one message to the gateway and shows what comes; gives the exit code."""
+    return asyncio.run(_ask(target, {"idempotencyKey": str(uuid.uuid4()), **params}, as_json, limit))
+
+
+async def _ask(target: Target, params: dict[str, Any], as_json: bool, limit: float) -> int:
+    card = structs.replace(introduction(target), caps=("tool-events",))
+    async with connect(target.url, card) as client:
+        screen = _Screen(client, params["idempotencyKey"], live=not as_json)
+        watching = asyncio.create_task(screen.watch())
+        running = asyncio.create_task(_final(client, params))
+        stopped = ""
+        try:
+            with interruptible(running):
+                done, _ = await asyncio.wait({running}, timeout=limit or None)
+                if not done:
+                    stopped = "timeout"
+                    running.cancel()
+                try:
+                    final = await running
+                except asyncio.CancelledError:
+                    stopped = stopped or "stopped"
+                    final = await _stop(client, screen, params)
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+        screen.close_line()
+        if as_json:
+            print_json(_document(final, params["idempotencyKey"]))
+    return _exit_code(final, stopped, quiet=as_json)
+
+
+async def _final(client: Client, params: dict[str, Any]) -> dict[str, Any]:
+    """The last answer to the request; a run that failed is an answer too."""
+    try:
+        answer = await client.call("agent", params, timeout=None, final=True)
+    except CallFailed as error:
+        if isinstance(error.payload, dict):
+            return error.payload
+        raise
+    return answer if isinstance(answer, dict) else {}
+
+
+async def _stop(client: Client, screen: "_Screen", params: dict[str, Any]) -> dict[str, Any]:
+    """Stops the run over there, and waits until it has ended."""
+    key = screen.session_key or params.get("sessionKey") or "main"
+    await client.call("chat.abort", {"sessionKey": key, "runId": screen.run_id})
+    waited = await client.call("agent.wait", {"runId": screen.run_id, "timeoutMs": int(ENDING_SECONDS * 1000)})
+    return {"runId": screen.run_id, "status": "error", "summary": "stopped", "result": None, "wait": waited}
+
+
+class _Screen:
+    """What the events of one run put on the terminal."""
+
+    def __init__(self, client: Client, run_id: str, live: bool) -> None:
+        self.run_id = run_id
+        self.session_key = ""
+        self._client = client
+        self._live = live
+        self._open = False
+        self._started: dict[str, str] = {}
+
+    async def watch(self) -> None:
+        async with aclosing(self._client.events()) as events:
+            async for event in events:
+                if not isinstance(event, Gap) and isinstance(event.payload, dict):
+                    await self._take(event.event, event.payload)
+
+    async def _take(self, name: str, payload: dict[str, Any]) -> None:
+        if name == "exec.approval.requested":
+            await self._approve(payload)
+        elif name == "agent" and payload.get("runId") == self.run_id:
+            self.session_key = str(payload.get("sessionKey", ""))
+            self._show(str(payload.get("stream")), payload.get("data") or {})
+
+    def _show(self, stream: str, data: dict[str, Any]) -> None:
+        if not self._live:
+            return
+        if stream == "assistant":
+            text = printable(str(data.get("delta", "")))
+            click.echo(text, nl=False)
+            sys.stdout.flush()
+            self._open = not text.endswith("\n") if text else self._open
+        elif stream == "tool" and data.get("phase") == "start":
+            self.close_line()
+            self._started[str(data.get("toolCallId"))] = short(data.get("args") or {})
+        elif stream == "tool" and data.get("phase") == "result":
+            self.close_line()
+            what = self._started.pop(str(data.get("toolCallId")), "")
+            note(f"{'✗' if data.get('isError') else '·'} {data.get('name')} {what}".rstrip())
+        elif stream == "lifecycle" and data.get("phase") == "fallback_step":
+            self.close_line()
+            note(f"{data.get('provider')}/{data.get('model')}: {data.get('error')}")
+        elif stream == "usage":
+            self.close_line()
+
+    def close_line(self) -> None:
+        if self._open:
+            click.echo()
+            self._open = False
+
+    async def _approve(self, payload: dict[str, Any]) -> None:
+        """Puts the gateway's question to the person at this terminal, if it is about their run."""
+        request = payload.get("request") or {}
+        if not self._live or (self.session_key and request.get("sessionKey") != self.session_key):
+            return
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            return
+        self.close_line()
+        answer = await TerminalApprover().decide(
+            ApprovalRequest(
+                id=str(payload.get("id")),
+                tool="exec",
+                command=str(request.get("command")),
+                cwd=str(request.get("cwd")),
+                agent_id=str(request.get("agentId")),
+                session_key=str(request.get("sessionKey")),
+            )
+        )
+        try:
+            await self._client.call("exec.approval.resolve", {"id": payload.get("id"), "decision": answer.decision})
+        except OpenClawError as error:
+            note(error.message)
+
+
+def _document(final: dict[str, Any], run_id: str) -> dict[str, Any]:
+    """The same shape `--local` prints."""
+    result = final.get("result") or {}
+    meta = result.get("meta") or {}
+    agent = meta.get("agentMeta") or {}
+    provider, model = agent.get("provider"), agent.get("model")
+    return {
+        "runId": final.get("runId", run_id),
+        "status": final.get("status", "error"),
+        "summary": final.get("summary"),
+        "payloads": result.get("payloads", []),
+        "usage": agent.get("usage"),
+        "cost": agent.get("costUsd"),
+        "model": f"{provider}/{model}" if model else None,
+        "stopReason": meta.get("stopReason", "aborted"),
+        **({"error": final.get("summary")} if final.get("status") != "ok" else {}),
+        "result": final.get("result"),
+    }
+
+
+def _exit_code(final: dict[str, Any], stopped: str, *, quiet: bool) -> int:
+    if stopped == "stopped":
+        if not quiet:
+            note("\nstopped; the conversation so far is kept")
+        return 130
+    if stopped == "timeout":
+        if not quiet:
+            click.echo("error: no answer in time; raise --timeout or set 0 for no limit", err=True)
+        return 1
+    if final.get("status") == "ok":
+        return 0
+    if not quiet:
+        click.echo(f"error: {printable(str(final.get('summary') or 'the run failed'))}", err=True)
+    return 1

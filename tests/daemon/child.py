@@ -1,0 +1,60 @@
+"""A gateway in a process of its own that serves an echo and tells on standard output what happens to it."""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from openclaw.core.errors import OpenClawError
+from openclaw.gateway import daemon
+from openclaw.gateway.app import Surroundings
+from openclaw.gateway.logs import about
+from openclaw.gateway.reload import Reload
+from openclaw.gateway.server import Transport
+
+GIVEN: dict[str, Any] = json.loads(sys.argv[1])
+
+
+def say(event: str, **facts: Any) -> None:
+    print(json.dumps({"event": event, **facts}), flush=True)
+
+
+@asynccontextmanager
+async def compose(launch: daemon.Launch) -> AsyncIterator[daemon.Parts]:
+    say("composed", port=launch.server.port, safe=launch.safe, mode=launch.exposure.mode)
+    if GIVEN.get("dies"):
+        raise RuntimeError("a part that cannot start")
+
+    async def connection(transport: Transport) -> None:
+        while True:
+            with about(run_id="run-1", session_key="agent:main:main"):
+                daemon.log.info("heard something")
+            await transport.send(await transport.receive())
+
+    async def reload(change: Reload) -> None:
+        say("reloaded", changed=change.changed, kind=change.kind)
+
+    async def drain(seconds: float) -> None:
+        say("draining", seconds=seconds)
+        await asyncio.sleep(GIVEN.get("drain", 0))
+        say("drained")
+
+    yield daemon.Parts(connection=connection, reload=reload, drains=(drain,))
+    say("closed")
+
+
+def main() -> None:
+    options = msgspec.convert(GIVEN.get("options", {}), daemon.Options)
+    try:
+        daemon.run(options, Surroundings.of_process(), compose)
+    except OpenClawError as error:
+        say("refused", message=error.message)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
