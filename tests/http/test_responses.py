@@ -1,5 +1,6 @@
 """The responses interface, models and embeddings, as the official client sees them."""
 
+import asyncio
 from typing import Any
 
 import openai
@@ -8,7 +9,7 @@ from openai.types.responses import FunctionToolParam, ResponseFunctionToolCall, 
 
 from openclaw.core.errors import ContextTooLong
 from openclaw.core.messages import User
-from openclaw.testing import ScriptedModel, TemporaryHome, calls, fails, says
+from openclaw.testing import ScriptedModel, TemporaryHome, calls, fails, says, stalls
 from tests.http.support import house
 
 pytestmark = pytest.mark.anyio
@@ -34,9 +35,14 @@ async def test_a_question_gets_a_response(openclaw_home: TemporaryHome, scripted
 
 
 async def test_a_stream_tells_every_step_in_order(openclaw_home: TemporaryHome, scripted_model: ScriptedModel) -> None:
-    scripted_model.script(says("One two three four five six."))
+    go = asyncio.Event()
+    scripted_model.script([says("One two "), stalls(go), says("three.")])
+    events = []
     async with house(openclaw_home, scripted_model) as place, place.client() as client:
-        events = [event async for event in await client.responses.create(model="openclaw", input="hi", stream=True)]
+        async for event in await client.responses.create(model="openclaw", input="hi", stream=True):
+            events.append(event)
+            if event.type == "response.output_text.delta":
+                go.set()
     names = [event.type for event in events]
     deltas = names.count("response.output_text.delta")
     assert deltas > 1
@@ -53,7 +59,7 @@ async def test_a_stream_tells_every_step_in_order(openclaw_home: TemporaryHome, 
     ]
     assert [event.sequence_number for event in events] == list(range(len(events)))
     last = events[-1]
-    assert last.type == "response.completed" and last.response.output_text == "One two three four five six."
+    assert last.type == "response.completed" and last.response.output_text == "One two three."
     assert last.response.usage is not None
 
 
@@ -86,10 +92,13 @@ async def test_a_streamed_call_carries_its_arguments(
     openclaw_home: TemporaryHome, scripted_model: ScriptedModel
 ) -> None:
     scripted_model.script(calls("get_weather", city="Oslo"))
-    async with house(openclaw_home, scripted_model) as place, place.client() as client:
-        async with client.responses.stream(model="openclaw", input="weather?", tools=[WEATHER]) as stream:
-            names = [event.type async for event in stream]
-            final = await stream.get_final_response()
+    async with (
+        house(openclaw_home, scripted_model) as place,
+        place.client() as client,
+        client.responses.stream(model="openclaw", input="weather?", tools=[WEATHER]) as stream,
+    ):
+        names = [event.type async for event in stream]
+        final = await stream.get_final_response()
     assert "response.function_call_arguments.done" in names and names[-1] == "response.completed"
     (call,) = final.output
     assert isinstance(call, ResponseFunctionToolCall) and call.arguments == '{"city":"Oslo"}'

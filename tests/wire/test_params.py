@@ -102,8 +102,8 @@ class Shape:
             inner = inner if isinstance(inner, dict) else {}
             return ("map", self.of(inner, f"{path}.*"), schema.get("maxProperties"))
         if kind == "array":
-            limits = schema.get("minItems"), schema.get("maxItems")
-            return ("array", self.of(schema.get("items", {}), path), limits)
+            size = schema.get("minItems"), schema.get("maxItems")
+            return ("array", self.of(schema.get("items", {}), path), size)
         limits = {
             name: schema[name] for name in ("minLength", "maxLength", "minimum", "maximum", "pattern") if name in schema
         }
@@ -148,21 +148,21 @@ def test_every_method_of_the_protocol_we_know_has_its_type() -> None:
 
 
 def read(name: str, text: str) -> Params:
-    method, kind = {
-        "agent": ("agent", agent.AgentParams),
-        "chat.history": ("chat.history", chat.ChatHistoryParams),
-        "chat.send": ("chat.send", chat.ChatSendParams),
-        "chat.startup": ("chat.startup", chat.ChatStartupParams),
-        "chat.metadata": ("chat.metadata", chat.ChatMetadataParams),
-        "config.get": ("config.get", NoParams),
-        "cron.get": ("cron.get", cron.CronGetParams),
-        "cron.add": ("cron.add", cron.CronAddParams),
-        "models.list": ("models.list", models.ModelsListParams),
-        "sessions.patch": ("sessions.patch", sessions.SessionsPatchParams),
-        "skills.install": ("skills.install", skills.SkillsInstallParams),
-        "skills.update": ("skills.update", skills.SkillsUpdateParams),
-    }[name]
-    return read_params(method, kind, msgspec.Raw(text.encode()))
+    kinds: dict[str, type[Params]] = {
+        "agent": agent.AgentParams,
+        "chat.history": chat.ChatHistoryParams,
+        "chat.send": chat.ChatSendParams,
+        "chat.startup": chat.ChatStartupParams,
+        "chat.metadata": chat.ChatMetadataParams,
+        "config.get": NoParams,
+        "cron.get": cron.CronGetParams,
+        "cron.add": cron.CronAddParams,
+        "models.list": models.ModelsListParams,
+        "sessions.patch": sessions.SessionsPatchParams,
+        "skills.install": skills.SkillsInstallParams,
+        "skills.update": skills.SkillsUpdateParams,
+    }
+    return read_params(name, kinds[name], msgspec.Raw(text.encode()))
 
 
 JOB = '"name":"n","schedule":{"kind":"at","at":"x"},"wakeMode":"now","payload":{"kind":"systemEvent","text":"t"}'

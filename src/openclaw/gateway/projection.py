@@ -163,6 +163,8 @@ class Projector:
 
     def _settled(self, told: RunEvent, run: _Run, outcome: Outcome) -> list[Notice]:
         ended = {"startedAt": run.began or told.at, "endedAt": told.at, "executionSettled": True}
+        data: dict[str, Any]
+        chat: dict[str, Any]
         if outcome.status == "ok":
             text = outcome.texts[-1] if outcome.texts else ""
             reply = {"disposition": "visible", "text": text} if text else {"disposition": "empty"}
@@ -173,18 +175,23 @@ class Projector:
                 "stopReason": outcome.stop_reason,
                 "terminalReply": reply,
             }
-            final: dict[str, Any] = {"stopReason": outcome.stop_reason, "usage": _usage(outcome)}
+            chat = {"state": "final", "stopReason": outcome.stop_reason, "usage": msgspec.to_builtins(outcome.usage)}
             if text:
-                final["message"] = _said("".join(outcome.texts), told.at)
-            chat = _chat(told, run, "final", **final)
+                chat["message"] = _said("".join(outcome.texts), told.at)
         elif outcome.stop_reason == "aborted":
             data = {"phase": "end", **ended, "aborted": True, "stopReason": "aborted"}
-            chat = _chat(told, run, "aborted", stopReason="rpc", errorMessage=outcome.error)
+            chat = {"state": "aborted", "stopReason": "rpc", "errorMessage": outcome.error}
         else:
             data = {"phase": "error", **ended, "error": outcome.error, "reason": outcome.error_kind}
             kind = ERROR_KINDS.get(outcome.error_kind or "", "unknown")
-            chat = _chat(told, run, "error", errorMessage=outcome.error, errorKind=kind, stopReason=outcome.stop_reason)
-        return [_agent(told, run, "lifecycle", data), chat, _changed(told, phase=data["phase"])]
+            chat = {
+                "state": "error",
+                "errorMessage": outcome.error,
+                "errorKind": kind,
+                "stopReason": outcome.stop_reason,
+            }
+        lifecycle = _agent(told, run, "lifecycle", data)
+        return [lifecycle, _chat(told, run, **chat), _changed(told, phase=data["phase"])]
 
 
 def _base(told: RunEvent) -> dict[str, Any]:
@@ -253,8 +260,3 @@ def _result(result: ToolResult) -> dict[str, Any]:
 
 def _said(text: str, at: int) -> dict[str, Any]:
     return {"role": "assistant", "content": [{"type": "text", "text": text}], "timestamp": at}
-
-
-def _usage(outcome: Outcome) -> dict[str, Any]:
-    usage: dict[str, Any] = msgspec.to_builtins(outcome.usage)
-    return usage

@@ -22,7 +22,7 @@ META = "memory_index_meta_v1"
 BUSY_MS = 10_000
 MOST_VECTORS = 64
 """Vectors a single piece may have; a piece is that many times longer than what the model reads at once."""
-COARSE_ABOVE = 20_000
+COARSE_ABOVE = 8_000
 """From here on the nearest are first looked for among vectors of bits, which is ten times quicker."""
 COMMON_BUDGET = 4_000
 """Postings a question may walk; what is more common than that is only looked up in the pieces found."""
@@ -272,8 +272,9 @@ class IndexFile:
         masks = {
             number: sum(1 << asked[bit] for bit in range(len(asked)) if bits >> bit & 1) for number, _, bits in found
         }
+        total = self.rows("SELECT count(*) FROM chunks")[0][0]
         for at in present:
-            if at not in asked and masks:
+            if at not in asked and masks and terms[at].docs * 2 < total:
                 for (number,) in self.rows(
                     f"SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ? AND rowid IN ({_marks(masks)})",  # noqa: S608
                     (f'"{terms[at].term.text}"', *masks),

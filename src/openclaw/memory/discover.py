@@ -76,11 +76,14 @@ def discover(scope: Scope) -> Discovered:
     skipped: list[str] = []
     seen: set[tuple[int, int]] = set()
 
+    prefix = f"{scope.workspace}{os.sep}"
+
     def add(path: str, info: os.stat_result) -> None:
         key = (info.st_dev, info.st_ino)
         if key not in seen:
             seen.add(key)
-            files.append(NoteFile(path=path, name=scope.name(path), mtime=info.st_mtime_ns, size=info.st_size))
+            name = path.removeprefix(prefix).replace(os.sep, "/")
+            files.append(NoteFile(path=path, name=name, mtime=info.st_mtime_ns, size=info.st_size))
 
     listed = _names(scope.workspace)
     for name in CURATED:

@@ -1,0 +1,116 @@
+"""A real gateway in its own process, for tests that stop, kill and restart it."""
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from openclaw.core.secret import Secret
+from openclaw.gateway.access import own_token
+from openclaw.gateway.lock import running
+from openclaw.testing import TemporaryHome
+from openclaw.wire.client import Client, connect
+from openclaw.wire.greeting import Introduction
+from openclaw.wire.scopes import SCOPES
+
+
+class GatewayProcess:
+    """`openclaw gateway run` on a free port."""
+
+    def __init__(self, home: TemporaryHome) -> None:
+        self.home = home
+        self.process: subprocess.Popen[bytes] | None = None
+        self.port = 0
+
+    def start(self) -> None:
+        log = (self.home.root / "gateway.out").open("ab")
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "openclaw", "gateway", "run", "--port", "0"],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=self.home.environ,
+            cwd=self.home.root,
+        )
+        log.close()
+        deadline = time.monotonic() + 30
+        while True:
+            assert self.process.poll() is None, self.output()
+            assert time.monotonic() < deadline, self.output()
+            found = running(self.home.state)
+            if found is not None and found.pid == self.process.pid and found.port and self._ready(found.port):
+                self.port = found.port
+                return
+            time.sleep(0.02)
+
+    def _ready(self, port: int) -> bool:
+        import http.client
+
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+        try:
+            connection.request("GET", "/readyz")
+            return bool(json.loads(connection.getresponse().read())["ready"])
+        except (OSError, ValueError, KeyError):
+            return False
+        finally:
+            connection.close()
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait(10)
+
+    def stop(self) -> int:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(40)
+
+    def output(self) -> str:
+        return (self.home.root / "gateway.out").read_text(errors="replace")
+
+    @property
+    def token(self) -> Secret:
+        token = own_token(self.home.state)
+        assert token is not None
+        return token
+
+    @asynccontextmanager
+    async def client(self, *, scopes: tuple[str, ...] = SCOPES, caps: tuple[str, ...] = ()) -> AsyncIterator[Client]:
+        card = Introduction(version="0", platform="test", scopes=scopes, caps=caps, token=self.token)
+        async with connect(f"ws://127.0.0.1:{self.port}", card) as client:
+            yield client
+
+    def __enter__(self) -> "GatewayProcess":
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.kill()
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes below `pid`."""
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in task.read_text().split():
+            found += [int(child), *descendants(int(child))]
+    return found
+
+
+async def collect(client: Client, until: Any, deadline: float = 20.0) -> list[tuple[str, Any]]:
+    """Events up to the first that `until` says yes to."""
+    seen: list[tuple[str, Any]] = []
+    async with asyncio.timeout(deadline):
+        async for event in client.events():
+            name, payload = getattr(event, "event", "gap"), getattr(event, "payload", None)
+            seen.append((name, payload))
+            if until(name, payload):
+                return seen
+    return seen

@@ -1,0 +1,179 @@
+"""The small decisions behind the HTTP surface, without a server."""
+
+import asyncio
+import base64
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from openclaw.core.errors import Unavailable
+from openclaw.core.events import AttemptFailed, Event, MessageEnded, ModelCalled, TextDelta, ToolEnded, ToolUpdated
+from openclaw.core.keys import SessionKey
+from openclaw.core.messages import Assistant, Text, ToolCall, ToolResult
+from openclaw.gateway.http.conversation import Said, compose
+from openclaw.gateway.http.images import image
+from openclaw.gateway.http.listening import MOST_WAITING, Fanout
+from openclaw.gateway.http.problems import Problem
+from openclaw.gateway.http.speech import Speech
+from openclaw.gateway.http.target import agent_in
+from openclaw.turns.ledger import Outcome
+from openclaw.turns.runs import Accepted, RunEvent, Settled
+
+CALLED = ModelCalled("p", "m")
+FAILED = AttemptFailed("p", "m", "server_error", "oops")
+
+
+def told(event: Event | Settled | Accepted, run_id: str = "r") -> RunEvent:
+    return RunEvent(run_id=run_id, key=SessionKey("main", "main"), seq=1, at=1, event=event)
+
+
+def ended(text: str, *calls: ToolCall) -> MessageEnded:
+    return MessageEnded(Assistant(content=(Text(text), *calls)))
+
+
+def heard(*events: Event | Settled) -> str:
+    speech = Speech()
+    return "".join(speech.take(told(event)) for event in events)
+
+
+def test_two_messages_of_a_run_are_set_apart() -> None:
+    assert heard(CALLED, TextDelta("a"), ended("a"), CALLED, TextDelta("b"), ended("b")) == "a\n\nb"
+
+
+def test_text_that_was_not_streamed_is_not_lost() -> None:
+    assert heard(CALLED, ended("whole")) == "whole"
+    assert heard(CALLED, TextDelta("wh"), ended("whole")) == "whole"
+
+
+@pytest.mark.parametrize(
+    ("second", "expected"),
+    [("Hello there", "Hello there"), ("Hi", "Hello\n\nHi"), ("He", "Hello\n\nHe"), ("Hello", "Hello")],
+)
+def test_a_second_attempt_continues_the_first_or_starts_anew(second: str, expected: str) -> None:
+    deltas = [TextDelta(letter) for letter in second]
+    assert heard(CALLED, TextDelta("Hello"), FAILED, CALLED, *deltas, ended(second)) == expected
+
+
+def test_a_run_that_was_answered_with_another_says_what_that_one_said() -> None:
+    assert heard(Settled(Outcome(status="ok", stop_reason="stop", texts=("a", "b")))) == "a\n\nb"
+
+
+def test_only_calls_that_were_handed_over_are_the_clients() -> None:
+    good, bad, own = (ToolCall(id=name, name=name) for name in ("good", "bad", "own"))
+    speech = Speech(["good", "bad"])
+    speech.take(told(ended("", bad, own, good)))
+    for call in (own, good, bad):
+        speech.take(told(ToolEnded(call, ToolResult(call.id, call.name, is_error=call is bad))))
+    assert speech.calls == (good,)
+    speech.take(told(ended("never mind")))
+    assert speech.calls == ()
+
+
+@pytest.mark.anyio
+async def test_a_listener_hears_its_own_run_and_leaves_nothing_behind() -> None:
+    fanout = Fanout()
+    with fanout.listening("r") as one, fanout.listening("r") as two:
+        fanout.tell(told(TextDelta("a")))
+        fanout.tell(told(TextDelta("other"), "another"))
+        fanout.tell(told(TextDelta("b")))
+        for listener in (one, two):
+            event = await listener.next(1)
+            assert event is not None and event.event == TextDelta("ab")
+        assert await one.next(0.01) is None
+        assert len(fanout) == 2
+    assert len(fanout) == 0
+    fanout.tell(told(TextDelta("late")))
+
+
+@pytest.mark.anyio
+async def test_a_reader_that_sleeps_is_given_up_and_does_not_fill_the_memory() -> None:
+    fanout = Fanout()
+    with fanout.listening("r") as listener:
+        for _ in range(MOST_WAITING * 2):
+            fanout.tell(told(TextDelta("x")))
+            fanout.tell(told(ToolUpdated(ToolCall(id="1", name="n"), "progress")))
+        assert await listener.next(1) is not None and await listener.next(0.01) is None
+        for _ in range(MOST_WAITING + 1):
+            fanout.tell(told(CALLED))
+        for _ in range(MOST_WAITING):
+            await listener.next(1)
+        with pytest.raises(Unavailable, match="too slowly"):
+            await listener.next(1)
+
+
+@pytest.mark.anyio
+async def test_closing_wakes_who_waits() -> None:
+    fanout = Fanout()
+    with fanout.listening("r") as listener:
+        waiting = asyncio.create_task(listener.next(10))
+        await asyncio.sleep(0)
+        fanout.close()
+        with pytest.raises(Unavailable):
+            await waiting
+    with fanout.listening("later") as listener, pytest.raises(Unavailable):
+        await listener.next(10)
+
+
+SAID = st.lists(
+    st.builds(Said, role=st.sampled_from(["system", "user", "assistant", "tool"]), text=st.text("ab ", max_size=5)),
+    max_size=8,
+)
+
+
+@given(SAID, st.booleans())
+def test_a_turn_never_loses_what_is_new_and_never_repeats_what_is_known(said: list[Said], fresh: bool) -> None:
+    marked = [
+        Said(role=each.role, text=f"<{place}>" if each.text.strip() else each.text) for place, each in enumerate(said)
+    ]
+    try:
+        asked = compose(marked, fresh=fresh)
+    except Problem as problem:
+        assert problem.status == 400
+        return
+    for place, each in enumerate(marked):
+        if not each.text.strip():
+            continue
+        if each.role == "system":
+            assert each.text in asked.extra and each.text not in asked.text
+        elif fresh:
+            assert asked.text.count(f"<{place}>") == 1
+        elif each.role == "assistant":
+            assert each.text not in asked.text
+    users = [each for each in marked if each.role == "user" and each.text.strip()]
+    if not fresh:
+        assert sum(each.text in asked.text for each in users) <= 1
+
+
+@pytest.mark.parametrize(
+    ("name", "agent"),
+    [
+        ("openclaw", None),
+        ("openclaw/default", None),
+        ("openclaw/ops", "ops"),
+        ("openclaw:Ops", "ops"),
+        ("agent:ops", "ops"),
+    ],
+)
+def test_model_names_mean_agents(name: str, agent: str | None) -> None:
+    assert agent_in(name) == agent
+
+
+@pytest.mark.parametrize("name", ["", "gpt-5", "openclaw/", "openclaw/a b", "openclaw/../x", "agent:", "openclaw/a/b"])
+def test_other_model_names_are_refused(name: str) -> None:
+    with pytest.raises(Problem):
+        agent_in(name)
+
+
+def test_an_image_is_checked_before_it_goes_anywhere() -> None:
+    data = base64.b64encode(b"abc").decode()
+    assert image(f"data:image/JPG;charset=x;base64,{data}").mime_type == "image/jpeg"
+    for url in (
+        "data:image/png;base64,",
+        "data:image/png;base64,@@@",
+        f"data:image/svg+xml;base64,{data}",
+        "data:,x",
+        f"data:text/html;base64,{data}",
+    ):
+        with pytest.raises(Problem):
+            image(url)
