@@ -153,6 +153,30 @@ async def test_cancelling_at_any_moment_leaves_all_or_nothing(db: Database, step
     assert len(await bodies(db)) in (1, 3)
 
 
+async def test_an_impatient_caller_still_gets_the_transaction_undone(db: Database) -> None:
+    slow = (
+        "INSERT INTO notes (id) WITH RECURSIVE n(x) AS (SELECT 10 UNION ALL SELECT x + 1 FROM n WHERE x < 200000) "
+        "SELECT x FROM n"
+    )
+    inside = asyncio.Event()
+
+    async def work() -> None:
+        async with db.transaction() as tx:
+            inside.set()
+            await tx.write(slow)
+
+    task = asyncio.create_task(work())
+    async with asyncio.timeout(20):
+        await inside.wait()
+        for _ in range(5):  # the second cancellation finds it waiting to undo what the first one stopped
+            await asyncio.sleep(0)
+            task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await add(db, 1, "next")
+    assert await bodies(db) == ["next"]
+
+
 async def test_tasks_write_one_after_another(db: Database) -> None:
     await add(db, 1, "0")
 

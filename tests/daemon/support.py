@@ -12,8 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from openclaw.gateway import process
 from openclaw.gateway.logfiles import last, read
 from openclaw.gateway.logs import Line, Place
@@ -124,7 +122,3 @@ def eventually(condition: Callable[[], object], what: str, seconds: float = DEAD
 
 def mode_of(path: Path) -> int:
     return path.stat().st_mode & 0o777
-
-
-def decoded(path: Path) -> Any:
-    return msgspec.json.decode(path.read_bytes())

@@ -1,20 +1,18 @@
 """A gateway in its own process: started, killed, told to stop, changed under way."""
 
 import http.client
-import os
 import signal
 import socket
 import time
 from pathlib import Path
 
 import msgspec
-import psutil
 from websockets.sync.client import connect
 
 from openclaw.gateway.lock import lock_path, running
 from openclaw.gateway.safemode import Record, Starts
 from openclaw.testing import TemporaryHome
-from tests.daemon.support import Launcher, decoded, eventually, mode_of
+from tests.daemon.support import Launcher, eventually, mode_of
 
 
 def get(port: int, path: str) -> tuple[int, bytes]:
@@ -183,30 +181,6 @@ def test_hup_reads_the_configuration(launch: Launcher, openclaw_home: TemporaryH
     assert gateway.until("reloaded")["changed"] == ["tools.deny"]
 
 
-def test_a_port_in_use_is_told_with_its_owner(launch: Launcher) -> None:
-    first = launch()
-    first.ready()
-    taken = first.port
-    first.kill()
-    with socket.socket() as other:
-        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        other.bind(("127.0.0.1", taken))
-        other.listen()
-        message = launch(port=taken).until("refused")["message"]
-    assert f"port {taken} on 127.0.0.1 is in use by process {os.getpid()}" in message
-
-
-def test_it_refuses_to_let_strangers_in(launch: Launcher) -> None:
-    refused = launch(options={"wishes": {"port": 0, "bind": "lan", "auth": "none"}})
-    assert "without asking anyone for a credential" in refused.until("refused")["message"]
-    assert refused.ended() == 1
-
-
-def test_it_refuses_a_home_that_everyone_can_write_to(launch: Launcher, openclaw_home: TemporaryHome) -> None:
-    openclaw_home.state.chmod(0o777)
-    assert "chmod 700" in launch().until("refused")["message"]
-
-
 def test_a_broken_configuration_is_replaced_by_the_last_good_one(
     launch: Launcher, openclaw_home: TemporaryHome
 ) -> None:
@@ -233,31 +207,9 @@ def test_the_service_manager_hears_how_far_it_is(launch: Launcher, tmp_path: Pat
 
 
 def test_secrets_of_the_environment_stay_out_of_the_log(launch: Launcher, openclaw_home: TemporaryHome) -> None:
-    openclaw_home.configure({"tools": {"deny": 5}, "logging": {"file": "my/own.log"}})
-    gateway = launch(environ={"OPENCLAW_GATEWAY_TOKEN": "plum-tree-in-the-garden"})
-    assert "tools.deny" in gateway.until("refused")["message"]
     openclaw_home.configure({"logging": {"file": "my/own.log"}})
     gateway = launch(environ={"OPENCLAW_GATEWAY_TOKEN": "plum-tree-in-the-garden"})
     gateway.ready()
     gateway.stop()
     text = (openclaw_home.state / "my" / "own.log").read_text()
     assert "listens on" in text and "plum-tree" not in text
-
-
-def test_idle_costs_next_to_nothing(launch: Launcher) -> None:
-    gateway = launch()
-    gateway.ready()
-    child = psutil.Process(gateway.pid)
-    before = child.cpu_times()
-    time.sleep(1.0)
-    after = child.cpu_times()
-    assert after.user + after.system - before.user - before.system < 0.1
-
-
-def test_the_record_of_starts_is_readable(launch: Launcher, openclaw_home: TemporaryHome) -> None:
-    gateway = launch()
-    gateway.ready()
-    record = openclaw_home.state / "state" / "gateway-starts.json"
-    assert "running" in decoded(record)
-    gateway.stop()
-    assert decoded(record) == {}

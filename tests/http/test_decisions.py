@@ -67,7 +67,7 @@ def test_only_calls_that_were_handed_over_are_the_clients() -> None:
         speech.take(told(ToolEnded(call, ToolResult(call.id, call.name, is_error=call is bad))))
     assert speech.calls == (good,)
     speech.take(told(ended("never mind")))
-    assert speech.calls == ()
+    assert not speech.calls
 
 
 @pytest.mark.anyio

@@ -144,7 +144,7 @@ async def test_a_body_that_is_too_large_is_refused(openclaw_home: TemporaryHome,
         assert declared.startswith(b"HTTP/1.1 413 ") and b'"code":"body_too_large"' in declared
         endless = b"".join(b"%x\r\n" % 500_000 + b"x" * 500_000 + b"\r\n" for _ in range(5))
         invoke = f"POST /tools/invoke HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {TOKEN}\r\n"
-        chunked = await place.send(f"{invoke}transfer-encoding: chunked\r\n\r\n".encode() + endless)
+        chunked = await place.send(f"{invoke}transfer-encoding: chunked\r\n\r\n".encode() + endless + b"0\r\n\r\n")
         assert chunked.startswith(b"HTTP/1.1 413 ")
 
 

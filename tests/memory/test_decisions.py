@@ -1,6 +1,7 @@
 """Cutting, naming, weighing, ordering: plain calls."""
 
 import math
+from itertools import pairwise
 
 import msgspec
 import pytest
@@ -31,7 +32,7 @@ def test_a_short_note_is_one_piece_with_its_lines():
 def test_pieces_overlap_by_whole_lines():
     found = chunks("\n".join(f"line {n} {'x' * 60}" for n in range(100)), 400, 80)
     assert all(size(chunk.text) <= 1600 for chunk in found)
-    for one, other in zip(found, found[1:], strict=False):
+    for one, other in pairwise(found):
         assert one.start < other.start <= one.end < other.end
     assert found[-1].end == 100
 
@@ -168,8 +169,9 @@ def test_of_two_alike_the_newer_comes_first_and_an_old_answer_is_not_hidden():
 def test_the_same_thing_is_not_said_twice():
     twins = [rank.Found(piece=piece(f"a{n}.md", "the red boat is in the harbour"), score=0.9 - n / 100) for n in (0, 1)]
     other = rank.Found(piece=piece("b.md", "green tea every morning"), score=0.8)
-    assert [item.piece.path for item in rank.diverse([*twins, other], 0.7, 2)] == ["a0.md", "b.md"]
-    assert [item.piece.path for item in rank.diverse([*twins, other], 1.0, 2)] == ["a0.md", "a1.md"]
+    poor = rank.Found(piece=piece("c.md", "something else altogether"), score=0.2)
+    assert [item.piece.path for item in rank.diverse([*twins, other, poor], 0.7, 2)] == ["a0.md", "b.md"]
+    assert [item.piece.path for item in rank.diverse([*twins, other, poor], 1.0, 2)] == ["a0.md", "a1.md"]
 
 
 def test_where_little_passes_words_fill_the_list():

@@ -152,6 +152,8 @@ def test_rewinding_lasts_over_a_restart(written: Path) -> None:
     first = load(written).entries[0].id
     transcript, _ = Transcript.reopen(written, HEADER)
     transcript.append(Leaf(target_id=first), NOW)
+    assert transcript.say(User(content="first try"), NOW).parent_id == first
+    transcript.append(Leaf(target_id=first), NOW)
     transcript.close()
     assert texts(written) == ["one"]
     again(written, "instead")

@@ -95,7 +95,7 @@ def test_markup_in_a_skill_stays_text():
 def test_a_long_description_is_cut_even_alone():
     text = render([Line(name="a", description="x" * 5_000, location="l", version="v")], MAX_DESCRIPTION)
     assert "x" * 1_021 + "..." in text and "x" * 1_022 not in text
-    assert shorten("a  b\n c", 10) == "a b c"
+    assert shorten("abcdefgh", 6) == "abc..."
 
 
 def test_the_prompt_can_strip_the_details():

@@ -82,6 +82,29 @@ def test_waiting_ends_when_the_holder_lets_go_or_time_is_up(tmp_path: Path) -> N
     lock.release()
 
 
+CROWD = """
+import os, sys
+from pathlib import Path
+from openclaw.store.lock import Holder, KernelLock
+lock, inside = KernelLock(Path(sys.argv[1])), sys.argv[1] + ".inside"
+for _ in range(1500):
+    while not lock.take(Holder(pid=os.getpid(), created_at=1)):
+        pass
+    os.close(os.open(inside, os.O_CREAT | os.O_EXCL))
+    os.unlink(inside)
+    lock.release()
+"""
+
+
+def test_the_file_may_come_and_go_and_still_there_is_one_holder(tmp_path: Path) -> None:
+    processes = [
+        subprocess.Popen([sys.executable, "-c", CROWD, str(tmp_path / "x.lock")], stderr=subprocess.DEVNULL)
+        for _ in range(4)
+    ]
+    assert [process.wait(60) for process in processes] == [0, 0, 0, 0]
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
 def test_no_descriptor_and_no_file_is_left(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "x.lock"

@@ -80,3 +80,17 @@ def test_long_input_takes_no_long_time(text: str):
 @given(st.binary(max_size=400), st.text(max_size=200))
 def test_nothing_makes_it_fail(data: bytes, text: str):
     inspect({"SKILL.md": data, "b.py": text.encode("utf-8", "replace")})
+
+
+def test_what_is_too_long_to_look_through_is_named():
+    (found,) = inspect({"long.txt": b"a\n" * (1 << 18)})
+    assert found.rule == "too-long" and "262,144 of 524,288 bytes" in found.message
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_a_rule_is_never_skipped_where_it_would_match(rule):
+    for case in malicious.CASES:
+        for data in case.files.values():
+            text = data.decode("utf-8", "replace")
+            if rule.pattern.search(text):
+                assert any(word in text.lower() for word in rule.needs), (case.name, rule.name)

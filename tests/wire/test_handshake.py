@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import anyio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,6 +14,8 @@ from openclaw.core.errors import ConfigError, StateError
 from openclaw.core.secret import Secret
 from openclaw.wire.actions import Close, Send
 from openclaw.wire.auth import Policy
+from openclaw.wire.frames import encode
+from openclaw.wire.greeting import Challenge, connect_request
 from openclaw.wire.handshake import Established, FindDevice
 from openclaw.wire.peer import Peer
 from openclaw.wire.proof import Version
@@ -324,9 +327,10 @@ async def test_a_wrong_secret_is_told_what_to_do(
 
 
 async def test_a_bad_setup_code_is_refused() -> None:
-    knock = await Door().knock(operator(token=None), device=Seal(), change={"auth.bootstrapToken": "x"})
-    # The code is signed too, so the proof fails first unless it was in the signed text.
-    assert knock.error["details"]["code"] == "DEVICE_AUTH_SIGNATURE_INVALID"
+    door = Door()
+    knock = await door.knock(operator(token=None, setup_code=Secret("12345")), device=Seal())
+    assert (knock.error["code"], knock.error["details"]["code"]) == ("INVALID_REQUEST", "AUTH_BOOTSTRAP_TOKEN_INVALID")
+    assert door.limiter.failures == ["127.0.0.1"]
 
 
 async def test_a_gateway_without_its_secret_does_not_start() -> None:
@@ -358,7 +362,7 @@ async def test_only_wrong_secrets_count_as_failures() -> None:
 
 
 async def test_a_failure_through_our_proxy_is_the_clients_own() -> None:
-    door = Door(replace(POLICY, trusted_proxies=("10.0.0.1",)))
+    door = Door(replace(POLICY, trusted_proxies=("nonsense", "10.0.0.0/31")))
     through = Peer.of("10.0.0.1", {"host": "claw", "x-forwarded-for": "6.6.6.6, 203.0.113.9"})
     await door.knock(operator(token=Secret("wrong")), peer=through)
     await door.knock(operator(token=Secret("wrong")), peer=replace(through, remote_ip="10.0.0.2"))
@@ -590,11 +594,8 @@ async def test_a_book_that_cannot_be_read_is_our_fault_not_theirs() -> None:
     assert knock.closed is not None and knock.closed.code == 1011
 
 
-def _connect(**fields: Any) -> str:
-    from openclaw.wire.frames import encode
-    from openclaw.wire.greeting import Challenge, connect_request
-
-    return encode(connect_request(operator(), Challenge(NONCE, NOW), "c1", fields["device"])).decode()
+def _connect(device: Seal) -> str:
+    return encode(connect_request(operator(), Challenge(NONCE, NOW), "c1", device)).decode()
 
 
 values = st.none() | st.booleans() | st.integers() | st.text(max_size=6) | st.lists(st.text(max_size=4), max_size=2)
@@ -608,8 +609,6 @@ paths = st.sampled_from(
 @given(st.dictionaries(paths, values, max_size=3), st.sampled_from([LOCAL, REMOTE, PAGE]), st.booleans())
 @settings(max_examples=200, deadline=None)
 def test_every_connect_is_let_in_or_answered_and_closed(change: dict[str, Any], peer: Peer, with_device: bool) -> None:
-    import anyio
-
     tops = {path for path in change if "." not in path}
     change = {path: value for path, value in change.items() if "." not in path or path.split(".")[0] not in tops}
 

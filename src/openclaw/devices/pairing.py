@@ -18,6 +18,8 @@ from openclaw.store.db import Database, Row, Transaction
 PENDING_FOR_MS = 5 * 60_000
 """A request nobody repeats is gone after this; a client that keeps trying keeps its own alive."""
 MAX_PENDING = 100
+REQUESTED = "device.pair.requested"
+"""The topic that says a new request waits; the payload is its id."""
 # A device that connects with the shared secret gets a fresh token each time, since only hashes are kept. Its other
 # processes may still hold the ones before.
 TOKENS_PER_ROLE = 4
@@ -113,7 +115,9 @@ class Pairing:
                 return request_id
             for row in rows:
                 await tx.write("DELETE FROM device_requests WHERE request_id = :id", {"id": row["request_id"]})
-            return await _ask(tx, claim, reason, now)
+            request_id = await _ask(tx, claim, reason, now)
+        await self._db.notify(REQUESTED, request_id)
+        return request_id
 
     async def pending(self, now: int) -> tuple[PendingRequest, ...]:
         rows = await self._db.read(
@@ -121,6 +125,13 @@ class Pairing:
             {"old": now - PENDING_FOR_MS},
         )
         return tuple(_pending(row) for row in rows)
+
+    async def waiting(self, request_id: str, now: int) -> PendingRequest:
+        """One request, to see what approving it would give away. What stands under an id never changes."""
+        for request in await self.pending(now):
+            if request.request_id == request_id:
+                return request
+        raise _no_request(request_id)
 
     async def approve(self, request_id: str, now: int) -> PairedDevice:
         """A person says yes: the request becomes part of the device's record."""
@@ -248,7 +259,7 @@ async def _take(tx: Transaction, request_id: str, now: int) -> PendingRequest:
         {"id": request_id, "old": now - PENDING_FOR_MS},
     )
     if not rows:
-        raise NotFound(f"no pairing request {request_id}; it may have expired: connect the device again")
+        raise _no_request(request_id)
     await tx.write("DELETE FROM device_requests WHERE request_id = :id", {"id": request_id})
     return _pending(rows[0])
 
@@ -310,6 +321,10 @@ def _device(row: Row, held: list[Row]) -> PairedDevice:
             TokenInfo(role=one["role"], scopes=_words(one["scopes"]), issued_at_ms=one["issued_at"]) for one in held
         ),
     )
+
+
+def _no_request(request_id: str) -> NotFound:
+    return NotFound(f"no pairing request {request_id}; it may have expired: connect the device again")
 
 
 def _unknown(device_id: str) -> NotFound:

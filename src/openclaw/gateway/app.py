@@ -193,8 +193,7 @@ class Assistant:
         route = self._route(turn, agent, await self.lifecycle.preferences(turn.key))
         model = route.attempt.model
         toolbox = self._toolbox(turn, model)
-        last = await self.archive.latest(str(turn.key))
-        truncation = last.report.bootstrap_truncation if last else None
+        last = await self._last_truncation(turn.key)
         what = self._brief(turn.key, agent, model, toolbox.specs)
         what = msgspec.structs.replace(
             what,
@@ -203,11 +202,18 @@ class Assistant:
             channel=turn.channel,
             extra=PromptText(turn.extra, "the caller", "owner") if turn.extra.strip() else None,
             session_id=session.row.session_id,
-            warned=truncation.warning_signatures_seen if truncation else (),
+            warned=last,
         )
         briefing = self._render(what)
         await self.archive.keep(turn.run_id, str(turn.key), what.now, briefing.prompt, briefing.report)
         return Prepared(system=briefing.prompt.system, route=route, tools=toolbox)
+
+    async def _last_truncation(self, key: SessionKey) -> tuple[str, ...]:
+        """The cuts of workspace files that a session's model was told of; only `once` needs to know."""
+        if self.config.agents.defaults.bootstrap_prompt_truncation_warning != "once":
+            return ()
+        last = await self.archive.latest_report(str(key))
+        return last.bootstrap_truncation.warning_signatures_seen if last and last.bootstrap_truncation else ()
 
     def preview(
         self,

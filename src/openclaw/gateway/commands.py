@@ -138,8 +138,7 @@ class Commands:
         return Reply("\n".join(lines))
 
     async def _context(self, key: SessionKey, args: str) -> Reply:
-        stored = await self._desk.app.archive.latest(str(key))
-        report = stored.report if stored else self._desk.app.preview(key).report
+        report = await self._desk.app.archive.latest_report(str(key)) or self._desk.app.preview(key).report
         row = await self._desk.app.index.get(key)
         show = render_detail if args.strip() == "detail" else render_list
         return Reply(show(report, session_tokens=row.context_tokens if row else None))

@@ -1,6 +1,5 @@
 """What the gateway serves: the assistant, its runs and its clients, put together. Reads like a list of parts."""
 
-import asyncio
 import logging
 import os
 import uuid
@@ -9,7 +8,7 @@ from contextlib import asynccontextmanager
 
 from openclaw.approvals.grants import ApprovalFile
 from openclaw.approvals.pending import PendingApprovals
-from openclaw.core.clock import millis
+from openclaw.core.clock import Clock, millis
 from openclaw.devices import signature
 from openclaw.devices.pairing import Pairing
 from openclaw.devices.rate import AuthLimiter
@@ -19,6 +18,11 @@ from openclaw.gateway.bus import Bus
 from openclaw.gateway.commands import Commands
 from openclaw.gateway.daemon import Launch, Options, Parts
 from openclaw.gateway.desk import Desk
+from openclaw.gateway.http import surface
+from openclaw.gateway.http.auth import Gatekeeping
+from openclaw.gateway.http.listening import Fanout
+from openclaw.gateway.http.surface import Switches, routes
+from openclaw.gateway.http.wiring import parts_of
 from openclaw.gateway.logs import Place
 from openclaw.gateway.methods import agents, approvals, chat, config, devices, runs, sessions, subscriptions, system
 from openclaw.gateway.presence import Presence
@@ -34,6 +38,7 @@ from openclaw.version import __version__
 from openclaw.wire.auth import Policy
 from openclaw.wire.frames import StateVersion
 from openclaw.wire.hello import Offer, SessionDefaults, Snapshot
+from openclaw.wire.peer import client_ip
 from openclaw.wire.rpc import Registry
 
 log = logging.getLogger("openclaw.gateway")
@@ -74,16 +79,21 @@ async def compose(launch: Launch, open_provider: OpenProvider | None = None) -> 
     )
     projector = Projector()
 
+    fanout = Fanout()
+
     def tell(event: RunEvent) -> None:
+        fanout.tell(event)
         for notice in projector.project(event):
             bus.publish(notice.event, notice.payload, notice.session_key)
 
     async with assistant(
         launch.surroundings, clock=clock, approver=questions, open_provider=open_provider, loaded=launch.loaded
     ) as app:
-        lanes = Lanes(_places(app))
-        async with Runs(app.turns, Ledger(app.db, clock), lanes, clock, tell).serving() as active:
-            gateway = _Gateway(launch, app, active, bus, projector, questions)
+        ledger = Ledger(app.db, clock)
+        await ledger.forget_old()
+        async with Runs(app.turns, ledger, Lanes(_places(app)), clock, tell).serving() as active:
+            http = parts_of(app, active, ledger, fanout)
+            gateway = _Gateway(launch, app, active, bus, projector, questions, http)
             resumed = await active.resume()
             if resumed:
                 log.info("took up %d unfinished input(s) of an earlier run", resumed)
@@ -97,6 +107,23 @@ def _places(app: Assistant) -> dict[str, int]:
     return {"main": main, "subagent": 8, "cron-nested": 4}
 
 
+class _Failures:
+    """The limiter of the sockets as HTTP asks it."""
+
+    def __init__(self, limiter: AuthLimiter, clock: Clock) -> None:
+        self._limiter = limiter
+        self._clock = clock
+
+    def locked_for(self, address: str) -> float:
+        return self._limiter.wait_ms(address, millis(self._clock)) / 1000
+
+    def failed(self, address: str) -> None:
+        self._limiter.fail(address, millis(self._clock))
+
+    def succeeded(self, address: str) -> None:
+        self._limiter.clear(address)
+
+
 class _Gateway:
     """The parts that clients meet."""
 
@@ -108,6 +135,7 @@ class _Gateway:
         bus: Bus,
         projector: Projector,
         questions: PendingApprovals,
+        http: surface.Parts,
     ) -> None:
         self._launch = launch
         self._app = app
@@ -117,9 +145,11 @@ class _Gateway:
         self._boot = str(uuid.uuid4())
         self._presence = Presence(launch.clock)
         self._secret = launch.secret
+        self._http = http
         self.desk = Desk(app, app.lifecycle, active, bus)
         pairing = Pairing(app.db)
         self._registry = Registry()
+        limiter = AuthLimiter()
         self.sockets = Sockets(
             policy=self._policy,
             registry=self._registry,
@@ -128,7 +158,7 @@ class _Gateway:
             bus=bus,
             presence=self._presence,
             devices=pairing,
-            limiter=AuthLimiter(),
+            limiter=limiter,
             verify=signature.verify,
             clock=launch.clock,
         )
@@ -148,7 +178,9 @@ class _Gateway:
         ):
             for method in group:
                 self._registry.add(method)
-        self.routes: tuple[()] = ()
+        endpoints = app.config.gateway.http.endpoints
+        switches = Switches(chat_completions=endpoints.chat_completions.enabled, responses=endpoints.responses.enabled)
+        self.routes = routes(http, switches, self._gatekeeping(limiter))
 
     async def reload(self, change: Reload) -> None:
         """A changed configuration, section by section; what runs goes on with what it started with."""
@@ -164,7 +196,16 @@ class _Gateway:
         parked = await self._runs.drain(max(0.0, seconds - 2.0))
         if parked:
             log.info("parked %d run(s) for the next start", parked)
-        await asyncio.sleep(0)
+        self._http.fanout.close()
+
+    def _gatekeeping(self, limiter: AuthLimiter) -> Gatekeeping:
+        """HTTP asks for the same secret as the sockets, and counts failures in the same book."""
+        front = self._launch.server.front
+        return Gatekeeping(
+            secret=lambda: self._secret,
+            limiter=_Failures(limiter, self._launch.clock),
+            address=lambda scope: client_ip(front.peer(scope), self._app.config.gateway.trusted_proxies),
+        )
 
     def _policy(self) -> Policy:
         exposure = self._launch.exposure

@@ -22,7 +22,7 @@ META = "memory_index_meta_v1"
 BUSY_MS = 10_000
 MOST_VECTORS = 64
 """Vectors a single piece may have; a piece is that many times longer than what the model reads at once."""
-COARSE_ABOVE = 8_000
+COARSE_ABOVE = 20_000
 """From here on the nearest are first looked for among vectors of bits, which is ten times quicker."""
 COMMON_BUDGET = 4_000
 """Postings a question may walk; what is more common than that is only looked up in the pieces found."""
@@ -326,7 +326,7 @@ class IndexFile:
         if total > COARSE_ABOVE and len(query) % 8 == 0:
             near = self.rows(
                 "SELECT rowid FROM chunks_vec WHERE coarse MATCH vec_quantize_binary(?) AND k = ?",
-                (blob, min(4096, count * 8)),
+                (blob, min(4096, count * 4)),
             )
             ids = [row[0] for row in near]
             rows = self.rows(

@@ -20,7 +20,7 @@ from openclaw.memory.means import Means, fits
 from openclaw.memory.settings import MemorySearchSettings
 from openclaw.memory.sync import Plan, Progress, Report
 from openclaw.memory.terms import query_terms
-from openclaw.memory.upkeep import Upkeep, open_index, remove
+from openclaw.memory.upkeep import Shelf, Upkeep
 from openclaw.memory.writing import KEYWORDS_ONLY
 
 T = TypeVar("T")
@@ -93,7 +93,8 @@ class Memory:
         """Somebody calls `changed` for every change; otherwise every search looks at the files."""
         self._clock = clock
         self._warn = warn
-        self._upkeep = Upkeep(path, plan, settings, clock, means, warn)
+        self._shelf = Shelf(settings, warn)
+        self._upkeep = Upkeep(path, plan, settings, clock, means, warn, self._shelf, self._look_again)
         self._reader: IndexFile | None = None
         self._thread = ThreadPoolExecutor(1, "memory-read")
         self._task: asyncio.Task[Report] | None = None
@@ -220,6 +221,11 @@ class Memory:
         fresh = self.watched or self._clock.now() - self._looked < AGAIN_AFTER
         if idle and fresh and not self._dirty:
             return
+        if not idle:
+            # The sync under way has looked already; it looks again between two batches of vectors, or another follows.
+            self._dirty = True
+            assert self._task is not None
+            await asyncio.wait({self._task}, timeout=WORDS_WAIT)
         self.sync_aside()
         assert self._task is not None
         empty = await self._read(lambda: self._open().empty())
@@ -238,6 +244,11 @@ class Memory:
         self._task = asyncio.create_task(work, name="memory:sync")
         self._task.add_done_callback(self._ended)
         return self._task
+
+    def _look_again(self) -> bool:
+        """Whether something changed since the sync under way looked; asking settles it."""
+        changed, self._dirty = self._dirty, False
+        return changed
 
     def _ended(self, task: asyncio.Task[Report]) -> None:
         if task.cancelled():
@@ -285,7 +296,7 @@ class Memory:
 
     def _open(self) -> IndexFile:
         if self._reader is None:
-            self._reader = open_index(self.path, self.settings, self._warn)
+            self._reader = self._shelf.open(self.path)
         return self._reader
 
     async def _read(self, work: Callable[[], T]) -> T:
@@ -299,9 +310,8 @@ class Memory:
             if self._reader is not None:
                 self._reader.close()
                 self._reader = None
-            remove(self.path)
+            self._shelf.discard(self.path, str(error))
             self._dirty = True
-            self._warn(f"the memory index {self.path} was damaged ({error}); it is made anew from the notes")
             return work()
 
 

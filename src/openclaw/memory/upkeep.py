@@ -11,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from threading import Event
+from threading import Event, Lock
 from typing import TypeVar
 
 from openclaw.core.clock import Clock, millis
@@ -29,15 +29,32 @@ EMBEDDED_TOGETHER = 16
 BUSY = "another process is bringing the index up to date"
 
 
-def open_index(path: Path, settings: MemorySearchSettings, warn: Warn) -> IndexFile:
-    """An index that can be used; a damaged one is made anew, which is said once."""
-    vector = settings.store.vector
-    try:
-        return IndexFile(path, vectors=vector.enabled, extension_path=vector.extension_path)
-    except Foreign as error:
-        warn(f"the memory index {path} cannot be used ({error}); it is made anew from the notes")
-        remove(path)
-        return IndexFile(path, vectors=vector.enabled, extension_path=vector.extension_path)
+class Shelf:
+    """Opens index files; a damaged one is made anew by one thread while the others wait."""
+
+    def __init__(self, settings: MemorySearchSettings, warn: Warn) -> None:
+        self._vector = settings.store.vector
+        self._warn = warn
+        self._lock = Lock()
+
+    def open(self, path: Path) -> IndexFile:
+        """An index that can be used; when it is made anew, that is said."""
+        with self._lock:
+            try:
+                return self._opened(path)
+            except Foreign as error:
+                self._warn(f"the memory index {path} cannot be used ({error}); it is made anew from the notes")
+                remove(path)
+                return self._opened(path)
+
+    def discard(self, path: Path, why: str) -> None:
+        """Takes away an index that turned out to be damaged while it was read."""
+        with self._lock:
+            self._warn(f"the memory index {path} was damaged ({why}); it is made anew from the notes")
+            remove(path)
+
+    def _opened(self, path: Path) -> IndexFile:
+        return IndexFile(path, vectors=self._vector.enabled, extension_path=self._vector.extension_path)
 
 
 def remove(path: Path) -> None:
@@ -53,7 +70,15 @@ class Upkeep:
     """The writing side of one index file."""
 
     def __init__(
-        self, path: Path, plan: Plan, settings: MemorySearchSettings, clock: Clock, means: Means, warn: Warn
+        self,
+        path: Path,
+        plan: Plan,
+        settings: MemorySearchSettings,
+        clock: Clock,
+        means: Means,
+        warn: Warn,
+        shelf: Shelf,
+        look_again: Callable[[], bool],
     ) -> None:
         self.path = path
         self.plan = plan
@@ -62,6 +87,8 @@ class Upkeep:
         self._clock = clock
         self._means = means
         self._warn = warn
+        self._shelf = shelf
+        self._look_again = look_again
         self._thread = ThreadPoolExecutor(1, "memory-write")
         self._stop = Event()
 
@@ -89,7 +116,7 @@ class Upkeep:
         await self._do(partial(self._purge, path, hashes))
 
     def _purge(self, path: str, hashes: frozenset[str]) -> None:
-        index = open_index(self.path, self._settings, self._warn)
+        index = self._shelf.open(self.path)
         try:
             identity = index.identity()
             if identity is None:
@@ -108,10 +135,7 @@ class Upkeep:
         wanted = self._means.identity(self.plan)
         writer, fresh = await self._do(partial(self._target, wanted, force))
         try:
-            now = millis(self._clock)
-            self.last = report = await self._do(
-                partial(update, writer, self.plan, self._stop, now, force=force, progress=progress)
-            )
+            report = await self._words(writer, force=force, progress=progress)
             if not fresh:
                 words.set()
             whole = not report.stopped and await self._embed(writer, progress)
@@ -120,6 +144,11 @@ class Upkeep:
             return report
         finally:
             await self._do(writer.index.close)
+
+    async def _words(self, writer: IndexWriter, *, force: bool = False, progress: Progress | None = None) -> Report:
+        now = millis(self._clock)
+        self.last = await self._do(partial(update, writer, self.plan, self._stop, now, force=force, progress=progress))
+        return self.last
 
     async def _embed(self, writer: IndexWriter, progress: Progress | None) -> bool:
         """Makes the vectors that are missing, a few at a time, each few kept at once; True when none is missing."""
@@ -141,11 +170,13 @@ class Upkeep:
             done += len(batch)
             if progress:
                 progress(done, max(total, done))
+            if self._look_again():
+                await self._words(writer)
         return True
 
     def _target(self, wanted: Identity, force: bool) -> tuple[IndexWriter, bool]:
         """Where to write: the index itself, or a new one beside it when it was made with other settings."""
-        main = open_index(self.path, self._settings, self._warn)
+        main = self._shelf.open(self.path)
         try:
             known = main.identity()
             if known is None and not main.counts()[0]:
@@ -164,13 +195,13 @@ class Upkeep:
     def _beside(self, wanted: Identity, main: IndexFile, force: bool) -> IndexWriter:
         """The new index: gone on with where it was begun for the same settings."""
         path = self.path.with_name(self.path.name + ".building")
-        index = open_index(path, self._settings, self._warn)
+        index = self._shelf.open(path)
         known = index.identity()
         if known is not None and known.same(wanted) and not force:
             return self._writer(index, known)
         index.close()
         remove(path)
-        index = open_index(path, self._settings, self._warn)
+        index = self._shelf.open(path)
         with index.writing():
             index.identify(wanted)
         writer = self._writer(index, wanted)
@@ -179,7 +210,7 @@ class Upkeep:
 
     def _publish(self, writer: IndexWriter) -> None:
         """Puts the new index in the old one's place in a single step; who reads meanwhile sees the old one."""
-        main = open_index(self.path, self._settings, self._warn)
+        main = self._shelf.open(self.path)
         try:
             with main.db.backup("main", writer.index.db, "main") as copy:
                 while not copy.done:

@@ -11,6 +11,8 @@ from openclaw.prompt.report import Report
 from openclaw.prompt.section import Section
 from openclaw.store.db import Database
 
+KNOWN_HASHES = 2_000
+
 
 class _Kept(Struct, frozen=True, rename="camel"):
     """A section without its text."""
@@ -37,20 +39,28 @@ class Stored(Struct, frozen=True, kw_only=True):
 class PromptArchive:
     def __init__(self, db: Database) -> None:
         self._db = db
+        self._stored: dict[str, None] = {}
+        """Hashes known to be in the database; most sections of a prompt were sent before."""
 
     async def keep(self, run_id: str, session_key: str, now: int, prompt: Prompt, report: Report) -> None:
         """Keeps the prompt of a run."""
         kept = []
-        async with self._db.transaction() as tx:
-            for section in prompt.sections:
-                digest = hashlib.sha256(section.text.encode()).hexdigest()
-                await tx.write(
+        texts: dict[str, str] = {}
+        for section in prompt.sections:
+            digest = hashlib.sha256(section.text.encode()).hexdigest()
+            if digest not in self._stored:
+                texts[digest] = section.text
+            fields = {name: getattr(section, name) for name in _Kept.__struct_fields__ if name != "hash"}
+            kept.append(_Kept(**fields, hash=digest))
+        await self._db.write_all(
+            *(
+                (
                     "INSERT INTO prompt_texts (hash, text) VALUES (:hash, :text) ON CONFLICT (hash) DO NOTHING",
-                    {"hash": digest, "text": section.text},
+                    {"hash": digest, "text": text},
                 )
-                fields = {name: getattr(section, name) for name in _Kept.__struct_fields__ if name != "hash"}
-                kept.append(_Kept(**fields, hash=digest))
-            await tx.write(
+                for digest, text in texts.items()
+            ),
+            (
                 "INSERT INTO prompts (run_id, session_key, created_at, report, sections) "
                 "VALUES (:run, :key, :now, :report, :sections) ON CONFLICT (run_id) DO NOTHING",
                 {
@@ -60,7 +70,19 @@ class PromptArchive:
                     "report": msgspec.json.encode(report).decode(),
                     "sections": msgspec.json.encode(kept).decode(),
                 },
-            )
+            ),
+        )
+        self._stored.update(dict.fromkeys(texts))
+        while len(self._stored) > KNOWN_HASHES:
+            del self._stored[next(iter(self._stored))]
+
+    async def latest_report(self, session_key: str) -> Report | None:
+        """What the last prompt of a session was made of."""
+        rows = await self._db.read(
+            "SELECT report FROM prompts WHERE session_key = :key ORDER BY created_at DESC, run_id LIMIT 1",
+            {"key": session_key},
+        )
+        return msgspec.json.decode(rows[0]["report"], type=Report) if rows else None
 
     async def find(self, wanted: str) -> Stored:
         """The prompt of a run, by its id or the unique start of it."""

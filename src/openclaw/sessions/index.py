@@ -51,9 +51,9 @@ def _row(row: Row) -> SessionRow:
 
 
 _COLUMNS = SessionRow.__struct_fields__
+_NEW = f"INSERT INTO sessions ({', '.join(_COLUMNS)}) VALUES ({', '.join(':' + name for name in _COLUMNS)})"  # noqa: S608
 _INSERT = (
-    f"INSERT INTO sessions ({', '.join(_COLUMNS)}) VALUES ({', '.join(':' + name for name in _COLUMNS)}) "  # noqa: S608
-    "ON CONFLICT (session_key) DO UPDATE SET title = COALESCE(NULLIF(excluded.title, ''), sessions.title), "
+    f"{_NEW} ON CONFLICT (session_key) DO UPDATE SET title = COALESCE(NULLIF(excluded.title, ''), sessions.title), "
     + ", ".join(f"{name} = excluded.{name}" for name in _COLUMNS if name not in ("session_key", "title"))
 )
 
@@ -115,39 +115,40 @@ class SessionIndex:
     async def resolve(self, key: SessionKey) -> SessionRow:
         """The session behind `key`, a new one when there is none yet."""
         now = millis(self._clock)
-        async with self._db.transaction() as tx:
-            rows = await tx.read("SELECT * FROM sessions WHERE session_key = :key", {"key": str(key)})
-            if rows:
-                return _row(rows[0])
-            row = SessionRow(
-                session_key=str(key), agent_id=key.agent, session_id=str(uuid.uuid4()), created_at=now, updated_at=now
-            )
-            await self._put(tx, row)
-        return row
+        found = await self.get(key)
+        if found is not None:
+            return found
+        row = SessionRow(
+            session_key=str(key), agent_id=key.agent, session_id=str(uuid.uuid4()), created_at=now, updated_at=now
+        )
+        # Somebody else may have been quicker; then theirs is the session.
+        await self._db.write(f"{_NEW} ON CONFLICT (session_key) DO NOTHING", structs.asdict(row))
+        return await self.get(key) or row
 
     async def started(self, row: SessionRow, run_id: str, text: str) -> None:
         """Records the start of a run; `text`, what was asked, names a session that has no name yet."""
         now = millis(self._clock)
-        async with self._db.transaction() as tx:
-            await tx.write(
+        await self._db.write_all(
+            (
                 "UPDATE sessions SET status = 'running', updated_at = :now, "
                 "title = CASE WHEN title = '' THEN :title ELSE title END WHERE session_key = :key",
                 {"now": now, "key": row.session_key, "title": headline(text)},
-            )
-            await tx.write(
+            ),
+            (
                 "INSERT INTO runs (run_id, session_key, session_id, status, started_at) "
                 "VALUES (:run, :key, :session, 'running', :now) ON CONFLICT (run_id) DO NOTHING",
                 {"run": run_id, "key": row.session_key, "session": row.session_id, "now": now},
-            )
+            ),
+        )
 
     async def ended(
         self, row: SessionRow, run_id: str, *, status: str, stop_reason: str, error: str, usage: Usage, size: int
     ) -> None:
         """Records the end of a run: `row` as it is now, and what the run itself used."""
         now = millis(self._clock)
-        async with self._db.transaction() as tx:
-            await self._put(tx, structs.replace(row, status=status, title="", updated_at=row.updated_at or now))
-            await tx.write(
+        await self._db.write_all(
+            (_INSERT, structs.asdict(structs.replace(row, status=status, title="", updated_at=row.updated_at or now))),
+            (
                 "UPDATE runs SET status = :status, ended_at = :now, provider = :provider, model = :model, "
                 "stop_reason = :stop, error = :error, input_tokens = :input, output_tokens = :output, "
                 "cache_read_tokens = :cache_read, cache_write_tokens = :cache_write, cost_usd = :cost "
@@ -166,8 +167,9 @@ class SessionIndex:
                     "cost": usage.cost.total if usage.cost else None,
                     "run": run_id,
                 },
-            )
-            await self._remember(tx, row.session_id, row.session_key, row.agent_id, size)
+            ),
+            _remembering(row.session_id, row.session_key, row.agent_id, size),
+        )
 
     async def rebuild(self) -> Rebuilt:
         """Makes the list say what the transcripts say; only those that changed since are read."""
@@ -205,17 +207,19 @@ class SessionIndex:
                 "UPDATE runs SET status = 'killed', ended_at = :at WHERE session_id = :id AND status = 'running'",
                 {"at": row.updated_at, "id": row.session_id},
             )
-        await self._remember(tx, found.session_id, row.session_key if row else "", found.agent_id, found.size)
+        await tx.write(*_remembering(found.session_id, row.session_key if row else "", found.agent_id, found.size))
 
     async def _put(self, tx: Transaction, row: SessionRow) -> None:
         await tx.write(_INSERT, structs.asdict(row))
 
-    async def _remember(self, tx: Transaction, session_id: str, key: str, agent_id: str, size: int) -> None:
-        await tx.write(
-            "INSERT INTO transcripts (session_id, session_key, agent_id, bytes) VALUES (:id, :key, :agent, :bytes) "
-            "ON CONFLICT (session_id) DO UPDATE SET bytes = excluded.bytes, session_key = excluded.session_key",
-            {"id": session_id, "key": key, "agent": agent_id, "bytes": size},
-        )
+
+def _remembering(session_id: str, key: str, agent_id: str, size: int) -> tuple[str, dict[str, str | int]]:
+    """The statement that notes how large a transcript was when it was last read or written."""
+    return (
+        "INSERT INTO transcripts (session_id, session_key, agent_id, bytes) VALUES (:id, :key, :agent, :bytes) "
+        "ON CONFLICT (session_id) DO UPDATE SET bytes = excluded.bytes, session_key = excluded.session_key",
+        {"id": session_id, "key": key, "agent": agent_id, "bytes": size},
+    )
 
 
 class _Found(Struct, frozen=True):

@@ -39,60 +39,75 @@ class Catalog(Struct, frozen=True):
     """The longest description that is shown; None when none was shortened."""
 
 
+class _Piece:
+    """A line cleaned and escaped once, because fitting asks for its size many times."""
+
+    __slots__ = ("after", "before", "description", "fixed", "line")
+
+    def __init__(self, line: Line) -> None:
+        self.line = line
+        self.before = f"  <skill>\n    <name>{escape(line.name)}</name>\n"
+        self.after = f"    <location>{escape(line.location)}</location>\n    <version>{escape(line.version)}</version>\n  </skill>\n"
+        self.description = _SPACE.sub(" ", literal(line.description)).strip()
+        self.fixed = units(self.before) + units(self.after)
+
+    def middle(self, limit: int) -> str:
+        said = shorten(self.description, limit)
+        return f"    <description>{said.translate(_ESCAPES)}</description>\n" if said else ""
+
+    def size(self, limit: int) -> int:
+        return self.fixed + (units(self.middle(limit)) if limit else 0)
+
+
 def compose(lines: Sequence[Line], max_skills: int, max_chars: int) -> Catalog:
     """The list of `lines`: in full, or with shorter descriptions, or without, or only as many as fit."""
     total = len(lines)
-    chosen = _closest(lines, max_skills)
-    if not chosen:
+    ranked = [_Piece(line) for line in sorted(lines, key=lambda line: (line.rank, line.name))[: max(0, max_skills)]]
+    if not ranked:
         return Catalog("", (), total)
-    full = render(chosen, MAX_DESCRIPTION)
-    dropped_by_count = len(chosen) < total
-    note = _note(len(chosen), total, "") if dropped_by_count else ""
-    if units(note + full) <= max_chars:
-        return Catalog(note + full, _names(chosen), total)
-    if units(full) <= max_chars:
-        return Catalog(full, _names(chosen), total)
-    return _compact(lines, chosen, total, max_chars)
+    note = _note(len(ranked), total, "") if len(ranked) < total else ""
+    full = _size(ranked, MAX_DESCRIPTION)
+    if full <= max_chars:
+        return _made(ranked, total, MAX_DESCRIPTION, note if full + units(note) <= max_chars else "", None)
+    return _compact(ranked, total, max_chars)
 
 
-def _compact(lines: Sequence[Line], chosen: tuple[Line, ...], total: int, max_chars: int) -> Catalog:
+def _compact(ranked: list[_Piece], total: int, max_chars: int) -> Catalog:
     # The note is worth a little description, but never a skill.
-    bare = units(render(chosen, 0))
+    bare = _size(ranked, 0)
     spare = units(_note(0, total, "shortened"))
     if max_chars < bare + spare:
         spare = 0 if bare <= max_chars or max_chars < MIN_FOR_NOTE else spare
     if bare > max_chars - spare:
-        fits = _largest(0, len(chosen), lambda count: units(render(_closest(lines, count), 0)) <= max_chars - spare)
-        chosen = _closest(lines, fits)
-    if not chosen:
+        ranked = ranked[: _largest(0, len(ranked), lambda count: _size(ranked[:count], 0) <= max_chars - spare)]
+    if not ranked:
         return Catalog("", (), total, 0)
-    length = _largest(SHORTEST - 1, LONGEST, lambda size: units(render(chosen, size)) <= max_chars - spare)
+    length = _largest(SHORTEST - 1, LONGEST, lambda size: _size(ranked, size) <= max_chars - spare)
     length = length if length >= SHORTEST else 0
-    text = render(chosen, length)
-    note = _note(len(chosen), total, "shortened" if length else "omitted")
-    if units(note + text) <= max_chars:
-        text = note + text
-    return Catalog(text, _names(chosen), total, length)
+    note = _note(len(ranked), total, "shortened" if length else "omitted")
+    return _made(ranked, total, length, note if units(note) + _size(ranked, length) <= max_chars else "", length)
+
+
+def _made(ranked: list[_Piece], total: int, limit: int, note: str, shortened: int | None) -> Catalog:
+    chosen = sorted(ranked, key=lambda piece: piece.line.name)
+    return Catalog(note + _block(chosen, limit), tuple(piece.line.name for piece in chosen), total, shortened)
+
+
+def _size(pieces: Sequence[_Piece], limit: int) -> int:
+    return len(OPEN) + len(CLOSE) + sum(piece.size(limit) for piece in pieces)
+
+
+def _block(pieces: Sequence[_Piece], limit: int) -> str:
+    return OPEN + "".join(piece.before + piece.middle(limit) + piece.after for piece in pieces) + CLOSE
 
 
 def render(lines: Sequence[Line], description_chars: int) -> str:
     """The block for `lines`, each description at most that long; 0 leaves descriptions out."""
-    return OPEN + "".join(_entry(line, description_chars) for line in lines) + CLOSE
-
-
-def _entry(line: Line, description_chars: int) -> str:
-    description = shorten(line.description, description_chars)
-    parts = [
-        f"    <name>{escape(line.name)}</name>\n",
-        f"    <description>{escape(description)}</description>\n" if description else "",
-        f"    <location>{escape(line.location)}</location>\n",
-        f"    <version>{escape(line.version)}</version>\n",
-    ]
-    return "  <skill>\n" + "".join(parts) + "  </skill>\n"
+    return _block([_Piece(line) for line in lines], description_chars)
 
 
 def shorten(text: str, limit: int) -> str:
-    text = _SPACE.sub(" ", text).strip()
+    """`text` within `limit`, with dots where it was cut."""
     if limit <= 0:
         return ""
     return text if units(text) <= limit else head(text, max(0, limit - 3)).rstrip() + "..."
@@ -100,15 +115,6 @@ def shorten(text: str, limit: int) -> str:
 
 def escape(text: str) -> str:
     return literal(text).translate(_ESCAPES)
-
-
-def _closest(lines: Sequence[Line], count: int) -> tuple[Line, ...]:
-    kept = sorted(lines, key=lambda line: (line.rank, line.name))[: max(0, count)]
-    return tuple(sorted(kept, key=lambda line: line.name))
-
-
-def _names(lines: Sequence[Line]) -> tuple[str, ...]:
-    return tuple(line.name for line in lines)
 
 
 def _note(included: int, total: int, descriptions: str) -> str:

@@ -57,30 +57,29 @@ class Finder:
         loaded: Counter[Source] = Counter()
         targets = tuple(os.path.realpath(path) for path in link_targets)
         for root in roots:
-            for directory in _candidates(root, limits.max_candidates_per_root, targets, noted):
+            for directory, base in _candidates(root, limits.max_candidates_per_root, targets, noted):
                 if loaded[root.source] >= limits.max_skills_loaded_per_source:
                     noted.append(_note("limit", root.path, _LOADED.format(limits.max_skills_loaded_per_source)))
                     break
-                skill = self._load(root, directory, limits.max_skill_file_bytes, noted)
+                skill = self._load(root, directory, base, limits.max_skill_file_bytes, noted)
                 if skill is not None:
                     skills.append(skill)
                     loaded[root.source] += 1
         return tuple(skills), tuple(noted)
 
-    def _load(self, root: Root, directory: str, max_bytes: int, noted: list[Diagnostic]) -> Skill | None:
+    def _load(self, root: Root, directory: str, base: str, max_bytes: int, noted: list[Diagnostic]) -> Skill | None:
         path = f"{directory}{os.sep}{FILE}"
         if literal(path) != path:
             noted.append(_note("name", directory, "its path has control characters: rename the directory"))
             return None
         try:
-            parsed = self._parse(path, Path(directory).name, max_bytes)
+            parsed = self._parse(path, base, max_bytes)
         except (OSError, Unverifiable) as error:
             noted.append(_note("unreadable", path, f"cannot be read: {_reason(error)}"))
             return None
         if parsed.manifest is None:
             noted.append(_note("invalid", path, parsed.problem))
             return None
-        base = os.path.realpath(directory)
         tree, problem = None, ""
         try:
             tree = self._hasher.tree(base, UNCOUNTED_HERE if root.source == BUNDLED else UNCOUNTED)
@@ -99,7 +98,7 @@ class Finder:
             outside=parsed.outside,
         )
 
-    def _parse(self, path: str, directory: str, max_bytes: int) -> _Parsed:
+    def _parse(self, path: str, base: str, max_bytes: int) -> _Parsed:
         about = os.lstat(path)
         known = self._parsed.get(path)
         if known is not None and known.identity == identity_of(about):
@@ -109,8 +108,8 @@ class Finder:
         data, opened = read_regular(path, max_bytes)
         self._hasher.files_read += 1
         content_hash = hashlib.sha256(data).hexdigest()
-        self._hasher.remember(f"{os.path.realpath(Path(path).parent)}{os.sep}{FILE}", opened, content_hash)
-        manifest, problem = read_manifest(data, directory)
+        self._hasher.remember(f"{base}{os.sep}{FILE}", opened, content_hash)
+        manifest, problem = read_manifest(data, Path(path).parent.name)
         outside = leaving(manifest.body, manifest.body_line) if manifest else ()
         parsed = _Parsed(identity_of(opened), content_hash, manifest, outside, problem)
         if self._hasher.steady(opened):
@@ -140,18 +139,17 @@ _LOADED = "more than {} skills in this source; the rest were left out (skills.li
 _CANDIDATES = "more than {} directories; the rest were not looked at (skills.limits.maxCandidatesPerRoot)"
 
 
-def _candidates(root: Root, limit: int, targets: tuple[str, ...], noted: list[Diagnostic]) -> Iterator[str]:
-    """Directories with a SKILL.md, breadth first."""
+def _candidates(root: Root, limit: int, targets: tuple[str, ...], noted: list[Diagnostic]) -> Iterator[tuple[str, str]]:
+    """Directories with a SKILL.md, breadth first: each by the way it was found, and without links."""
     top = str(root.path)
     real_top = os.path.realpath(top)
     if not os.path.lexists(top):
         return
-    queue: deque[tuple[str, int]] = deque([(top, 0)])
+    queue: deque[tuple[str, str, int]] = deque([(top, real_top, 0)])
     visited: set[str] = set()
     looked = 0
     while queue:
-        directory, depth = queue.popleft()
-        real = os.path.realpath(directory)
+        directory, real, depth = queue.popleft()
         if real in visited:
             continue
         visited.add(real)
@@ -163,7 +161,7 @@ def _candidates(root: Root, limit: int, targets: tuple[str, ...], noted: list[Di
             noted.append(_note("limit", root.path, _CANDIDATES.format(limit)))
             return
         try:
-            kind, below = _inside(directory)
+            kind, below = _inside(directory, real)
         except OSError as error:
             if depth or not isinstance(error, FileNotFoundError):
                 noted.append(_note("unreadable", directory, f"cannot be read: {_reason(error)}"))
@@ -171,20 +169,21 @@ def _candidates(root: Root, limit: int, targets: tuple[str, ...], noted: list[Di
         if kind == "link":
             noted.append(_note("path-escape", f"{directory}{os.sep}{FILE}", "is a link; put the file itself there"))
         elif kind == "file":
-            yield directory
+            yield directory, real
         elif depth < MAX_DEPTH:
-            queue.extend((f"{directory}{os.sep}{name}", depth + 1) for name in below)
+            queue.extend((f"{directory}{os.sep}{name}", inner, depth + 1) for name, inner in below)
 
 
-def _inside(directory: str) -> tuple[str, list[str]]:
+def _inside(directory: str, real: str) -> tuple[str, list[tuple[str, str]]]:
     """Whether `directory` is a skill (`file`, or `link` when its SKILL.md is one), and the directories in it."""
-    below: list[str] = []
+    below: list[tuple[str, str]] = []
     with os.scandir(directory) as listing:
         for entry in listing:
             if entry.name == FILE:
                 return ("link" if entry.is_symlink() else "file"), []
             if not entry.name.startswith(".") and entry.name not in _PASSED_OVER and _is_directory(entry):
-                below.append(entry.name)
+                plain = f"{real}{os.sep}{entry.name}"
+                below.append((entry.name, os.path.realpath(plain) if entry.is_symlink() else plain))
     return "", sorted(below)
 
 

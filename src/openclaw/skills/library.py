@@ -111,7 +111,7 @@ class Library:
             settings.trust,
             verify=settings.verify,
             shipped=shipped().get(skill.name) if skill.bundled else None,
-            alarming=entry is None and not skill.bundled and settings.trust != "off" and self._alarming(skill),
+            alarming=entry is None and skill.owned and settings.trust == "tofu" and self._alarming(skill),
         )
         if broken and not skill.bundled and settings.trust != "off":
             trust = standing.Trust("blocked", "what you accepted cannot be read; see openclaw skills check", held=True)
@@ -136,7 +136,7 @@ class Library:
         return ()
 
     def _alarming(self, skill: Skill) -> bool:
-        if skill.tree is None:
+        if skill.bundled or skill.tree is None:
             return False
         key = skill.tree.sha256
         if key not in self._alarms:

@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import os
+import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
 from difflib import unified_diff
@@ -92,13 +93,25 @@ class Ledger:
             target = self._copies / wanted[path]
             # A file that changed since it was judged is not what was accepted, and is not kept as if it were.
             if not target.exists() and hashlib.sha256(data).hexdigest() == wanted[path]:
-                atomic.replace(target, data)
+                self._keep(target, data)
+
+    def _keep(self, target: Path, data: bytes) -> None:
+        """Writes a copy, without waiting for the disk: its name says what it must hold, and it is checked when read."""
+        temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+        try:
+            self._copies.mkdir(parents=True, exist_ok=True, mode=0o700)
+            temporary.write_bytes(data)
+            temporary.replace(target)
+        except OSError as error:
+            temporary.unlink(missing_ok=True)
+            raise StateError(f"cannot write {target}: {error.strerror}") from error
 
     def _kept(self, sha256: str) -> bytes | None:
         try:
-            return (self._copies / sha256).read_bytes()
+            data = (self._copies / sha256).read_bytes()
         except OSError:
             return None
+        return data if hashlib.sha256(data).hexdigest() == sha256 else None
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[dict[str, Accepted]]:

@@ -38,6 +38,10 @@ class Database(Protocol):
 
     async def write(self, sql: str, params: Params | None = None) -> int: ...
 
+    async def write_all(self, *statements: tuple[str, Params]) -> tuple[int, ...]:
+        """Several statements in one transaction and one trip; gives the rows each changed."""
+        ...
+
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:
         """Committed when the block ends well, else undone. Inside it, write through it: `write` beside it is a bug."""
         ...

@@ -125,6 +125,17 @@ def _write(connection: apsw.Connection, sql: str, params: Params | None) -> int:
     return connection.total_changes() - before
 
 
+def _write_all(connection: apsw.Connection, statements: Sequence[tuple[str, Params]]) -> tuple[int, ...]:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        changed = tuple(_write(connection, sql, params) for sql, params in statements)
+        connection.execute("COMMIT")
+    except BaseException:
+        _roll_back(connection)
+        raise
+    return changed
+
+
 def _roll_back(connection: apsw.Connection) -> None:
     if connection.in_transaction:
         connection.execute("ROLLBACK")
@@ -184,6 +195,10 @@ class Sqlite:
     async def write(self, sql: str, params: Params | None = None) -> int:
         async with self._my_turn():
             return await self.on_writer(lambda connection: _write(connection, sql, params))
+
+    async def write_all(self, *statements: tuple[str, Params]) -> tuple[int, ...]:
+        async with self._my_turn():
+            return await self.on_writer(lambda connection: _write_all(connection, statements))
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[_Transaction]:

@@ -16,11 +16,19 @@ class Rule(Struct, frozen=True):
     name: str
     severity: Severity
     message: str
+    needs: tuple[str, ...]
+    """Without one of these words, in small letters, the pattern cannot match and is not tried."""
     pattern: re.Pattern[str]
 
 
-def _rule(name: str, severity: Severity, message: str, *patterns: str) -> Rule:
-    return Rule(name, severity, message, re.compile("|".join(f"(?:{pattern})" for pattern in patterns), re.I | re.M))
+def _rule(name: str, severity: Severity, message: str, needs: str, *patterns: str) -> Rule:
+    return Rule(
+        name,
+        severity,
+        message,
+        tuple(needs.split()),
+        re.compile("|".join(f"(?:{pattern})" for pattern in patterns), re.I | re.M),
+    )
 
 
 _FETCH = r"(?:curl|wget|fetch|irm|iwr|invoke-webrequest|invoke-restmethod)\b"
@@ -32,6 +40,7 @@ RULES: tuple[Rule, ...] = (
         "pipe-to-shell",
         "critical",
         "downloads something and runs it at once",
+        "curl wget fetch irm iwr invoke- requests.get urlopen npx uvx pipx bunx",
         _FETCH + r"[^\n|]{0,300}\|\s*+(?:sudo\s++(?:-\w+\s++)?)?(?:/usr/bin/env\s++|/bin/)?" + _SHELLS,
         _SHELLS + r"[^\n]{0,40}(?:<\(|\$\(|`)\s*+" + _FETCH,
         r"\b(?:eval|exec|iex)\b[^\n]{0,40}(?:\$\(|`|\(\s*+)" + _FETCH,
@@ -45,6 +54,9 @@ RULES: tuple[Rule, ...] = (
         "download-first",
         "critical",
         "wants something fetched and run by hand before the skill is used",
+        "download grab get fetch prerequisite requirement first before password passphrase passcode .exe "
+        ".msi .scr .dmg .pkg .appimage .apk glot. paste rentry hastebin transfer.sh anonfiles gofile "
+        "ghostbin 0x0.st termbin file.io",
         r"\b(?:download|grab|get|fetch)\b[^\n]{0,160}\b(?:and|then)\s++(?:run|execute|launch|open|start|double-click)\b"
         r"[^\n]{0,80}\b(?:it|installer|binary|executable|exe|agent|script|pkg|dmg|app)\b",
         r"\b(?:prerequisite|requirement|first|before)\w*+\b[^\n]{0,200}\b(?:paste|copy)\b[^\n]{0,80}"
@@ -59,6 +71,7 @@ RULES: tuple[Rule, ...] = (
         "encoded-command",
         "critical",
         "runs something that is encoded so that nobody can read it",
+        "base64 exec eval compile function marshal pickle powershell xxd printf echo __import__",
         r"base64\s++(?:-d|-D|--decode|-di)\b[^\n]{0,80}\|\s*+(?:sudo\s++)?" + _SHELLS,
         r"base64\s++(?:-d|-D|--decode)\b[^\n]{0,200}>\s*+\S++\s*+(?:&&|;)",
         r"\b(?:exec|eval|compile)\s*+\(\s*+(?:\w+\.){0,3}(?:b64decode|b32decode|a85decode|unhexlify|fromhex|decompress|loads)\b",
@@ -74,6 +87,7 @@ RULES: tuple[Rule, ...] = (
         "reverse-shell",
         "critical",
         "opens a way in for somebody else",
+        "/dev/ nc ncat netcat socat bash dup2 mkfifo ssh",
         r"/dev/(?:tcp|udp)/",
         r"\b(?:nc|ncat|netcat)\b[^\n]{0,80}\s-\w*[ec]\b",
         r"\bsocat\b[^\n]{0,120}\bexec:",
@@ -86,6 +100,9 @@ RULES: tuple[Rule, ...] = (
         "reads-credentials",
         "critical",
         "reads where credentials are kept",
+        ".ssh .aws .gnupg .netrc .kube .docker .npmrc .pypirc .git-cred .config .azure id_ security "
+        "secret-tool .openclaw auth-profiles chrome firefox brave edge login cookies key4 local wallet "
+        "phrase private printenv env cat",
         r"(?:~|\$\{?HOME\}?|/home/\w+|/Users/\w+|/root|expanduser\([^)\n]{0,8})/?\.(?:ssh/(?:id_|authorized|config)|aws/|gnupg/|netrc|kube/config|docker/config"
         r"|npmrc|pypirc|git-credentials|config/gh/hosts|config/gcloud|azure/)",
         r"\bid_(?:rsa|ed25519|ecdsa)\b",
@@ -105,6 +122,8 @@ RULES: tuple[Rule, ...] = (
         "sends-out",
         "critical",
         "sends data to a drop-off",
+        "webhook requestbin pipedream ngrok burpcollab oast interact.sh requestcatcher beeceptor "
+        "trycloudflare serveo localhost.run telegram curl wget environ process.env",
         r"https?://(?:[\w-]+\.)*(?:webhook\.site|requestbin\.\w+|pipedream\.net|ngrok(?:-free)?\.(?:io|app|dev)|burpcollaborator\.net|"
         r"oast\.\w+|interact\.sh|requestcatcher\.com|beeceptor\.com|trycloudflare\.com|serveo\.net|localhost\.run)\b",
         r"https?://(?:discord(?:app)?\.com/api/webhooks/|api\.telegram\.org/bot\d)",
@@ -118,12 +137,14 @@ RULES: tuple[Rule, ...] = (
         "bare-address",
         "critical",
         "talks to a bare network address",
+        "http",
         r"https?://(?!127\.|0\.0\.0\.0|10\.|192\.168\.|172\.(?:1[6-9]|2\d|3[01])\.|169\.254\.)\d{1,3}(?:\.\d{1,3}){3}\b",
     ),
     _rule(
         "conceals",
         "critical",
         "asks the assistant to keep something from its user",
+        "not don't never without hide conceal keep silently secretly covertly quietly",
         r"\b(?:do\s++not|don't|never|without)\b[^\n.]{0,40}\b(?:tell|inform|mention|show|reveal|notify|alert|asking|telling|informing|notifying)\b"
         r"[^\n.]{0,40}\b" + _HIDE_FROM,
         r"\b(?:hide|conceal|keep)\b[^\n.]{0,60}\b(?:from|secret\s++from)\s++" + _HIDE_FROM,
@@ -133,6 +154,8 @@ RULES: tuple[Rule, ...] = (
         "switches-off-protection",
         "critical",
         "switches off a protection",
+        "xattr spctl csrutil mppreference executionpolicy disable turn deactivate setenforce openclaw "
+        "approv confirmation no-check tls_reject curl",
         r"\bxattr\b[^\n]{0,60}\bcom\.apple\.quarantine\b",
         r"\bspctl\s++--(?:master-disable|global-disable|add)\b",
         r"\bcsrutil\s++disable\b",
@@ -153,6 +176,7 @@ RULES: tuple[Rule, ...] = (
         "stays-behind",
         "critical",
         "arranges to be run again later",
+        "crontab launch systemctl bashrc zshrc profile zshenv .ssh currentversion schtasks hooks",
         r"\bcrontab\s++(?:-(?!l\b)|\S++\s*+$)",
         r"\|\s*+crontab\b",
         r"Library/Launch(?:Agents|Daemons)",
@@ -168,6 +192,7 @@ RULES: tuple[Rule, ...] = (
         "rewrites-the-agent",
         "critical",
         "changes who the assistant is or what it always does",
+        "soul.md agents.md heartbeat.md identity.md bootstrap.md",
         r"\b(?:append|add|write|insert|put|echo|save|copy|replace|overwrite|edit)\b[^\n]{0,200}\b(?:SOUL|AGENTS|HEARTBEAT|IDENTITY|BOOTSTRAP)\.md\b",
         r"(?:>>?|\btee\b(?:\s++-a)?)\s*+[\"']?\S{0,80}\b(?:SOUL|AGENTS|HEARTBEAT|IDENTITY|BOOTSTRAP)\.md\b",
     ),
@@ -175,6 +200,7 @@ RULES: tuple[Rule, ...] = (
         "destroys",
         "critical",
         "deletes far more than its own files",
+        "rm mkfs dd :() rmtree",
         r"\brm\s++-\w*[rf]\w*\s++(?:-\w++\s++)*+[\"']?(?:/(?:\s|\Z|\*)|~/?(?:\s|\Z|\*)|\$\{?HOME\}?/?[\"']?(?:\s|\Z|\*)|/\*|--no-preserve-root)",
         r"\bmkfs\.\w+\s|\bdd\b[^\n]{0,80}\bof=/dev/(?:sd|nvme|disk|hd)",
         r":\(\)\s*+\{\s*+:\|:&\s*+\};:",
@@ -184,27 +210,30 @@ RULES: tuple[Rule, ...] = (
         "takes-over",
         "warn",
         "claims to apply to everything",
+        "this every any all overrid supersede precedence important",
         r"\b(?:always|must)\b[^\n.]{0,40}\b(?:use|read|load|run|invoke|call)\b[^\n.]{0,20}\bthis\s++skill\b[^\n.]{0,40}\b(?:first|before|every|any|all)\b",
         r"\b(?:for|on)\s++(?:every|any|all)\s++(?:request|message|conversation|task|turn)s?\b[^\n.]{0,60}\b(?:use|read|load|run|invoke)\b",
         r"\b(?:overrides?|supersedes?|takes?\s++precedence\s++over)\b[^\n.]{0,60}\b(?:other\s++)?(?:skill|instruction|rule|polic|system)",
         r"\bIMPORTANT\b[^\n]{0,40}\b(?:to\s++the\s++)?(?:AI|LLM|assistant|agent|model)s?\b\s*+:",
     ),
-    _rule("asks-for-root", "warn", "runs something as the administrator", r"(?:^|[\s`;&|])sudo\s++\S"),
+    _rule("asks-for-root", "warn", "runs something as the administrator", "sudo", r"(?:^|[\s`;&|])sudo\s++\S"),
     _rule(
         "foreign-registry",
         "warn",
         "installs packages from somewhere other than the usual registry",
+        "index-url registry pip npm goproxy",
         r"--(?:extra-)?index-url[ =]\s*+(?!https://pypi\.org)\S",
         r"--registry[ =]\s*+(?!https://registry\.npmjs\.org)\S",
         r"\bpip3?\s++install\b[^\n]{0,80}\b(?:git\+|https?://)",
         r"\bnpm\s++(?:i|install)\b[^\n]{0,80}\b(?:git\+|https?://|github:)",
         r"\bgo\s++install\b[^\n]{0,120}\bGOPROXY=",
     ),
-    _rule("install-script", "warn", "a package script runs at install", r'"(?:pre|post)?install"\s*+:\s*+"'),
+    _rule("install-script", "warn", "a package script runs at install", "install", r'"(?:pre|post)?install"\s*+:\s*+"'),
     _rule(
         "unpinned-code",
         "warn",
         "fetches code that can change from one day to the next",
+        "raw.githubusercontent gist",
         r"https?://raw\.githubusercontent\.com/\S{1,200}/(?:main|master)/\S{1,200}\.(?:sh|py|js|ps1|rb)\b",
         r"https?://gist\.github(?:usercontent)?\.com/\S{1,200}/raw\b",
     ),

@@ -9,7 +9,9 @@ from openclaw.core.text import fold
 from openclaw.trust.attacks import RULES, Rule, Severity
 from openclaw.trust.scan import scan
 
-MAX_TEXT = 1 << 20
+MAX_FILE = 1 << 18
+MAX_TOTAL = 1 << 21
+"""More than this nobody would read either; the rest is named instead of looked through."""
 PER_RULE = 5
 BLOB = 240
 
@@ -28,7 +30,6 @@ class Finding(Struct, frozen=True, kw_only=True):
         return f"{self.severity}: {where}: {self.message} [{self.rule}]"
 
 
-_COMMENT = re.compile(r"<!--(?P<inside>[^>]{20,4000}?)-->")
 _ORDERS = re.compile(
     r"https?://|\b(?:run|execute|send|read|curl|upload|ignore|forward|instruction|assistant|agent|must|always)\b", re.I
 )
@@ -67,19 +68,29 @@ _LOADED_BY_OTHERS = (".npmrc", ".pypirc", "sitecustomize.py", "usercustomize.py"
 
 def inspect(files: Mapping[str, bytes]) -> tuple[Finding, ...]:
     """Everything worth a look in `files`, by path; the grave first."""
-    found = [finding for path, data in sorted(files.items()) for finding in _file(path, data)]
+    found: list[Finding] = []
+    left = MAX_TOTAL
+    for path, data in sorted(files.items()):
+        found += _kind(path, data)
+        if b"\0" in data[:8_192]:
+            continue
+        part = data[: min(left, MAX_FILE)]
+        left -= len(part)
+        found += _text(path, part.decode("utf-8", "replace"))
+        if len(part) < len(data):
+            message = f"is longer than what is looked through ({len(part):,} of {len(data):,} bytes)"
+            found.append(Finding(rule="too-long", severity="warn", message=message, file=path))
     return tuple(sorted(found, key=lambda finding: (finding.severity != "critical", finding.file, finding.line)))
 
 
-def _file(path: str, data: bytes) -> Iterator[Finding]:
-    yield from _kind(path, data)
-    if b"\0" in data[:8_192] or len(data) > MAX_TEXT:
-        return
-    text = data.decode("utf-8", "replace")
+def _text(path: str, text: str) -> Iterator[Finding]:
     yield from _words(path, text)
     yield from _shapes(path, text)
+    folded = fold(text)
+    lowered = folded.lower()
     for rule in RULES:
-        yield from _matches(rule, path, text)
+        if any(word in lowered for word in rule.needs):
+            yield from _matches(rule, path, folded)
 
 
 def _kind(path: str, data: bytes) -> Iterator[Finding]:
@@ -112,12 +123,11 @@ def _shapes(path: str, text: str) -> Iterator[Finding]:
     for found in _TAGS.finditer(text):
         yield _at("invisible-text", "critical", "hides text in invisible characters", path, text, found.start())
         break
-    for found in _COMMENT.finditer(text):
-        if path.endswith(".md") and _ORDERS.search(found["inside"]):
-            yield _at(
-                "hidden-comment", "warn", "gives orders in a comment people do not see", path, text, found.start()
-            )
-            break
+    if path.endswith(".md"):
+        for start, inside in _comments(text):
+            if _ORDERS.search(inside):
+                yield _at("hidden-comment", "warn", "gives orders in a comment people do not see", path, text, start)
+                break
     for found in _BASE64.finditer(text):
         before = text[max(0, found.start() - 40) : found.start()]
         if "data:image/" not in before and "data:font/" not in before and not path.endswith((".svg", ".pem", ".lock")):
@@ -131,13 +141,21 @@ def _shapes(path: str, text: str) -> Iterator[Finding]:
         break
 
 
+def _comments(text: str) -> Iterator[tuple[int, str]]:
+    end = 0
+    while (start := text.find("<!--", end)) >= 0:
+        end = text.find("-->", start + 4)
+        if end < 0:
+            return
+        yield start, text[start + 4 : min(end, start + 4_000)]
+
+
 def _matches(rule: Rule, path: str, text: str) -> Iterator[Finding]:
-    folded = fold(text)
-    for number, found in enumerate(rule.pattern.finditer(folded)):
+    for number, found in enumerate(rule.pattern.finditer(text)):
         if number >= PER_RULE:
             return
         start = found.start() + len(found.group()) - len(found.group().lstrip())
-        yield _at(rule.name, rule.severity, rule.message, path, folded, start)
+        yield _at(rule.name, rule.severity, rule.message, path, text, start)
 
 
 def _at(rule: str, severity: Severity, message: str, path: str, text: str, at: int) -> Finding:

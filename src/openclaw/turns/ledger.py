@@ -73,15 +73,16 @@ class Ledger:
 
     async def accept(self, run_id: str, session_key: str, request: str) -> tuple[Entry, bool]:
         """Writes an input down; gives what is on record and whether it is new."""
-        now = millis(self._clock)
-        async with self._db.transaction() as tx:
-            new = await tx.write(
+        (new,) = await self._db.write_all(
+            (
                 "INSERT INTO inputs (run_id, session_key, state, request, accepted_at, updated_at) "
                 "VALUES (:run, :key, 'queued', :request, :now, :now) ON CONFLICT (run_id) DO NOTHING",
-                {"run": run_id, "key": session_key, "request": request, "now": now},
+                {"run": run_id, "key": session_key, "request": request, "now": millis(self._clock)},
             )
-            rows = await tx.read("SELECT * FROM inputs WHERE run_id = :run", {"run": run_id})
-        return _entry(rows[0]), bool(new)
+        )
+        entry = await self.get(run_id)
+        assert entry is not None
+        return entry, bool(new)
 
     async def get(self, run_id: str) -> Entry | None:
         rows = await self._db.read("SELECT * FROM inputs WHERE run_id = :run", {"run": run_id})
@@ -96,12 +97,16 @@ class Ledger:
     async def ended(self, run_ids: Sequence[str], state: State, outcome: Outcome) -> None:
         """The end of one input, or of several that were answered together."""
         text = msgspec.json.encode(outcome).decode()
-        async with self._db.transaction() as tx:
-            for run_id in run_ids:
-                await tx.write(
+        now = millis(self._clock)
+        await self._db.write_all(
+            *(
+                (
                     "UPDATE inputs SET state = :state, outcome = :outcome, updated_at = :now WHERE run_id = :run",
-                    {"run": run_id, "state": state, "outcome": text, "now": millis(self._clock)},
+                    {"run": run_id, "state": state, "outcome": text, "now": now},
                 )
+                for run_id in run_ids
+            )
+        )
 
     async def unfinished(self) -> list[Entry]:
         """What was accepted and not ended, oldest first: what a restart takes up again."""

@@ -160,10 +160,7 @@ class Turns:
                         for recorded in record.fresh():
                             yield recorded
             finally:
-                try:
-                    await self._finish(turn, session.row, record)
-                finally:
-                    transcript.close()
+                await self._finish(turn, session.row, record)
 
     async def inject(self, key: SessionKey, message: Message, writer: str) -> str:
         """Appends a message that no run produced; gives its entry's id."""
@@ -182,18 +179,22 @@ class Turns:
     async def _finish(self, turn: Turn, row: SessionRow, record: "_Record") -> None:
         """Closes the books, whatever ended the run; a second cancellation does not stop it half way."""
         record.close()
-        status = {"error": "failed", "aborted": "killed"}.get(record.stop_reason, "done")
-        await asyncio.shield(
-            self._index.ended(
+        await asyncio.shield(self._close_books(turn, row, record))
+
+    async def _close_books(self, turn: Turn, row: SessionRow, record: "_Record") -> None:
+        try:
+            await asyncio.to_thread(record.transcript.sync)
+            await self._index.ended(
                 counted(row, record.total),
                 turn.run_id,
-                status=status,
+                status={"error": "failed", "aborted": "killed"}.get(record.stop_reason, "done"),
                 stop_reason=record.stop_reason,
                 error=record.error,
                 usage=record.spent,
-                size=record.size,
+                size=record.transcript.path.stat().st_size,
             )
-        )
+        finally:
+            record.transcript.close()
 
     @asynccontextmanager
     async def _opened(self, turn: Turn) -> AsyncIterator[Opened]:
@@ -264,7 +265,7 @@ class _Record:
     """The transcript's reader of a run's events: writes down what is final and knows what is still open."""
 
     def __init__(self, transcript: Transcript, total: Tally, clock: Clock) -> None:
-        self._transcript = transcript
+        self.transcript = transcript
         self._clock = clock
         self._open: dict[str, ToolCall] = {}
         self._partial: list[str] = []
@@ -273,14 +274,13 @@ class _Record:
         self.spent = Usage()
         self.stop_reason: StopReason = "aborted"
         self.error = ""
-        self.size = 0
         self._ended = False
         self._fresh: list[Recorded] = []
 
     def say(self, message: Message) -> None:
-        entry = self._transcript.say(message, self._clock.now())
+        entry = self.transcript.say(message, self._clock.now())
         self.total = self.total.plus(message)
-        self._fresh.append(Recorded(self._transcript.path.stem, entry.id, self.total.messages, message))
+        self._fresh.append(Recorded(self.transcript.path.stem, entry.id, self.total.messages, message))
 
     def fresh(self) -> list[Recorded]:
         """What was written since this was last asked."""
@@ -321,8 +321,6 @@ class _Record:
             if self._partial:
                 self._say_partial("aborted", None)
         self._open = {}
-        self._transcript.sync()
-        self.size = self._transcript.path.stat().st_size
 
     def _say_partial(self, reason: StopReason, error: str | None) -> None:
         text = "".join(self._partial)

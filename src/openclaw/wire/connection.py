@@ -36,6 +36,7 @@ from openclaw.wire.frames import (
     failure,
     parse_request,
     raw,
+    size,
     success,
 )
 from openclaw.wire.hello import Offer, Snapshot, hello_ok
@@ -129,7 +130,7 @@ class Connection:
 
     def receive(self, data: bytes | str) -> Request | Send | Close | None:
         """What one frame asks for; None for text that cannot be answered."""
-        if len(data) > MAX_PAYLOAD_BYTES:
+        if size(data) > MAX_PAYLOAD_BYTES:
             return closing(CLOSE_TOO_BIG)
         match parse_request(data):
             case Request(method="connect") as request:

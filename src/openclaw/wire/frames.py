@@ -167,6 +167,11 @@ def raw(value: Any) -> Raw:
     return value if isinstance(value, Raw) else Raw(_encoder.encode(value))
 
 
+def size(data: bytes | str) -> int:
+    """How many bytes a text message takes."""
+    return len(data) if isinstance(data, bytes) or data.isascii() else len(data.encode("utf-8", "replace"))
+
+
 def close_reason(message: str) -> str:
     """`message` cut to what a close frame can carry, never inside a character."""
     return message.encode("utf-8", "replace")[:MAX_CLOSE_REASON_BYTES].decode("utf-8", "ignore")

@@ -38,6 +38,7 @@ class Introduction(Struct, frozen=True, kw_only=True):
     token: Secret | None = None
     password: Secret | None = None
     device_token: Secret | None = None
+    setup_code: Secret | None = None
     device_family: str | None = None
     display_name: str | None = None
     instance_id: str | None = None
@@ -86,8 +87,13 @@ def connect_request(
 
 def _params(who: Introduction) -> ConnectParams:
     auth = None
-    if who.token or who.password or who.device_token:
-        auth = ConnectAuth(token=_text(who.token), password=_text(who.password), device_token=_text(who.device_token))
+    if who.token or who.password or who.device_token or who.setup_code:
+        auth = ConnectAuth(
+            token=_text(who.token),
+            password=_text(who.password),
+            device_token=_text(who.device_token),
+            bootstrap_token=_text(who.setup_code),
+        )
     client = ConnectClient(
         id=who.client_id,
         version=who.version,

@@ -35,6 +35,7 @@ from openclaw.wire.frames import (
     encode,
     failure,
     parse_request,
+    size,
 )
 from openclaw.wire.params.connect import ConnectParams
 from openclaw.wire.peer import Peer, client_ip, origin_problem
@@ -146,7 +147,7 @@ class Handshake:
         """One frame from the client."""
         if self.over:
             return ()
-        if _size(data) > MAX_BYTES_BEFORE_CONNECT:
+        if size(data) > MAX_BYTES_BEFORE_CONNECT:
             return self._end(closing(CLOSE_TOO_BIG))
         if self._judging is not None:
             self._waiting.append(data)
@@ -354,7 +355,3 @@ def _role(params: ConnectParams) -> Role:
         if role == (params.role or "operator"):
             return role
     raise _Rejected(refusals.invalid(f"invalid role: {params.role}"))
-
-
-def _size(data: bytes | str) -> int:
-    return len(data) if isinstance(data, bytes) else len(data.encode("utf-8", "replace"))

@@ -5,7 +5,7 @@ cannot forge, and the `Host` header, which names the attacker's own domain when 
 """
 
 from collections.abc import Iterable, Mapping
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -58,11 +58,11 @@ class Peer(Struct, frozen=True, kw_only=True):
 
 def client_ip(peer: Peer, trusted_proxies: Iterable[str]) -> str:
     """Who to blame for a failure: the nearest hop that is not a proxy of ours."""
-    trusted = {_address(proxy) for proxy in trusted_proxies}
-    if _address(peer.remote_ip) not in trusted:
+    trusted = tuple(trusted_proxies)
+    if not _is_one_of(peer.remote_ip, trusted):
         return peer.remote_ip
     for hop in reversed(peer.forwarded_for):
-        if _address(hop) not in trusted:
+        if not _is_one_of(hop, trusted):
             return hop
     return peer.remote_ip
 
@@ -117,6 +117,20 @@ def _origin(text: str) -> tuple[str, str, int | None] | None:
         return parts.scheme, parts.hostname.rstrip("."), parts.port or _PORTS.get(parts.scheme)
     except ValueError:
         return None
+
+
+def _is_one_of(text: str, proxies: Iterable[str]) -> bool:
+    """Whether an address is one of the proxies, which are addresses or networks."""
+    address = _address(text)
+    if address is None:
+        return False
+    for proxy in proxies:
+        try:
+            if address in ip_network(proxy.strip(), strict=False):
+                return True
+        except ValueError:
+            continue
+    return False
 
 
 def _address(text: str) -> IPv4Address | IPv6Address | None:

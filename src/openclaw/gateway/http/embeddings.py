@@ -34,7 +34,9 @@ class Embeddings:
         request = call.read(EmbeddingsRequest)
         if self._embed is None:
             raise Problem(
-                501, "there is no embedder: set memory.search.provider, or install openclaw-py[local]", FAILED
+                501,
+                "there is no embedder: set agents.defaults.memorySearch.provider, or install openclaw-py[local]",
+                FAILED,
             )
         texts = _texts(request.input)
         vectors = await self._embed(texts)

@@ -1,0 +1,142 @@
+"""Where the gateway listens, what it asks for, and who is kept out."""
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from openclaw.core.errors import ConfigError, StateError
+from openclaw.core.secret import Secret
+from openclaw.devices.settings import ControlUiSettings, GatewayAuthSettings, GatewaySettings
+from openclaw.gateway import ports
+from openclaw.gateway.access import own_token, shared_secret, token_path
+from openclaw.gateway.daemon import claim
+from openclaw.gateway.exposure import Wishes, decide, fences, host_allowed
+from tests.daemon.support import mode_of
+
+LONG = Secret("a-token-that-is-long-enough")
+
+
+def test_by_default_only_this_machine_gets_in_and_only_with_a_token() -> None:
+    found = decide(GatewaySettings(), {}, Wishes())
+    assert (found.port, found.hosts, found.mode, found.secret) == (18_789, ("127.0.0.1",), "token", None)
+    assert found.local
+
+
+def test_the_command_line_stands_above_the_environment_and_that_above_the_file() -> None:
+    settings = GatewaySettings(port=1_000, auth=GatewayAuthSettings(token=Secret("from the file")))
+    environ = {"OPENCLAW_GATEWAY_PORT": "2000", "OPENCLAW_GATEWAY_TOKEN": "from the environment"}
+    assert decide(settings, {}, Wishes()).port == 1_000
+    from_environment = decide(settings, environ, Wishes())
+    assert (from_environment.port, from_environment.secret) == (2_000, Secret("from the environment"))
+    asked = decide(settings, environ, Wishes(port=3_000, token=Secret("asked for")))
+    assert (asked.port, asked.secret) == (3_000, Secret("asked for"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "mode"),
+    [
+        (GatewayAuthSettings(), "token"),
+        (GatewayAuthSettings(password=LONG), "password"),
+        (GatewayAuthSettings(token=LONG, password=LONG), "token"),
+        (GatewayAuthSettings(mode="password", token=LONG, password=LONG), "password"),
+        (GatewayAuthSettings(mode="none", token=LONG), "none"),
+    ],
+)
+def test_what_is_set_decides_what_is_asked(settings: GatewayAuthSettings, mode: str) -> None:
+    assert decide(GatewaySettings(auth=settings), {}, Wishes()).mode == mode
+
+
+@pytest.mark.parametrize(
+    ("settings", "wishes", "says"),
+    [
+        (GatewaySettings(bind="lan"), Wishes(auth="none"), "without asking anyone for a credential"),
+        (GatewaySettings(bind="lan"), Wishes(token=Secret("short")), "too short"),
+        (GatewaySettings(bind="custom"), Wishes(), "gateway.customBindHost"),
+        (GatewaySettings(bind="custom", custom_bind_host="my.host"), Wishes(), "gateway.customBindHost"),
+        (GatewaySettings(), Wishes(auth="password"), "there is none"),
+        (GatewaySettings(), Wishes(bind="tailnet"), "use loopback, lan, auto, custom"),
+        (GatewaySettings(), Wishes(auth="magic"), "use token, password, none"),
+    ],
+)
+def test_it_refuses_and_says_what_to_do(settings: GatewaySettings, wishes: Wishes, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        decide(settings, {}, wishes)
+
+
+def test_a_bad_port_in_the_environment_is_named() -> None:
+    with pytest.raises(ConfigError, match="OPENCLAW_GATEWAY_PORT"):
+        decide(GatewaySettings(), {"OPENCLAW_GATEWAY_PORT": "many"}, Wishes())
+
+
+def test_beyond_this_machine_a_long_token_is_enough() -> None:
+    assert decide(GatewaySettings(bind="lan"), {}, Wishes(token=LONG)).hosts == ("0.0.0.0",)
+    custom = decide(GatewaySettings(bind="custom", custom_bind_host="192.0.2.7"), {}, Wishes())
+    assert custom.hosts == ("192.0.2.7", "127.0.0.1")
+
+
+@pytest.mark.parametrize(
+    ("host", "allowed"),
+    [
+        ("127.0.0.1:18789", True),
+        ("[::1]:18789", True),
+        ("localhost", True),
+        ("LOCALHOST:18789", True),
+        ("box.localhost", True),
+        ("192.168.1.7:18789", True),
+        ("chat.example.org", True),
+        ("mybox.local:18789", True),
+        ("evil.example", False),
+        ("evil.example:18789", False),
+        ("127.0.0.1.evil.example", False),
+        ("localhost.evil.example", False),
+        ("user@127.0.0.1", False),
+        ("", False),
+        ("[::1", False),
+    ],
+)
+def test_a_name_that_was_pointed_at_us_is_not_served(host: str, allowed: bool) -> None:
+    settings = GatewaySettings(control_ui=ControlUiSettings(allowed_origins=("https://chat.example.org",)))
+    assert host_allowed(host, fences(settings, ("MyBox.local",))) is allowed
+
+
+def test_the_own_token_is_made_once_and_private(tmp_path: Path) -> None:
+    exposure = decide(GatewaySettings(), {}, Wishes())
+    assert own_token(tmp_path) is None
+    made = shared_secret(exposure, tmp_path)
+    assert made is not None and len(made.reveal()) == 64
+    assert shared_secret(exposure, tmp_path) == made == own_token(tmp_path)
+    assert mode_of(token_path(tmp_path)) == 0o600
+    assert [path.name for path in token_path(tmp_path).parent.iterdir()] == ["gateway.token"]
+
+
+def test_a_damaged_token_is_told(tmp_path: Path) -> None:
+    token_path(tmp_path).parent.mkdir()
+    token_path(tmp_path).write_text("half")
+    with pytest.raises(StateError, match="delete it"):
+        own_token(tmp_path)
+
+
+def test_a_port_in_use_is_told_with_its_owner() -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(ports.PortInUse, match=f"port {port} on 127.0.0.1 is in use by process {os.getpid()}"):
+            ports.listen(("127.0.0.1",), port)
+        assert not ports.free(("127.0.0.1",), port)
+    assert ports.free(("127.0.0.1",), port)
+
+
+def test_an_address_of_another_machine_is_told() -> None:
+    with pytest.raises(StateError, match="customBindHost"):
+        ports.listen(("192.0.2.7", "127.0.0.1"), 0)
+
+
+def test_a_home_that_everyone_can_write_to_is_refused(tmp_path: Path) -> None:
+    claim(tmp_path / "new")
+    assert mode_of(tmp_path / "new") == 0o700
+    (tmp_path / "new").chmod(0o777)
+    with pytest.raises(StateError, match="chmod 700"):
+        claim(tmp_path / "new")
