@@ -17,7 +17,7 @@ from openclaw.store.sqlite import connect
 from openclaw.testing import TemporaryHome
 from tests.daemon.support import mode_of
 
-KEY = {"ANTHROPIC_API_KEY": "sk-ant-" + "x" * 30}
+KEY = {"ANTHROPIC_API_KEY": "sk-ant-" + "x" * 30, "OPENCLAW_GATEWAY_PORT": "0"}
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_open_permissions_are_found_and_closed(home: TemporaryHome) -> None:
     (home.workspace / "AGENTS.md").chmod(0o644)
     found = findings(home)["fs.permissions"]
     assert found.severity == "critical" and str(secret) in found.detail
-    assert list(doctor.repair([found]))[0][1] == ""
+    assert [error for _, error in doctor.repair([found])] == [""]
     assert [mode_of(path) for path in (home.config_path, secret, secret.parent)] == [0o600, 0o600, 0o700]
     assert mode_of(home.workspace / "AGENTS.md") == 0o644
     assert "fs.permissions" not in findings(home)

@@ -1,4 +1,4 @@
-# ruff: noqa: E501, RUF001
+# ruff: noqa: E501
 """Sixty SKILL.md files as people really write them: what must be understood of each, or why it cannot be used."""
 
 from typing import Any, NamedTuple

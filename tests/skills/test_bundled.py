@@ -55,7 +55,8 @@ PLACE = {"results": [
     {"name": "Springfield", "admin1": "Illinois", "country": "United States", "latitude": 39.8, "longitude": -89.6},
 ]}  # fmt: skip
 FORECAST = {
-    "current": {"weather_code": 61, "temperature_2m": 12.5, "apparent_temperature": 11, "wind_speed_10m": 9, "relative_humidity_2m": 80},
+    "current": {"weather_code": 61, "temperature_2m": 12.5, "apparent_temperature": 11, "wind_speed_10m": 9,
+                "relative_humidity_2m": 80},
     "current_units": {"temperature_2m": "°C", "wind_speed_10m": "km/h"},
     "daily": {"time": ["2026-11-15"], "weather_code": [3], "temperature_2m_min": [8], "temperature_2m_max": [14],
               "precipitation_sum": [1.2], "precipitation_probability_max": [70]},

@@ -58,8 +58,8 @@ def test_the_list_has_the_documented_shape(person):
     mine = person.skill("mine")
     assert mine["eligible"] is False and mine["missing"]["bins"] == ["nowhere"]
     assert set(mine) >= {
-        "name", "description", "emoji", "eligible", "disabled", "blockedByAllowlist", "blockedByAgentFilter", "modelVisible",
-        "userInvocable", "source", "bundled", "homepage", "trust", "missing",
+        "name", "description", "emoji", "eligible", "disabled", "blockedByAllowlist", "blockedByAgentFilter",
+        "modelVisible", "userInvocable", "source", "bundled", "homepage", "trust", "missing",
     }  # fmt: skip
     assert person.skill("git")["bundled"] is True
     table = person.does("list")

@@ -47,8 +47,12 @@ def test_a_skill_that_changed_during_the_run_is_not_read(bench):
 
 @pytest.mark.parametrize(
     "command",
-    ["python3 skills/a/scripts/run.py", "cd skills/a; python3 ./skills/a/scripts/run.py", "bash -c 'python3 skills/a/scripts/run.py'"],
-)  # fmt: skip
+    [
+        "python3 skills/a/scripts/run.py",
+        "cd /tmp; python3 ./skills/a/scripts/run.py",
+        "bash -c 'python3 skills/a/scripts/run.py'",
+    ],
+)
 def test_a_script_that_changed_is_not_run(bench, command):
     put(bench.mine / "a")
     script = bench.mine / "a" / "scripts" / "run.py"

@@ -57,8 +57,8 @@ def test_the_corpus_is_large_enough():
 
 
 PIECES = st.sampled_from(
-    ["---", "\n", "name:", "description: ", "metadata:", "{", "}", "[", "]", "&a", "*a", "!!python/name:os", "|", ">", "\t", "  ",
-     '"', "'", "\\", "\0", "\r", "\ufeff", "openclaw", ": ", "- ", "?", "%YAML 1.1", "#", "requires", "install", "kind", "\ud7ff"]
+    ["---", "\n", "name:", "description: ", "metadata:", "{", "}", "[", "]", "&a", "*a", "!!python/name:os", "|", ">", "\t",
+     "  ", '"', "'", "\\", "\0", "\r", "\ufeff", "openclaw", ": ", "- ", "?", "%YAML 1.1", "#", "requires", "install", "kind"]
 )  # fmt: skip
 
 
@@ -131,8 +131,8 @@ def test_a_reference_that_leaves_is_seen(path: str):
 
 @pytest.mark.parametrize(
     "text",
-    ["run scripts/a.py", "`./scripts/a.py`", "{baseDir}/scripts/x.sh", "https://x.example/a/b", "either/or", "/usr/bin/env python",
-     "a ./b/../c", "/status", "10/12/2026", "s3://bucket/x", "curl wttr.in/London"],
+    ["run scripts/a.py", "`./scripts/a.py`", "{baseDir}/scripts/x.sh", "https://x.example/a/b", "either/or",
+     "/usr/bin/env python", "a ./b/../c", "/status", "10/12/2026", "s3://bucket/x", "curl wttr.in/London"],
 )  # fmt: skip
 def test_a_reference_that_stays_is_not_an_issue(text: str):
     assert leaving(text) == ()

@@ -87,7 +87,7 @@ import os, sys
 from pathlib import Path
 from openclaw.store.lock import Holder, KernelLock
 lock, inside = KernelLock(Path(sys.argv[1])), sys.argv[1] + ".inside"
-for _ in range(1500):
+for _ in range(200):
     while not lock.take(Holder(pid=os.getpid(), created_at=1)):
         pass
     os.close(os.open(inside, os.O_CREAT | os.O_EXCL))
@@ -99,9 +99,9 @@ for _ in range(1500):
 def test_the_file_may_come_and_go_and_still_there_is_one_holder(tmp_path: Path) -> None:
     processes = [
         subprocess.Popen([sys.executable, "-c", CROWD, str(tmp_path / "x.lock")], stderr=subprocess.DEVNULL)
-        for _ in range(4)
+        for _ in range(3)
     ]
-    assert [process.wait(60) for process in processes] == [0, 0, 0, 0]
+    assert [process.wait(60) for process in processes] == [0, 0, 0]
     assert list(tmp_path.iterdir()) == []
 
 

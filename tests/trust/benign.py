@@ -1,4 +1,3 @@
-# ruff: noqa: E501
 """Honest skills of the kinds people really write. None of them may give an alarm."""
 
 

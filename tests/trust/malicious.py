@@ -1,4 +1,3 @@
-# ruff: noqa: E501
 """Skills modelled on attacks that were seen in skill registries, each with the rule that must catch it."""
 
 from typing import NamedTuple

@@ -123,7 +123,7 @@ class Door:
     def __init__(self, policy: Policy = POLICY) -> None:
         self.policy = policy
         self.desk = Desk()
-        self.limiter = Unlimited()
+        self.limiter: Any = Unlimited()
 
     def requests_of(self) -> list[str]:
         """The reasons a person was asked about."""

@@ -16,6 +16,7 @@ from openclaw.core.errors import InvalidRequest
 from openclaw.core.secret import Secret
 from openclaw.devices import signature
 from openclaw.devices.identity import Identity
+from openclaw.devices.rate import AuthLimiter
 from openclaw.wire.actions import Close, Send
 from openclaw.wire.caller import Caller
 from openclaw.wire.client import CallFailed, Client, ConnectionLost, Gap, NoAnswer, check_url, connect
@@ -29,7 +30,7 @@ from openclaw.wire.peer import Peer
 from openclaw.wire.proof import Version
 from openclaw.wire.rpc import Method, Registry, dispatch
 from openclaw.wire.scopes import READ, WRITE
-from tests.wire.support import LOCAL, NONCE, NOW, POLICY, SECRET, Desk, Unlimited, operator
+from tests.wire.support import LOCAL, NONCE, NOW, POLICY, SECRET, Desk, Door, Unlimited, operator
 
 pytestmark = pytest.mark.anyio
 
@@ -48,6 +49,17 @@ async def test_a_real_key_gets_in_with_either_signature(version: Version) -> Non
     (inside,) = await settle(handshake, handshake.feed(encode(request), NOW), Desk(), NOW)
     assert isinstance(inside, Established)
     assert inside.connection.caller.device_id == identity.device_id
+
+
+async def test_after_ten_wrong_guesses_even_the_right_one_waits() -> None:
+    door = Door()
+    door.limiter = AuthLimiter()
+    for _ in range(10):
+        guess = await door.knock(operator(token=Secret("wrong")))
+        assert guess.error["details"]["code"] == "AUTH_TOKEN_MISMATCH"
+    locked = await door.knock()
+    assert locked.error["details"]["code"] == "AUTH_RATE_LIMITED"
+    assert locked.error["retryAfterMs"] == 300_000
 
 
 @pytest.mark.parametrize(

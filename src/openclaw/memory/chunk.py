@@ -102,7 +102,7 @@ def _by_bytes(text: str, limit: int) -> Iterator[str]:
 
 def _segments(line: str, limit: int) -> Iterator[str]:
     """`line` in pieces that fit; most lines are one."""
-    if len(line) * CHARS_PER_TOKEN <= limit or size(line) <= limit:
+    if len(line) * 4 * CHARS_PER_TOKEN <= limit or size(line) <= limit:
         yield line
         return
     start, used = 0, 0

@@ -47,7 +47,8 @@ class _Piece:
     def __init__(self, line: Line) -> None:
         self.line = line
         self.before = f"  <skill>\n    <name>{escape(line.name)}</name>\n"
-        self.after = f"    <location>{escape(line.location)}</location>\n    <version>{escape(line.version)}</version>\n  </skill>\n"
+        where = f"    <location>{escape(line.location)}</location>\n"
+        self.after = f"{where}    <version>{escape(line.version)}</version>\n  </skill>\n"
         self.description = _SPACE.sub(" ", literal(line.description)).strip()
         self.fixed = units(self.before) + units(self.after)
 

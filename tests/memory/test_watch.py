@@ -1,0 +1,77 @@
+"""Notes that change while a process lives on."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+
+from openclaw.memory.index import Memory
+from openclaw.memory.watch import repeat, watch
+from tests.memory.conftest import House
+
+pytestmark = pytest.mark.anyio
+QUICK = {"watchDebounceMs": 60, "onSearch": False}
+
+
+@asynccontextmanager
+async def watched(house: House):
+    async with house.opened(sync=QUICK) as memory:
+        task = asyncio.ensure_future(watch(memory, house.warnings.append))
+        async with asyncio.timeout(10):
+            while not (memory.watched and (await memory.status()).synced_at):
+                await asyncio.sleep(0.01)
+        try:
+            yield memory
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+
+async def until(memory: Memory, query: str, wanted: Callable[[list[str]], bool]) -> None:
+    async with asyncio.timeout(10):
+        while True:
+            found = [item.piece.path for item in (await memory.search(query)).results]
+            if wanted(found):
+                return
+            await asyncio.sleep(0.02)
+
+
+async def test_edits_renames_and_removals_are_followed(house: House):
+    house.write("memory/a.md", "first\n")
+    async with watched(house) as memory:
+        house.write("memory/deep/b.md", "zanzibar\n")
+        await until(memory, "zanzibar", lambda found: found == ["memory/deep/b.md"])
+        (house.workspace / "memory/deep/b.md").rename(house.workspace / "memory/c.md")
+        await until(memory, "zanzibar", lambda found: found == ["memory/c.md"])
+        (house.workspace / "memory/c.md").unlink()
+        await until(memory, "zanzibar", lambda found: found == [])
+
+
+async def test_an_editor_that_replaces_the_file_is_followed(house: House):
+    house.write("MEMORY.md", "old\n")
+    async with watched(house) as memory:
+        beside = house.write(".MEMORY.md.swp", "the new zanzibar\n")
+        beside.rename(house.workspace / "MEMORY.md")
+        await until(memory, "zanzibar", lambda found: found == ["MEMORY.md"])
+
+
+async def test_a_memory_directory_that_appears_later_is_followed(house: House):
+    (house.workspace / "memory").rmdir()
+    async with watched(house) as memory:
+        house.write("memory/a.md", "mombasa\n")
+        await until(memory, "mombasa", lambda found: found == ["memory/a.md"])
+        house.write("memory/b.md", "zanzibar\n")
+        await until(memory, "zanzibar", lambda found: found == ["memory/b.md"])
+
+
+async def test_every_so_often_means_every_so_often(house: House):
+    house.write("memory/a.md", "zanzibar\n")
+    async with house.opened(sync={"onSearch": False}) as memory:
+        task = asyncio.ensure_future(repeat(memory, house.clock, 5))
+        await until(memory, "zanzibar", lambda found: found == ["memory/a.md"])
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+        assert house.clock.slept[0] == 300
