@@ -11,8 +11,8 @@ from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.secret import Secret
 from openclaw.devices import pairing, tokens
 from openclaw.devices.pairing import Pairing
+from openclaw.store.migrations import STATE
 from openclaw.store.sqlite import Sqlite
-from tests.devices.schema import MIGRATIONS
 
 pytestmark = pytest.mark.anyio
 
@@ -31,7 +31,7 @@ WIDER = replace(CLAIM, scopes=("operator.read", "operator.write"))
 
 @pytest.fixture
 async def db(tmp_path: Path) -> AsyncIterator[Sqlite]:
-    db = await Sqlite.open(tmp_path / "state.sqlite", MIGRATIONS)
+    db = await Sqlite.open(tmp_path / "state.sqlite", STATE)
     yield db
     await db.close()
 
@@ -198,10 +198,10 @@ async def test_a_device_can_be_renamed(book: Pairing) -> None:
 
 async def test_the_book_survives_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "again.sqlite"
-    db = await Sqlite.open(path, MIGRATIONS)
+    db = await Sqlite.open(path, STATE)
     issued = await Pairing(db).admit(CLAIM, approve=True, issue=True, now=1)
     await db.close()
-    db = await Sqlite.open(path, MIGRATIONS)
+    db = await Sqlite.open(path, STATE)
     assert issued is not None
     standing = await Pairing(db).standing(CLAIM, issued.token)
     await db.close()

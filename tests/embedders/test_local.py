@@ -27,7 +27,7 @@ def build() -> local.Local:
     return embedder
 
 
-def cosine(one, other) -> float:
+def cosine(one, other):
     return sum(a * b for a, b in zip(one, other, strict=True))
 
 

@@ -1,6 +1,5 @@
 """`memory_search` and `memory_get`, as a model calls them."""
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -122,8 +121,8 @@ async def test_a_long_line_is_cut_to_what_fits(house: House):
 async def test_nothing_but_notes_is_read(house: House, tmp_path: Path, path: str):
     (tmp_path / "secret.md").write_text("secret")
     house.write("AGENTS.md", "rules")
-    os.symlink(tmp_path / "secret.md", house.workspace / "memory/link.md")
-    os.symlink(tmp_path, house.workspace / "memory/dir")
+    (house.workspace / "memory/link.md").symlink_to(tmp_path / "secret.md")
+    (house.workspace / "memory/dir").symlink_to(tmp_path)
     async with house.opened() as memory:
         output = await got(memory, house, path=path)
         assert output.is_error and (output.details or {})["code"] == "MEMORY_PATH_NOT_ALLOWED"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from openclaw.core.approval import Answer, ApprovalRequest
-from openclaw.core.errors import InvalidRequest, Unavailable
+from openclaw.core.errors import InvalidRequest, Refused, Unavailable
 from openclaw.core.events import ModelCalled, TextDelta, ToolStarted
 from openclaw.core.messages import Assistant, User
 from openclaw.gateway.app import Assistant as App
@@ -16,7 +16,7 @@ from openclaw.gateway.app import Surroundings, assistant
 from openclaw.gateway.clock import SystemClock
 from openclaw.sessions.files import load
 from openclaw.sessions.transcript import build_context
-from openclaw.testing import FakeClock, ScriptedModel, TemporaryHome, calls, says, stalls
+from openclaw.testing import FakeClock, ScriptedModel, TemporaryHome, calls, fails, says, stalls
 from openclaw.turns.lanes import Lanes
 from openclaw.turns.ledger import Ledger
 from openclaw.turns.queue import QueueRules
@@ -324,3 +324,40 @@ async def test_a_tool_that_runs_is_stopped_with_its_run(
         assert outcome is not None
         assert not [task for task in asyncio.all_tasks() if task.get_name().startswith(("tool:", "run:"))]
     place.messages(openclaw_home)
+
+
+async def test_a_run_that_waits_for_a_place_can_be_stopped(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel
+) -> None:
+    go = asyncio.Event()
+    for _ in range(4):
+        scripted_model.script([says("x"), stalls(go)])
+    async with hall(openclaw_home, scripted_model) as place:
+        for number in range(5):
+            await place.say(f"r{number}", "hi", key=f"s{number}")
+        async with asyncio.timeout(10):
+            while len(scripted_model.requests) < 4:
+                await asyncio.sleep(0.01)
+        assert await place.runs.abort(place.app.key("s4", None)) == ["r4"]
+        outcome = await place.runs.wait("r4", 10)
+        assert outcome is not None and outcome.stop_reason == "aborted"
+        go.set()
+        assert all([await place.runs.wait(f"r{number}", 10) for number in range(4)])
+    assert len(scripted_model.requests) == 4
+
+
+async def test_a_late_word_keeps_its_own_wishes(openclaw_home: TemporaryHome, scripted_model: ScriptedModel) -> None:
+    """A message handed to a run that ends before it listens again becomes a turn as its sender asked for it."""
+    go = asyncio.Event()
+    scripted_model.script([says("one"), stalls(go), fails(Refused("no"))], says("two"))
+    async with hall(openclaw_home, scripted_model) as place:
+        key = place.app.key("main", None)
+        await place.runs.submit(Turn(run_id="r1", key=key, text="first", extra="Only for the first."))
+        await place.until(spoken("r1"))
+        late = Turn(run_id="r2", key=key, text="second", thinking="off")
+        assert (await place.runs.submit(late)).status == "steered"
+        go.set()
+        outcome = await place.runs.wait("r2", 10)
+    assert outcome is not None and outcome.texts == ("two",)
+    assert "Only for the first." in scripted_model.requests[0].system.text
+    assert "Only for the first." not in scripted_model.requests[1].system.text

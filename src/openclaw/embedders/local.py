@@ -101,7 +101,6 @@ class Local:
                 found = await self._ask([text for _, text in known])
             except ServerFailed:
                 # It was idle and left just now, or it crashed; a second child that fails too has a reason.
-                await self._stop()
                 found = await self._ask([text for _, text in known])
         vectors: list[Vector] = [array("f", bytes(4 * len(found[0]))) for _ in texts]
         for (row, _), vector in zip(known, found, strict=True):
@@ -124,6 +123,7 @@ class Local:
             await self._stop()
             raise ProviderTimeout(f"the local model gave no vectors within {self._timeout:g} s") from error
         except (ConnectionError, asyncio.IncompleteReadError) as error:
+            await self._stop()
             raise ServerFailed("the process of the local model ended unexpectedly") from error
         except BaseException:
             # An answer we no longer wait for would be taken for the next one.

@@ -45,7 +45,10 @@ class Model:
         options.log_severity_level = 3
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         self._np = numpy
-        self._session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        try:
+            self._session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        except _refusals() as error:
+            raise ValueError(f"{path} is not a model that can be used here") from error
         self._inputs = {given.name for given in self._session.get_inputs()}
         self._words = WordPiece.shipped()
 
@@ -70,6 +73,15 @@ class Model:
         hidden = self._session.run(None, {name: value for name, value in given.items() if name in self._inputs})[0]
         pooled = (hidden * mask[..., None]).sum(axis=1) / mask.sum(axis=1, keepdims=True)
         return pooled / np.maximum(np.linalg.norm(pooled, axis=1, keepdims=True), 1e-12)
+
+
+def _refusals() -> tuple[type[Exception], ...]:
+    """What onnxruntime raises for a file it cannot use; its errors have no common base of their own."""
+    state = import_module("onnxruntime.capi.onnxruntime_pybind11_state")
+    names = (
+        "Fail InvalidArgument NoSuchFile NoModel RuntimeException InvalidProtobuf NotImplemented InvalidGraph".split()
+    )
+    return tuple(getattr(state, name) for name in names if hasattr(state, name))
 
 
 class Idle:

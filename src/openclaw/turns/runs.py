@@ -81,6 +81,8 @@ class _Active:
         self.item = item
         self.merged = tuple(merged)
         self.steering = Steering()
+        self.steered: dict[str, _Item] = {}
+        """Inputs handed to this run, as they came."""
         self.steerable = False
         self.why: Why | None = None
         self.task: asyncio.Task[Outcome] | None = None
@@ -235,6 +237,7 @@ class Runs:
             case Steer():
                 assert session is not None and session.active is not None
                 self._say(item.turn, Accepted(queued=False))
+                session.active.steered[item.turn.run_id] = item
                 session.active.steering.add(_message(item.turn, millis(self._clock)))
                 return "steered"
             case Interrupt():
@@ -307,10 +310,8 @@ class Runs:
     def _requeue(self, active: _Active) -> None:
         """What came too late to be heard by the run becomes a turn of its own."""
         for user in _unheard(active.steering):
-            run_id = _run_of(user)
-            if run_id:
-                turn = structs.replace(active.item.turn, run_id=run_id, text=user.text, images=())
-                late = structs.replace(active.item, turn=turn, arrived=self._clock.now())
+            late = active.steered.get(_run_of(user) or "")
+            if late is not None:
                 self._enqueue(late)
 
     async def _next(self, session: _Session) -> tuple[_Item, list[str]]:
@@ -339,30 +340,38 @@ class Runs:
         return latest + first.rules.debounce_ms / 1000 - self._clock.now()
 
     async def _one(self, active: _Active) -> None:
-        """One run in its lane, to a stated end."""
+        """One run, from waiting for its place to a stated end."""
         turn = active.item.turn
-        async with self._lanes[active.item.lane].place(active.item.priority):
-            await self._ledger.began(turn.run_id)
-            limit = DEFAULT_TIMEOUT if turn.timeout is None else turn.timeout
-            active.task = asyncio.create_task(self._run(active), name=f"run:{turn.run_id}")
-            timer = asyncio.create_task(self._clock.sleep(limit)) if limit > 0 else None
-            watched: set[asyncio.Task[object]] = {active.task, *((timer,) if timer else ())}
-            try:
-                await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
-                if not active.task.done():
-                    active.stop("timeout")
-                await asyncio.wait({active.task})
-            finally:
-                for task in watched:
-                    task.cancel()
-                await asyncio.gather(*watched, return_exceptions=True)
-        if active.why == "shutdown" and active.task.cancelled():
+        active.task = asyncio.create_task(self._placed(active), name=f"run:{turn.run_id}")
+        try:
+            await asyncio.wait({active.task})
+        finally:
+            active.task.cancel()
+            await asyncio.gather(active.task, return_exceptions=True)
+        if active.task.cancelled() and active.why == "shutdown":
             return  # parked: it stays in the ledger and is taken up at the next start
-        outcome = _stopped(active.why, limit) if active.task.cancelled() else active.task.result()
+        outcome = _stopped(active.why, _limit(turn)) if active.task.cancelled() else active.task.result()
         state: Literal["done", "failed", "aborted"] = (
             "aborted" if active.task.cancelled() else "done" if outcome.status == "ok" else "failed"
         )
         await self._settle([turn.run_id, *active.merged], turn.key, outcome, state)
+
+    async def _placed(self, active: _Active) -> Outcome:
+        """The run in its lane; its time counts from when it has a place."""
+        turn = active.item.turn
+        async with self._lanes[active.item.lane].place(active.item.priority):
+            await self._ledger.began(turn.run_id)
+            timer = asyncio.create_task(self._expire(active, _limit(turn)), name=f"deadline:{turn.run_id}")
+            try:
+                return await self._run(active)
+            finally:
+                timer.cancel()
+                await asyncio.gather(timer, return_exceptions=True)
+
+    async def _expire(self, active: _Active, limit: float) -> None:
+        if limit > 0:
+            await self._clock.sleep(limit)
+            active.stop("timeout")
 
     async def _run(self, active: _Active) -> Outcome:
         """Everything a turn says, and the outcome it amounts to."""
@@ -437,6 +446,11 @@ class Runs:
     ) -> None:
         seq = self._seq[run_id] = self._seq.get(run_id, 0) + 1
         self._tell(RunEvent(run_id=run_id, key=key, seq=seq, at=millis(self._clock), event=event))
+
+
+def _limit(turn: Turn) -> float:
+    """How long a run may take; 0 is for ever."""
+    return DEFAULT_TIMEOUT if turn.timeout is None else turn.timeout
 
 
 def _unheard(steering: Steering) -> list[User]:
