@@ -5,10 +5,13 @@ import json
 import random
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from openclaw.core.messages import Assistant, User
 from openclaw.sessions.files import load
@@ -342,3 +345,76 @@ async def test_every_accepted_message_is_answered_once_however_often_the_gateway
     assert sorted(asked) == sorted(f"message {run_id}" for run_id in accepted)
     answers = [m for m in conversation(openclaw_home) if isinstance(m, Assistant) and m.stop_reason == "stop"]
     assert len(answers) == len(accepted)
+
+
+async def test_hundreds_of_clients_are_served_and_forgotten(openclaw_home: TemporaryHome) -> None:
+    from contextlib import AsyncExitStack
+
+    with MockModelServer([says("hi")]) as server:
+        openclaw_home.configure(server.settings())
+        with GatewayProcess(openclaw_home) as gateway:
+            async with AsyncExitStack() as stack:
+                clients = [await stack.enter_async_context(gateway.client()) for _ in range(200)]
+                outcomes = await asyncio.gather(
+                    *(
+                        client.call(
+                            "agent",
+                            {"message": "hi", "sessionKey": f"c{number}", "idempotencyKey": f"c{number}"},
+                            final=True,
+                            timeout=60,
+                        )
+                        for number, client in enumerate(clients[:40])
+                    )
+                )
+                assert all(outcome["status"] == "ok" for outcome in outcomes)
+                everyone = await asyncio.gather(*(client.call("health", timeout=60) for client in clients))
+                assert all(health["ok"] for health in everyone)
+            async with gateway.client() as client:
+                assert (await client.call("health"))["sessions"]["count"] == 40
+
+
+METHODS = ["agent", "chat.send", "health", "sessions.list", "config.patch", "connect"]
+LEAVES = st.none() | st.booleans() | st.integers() | st.text(max_size=10)
+VALUES = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+FRAMES = st.one_of(
+    st.text(max_size=200),
+    st.binary(max_size=50).map(lambda data: data.decode("latin-1")),
+    st.fixed_dictionaries(
+        {
+            "type": st.sampled_from(["req", "res", "event", "x"]),
+            "id": st.one_of(st.text(max_size=5), st.integers(), st.none()),
+            "method": st.sampled_from(METHODS),
+            "params": VALUES,
+        }
+    ).map(json.dumps),
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(frames=st.lists(FRAMES, max_size=6))
+def test_no_frame_brings_the_gateway_down(frames: list[str], fuzzed: GatewayProcess) -> None:
+    """Anything may be sent to an open connection; the gateway answers, closes, or stays silent, and lives."""
+
+    async def send() -> None:
+        async with fuzzed.client() as client:
+            for frame in frames:
+                try:
+                    await client._socket.send(frame)
+                except Exception:
+                    return
+        async with fuzzed.client() as client:
+            assert (await client.call("health"))["ok"] is True
+
+    asyncio.run(send())
+    assert "Traceback" not in fuzzed.output()
+
+
+@pytest.fixture(scope="module")
+def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
+    home = TemporaryHome(tmp_path_factory.mktemp("fuzz"))
+    with GatewayProcess(home) as gateway:
+        yield gateway

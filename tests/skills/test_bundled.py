@@ -4,6 +4,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,7 +65,7 @@ FORECAST = {
 }  # fmt: skip
 
 
-def weather(pages, *arguments):
+def weather(pages, *arguments) -> Any:
     with serving(pages) as address:
         return run(
             "weather/scripts/weather.py", *arguments, "--places-url", f"{address}/p", "--forecast-url", f"{address}/f"
@@ -94,7 +95,7 @@ def test_no_weather_is_said_not_guessed(pages, said):
     assert done.returncode == 1 and said in done.stderr and done.stdout == ""
 
 
-def python(tmp_path, program: str, *arguments: str):
+def python(tmp_path, program: str, *arguments: str) -> Any:
     (tmp_path / "task.py").write_text(program)
     return run("python/scripts/run_python.py", "task.py", *arguments, cwd=tmp_path)
 

@@ -1,6 +1,7 @@
 """The list in the prompt: its shape, its size, and what goes first when there is too much."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -123,7 +124,7 @@ def test_the_home_directory_is_shortened():
     assert shortened("/x", "") == "/x"
 
 
-def snapshot(bench, previous=None, **more):
+def snapshot(bench, previous=None, **more) -> Any:
     return take(
         bench.look(**more), home=str(bench.home), max_skills=N, max_chars=C, now=int(bench.time), previous=previous
     )

@@ -3,6 +3,7 @@
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ def everywhere(bench: Bench) -> dict[str, Path]:
     }
 
 
-def look_everywhere(bench: Bench, settings: SkillsSettings = EVERYTHING):
+def look_everywhere(bench: Bench, settings: SkillsSettings = EVERYTHING) -> Any:
     bench.plugins = ("p",)
     where = everywhere(bench)
     return bench.look(
@@ -148,7 +149,7 @@ def test_five_megabytes_are_not_even_read(bench):
     assert bench.library.hasher.files_read == len([0 for _ in _shipped_files()])
 
 
-def _shipped_files():
+def _shipped_files() -> Any:
     from openclaw.skills.roots import bundled
 
     return [

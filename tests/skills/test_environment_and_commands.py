@@ -1,6 +1,7 @@
 """Variables for a run, and calling a skill by name."""
 
 import os
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from tests.skills.conftest import put
 NEEDS = "metadata: {openclaw: {primaryEnv: API_KEY, requires: {env: [API_KEY, OTHER_TOKEN]}}}\n"
 
 
-def injected(bench, environ=None, **entry):
+def injected(bench, environ=None, **entry) -> Any:
     put(bench.mine / "a", more=NEEDS)
     settings = SkillsSettings(entries={"a": EntrySettings(**entry)})
     return inject(bench.look(settings).usable, settings.entries, environ or {})
@@ -62,7 +63,7 @@ def test_what_looks_like_a_credential_must_be_declared(bench):
 
 
 @pytest.fixture
-def items(bench):
+def items(bench) -> Any:
     put(bench.mine / "one", "My Skill")
     put(bench.mine / "two", "my-skill")
     put(bench.mine / "three", "private", more="user-invocable: false\n")
@@ -70,7 +71,7 @@ def items(bench):
     return bench.look().items
 
 
-def called(text, items, taken=()):
+def called(text, items, taken=()) -> Any:
     found = parse(text, items, taken)
     return (found.item.skill.name, found.input) if isinstance(found, Invocation) else found
 

@@ -1,5 +1,7 @@
 """When a skill is offered, and what it says when it is not."""
 
+from typing import Any
+
 import pytest
 
 from openclaw.core.secret import Secret
@@ -12,7 +14,7 @@ from tests.skills.conftest import put
 NEEDS = "metadata: {openclaw: {%s}}\n"
 
 
-def judged(bench, needs: str, settings=None, **more):
+def judged(bench, needs: str, settings=None, **more) -> Any:
     put(bench.mine / "s", more=NEEDS % needs)
     return bench.one("s", settings, **more).verdict
 

@@ -1,5 +1,7 @@
 """What a run may do with the skills it reads."""
 
+from typing import Any
+
 import pytest
 
 from openclaw.core.tool import Effects
@@ -11,12 +13,12 @@ READ, RUN, WRITE, FETCH = Effects.READS_FILES, Effects.RUNS_CODE, Effects.WRITES
 ENFORCE = SkillsSettings(permissions="enforce", containment="enforce")
 
 
-def guard(bench, settings=ENFORCE):
+def guard(bench, settings=ENFORCE) -> Any:
     bench.look(settings)
     return Guard(bench.look(settings), settings, bench.library.hasher, bench.home)
 
 
-def reads(watch, path, workspace):
+def reads(watch, path, workspace) -> Any:
     return watch.rule("read", READ, {"path": str(path)}, workspace)
 
 

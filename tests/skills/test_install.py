@@ -10,6 +10,7 @@ import sys
 import tarfile
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,7 +44,7 @@ def zipped(path: Path, *members: tuple[str, bytes]) -> Path:
     return path
 
 
-def put_in(bench: Bench, source: Path, **more):
+def put_in(bench: Bench, source: Path, **more) -> Any:
     more.setdefault("gatekeeper", Gatekeeper())
     return install(
         source,
@@ -276,7 +277,7 @@ from openclaw.core.errors import Conflict
 from openclaw.skills.install import Gatekeeper, install
 from openclaw.skills.lock import Ledger
 state, source = Path(sys.argv[1]), Path(sys.argv[2])
-def wait(staged):
+def wait(staged) -> Any:
     print("ready", flush=True)
     sys.stdin.readline()
     return ""

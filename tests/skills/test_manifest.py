@@ -57,8 +57,8 @@ def test_the_corpus_is_large_enough():
 
 
 PIECES = st.sampled_from(
-    ["---", "\n", "name:", "description: ", "metadata:", "{", "}", "[", "]", "&a", "*a", "!!python/name:os", "|", ">", "\t",
-     "  ", '"', "'", "\\", "\0", "\r", "\ufeff", "openclaw", ": ", "- ", "?", "%YAML 1.1", "#", "requires", "install", "kind"]
+    ["---", "\n", "name:", "description: ", "metadata:", "{", "}", "[", "]", "&a", "*a", "!!python/name:os", "|", ">",
+     "\t", "  ", '"', "'", "\\", "\0", "\r", "\ufeff", "openclaw", ": ", "- ", "?", "%YAML 1.1", "#", "install", "kind"]
 )  # fmt: skip
 
 

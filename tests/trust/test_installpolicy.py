@@ -3,6 +3,7 @@
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ def answers(**answer) -> str:
     return f"import sys; sys.stdin.read(); print({json.dumps(json.dumps({'protocolVersion': 1, **answer}))})"
 
 
-def asked(tmp_path, policy, *, agrees=False, environ=None):
+def asked(tmp_path, policy, *, agrees=False, environ=None) -> Any:
     shown = []
     why = ask(question(tmp_path), policy, environ or {}, lambda text: (shown.append(text), agrees)[1])
     return why, shown
