@@ -48,11 +48,8 @@ def test_a_gateway_is_started_looked_at_restarted_and_stopped(home: TemporaryHom
     assert json.loads(openclaw(home, "gateway", "restart", "--json").stdout)["pid"] == started["pid"]
     logs = openclaw(home, "logs", "--limit", "50")
     assert "restarting (SIGUSR1)" in logs.stdout and logs.stdout.count("listens on") == 2
-    (line,) = openclaw(home, "logs", "--json", "--limit", "1").stdout.splitlines()
-    assert set(json.loads(line)) >= {"time", "level", "subsystem", "message"}
 
     assert openclaw(home, "gateway", "stop").stdout == "stopped\n"
-    assert openclaw(home, "gateway", "stop").stdout == "not running\n"
     gone = openclaw(home, "gateway", "status")
     assert gone.returncode == 1 and "openclaw gateway start" in gone.stdout
     health = openclaw(home, "health")

@@ -88,7 +88,10 @@ def test_three_crashes_lead_to_safe_mode_and_a_good_end_leads_out(launch: Launch
 
 
 def test_parts_that_cannot_start_count_as_a_crash(launch: Launcher, openclaw_home: TemporaryHome) -> None:
-    assert launch(dies=True).ended() != 0
+    broken = launch(dies=True)
+    assert broken.ended() == 1
+    (line,) = [line for line in broken.log() if line.level == "fatal"]
+    assert "a part that cannot start" in line.error
     assert Starts(openclaw_home.state).read().running is not None
 
 
@@ -211,5 +214,6 @@ def test_secrets_of_the_environment_stay_out_of_the_log(launch: Launcher, opencl
     gateway = launch(environ={"OPENCLAW_GATEWAY_TOKEN": "plum-tree-in-the-garden"})
     gateway.ready()
     gateway.stop()
+    assert not list((openclaw_home.state / "logs").glob("*.log"))
     text = (openclaw_home.state / "my" / "own.log").read_text()
     assert "listens on" in text and "plum-tree" not in text

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw.core.embedder import EmbedderEndpoint
+from openclaw.core.embedder import EmbedderEndpoint, Vector
 from openclaw.core.errors import ModelNotFound
 from openclaw.embedders import catalog, local
 from openclaw.embedders.wordpiece import CLS, SEP, WordPiece
@@ -27,7 +27,7 @@ def build() -> local.Local:
     return embedder
 
 
-def cosine(one, other):
+def cosine(one: Vector, other: Vector) -> float:
     return sum(a * b for a, b in zip(one, other, strict=True))
 
 
@@ -107,7 +107,7 @@ async def test_an_idle_child_leaves_and_comes_back():
 
 PARENT = """
 import asyncio, os
-from openclaw.core.embedder import EmbedderEndpoint
+from openclaw.core.embedder import EmbedderEndpoint, Vector
 from openclaw.embedders import catalog
 async def main():
     embedder = catalog.build(EmbedderEndpoint(provider="local"))

@@ -114,8 +114,11 @@ def stop(as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def restart(as_json: bool) -> None:
     """Begin again with the configuration as it is now; start the gateway when it does not run."""
+    import sys
+
     from openclaw.gateway import process
     from openclaw.gateway.lock import running
+    from openclaw.version import __version__
 
     surroundings, services = _here()
     state = surroundings.home.state
@@ -125,8 +128,12 @@ def restart(as_json: bool) -> None:
         found = _ready(surroundings, not_pid=found.pid if found else 0)
     elif found is None:
         found = process.start([], surroundings.environ, state)
-    else:
+    elif found.version == __version__ and sys.platform != "win32":
         found = process.restarted(state, found, process.RESTART_SECONDS + process.START_SECONDS)
+    else:
+        # Another version of the program is only there in another process.
+        process.stop(state, process.STOP_SECONDS)
+        found = process.start(["--port", str(found.port)], surroundings.environ, state)
     _tell({"restarted": True, "pid": found.pid, "port": found.port}, _reached(found), as_json)
 
 

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from openclaw.config.schema import Config
     from openclaw.core.secret import Secret
     from openclaw.memory.evaluate import Figures, Question
-    from openclaw.memory.index import Answer, Memory, Status
-    from openclaw.memory.rank import Found
+    from openclaw.memory.index import Answer, Memory
     from openclaw.memory.settings import MemorySearchSettings
 
 AGENT = click.option("--agent", metavar="ID", help="Whose memory; the default agent's when left out.")
@@ -36,11 +35,13 @@ def status(deep: bool, refresh: bool, agent: str | None, as_json: bool) -> None:
     from openclaw.cli.output import print_json
 
     async def run(memory: Memory) -> None:
+        from openclaw.memory.describe import status_document
+
         if refresh:
             await memory.sync(progress=_progress(as_json))
         found = await memory.status()
         tried = await _tried(memory) if deep else None
-        document = _status_document(found, memory, tried)
+        document = status_document(found, memory, tried)
         if as_json:
             print_json(document)
         else:
@@ -127,22 +128,18 @@ def why(query: tuple[str, ...], agent: str | None, as_json: bool) -> None:
 
     async def run(memory: Memory) -> None:
         from openclaw.cli.output import print_json, table
-        from openclaw.memory.citations import citation
+        from openclaw.memory.describe import PARTS, why_document
 
         answer = await memory.search(" ".join(query))
         _refuse(answer)
-        terms = [
-            {"term": item.term.text, "pieces": item.docs, "worth": round(item.worth, 2), "exact": item.term.exact}
-            for item in answer.terms
-        ]
-        results = [_parts(found) | {"citation": citation(found.piece)} for found in answer.results]
+        document = why_document(answer)
         if as_json:
-            print_json({"mode": answer.mode, "reason": answer.reason, "terms": terms, "results": results})
+            print_json(document)
             return
         click.echo(f"Searched by {answer.mode}" + (f" ({answer.reason})" if answer.reason else "") + ".\n")
-        rows = [(str(term["term"]), str(term["pieces"]), str(term["worth"])) for term in terms]
+        rows = [(str(term["term"]), str(term["pieces"]), str(term["worth"])) for term in document["terms"]]
         click.echo(table(rows, ("term", "pieces", "worth")) + "\n")
-        cells = [tuple(_cell(item[key]) for key in (*PARTS, "citation")) for item in results]
+        cells = [tuple(_cell(item[key]) for key in (*PARTS, "citation")) for item in document["results"]]
         click.echo(table(cells, (*PARTS, "where")))
 
     _with_memory(agent, run)
@@ -244,9 +241,6 @@ def evaluate(questions: str | None, agent: str | None, as_json: bool) -> None:
     _with_memory(agent, run)
 
 
-PARTS = ("score", "relevance", "vector", "cosine", "text", "age", "sure")
-
-
 def _with_memory(agent: str | None, work: Callable[[Memory], Awaitable[None]]) -> None:
     """Runs `work` with the memory of an agent, and closes it."""
     import asyncio
@@ -317,21 +311,10 @@ def _settings(config: Config, agent_id: str) -> MemorySearchSettings:
 
 def _keys(config: Config, environ: Mapping[str, str]) -> dict[str, Secret]:
     """The providers' own keys, from the configuration or the environment."""
-    from openclaw.core.secret import Secret
+    from openclaw.memory.choose import usual_keys
 
-    found = {}
-    variables = {
-        "openai": ("OPENAI_API_KEY",),
-        "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-        "voyage": ("VOYAGE_API_KEY",),
-    }
-    for provider, names in variables.items():
-        section = config.models.providers.get("google" if provider == "gemini" else provider)
-        if section is not None and section.api_key:
-            found[provider] = section.api_key
-        elif value := next((environ[name].strip() for name in names if environ.get(name, "").strip()), ""):
-            found[provider] = Secret(value)
-    return found
+    configured = {name: section.api_key for name, section in config.models.providers.items() if section.api_key}
+    return usual_keys(environ, configured)
 
 
 def _progress(quiet: bool) -> Callable[[int, int], None] | None:
@@ -361,29 +344,6 @@ async def _tried(memory: Memory) -> str:
     except ProviderError as error:
         return error.message
     return ""
-
-
-def _status_document(found: Status, memory: Memory, tried: str | None) -> dict[str, Any]:
-    document: dict[str, Any] = {
-        "agentWorkspace": str(memory.plan.scope.workspace),
-        "index": str(found.path),
-        "provider": found.provider,
-        "model": found.model,
-        "sources": list(memory.plan.sources),
-        "files": found.files,
-        "pieces": found.pieces,
-        "waiting": found.waiting,
-        "bytes": found.bytes,
-        "syncedAt": found.synced_at,
-        "outdated": found.outdated,
-        "vectorExtension": found.vectors or "loaded",
-        "problems": list(found.problems),
-    }
-    if found.reason:
-        document["reason"] = found.reason
-    if tried is not None:
-        document["meaning"] = tried or "works"
-    return document
 
 
 def _print_status(document: dict[str, Any]) -> None:
@@ -417,19 +377,6 @@ def _refuse(answer: Answer) -> None:
         raise StateError(f"memory cannot be searched: {answer.reason}")
 
 
-def _parts(found: Found) -> dict[str, Any]:
-    return {
-        "score": found.score,
-        "relevance": found.relevance,
-        "vector": found.vector,
-        "cosine": found.cosine,
-        "text": found.text,
-        "age": found.decay,
-        "sure": found.sure,
-        "matched": list(found.matched),
-    }
-
-
 def _cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else ""
@@ -442,33 +389,18 @@ def _evaluate_sample(as_json: bool) -> None:
     import tempfile
     from pathlib import Path
 
-    from msgspec.structs import replace
+    from openclaw.memory.evaluate import compare
 
-    from openclaw.memory.evaluate import sample_questions, write_sample
-    from openclaw.memory.settings import HybridSettings, MemorySearchSettings, QuerySettings
-
-    both = MemorySearchSettings()
-    ways = {
-        "keyword": replace(both, provider="none"),
-        "vector": replace(both, query=QuerySettings(hybrid=HybridSettings(enabled=False))),
-        "hybrid": both,
-    }
-
-    async def main() -> dict[str, list[Figures]]:
-        found = {}
-        with tempfile.TemporaryDirectory() as folder:
-            workspace = Path(folder) / "workspace"
-            write_sample(workspace)
-            for name, settings in ways.items():
-                memory = _open(settings, name, workspace=workspace, state=Path(folder), home=Path(folder), keys={})
-                try:
-                    await memory.sync()
-                    found[name] = await _figures(memory, sample_questions())
-                finally:
-                    await memory.close()
-        return found
-
-    _print_figures(asyncio.run(main()), as_json)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        workspace = folder / "workspace"
+        found = asyncio.run(
+            compare(
+                workspace,
+                lambda way, settings: _open(settings, way, workspace=workspace, state=folder, home=folder, keys={}),
+            )
+        )
+    _print_figures(found, as_json)
 
 
 async def _figures(memory: Memory, questions: Sequence[Question]) -> list[Figures]:

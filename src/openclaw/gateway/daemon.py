@@ -61,6 +61,8 @@ class Launch(Struct, frozen=True, kw_only=True):
     """What a composition is given."""
 
     surroundings: Surroundings
+    wishes: Wishes
+    """What stands above the configuration, also above the next one."""
     loaded: Loaded
     settings: GatewaySettings
     exposure: Exposure
@@ -106,22 +108,31 @@ def claim(state: Path) -> None:
 
 async def _lives(options: Options, surroundings: Surroundings, compose: Compose, lock: GatewayLock) -> None:
     reloader = Reloader(surroundings.home, surroundings.environ)
-    logs = Logs(DailyFile(Place.of(surroundings.home.state, reloader.loaded.config.logging.file)), Redactor())
+    logs = Logs(DailyFile(Place.of(surroundings.home.state)), Redactor())
     control = Control()
     with logs.writing(), signals(control):
         while True:
             control.begin()
-            _set_up(logs, reloader.loaded, options)
-            await _Life(options, surroundings, reloader, lock, logs, control).live(compose)
+            _set_up(logs, reloader.loaded, options, surroundings.home.state)
+            try:
+                await _Life(options, surroundings, reloader, lock, logs, control).live(compose)
+            except OpenClawError as error:
+                log.error("%s", error.message)
+                raise
+            except BaseException:
+                # Through our log and not through Python's: a traceback may hold what must not be shown.
+                log.critical("the gateway failed", exc_info=True)
+                raise SystemExit(1) from None
             if control.wish != "restart":
                 log.info("stopped")
                 return
             reloader = Reloader(surroundings.home, surroundings.environ)
 
 
-def _set_up(logs: Logs, loaded: Loaded, options: Options) -> None:
+def _set_up(logs: Logs, loaded: Loaded, options: Options, state: Path) -> None:
     """The log under the settings in force, knowing every credential they hold."""
     settings = loaded.config.logging
+    logs.file.move(Place.of(state, settings.file))
     logs.redactor.know((*secrets_in(loaded.config), *secret_variables(loaded.variables)))
     logs.redactor.know(secret for secret in (options.wishes.token, options.wishes.password) if secret)
     level = "debug" if options.verbose else settings.level
@@ -167,6 +178,7 @@ class _Life:
             verdict = starts.begin()
             launch = Launch(
                 surroundings=self._surroundings,
+                wishes=self._options.wishes,
                 loaded=self._loaded,
                 settings=settings,
                 exposure=exposure,
@@ -244,12 +256,14 @@ class _Life:
         elif reload.kind == "restart":
             log.warning("config changed; restart the gateway to apply: %s", names)
         else:
-            _set_up(self._logs, reload.loaded, self._options)
+            _set_up(self._logs, reload.loaded, self._options, self._surroundings.home.state)
             server.front.fences = _fences(settings)
             try:
                 await parts.reload(reload)
             except OpenClawError as error:
                 log.error("config change not applied (%s): %s", names, error.message)
+                # So that the next edit, which may mend it, counts from what is in force.
+                self._reloader.loaded = self._loaded
                 return
             log.info("config change applied: %s", names)
         self._loaded = reload.loaded

@@ -139,6 +139,12 @@ class DailyFile:
         # One call a line, so that a killed process leaves whole lines.
         self._size += os.write(self._fd, data)
 
+    def move(self, place: Place) -> None:
+        """Goes on elsewhere."""
+        if place != self.place:
+            self.close()
+            self.place = place
+
     def flush(self) -> None:
         """Nothing is held back."""
 

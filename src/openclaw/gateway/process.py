@@ -92,7 +92,7 @@ def start(arguments: Sequence[str], environ: Mapping[str, str], state: Path, sec
             child.returncode = 0
             return found
         if child.poll() is not None:
-            raise StateError(f"the gateway did not start: {_said(path) or f'it ended with {child.returncode}'}")
+            raise StateError(f"the gateway did not start: {_said(path) or 'see openclaw logs'}")
         time.sleep(POLL_SECONDS)
     raise StateError(f"the gateway is not ready after {seconds:.0f} s; see {path} and openclaw logs")
 
@@ -142,6 +142,7 @@ def gone(state: Path, before: Running, seconds: float) -> bool:
 
 def restarted(state: Path, before: Running, seconds: float) -> Running:
     """Asks a gateway to begin again in its process, and waits until it is ready anew."""
+    assert sys.platform != "win32"
     since = ask(before.address, before.port).uptime_ms
     asked = time.monotonic()
     send(before, signal.SIGUSR1)

@@ -113,5 +113,6 @@ def secrets_in(value: Any) -> Iterator[Secret]:
 def secret_variables(environ: Mapping[str, str]) -> Iterator[Secret]:
     """The variables whose names say that they hold a credential."""
     for name, value in environ.items():
-        if _SECRET_NAME.search(name) and len(value) >= LEAST_VALUE:
+        # `MAX_TOKENS=100000` is a number, and numbers are everywhere.
+        if _SECRET_NAME.search(name) and len(value) >= LEAST_VALUE and not (value.isdecimal() and len(value) < 12):
             yield Secret(value)

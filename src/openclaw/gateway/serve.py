@@ -1,5 +1,6 @@
 """What the gateway serves: the assistant, its runs and its clients, put together. Reads like a list of parts."""
 
+import asyncio
 import logging
 import os
 import uuid
@@ -97,9 +98,17 @@ async def compose(launch: Launch, open_provider: OpenProvider | None = None) -> 
             resumed = await active.resume()
             if resumed:
                 log.info("took up %d unfinished input(s) of an earlier run", resumed)
-            yield Parts(
-                connection=gateway.sockets.serve, routes=gateway.routes, reload=gateway.reload, drains=(gateway.drain,)
-            )
+            async with asyncio.TaskGroup() as group:
+                news = group.create_task(
+                    devices.tell_requests(app.db, gateway.pairing, bus, clock), name="pairing requests"
+                )
+                yield Parts(
+                    connection=gateway.sockets.serve,
+                    routes=gateway.routes,
+                    reload=gateway.reload,
+                    drains=(gateway.drain,),
+                )
+                news.cancel()
 
 
 def _places(app: Assistant) -> dict[str, int]:
@@ -147,7 +156,7 @@ class _Gateway:
         self._secret = launch.secret
         self._http = http
         self.desk = Desk(app, app.lifecycle, active, bus)
-        pairing = Pairing(app.db)
+        self.pairing = Pairing(app.db)
         self._registry = Registry()
         limiter = AuthLimiter()
         self.sockets = Sockets(
@@ -157,7 +166,7 @@ class _Gateway:
             snapshot=self._snapshot,
             bus=bus,
             presence=self._presence,
-            devices=pairing,
+            devices=self.pairing,
             limiter=limiter,
             verify=signature.verify,
             clock=launch.clock,
@@ -174,7 +183,7 @@ class _Gateway:
             agents.methods(self.desk, launch.surroundings),
             config.methods(self.desk, launch.surroundings, bus),
             approvals.methods(questions, ApprovalFile(granted), str(granted)),
-            devices.methods(pairing, self.sockets, bus, launch.clock),
+            devices.methods(self.pairing, self.sockets, bus, launch.clock),
         ):
             for method in group:
                 self._registry.add(method)

@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -21,8 +21,8 @@ from openclaw.wire.connection import (
     broadcast,
 )
 from openclaw.wire.frames import TICK_INTERVAL_MS, Request, StateVersion, failure
+from openclaw.wire.handshake import Action, Established, Handshake, Limiter, settle
 from openclaw.wire.handshake import Desk as DeviceDesk
-from openclaw.wire.handshake import Established, Handshake, Limiter, settle
 from openclaw.wire.hello import Offer, Snapshot
 from openclaw.wire.proof import Verify
 from openclaw.wire.rpc import Registry, dispatch
@@ -134,7 +134,7 @@ class Sockets:
                 actions = handshake.feed(data, millis(self._clock))
             except TimeoutError:
                 actions = handshake.expire()
-            for action in await settle(handshake, actions, self._devices, millis(self._clock)):
+            for action in await self._settled(handshake, actions, transport):
                 match action:
                     case Established():
                         return action
@@ -144,6 +144,32 @@ class Sockets:
                         await transport.close(code, reason)
                         return None
         return None
+
+    async def _settled(
+        self, handshake: Handshake, actions: Sequence[Action], transport: Transport
+    ) -> Sequence[Send | Close | Established]:
+        """What to do, once the pairing book has answered; frames that come in the meantime are counted and kept."""
+        if all(isinstance(action, Send | Close | Established) for action in actions):
+            return [action for action in actions if isinstance(action, Send | Close | Established)]
+        settling = asyncio.create_task(settle(handshake, actions, self._devices, millis(self._clock)))
+        try:
+            while not settling.done():
+                reading = asyncio.create_task(transport.receive())
+                both: set[asyncio.Task[Any]] = {settling, reading}
+                try:
+                    await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    if not reading.done():
+                        reading.cancel()
+                        await asyncio.gather(reading, return_exceptions=True)
+                if not reading.cancelled():
+                    ended = handshake.feed(reading.result(), millis(self._clock))
+                    if ended:
+                        return [action for action in ended if isinstance(action, Send | Close)]
+            return settling.result()
+        finally:
+            settling.cancel()
+            await asyncio.gather(settling, return_exceptions=True)
 
     async def _converse(self, client: _Client, waiting: tuple[bytes | str, ...]) -> None:
         """Reads requests and hears events side by side; the first end of either ends both."""

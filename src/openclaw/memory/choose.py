@@ -13,6 +13,12 @@ from openclaw.memory.settings import MemorySearchSettings
 AUTO = ("local", "openai", "gemini", "voyage")
 REMOTE = ("openai", "gemini", "voyage", "ollama", "openai-compatible")
 NEEDS_KEY = {"openai": "OPENAI_API_KEY", "gemini": "GEMINI_API_KEY", "voyage": "VOYAGE_API_KEY"}
+USUAL = {
+    "openai": ("openai", ("OPENAI_API_KEY",)),
+    "gemini": ("google", ("GEMINI_API_KEY", "GOOGLE_API_KEY")),
+    "voyage": ("voyage", ("VOYAGE_API_KEY",)),
+}
+"""By embedder: its section of `models.providers`, and its environment variables."""
 OWN_ADDRESS = {
     "openai": "https://api.openai.com/v1",
     "gemini": "https://generativelanguage.googleapis.com/v1beta",
@@ -34,6 +40,18 @@ class Choice(Struct, frozen=True, kw_only=True):
     @property
     def provider(self) -> str:
         return self.endpoint.provider if self.endpoint else "none"
+
+
+def usual_keys(environ: Mapping[str, str], configured: Mapping[str, Secret]) -> dict[str, Secret]:
+    """The providers' own keys: what `models.providers` has, else what the environment has."""
+    found = {}
+    for provider, (section, names) in USUAL.items():
+        value = next((environ[name].strip() for name in names if environ.get(name, "").strip()), "")
+        if section in configured:
+            found[provider] = configured[section]
+        elif value:
+            found[provider] = Secret(value)
+    return found
 
 
 def choose(settings: MemorySearchSettings, keys: Mapping[str, Secret], problem: Problem) -> Choice:

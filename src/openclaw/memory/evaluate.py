@@ -1,14 +1,15 @@
 """How good the search is: questions with known answers, asked of real notes."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib.resources import files
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from openclaw.core.errors import InvalidRequest
 from openclaw.memory.index import Memory
+from openclaw.memory.settings import HybridSettings, MemorySearchSettings, QuerySettings
 
 ASKED = 6
 
@@ -88,6 +89,26 @@ async def ask(memory: Memory, questions: Sequence[Question]) -> list[Outcome]:
         first = answer.results[0].piece.path if answer.results else ""
         outcomes.append(Outcome(question=question, place=place, first=first))
     return outcomes
+
+
+async def compare(workspace: Path, opened: Callable[[str, MemorySearchSettings], Memory]) -> dict[str, list[Figures]]:
+    """The sample searched by words alone, by meaning alone, and by both."""
+    write_sample(workspace)
+    both = MemorySearchSettings()
+    ways = {
+        "keyword": structs.replace(both, provider="none"),
+        "vector": structs.replace(both, query=QuerySettings(hybrid=HybridSettings(enabled=False))),
+        "hybrid": both,
+    }
+    found = {}
+    for name, settings in ways.items():
+        memory = opened(name, settings)
+        try:
+            await memory.sync()
+            found[name] = figures(await ask(memory, sample_questions()))
+        finally:
+            await memory.close()
+    return found
 
 
 def figures(outcomes: Iterable[Outcome]) -> list[Figures]:

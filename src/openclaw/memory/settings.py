@@ -22,13 +22,13 @@ class ExtraPath(Settings, frozen=True):
 
 
 class BatchSettings(Settings, frozen=True):
-    """How many embeddings are asked for at a time."""
+    """The providers' slow batch interfaces: accepted, not used; texts are sent in small groups."""
 
-    enabled: Annotated[bool, doc("use the provider's slow and cheap batch interface where it has one")] = False
-    wait: Annotated[bool, doc("wait for a batch to end")] = True
-    concurrency: Annotated[Count, doc("batches at a time")] = 2
-    poll_interval_ms: Annotated[Millis, doc("how often a batch is looked at")] = 2_000
-    timeout_minutes: Annotated[Count, doc("longest wait for a batch")] = 60
+    enabled: Annotated[bool, doc("accepted for compatibility")] = False
+    wait: Annotated[bool, doc("accepted for compatibility")] = True
+    concurrency: Annotated[Count, doc("accepted for compatibility")] = 2
+    poll_interval_ms: Annotated[Millis, doc("accepted for compatibility")] = 2_000
+    timeout_minutes: Annotated[Count, doc("accepted for compatibility")] = 60
 
 
 class RemoteSettings(Settings, frozen=True):
@@ -37,7 +37,7 @@ class RemoteSettings(Settings, frozen=True):
     base_url: Annotated[str | None, doc("address of the API, when it is not the provider's own")] = None
     api_key: Annotated[Secret | None, doc("the key: text, ${ENV_NAME} or a SecretRef; else the provider's")] = None
     headers: Annotated[dict[str, str], doc("extra request headers")] = field(default_factory=dict)
-    batch: Annotated[BatchSettings, doc("how many are asked for at a time")] = BatchSettings()
+    batch: Annotated[BatchSettings, doc("accepted for compatibility")] = BatchSettings()
 
 
 class ExperimentalSettings(Settings, frozen=True):

@@ -5,9 +5,11 @@ from typing import Any
 import msgspec
 
 from openclaw.core.clock import Clock, millis
-from openclaw.devices.pairing import PairedDevice, Pairing, PendingRequest
+from openclaw.core.errors import NotFound
+from openclaw.devices.pairing import REQUESTED, PairedDevice, Pairing, PendingRequest
 from openclaw.gateway.bus import Bus
 from openclaw.gateway.sockets import Sockets
+from openclaw.store.db import Database
 from openclaw.wire.caller import Caller
 from openclaw.wire.connection import DeviceRemoved, TokenWithdrawn
 from openclaw.wire.params.devices import (
@@ -19,8 +21,8 @@ from openclaw.wire.params.devices import (
     DeviceTokenRotateParams,
 )
 from openclaw.wire.params.kinds import NoParams
-from openclaw.wire.rpc import Method
-from openclaw.wire.scopes import PAIRING
+from openclaw.wire.rpc import Method, refusal
+from openclaw.wire.scopes import PAIRING, covers, missing_scope
 
 
 def methods(pairing: Pairing, sockets: Sockets, bus: Bus, clock: Clock) -> list[Method]:
@@ -32,6 +34,10 @@ def methods(pairing: Pairing, sockets: Sockets, bus: Bus, clock: Clock) -> list[
         return {"pending": pending, "paired": paired}
 
     async def approve(params: DevicePairApproveParams, caller: Caller) -> Any:
+        request = await pairing.waiting(params.request_id, millis(clock))
+        # Nobody gives away more than they hold. What stands under a request id never changes, so this cannot be raced.
+        if not covers(caller.scopes, request.claim.scopes):
+            raise refusal(missing_scope(next(scope for scope in request.claim.scopes if not caller.may(scope))))
         device = await pairing.approve(params.request_id, millis(clock))
         _resolved(bus, params.request_id, device.device_id, "approved", millis(clock))
         return {"ok": True, "requestId": params.request_id, "device": _shown(device)}
@@ -74,6 +80,17 @@ def methods(pairing: Pairing, sockets: Sockets, bus: Bus, clock: Clock) -> list[
         Method("device.token.rotate", DeviceTokenRotateParams, rotate, PAIRING),
         Method("device.token.revoke", DeviceTokenRevokeParams, revoke, PAIRING),
     ]
+
+
+async def tell_requests(db: Database, pairing: Pairing, bus: Bus, clock: Clock) -> None:
+    """Tells those who may approve that a device waits; ends when it is cancelled."""
+    async with db.listen(REQUESTED) as news:
+        async for request_id in news:
+            try:
+                request = await pairing.waiting(request_id, millis(clock))
+            except NotFound:
+                continue  # approved or expired in the meantime
+            bus.publish("device.pair.requested", _pending(request))
 
 
 def _resolved(bus: Bus, request_id: str, device_id: str, decision: str, now: int) -> None:
