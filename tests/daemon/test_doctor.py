@@ -37,7 +37,7 @@ def findings(home: TemporaryHome, **environ: str) -> dict[str, Finding]:
 
 def test_a_healthy_home_has_nothing_to_say(home: TemporaryHome) -> None:
     home.configure({"tools": {"deny": ["exec"]}})
-    connect(home.state / "state" / "openclaw.sqlite", STATE).close()
+    connect(home.state / "state" / "openclaw-py.sqlite", STATE).close()
     assert findings(home) == {}
 
 
@@ -81,7 +81,7 @@ def test_open_permissions_are_found_and_closed(home: TemporaryHome) -> None:
 
 
 def test_a_damaged_database_is_told(home: TemporaryHome) -> None:
-    path = home.state / "state" / "openclaw.sqlite"
+    path = home.state / "state" / "openclaw-py.sqlite"
     connect(path, STATE).close()
     data = bytearray(path.read_bytes())
     data[4096:8192] = b"\xff" * 4096
@@ -92,7 +92,7 @@ def test_a_damaged_database_is_told(home: TemporaryHome) -> None:
 
 
 def test_a_database_of_a_newer_program_is_told(home: TemporaryHome) -> None:
-    path = home.state / "state" / "openclaw.sqlite"
+    path = home.state / "state" / "openclaw-py.sqlite"
     connect(path, STATE).close()
     connection = apsw.Connection(str(path))
     connection.execute("PRAGMA user_version = 999")

@@ -307,7 +307,7 @@ def test_a_newer_state_directory_is_refused_in_one_sentence(openclaw_home: Tempo
     import apsw
 
     run(openclaw_home, "status")
-    connection = apsw.Connection(str(openclaw_home.state / "state" / "openclaw.sqlite"))
+    connection = apsw.Connection(str(openclaw_home.state / "state" / "openclaw-py.sqlite"))
     connection.execute("PRAGMA user_version = 999")
     connection.close()
     done = run(openclaw_home, "status")
@@ -317,5 +317,5 @@ def test_a_newer_state_directory_is_refused_in_one_sentence(openclaw_home: Tempo
 
 def test_nothing_is_readable_by_others(openclaw_home: TemporaryHome) -> None:
     run(openclaw_home, "agent", "-m", "what time is it?")
-    for path in (*openclaw_home.transcripts(), openclaw_home.state / "state" / "openclaw.sqlite"):
+    for path in (*openclaw_home.transcripts(), openclaw_home.state / "state" / "openclaw-py.sqlite"):
         assert path.stat().st_mode & 0o077 == 0, path

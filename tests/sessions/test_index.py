@@ -32,13 +32,13 @@ class Home:
         self.index: SessionIndex
 
     async def open(self) -> None:
-        self.db = await Sqlite.open(self.state / "state" / "openclaw.sqlite", STATE)
+        self.db = await Sqlite.open(self.state / "state" / "openclaw-py.sqlite", STATE)
         self.index = SessionIndex(self.db, self.state, self.clock)
 
     async def forget(self) -> None:
         """Loses the database."""
         await self.db.close()
-        (self.state / "state" / "openclaw.sqlite").unlink()
+        (self.state / "state" / "openclaw-py.sqlite").unlink()
         await self.open()
 
     async def run(self, key: str, question: str, answer: str = "fine", *, end: bool = True) -> SessionRow:

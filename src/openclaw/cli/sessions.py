@@ -111,7 +111,7 @@ def export(session: str, output: str | None, kind: str) -> None:
         row = await index.find(session)
         path = index.path(row.agent_id, row.session_id)
         if kind == "jsonl":
-            text = path.read_text()
+            text = path.read_text(errors="replace")
         else:
             parts = [f"# {row.title or row.session_key}\n"]
             for message in build_context(load(path).entries).messages:

@@ -344,7 +344,8 @@ class Assistant:
 @asynccontextmanager
 async def state(home: Home, clock: Clock) -> AsyncIterator[tuple[Database, SessionIndex]]:
     """The database and the list of sessions, rebuilt from the transcripts when it is new."""
-    db = await Sqlite.open(home.state / "state" / "openclaw.sqlite", STATE)
+    # A name of our own: an existing home has an openclaw.sqlite that is not ours to touch.
+    db = await Sqlite.open(home.state / "state" / "openclaw-py.sqlite", STATE)
     try:
         index = SessionIndex(db, home.state, clock)
         if not await db.read("SELECT 1 FROM transcripts LIMIT 1"):

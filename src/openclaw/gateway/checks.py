@@ -133,7 +133,7 @@ def state_directory(scene: Scene) -> Iterator[Finding]:
 
 def database(scene: Scene) -> Iterator[Finding]:
     """Whether the database is whole and of a version we know."""
-    path = scene.home.state / "state" / "openclaw.sqlite"
+    path = scene.home.state / "state" / "openclaw-py.sqlite"
     if not path.exists():
         return
     try:

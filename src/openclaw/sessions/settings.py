@@ -9,8 +9,8 @@ class WriteLockSettings(Settings, frozen=True):
     """`session.writeLock`: one writer a session."""
 
     acquire_timeout_ms: Annotated[Millis, doc("longest wait for the lock before the session counts as busy")] = 60_000
-    stale_ms: Annotated[Millis, doc("age after which a lock is taken over")] = 1_800_000
-    max_hold_ms: Annotated[Millis, doc("longest hold before the watchdog releases and logs it")] = 300_000
+    stale_ms: Annotated[Millis, doc("accepted, without effect: a dead owner's lock is free at once")] = 1_800_000
+    max_hold_ms: Annotated[Millis, doc("accepted, without effect: a live owner keeps its lock")] = 300_000
 
 
 class SessionSettings(Settings, frozen=True):
