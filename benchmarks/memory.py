@@ -66,12 +66,15 @@ async def measure(folder: Path, count: int, provider: ProviderName) -> dict[str,
         answer = await memory.search(question)
         times.append((time.perf_counter() - began) * 1000)
         assert not question.startswith("TK") or answer.results[0].piece.text.count(question)
-    note = folder / "memory" / "000" / "note-000001.md"
+    note = folder / "memory" / "000" / "changed.md"
     note.write_text(f"# Changed\n\nzanzibar {time.time()}\n", encoding="utf-8")
     began = time.perf_counter()
-    report = await memory.sync()
+    report = await memory.sync(only=frozenset({str(note)}))
     update = (time.perf_counter() - began) * 1000
     assert report.changed == 1
+    began = time.perf_counter()
+    await memory.sync()
+    look = (time.perf_counter() - began) * 1000
     status = await memory.status()
     await memory.close()
     times.sort()
@@ -83,6 +86,7 @@ async def measure(folder: Path, count: int, provider: ProviderName) -> dict[str,
         "query_p50_ms": round(times[len(times) // 2], 2),
         "query_p99_ms": round(times[int(len(times) * 0.99)], 2),
         "one_changed_ms": round(update, 1),
+        "look_at_all_ms": round(look, 1),
         "index_mb": round(status.bytes / 1e6, 1),
         "rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
     }

@@ -42,7 +42,8 @@ def test_a_gateway_is_started_looked_at_restarted_and_stopped(home: TemporaryHom
     told = json.loads(status.stdout)
     assert set(told) == {"cli", "logFile", "service", "config", "gateway", "port", "rpc", "extraServices"}
     assert (told["gateway"]["pid"], told["port"]["port"]) == (started["pid"], started["port"])
-    assert told["port"]["ready"] is True
+    assert told["port"]["ready"] is True and told["rpc"] == {"ok": True, "error": None}
+    assert json.loads(openclaw(home, "health", "--json").stdout)["ok"] is True
 
     assert "already running" in openclaw(home, "daemon", "start").stdout
     assert json.loads(openclaw(home, "gateway", "restart", "--json").stdout)["pid"] == started["pid"]
@@ -52,9 +53,12 @@ def test_a_gateway_is_started_looked_at_restarted_and_stopped(home: TemporaryHom
     assert openclaw(home, "gateway", "stop").stdout == "stopped\n"
     gone = openclaw(home, "gateway", "status")
     assert gone.returncode == 1 and "openclaw gateway start" in gone.stdout
+    assert mode_of(process.boot_log(home.state)) == 0o600
+
+
+def test_without_a_gateway_its_health_is_an_error(home: TemporaryHome) -> None:
     health = openclaw(home, "health")
     assert health.returncode == 1 and "not running" in health.stderr
-    assert mode_of(process.boot_log(home.state)) == 0o600
 
 
 def test_a_start_that_fails_says_why(home: TemporaryHome) -> None:

@@ -169,9 +169,9 @@ def test_a_change_that_needs_it_restarts_the_gateway(launch: Launcher, openclaw_
     openclaw_home.configure({"gateway": {"port": 18_789}})
     gateway = launch()
     gateway.ready()
-    openclaw_home.configure({"gateway": {"port": 18_790}})
+    openclaw_home.configure({"gateway": {"port": 18_790, "auth": {"password": "x" * 20}}})
     gateway.until("closed")
-    gateway.ready()
+    assert gateway.ready()["mode"] == "password"
     assert gateway.logged("config changed: gateway.port")
 
 

@@ -431,3 +431,27 @@ async def test_a_bad_answer_is_not_retried_forever(house: House):
     async with house.opened(provider="hash") as memory:
         await memory.sync()
         assert sum(house.clock.slept) < 10
+
+
+async def test_an_interrupted_rebuild_goes_on_where_it_stopped(house: House):
+    for number in range(40):
+        house.write(f"memory/{number}.md", f"note number{number}\n")
+    async with house.opened(provider="hash") as memory:
+        await memory.sync()
+
+    class Stubborn(Counting):
+        async def embed(self, texts):
+            if len(self.seen) >= 16:
+                raise BillingFailed("no money")
+            return await super().embed(texts)
+
+    house.embedders["hash"] = Stubborn("other")
+    async with house.opened(provider="hash", model="other") as memory:
+        await memory.sync()
+        assert (await memory.status()).model == "hash-256", "a failed rebuild changes nothing"
+        assert (await paths(memory, "number7"))[0] == "memory/7.md"
+    house.embedders["hash"] = fresh = Counting("other")
+    async with house.opened(provider="hash", model="other") as memory:
+        await memory.sync()
+        assert (await memory.status()).model == "other"
+        assert len(fresh.seen) == 24, "what was embedded before the interruption is kept"

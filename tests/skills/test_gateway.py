@@ -60,7 +60,7 @@ class Someone:
         return Answer(self._decision)
 
 
-class Home_:
+class Installation:
     """An installation with settings."""
 
     def __init__(self, top: Path, settings: dict[str, Any]) -> None:
@@ -82,7 +82,7 @@ class Home_:
 
 def test_an_agent_sees_its_own_skills_and_no_more(tmp_path):
     agents = {"list": [{"id": "main"}, {"id": "small", "skills": ["a"], "skillsLimits": {"maxSkillsPromptChars": 260}}]}
-    home = Home_(tmp_path, {"agents": agents})
+    home = Installation(tmp_path, {"agents": agents})
     put(home.workspace / "skills" / "a", description="Alpha. " * 30)
     put(home.workspace / "skills" / "b")
     full = home.skills.snapshot("main", home.look())
@@ -94,7 +94,9 @@ def test_an_agent_sees_its_own_skills_and_no_more(tmp_path):
 
 
 def test_requirements_are_met_by_variables_and_settings(tmp_path):
-    home = Home_(tmp_path, {"logging": {"level": "debug"}, "skills": {"entries": {"a": {"env": {"OTHER": "x"}}}}})
+    home = Installation(
+        tmp_path, {"logging": {"level": "debug"}, "skills": {"entries": {"a": {"env": {"OTHER": "x"}}}}}
+    )
     needs = "requires: {env: [SET, OTHER], config: [logging.level], bins: [sh]}"
     put(home.workspace / "skills" / "a", more=f"metadata: {{openclaw: {{{needs}}}}}\n")
     put(home.workspace / "skills" / "b", more="metadata: {openclaw: {requires: {config: [logging.file, 'a[']}}}\n")
@@ -105,7 +107,7 @@ def test_requirements_are_met_by_variables_and_settings(tmp_path):
 
 
 def test_without_watching_the_first_look_counts(tmp_path):
-    home = Home_(tmp_path, {"skills": {"load": {"watch": False}}})
+    home = Installation(tmp_path, {"skills": {"load": {"watch": False}}})
     put(home.workspace / "skills" / "a")
     first = home.look()
     put(home.workspace / "skills" / "b")
@@ -114,7 +116,7 @@ def test_without_watching_the_first_look_counts(tmp_path):
 
 @pytest.mark.parametrize(("decision", "admitted"), [("allow-once", ["read", "exec"]), ("deny", ["read"])])
 async def test_a_person_decides_about_what_a_skill_did_not_declare(tmp_path, decision, admitted):
-    home = Home_(tmp_path, {"skills": {"permissions": "enforce"}})
+    home = Installation(tmp_path, {"skills": {"permissions": "enforce"}})
     path = put(home.workspace / "skills" / "a", more="allowed-tools: read\n")
     behind, someone = Behind(), Someone(decision)
     home.look()
@@ -128,7 +130,7 @@ async def test_a_person_decides_about_what_a_skill_did_not_declare(tmp_path, dec
 
 
 async def test_a_skill_that_changed_is_refused_without_asking(tmp_path):
-    home = Home_(tmp_path, {})
+    home = Installation(tmp_path, {})
     path = put(home.workspace / "skills" / "a")
     home.look()
     gate = SkillGate(Behind(), home.skills.guard(home.look()), Someone("allow-once"))

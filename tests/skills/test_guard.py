@@ -6,6 +6,7 @@ import pytest
 
 from openclaw.core.tool import Effects
 from openclaw.skills.guard import AskFirst, Fine, Guard, Refuse, allows
+from openclaw.skills.lock import accepted
 from openclaw.skills.settings import SkillsSettings
 from tests.skills.conftest import put
 
@@ -90,6 +91,13 @@ def test_a_changed_skill_is_not_read_in_the_next_run_either(bench):
     path = put(bench.mine / "a")
     bench.look()
     path.write_text(path.read_text() + "x")
+    assert isinstance(reads(guard(bench), path, bench.workspace), Refuse)
+
+
+def test_a_refused_skill_is_not_read(bench):
+    path = put(bench.mine / "a")
+    skill = bench.one("a").skill
+    bench.library.ledger.refuse(skill.base_dir, accepted(skill, "owner", 1))
     assert isinstance(reads(guard(bench), path, bench.workspace), Refuse)
 
 

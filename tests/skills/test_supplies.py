@@ -14,8 +14,9 @@ DATA = b"#!/bin/sh\necho tool\n"
 SHA = hashlib.sha256(DATA).hexdigest()
 
 
-def download(address: str, sha256: str = SHA, **more: str) -> Installer:
-    return Installer(id="d", kind="download", url=f"{address}/tool.sh?x=1", sha256=sha256, **more)
+def download(address: str, sha256: str = SHA, target_dir: str = "") -> Installer:
+    url = f"{address}/tool.sh?x=1"
+    return Installer(id="d", kind="download", url=url, sha256=sha256, target_dir=target_dir)
 
 
 def test_a_download_with_the_right_checksum_is_kept(tmp_path):

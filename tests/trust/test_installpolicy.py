@@ -27,10 +27,14 @@ def answers(**answer) -> str:
     return f"import sys; sys.stdin.read(); print({json.dumps(json.dumps({'protocolVersion': 1, **answer}))})"
 
 
-def asked(tmp_path, policy, *, agrees=False, environ=None) -> Any:
-    shown = []
-    why = ask(question(tmp_path), policy, environ or {}, lambda text: (shown.append(text), agrees)[1])
-    return why, shown
+def asked(tmp_path: Path, policy: InstallPolicySettings, *, agrees: bool = False, environ: Any = None) -> Any:
+    shown: list[str] = []
+
+    def confirm(text: str) -> bool:
+        shown.append(text)
+        return agrees
+
+    return ask(question(tmp_path), policy, environ or {}, confirm), shown
 
 
 def test_without_a_policy_nobody_is_asked(tmp_path):

@@ -40,7 +40,7 @@ def status(deep: bool, refresh: bool, agent: str | None, as_json: bool) -> None:
         if refresh:
             await memory.sync(progress=_progress(as_json))
         found = await memory.status()
-        tried = await _tried(memory) if deep else None
+        tried = await memory.means.tried() if deep else None
         document = status_document(found, memory, tried)
         if as_json:
             print_json(document)
@@ -330,20 +330,6 @@ def _progress(quiet: bool) -> Callable[[int, int], None] | None:
             click.echo(f"\r[{'#' * width}{'.' * (30 - width)}] {done}/{total}", nl=done == total, err=True)
 
     return show
-
-
-async def _tried(memory: Memory) -> str:
-    """Why meaning cannot be searched; nothing when it can."""
-    from openclaw.core.errors import ProviderError
-
-    vectors = memory.means.vectors()
-    if vectors is None:
-        return memory.means.choice.why
-    try:
-        await vectors.query("a question", 0)
-    except ProviderError as error:
-        return error.message
-    return ""
 
 
 def _print_status(document: dict[str, Any]) -> None:

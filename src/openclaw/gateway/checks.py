@@ -16,7 +16,7 @@ from openclaw.core.text import units
 from openclaw.gateway import ports
 from openclaw.gateway.app import workspace_of
 from openclaw.gateway.doctor import Check, Finding, Fix, Scene
-from openclaw.gateway.exposure import LEAST_SECRET, Wishes, decide, gateway_settings
+from openclaw.gateway.exposure import LEAST_SECRET, Wishes, decide
 from openclaw.gateway.lock import running
 from openclaw.gateway.safemode import CRASHES, Starts, judge
 from openclaw.gateway.standing import services_of
@@ -273,7 +273,7 @@ def gateway(scene: Scene) -> Iterator[Finding]:
     if scene.loaded is None:
         return
     try:
-        exposure = decide(gateway_settings(scene.loaded.config), scene.loaded.variables, Wishes())
+        exposure = decide(scene.loaded.config.gateway, scene.loaded.variables, Wishes())
     except ConfigError as error:
         yield Finding(id="gateway.bind_no_auth", severity="critical", title=error.message)
         return

@@ -27,7 +27,7 @@ from openclaw.gateway.access import shared_secret
 from openclaw.gateway.app import Surroundings
 from openclaw.gateway.clock import SystemClock
 from openclaw.gateway.control import Control, signals
-from openclaw.gateway.exposure import Exposure, Fences, Wishes, decide, fences, gateway_settings
+from openclaw.gateway.exposure import Exposure, Fences, Wishes, decide, fences
 from openclaw.gateway.lock import WAIT_SECONDS, GatewayLock, held
 from openclaw.gateway.logs import DailyFile, Logs, Place
 from openclaw.gateway.notify import notify
@@ -167,7 +167,7 @@ class _Life:
 
     async def live(self, compose: Compose) -> None:
         home, environ = self._surroundings.home, self._surroundings.environ
-        settings = gateway_settings(self._loaded.config)
+        settings = self._loaded.config.gateway
         exposure = decide(settings, self._loaded.variables, self._options.wishes)
         secret = shared_secret(exposure, home.state)
         self._logs.redactor.know([secret] if secret else [])
@@ -193,7 +193,7 @@ class _Life:
                 server.front.offer(parts)
                 notify(environ, "READY=1")
                 log.info("ready in %.0f ms", (time.monotonic() - self._born) * 1000)
-                await asyncio.to_thread(remember_good, home, self._loaded)
+                await self._remember(self._loaded)
                 await self._until_over(parts, server)
                 server.front.withdraw("draining")
                 notify(environ, "STOPPING=1" if self._control.wish == "stop" else "RELOADING=1")
@@ -222,14 +222,14 @@ class _Life:
     async def _until_over(self, parts: Parts, server: Server) -> None:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._on_demand(parts, server), name="reload")]
-            if gateway_settings(self._loaded.config).reload.mode != "off":
+            if self._loaded.config.gateway.reload.mode != "off":
                 tasks.append(group.create_task(self._watch(parts, server), name="watch"))
             await self._control.over.wait()
             for task in tasks:
                 task.cancel()
 
     async def _watch(self, parts: Parts, server: Server) -> None:
-        settle = gateway_settings(self._loaded.config).reload.debounce_ms / 1000
+        settle = self._loaded.config.gateway.reload.debounce_ms / 1000
         async with aclosing(self._reloader.watch(settle)) as changes:
             async for reload in changes:
                 await self._apply(reload, parts, server)
@@ -243,7 +243,7 @@ class _Life:
                 await self._apply(reload, parts, server)
 
     async def _apply(self, reload: Reload, parts: Parts, server: Server) -> None:
-        settings = gateway_settings(reload.loaded.config)
+        settings = reload.loaded.config.gateway
         names = ", ".join(reload.changed)
         mode = settings.reload.mode
         if reload.kind == "none":
@@ -267,7 +267,14 @@ class _Life:
                 return
             log.info("config change applied: %s", names)
         self._loaded = reload.loaded
-        await asyncio.to_thread(remember_good, self._surroundings.home, reload.loaded)
+        await self._remember(reload.loaded)
+
+    async def _remember(self, loaded: Loaded) -> None:
+        """Keeps a configuration that works; a disk that is full must not end what works."""
+        try:
+            await asyncio.to_thread(remember_good, self._surroundings.home, loaded)
+        except OpenClawError as error:
+            log.warning("the configuration could not be kept as the last good one: %s", error.message)
 
     async def _drain(self, drains: Sequence[Callable[[float], Awaitable[None]]]) -> None:
         """Lets work come to rest; what is left when time or patience is over is cancelled."""

@@ -7,7 +7,6 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from openclaw.config.schema import Config
 from openclaw.core.errors import ConfigError
 from openclaw.core.secret import Secret
 from openclaw.devices.settings import AuthMode, Bind, GatewaySettings
@@ -17,12 +16,6 @@ LOOPBACK = "127.0.0.1"
 EVERYWHERE = "0.0.0.0"  # noqa: S104
 LEAST_SECRET = 16
 """Fewer characters than this are not enough beyond this machine."""
-
-
-def gateway_settings(config: Config) -> GatewaySettings:
-    """The settings of the gateway."""
-    found: GatewaySettings = getattr(config, "gateway", GatewaySettings())
-    return found
 
 
 class Wishes(Struct, frozen=True, kw_only=True):

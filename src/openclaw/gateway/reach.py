@@ -9,11 +9,11 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from openclaw.config.load import Loaded, load
-from openclaw.core.errors import InvalidRequest, OpenClawError, StateError
+from openclaw.core.errors import InvalidRequest, StateError
 from openclaw.core.secret import Secret
 from openclaw.gateway.access import own_token
 from openclaw.gateway.app import Surroundings
-from openclaw.gateway.exposure import Exposure, Wishes, decide, gateway_settings
+from openclaw.gateway.exposure import Exposure, Wishes, decide
 from openclaw.gateway.lock import running
 from openclaw.gateway.process import reachable
 from openclaw.version import __version__
@@ -34,7 +34,7 @@ class Target(Struct, frozen=True, kw_only=True):
 def exposure_of(surroundings: Surroundings, loaded: Loaded | None = None, wishes: Wishes | None = None) -> Exposure:
     """Where a gateway of this home would listen."""
     loaded = loaded or load(surroundings.home, surroundings.environ)
-    return decide(gateway_settings(loaded.config), loaded.variables, wishes or Wishes())
+    return decide(loaded.config.gateway, loaded.variables, wishes or Wishes())
 
 
 def find(
@@ -95,16 +95,8 @@ def ask(target: Target, method: str, params: Any, *, timeout: float, expect_fina
 
 
 async def _ask(target: Target, method: str, params: Any, timeout: float, expect_final: bool) -> Any:
-    failed: OpenClawError | None = None
-    answer: Any = None
     try:
         async with asyncio.timeout(timeout), connect(target.url, introduction(target)) as client:
-            try:
-                answer = await client.call(method, params, timeout=None, final=expect_final)
-            except OpenClawError as error:
-                failed = error
+            return await client.call(method, params, timeout=None, final=expect_final)
     except TimeoutError as error:
         raise StateError(f"{target.url} has not answered {method} within {timeout:g} s") from error
-    if failed is not None:
-        raise failed
-    return answer

@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatch
 from hashlib import sha256
 from pathlib import Path
@@ -106,6 +106,27 @@ def discover(scope: Scope) -> Discovered:
                 if pattern is None or fnmatch(below, pattern.replace("**/", "*")):
                     add(place, info)
     return Discovered(tuple(files), tuple(skipped))
+
+
+def look_at(scope: Scope, paths: Iterable[str]) -> Discovered | None:
+    """Only these files; None when everything has to be looked at to tell what they are."""
+    folder = f"{scope.workspace}{os.sep}memory{os.sep}"
+    files: list[NoteFile] = []
+    for path in paths:
+        if not path.startswith(folder) or not path.lower().endswith(".md"):
+            return None
+        parents = Path(path.removeprefix(folder)).parts[:-1]
+        steps = [os.path.join(folder, *parents[: depth + 1]) for depth in range(len(parents))]  # noqa: PTH118
+        looks = [_look(step) for step in (folder.rstrip(os.sep), *steps)]
+        info = _look(path)
+        hidden = any(part.startswith(".") for part in parents)
+        if hidden or not all(look is not None and stat.S_ISDIR(look.st_mode) for look in looks):
+            continue
+        if info is not None and stat.S_ISREG(info.st_mode):
+            if info.st_nlink > 1:
+                return None
+            files.append(NoteFile(path=path, name=scope.name(path), mtime=info.st_mtime_ns, size=info.st_size))
+    return Discovered(tuple(files))
 
 
 def read(path: str | Path) -> Content:

@@ -203,12 +203,17 @@ class Memory:
                 return None, f"{error.message}; {self.means.choice.provider} takes over", False
             return None, error.message, choice.strict
 
-    async def sync(self, *, force: bool = False, progress: Progress | None = None) -> Report:
-        """Brings the index up to date, words and vectors; a sync that already runs is waited for first."""
+    async def sync(
+        self, *, force: bool = False, only: frozenset[str] = frozenset(), progress: Progress | None = None
+    ) -> Report:
+        """Brings the index up to date, words and vectors; a sync that already runs is waited for first.
+
+        `only` are the files somebody saw changing, by their absolute paths.
+        """
         if self._task is not None and not self._task.done():
             with suppress(OpenClawError):
                 await asyncio.shield(self._task)
-        return await asyncio.shield(self._start(force, progress))
+        return await asyncio.shield(self._start(force, progress, only))
 
     def sync_aside(self) -> None:
         """Begins to bring the index up to date, unless that is under way; nobody has to wait for it."""
@@ -236,11 +241,14 @@ class Memory:
         if 0 < waiting <= FEW and self.means.choice.endpoint is not None:
             await asyncio.wait({self._task}, timeout=VECTORS_WAIT)
 
-    def _start(self, force: bool, progress: Progress | None) -> asyncio.Task[Report]:
+    def _start(
+        self, force: bool, progress: Progress | None, only: frozenset[str] = frozenset()
+    ) -> asyncio.Task[Report]:
         self._words = asyncio.Event()
-        self._dirty = False
-        self._looked = self._clock.now()
-        work = self._upkeep.run(self._words, force=force, progress=progress)
+        if not only:
+            self._dirty = False
+            self._looked = self._clock.now()
+        work = self._upkeep.run(self._words, force=force, only=only, progress=progress)
         self._task = asyncio.create_task(work, name="memory:sync")
         self._task.add_done_callback(self._ended)
         return self._task

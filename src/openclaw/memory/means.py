@@ -59,6 +59,17 @@ class Means:
             self._open = None
         return True
 
+    async def tried(self) -> str:
+        """Asks for one vector; gives why there is none, nothing when there is."""
+        vectors = self.vectors()
+        if vectors is None:
+            return self.choice.why
+        try:
+            await vectors.query("a question", 0)
+        except ProviderError as error:
+            return error.message
+        return ""
+
     def identity(self, plan: Plan) -> Identity:
         """What an index made now would be made with."""
         vectors = self.vectors()

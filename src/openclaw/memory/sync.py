@@ -57,15 +57,27 @@ class _Work(Struct, frozen=True, kw_only=True):
 
 
 def update(
-    writer: IndexWriter, plan: Plan, stop: Event, now: int, *, force: bool = False, progress: Progress | None = None
+    writer: IndexWriter,
+    plan: Plan,
+    stop: Event,
+    now: int,
+    *,
+    force: bool = False,
+    only: frozenset[str] = frozenset(),
+    progress: Progress | None = None,
 ) -> Report:
-    """Takes in what changed since the last time. An unreadable place raises and changes nothing."""
-    found = discover.discover(plan.scope) if "memory" in plan.sources else discover.Discovered(())
-    talks = _transcripts(plan) if "sessions" in plan.sources and plan.sessions else []
-    known = {
-        (row[0], row[1]): (row[2], row[3], row[4])
-        for row in writer.index.rows("SELECT path, source, hash, mtime, size FROM files")
-    }
+    """Takes in what changed since the last time. An unreadable place raises and changes nothing.
+
+    `only` are the files somebody saw changing; nothing else is looked at where that is enough.
+    """
+    few = discover.look_at(plan.scope, only) if only and "memory" in plan.sources else None
+    if few is not None:
+        found, talks = few, []
+        known = _known(writer, tuple(plan.scope.name(path) for path in only))
+    else:
+        found = discover.discover(plan.scope) if "memory" in plan.sources else discover.Discovered(())
+        talks = _transcripts(plan) if "sessions" in plan.sources and plan.sessions else []
+        known = _known(writer)
     work = list(_changed(found.files, talks, known, plan, force))
     here = {(file.name, "memory") for file in found.files} | {(name, "sessions") for name, _ in talks}
     gone = [key for key in known if key not in here]
@@ -110,6 +122,20 @@ def pieces(text: str, plan: Plan) -> list[tuple[Chunk, str]]:
         for chunk in chunks(text, plan.tokens, plan.overlap)
         if chunk.hash not in plan.forgotten
     ]
+
+
+def _known(writer: IndexWriter, names: tuple[str, ...] | None = None) -> dict[tuple[str, str], tuple[str, int, int]]:
+    """What the index knows of every file, or of the notes with these names."""
+    columns = "SELECT path, source, hash, mtime, size FROM files"
+    if names is None:
+        rows = writer.index.rows(columns)
+    else:
+        rows = [
+            row
+            for name in names
+            for row in writer.index.rows(f"{columns} WHERE path = ? AND source = 'memory'", (name,))
+        ]
+    return {(row[0], row[1]): (row[2], row[3], row[4]) for row in rows}
 
 
 def _commit(writer: IndexWriter, pending: list[Callable[[], None]]) -> None:

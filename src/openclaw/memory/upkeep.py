@@ -99,14 +99,21 @@ class Upkeep:
     def close(self) -> None:
         self._thread.shutdown()
 
-    async def run(self, words: asyncio.Event, *, force: bool = False, progress: Progress | None = None) -> Report:
-        """Brings everything up to date; `words` is set as soon as all words can be found."""
+    async def run(
+        self,
+        words: asyncio.Event,
+        *,
+        force: bool = False,
+        only: frozenset[str] = frozenset(),
+        progress: Progress | None = None,
+    ) -> Report:
+        """Brings everything, or `only` some files, up to date; `words` is set as soon as all words can be found."""
         lock = KernelLock(self.path.with_name(self.path.name + ".lock"))
         if not lock.take(Holder(pid=os.getpid(), created_at=millis(self._clock), owner="memory sync")):
             words.set()
             return Report(stopped=True, problems=(BUSY,))
         try:
-            return await self._run(words, force, progress)
+            return await self._run(words, force, only, progress)
         finally:
             words.set()
             lock.release()
@@ -131,11 +138,11 @@ class Upkeep:
         finally:
             index.close()
 
-    async def _run(self, words: asyncio.Event, force: bool, progress: Progress | None) -> Report:
+    async def _run(self, words: asyncio.Event, force: bool, only: frozenset[str], progress: Progress | None) -> Report:
         wanted = self._means.identity(self.plan)
         writer, fresh = await self._do(partial(self._target, wanted, force))
         try:
-            report = await self._words(writer, force=force, progress=progress)
+            report = await self._words(writer, force=force, only=frozenset() if fresh else only, progress=progress)
             if not fresh:
                 words.set()
             whole = not report.stopped and await self._embed(writer, progress)
@@ -145,9 +152,16 @@ class Upkeep:
         finally:
             await self._do(writer.index.close)
 
-    async def _words(self, writer: IndexWriter, *, force: bool = False, progress: Progress | None = None) -> Report:
-        now = millis(self._clock)
-        self.last = await self._do(partial(update, writer, self.plan, self._stop, now, force=force, progress=progress))
+    async def _words(
+        self,
+        writer: IndexWriter,
+        *,
+        force: bool = False,
+        only: frozenset[str] = frozenset(),
+        progress: Progress | None = None,
+    ) -> Report:
+        work = partial(update, writer, self.plan, self._stop, millis(self._clock))
+        self.last = await self._do(partial(work, force=force, only=only, progress=progress))
         return self.last
 
     async def _embed(self, writer: IndexWriter, progress: Progress | None) -> bool:

@@ -60,7 +60,7 @@ async def _changes(
     def ours(change: Change, path: str) -> bool:
         return _is_note(Path(path), workspace)
 
-    async for _ in awatch(
+    async for seen in awatch(
         *places,
         watch_filter=ours,
         debounce=max(50, memory.settings.sync.watch_debounce_ms),
@@ -69,8 +69,7 @@ async def _changes(
         recursive=recursive,
         ignore_permission_denied=True,
     ):
-        memory.changed()
-        await _sync(memory)
+        await _sync(memory, frozenset(path for _, path in seen))
         yield
 
 
@@ -82,9 +81,9 @@ async def repeat(memory: Memory, clock: Clock, minutes: float) -> None:
         await _sync(memory)
 
 
-async def _sync(memory: Memory) -> None:
+async def _sync(memory: Memory, only: frozenset[str] = frozenset()) -> None:
     try:
-        await memory.sync()
+        await memory.sync(only=only)
     except OpenClawError:
         # Said already where it happened; the next change tries again.
         await asyncio.sleep(0)

@@ -96,7 +96,13 @@ class Guard:
             return None
         if item.trust.held:
             why = f"the skill {skill.name} is {item.trust.state}: {item.trust.why}"
-            return AskFirst(why) if runs else Refuse(f"Not read: {why}.") if item.trust.state == "changed" else None
+            return (
+                AskFirst(why)
+                if runs
+                else Refuse(f"Not read: {why}.")
+                if item.trust.state in ("changed", "blocked")
+                else None
+            )
         if not self._settings.verify or skill.tree is None or self._settings.trust == "off":
             return None
         relative = os.path.relpath(path, skill.base_dir).replace(os.sep, "/")

@@ -153,7 +153,7 @@ class Library:
         for line in lines:
             if line not in self._said:
                 self._said.add(line)
-                log.warning("%s", line)
+                log.info("%s", line)
 
 
 @cache
