@@ -34,7 +34,9 @@ turns/patience turns/agents
 workspace/locate workspace/filter workspace/budget
 prompt/facts prompt/build prompt/section prompt/stable_sections prompt/volatile_sections prompt/tool_sections prompt/fit
 prompt/contributions prompt/report prompt/diff prompt/blame prompt/lint prompt/owners
-trust/scan
+trust/scan trust/attacks trust/supply
+skills/frontmatter skills/manifest skills/references skills/record skills/standing skills/gate skills/merge skills/shelf
+skills/catalog skills/snapshot skills/environment skills/invoke skills/settings
 config/schema config/keypath config/redact config/tree config/migrate
 """.split()
 IMPURE_IMPORTS = {"asyncio", "os", "time", "pathlib", "socket", "subprocess", "random", "secrets"}

@@ -50,6 +50,14 @@ class SubagentSettings(Settings, frozen=True):
     ] = None
 
 
+class SkillsLimits(Settings, frozen=True):
+    """`skillsLimits`: how much of the prompt an agent's skills may take."""
+
+    max_skills_prompt_chars: Annotated[
+        int | None, doc("characters of the list of skills; the general limit when absent")
+    ] = None
+
+
 class AgentDefaults(Settings, frozen=True):
     """`agents.defaults`: what every agent starts from."""
 
@@ -73,6 +81,7 @@ class AgentDefaults(Settings, frozen=True):
     thinking_default: Annotated[ThinkingLevel | None, doc("how hard to think when nothing else says so")] = None
     timeout_seconds: Annotated[float, doc("longest run; 0 means no limit", ge=0)] = 172_800
     max_concurrent: Annotated[Count | None, doc("runs at once over all sessions")] = None
+    skills: Annotated[tuple[str, ...] | None, doc("the only skills agents may use; all when absent")] = None
     params: Annotated[Mapping[str, Any], doc("request parameters for every model")] = field(default_factory=dict)
 
 
@@ -87,6 +96,10 @@ class AgentEntry(Settings, frozen=True):
     model: Annotated[str | ModelChoice | None, doc("its model: a reference, or primary and fallbacks")] = None
     identity: Annotated[Identity, doc("how it presents itself")] = Identity()
     subagents: Annotated[SubagentSettings, doc("work handed to others")] = SubagentSettings()
+    skills: Annotated[tuple[str, ...] | None, doc("the only skills it may use; those of the defaults when absent")] = (
+        None
+    )
+    skills_limits: Annotated[SkillsLimits, doc("how much of the prompt its skills may take")] = SkillsLimits()
     params: Annotated[Mapping[str, Any], doc("request parameters for its runs")] = field(default_factory=dict)
 
 

@@ -18,10 +18,12 @@ NOUNS: dict[str, tuple[str, str]] = {
     "gateway": ("openclaw.cli.gateway", "Run and control the gateway, the process every client talks to."),
     "health": ("openclaw.cli.health", "Whether the gateway is well."),
     "logs": ("openclaw.cli.logs", "What the gateway wrote down."),
+    "memory": ("openclaw.cli.memory", "Search the notes the assistant keeps."),
     "models": ("openclaw.cli.models", "Which models there are and which one answers."),
     "prompt": ("openclaw.cli.prompt", "Build, explain and compare the system prompt."),
     "sessions": ("openclaw.cli.sessions", "List, show and export conversations."),
     "setup": ("openclaw.cli.setup", "Make the home and the workspace."),
+    "skills": ("openclaw.cli.skills", "What the assistant can do beyond its tools: list, install, accept."),
     "status": ("openclaw.cli.status", "What is set up here, in a few lines."),
 }
 

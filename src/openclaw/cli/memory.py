@@ -301,12 +301,10 @@ def _open(
 
 def _settings(config: Config, agent_id: str) -> MemorySearchSettings:
     """How the agent's notes are searched: its own settings over everybody's."""
-    from openclaw.memory.settings import MemorySearchSettings, overlay
+    from openclaw.memory.settings import overlay
 
-    # Read by name: the sections of `agents` that belong to this room are added where all settings are listed.
-    shared = getattr(config.agents.defaults, "memory_search", MemorySearchSettings())
     own = next((entry for entry in config.agents.list if entry.id.lower() == agent_id), None)
-    return overlay(shared, getattr(own, "memory_search", None))
+    return overlay(config.agents.defaults.memory_search, own.memory_search if own else None)
 
 
 def _keys(config: Config, environ: Mapping[str, str]) -> dict[str, Secret]:

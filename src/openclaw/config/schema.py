@@ -6,15 +6,17 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import field, inspect
 
-from openclaw.agent.settings import AgentsSettings
 from openclaw.commands.settings import CommandsSettings
+from openclaw.config.agents import Agents
 from openclaw.config.sections import EnvSettings, LoggingSettings, MetaSettings, SecretsSettings, WizardSettings
 from openclaw.core.secret import Secret
 from openclaw.core.settings import SecretRef, Settings, doc
 from openclaw.devices.settings import GatewaySettings
+from openclaw.memory.settings import MemorySettings
 from openclaw.models.settings import AuthSettings, ModelsSettings
 from openclaw.policy.settings import ToolsSettings
 from openclaw.sessions.settings import SessionSettings
+from openclaw.skills.settings import SkillsSettings
 from openclaw.trust.settings import SecuritySettings
 
 
@@ -22,13 +24,15 @@ class Config(Settings, frozen=True):
     """Everything that can be set."""
 
     schema_url: Annotated[str | None, doc("address of the schema, for editors")] = field(name="$schema", default=None)
-    agents: Annotated[AgentsSettings, doc("who the agents are and how they run")] = AgentsSettings()
+    agents: Annotated[Agents, doc("who the agents are and how they run")] = Agents()
     models: Annotated[ModelsSettings, doc("where answers come from")] = ModelsSettings()
     auth: Annotated[AuthSettings, doc("several credentials for one provider, and their order")] = AuthSettings()
+    memory: Annotated[MemorySettings, doc("how the assistant speaks of its notes")] = MemorySettings()
     session: Annotated[SessionSettings, doc("how conversations are kept apart and kept whole")] = SessionSettings()
     tools: Annotated[ToolsSettings, doc("which tools an agent has and how far they may go")] = ToolsSettings()
     gateway: Annotated[GatewaySettings, doc("the long-lived process that every client talks to")] = GatewaySettings()
     commands: Annotated[CommandsSettings, doc("who may command the assistant")] = CommandsSettings()
+    skills: Annotated[SkillsSettings, doc("abilities kept as files")] = SkillsSettings()
     security: Annotated[SecuritySettings, doc("protections that work whatever the model does")] = SecuritySettings()
     env: Annotated[EnvSettings, doc("variables for ${NAME} and for programs we start")] = EnvSettings()
     secrets: Annotated[SecretsSettings, doc("where credentials are kept")] = SecretsSettings()

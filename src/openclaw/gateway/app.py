@@ -1,5 +1,6 @@
 """The composition root: reads the configuration, builds every part, owns their lifetimes."""
 
+import asyncio
 import os
 import random
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -25,6 +26,12 @@ from openclaw.core.tool import Tool, ToolContext, ToolSpec
 from openclaw.gateway import wings
 from openclaw.gateway.http.handover import HandedOver
 from openclaw.gateway.keys import StateKeys
+from openclaw.gateway.skills import SkillGate, Skills
+from openclaw.memory.choose import usual_keys
+from openclaw.memory.index import Memory
+from openclaw.memory.opening import open_memory
+from openclaw.memory.settings import overlay
+from openclaw.memory.tools import MemoryGet, MemorySearch
 from openclaw.models import catalog, discover, thinking
 from openclaw.models.profilestore import ProfileStore
 from openclaw.models.situation import Situation, assess
@@ -34,6 +41,7 @@ from openclaw.prompt.facts import Mode
 from openclaw.sessions.index import SessionIndex
 from openclaw.sessions.lifecycle import Lifecycle, Preferences
 from openclaw.sessions.lock import WriteLocks
+from openclaw.skills.shelf import Shelf
 from openclaw.store.db import Database
 from openclaw.store.migrations import STATE
 from openclaw.store.sqlite import Sqlite
@@ -117,10 +125,12 @@ class Assistant:
         )
         self._open_provider = open_provider
         self._situations: dict[str, Situation] = {}
+        self._memories: dict[str, Memory] = {}
         self._seeded: set[Path] = set()
         self._cache = FileCache()
         self._approver = approver
         self._gate = self._make_gate()
+        self.skills = Skills(loaded, self.home.state, surroundings.home_dir, clock.now)
         self.locks = WriteLocks(clock, self.config.session.write_lock.acquire_timeout_ms / 1000)
         self.lifecycle = Lifecycle(db, index, self.locks, clock)
         self.turns = Turns(index, self.locks, clock, self.workspace, self.prepare)
@@ -131,6 +141,7 @@ class Assistant:
         self.config = loaded.config
         self._situations.clear()
         self._gate = self._make_gate()
+        self.skills = Skills(loaded, self.home.state, self._surroundings.home_dir, self.clock.now)
 
     def key(self, text: str | None, agent_id: str | None) -> SessionKey:
         """The session meant by a key, an agent, both or neither."""
@@ -166,8 +177,37 @@ class Assistant:
             )
         return self._situations[agent_id]
 
-    def tools(self) -> list[Tool]:
-        """The tools that remain after policy."""
+    def memory(self, agent_id: str) -> Memory | None:
+        """The notes of an agent, searchable; None when it is switched off."""
+        if agent_id not in self._memories:
+            agent = agent_views.view(self.config.agents, agent_id)
+            own = next((entry for entry in self.config.agents.list if entry.id == agent.entry.id), None)
+            settings = overlay(self.config.agents.defaults.memory_search, own.memory_search if own else None)
+            if not settings.enabled:
+                return None
+            build, problem = wings.embedders()
+            providers = self.config.models.providers
+            configured = {name: section.api_key for name, section in providers.items() if section.api_key}
+            self._memories[agent_id] = open_memory(
+                settings,
+                agent_id=agent_id,
+                workspace=self.workspace(agent_id),
+                state=self.home.state,
+                home=self._surroundings.home_dir,
+                clock=self.clock,
+                keys=usual_keys(self.loaded.variables, configured),
+                build=build,
+                problem=problem,
+            )
+        return self._memories[agent_id]
+
+    async def close(self) -> None:
+        for memory in self._memories.values():
+            await memory.close()
+        self._memories.clear()
+
+    def tools(self, agent_id: str | None = None) -> list[Tool]:
+        """The tools that remain after policy, of the default agent unless another is named."""
         settings = self.config.tools
         built = wings.tools(
             {
@@ -179,6 +219,9 @@ class Assistant:
                 "path_prepend": settings.exec.path_prepend,
             }
         )
+        memory = self.memory(agent_id or agent_views.default_agent(self.config.agents))
+        if memory is not None:
+            built += [MemorySearch(memory, self.config.memory.citations), MemoryGet(memory)]
         layers = [Layer(name="tools.allow/deny", allow=settings.allow or None, deny=settings.deny)]
         if settings.profile:
             layers.insert(0, profile_layer(settings.profile, settings.also_allow))
@@ -192,9 +235,10 @@ class Assistant:
         agent = agent_views.view(self.config.agents, turn.key.agent)
         route = self._route(turn, agent, await self.lifecycle.preferences(turn.key))
         model = route.attempt.model
-        toolbox = self._toolbox(turn, model)
+        shelf = await asyncio.to_thread(self._shelf, agent.id, turn.place, first_use=True)
+        toolbox = self._toolbox(turn, model, shelf)
         last = await self._last_truncation(turn.key)
-        what = self._brief(turn.key, agent, model, toolbox.specs)
+        what = self._brief(turn.key, agent, model, toolbox.specs, shelf)
         what = msgspec.structs.replace(
             what,
             thinking=route.attempt.thinking,
@@ -228,9 +272,10 @@ class Assistant:
         agent = agent_views.view(self.config.agents, key.agent)
         situation = self.situation(agent.id)
         chosen = situation.model(situation.resolve(model) if model else situation.default)
-        specs = tuple(sorted((tool.spec for tool in self.tools()), key=lambda spec: spec.name))
+        specs = tuple(sorted((tool.spec for tool in self.tools(agent.id)), key=lambda spec: spec.name))
+        shelf = self._shelf(agent.id, terminal, first_use=False)
         what = msgspec.structs.replace(
-            self._brief(key, agent, chosen, specs),
+            self._brief(key, agent, chosen, specs, shelf),
             mode=mode,
             channel=channel,
             terminal=terminal,
@@ -256,17 +301,23 @@ class Assistant:
 
     def toolbox(self, key: SessionKey, *, without: Sequence[str] = ()) -> Toolbox:
         """The tools of a session for a call outside a run, less those called `without`."""
-        tools = self.tools()
+        tools = self.tools(key.agent)
         kept, _ = remaining([tool.spec.name for tool in tools], [Layer(name="caller", deny=tuple(without))])
         tools = [tool for tool in tools if tool.spec.name in kept]
-        return self._box(key, tools, sees_images=True, cap=result_cap(LARGEST_WINDOW))
+        shelf = self._shelf(key.agent, "", first_use=False)
+        return self._box(key, tools, shelf, sees_images=True, cap=result_cap(LARGEST_WINDOW))
 
-    def _toolbox(self, turn: Turn, model: Model) -> Toolbox:
+    def _toolbox(self, turn: Turn, model: Model, shelf: Shelf) -> Toolbox:
         # Ours come last: a caller's function never takes the place of a tool that policy looks after.
-        tools = [*(HandedOver(each) for each in turn.client_tools), *self.tools()]
-        return self._box(turn.key, tools, sees_images=model.sees_images, cap=result_cap(model.context_window))
+        tools = [*(HandedOver(each) for each in turn.client_tools), *self.tools(turn.key.agent)]
+        return self._box(turn.key, tools, shelf, sees_images=model.sees_images, cap=result_cap(model.context_window))
 
-    def _box(self, key: SessionKey, tools: Sequence[Tool], *, sees_images: bool, cap: int) -> Toolbox:
+    def _shelf(self, agent_id: str, place: str, *, first_use: bool) -> Shelf:
+        """The skills of an agent, those of the project the person is in included."""
+        workspace = self.workspace(agent_id)
+        return self.skills.look(agent_id, workspace, Path(place) if place else workspace, first_use=first_use)
+
+    def _box(self, key: SessionKey, tools: Sequence[Tool], shelf: Shelf, *, sees_images: bool, cap: int) -> Toolbox:
         repeats = self.config.tools.loop_detection
         return Toolbox(
             tools,
@@ -276,8 +327,9 @@ class Assistant:
                 session_key=str(key),
                 agent_id=key.agent,
                 accepts_images=sees_images,
+                env=self.skills.environment(shelf).revealed(),
             ),
-            self._gate,
+            SkillGate(self._gate, self.skills.guard(shelf), self._approver),
             self.clock,
             repeats=Repeats(
                 RepeatLimits(
@@ -291,10 +343,18 @@ class Assistant:
             cap=cap,
         )
 
-    def _brief(self, key: SessionKey, agent: agent_views.AgentView, model: Model, specs: tuple[ToolSpec, ...]) -> Brief:
+    def _brief(
+        self,
+        key: SessionKey,
+        agent: agent_views.AgentView,
+        model: Model,
+        specs: tuple[ToolSpec, ...],
+        shelf: Shelf,
+    ) -> Brief:
         return Brief(
             key=key,
             workspace=self.workspace(agent.id),
+            skills=self.skills.snapshot(agent.id, shelf).text,
             model=model,
             default_model=str(self.situation(agent.id).default),
             tools=specs,
@@ -304,6 +364,7 @@ class Assistant:
                 self.config.commands,
                 is_default=agent.is_default,
                 secret=self._keys.owners,
+                citations=self.config.memory.citations,
             ),
             now=millis(self.clock),
         )
@@ -373,7 +434,11 @@ async def assistant(
     providers = wings.Providers()
     try:
         async with state(home, clock) as (db, index):
-            yield Assistant(surroundings, loaded, index, clock, approver, open_provider or providers, db)
+            app = Assistant(surroundings, loaded, index, clock, approver, open_provider or providers, db)
+            try:
+                yield app
+            finally:
+                await app.close()
             remember_good(home, loaded)
     finally:
         await providers.close()

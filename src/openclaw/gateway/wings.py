@@ -49,3 +49,9 @@ def tools(settings: Mapping[str, Any]) -> list[Tool]:
     """The tools of this machine."""
     built: list[Tool] = importlib.import_module("openclaw.tools.catalog").build(**settings)
     return built
+
+
+def embedders() -> tuple[Any, Any]:
+    """How an embedder is built, and what would keep one from being built."""
+    wing = importlib.import_module("openclaw.embedders.catalog")
+    return wing.build, wing.problem

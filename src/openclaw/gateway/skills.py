@@ -1,0 +1,166 @@
+"""The skills of this installation, for every agent: where they are looked for, what they get, how they are watched."""
+
+import logging
+import secrets
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+from openclaw.agent.settings import AgentsSettings
+from openclaw.agent.toolrun import Gate
+from openclaw.config import keypath, tree
+from openclaw.config.load import Loaded
+from openclaw.core.approval import ApprovalRequest, Approver
+from openclaw.core.errors import OpenClawError
+from openclaw.core.tool import Tool, ToolContext
+from openclaw.skills import environment, snapshot
+from openclaw.skills.environment import Injection
+from openclaw.skills.gate import Machine
+from openclaw.skills.guard import AskFirst, Fine, Guard, Refuse
+from openclaw.skills.library import Library
+from openclaw.skills.lock import Ledger
+from openclaw.skills.roots import Places, expanded, package_directories
+from openclaw.skills.settings import SkillsSettings
+from openclaw.skills.shelf import Shelf
+from openclaw.skills.snapshot import Snapshot
+from openclaw.trust import supply
+from openclaw.turns.agents import view
+
+log = logging.getLogger(__name__)
+
+
+class Skills:
+    """One for the process; `look` is quick when nothing changed, but reads files: call it in a thread."""
+
+    def __init__(
+        self, loaded: Loaded, state: Path, home_dir: Path, now: Callable[[], float], given: tuple[Path, ...] = ()
+    ) -> None:
+        self.settings: SkillsSettings = loaded.config.skills
+        self.library = Library(Ledger(state), supply.inspect, now)
+        self._agents: AgentsSettings = loaded.config.agents
+        self._loaded = loaded
+        self._state = state
+        self._home = home_dir
+        self._now = now
+        self._given = given
+        self._looked: dict[tuple[str, Path, Path], Shelf] = {}
+
+    @cached_property
+    def _packages(self) -> tuple[Path, ...]:
+        # What is installed does not change while the process lives, and finding out is slow.
+        return package_directories()
+
+    def places(self, workspace: Path, cwd: Path) -> Places:
+        return Places(
+            home=self._home,
+            state=self._state,
+            workspace=workspace,
+            cwd=cwd,
+            given=self._given,
+            extra=tuple(expanded(text, self._home, cwd) for text in self.settings.load.extra_dirs),
+            packages=self._packages,
+        )
+
+    def look(self, agent_id: str, workspace: Path, cwd: Path, *, first_use: bool) -> Shelf:
+        """Every skill as this agent has it now; with `skills.load.watch` off, as it was at the first look."""
+        key = (agent_id, workspace, cwd)
+        if not self.settings.load.watch and key in self._looked:
+            return self._looked[key]
+        self._looked[key] = shelf = self.library.look(
+            self.places(workspace, cwd),
+            self.settings,
+            self._machine(),
+            allowlist=self.allowlist(agent_id),
+            link_targets=tuple(expanded(text, self._home, cwd) for text in self.settings.load.allow_symlink_targets),
+            first_use=first_use,
+        )
+        return shelf
+
+    def allowlist(self, agent_id: str) -> tuple[str, ...] | None:
+        own = view(self._agents, agent_id).entry.skills
+        return self._agents.defaults.skills if own is None else own
+
+    def snapshot(self, agent_id: str, shelf: Shelf, previous: Snapshot | None = None) -> Snapshot:
+        """What the session shows its model; `previous` itself when nothing changed."""
+        own = view(self._agents, agent_id).entry.skills_limits.max_skills_prompt_chars
+        limits = self.settings.limits
+        return snapshot.take(
+            shelf,
+            home=str(self._home),
+            max_skills=limits.max_skills_in_prompt,
+            max_chars=limits.max_skills_prompt_chars if own is None else own,
+            now=round(self._now() * 1000),
+            skill_filter=self.allowlist(agent_id),
+            previous=previous,
+        )
+
+    def environment(self, shelf: Shelf) -> Injection:
+        """Variables for the commands of one run."""
+        return environment.inject(shelf.usable, self.settings.entries, self._loaded.variables)
+
+    def guard(self, shelf: Shelf) -> Guard:
+        """Who watches one run."""
+        return Guard(shelf, self.settings, self.library.hasher, self._home)
+
+    def _machine(self) -> Machine:
+        path = self._loaded.variables.get("PATH")
+
+        @cache
+        def has_bin(name: str) -> bool:
+            return shutil.which(name, path=path) is not None
+
+        return Machine(
+            platform="linux" if sys.platform.startswith("linux") else sys.platform,
+            env=frozenset(name for name, value in self._loaded.variables.items() if value),
+            has_bin=has_bin,
+            has_config=self._has_config,
+        )
+
+    def _has_config(self, path: str) -> bool:
+        try:
+            found: Any = tree.find(self._loaded.raw, keypath.parse(path))
+        except (OpenClawError, LookupError):
+            return False
+        return bool(found)
+
+
+class SkillGate:
+    """A run's gate with a guard before it: what a skill leads to is judged first, then the call itself."""
+
+    def __init__(self, gate: Gate, guard: Guard, approver: Approver) -> None:
+        self._gate = gate
+        self._guard = guard
+        self._approver = approver
+
+    async def admit(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> str | None:
+        match self._guard.rule(tool.spec.name, tool.effects(args), args, context.workspace):
+            case Refuse(why):
+                return why
+            case AskFirst(why):
+                refusal = await self._asked(tool, args, context, why)
+                if refusal is not None:
+                    return refusal
+            case Fine(notes):
+                for note in notes:
+                    log.warning("%s: %s", context.session_key, note)
+        return await self._gate.admit(tool, args, context)
+
+    async def _asked(self, tool: Tool, args: Mapping[str, Any], context: ToolContext, why: str) -> str | None:
+        shown = args.get("command") or args.get("path") or args.get("url") or ""
+        answer = await self._approver.decide(
+            ApprovalRequest(
+                id=secrets.token_hex(4),
+                tool=tool.spec.name,
+                command=f"{tool.spec.name} {shown}".strip(),
+                cwd=str(context.workspace),
+                agent_id=context.agent_id,
+                session_key=context.session_key,
+                why=why,
+            )
+        )
+        if answer.decision == "deny":
+            return f"Not done: {why}, and {answer.why or 'the user said no'}. Ask what to do instead."
+        return None
