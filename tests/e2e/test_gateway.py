@@ -418,3 +418,35 @@ def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]
     home = TemporaryHome(tmp_path_factory.mktemp("fuzz"))
     with GatewayProcess(home) as gateway:
         yield gateway
+
+
+async def test_commands_are_answered_by_the_gateway_and_never_by_the_model(openclaw_home: TemporaryHome) -> None:
+    with MockModelServer([says("hi")]) as server:
+        openclaw_home.configure(server.settings())
+        with GatewayProcess(openclaw_home) as gateway:
+            async with gateway.client() as client:
+
+                async def say(text: str) -> str:
+                    answer = await client.call("agent", {"message": text, "idempotencyKey": text}, final=True)
+                    return str(answer["result"]["payloads"][0]["text"])
+
+                assert "/stop" in await say("/help")
+                assert "mock/mock" in await say("/status")
+                assert "agent:main:main" in await say("/whoami")
+                assert "Context breakdown" in await say("/context")
+                assert "high" in await say("/think high")
+                assert "did you mean" in (await say("/model mok/mock")).lower() or "no provider" in await say(
+                    "/model x/y"
+                )
+                assert "interrupt" in await say("/queue interrupt")
+                assert "Trips" in await say("/name Trips")
+                row = (await client.call("sessions.describe", {"key": "main"}))["session"]
+                assert (row["label"], row["thinkingLevel"], row["effectiveQueueMode"]) == ("Trips", "high", "interrupt")
+                assert server.requests == []
+                assert await say("hello") == "hi"
+                assert "new conversation" in await say("/new")
+                assert (await client.call("chat.history", {"sessionKey": "main"}))["messages"] == []
+                assert await say("/skill:git what changed?") == "hi"
+                assert "Nothing is running" in await say("stop!")
+    assert "git" in server.requests[-1]["messages"][-1]["content"]
+    assert len(server.requests) == 2

@@ -46,6 +46,7 @@ async def _ask(target: Target, params: dict[str, Any], as_json: bool, limit: flo
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
         screen.close_line()
+        screen.rest(final)
         if as_json:
             print_json(_document(final, params["idempotencyKey"]))
     return _exit_code(final, stopped, quiet=as_json)
@@ -79,6 +80,7 @@ class _Screen:
         self._client = client
         self._live = live
         self._open = False
+        self._streamed = False
         self._started: dict[str, str] = {}
 
     async def watch(self) -> None:
@@ -98,6 +100,7 @@ class _Screen:
         if not self._live:
             return
         if stream == "assistant":
+            self._streamed = True
             text = printable(str(data.get("delta", "")))
             click.echo(text, nl=False)
             sys.stdout.flush()
@@ -119,6 +122,12 @@ class _Screen:
         if self._open:
             click.echo()
             self._open = False
+
+    def rest(self, final: dict[str, Any]) -> None:
+        """What the answer has and no event brought: the reply to a command."""
+        payloads = (final.get("result") or {}).get("payloads") or []
+        if self._live and not self._streamed and payloads:
+            click.echo(printable("\n".join(str(payload.get("text", "")) for payload in payloads)))
 
     async def _approve(self, payload: dict[str, Any]) -> None:
         """Puts the gateway's question to the person at this terminal, if it is about their run."""

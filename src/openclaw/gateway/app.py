@@ -41,7 +41,10 @@ from openclaw.prompt.facts import Mode
 from openclaw.sessions.index import SessionIndex
 from openclaw.sessions.lifecycle import Lifecycle, Preferences
 from openclaw.sessions.lock import WriteLocks
+from openclaw.skills.invoke import Invocation, Unknown, instruction
+from openclaw.skills.invoke import parse as parse_call
 from openclaw.skills.shelf import Shelf
+from openclaw.skills.snapshot import shortened
 from openclaw.store.db import Database
 from openclaw.store.migrations import STATE
 from openclaw.store.sqlite import Sqlite
@@ -311,6 +314,18 @@ class Assistant:
         # Ours come last: a caller's function never takes the place of a tool that policy looks after.
         tools = [*(HandedOver(each) for each in turn.client_tools), *self.tools(turn.key.agent)]
         return self._box(turn.key, tools, shelf, sees_images=model.sees_images, cap=result_cap(model.context_window))
+
+    def called_skill(self, agent_id: str, text: str, taken: Sequence[str]) -> str | None:
+        """The message a call of a skill (`/skill:name`, `/name`) stands for; None when it calls none."""
+        shelf = self._shelf(agent_id, "", first_use=True)
+        match parse_call(text, shelf.items, taken):
+            case Invocation() as call:
+                location = shortened(str(call.item.skill.file_path), str(self._surroundings.home_dir))
+                return instruction(call, location)
+            case Unknown(name, why):
+                raise InvalidRequest(f"{name}: {why}")
+            case _:
+                return None
 
     def _shelf(self, agent_id: str, place: str, *, first_use: bool) -> Shelf:
         """The skills of an agent, those of the project the person is in included."""

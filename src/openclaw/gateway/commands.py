@@ -6,7 +6,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from openclaw.approvals.pending import PendingApprovals
-from openclaw.commands.parse import Command, parse
+from openclaw.commands.parse import NAMES, Command, parse
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.keys import SessionKey
 from openclaw.gateway.desk import Desk
@@ -86,9 +86,12 @@ class Commands:
     async def answer(self, key: SessionKey, text: str) -> Reply | None:
         """The reply to a message that is a command; None when it is for the assistant."""
         command: Command | None = parse(text)
-        if command is None:
-            return None
         try:
+            if command is None:
+                if not text.lstrip().startswith("/"):
+                    return None
+                called = self._desk.app.called_skill(key.agent, text, tuple(NAMES))
+                return Reply("", called) if called else None
             return await self._handlers[command.name](key, command.args)
         except OpenClawError as error:
             return Reply(error.message)

@@ -14,11 +14,13 @@ from openclaw.devices import signature
 from openclaw.devices.pairing import Pairing
 from openclaw.devices.rate import AuthLimiter
 from openclaw.gateway import daemon
+from openclaw.gateway.access import shared_secret
 from openclaw.gateway.app import Assistant, Surroundings, assistant
 from openclaw.gateway.bus import Bus
 from openclaw.gateway.commands import Commands
 from openclaw.gateway.daemon import Launch, Options, Parts
 from openclaw.gateway.desk import Desk
+from openclaw.gateway.exposure import decide
 from openclaw.gateway.http import surface
 from openclaw.gateway.http.auth import Gatekeeping
 from openclaw.gateway.http.listening import Fanout
@@ -30,13 +32,15 @@ from openclaw.gateway.presence import Presence
 from openclaw.gateway.projection import Projector
 from openclaw.gateway.reload import Reload
 from openclaw.gateway.sockets import Sockets
-from openclaw.turns.agents import default_agent
+from openclaw.memory.watch import watch
+from openclaw.turns.agents import agent_ids, default_agent
 from openclaw.turns.lanes import Lanes
 from openclaw.turns.ledger import Ledger
 from openclaw.turns.route import OpenProvider
 from openclaw.turns.runs import RunEvent, Runs
 from openclaw.version import __version__
 from openclaw.wire.auth import Policy
+from openclaw.wire.connection import GatewayAuthChanged
 from openclaw.wire.frames import StateVersion
 from openclaw.wire.hello import Offer, SessionDefaults, Snapshot
 from openclaw.wire.peer import client_ip
@@ -102,13 +106,19 @@ async def compose(launch: Launch, open_provider: OpenProvider | None = None) -> 
                 news = group.create_task(
                     devices.tell_requests(app.db, gateway.pairing, bus, clock), name="pairing requests"
                 )
+                watching = [
+                    group.create_task(watch(memory, log.warning), name="notes")
+                    for agent in agent_ids(app.config.agents)
+                    if (memory := app.memory(agent)) is not None and memory.settings.sync.watch
+                ]
                 yield Parts(
                     connection=gateway.sockets.serve,
                     routes=gateway.routes,
                     reload=gateway.reload,
                     drains=(gateway.drain,),
                 )
-                news.cancel()
+                for task in (news, *watching):
+                    task.cancel()
 
 
 def _places(app: Assistant) -> dict[str, int]:
@@ -176,7 +186,7 @@ class _Gateway:
         logs = Place.of(app.home.state, app.config.logging.file)
         for group in (
             system.methods(self.desk, self._presence, lambda: logs.files()[-1:], self._started),
-            runs.methods(self.desk),
+            runs.methods(self.desk, commands),
             chat.methods(self.desk, projector, commands),
             sessions.methods(self.desk),
             subscriptions.methods(self.desk, self.sockets),
@@ -194,6 +204,13 @@ class _Gateway:
     async def reload(self, change: Reload) -> None:
         """A changed configuration, section by section; what runs goes on with what it started with."""
         self._app.reconfigure(change.loaded)
+        exposure = decide(change.loaded.config.gateway, change.loaded.variables, self._launch.wishes)
+        secret = shared_secret(exposure, self._app.home.state)
+        if secret != self._secret:
+            # From here on the old secret opens nothing, and whoever came in with it is shown out.
+            self._secret = secret
+            closed = await self.sockets.withdraw(GatewayAuthChanged())
+            log.info("the gateway's credential changed; closed %d connection(s)", closed)
         self._bus.publish(
             "config.changed",
             {"path": str(change.loaded.path), "hash": change.loaded.hash, "ts": millis(self._launch.clock)},

@@ -4,8 +4,10 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from openclaw.core.errors import InvalidRequest
+from openclaw.gateway.commands import Commands
 from openclaw.gateway.desk import Desk
 from openclaw.gateway.methods.inputs import images_of, queue_rules
 from openclaw.turns.agents import view
@@ -23,9 +25,14 @@ DEFAULT_WAIT_MS = 30_000
 FOREVER = 7 * 86_400.0
 
 
-def methods(desk: Desk) -> list[Method]:
+def methods(desk: Desk, commands: Commands) -> list[Method]:
     async def agent(params: AgentParams, caller: Caller) -> AsyncIterator[Any]:
         turn = await _turn(desk, params)
+        reply = await commands.answer(turn.key, turn.text)
+        if reply is not None and not reply.message:
+            yield _said(turn, reply.text, desk.now)
+            return
+        turn = structs.replace(turn, text=reply.message) if reply else turn
         lane = "subagent" if params.lane == "subagent" else "main"
         submission = await desk.runs.submit(turn, rules=await queue_rules(desk, turn.key, "followup"), lane=lane)
         yield _accepted(submission)
@@ -65,6 +72,13 @@ def methods(desk: Desk) -> list[Method]:
         Method("agent.wait", AgentWaitParams, wait, WRITE),
         Method("agent.identity.get", AgentIdentityParams, identity, READ),
     ]
+
+
+def _said(turn: Turn, text: str, now: int) -> dict[str, Any]:
+    """The answer to a command: there was no run."""
+    meta = {"durationMs": 0, "aborted": False, "stopReason": "stop", "agentMeta": {}}
+    result = {"payloads": [{"text": text, "mediaUrl": None}], "meta": meta}
+    return {"runId": turn.run_id, "status": "ok", "summary": "completed", "acceptedAt": now, "result": result}
 
 
 async def _turn(desk: Desk, params: AgentParams) -> Turn:
