@@ -73,7 +73,7 @@ class ToolContext(Struct, frozen=True, kw_only=True):
 
 
 class Tool(Protocol):
-    """One ability. Cancelling the task stops the work; nothing of it may outlive the call."""
+    """One ability. Cancelling the task stops the work; nothing of it outlives the call unless it was put in the background."""
 
     @property
     def spec(self) -> ToolSpec: ...

@@ -6,6 +6,9 @@ import os
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
+
+from starlette.routing import Route
 
 from openclaw.approvals.grants import ApprovalFile
 from openclaw.approvals.pending import PendingApprovals
@@ -21,13 +24,26 @@ from openclaw.gateway.commands import Commands
 from openclaw.gateway.daemon import Launch, Options, Parts
 from openclaw.gateway.desk import Desk
 from openclaw.gateway.exposure import decide
-from openclaw.gateway.http import surface
+from openclaw.gateway.http import pages, surface
 from openclaw.gateway.http.auth import Gatekeeping
 from openclaw.gateway.http.listening import Fanout
 from openclaw.gateway.http.surface import Switches, routes
 from openclaw.gateway.http.wiring import parts_of
+from openclaw.gateway.links import Links
 from openclaw.gateway.logs import Place
-from openclaw.gateway.methods import agents, approvals, chat, config, devices, runs, sessions, subscriptions, system
+from openclaw.gateway.methods import (
+    agents,
+    approvals,
+    chat,
+    config,
+    dashboard,
+    devices,
+    prompt,
+    runs,
+    sessions,
+    subscriptions,
+    system,
+)
 from openclaw.gateway.presence import Presence
 from openclaw.gateway.projection import Projector
 from openclaw.gateway.reload import Reload
@@ -194,12 +210,14 @@ class _Gateway:
             config.methods(self.desk, launch.surroundings, bus),
             approvals.methods(questions, ApprovalFile(granted), str(granted)),
             devices.methods(self.pairing, self.sockets, bus, launch.clock),
+            prompt.methods(self.desk),
         ):
             for method in group:
                 self._registry.add(method)
         endpoints = app.config.gateway.http.endpoints
         switches = Switches(chat_completions=endpoints.chat_completions.enabled, responses=endpoints.responses.enabled)
-        self.routes = routes(http, switches, self._gatekeeping(limiter))
+        gatekeeping = self._gatekeeping(limiter)
+        self.routes = [*routes(http, switches, gatekeeping), *self._pages(gatekeeping)]
 
     async def reload(self, change: Reload) -> None:
         """A changed configuration, section by section; what runs goes on with what it started with."""
@@ -232,6 +250,30 @@ class _Gateway:
             limiter=_Failures(limiter, self._launch.clock),
             address=lambda scope: client_ip(front.peer(scope), self._app.config.gateway.trusted_proxies),
         )
+
+    def _pages(self, gatekeeping: Gatekeeping) -> list[Route]:
+        """The web page and the links that open it, when it is served."""
+        settings = self._app.config.gateway.control_ui
+        if not settings.enabled:
+            return []
+        links = Links()
+        base = pages.base_path(settings.base_path)
+        for method in dashboard.methods(links, base, self._launch.clock):
+            self._registry.add(method)
+        return pages.routes(
+            pages.Parts(
+                base_path=base,
+                redeem=lambda code: links.redeem(code, millis(self._launch.clock)),
+                secret=lambda: self._secret,
+                gatekeeping=gatekeeping,
+                bootstrap=self._bootstrap,
+            )
+        )
+
+    async def _bootstrap(self) -> dict[str, Any]:
+        agent = default_agent(self._app.config.agents)
+        identity = runs.identity_of(self.desk, agent)
+        return {"assistantName": identity["name"], "assistantAgentId": agent, "serverVersion": __version__}
 
     def _policy(self) -> Policy:
         exposure = self._launch.exposure

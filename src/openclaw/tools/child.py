@@ -26,6 +26,12 @@ class Child(Protocol):
 
     pid: int
     outputs: Sequence[int]
+    input: int | None
+    """Where its input is written, None when it has none (any more)."""
+
+    def end_input(self) -> None:
+        """Says that nothing more will be typed."""
+        ...
 
     def poll(self) -> int | None:
         """Its exit code once it has ended (negative: the signal); reaps it."""
@@ -42,16 +48,19 @@ class Ended(Struct, frozen=True, kw_only=True):
 
 
 class Piped:
-    """A process whose output comes through pipes; its input is closed."""
+    """A process whose output comes through pipes; its input is closed unless it is `fed`."""
 
-    def __init__(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], merged: bool = True) -> None:
+    def __init__(
+        self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], merged: bool = True, fed: bool = False
+    ) -> None:
         pairs = [os.pipe() for _ in range(1 if merged else 2)]
         try:
             self._process = subprocess.Popen(
                 argv,
                 cwd=cwd,
                 env=env,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE if fed else subprocess.DEVNULL,
+                bufsize=0,
                 stdout=pairs[0][1],
                 stderr=pairs[-1][1],
                 start_new_session=True,
@@ -65,11 +74,18 @@ class Piped:
                 os.close(writing)
         self.pid = self._process.pid
         self.outputs: Sequence[int] = [reading for reading, _ in pairs]
+        self.input = self._process.stdin.fileno() if self._process.stdin else None
+
+    def end_input(self) -> None:
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        self.input = None
 
     def poll(self) -> int | None:
         return self._process.poll()
 
     def close(self) -> None:
+        self.end_input()
         for descriptor in self.outputs:
             os.close(descriptor)
 
@@ -88,7 +104,13 @@ class InTerminal:
         self._terminal: Any = PtyProcess.spawn(words, env=dict(env), dimensions=(40, 120))
         self.pid: int = self._terminal.pid
         self.outputs: Sequence[int] = [self._terminal.fd]
+        self.input: int | None = self._terminal.fd
         self._code: int | None = None
+
+    def end_input(self) -> None:
+        # A terminal has no end; the key that means it is Control-D.
+        if self.input is not None:
+            os.write(self.input, b"\x04")
 
     def poll(self) -> int | None:
         if self._code is None:
@@ -98,6 +120,7 @@ class InTerminal:
         return self._code
 
     def close(self) -> None:
+        self.input = None
         self._terminal.fileobj.close()
         # Its own close would sleep and signal; the process has been seen to already.
         self._terminal.closed = True

@@ -58,20 +58,25 @@ def methods(desk: Desk, commands: Commands) -> list[Method]:
 
     async def identity(params: AgentIdentityParams, caller: Caller) -> Any:
         agent_id = desk.key(params.session_key).agent if params.session_key else params.agent_id
-        found = view(desk.app.config.agents, agent_id or desk.key("main").agent)
-        written = desk.app.workspace(found.id) / "IDENTITY.md"
-        own = parse(written.read_text(errors="replace")) if written.is_file() else parse("")
-        chosen = found.entry.identity
-        name = chosen.name or found.entry.name or own.name or "Assistant"
-        source = "config" if chosen.name or found.entry.name else "workspace" if own.name else "default"
-        emoji = chosen.emoji or own.emoji
-        return {"agentId": found.id, "name": name, "nameSource": source, **({"emoji": emoji} if emoji else {})}
+        return identity_of(desk, agent_id or desk.key("main").agent)
 
     return [
         Method("agent", AgentParams, agent, WRITE),
         Method("agent.wait", AgentWaitParams, wait, WRITE),
         Method("agent.identity.get", AgentIdentityParams, identity, READ),
     ]
+
+
+def identity_of(desk: Desk, agent_id: str) -> dict[str, Any]:
+    """What an agent is called, and who says so."""
+    found = view(desk.app.config.agents, agent_id)
+    written = desk.app.workspace(found.id) / "IDENTITY.md"
+    own = parse(written.read_text(errors="replace")) if written.is_file() else parse("")
+    chosen = found.entry.identity
+    name = chosen.name or found.entry.name or own.name or "Assistant"
+    source = "config" if chosen.name or found.entry.name else "workspace" if own.name else "default"
+    emoji = chosen.emoji or own.emoji
+    return {"agentId": found.id, "name": name, "nameSource": source, **({"emoji": emoji} if emoji else {})}
 
 
 def _said(turn: Turn, text: str, now: int) -> dict[str, Any]:

@@ -1,0 +1,209 @@
+"""The web page: files built ahead of time, served from memory under a policy that lets no foreign script run.
+
+A credential reaches the page by a one-time code in the fragment of its address, which browsers send to nobody; the
+page trades the code for the secret in the body of one request.
+"""
+
+import gzip
+import hashlib
+import html
+import mimetypes
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from openclaw.core.errors import ConfigError
+from openclaw.core.secret import Secret
+from openclaw.gateway.http.auth import Gatekeeping, Guard
+from openclaw.gateway.http.endpoint import Call, Endpoint, Rules
+from openclaw.gateway.server import body_of
+from openclaw.wire import scopes
+
+BUILT = Path(__file__).parent.parent / "ui"
+INDEX = "index.html"
+CODE_BYTES = 1_000
+_HOST = re.compile(r"[A-Za-z0-9.:\[\]-]{1,255}")
+_BASE = re.compile(r"(/[A-Za-z0-9._~-]+)*")
+_TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".html": "text/html"}
+_FIXED = {
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+}
+_SQUEEZABLE = ("text/", "image/svg")
+
+
+class File(Struct, frozen=True, kw_only=True):
+    """One built file, ready to send."""
+
+    data: bytes
+    squeezed: bytes | None
+    kind: str
+    tag: str
+    lasting: bool
+    """Whether its name changes with its content."""
+
+
+class Parts(Struct, frozen=True, kw_only=True):
+    """What the pages need to know."""
+
+    base_path: str
+    redeem: Callable[[str], bool]
+    """Whether a one-time code is good; it is not any more after that."""
+    secret: Callable[[], Secret | None]
+    gatekeeping: Gatekeeping
+    bootstrap: Callable[[], Awaitable[dict[str, Any]]]
+    """What `/control-ui-config.json` tells beside the base path."""
+
+
+def base_path(text: str) -> str:
+    """`text` as a prefix: empty, or with a slash in front and none behind."""
+    path = "/" + text.strip().strip("/") if text.strip().strip("/") else ""
+    if not _BASE.fullmatch(path) or ".." in path:
+        raise ConfigError(
+            f"{text!r} is not a path the web page can be served under: write something like /openclaw",
+            path="gateway.controlUi.basePath",
+        )
+    return path
+
+
+def policy(host: str) -> str:
+    """The content security policy of a page that was asked for under `host`."""
+    # 'self' does not cover WebSockets in every browser.
+    own = f" ws://{host} wss://{host}" if _HOST.fullmatch(host) else ""
+    return "; ".join(
+        (
+            "default-src 'none'",
+            "script-src 'self'",
+            "style-src 'self'",
+            "img-src 'self' data: blob:",
+            f"connect-src 'self'{own}",
+            "manifest-src 'self'",
+            "base-uri 'none'",
+            "form-action 'none'",
+            "frame-ancestors 'none'",
+            "require-trusted-types-for 'script'",
+            "trusted-types lit-html dompurify",
+        )
+    )
+
+
+def read(place: Path, base: str) -> dict[str, File]:
+    """The built files by their path below the base; links in the index are made absolute."""
+    found = {}
+    for path in sorted(place.rglob("*")):
+        if path.is_file() and path.suffix in (".html", ".js", ".css", ".svg", ".webmanifest", ".txt"):
+            name = path.relative_to(place).as_posix()
+            data = path.read_bytes()
+            found[name] = _file(name, _based(data, base) if name == INDEX else data)
+    return found
+
+
+def _based(index: bytes, base: str) -> bytes:
+    text = index.decode().replace('"./', f'"{base}/')
+    attributes = f'data-openclaw-control-ui-base-path="{html.escape(base)}" data-openclaw-terminal-enabled="false"'
+    return text.replace("<html ", f"<html {attributes} ", 1).encode()
+
+
+def _file(name: str, data: bytes) -> File:
+    kind = _TYPES.get(Path(name).suffix) or mimetypes.guess_type(name)[0] or "application/octet-stream"
+    squeezable = kind.startswith(_SQUEEZABLE) or kind == "application/manifest+json"
+    return File(
+        data=data,
+        squeezed=gzip.compress(data, mtime=0) if squeezable and len(data) > 500 else None,
+        kind=f"{kind}; charset=utf-8" if squeezable else kind,
+        tag=f'"{hashlib.sha256(data).hexdigest()[:20]}"',
+        lasting=name.startswith("assets/"),
+    )
+
+
+def routes(parts: Parts, place: Path = BUILT) -> list[Route]:
+    """The routes of the web page; they come last, because they answer for every path that nobody else knows."""
+    base = parts.base_path
+    files = read(place, base)
+    guard = Guard(parts.gatekeeping)
+
+    async def config(call: Call) -> None:
+        await call.answer({"basePath": base, **await parts.bootstrap()}, headers={"cache-control": "no-store"})
+
+    async def page(request: Request) -> Response:
+        return _page(request, files, request.path_params.get("path", ""))
+
+    async def link(request: Request) -> Response:
+        return await _trade(request, parts)
+
+    async def start(request: Request) -> Response:
+        return RedirectResponse(f"{base}/", headers=_FIXED)
+
+    found = [
+        Route(f"{base}/control-ui-config.json", Endpoint(guard, Rules(method="GET", scope=scopes.READ), config)),
+        Route(f"{base}/control-ui-link", link, methods=["POST"]),
+        Route(f"{base}/{{path:path}}", page, methods=["GET"]),
+    ]
+    return [*found, Route(base, start, methods=["GET"]), Route("/", start, methods=["GET"])] if base else found
+
+
+def _page(request: Request, files: Mapping[str, File], path: str) -> Response:
+    file = files.get(path or INDEX)
+    if file is None:
+        last = path.rpartition("/")[2]
+        if "." in last or path.partition("/")[0] in ("api", "v1"):
+            return PlainTextResponse("Not Found", status_code=404, headers=_FIXED)
+        file = files.get(INDEX)
+    if file is None:
+        return PlainTextResponse("the web page is not part of this installation\n", status_code=404, headers=_FIXED)
+    headers = {
+        **_FIXED,
+        "etag": file.tag,
+        "cache-control": "public, max-age=31536000, immutable" if file.lasting else "no-cache",
+        "vary": "accept-encoding",
+    }
+    if file.kind.startswith("text/html"):
+        headers["content-security-policy"] = policy(request.headers.get("host", ""))
+    if request.headers.get("if-none-match") == file.tag:
+        return Response(status_code=304, headers=headers)
+    data = file.data
+    if file.squeezed is not None and "gzip" in request.headers.get("accept-encoding", ""):
+        data = file.squeezed
+        headers["content-encoding"] = "gzip"
+    return Response(data, headers=headers, media_type=file.kind)
+
+
+class _Code(Struct, frozen=True, forbid_unknown_fields=True):
+    code: str
+
+
+async def _trade(request: Request, parts: Parts) -> Response:
+    """A one-time code for the secret; wrong codes count like wrong passwords."""
+    limiter = parts.gatekeeping.limiter
+    address = parts.gatekeeping.address(request.scope)
+    wait = limiter.locked_for(address)
+    if wait > 0:
+        return _said(
+            429, "too many wrong codes: wait, then run openclaw dashboard again", {"retry-after": str(int(wait) + 1)}
+        )
+    try:
+        code = msgspec.json.decode(await body_of(request, CODE_BYTES), type=_Code).code
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _said(400, "send one JSON object with a code")
+    if not parts.redeem(code):
+        limiter.failed(address)
+        return _said(403, "this link was used already or is too old: run openclaw dashboard again")
+    limiter.succeeded(address)
+    secret = parts.secret()
+    return JSONResponse({"token": secret.reveal() if secret else None}, headers={**_FIXED, "cache-control": "no-store"})
+
+
+def _said(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
+    fixed = {**_FIXED, "cache-control": "no-store", **(headers or {})}
+    return JSONResponse({"error": {"message": message, "type": "link"}}, status_code=status, headers=fixed)

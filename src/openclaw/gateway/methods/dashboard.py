@@ -1,0 +1,18 @@
+"""`dashboard.link`: a one-time address for the web page."""
+
+from typing import Any
+
+from openclaw.core.clock import Clock, millis
+from openclaw.gateway.links import Links
+from openclaw.wire.caller import Caller
+from openclaw.wire.params.kinds import NoParams
+from openclaw.wire.rpc import Method
+from openclaw.wire.scopes import ADMIN
+
+
+def methods(links: Links, base_path: str, clock: Clock) -> list[Method]:
+    async def link(params: NoParams, caller: Caller) -> Any:
+        code, expires = links.make(millis(clock))
+        return {"path": f"{base_path}/#code={code}", "expiresAtMs": expires}
+
+    return [Method("dashboard.link", NoParams, link, ADMIN)]

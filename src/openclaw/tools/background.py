@@ -1,0 +1,240 @@
+"""Commands that outlive the call that started them: kept by name, watched, fed and ended.
+
+Whoever opens a `Background` closes it, and with it everything that still runs.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec import Struct
+
+from openclaw.core.clock import Clock, millis
+from openclaw.core.errors import InvalidRequest, NotFound, StateError, Unavailable
+from openclaw.tools.background_names import fresh_name
+from openclaw.tools.child import Child, Ended, attend
+from openclaw.tools.finishing import finish
+from openclaw.tools.terminal import KEPT_CHARS, Tail
+
+PENDING_CHARS = 30_000
+TYPING_TIMEOUT = 10.0
+IDLE_AFTER = 15.0
+"""Seconds without output after which a program that can be typed to probably waits for it."""
+
+
+class Retention(Struct, frozen=True, kw_only=True):
+    """How much is kept of what ended, and how much may run."""
+
+    seconds: float = 1800.0
+    finished: int = 50
+    chars: int = 2_000_000
+    running: int = 64
+
+
+class Job:
+    """One command: its output so far, and its end when it has one."""
+
+    def __init__(self, name: str, child: Child, *, command: str, cwd: Path, owner: str, started_at: int) -> None:
+        self.name = name
+        self.child = child
+        self.pid = child.pid
+        self.command = command
+        self.cwd = cwd
+        self.owner = owner
+        self.started_at = started_at
+        self.ended: Ended | None = None
+        self.backgrounded = False
+        self.killed = False
+        """Somebody asked for its end, and needs not be told of it."""
+        self.watched = 0
+        """Calls that wait for its end at this moment."""
+        self.tail = Tail(KEPT_CHARS)
+        self._fresh = Tail(PENDING_CHARS)
+        self._loop = asyncio.get_running_loop()
+        self._began = self._quiet_since = self._loop.time()
+        self._changed = asyncio.Event()
+        self.also: Callable[[bytes], None] | None = None
+        """Who else sees output as it comes."""
+
+    @property
+    def seconds(self) -> float:
+        return self.ended.seconds if self.ended else self._loop.time() - self._began
+
+    @property
+    def can_be_typed_to(self) -> bool:
+        return self.ended is None and self.child.input is not None
+
+    @property
+    def seems_to_wait(self) -> bool:
+        return self.can_be_typed_to and self._loop.time() - self._quiet_since >= IDLE_AFTER
+
+    def add(self, chunk: bytes) -> None:
+        self.tail.add(chunk)
+        self._fresh.add(chunk)
+        self._quiet_since = self._loop.time()
+        self._changed.set()
+        if self.also is not None:
+            self.also(chunk)
+
+    def end(self, ended: Ended) -> None:
+        self.ended = ended
+        self._changed.set()
+
+    async def news(self, seconds: float) -> str:
+        """The output since the last time, waiting up to `seconds` for some or for the end."""
+        self.watched += 1
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._changed.wait()
+        finally:
+            self.watched -= 1
+        if self.ended is None:
+            self._changed.clear()
+        fresh, self._fresh = self._fresh, Tail(PENDING_CHARS)
+        return fresh.text()
+
+    def clear(self) -> None:
+        self.tail, self._fresh = Tail(KEPT_CHARS), Tail(PENDING_CHARS)
+
+
+class Background:
+    """The commands of one process, each belonging to the session that started it."""
+
+    def __init__(self, clock: Clock, retention: Retention | None = None) -> None:
+        self._clock = clock
+        self.retention = retention or Retention()
+        self._jobs: dict[str, Job] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._endings: asyncio.Queue[Job] = asyncio.Queue()
+        self._closed = False
+
+    def check_room(self) -> None:
+        """Refuses another command when too many run already."""
+        if self._closed:
+            raise Unavailable("The gateway is stopping: no command is started any more.")
+        if len(self._tasks) >= self.retention.running:
+            raise Unavailable(
+                f"{len(self._tasks)} commands are running already, which is the limit. "
+                "End some with process kill, then try again."
+            )
+
+    def start(self, child: Child, *, command: str, cwd: Path, owner: str, timeout: float | None) -> Job:
+        """Takes `child` over: from now on it is read, timed and, at the latest when this closes, ended."""
+        name = fresh_name(self._jobs)
+        job = Job(name, child, command=command, cwd=cwd, owner=owner, started_at=millis(self._clock))
+        self._jobs[name] = job
+        self._tasks[name] = asyncio.create_task(self._see_through(job, timeout), name=f"command:{name}")
+        return job
+
+    async def wait(self, job: Job, seconds: float) -> bool:
+        """Whether `job` has ended within `seconds`; a cancelled wait ends it and everything it started."""
+        task = self._tasks.get(job.name)
+        if task is None:
+            return True
+        try:
+            done, _ = await asyncio.wait({task}, timeout=seconds)
+        except asyncio.CancelledError:
+            await finish(self.kill(job))
+            self.forget(job)
+            raise
+        return bool(done)
+
+    def find(self, name: str, owner: str) -> Job:
+        """The command called `name`, if it is the session's own."""
+        self._prune()
+        job = self._jobs.get(name)
+        if job is None or job.owner != owner or not job.backgrounded:
+            raise NotFound(f"No session found for {name}")
+        return job
+
+    def of(self, owner: str) -> list[Job]:
+        """The background commands of a session, the oldest first."""
+        self._prune()
+        return [job for job in self._jobs.values() if job.owner == owner and job.backgrounded]
+
+    async def type(self, job: Job, data: bytes) -> None:
+        """Writes to the input of `job`, all of it or an error."""
+        if job.ended is not None:
+            raise InvalidRequest(f"Session {job.name} has ended: nothing can be typed to it.")
+        if job.child.input is None:
+            raise InvalidRequest(
+                f"Session {job.name} has no input. Start the command with background: true or pty: true to type to it."
+            )
+        try:
+            async with asyncio.timeout(TYPING_TIMEOUT):
+                await _write(job.child.input, data)
+        except TimeoutError as error:
+            raise StateError(f"Session {job.name} does not read its input; part of it may have arrived.") from error
+        except OSError as error:
+            raise StateError(f"Session {job.name} has closed its input.") from error
+
+    async def kill(self, job: Job) -> None:
+        """Ends `job` and everything it started; silent, because whoever asked knows."""
+        job.killed = True
+        task = self._tasks.get(job.name)
+        if task is not None:
+            task.cancel()
+            await asyncio.wait({task})
+
+    def forget(self, job: Job) -> None:
+        if job.ended is not None:
+            self._jobs.pop(job.name, None)
+
+    async def endings(self) -> AsyncIterator[Job]:
+        """Background commands as they end by themselves, for as long as this is read."""
+        while True:
+            yield await self._endings.get()
+
+    async def close(self) -> None:
+        """Ends everything that runs."""
+        self._closed = True
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        self._jobs.clear()
+
+    async def _see_through(self, job: Job, timeout: float | None) -> None:
+        ended = Ended(code=None)
+        try:
+            ended = await attend(job.child, [job.add], timeout=timeout)
+        finally:
+            job.end(ended if ended.seconds else Ended(code=None, seconds=job.seconds))
+            del self._tasks[job.name]
+            self._prune()
+            if job.backgrounded and not job.killed and not job.watched and not self._closed:
+                self._endings.put_nowait(job)
+
+    def _prune(self) -> None:
+        """Forgets what ended long ago, and the oldest of what is too much."""
+        now = millis(self._clock)
+        kept = self.retention
+        done = [job for job in self._jobs.values() if job.ended is not None and job.backgrounded]
+        done.sort(key=lambda job: job.started_at + job.seconds * 1000)
+        sizes = {job.name: job.tail.size for job in done}
+        for place, job in enumerate(done):
+            old = now - (job.started_at + job.seconds * 1000) > kept.seconds * 1000
+            if old or len(done) - place > kept.finished or sum(sizes.values()) > kept.chars:
+                del self._jobs[job.name]
+                del sizes[job.name]
+
+
+async def _write(descriptor: int, data: bytes) -> None:
+    """Writes all of `data` without keeping anybody else waiting."""
+    loop = asyncio.get_running_loop()
+    os.set_blocking(descriptor, False)
+    left = memoryview(data)
+    while left:
+        try:
+            left = left[os.write(descriptor, left) :]
+        except BlockingIOError:
+            ready = asyncio.Event()
+            loop.add_writer(descriptor, ready.set)
+            try:
+                await ready.wait()
+            finally:
+                loop.remove_writer(descriptor)

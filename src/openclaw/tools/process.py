@@ -1,0 +1,222 @@
+"""Watching, feeding and ending commands that run in the background."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from msgspec import Struct, structs
+
+from openclaw.core.errors import InvalidRequest
+from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
+from openclaw.tools.answer import answers, parse
+from openclaw.tools.background import Background, Job
+from openclaw.tools.outcome import outcome
+from openclaw.tools.process_keys import pasted, typed
+
+LOG_LINES = 200
+LONGEST_POLL_MS = 30_000
+COMMAND_CHARS = 80
+
+Action = Literal["list", "poll", "log", "write", "send-keys", "submit", "paste", "kill", "clear", "remove"]
+ACTIONS: tuple[Action, ...] = (
+    "list",
+    "poll",
+    "log",
+    "write",
+    "send-keys",
+    "submit",
+    "paste",
+    "kill",
+    "clear",
+    "remove",
+)
+TYPING = frozenset({"write", "send-keys", "submit", "paste"})
+
+
+class Wanted(Struct, frozen=True, rename="camel"):
+    action: Action
+    session_id: str = ""
+    data: str = ""
+    keys: tuple[str, ...] = ()
+    hex: tuple[str, ...] = ()
+    literal: str = ""
+    text: str = ""
+    bracketed: bool = True
+    eof: bool = False
+    offset: int | None = None
+    limit: int | None = None
+    timeout: int = 0
+
+
+class Process:
+    """The `process` tool."""
+
+    spec = ToolSpec(
+        name="process",
+        label="Process",
+        summary="watch, feed or stop commands running in the background",
+        description=(
+            "Commands that exec left running: list them, poll for new output (waits up to timeout), read the log, "
+            "write to their input, send keys, submit (Enter), paste, kill, clear finished output, remove. "
+            "You are told when one ends; do not poll in a loop."
+        ),
+        parameters={
+            "type": "object",
+            "required": ["action"],
+            "properties": {
+                "action": {"type": "string", "enum": list(ACTIONS), "description": "What to do"},
+                "sessionId": {"type": "string", "description": "The name exec gave (all actions but list)"},
+                "data": {"type": "string", "description": "write: text for the input, as it is"},
+                "keys": {
+                    "type": "array",
+                    "items": {"type": "string"},
+                    "description": "send-keys: Enter, Tab, Escape, Up, F1, C-c, M-x, …",
+                },
+                "hex": {"type": "array", "items": {"type": "string"}, "description": "send-keys: bytes in hex"},
+                "literal": {"type": "string", "description": "send-keys: text sent before the keys"},
+                "text": {"type": "string", "description": "paste: the text"},
+                "bracketed": {"type": "boolean", "description": "paste: mark it as a paste (default true)"},
+                "eof": {"type": "boolean", "description": "write: close the input afterwards"},
+                "offset": {"type": "number", "description": "log: first line, counted from 0"},
+                "limit": {"type": "number", "description": f"log: number of lines (default the last {LOG_LINES})"},
+                "timeout": {
+                    "type": "number",
+                    "minimum": 0,
+                    "description": "poll: milliseconds to wait for something new, at most 30000",
+                },
+            },
+        },
+        aliases={"session_id": "sessionId", "session": "sessionId", "timeoutMs": "timeout"},
+    )
+
+    def __init__(self, background: Background) -> None:
+        self._background = background
+
+    def effects(self, args: Mapping[str, Any]) -> Effects:
+        # What is typed to a shell or an interpreter is code.
+        return Effects.RUNS_CODE if args.get("action") in TYPING else Effects.NONE
+
+    def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
+        return frozenset({f"process:{args.get('sessionId')}"} if args.get("sessionId") else ())
+
+    @answers
+    async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
+        wanted = parse(args, Wanted)
+        if wanted.action == "list":
+            return self._list(context.session_key)
+        if not wanted.session_id.strip():
+            raise InvalidRequest(f"sessionId is missing: {wanted.action} needs one (process list shows them).")
+        job = self._background.find(wanted.session_id.strip(), context.session_key)
+        match wanted.action:
+            case "poll":
+                return await self._poll(job, wanted)
+            case "log":
+                return _log(job, wanted)
+            case "kill":
+                return await self._kill(job)
+            case "clear":
+                return self._clear(job)
+            case "remove":
+                return await self._remove(job)
+        return await self._type(job, wanted)
+
+    def _list(self, owner: str) -> Output:
+        jobs = self._background.of(owner)
+        lines = [f"{job.name} {_status(job)} {_runtime(job)} :: {_short(job.command)}" for job in jobs]
+        rows = [_row(job) for job in jobs]
+        return Output.of("\n".join(lines) or "No running or recent sessions.", status="completed", sessions=rows)
+
+    async def _poll(self, job: Job, wanted: Wanted) -> Output:
+        if wanted.timeout < 0:
+            raise InvalidRequest("timeout is in milliseconds and not negative.")
+        fresh = await job.news(min(wanted.timeout, LONGEST_POLL_MS) / 1000)
+        if job.ended is not None:
+            return outcome(job.ended, fresh, job.cwd, job.pid, sessionId=job.name)
+        notes = [fresh or "(no new output)", f"Process still running ({_runtime(job)})."]
+        if job.seems_to_wait:
+            notes.append("It has been quiet for a while and may be waiting for input.")
+        output = Output.of("\n\n".join(notes), status="running", sessionId=job.name, waitingForInput=job.seems_to_wait)
+        return structs.replace(output, end_matters=True)
+
+    async def _type(self, job: Job, wanted: Wanted) -> Output:
+        match wanted.action:
+            case "write":
+                data = wanted.data.encode()
+            case "send-keys":
+                data = typed(wanted.literal, wanted.hex, wanted.keys)
+            case "submit":
+                data = b"\r" if job.in_terminal else b"\n"
+            case _:
+                data = pasted(wanted.text, bracketed=wanted.bracketed and job.in_terminal)
+        if not data and not wanted.eof:
+            raise InvalidRequest(f"{wanted.action} has nothing to send: give data, keys, hex, literal or text.")
+        await self._background.type(job, data)
+        if wanted.eof:
+            job.child.end_input()
+        closed = " and closed its input" if wanted.eof else ""
+        return Output.of(f"Sent {len(data)} bytes to {job.name}{closed}.", status="running", sessionId=job.name)
+
+    async def _kill(self, job: Job) -> Output:
+        if job.ended is not None:
+            return Output.of(f"Session {job.name} has ended already.", status="completed", sessionId=job.name)
+        await self._background.kill(job)
+        return Output.of(f"Killed session {job.name}.", status="killed", sessionId=job.name)
+
+    def _clear(self, job: Job) -> Output:
+        if job.ended is None:
+            raise InvalidRequest(f"Session {job.name} is still running: kill it first, or use remove.")
+        self._background.forget(job)
+        return Output.of(f"Cleared session {job.name}.", status="completed", sessionId=job.name)
+
+    async def _remove(self, job: Job) -> Output:
+        was_running = job.ended is None
+        if was_running:
+            await self._background.kill(job)
+        self._background.forget(job)
+        how = "Killed and removed" if was_running else "Removed"
+        return Output.of(f"{how} session {job.name}.", status="completed", sessionId=job.name)
+
+
+def _log(job: Job, wanted: Wanted) -> Output:
+    if (wanted.offset or 0) < 0 or (wanted.limit is not None and wanted.limit < 1):
+        raise InvalidRequest("offset starts at 0 and limit at 1.")
+    lines = job.tail.text().splitlines()
+    limit = wanted.limit or LOG_LINES
+    start = max(0, len(lines) - limit) if wanted.offset is None else wanted.offset
+    shown = lines[start : start + limit]
+    notes = ["\n".join(shown) or "(no output)"]
+    if start > 0 or start + len(shown) < len(lines):
+        notes.append(f"[lines {start} to {start + len(shown)} of {len(lines)}; offset and limit show others]")
+    return structs.replace(
+        Output.of("\n\n".join(notes), status=_status(job), sessionId=job.name, totalLines=len(lines)), end_matters=True
+    )
+
+
+def _status(job: Job) -> str:
+    if job.ended is None:
+        return "running"
+    if job.killed:
+        return "killed"
+    return "completed" if job.ended.code == 0 else "failed"
+
+
+def _runtime(job: Job) -> str:
+    seconds = round(job.seconds)
+    return f"{seconds // 60}m{seconds % 60:02d}s" if seconds >= 60 else f"{seconds}s"
+
+
+def _short(command: str) -> str:
+    line = " ".join(command.split())
+    return line if len(line) <= COMMAND_CHARS else f"{line[: COMMAND_CHARS - 1]}…"
+
+
+def _row(job: Job) -> dict[str, Any]:
+    return {
+        "sessionId": job.name,
+        "status": _status(job),
+        "pid": job.pid,
+        "startedAt": job.started_at,
+        "runtimeMs": round(job.seconds * 1000),
+        "command": job.command,
+        "cwd": str(job.cwd),
+        "exitCode": job.ended.code if job.ended else None,
+    }
