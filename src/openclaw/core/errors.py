@@ -127,6 +127,12 @@ class Refused(ProviderError):
     reason = "refused"
 
 
+class OverBudget(ProviderError):
+    """A call was not sent: it would cost more than is allowed."""
+
+    reason = "budget"
+
+
 class BadRequest(ProviderError):
     """The provider rejected the shape of what we sent."""
 

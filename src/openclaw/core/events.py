@@ -77,6 +77,12 @@ class ToolEnded(Struct, frozen=True):
     seconds: float = 0.0
 
 
+class Notice(Struct, frozen=True):
+    """A word to the person that is no part of the answer: who answered instead, what is left of a budget."""
+
+    text: str
+
+
 class RunEnded(Struct, frozen=True):
     """The last event of every run."""
 
@@ -98,5 +104,6 @@ Event = (
     | ToolStarted
     | ToolUpdated
     | ToolEnded
+    | Notice
     | RunEnded
 )

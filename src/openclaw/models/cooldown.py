@@ -15,7 +15,7 @@ FORGET_AFTER = DAY
 _GENERIC = (30 * SECOND, MINUTE, 5 * MINUTE)
 
 # What is wrong with these lies in the request or the model, not in the credential.
-BLAMELESS = frozenset({"aborted", "context_overflow", "format", "model_not_found", "refused", "run_timeout"})
+BLAMELESS = frozenset({"aborted", "budget", "context_overflow", "format", "model_not_found", "refused", "run_timeout"})
 DISABLING = frozenset({"billing", "auth_permanent"})
 
 

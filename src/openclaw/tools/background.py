@@ -14,7 +14,7 @@ from msgspec import Struct
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import InvalidRequest, NotFound, StateError, Unavailable
 from openclaw.tools.background_names import fresh_name
-from openclaw.tools.child import Child, Ended, attend
+from openclaw.tools.child import Child, Ended, InTerminal, attend
 from openclaw.tools.finishing import finish
 from openclaw.tools.terminal import KEPT_CHARS, Tail
 
@@ -61,6 +61,10 @@ class Job:
     @property
     def seconds(self) -> float:
         return self.ended.seconds if self.ended else self._loop.time() - self._began
+
+    @property
+    def in_terminal(self) -> bool:
+        return isinstance(self.child, InTerminal)
 
     @property
     def can_be_typed_to(self) -> bool:

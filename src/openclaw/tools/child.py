@@ -44,6 +44,8 @@ class Ended(Struct, frozen=True, kw_only=True):
     code: int | None
     """None when it had to be stopped."""
     timed_out: bool = False
+    limit: float = 0.0
+    """The seconds it was given, 0 for no end."""
     seconds: float = 0.0
 
 
@@ -157,7 +159,7 @@ async def attend(
         for tap in taps:
             tap.close()
         child.close()
-    return Ended(code=code, timed_out=timed_out, seconds=loop.time() - started)
+    return Ended(code=code, timed_out=timed_out, limit=timeout or 0.0, seconds=loop.time() - started)
 
 
 async def _outcome(child: Child, enough: asyncio.Event | None) -> int | None:

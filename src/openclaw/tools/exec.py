@@ -3,7 +3,6 @@
 import asyncio
 import os
 import shutil
-import signal
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,16 +11,19 @@ from msgspec import Struct, field, structs
 
 from openclaw.core.errors import InvalidRequest, StateError
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
-from openclaw.tools import group
 from openclaw.tools.answer import answers, parse
-from openclaw.tools.child import Child, Ended, InTerminal, Piped, attend
+from openclaw.tools.background import Background, Job
+from openclaw.tools.child import Child, InTerminal, Piped, attend
 from openclaw.tools.commandline import forbidden
 from openclaw.tools.environment import check_overrides
+from openclaw.tools.outcome import outcome
 from openclaw.tools.paths import locate, missing, shown
 from openclaw.tools.terminal import Tail
 
 REPORT_EVERY = 0.2
 REPORTED_CHARS = 2000
+YIELD_MS = 10_000
+SHORTEST_YIELD_MS, LONGEST_YIELD_MS = 10, 120_000
 
 # Commands are written for these; other shells read them differently.
 _SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ash", "ksh", "mksh"})
@@ -33,12 +35,18 @@ class Wanted(Struct, frozen=True, rename="camel"):
     env: dict[str, str] = field(default_factory=dict)
     timeout_seconds: float | None = None
     pty: bool = False
+    yield_ms: float | None = None
+    background: bool = False
+    host: str = "auto"
 
 
 class Exec:
-    """The `exec` tool. `env` is inherited as it is, so it must hold no credentials (see `safe_env`)."""
+    """The `exec` tool. `env` is inherited as it is, so it must hold no credentials (see `safe_env`).
 
-    spec = ToolSpec(
+    Without a `background` every command is waited for: nobody could look after it later.
+    """
+
+    _spec = ToolSpec(
         name="exec",
         label="Exec",
         summary="run shell commands",
@@ -71,7 +79,12 @@ class Exec:
         env: Mapping[str, str],
         timeout: float = 1800.0,
         path_prepend: Sequence[str] = (),
+        background: Background | None = None,
+        yield_ms: float = YIELD_MS,
     ) -> None:
+        self.background = background
+        self.yield_ms = yield_ms
+        self.spec = self._spec if background is None else _with_background(self._spec)
         self.shell = shell
         self.env = dict(env)
         self.timeout = timeout
@@ -92,14 +105,57 @@ class Exec:
         timeout = self.timeout if wanted.timeout_seconds is None else wanted.timeout_seconds
         if timeout < 0:
             raise InvalidRequest("timeoutSeconds must be 0 (never) or more.")
+        if wanted.host not in ("auto", "gateway"):
+            raise InvalidRequest(
+                f"host {wanted.host} is not available: no {wanted.host} is connected. Leave host out to run here."
+            )
         cwd = _directory(wanted.workdir, context.workspace)
+        if self.background is not None:
+            return await self._kept(self.background, wanted, cwd, context, timeout)
         child = self._start(wanted, cwd, context)
-        progress = _Progress(context.report)
+        tail = Tail()
+        progress = _Progress(context.report, tail)
+
+        def take(chunk: bytes) -> None:
+            tail.add(chunk)
+            progress.add(chunk)
+
         try:
-            ended = await attend(child, [progress.add], timeout=timeout or None)
+            ended = await attend(child, [take], timeout=timeout or None)
         finally:
             progress.close()
-        return _answer(ended, progress.tail, cwd, timeout, child.pid)
+        return outcome(ended, tail.text(), cwd, child.pid)
+
+    async def _kept(
+        self, background: Background, wanted: Wanted, cwd: Path, context: ToolContext, timeout: float
+    ) -> Output:
+        """Waits for a while; what still runs then goes on in the background."""
+        patience = 0.0 if wanted.background else self._patience(wanted.yield_ms)
+        background.check_room()
+        job = background.start(
+            self._start(wanted, cwd, context),
+            command=wanted.command,
+            cwd=cwd,
+            owner=context.session_key,
+            timeout=timeout or None,
+        )
+        progress = _Progress(context.report, job.tail)
+        job.also = progress.add
+        try:
+            # Once around the loop even without patience, so that the output so far can be shown.
+            await background.wait(job, patience)
+        finally:
+            progress.close()
+            job.also = None
+        if job.ended is None:
+            job.backgrounded = True
+            return _running(job)
+        background.forget(job)
+        return outcome(job.ended, job.tail.text(), cwd, job.pid)
+
+    def _patience(self, asked: float | None) -> float:
+        given = self.yield_ms if asked is None else asked
+        return min(max(given, SHORTEST_YIELD_MS), LONGEST_YIELD_MS) / 1000
 
     def _start(self, wanted: Wanted, cwd: Path, context: ToolContext) -> Child:
         env = self._env(wanted, context)
@@ -107,7 +163,7 @@ class Exec:
         try:
             if wanted.pty:
                 return InTerminal(argv, cwd=cwd, env={"TERM": "xterm-256color", **env})
-            return Piped(argv, cwd=cwd, env=env)
+            return Piped(argv, cwd=cwd, env=env, fed=self.background is not None and wanted.background)
         except (OSError, UnicodeEncodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it holds half a surrogate pair"
             raise StateError(f"Could not start the command: {reason}.") from error
@@ -137,67 +193,61 @@ def _directory(workdir: str | None, workspace: Path) -> Path:
 
 
 class _Progress:
-    """Keeps the output and shows its end a few times a second."""
+    """Shows the end of the output a few times a second."""
 
-    def __init__(self, report: Callable[[str], None]) -> None:
-        self.tail = Tail()
+    def __init__(self, report: Callable[[str], None], tail: Tail) -> None:
+        self._tail = tail
         self._report = report
         self._loop = asyncio.get_running_loop()
         self._last = self._loop.time()
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, chunk: bytes) -> None:
-        self.tail.add(chunk)
         if self._timer is None:
             self._timer = self._loop.call_at(self._last + REPORT_EVERY, self._show)
 
     def _show(self) -> None:
         self._timer = None
         self._last = self._loop.time()
-        self._report(self.tail.last(REPORTED_CHARS))
+        self._report(self._tail.last(REPORTED_CHARS))
 
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
 
 
-def _answer(ended: Ended, tail: Tail, cwd: Path, timeout: float, leader: int) -> Output:
-    number = -ended.code if ended.code is not None and ended.code < 0 else None
-    name = _signal_name(number) if number else None
-    if ended.timed_out:
-        reason, note = "overall-timeout", _timeout_note(timeout)
-    elif name:
-        reason, note = "signal", f"(Command ended by signal {name})"
-    else:
-        reason, note = "exit", f"(Command exited with code {ended.code})" if ended.code else ""
-    notes = [note] if note else []
-    if reason != "overall-timeout" and group.lingers(leader):
-        notes.append(f"[Processes it started are still running; to stop them: kill -- -{leader}]")
-    # A shell says 126 and 127 when there was nothing it could run.
-    failed = reason != "exit" or ended.code in (126, 127)
-    details: dict[str, Any] = {
-        "status": "failed" if failed else "completed",
-        "exitCode": ended.code if reason == "exit" else None,
-        "exitSignal": name,
-        "exitReason": reason,
-        "durationMs": round(ended.seconds * 1000),
-        "timedOut": ended.timed_out,
-        "cwd": str(cwd),
-    }
-    text = "\n\n".join([tail.text() or "(no output)", *notes])
-    output = Output.failed(text, **details) if failed else Output.of(text, **details)
-    return structs.replace(output, end_matters=True)
-
-
-def _timeout_note(timeout: float) -> str:
-    return (
-        f"Command timed out after {timeout:g} seconds. It was stopped with everything it had started; "
-        "check what it already changed before you run it again, and give a larger timeoutSeconds if it needs longer."
+def _running(job: Job) -> Output:
+    return Output.of(
+        f"Command still running (session {job.name}, pid {job.pid}). "
+        "Use process (list/poll/log/write/send-keys/submit/paste/kill/clear/remove) for follow-up.",
+        status="running",
+        sessionId=job.name,
+        pid=job.pid,
+        startedAt=job.started_at,
+        cwd=str(job.cwd),
+        tail=job.tail.last(REPORTED_CHARS),
     )
 
 
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return str(number)
+def _with_background(spec: ToolSpec) -> ToolSpec:
+    """What exec says of itself when `process` can look after what it leaves running."""
+    return structs.replace(
+        spec,
+        description=(
+            "Run a shell command in the workspace; returns its output (stdout and stderr together) and exit code. "
+            "After yieldMs, or at once with background, it goes on in the background: look after it with process. "
+            "Only background and pty commands have input. Stopped at the timeout. pty gives a terminal."
+        ),
+        parameters={
+            **spec.parameters,
+            "properties": {
+                **spec.parameters["properties"],
+                "yieldMs": {
+                    "type": "number",
+                    "description": "Milliseconds to wait before it goes on in the background (default 10000)",
+                },
+                "background": {"type": "boolean", "description": "Do not wait: run it in the background"},
+            },
+        },
+        aliases={**spec.aliases, "yield_ms": "yieldMs"},
+    )

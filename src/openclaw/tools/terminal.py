@@ -43,6 +43,11 @@ class Tail:
             self._held -= len(self._chunks.popleft())
             self.cut = True
 
+    @property
+    def size(self) -> int:
+        """Bytes held."""
+        return self._held
+
     def last(self, chars: int) -> str:
         """Up to `chars` of the newest output, for showing progress."""
         found: list[bytes] = []

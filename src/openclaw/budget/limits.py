@@ -1,0 +1,163 @@
+"""Which limits apply to a call, and whether it fits into them. Pure; money is US dollars."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from openclaw.budget.price import Estimate
+from openclaw.budget.settings import Allowance, BudgetSettings
+
+Scope = Literal["run", "day", "month", "agent-day", "agent-month"]
+PERIODS: tuple[Scope, ...] = ("day", "month", "agent-day", "agent-month")
+
+
+class Limit(Struct, frozen=True):
+    """One ceiling: what it counts, its height, and the setting it comes from."""
+
+    scope: Scope
+    amount: float
+    setting: str
+    name: str
+    """As a person would say it: `today's budget`."""
+
+
+class Level(Struct, frozen=True):
+    """How full a limit is."""
+
+    limit: Limit
+    spent: float
+    held: float = 0.0
+    """The most that calls under way can still add."""
+
+    @property
+    def share(self) -> float:
+        return self.spent / self.limit.amount if self.limit.amount > 0 else 1.0
+
+
+class Proceed(Struct, frozen=True):
+    """The call fits."""
+
+
+class Wait(Struct, frozen=True):
+    """It fits once calls under way turn out no dearer than expected."""
+
+    why: str
+
+
+class Refuse(Struct, frozen=True):
+    why: str
+
+
+Ruling = Proceed | Wait | Refuse
+Rung = Literal["normal", "cheaper", "no-background", "stop"]
+
+
+class Rules(Struct, frozen=True, kw_only=True):
+    """What holds for the calls of one run."""
+
+    limits: tuple[Limit, ...] = ()
+    background: bool = False
+    cheaper_at: float = 0.8
+    no_background_at: float = 0.9
+    warn_at: tuple[float, ...] = (0.5, 0.8, 1.0)
+    unknown_price: Literal["refuse", "allow"] = "refuse"
+
+
+def rules_for(settings: BudgetSettings, agent_id: str, *, background: bool) -> Rules:
+    """The rules for a run of `agent_id`."""
+    own = settings.agents.get(agent_id, Allowance())
+    kind, a_run = ("job", "this background run") if background else ("turn", "this answer")
+    theirs = f"budget.agents.{agent_id}"
+    wanted: tuple[tuple[Scope, float | None, str, str], ...] = (
+        ("run", getattr(settings, kind), f"budget.{kind}", f"the budget of {a_run}"),
+        ("run", getattr(own, kind), f"{theirs}.{kind}", f"{agent_id}'s budget of {a_run}"),
+        ("agent-day", own.day, f"{theirs}.day", f"{agent_id}'s budget for today"),
+        ("agent-month", own.month, f"{theirs}.month", f"{agent_id}'s budget for this month"),
+        ("day", settings.day, "budget.day", "today's budget"),
+        ("month", settings.month, "budget.month", "this month's budget"),
+    )
+    return Rules(
+        limits=tuple(Limit(scope, amount, path, name) for scope, amount, path, name in wanted if amount is not None),
+        background=background,
+        cheaper_at=settings.cheaper_at,
+        no_background_at=settings.no_background_at,
+        warn_at=tuple(sorted(settings.warn_at)),
+        unknown_price=settings.unknown_price,
+    )
+
+
+def rung(levels: Sequence[Level], rules: Rules) -> tuple[Rung, Level | None]:
+    """How far down the ladder we are, and the limit that is to blame."""
+    fullest = max((level for level in levels if level.limit.scope in PERIODS), key=lambda level: level.share, default=None)
+    if fullest is None:
+        return "normal", None
+    if fullest.share >= 1:
+        return "stop", fullest
+    if fullest.share >= rules.no_background_at:
+        return "no-background", fullest
+    return ("cheaper", fullest) if fullest.share >= rules.cheaper_at else ("normal", None)
+
+
+def judge(model: str, estimate: Estimate | None, levels: Sequence[Level], rules: Rules) -> Ruling:
+    """Whether a call may be sent. `levels` are the limits of `rules`, as full as they are now."""
+    if not levels:
+        return Proceed()
+    if rules.background:
+        step, level = rung(levels, rules)
+        if level is not None and step in ("no-background", "stop"):
+            return Refuse(
+                f"not sent: no background work is begun while {percent(level.share)} of {level.limit.name} is spent "
+                f"({level.limit.setting}, budget.noBackgroundAt)"
+            )
+    if estimate is None:
+        if rules.unknown_price == "allow":
+            return Proceed()
+        return Refuse(
+            f"not sent: the price of {model} is not known, so {levels[0].limit.name} cannot be kept. Set its cost under "
+            "models.providers, or budget.unknownPrice to allow"
+        )
+    held: Level | None = None
+    for level in levels:
+        if level.spent + estimate.likely > level.limit.amount:
+            return Refuse(_too_dear(model, estimate, level))
+        if level.spent + level.held + estimate.likely > level.limit.amount:
+            held = held or level
+    if held is None:
+        return Proceed()
+    return Wait(
+        f"not sent: {dollars(held.held)} of {held.limit.name} is held for calls that are still under way; "
+        f"try again when they have ended, or raise {held.limit.setting}"
+    )
+
+
+def _too_dear(model: str, estimate: Estimate, level: Level) -> str:
+    limit = level.limit
+    if level.spent >= limit.amount:
+        return f"not sent: {limit.name} ({dollars(limit.amount)}) is used up; raise {limit.setting} to go on"
+    return (
+        f"not sent: a call to {model} costs about {dollars(estimate.likely)}, and of {limit.name} "
+        f"({dollars(limit.amount)}) {dollars(limit.amount - level.spent)} is left; raise {limit.setting} to go on"
+    )
+
+
+def crossed(before: Sequence[Level], after: Sequence[Level], marks: Sequence[float]) -> tuple[str, ...]:
+    """What to tell a person about limits that were filled up to a mark: one line each."""
+    lines = []
+    for old, new in zip(before, after, strict=True):
+        passed = [mark for mark in marks if old.share < mark <= new.share]
+        if passed and new.limit.amount > 0:
+            lines.append(
+                f"{percent(max(passed))} of {new.limit.name} is spent: {dollars(new.spent)} of "
+                f"{dollars(new.limit.amount)}"
+            )
+    return tuple(lines)
+
+
+def percent(share: float) -> str:
+    return f"{int(share * 100 + 1e-9)} %"
+
+
+def dollars(amount: float) -> str:
+    """An amount with as many digits as say something."""
+    return f"${amount:.2f}" if amount >= 1 or amount == 0 else f"${amount:.4f}"

@@ -1,0 +1,45 @@
+"""The docs speak of everything a person can type."""
+
+from pathlib import Path
+
+import click
+import pytest
+
+from openclaw.cli.main import NOUNS
+from openclaw.cli.root import root
+
+TOP = Path(__file__).parent.parent
+DOCS = "\n".join(path.read_text() for path in (TOP / "README.md", *sorted((TOP / "docs").glob("*.md"))))
+
+
+def commands() -> list[str]:
+    found = []
+    context = click.Context(root)
+    for noun in NOUNS:
+        found.append(noun)
+        command = root.get_command(context, noun)
+        if isinstance(command, click.Group):
+            found += [f"{noun} {name}" for name in command.list_commands(context)]
+    return found
+
+
+@pytest.mark.parametrize("words", commands())
+def test_every_command_is_in_the_docs(words: str) -> None:
+    noun, _, verb = words.partition(" ")
+    listed = any(f"openclaw {noun} " in line and verb in line for line in DOCS.splitlines())
+    assert f"openclaw {words}" in DOCS or f"scripts/run {words}" in DOCS or (verb and listed), words
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    import re
+
+    for page in (TOP / "README.md", TOP / "CONTRIBUTING.md", TOP / "ARCHITECTURE.md", *(TOP / "docs").glob("*.md")):
+        for target in re.findall(r"\]\(([^)#:]+?)(?:#[^)]*)?\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_project_never_tells_people_to_install_somebody_elses_package() -> None:
+    forbidden = "pip install " + "openclaw"
+    for path in [*TOP.glob("*.md"), *(TOP / "docs").glob("*.md"), *(TOP / "src").rglob("*.py")]:
+        for line in path.read_text().splitlines():
+            assert f"{forbidden} " not in f"{line} " and not line.rstrip().endswith(forbidden), path
