@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from msgspec import field
+from msgspec import Meta, field
 
 from openclaw.core.provider import ThinkingLevel
 from openclaw.core.settings import Count, Settings, doc
@@ -58,6 +58,87 @@ class SkillsLimits(Settings, frozen=True):
     ] = None
 
 
+Size = int | Annotated[str, Meta(pattern=r"^\d+(\.\d+)?\s*([kKmMgG]?[bB])?$")]
+"""Bytes, or with a unit: 2mb."""
+Span = Annotated[str, Meta(pattern=r"^\d+(\.\d+)?\s*(ms|s|m|h|d)?$")]
+"""A time with a unit, 5m or 1h; minutes without one."""
+
+
+class QualityGuardSettings(Settings, frozen=True):
+    """`compaction.qualityGuard`: a summary is checked before it replaces anything."""
+
+    enabled: Annotated[bool, doc("check headings, the open request and identifiers")] = True
+    max_retries: Annotated[int, doc("how often a poor summary is asked for again", ge=0)] = 1
+
+
+class MidTurnSettings(Settings, frozen=True):
+    """`compaction.midTurnPrecheck`: looking at the size between the steps of a turn."""
+
+    enabled: Annotated[bool, doc("compact between two steps instead of waiting for the model to refuse")] = False
+
+
+class MemoryFlushSettings(Settings, frozen=True):
+    """`compaction.memoryFlush`: a silent turn that writes lasting notes before a compaction."""
+
+    enabled: Annotated[bool, doc("let the assistant write notes to memory/ before it forgets the details")] = True
+    model: Annotated[str | None, doc("the model for it; the session's when absent")] = None
+    soft_threshold_tokens: Annotated[int, doc("how long before a compaction, in tokens", ge=0)] = 4_000
+    force_flush_transcript_bytes: Annotated[
+        Size, doc("also when the conversation takes this much on disk, such as 2mb; 0 never")
+    ] = "2mb"
+
+
+class CompactionSettings(Settings, frozen=True):
+    """`compaction`: what happens when a conversation outgrows its model."""
+
+    enabled: Annotated[bool, doc("compact by itself; /compact works either way")] = True
+    mode: Annotated[Literal["default", "safeguard"], doc("safeguard asks for fixed headings and checks them")] = (
+        "safeguard"
+    )
+    model: Annotated[str | None, doc("the model that summarises; the session's and its fallbacks when absent")] = None
+    thinking_level: Annotated[
+        ThinkingLevel | Literal["inherit"] | None, doc("how hard to think about a summary; low when absent")
+    ] = None
+    keep_recent_tokens: Annotated[int, doc("how much of the end stays word for word", ge=0)] = 20_000
+    identifier_policy: Annotated[Literal["strict", "off"], doc("strict keeps ids, paths, dates to the letter")] = (
+        "strict"
+    )
+    recent_turns_preserve: Annotated[int, doc("latest turns quoted beside the summary", ge=0, le=12)] = 3
+    quality_guard: Annotated[QualityGuardSettings, doc("checks on a summary")] = QualityGuardSettings()
+    mid_turn_precheck: Annotated[MidTurnSettings, doc("checks between the steps of a turn")] = MidTurnSettings()
+    timeout_seconds: Annotated[float, doc("longest time for one compaction; 0 means no limit", ge=0)] = 900
+    memory_flush: Annotated[MemoryFlushSettings, doc("notes before a compaction")] = MemoryFlushSettings()
+    max_active_transcript_bytes: Annotated[
+        Size, doc("also compact when the conversation takes this much on disk, such as 8mb; 0 never")
+    ] = 0
+
+
+class ToolFilter(Settings, frozen=True):
+    """Tool names, * for any characters."""
+
+    allow: Annotated[tuple[str, ...], doc("only these; all when empty")] = ()
+    deny: Annotated[tuple[str, ...], doc("never these")] = ()
+
+
+class HardClearSettings(Settings, frozen=True):
+    """`contextPruning.hardClear`: taking old results out altogether."""
+
+    enabled: Annotated[bool, doc("clear the oldest results when shortening was not enough")] = True
+    placeholder: Annotated[str, doc("what stands in their place", min_length=1)] = "[Old tool result content cleared]"
+
+
+class PruningSettings(Settings, frozen=True):
+    """`contextPruning`: old tool results are shown shortened; the transcript keeps them whole."""
+
+    mode: Annotated[
+        Literal["off", "cache-ttl"] | None,
+        doc("cache-ttl prunes once the provider's cache is cold; by model if absent"),
+    ] = None
+    ttl: Annotated[Span | None, doc("how long a cache stays warm, such as 5m or 1h")] = None
+    tools: Annotated[ToolFilter, doc("whose results may be pruned")] = ToolFilter()
+    hard_clear: Annotated[HardClearSettings, doc("taking old results out altogether")] = HardClearSettings()
+
+
 class AgentDefaults(Settings, frozen=True):
     """`agents.defaults`: what every agent starts from."""
 
@@ -81,6 +162,8 @@ class AgentDefaults(Settings, frozen=True):
     thinking_default: Annotated[ThinkingLevel | None, doc("how hard to think when nothing else says so")] = None
     timeout_seconds: Annotated[float, doc("longest run; 0 means no limit", ge=0)] = 172_800
     max_concurrent: Annotated[Count | None, doc("runs at once over all sessions")] = None
+    compaction: Annotated[CompactionSettings, doc("when a conversation outgrows its model")] = CompactionSettings()
+    context_pruning: Annotated[PruningSettings, doc("old tool results shown shortened")] = PruningSettings()
     skills: Annotated[tuple[str, ...] | None, doc("the only skills agents may use; all when absent")] = None
     params: Annotated[Mapping[str, Any], doc("request parameters for every model")] = field(default_factory=dict)
 

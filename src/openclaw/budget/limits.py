@@ -89,7 +89,9 @@ def rules_for(settings: BudgetSettings, agent_id: str, *, background: bool) -> R
 
 def rung(levels: Sequence[Level], rules: Rules) -> tuple[Rung, Level | None]:
     """How far down the ladder we are, and the limit that is to blame."""
-    fullest = max((level for level in levels if level.limit.scope in PERIODS), key=lambda level: level.share, default=None)
+    fullest = max(
+        (level for level in levels if level.limit.scope in PERIODS), key=lambda level: level.share, default=None
+    )
     if fullest is None:
         return "normal", None
     if fullest.share >= 1:
@@ -114,8 +116,8 @@ def judge(model: str, estimate: Estimate | None, levels: Sequence[Level], rules:
         if rules.unknown_price == "allow":
             return Proceed()
         return Refuse(
-            f"not sent: the price of {model} is not known, so {levels[0].limit.name} cannot be kept. Set its cost under "
-            "models.providers, or budget.unknownPrice to allow"
+            f"not sent: the price of {model} is not known, so {levels[0].limit.name} cannot be kept. Set its cost "
+            "under models.providers, or budget.unknownPrice to allow"
         )
     held: Level | None = None
     for level in levels:

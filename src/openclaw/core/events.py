@@ -1,5 +1,7 @@
 """Everything a model stream and a run can say."""
 
+from typing import Literal
+
 from msgspec import Struct
 
 from openclaw.core.messages import Assistant, StopReason, ToolCall, ToolResult, Usage, User
@@ -83,6 +85,30 @@ class Notice(Struct, frozen=True):
     text: str
 
 
+CompactionReason = Literal["threshold", "overflow", "manual"]
+
+
+class CompactionStarted(Struct, frozen=True, kw_only=True):
+    """The older part of the conversation is being summarised."""
+
+    reason: CompactionReason
+    tokens: int
+    """How large the conversation is, by estimate."""
+
+
+class CompactionEnded(Struct, frozen=True, kw_only=True):
+    """It was, or it was not and `error` says why; then the conversation is as before."""
+
+    reason: CompactionReason
+    ok: bool
+    tokens_before: int = 0
+    tokens_after: int = 0
+    will_retry: bool = False
+    """Whether the call that failed for want of room is made again."""
+    error: str = ""
+    usage: Usage = Usage()
+
+
 class RunEnded(Struct, frozen=True):
     """The last event of every run."""
 
@@ -93,13 +119,11 @@ class RunEnded(Struct, frozen=True):
     turns: int = 0
 
 
-Event = (
-    TextDelta
-    | ThinkingDelta
-    | CallDelta
+# What a run says beside the words of the model: readers of any kind may have it as it is.
+PlainEvent = (
+    CallDelta
     | ModelCalled
     | AttemptFailed
-    | MessageEnded
     | Steered
     | ToolStarted
     | ToolUpdated
@@ -107,3 +131,5 @@ Event = (
     | Notice
     | RunEnded
 )
+
+Event = TextDelta | ThinkingDelta | MessageEnded | PlainEvent

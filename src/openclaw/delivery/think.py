@@ -1,7 +1,7 @@
 """Tells an answer from the reasoning around it, while it is being written. Pure but for what it has read so far.
 
-Models without a reasoning channel think in tags: `<think>…</think>`, then perhaps `<final>…</final>`. Whatever stands in
-tags leaves here as `Reasoning`, a value of its own: no later step can take it for words to a person.
+Models without a reasoning channel think in tags: `<think>…</think>`, then perhaps `<final>…</final>`. Whatever stands
+in tags leaves here as `Reasoning`, a value of its own: no later step can take it for words to a person.
 """
 
 import re
@@ -10,8 +10,10 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 _NAME = r"(?:(?:antml|mm):)?(?P<name>thinking|think|thought|antthinking|final)"
-_TAG = re.compile(rf"<\s*(?P<close>/?)\s*{_NAME}\b[^<>]{{0,120}}>", re.IGNORECASE)
-_CLOSE = re.compile(r"<\s*/\s*(?:(?:antml|mm):)?(?:thinking|think|thought|antthinking)\b[^<>]{0,120}>", re.IGNORECASE)
+_TAG = re.compile(rf"<\s{{0,4}}(?P<close>/?)\s{{0,4}}{_NAME}\b[^<>]{{0,120}}>", re.IGNORECASE)
+_CLOSE = re.compile(
+    r"<\s{0,4}/\s{0,4}(?:(?:antml|mm):)?(?:thinking|think|thought|antthinking)\b[^<>]{0,120}>", re.IGNORECASE
+)
 _MARK = re.compile(r"\n|`+|~{3,}|<")
 _LONGEST_TAG = 160
 _LONGEST_SPAN = 2_000
@@ -45,6 +47,8 @@ class ThinkParser:
         self._tags = 0
         self._closed = 0
         self._shown = False
+        self._lead = ""
+        """Blank space before the first words: dropped when it only stood around a tag."""
         self._since: list[str] = []
         """What was hidden since the last closing tag, should there be nothing else to show."""
         self._fence = ""
@@ -55,11 +59,6 @@ class ThinkParser:
         """What stands before this place on its line, None once that is more than a few spaces."""
         self._span = 0
         """How many backticks opened a code span, 0 outside of one."""
-
-    @property
-    def tagged(self) -> bool:
-        """Whether the message had any tags."""
-        return self._tags > 0
 
     def feed(self, text: str) -> list[Piece]:
         """What `text` adds; a part that cannot be told yet is held back."""
@@ -74,6 +73,8 @@ class ThinkParser:
         if finished and not self._shown and usable and fallback:
             self._shown = True
             pieces = [*pieces, Words(fallback)]
+        elif not self._shown and not self._tags and self._lead:
+            pieces = [*pieces, Words(self._lead)]
         return pieces
 
     def _read(self, over: bool) -> Iterator[Piece]:
@@ -102,7 +103,7 @@ class ThinkParser:
             sign = mark.group()
             self._pass(self._rest[at : mark.start()])
             if sign == "\n":
-                self._newline(self._rest[mark.end() : mark.end() + 1])
+                self._newline()
                 at = mark.end()
             elif sign == "<":
                 stop = self._tag_at(mark.start(), over)
@@ -112,8 +113,8 @@ class ThinkParser:
                     continue
                 yield from self._visible(self._rest[: mark.start()])
                 self._rest = self._rest[mark.start() :]
-                if stop:
-                    yield from self._enter(stop)
+                if not isinstance(stop, str):
+                    self._enter(stop)
                 return
             else:
                 end = self._run_at(mark, over)
@@ -146,7 +147,7 @@ class ThinkParser:
             case _:
                 return ""
 
-    def _enter(self, tag: "re.Match[str]") -> Iterator[Piece]:
+    def _enter(self, tag: "re.Match[str]") -> None:
         self._rest = self._rest[tag.end() - tag.start() :]
         self._tags += 1
         closes = bool(tag["close"])
@@ -156,7 +157,6 @@ class ThinkParser:
             self._ended_tag()
         else:
             self._thinking = True
-        return iter(())
 
     def _ended_tag(self) -> None:
         self._closed += 1
@@ -187,10 +187,10 @@ class ThinkParser:
         self._indent = None
         return mark.end()
 
-    def _newline(self, following: str) -> None:
-        self._indent, self._opener = "", False
-        if following == "\n":
+    def _newline(self) -> None:
+        if self._indent == "":
             self._span = 0  # no code span goes on past its paragraph
+        self._indent, self._opener = "", False
 
     def _pass(self, text: str) -> None:
         """Keeps account of how far into its line the reading is."""
@@ -204,7 +204,12 @@ class ThinkParser:
         if self._enforce and not self._final:
             yield from self._hidden(text)
             return
-        self._shown = self._shown or not text.isspace()
+        if not self._shown:
+            self._lead += text
+            if self._lead.isspace():
+                return
+            text = self._lead.lstrip() if self._tags else self._lead
+            self._shown = True
         yield Words(text)
 
     def _hidden(self, text: str) -> Iterator[Piece]:
@@ -230,9 +235,11 @@ def _begins(names: tuple[str, ...]) -> str:
 
 
 _TAG_NAMES = tuple(
-    prefix + name for prefix in ("", "antml:", "mm:") for name in ("thinking", "think", "thought", "antthinking", "final")
+    prefix + name
+    for prefix in ("", "antml:", "mm:")
+    for name in ("thinking", "think", "thought", "antthinking", "final")
 )
-_BEGINS_TAG = re.compile(rf"<\s*/?\s*{_begins(_TAG_NAMES)}", re.IGNORECASE)
+_BEGINS_TAG = re.compile(rf"<\s{{0,4}}/?\s{{0,4}}{_begins(_TAG_NAMES)}", re.IGNORECASE)
 
 
 def _span_end(text: str, start: int, ticks: int, over: bool) -> bool | None:

@@ -327,6 +327,10 @@ class Assistant:
             case _:
                 return None
 
+    def shelf(self, agent_id: str) -> Shelf:
+        """The skills of an agent as they are now, without accepting new ones."""
+        return self._shelf(agent_id, "", first_use=False)
+
     def _shelf(self, agent_id: str, place: str, *, first_use: bool) -> Shelf:
         """The skills of an agent, those of the project the person is in included."""
         workspace = self.workspace(agent_id)

@@ -41,6 +41,7 @@ from openclaw.gateway.methods import (
     prompt,
     runs,
     sessions,
+    skills,
     subscriptions,
     system,
 )
@@ -208,6 +209,7 @@ class _Gateway:
             subscriptions.methods(self.desk, self.sockets),
             agents.methods(self.desk, launch.surroundings),
             config.methods(self.desk, launch.surroundings, bus),
+            skills.methods(self.desk),
             approvals.methods(questions, ApprovalFile(granted), str(granted)),
             devices.methods(self.pairing, self.sockets, bus, launch.clock),
             prompt.methods(self.desk),

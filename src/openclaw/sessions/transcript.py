@@ -52,6 +52,7 @@ class Compaction(_Entry, frozen=True, tag="compaction"):
     first_kept_entry_index: int | UnsetType = UNSET
     """Instead of the id in the first format: the entry's place in the file, the header being 0."""
     tokens_before: int = 0
+    tokens_after: int | UnsetType = UNSET
     details: Any = None
 
 
@@ -178,8 +179,8 @@ def build_context(entries: Sequence[AnyEntry]) -> Context:
             model = (entry.provider, entry.model_id)
         elif isinstance(entry, ThinkingChange):
             thinking = entry.thinking_level
-    shown, summary = _visible(path)
-    paired = pair(message for entry in shown if (message := _message(entry)) is not None)
+    shown, summary = visible(path)
+    paired = pair(message for entry in shown if (message := message_of(entry)) is not None)
     return Context(
         messages=paired.messages,
         summary=summary,
@@ -190,7 +191,7 @@ def build_context(entries: Sequence[AnyEntry]) -> Context:
     )
 
 
-def _visible(path: Sequence[AnyEntry]) -> tuple[list[AnyEntry], str | None]:
+def visible(path: Sequence[AnyEntry]) -> tuple[list[AnyEntry], str | None]:
     """What resets and compactions leave of `path`, and the summary that stands for the rest."""
     shown: list[AnyEntry] = []
     summary: str | None = None
@@ -207,7 +208,8 @@ def _from(shown: list[AnyEntry], first_kept: str | None) -> list[AnyEntry]:
     return shown[start:]
 
 
-def _message(entry: AnyEntry) -> Message | None:
+def message_of(entry: AnyEntry) -> Message | None:
+    """What a model sees of `entry`, if anything."""
     match entry:
         case MessageEntry(message=message):
             return message

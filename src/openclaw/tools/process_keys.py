@@ -81,4 +81,6 @@ def pasted(text: str, *, bracketed: bool) -> bytes:
     """`text` as a paste; what would end the paste early is taken out of it."""
     if not bracketed:
         return text.encode()
-    return f"{PASTE_START}{text.replace(PASTE_END, '')}{PASTE_END}".encode()
+    while PASTE_END in text:  # taking one out may leave another
+        text = text.replace(PASTE_END, "")
+    return f"{PASTE_START}{text}{PASTE_END}".encode()

@@ -1,0 +1,293 @@
+"""Every call to a model as a row: reserved before it is sent, settled when it has ended.
+
+While a call is under way, the most it can cost is held back from everybody else; a new call is admitted by what it
+probably costs. So whatever runs at the same time, a limit is passed by no more than the last call was misjudged.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import datetime, tzinfo
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from openclaw.budget.limits import Level, Proceed, Refuse, Rules, Scope, Wait, crossed, judge
+from openclaw.budget.price import Estimate
+from openclaw.core.clock import Clock, millis
+from openclaw.core.messages import Cost, Usage
+from openclaw.store.db import Database, Row, Transaction
+
+TOPIC = "budget"
+PATIENCE = 30.0
+"""Seconds a call waits for others to end before it is refused."""
+LOOK_AGAIN = 2.0
+"""Calls of another process end without our hearing of it."""
+STALE_MS = 3_600_000
+"""A reservation this old was left by a process that is gone: it counts as what it probably cost."""
+KEPT_DAYS = 400
+
+State = Literal["open", "ok", "failed"]
+_COUNTED = (
+    "SUM(CASE WHEN state <> 'open' THEN COALESCE(cost_usd, 0) WHEN at <= :stale THEN COALESCE(estimate_usd, 0) "
+    "ELSE 0 END) AS spent, "
+    "SUM(CASE WHEN state = 'open' AND at > :stale THEN COALESCE(worst_usd, 0) ELSE 0 END) AS held"
+)
+_WHERE: dict[Scope, str] = {
+    "run": "run_id = :run",
+    "day": "day = :day",
+    "month": "day >= :month",
+    "agent-day": "day = :day AND agent_id = :agent",
+    "agent-month": "day >= :month AND agent_id = :agent",
+}
+
+
+class Call(Struct, frozen=True, kw_only=True):
+    """Who calls whom, for what."""
+
+    call_id: str
+    run_id: str
+    session_key: str
+    session_id: str
+    agent_id: str
+    provider: str
+    model: str
+    profile: str = ""
+    background: bool = False
+
+
+class End(Struct, frozen=True, kw_only=True):
+    """How a call ended."""
+
+    usage: Usage = Usage()
+    reason: str = ""
+    """Why it failed; empty when it did not."""
+    error: str = ""
+    measured: bool = True
+    """Whether the provider counted the tokens; otherwise they are an estimate."""
+
+
+class CallRow(Struct, frozen=True, kw_only=True):
+    """A call of the past."""
+
+    call_id: str
+    run_id: str
+    session_key: str
+    session_id: str
+    agent_id: str
+    attempt: int
+    at: int
+    ended_at: int | None
+    provider: str
+    model: str
+    profile: str
+    state: State
+    reason: str
+    error: str
+    usage: Usage
+    estimate_usd: float | None
+    measured: bool
+
+    @property
+    def ref(self) -> str:
+        return f"{self.provider}/{self.model}"
+
+
+class SpendLedger:
+    """The calls of this installation; days are those of `zone`."""
+
+    def __init__(self, db: Database, clock: Clock, zone: tzinfo) -> None:
+        self._db = db
+        self._clock = clock
+        self.zone = zone
+
+    def day(self, at_ms: int) -> str:
+        return datetime.fromtimestamp(at_ms / 1000, self.zone).date().isoformat()
+
+    async def reserve(self, call: Call, estimate: Estimate | None, rules: Rules) -> Proceed | Refuse:
+        """Writes the call down when it fits; waits for calls under way when it might fit after them."""
+        ruling = await self._try(call, estimate, rules)
+        if isinstance(ruling, Wait):
+            ruling = await self._try_again(call, estimate, rules)
+        return Refuse(ruling.why) if isinstance(ruling, Wait) else ruling
+
+    async def _try_again(self, call: Call, estimate: Estimate | None, rules: Rules) -> Proceed | Wait | Refuse:
+        """Tries whenever another call has ended, for as long as patience lasts."""
+        deadline = self._clock.now() + PATIENCE
+        changed = asyncio.Event()
+        async with self._db.listen(TOPIC) as changes:
+            hearing = asyncio.create_task(_hear(changes, changed), name=f"budget:{call.call_id}")
+            try:
+                while True:
+                    changed.clear()
+                    ruling = await self._try(call, estimate, rules)
+                    left = deadline - self._clock.now()
+                    if not isinstance(ruling, Wait) or left <= 0:
+                        return ruling
+                    await self._until(changed, min(left, LOOK_AGAIN))
+            finally:
+                hearing.cancel()
+                await asyncio.gather(hearing, return_exceptions=True)
+
+    async def _until(self, changed: asyncio.Event, seconds: float) -> None:
+        tasks = [asyncio.create_task(changed.wait()), asyncio.ensure_future(self._clock.sleep(seconds))]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _try(self, call: Call, estimate: Estimate | None, rules: Rules) -> Proceed | Wait | Refuse:
+        now = millis(self._clock)
+        async with self._db.transaction() as transaction:
+            levels = await self._levels(transaction, call.run_id, call.agent_id, rules, now)
+            ruling = judge(f"{call.provider}/{call.model}", estimate, levels, rules)
+            if isinstance(ruling, Proceed):
+                await transaction.write(
+                    "INSERT INTO model_calls (call_id, run_id, session_key, session_id, agent_id, background, attempt, "
+                    "at, day, provider, model, profile, state, estimate_usd, worst_usd) VALUES (:call, :run, :key, "
+                    ":session, :agent, :background, (SELECT COUNT(*) + 1 FROM model_calls WHERE run_id = :run), :now, "
+                    ":day, :provider, :model, :profile, 'open', :likely, :worst)",
+                    {
+                        "call": call.call_id,
+                        "run": call.run_id,
+                        "key": call.session_key,
+                        "session": call.session_id,
+                        "agent": call.agent_id,
+                        "background": int(call.background),
+                        "now": now,
+                        "day": self.day(now),
+                        "provider": call.provider,
+                        "model": call.model,
+                        "profile": call.profile,
+                        "likely": estimate.likely if estimate else None,
+                        "worst": estimate.worst if estimate else None,
+                    },
+                )
+        return ruling
+
+    async def commit(self, call: Call, end: End, rules: Rules) -> tuple[str, ...]:
+        """Settles a call; gives what a person should be told about the limits it filled."""
+        now = millis(self._clock)
+        async with self._db.transaction() as transaction:
+            before = await self._levels(transaction, call.run_id, call.agent_id, rules, now)
+            await transaction.write(_SETTLE, {"call": call.call_id, "now": now, **_ended(end)})
+            after = await self._levels(transaction, call.run_id, call.agent_id, rules, now)
+        await self._db.notify(TOPIC)
+        return crossed(before, after, rules.warn_at)
+
+    async def amend(self, call_id: str, reason: str, error: str) -> None:
+        """A call that was thought to have ended otherwise failed for `reason`; its cost stands."""
+        await self._db.write(
+            "UPDATE model_calls SET state = 'failed', reason = :reason, error = :error WHERE call_id = :call",
+            {"call": call_id, "reason": reason, "error": error},
+        )
+
+    async def levels(self, run_id: str, agent_id: str, rules: Rules) -> list[Level]:
+        """How full each limit is."""
+        return await self._levels(self._db, run_id, agent_id, rules, millis(self._clock))
+
+    async def _levels(
+        self, db: Transaction | Database, run_id: str, agent_id: str, rules: Rules, now: int
+    ) -> list[Level]:
+        today = self.day(now)
+        params = {
+            "run": run_id,
+            "agent": agent_id,
+            "day": today,
+            "month": f"{today[:7]}-01",
+            "stale": now - STALE_MS,
+        }
+        counted: dict[Scope, Row] = {}
+        for limit in rules.limits:
+            if limit.scope not in counted:
+                where = _WHERE[limit.scope]
+                named = {name: value for name, value in params.items() if f":{name}" in where or name == "stale"}
+                rows = await db.read(f"SELECT {_COUNTED} FROM model_calls WHERE {where}", named)  # noqa: S608
+                counted[limit.scope] = rows[0]
+        return [
+            Level(limit, counted[limit.scope]["spent"] or 0.0, counted[limit.scope]["held"] or 0.0)
+            for limit in rules.limits
+        ]
+
+    async def of_run(self, run_id: str) -> list[CallRow]:
+        """The calls of a run, in order."""
+        rows = await self._db.read(
+            "SELECT * FROM model_calls WHERE run_id = :run ORDER BY attempt, at", {"run": run_id}
+        )
+        return [_row(row) for row in rows]
+
+    async def last_run(self, session_key: str) -> list[CallRow]:
+        """The calls of the latest run of a session."""
+        rows = await self._db.read(
+            "SELECT run_id FROM model_calls WHERE session_key = :key ORDER BY at DESC, attempt DESC LIMIT 1",
+            {"key": session_key},
+        )
+        return await self.of_run(rows[0]["run_id"]) if rows else []
+
+    async def forget_old(self) -> int:
+        """Drops calls that no report reaches back to."""
+        return await self._db.write(
+            "DELETE FROM model_calls WHERE day < :before",
+            {"before": self.day(millis(self._clock) - KEPT_DAYS * 86_400_000)},
+        )
+
+
+async def _hear(changes: AsyncIterator[str], changed: asyncio.Event) -> None:
+    async for _ in changes:
+        changed.set()
+
+
+_SETTLE = (
+    "UPDATE model_calls SET ended_at = :now, state = :state, reason = :reason, error = :error, measured = :measured, "
+    "input_tokens = :input, output_tokens = :output, cache_read_tokens = :cache_read, "
+    "cache_write_tokens = :cache_write, input_cost = :input_cost, output_cost = :output_cost, "
+    "cache_read_cost = :cache_read_cost, cache_write_cost = :cache_write_cost, cost_usd = :cost WHERE call_id = :call"
+)
+
+
+def _ended(end: End) -> dict[str, Any]:
+    usage, cost = end.usage, end.usage.cost
+    return {
+        "state": "failed" if end.reason else "ok",
+        "reason": end.reason,
+        "error": end.error,
+        "measured": int(end.measured),
+        "input": usage.input,
+        "output": usage.output,
+        "cache_read": usage.cache_read,
+        "cache_write": usage.cache_write,
+        "input_cost": cost.input if cost else None,
+        "output_cost": cost.output if cost else None,
+        "cache_read_cost": cost.cache_read if cost else None,
+        "cache_write_cost": cost.cache_write if cost else None,
+        "cost": cost.total if cost else None,
+    }
+
+
+def _row(row: Row) -> CallRow:
+    cost = None
+    if row["cost_usd"] is not None:
+        cost = Cost(
+            row["input_cost"], row["output_cost"], row["cache_read_cost"], row["cache_write_cost"], row["cost_usd"]
+        )
+    counts = (row["input_tokens"], row["output_tokens"], row["cache_read_tokens"], row["cache_write_tokens"])
+    return CallRow(
+        call_id=row["call_id"],
+        run_id=row["run_id"],
+        session_key=row["session_key"],
+        session_id=row["session_id"],
+        agent_id=row["agent_id"],
+        attempt=row["attempt"],
+        at=row["at"],
+        ended_at=row["ended_at"],
+        provider=row["provider"],
+        model=row["model"],
+        profile=row["profile"],
+        state=row["state"],
+        reason=row["reason"],
+        error=row["error"],
+        usage=Usage(*counts, sum(counts), cost),
+        estimate_usd=row["estimate_usd"],
+        measured=bool(row["measured"]),
+    )

@@ -1,0 +1,94 @@
+"""`skills.*` and `memory.*`: what the assistant can do by file, and what it wrote down."""
+
+from typing import Any
+
+import msgspec
+
+from openclaw.core.errors import InvalidRequest
+from openclaw.gateway.desk import Desk
+from openclaw.skills.shelf import Item
+from openclaw.wire.caller import Caller
+from openclaw.wire.params.memory import MemorySearchParams, MemoryStatusParams
+from openclaw.wire.params.skills import SkillsStatusParams
+from openclaw.wire.rpc import Method
+from openclaw.wire.scopes import READ
+
+
+def methods(desk: Desk) -> list[Method]:
+    async def status(params: SkillsStatusParams, caller: Caller) -> Any:
+        key = desk.key(params.session_key or "main", params.agent_id)
+        shelf = desk.app.shelf(key.agent)
+        return {
+            "workspaceDir": str(desk.app.workspace(key.agent)),
+            "managedSkillsDir": str(desk.app.home.state / "skills"),
+            "agentId": key.agent,
+            "skills": [_skill(item) for item in shelf.items],
+        }
+
+    async def search(params: MemorySearchParams, caller: Caller) -> Any:
+        agent = desk.key("main", params.agent_id).agent
+        memory = desk.app.memory(agent)
+        if memory is None:
+            raise InvalidRequest(f"memory search is off for {agent}: set agents.defaults.memorySearch.enabled to true")
+        found = await memory.search(params.query, max_results=params.max_results, min_score=params.min_score)
+        return {"agentId": agent, **_camelled(found)}
+
+    async def about(params: MemoryStatusParams, caller: Caller) -> Any:
+        agent = desk.key("main", params.agent_id).agent
+        memory = desk.app.memory(agent)
+        return {
+            "agentId": agent,
+            "enabled": memory is not None,
+            **({} if memory is None else _camelled(await memory.status())),
+        }
+
+    return [
+        Method("skills.status", SkillsStatusParams, status, READ),
+        Method("memory.search", MemorySearchParams, search, READ),
+        Method("memory.status", MemoryStatusParams, about, READ),
+    ]
+
+
+def _skill(item: Item) -> dict[str, Any]:
+    manifest, verdict = item.skill.manifest, item.verdict
+    shown: dict[str, Any] = {
+        "name": item.skill.name,
+        "description": manifest.description,
+        "source": item.skill.source,
+        "bundled": item.skill.bundled,
+        "filePath": item.skill.file_path,
+        "baseDir": item.skill.base_dir,
+        "skillKey": manifest.key,
+        "always": manifest.always,
+        "disabled": verdict.disabled,
+        "blockedByAllowlist": verdict.blocked_by_allowlist,
+        "blockedByAgentFilter": verdict.blocked_by_agent,
+        "eligible": verdict.eligible,
+        "platformIncompatible": bool(verdict.missing.os),
+        "modelVisible": item.model_visible,
+        "userInvocable": item.user_invocable,
+        "commandVisible": item.user_invocable,
+        "requirements": msgspec.to_builtins(manifest.requires),
+        "missing": msgspec.to_builtins(verdict.missing),
+        "configChecks": [],
+        "install": [],
+        "trust": item.trust.state,
+    }
+    optional = {"emoji": manifest.emoji, "homepage": manifest.homepage, "primaryEnv": manifest.primary_env}
+    return {**shown, **{name: value for name, value in optional.items() if value}}
+
+
+def _camelled(found: Any) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.to_builtins(found)
+    return _camel(plain)  # type: ignore[no-any-return]
+
+
+def _camel(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {_name(key): _camel(inner) for key, inner in value.items()}
+    return [_camel(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _name(name: str) -> str:
+    head, *rest = name.split("_")
+    return head + "".join(word.capitalize() for word in rest)

@@ -1,0 +1,262 @@
+"""What a run spends: every call is reserved before it is sent, settled and recorded when it has ended.
+
+`Spending` stands between the route and the providers: a provider it hands out is the real one, metered. It also keeps
+the books of a failover: which credential must rest, and which model did not answer when.
+"""
+
+import asyncio
+import uuid
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from datetime import datetime, tzinfo
+
+import msgspec
+from msgspec import Struct
+
+from openclaw.budget import price
+from openclaw.budget.ledger import Call, CallRow, End, SpendLedger
+from openclaw.budget.limits import Level, Refuse, Rules
+from openclaw.budget.price import Size
+from openclaw.core.clock import Clock, millis
+from openclaw.core.errors import OverBudget, ProviderError
+from openclaw.core.events import ModelEvent
+from openclaw.core.messages import Assistant, Image, Usage
+from openclaw.core.provider import Model, ModelRequest, Price, Provider
+from openclaw.models import cooldown
+from openclaw.models.cooldown import Stats
+from openclaw.models.credentials import Credential
+from openclaw.models.locality import is_own
+from openclaw.turns.recording import Recorder, Shelf, Tape
+
+KeepProfile = Callable[[str, Callable[[Stats], Stats], str | None], Awaitable[None]]
+"""Changes the stats of a profile: its id, the change, and the provider it just worked with."""
+
+FREE = Price()
+_SAID = {
+    "rate_limit": "was rate limited",
+    "overloaded": "was overloaded",
+    "timeout": "did not answer in time",
+    "server_error": "failed",
+    "auth": "did not accept the key",
+    "auth_permanent": "did not accept the key",
+    "billing": "has no credit left",
+    "model_not_found": "was not found",
+    "empty_response": "gave an empty answer",
+    "context_overflow": "could not take a conversation of this length",
+    "budget": "was too dear for the budget",
+    "aborted": "was stopped",
+}
+
+
+class Missed(Struct, frozen=True):
+    """A model that was asked, or would have been, and did not answer."""
+
+    ref: str
+    reason: str
+    at: int
+
+
+class Payer(Struct, frozen=True, kw_only=True):
+    """For whom calls are made."""
+
+    run_id: str
+    session_key: str
+    session_id: str
+    agent_id: str
+
+
+class Spending:
+    """The books of one run."""
+
+    def __init__(
+        self,
+        payer: Payer,
+        *,
+        ledger: SpendLedger,
+        rules: Rules,
+        recorder: Recorder,
+        clock: Clock,
+        keep_profile: KeepProfile,
+    ) -> None:
+        self.payer = payer
+        self._ledger = ledger
+        self._rules = rules
+        self._recorder = recorder
+        self._clock = clock
+        self._keep_profile = keep_profile
+        self._shelf = Shelf()
+        self._missed: list[Missed] = []
+        self._told: list[str] = []
+        self._answered_by = ""
+        self._last: Call | None = None
+        self._reason = ""
+        """How the last call ended, as far as its stream knew."""
+        self._amend: tuple[str, str, str] | None = None
+        self._profiles: dict[str, tuple[Callable[[Stats], Stats], str | None]] = {}
+        self._good: set[str] = set()
+
+    def metered(self, provider: Provider, credential: Credential) -> Provider:
+        """`provider`, with every call on the books."""
+        return _Metered(provider, credential, self)
+
+    def tell(self, line: str) -> None:
+        """Something the person should know when the run is over."""
+        self._told.append(line)
+
+    def skipped(self, model: Model, reason: str, at: int) -> None:
+        """`model` was not asked, because it failed for `reason` at `at` and must rest."""
+        self._missed.append(Missed(model.ref, reason, at))
+
+    def failed(self, model: Model, credential: Credential, error: ProviderError) -> None:
+        """The last call failed, for a reason its stream may not have seen: silence, an empty answer."""
+        now = millis(self._clock)
+        self._missed.append(Missed(model.ref, error.reason, now))
+        if self._last is not None and self._reason != error.reason:
+            self._amend = (self._last.call_id, error.reason, error.message)
+        if credential.profile_id is not None:
+            self._good.discard(credential.profile_id)
+            reason, name = error.reason, model.id
+            self._profiles[credential.profile_id] = (
+                lambda stats: cooldown.after_failure(stats, reason, name, now),
+                None,
+            )
+
+    def answered(self, model: Model, credential: Credential) -> None:
+        self._answered_by = model.ref
+        profile = credential.profile_id
+        # Once a run is enough: what counts is that it works, and since when.
+        if profile is not None and profile not in self._good:
+            self._good.add(profile)
+            now = millis(self._clock)
+            self._profiles[profile] = (lambda stats: cooldown.after_success(stats, now), credential.provider)
+
+    async def settle(self) -> None:
+        """Writes down what was learned since the last call."""
+        amend, self._amend = self._amend, None
+        if amend is not None:
+            await self._ledger.amend(*amend)
+        profiles, self._profiles = self._profiles, {}
+        for profile_id, (change, good_for) in profiles.items():
+            await self._keep_profile(profile_id, change, good_for)
+
+    def notices(self) -> tuple[str, ...]:
+        """What the person should know about this run: who answered instead, which budget is running out."""
+        line = who_answered(self._answered_by, self._missed, self._ledger.zone)
+        return (*((line,) if line else ()), *self._told)
+
+    async def levels(self) -> list[Level]:
+        return await self._ledger.levels(self.payer.run_id, self.payer.agent_id, self._rules)
+
+    async def open(self, request: ModelRequest, credential: Credential) -> tuple[Call, Size]:
+        """Reserves a call; raises `OverBudget` when it must not be sent."""
+        await self.settle()
+        model = request.model
+        call = Call(
+            call_id=uuid.uuid4().hex,
+            run_id=self.payer.run_id,
+            session_key=self.payer.session_key,
+            session_id=self.payer.session_id,
+            agent_id=self.payer.agent_id,
+            provider=model.provider,
+            model=model.id,
+            profile=credential.profile_id or "",
+            background=self._rules.background,
+        )
+        size = await asyncio.to_thread(size_of, request)
+        self._last = None
+        ruling = await self._ledger.reserve(call, price.estimate(size, price_of(model)), self._rules)
+        if isinstance(ruling, Refuse):
+            raise OverBudget(ruling.why)
+        return call, size
+
+    async def close(self, call: Call, size: Size, request: ModelRequest, tape: Tape) -> None:
+        """Settles a call that has ended, however it did, and keeps what was said."""
+        end = _end(size, request.model, tape)
+        self._last, self._reason = call, end.reason
+        self._told += await self._ledger.commit(call, end, self._rules)
+        await self._recorder.keep(call.call_id, call.run_id, request, tape, self._shelf)
+
+
+class _Metered:
+    """A `Provider` whose calls are reserved and recorded."""
+
+    def __init__(self, provider: Provider, credential: Credential, spending: Spending) -> None:
+        self._provider = provider
+        self._credential = credential
+        self._spending = spending
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        call, size = await self._spending.open(request, self._credential)
+        tape = Tape()
+        try:
+            events = self._provider.stream(request)
+            try:
+                async for event in events:
+                    tape.add(event)
+                    yield event
+            finally:
+                if isinstance(events, AsyncGenerator):
+                    await events.aclose()
+        except ProviderError as error:
+            tape.failed(error)
+            raise
+        finally:
+            await self._spending.close(call, size, request, tape)
+
+    async def close(self) -> None:
+        await self._provider.close()
+
+
+def price_of(model: Model) -> Price | None:
+    """What the model's tokens cost; those of a model on the user's own machine cost nothing."""
+    return model.price or (FREE if model.api == "offline" or is_own(model.base_url) else None)
+
+
+def size_of(request: ModelRequest) -> Size:
+    """How large a request is."""
+    chars = len(request.system.text.encode(errors="replace")) + len(msgspec.json.encode(request.tools))
+    images = 0
+    for message in request.messages:
+        chars += len(message.text.encode(errors="replace"))
+        if isinstance(message, Assistant):
+            chars += len(message.thinking) + sum(len(str(call.arguments)) + len(call.name) for call in message.calls)
+        elif not isinstance(message.content, str):
+            images += sum(isinstance(block, Image) for block in message.content)
+    return Size(
+        text_bytes=chars,
+        images=images,
+        output_limit=request.max_tokens or request.model.max_tokens,
+        window=request.model.context_window,
+    )
+
+
+def _end(size: Size, model: Model, tape: Tape) -> End:
+    if tape.message is not None:
+        return End(usage=tape.message.usage)
+    if tape.failure is not None and not tape.events:
+        return End(usage=Usage(), reason=tape.failure.reason, error=tape.failure.message)
+    # Cut off in the middle: it was read, and what was said was written; nobody counted either.
+    usage = price.supposed(size, tape.chars, price_of(model))
+    failure = tape.failure
+    reason, error = (failure.reason, failure.message) if failure else ("aborted", "")
+    return End(usage=usage, reason=reason, error=error, measured=False)
+
+
+def who_answered(answered_by: str, missed: Sequence[Missed], zone: tzinfo) -> str:
+    """`answered by Y; X was rate limited at 12:03`; nothing when the first choice answered."""
+    others: dict[str, Missed] = {}
+    for each in missed:
+        if each.ref != answered_by:
+            others[each.ref] = each
+    if not answered_by or not others:
+        return ""
+    told = [
+        f"{each.ref} {_SAID.get(each.reason, 'failed')} at {datetime.fromtimestamp(each.at / 1000, zone):%H:%M}"
+        for each in others.values()
+    ]
+    return f"answered by {answered_by}; {', '.join(told)}"
+
+
+def explained(calls: Sequence[CallRow], zone: tzinfo) -> str:
+    """The same of a run that is over."""
+    answered = next((call.ref for call in reversed(calls) if call.state == "ok"), "")
+    return who_answered(answered, [Missed(c.ref, c.reason, c.at) for c in calls if c.state == "failed"], zone)

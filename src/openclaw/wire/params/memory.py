@@ -1,0 +1,22 @@
+"""Memory."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from openclaw.wire.params.kinds import NonEmpty, Params
+
+
+class MemorySearchParams(Params, frozen=True, kw_only=True):
+    """Params of `memory.search`."""
+
+    query: Annotated[str, Meta(min_length=1, max_length=4000)]
+    agent_id: NonEmpty | None = None
+    max_results: Annotated[int, Meta(ge=1, le=50)] | None = None
+    min_score: Annotated[float, Meta(ge=0, le=1)] | None = None
+
+
+class MemoryStatusParams(Params, frozen=True, kw_only=True):
+    """Params of `memory.status`."""
+
+    agent_id: NonEmpty | None = None

@@ -1,0 +1,73 @@
+// Questions about commands: the exact command, and three buttons.
+
+import { html, nothing } from "lit";
+import { Element } from "./element.js";
+import { gateway, type Json } from "./gateway.js";
+import { visible } from "./text.js";
+
+class Approvals extends Element {
+  static properties = { sessionKey: {}, questions: { state: true }, problem: { state: true } };
+  declare sessionKey: string;
+  declare questions: Json[];
+  declare problem: string;
+
+  constructor() {
+    super();
+    this.questions = [];
+    this.problem = "";
+  }
+
+  connectedCallback(): void {
+    super.connectedCallback();
+    this.hear("hello", () => void this.load());
+    this.hear("exec.approval.requested", (question) => {
+      this.questions = [...this.questions.filter((each) => each.id !== question.id), question];
+    });
+    this.hear("exec.approval.resolved", ({ id }) => {
+      this.questions = this.questions.filter((each) => each.id !== id);
+    });
+    if (gateway.state === "ready") void this.load();
+  }
+
+  private async load(): Promise<void> {
+    try {
+      this.questions = await gateway.call("exec.approval.list");
+    } catch (error) {
+      this.problem = (error as Error).message;
+    }
+  }
+
+  private async answer(id: string, decision: string): Promise<void> {
+    this.problem = "";
+    try {
+      await gateway.call("exec.approval.resolve", { id, decision });
+      this.questions = this.questions.filter((each) => each.id !== id);
+    } catch (error) {
+      this.problem = (error as Error).message;
+      void this.load();
+    }
+  }
+
+  render() {
+    const mine = this.questions.filter((each) => each.request.sessionKey === this.sessionKey);
+    const others = this.questions.length - mine.length;
+    return html`${mine.map((each) => this.question(each))}
+    ${others ? html`<p class="hint">${others} more question${others > 1 ? "s" : ""} in other conversations.</p>` : nothing}
+    ${this.problem ? html`<p class="problem" role="alert">${this.problem}</p>` : nothing}`;
+  }
+
+  private question(asked: Json) {
+    const { command, cwd, warningText } = asked.request;
+    const button = (decision: string, label: string, kind: string) =>
+      html`<button type="button" class=${kind} data-decision=${decision} @click=${() => void this.answer(asked.id, decision)}>${label}</button>`;
+    return html`<section class="approval" role="alertdialog" aria-label="May this command run?">
+      <h3>May this command run?</h3>
+      <pre tabindex="0">${visible(String(command))}</pre>
+      <p class="hint">in ${visible(String(cwd))}${warningText ? html` · ${visible(String(warningText))}` : nothing}</p>
+      <div class="buttons">
+        ${button("deny", "Deny", "")} ${button("allow-once", "Allow once", "primary")} ${button("allow-always", "Always allow", "")}
+      </div>
+    </section>`;
+  }
+}
+customElements.define("oc-approvals", Approvals);

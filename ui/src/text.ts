@@ -1,0 +1,49 @@
+// Text as people should see it.
+
+const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
+
+/** `text` with what hides or reorders characters spelled out: a command must look like what it does. */
+export function visible(text: string): string {
+  return text.replace(HIDDEN, (char) => `⟨U+${char.codePointAt(0)!.toString(16).toUpperCase().padStart(4, "0")}⟩`);
+}
+
+/** A name as one harmless line. */
+export function oneLine(text: string, most = 120): string {
+  const line = text.replace(HIDDEN, "").replace(/\s+/g, " ").trim();
+  return line.length > most ? `${line.slice(0, most - 1)}…` : line;
+}
+
+export function ago(at: number, now = Date.now()): string {
+  const seconds = Math.max(0, (now - at) / 1000);
+  if (seconds < 60) return "just now";
+  for (const [size, unit] of [[86400, "d"], [3600, "h"], [60, "min"]] as const) {
+    if (seconds >= size) return `${Math.floor(seconds / size)} ${unit} ago`;
+  }
+  return "";
+}
+
+export function clock(at: number): string {
+  return new Date(at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+}
+
+export function tokens(count: number | undefined): string {
+  if (!count) return "0";
+  return count >= 1e6 ? `${(count / 1e6).toFixed(1)}M` : count >= 1000 ? `${(count / 1000).toFixed(1)}k` : String(count);
+}
+
+export function dollars(amount: number | null | undefined): string {
+  return amount == null ? "" : `$${amount < 1 ? amount.toFixed(4) : amount.toFixed(2)}`;
+}
+
+export function bytes(count: number | undefined): string {
+  if (count == null) return "";
+  return count >= 1 << 20 ? `${(count / (1 << 20)).toFixed(1)} MB` : count >= 1024 ? `${(count / 1024).toFixed(1)} kB` : `${count} B`;
+}
+
+export function save(name: string, kind: string, text: string): void {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text], { type: kind }));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
