@@ -475,3 +475,19 @@ async def test_a_new_token_closes_the_old_connections_at_once(openclaw_home: Tem
         async with connect(url, card(second)) as client:
             assert (await client.call("health"))["ok"]
     assert first not in gateway.output() and second not in gateway.output()
+
+
+async def test_notes_and_skills_are_there_over_the_wire(openclaw_home: TemporaryHome) -> None:
+    (openclaw_home.workspace / "memory").mkdir()
+    (openclaw_home.workspace / "memory" / "2026-11-15.md").write_text("# Day\n\n- The boiler code is 4711.\n")
+    openclaw_home.configure({"agents": {"defaults": {"memorySearch": {"provider": "none"}}}})
+    with GatewayProcess(openclaw_home) as gateway:
+        async with gateway.client() as client:
+            found = await client.call("memory.search", {"query": "boiler code"})
+            assert found["results"][0]["path"] == "memory/2026-11-15.md"
+            status = await client.call("memory.status", {})
+            assert status["enabled"] is True
+            skills = await client.call("skills.status", {})
+            assert "git" in [skill["name"] for skill in skills["skills"]]
+            with pytest.raises(CallFailed, match="must NOT have fewer than 1"):
+                await client.call("memory.search", {"query": ""})

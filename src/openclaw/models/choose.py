@@ -164,10 +164,11 @@ def exhausted(failures: Sequence[Failed], back_in: float | None = None) -> str:
     else:
         listed = "; ".join(f"{item.ref}: {item.error or item.reason} ({item.reason})" for item in failures)
         text = f"none of {len(failures)} models answered: {listed}"
-    return f"{text}. The first is available again in {_span(back_in)}" if back_in else text
+    return f"{text}. The first is available again in {span(back_in)}" if back_in else text
 
 
-def _span(seconds: float) -> str:
+def span(seconds: float) -> str:
+    """A length of time as a person says it."""
     if seconds < 90:
         return f"{max(1, round(seconds))} s"
     return f"{round(seconds / 60)} min" if seconds < 5400 else f"{round(seconds / 3600)} h"

@@ -27,8 +27,8 @@ _WIDE = re.compile(
 )
 
 _LIMIT = re.compile(
-    r"(?:maximum (?:context|prompt) length|context (?:size|length|window)|maximum number of tokens|token limit|n_ctx|> )"
-    r"[^\d\n]{0,40}?(\d[\d,]{2,8})(?!\d)",
+    r"(?:maximum (?:context|prompt) length|context (?:size|length|window)|maximum number of tokens"
+    r"|token limit|n_ctx|> )[^\d\n]{0,40}?(\d[\d,]{2,8})(?!\d)",
     re.IGNORECASE,
 )
 

@@ -4,19 +4,29 @@ from collections.abc import Callable, Sequence
 
 from openclaw.agent.loop import Attempt
 from openclaw.core.clock import Clock, millis
-from openclaw.core.errors import AuthFailed, NetworkFailed, ProviderError
+from openclaw.core.errors import AuthFailed, NetworkFailed, OverBudget, ProviderError
 from openclaw.core.provider import Endpoint, Model, Provider, ThinkingLevel
 from openclaw.models import choose
 from openclaw.models.choose import Failed, NextCandidate, NextProfile, Retry, State
+from openclaw.models.cooldown import Stats, block_reason
 from openclaw.models.credentials import Credential
 from openclaw.models.locality import is_own
 from openclaw.models.refs import Ref
 from openclaw.models.situation import Situation
 from openclaw.turns.patience import Patience
+from openclaw.turns.spending import Spending
 
 OpenProvider = Callable[[Endpoint], Provider]
 LOCAL_TRIES = 2
 """A server on this machine that refuses connections is not running: waiting for it is no help."""
+
+
+class Unready(ProviderError):
+    """Every credential of a model must rest."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class ModelRoute:
@@ -32,6 +42,8 @@ class ModelRoute:
         thinking: Callable[[Model], ThinkingLevel],
         patience: Callable[[Model], Patience],
         jitter: Callable[[], float],
+        spending: Spending | None = None,
+        probes: dict[str, float] | None = None,
     ) -> None:
         self._situation = situation
         self._chain = list(chain)
@@ -40,6 +52,11 @@ class ModelRoute:
         self._thinking = thinking
         self._patience = patience
         self._jitter = jitter
+        self._spending = spending
+        self._probes = {} if probes is None else probes
+        """When a resting provider was last tried all the same, in this process."""
+        self._probed: set[str] = set()
+        self._primary = self._chain[0].key if self._chain else ""
         self._good_at = clock.now()
         self._tries = 1
         self._rotations = 0
@@ -49,6 +66,8 @@ class ModelRoute:
 
     def failed(self, error: ProviderError) -> float | None:
         model = self.attempt.model
+        if self._spending is not None:
+            self._spending.failed(model, self._credentials[0], error)
         state = State(
             attempts=self._tries,
             since_success=self._clock.now() - self._good_at,
@@ -83,28 +102,58 @@ class ModelRoute:
                 return None
 
     def answered(self) -> None:
+        if self._spending is not None:
+            self._spending.answered(self.attempt.model, self._credentials[0])
         self._good_at = self._clock.now()
         self._tries = 1
 
     def verdict(self, error: ProviderError) -> str:
         """What to tell the person when nobody answered."""
+        if isinstance(error, OverBudget) and all(each.reason == error.reason for each in self.failures):
+            return error.message
         return choose.exhausted(self.failures) if len(self.failures) > 1 else error.message
 
     def _next_candidate(self) -> Attempt:
         """The first of the remaining candidates that there is a credential for."""
-        missing: AuthFailed | None = None
+        missing: ProviderError | None = None
         while self._chain:
             ref = self._chain.pop(0)
             model = self._situation.model(ref)
             try:
-                self._credentials = list(self._situation.credentials(ref, millis(self._clock)))
-            except AuthFailed as error:
+                self._credentials = self._usable(ref, model)
+            except (AuthFailed, Unready) as error:
                 missing = missing or error
                 self.failures.append(Failed(model.ref, error.reason, error.message))
                 continue
             self._rotations = 0
             return self._attempt(model)
         raise missing or AuthFailed("no model is configured: `openclaw models status` says what is missing")
+
+    def _usable(self, ref: Ref, model: Model) -> list[Credential]:
+        """The credentials that need not rest, or the one that may be tried although it should."""
+        now = millis(self._clock)
+        found = self._situation.credentials(ref, now)
+        rested = [credential for credential in found if credential.rests_until is None]
+        if rested:
+            return rested
+        first = min(found, key=lambda credential: credential.rests_until or 0)
+        stats = self._situation.keyring.stored.stats.get(first.profile_id or "", Stats())
+        reason = block_reason(stats, ref.model, now) or "unknown"
+        ends_in = ((first.rests_until or now) - now) / 1000
+        last = self._probes.get(ref.provider)
+        if choose.may_try_resting(
+            reason,
+            is_primary=ref.key == self._primary,
+            ends_in=ends_in,
+            since_probe=None if last is None else self._clock.now() - last,
+            probed_this_run=ref.provider in self._probed,
+        ):
+            self._probes[ref.provider] = self._clock.now()
+            self._probed.add(ref.provider)
+            return [first]
+        if self._spending is not None:
+            self._spending.skipped(model, reason, stats.last_failure_at or now)
+        raise Unready(reason, f"it rests after {reason.replace('_', ' ')}, for another {choose.span(ends_in)}")
 
     def _attempt(self, model: Model) -> Attempt:
         self._tries = 1
@@ -113,8 +162,11 @@ class ModelRoute:
         patience = self._patience(model)
         return Attempt(
             model=model,
-            provider=self._open(endpoint),
+            provider=self._metered(self._open(endpoint), credential),
             thinking=self._thinking(model),
             first_event_timeout=patience.first,
             idle_timeout=patience.idle,
         )
+
+    def _metered(self, provider: Provider, credential: Credential) -> Provider:
+        return provider if self._spending is None else self._spending.metered(provider, credential)

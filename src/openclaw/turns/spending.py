@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from datetime import datetime, tzinfo
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from openclaw.budget import price
 from openclaw.budget.ledger import Call, CallRow, End, SpendLedger
@@ -21,6 +21,7 @@ from openclaw.core.errors import OverBudget, ProviderError
 from openclaw.core.events import ModelEvent
 from openclaw.core.messages import Assistant, Image, Usage
 from openclaw.core.provider import Model, ModelRequest, Price, Provider
+from openclaw.core.reply import cost_of
 from openclaw.models import cooldown
 from openclaw.models.cooldown import Stats
 from openclaw.models.credentials import Credential
@@ -231,7 +232,8 @@ def size_of(request: ModelRequest) -> Size:
 
 def _end(size: Size, model: Model, tape: Tape) -> End:
     if tape.message is not None:
-        return End(usage=tape.message.usage)
+        usage = tape.message.usage
+        return End(usage=usage if usage.cost else structs.replace(usage, cost=cost_of(usage, price_of(model))))
     if tape.failure is not None and not tape.events:
         return End(usage=Usage(), reason=tape.failure.reason, error=tape.failure.message)
     # Cut off in the middle: it was read, and what was said was written; nobody counted either.

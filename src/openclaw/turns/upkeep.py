@@ -29,6 +29,7 @@ from openclaw.sessions.transcript import (
     Custom,
     build_context,
     path_to_leaf,
+    visible,
 )
 from openclaw.turns.compaction import CompactionFailed, Compactor
 from openclaw.turns.flush import Flush
@@ -90,11 +91,12 @@ class Upkeep:
         if self._window < compact.COMFORTABLE:
             log.warning("%s has a context window of only %d tokens", self._model.ref, self._window)
 
-    async def before_turn(self, transcript: Transcript, question: Message) -> AsyncGenerator[UpkeepEvent, None]:
-        """Notes and a compaction, each when it is time for it."""
+    async def before_turn(
+        self, transcript: Transcript, path: Sequence[AnyEntry], question: Message
+    ) -> AsyncGenerator[UpkeepEvent, None]:
+        """Notes and a compaction, each when it is time for it; `path` is the conversation as it was loaded."""
         if not self.settings.enabled:
             return
-        path = await _path(transcript)
         asked = estimate(question)
         tokens = measure(path, self._overhead) + asked
         large = await asyncio.to_thread(self._is_large, transcript, path)
@@ -198,7 +200,7 @@ class Upkeep:
         limits = [limit for limit in (flush, most) if limit]
         if not limits or transcript.path.stat().st_size < min(limits):
             return _Large()
-        shown, _ = compact.visible(path)
+        shown, _ = visible(path)
         size = sum(len(msgspec.json.encode(entry)) for entry in shown)
         return _Large(bool(flush) and size >= flush, bool(most) and size >= most)
 

@@ -79,7 +79,7 @@ def _skill(item: Item) -> dict[str, Any]:
 
 
 def _camelled(found: Any) -> dict[str, Any]:
-    plain: dict[str, Any] = msgspec.to_builtins(found)
+    plain: dict[str, Any] = msgspec.to_builtins(found, enc_hook=str)
     return _camel(plain)  # type: ignore[no-any-return]
 
 

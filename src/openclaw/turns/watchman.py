@@ -1,0 +1,119 @@
+"""The watchman: looks at every session twice a minute, says which do not get on, and frees those that never will."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Protocol
+
+from msgspec import Struct, field
+
+from openclaw.core.clock import Clock
+from openclaw.turns.stuck import (
+    TICK,
+    Action,
+    Calm,
+    Limits,
+    LongRunning,
+    Recovery,
+    Reports,
+    Sighting,
+    Stalled,
+    Stuck,
+    classify,
+)
+
+log = logging.getLogger(__name__)
+
+
+class Watched(Protocol):
+    """What has sessions that can be looked at and freed."""
+
+    def observe(self) -> Sequence[Sighting]: ...
+
+    async def recover(self, key: str, generation: int, action: Action) -> Recovery:
+        """Ends or frees the run that was seen; skips it when another one is there by now."""
+        ...
+
+
+class Diagnosis(Struct, frozen=True):
+    """One thing worth knowing about a session."""
+
+    event: str
+    session_key: str
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+class Watchman:
+    def __init__(
+        self,
+        watched: Watched,
+        clock: Clock,
+        *,
+        limits: Callable[[], Limits],
+        asked: Callable[[], Collection[str]],
+        tell: Callable[[Diagnosis], None],
+    ) -> None:
+        self._watched = watched
+        self._clock = clock
+        self._limits = limits
+        self._asked = asked
+        """The sessions that wait for a person to answer."""
+        self._tell = tell
+        self._reports = Reports()
+
+    async def keep(self) -> None:
+        """Looks again and again, until it is cancelled."""
+        while True:
+            await self._clock.sleep(TICK)
+            await self.look()
+
+    async def look(self) -> None:
+        """One round. Sessions that need help get it side by side."""
+        now, limits, asked = self._clock.now(), self._limits(), frozenset(self._asked())
+        helped = []
+        for seen in self._watched.observe():
+            verdict = classify(seen, now, limits, asked=seen.key in asked)
+            match verdict:
+                case Calm():
+                    self._reports.calm(seen.key)
+                case LongRunning(why):
+                    self._report("session.long_running", seen, why, now)
+                case Stalled(why, abort):
+                    self._report("session.stalled", seen, why, now)
+                    helped += [self._help(seen, "abort", why)] if abort else []
+                case Stuck(why):
+                    self._report("session.stuck", seen, why, now)
+                    helped.append(self._help(seen, "release", why))
+        await asyncio.gather(*helped)
+
+    def _report(self, event: str, seen: Sighting, why: str, now: float) -> None:
+        if not self._reports.worth(seen.key, event, seen.generation, now):
+            return
+        quiet = round((now - seen.progress_at) * 1000)
+        level = logging.INFO if event == "session.long_running" else logging.WARNING
+        log.log(level, "%s %s: %s (quiet for %d s)", event, seen.key, why, quiet // 1000)
+        data = {
+            "runId": seen.run_id,
+            "state": seen.state,
+            "queueDepth": seen.queue,
+            "activeWorkKind": seen.work,
+            "reason": why,
+            "lastProgressAgeMs": quiet,
+            "ageMs": round((now - seen.since) * 1000),
+            "generation": seen.generation,
+        }
+        self._tell(Diagnosis(event, seen.key, data))
+
+    async def _help(self, seen: Sighting, action: Action, why: str) -> None:
+        common = {"runId": seen.run_id, "action": action, "generation": seen.generation}
+        self._tell(Diagnosis("session.recovery.requested", seen.key, {**common, "reason": why}))
+        if seen.key in self._asked():
+            done = Recovery(status="skipped", action=action, reason="it waits for a person by now")
+        else:
+            done = await self._watched.recover(seen.key, seen.generation, action)
+        log.warning("session %s: %s %s (%s)", seen.key, action, done.status, done.reason)
+        if done.status in ("released", "aborted"):
+            self._reports.calm(seen.key)
+        self._tell(
+            Diagnosis("session.recovery.completed", seen.key, {**common, "status": done.status, "reason": done.reason})
+        )
