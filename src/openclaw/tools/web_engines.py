@@ -131,7 +131,7 @@ class Searxng:
             "q": query.text,
             "format": "json",
             "language": query.language,
-            "time_range": query.freshness if query.freshness != "week" else "week",
+            "time_range": query.freshness,
         }
         got = await self._pages.get(_with(f"{self._address}/search", asked), headers={"Accept": "application/json"})
         answer = _decoded(got, "SearXNG", _SearxngAnswer)

@@ -66,8 +66,6 @@ class ModelRoute:
 
     def failed(self, error: ProviderError) -> float | None:
         model = self.attempt.model
-        if self._spending is not None:
-            self._spending.failed(model, self._credentials[0], error)
         state = State(
             attempts=self._tries,
             since_success=self._clock.now() - self._good_at,
@@ -81,6 +79,8 @@ class ModelRoute:
         unreachable = isinstance(error, NetworkFailed) and is_own(model.base_url) and self._tries >= LOCAL_TRIES
         if isinstance(step, Retry) and unreachable:
             step = NextCandidate() if self._chain else choose.Stop("it is not running")
+        if self._spending is not None:
+            self._spending.failed(model, self._credentials[0], error, given_up=not isinstance(step, Retry))
         match step:
             case Retry(wait):
                 self._tries += 1
@@ -127,6 +127,8 @@ class ModelRoute:
                 continue
             self._rotations = 0
             return self._attempt(model)
+        if isinstance(missing, Unready):
+            raise Unready(missing.reason, choose.exhausted(self.failures))
         raise missing or AuthFailed("no model is configured: `openclaw models status` says what is missing")
 
     def _usable(self, ref: Ref, model: Model) -> list[Credential]:

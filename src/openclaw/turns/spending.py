@@ -107,13 +107,16 @@ class Spending:
         """`model` was not asked, because it failed for `reason` at `at` and must rest."""
         self._missed.append(Missed(model.ref, reason, at))
 
-    def failed(self, model: Model, credential: Credential, error: ProviderError) -> None:
-        """The last call failed, for a reason its stream may not have seen: silence, an empty answer."""
+    def failed(self, model: Model, credential: Credential, error: ProviderError, *, given_up: bool) -> None:
+        """The last call failed, for a reason its stream may not have seen: silence, an empty answer.
+
+        A credential that is given up must rest; one that is tried again in a moment need not.
+        """
         now = millis(self._clock)
         self._missed.append(Missed(model.ref, error.reason, now))
         if self._last is not None and self._reason != error.reason:
             self._amend = (self._last.call_id, error.reason, error.message)
-        if credential.profile_id is not None:
+        if given_up and credential.profile_id is not None and error.reason not in cooldown.BLAMELESS:
             self._good.discard(credential.profile_id)
             reason, name = error.reason, model.id
             self._profiles[credential.profile_id] = (

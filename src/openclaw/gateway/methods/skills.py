@@ -6,6 +6,7 @@ import msgspec
 
 from openclaw.core.errors import InvalidRequest
 from openclaw.gateway.desk import Desk
+from openclaw.memory.tools import result
 from openclaw.skills.shelf import Item
 from openclaw.wire.caller import Caller
 from openclaw.wire.params.memory import MemorySearchParams, MemoryStatusParams
@@ -31,7 +32,15 @@ def methods(desk: Desk) -> list[Method]:
         if memory is None:
             raise InvalidRequest(f"memory search is off for {agent}: set agents.defaults.memorySearch.enabled to true")
         found = await memory.search(params.query, max_results=params.max_results, min_score=params.min_score)
-        return {"agentId": agent, **_camelled(found)}
+        return {
+            "agentId": agent,
+            "provider": found.provider,
+            "model": found.model,
+            "mode": found.mode,
+            "syncing": found.syncing,
+            "results": [result(each, cite=True) for each in found.results],
+            **({"reason": found.reason} if found.reason else {}),
+        }
 
     async def about(params: MemoryStatusParams, caller: Caller) -> Any:
         agent = desk.key("main", params.agent_id).agent
@@ -76,19 +85,3 @@ def _skill(item: Item) -> dict[str, Any]:
     }
     optional = {"emoji": manifest.emoji, "homepage": manifest.homepage, "primaryEnv": manifest.primary_env}
     return {**shown, **{name: value for name, value in optional.items() if value}}
-
-
-def _camelled(found: Any) -> dict[str, Any]:
-    plain: dict[str, Any] = msgspec.to_builtins(found, enc_hook=str)
-    return _camel(plain)  # type: ignore[no-any-return]
-
-
-def _camel(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {_name(key): _camel(inner) for key, inner in value.items()}
-    return [_camel(inner) for inner in value] if isinstance(value, list) else value
-
-
-def _name(name: str) -> str:
-    head, *rest = name.split("_")
-    return head + "".join(word.capitalize() for word in rest)
