@@ -217,30 +217,30 @@ def _target(href: str) -> str:
     return href if href.startswith(("http://", "https://")) else ""
 
 
-class _BraveResult(Struct):
+class _BraveResult(Struct, frozen=True):
     title: str = ""
     url: str = ""
     description: str = ""
     age: str = ""
 
 
-class _BraveWeb(Struct):
-    results: list[_BraveResult] = []
+class _BraveWeb(Struct, frozen=True):
+    results: tuple[_BraveResult, ...] = ()
 
 
-class _BraveAnswer(Struct):
+class _BraveAnswer(Struct, frozen=True):
     web: _BraveWeb = _BraveWeb()
 
 
-class _SearxngResult(Struct, rename="camel"):
+class _SearxngResult(Struct, frozen=True, rename="camel"):
     title: str = ""
     url: str = ""
     content: str | None = None
     published_date: str | None = None
 
 
-class _SearxngAnswer(Struct):
-    results: list[_SearxngResult] = []
+class _SearxngAnswer(Struct, frozen=True):
+    results: tuple[_SearxngResult, ...] = ()
 
 
 def _decoded(got: Got, who: str, kind: type[Any]) -> Any:

@@ -45,11 +45,9 @@ def methods(desk: Desk) -> list[Method]:
     async def about(params: MemoryStatusParams, caller: Caller) -> Any:
         agent = desk.key("main", params.agent_id).agent
         memory = desk.app.memory(agent)
-        return {
-            "agentId": agent,
-            "enabled": memory is not None,
-            **({} if memory is None else _camelled(await memory.status())),
-        }
+        if memory is None:
+            return {"agentId": agent, "enabled": False}
+        return {"agentId": agent, "enabled": True, **status_document(await memory.status(), memory, None)}
 
     return [
         Method("skills.status", SkillsStatusParams, status, READ),

@@ -1,0 +1,86 @@
+// The prompt inspector: what was sent to the model, where it came from, what it cost, what changed.
+
+import { html, nothing } from "lit";
+import { styleMap } from "lit/directives/style-map.js";
+import { gateway, type Json } from "./gateway.js";
+import { Page } from "./page.js";
+import { clock, tokens } from "./text.js";
+
+class Prompt extends Page {
+  static properties = { key: {}, chosen: { state: true } };
+  declare key: string;
+  declare chosen: string;
+  private found: Json;
+
+  connectedCallback(): void {
+    super.connectedCallback();
+    this.hear("chat", (payload) => payload.state === "final" && !this.chosen && void this.attempt(() => this.load()));
+  }
+
+  willUpdate(changed: Map<string, unknown>): void {
+    if (changed.has("key") && changed.get("key") !== undefined) {
+      this.chosen = "";
+      this.found = undefined;
+      void this.attempt(() => this.load());
+    }
+  }
+
+  protected async load(): Promise<void> {
+    const which = this.chosen ? { runId: this.chosen } : { sessionKey: this.key };
+    this.found = await gateway.call("prompt.report", { ...which, includeText: true });
+  }
+
+  private choose(event: Event): void {
+    this.chosen = (event.target as HTMLSelectElement).value;
+    void this.attempt(() => this.load());
+  }
+
+  render() {
+    const found = this.found;
+    if (!found) return this.frame("Prompt", this.problem ? nothing : html`<p class="empty">Loading…</p>`);
+    const { report } = found;
+    const cached = new Set<string>(found.cached);
+    const all = report.sections.reduce((sum: number, line: Json) => sum + line.tokens, 0);
+    const reused = report.sections.reduce((sum: number, line: Json) => sum + (cached.has(line.id) ? line.tokens : 0), 0);
+    return this.frame(
+      "Prompt",
+      html`<p class="hint">${report.provider}/${report.model} · ${tokens(all)} tokens in ${report.sections.length} sections · ${tokens(reused)} unchanged at the start, so a provider's cache can serve them</p>
+        <div class="stack" role="img" aria-label="Sections by size">
+          ${report.sections.map((line: Json) => html`<a href="#" @click=${(event: Event) => show(event, line.id)} class="label-${line.label} ${cached.has(line.id) ? "cached" : ""}" style=${styleMap({ flexGrow: String(Math.max(line.tokens, 1)) })} title="${line.id}: ${line.tokens} tokens"></a>`)}
+        </div>
+        <p class="legend"><span class="label-system">ours</span><span class="label-owner">yours</span><span class="label-workspace">workspace</span><span class="label-agent">the agent's</span><span class="label-untrusted">others</span><span class="cached">cached</span></p>
+        ${this.changes(found.diff)}
+        <h2>Sections</h2>
+        ${report.sections.map((line: Json) => this.section(line, found.texts?.[line.id] ?? "", cached.has(line.id)))}
+        <h2>Tools</h2>
+        <p class="hint">${report.tools.entries.length} tools, ${report.tools.schemaChars.toLocaleString()} characters of schema sent beside the prompt: ${report.tools.entries.map((each: Json) => each.name).join(", ")}</p>`,
+      html`<select aria-label="Run" @change=${this.choose}>${found.runs.map((each: Json) => html`<option value=${each.runId} ?selected=${each.runId === found.runId}>${new Date(each.createdAt).toLocaleDateString()} ${clock(each.createdAt)} · ${each.runId.slice(0, 8)}</option>`)}</select>`,
+    );
+  }
+
+  private changes(diff: Json) {
+    if (!diff) return html`<p class="hint">This is the first prompt on record here: there is nothing to compare it with.</p>`;
+    return html`<h2>Since the run before</h2>
+      <p>${diff.prefixKept ? "The cacheable beginning is unchanged." : `The cacheable beginning changed in ${diff.brokenAt || "its end"}, at byte ${diff.brokenAtByte} of ${diff.prefixBytes}.`}</p>
+      <ul class="changes">
+        ${diff.changes.map((each: Json) => html`<li class=${each.kind}><b>${each.kind}</b> ${each.id} <span class="hint">${each.beforeChars} → ${each.afterChars} characters, ${each.stable ? "above" : "below"} the boundary</span></li>`)}
+      </ul>`;
+  }
+
+  private section(line: Json, text: string, cached: boolean) {
+    return html`<details class="section" id="section-${line.id}">
+      <summary><span class="swatch label-${line.label}"></span><b>${line.id}</b> <span class="hint">${line.source} · ${line.side === "stable" ? (cached ? "cached" : "cacheable") : "new each time"}</span><span class="number">${tokens(line.tokens)} tokens · ${(line.share * 100).toFixed(1)} %</span></summary>
+      <pre tabindex="0">${text}</pre>
+    </details>`;
+  }
+}
+customElements.define("oc-prompt", Prompt);
+
+function show(event: Event, id: string): void {
+  event.preventDefault();
+  const section = document.getElementById(`section-${id}`) as HTMLDetailsElement | null;
+  if (section) {
+    section.open = true;
+    section.scrollIntoView({ behavior: "smooth", block: "start" });
+  }
+}
