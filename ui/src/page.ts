@@ -1,11 +1,11 @@
 // The base of the pages beside the chat: load when connected, say what went wrong, ask before what cannot be undone.
 
-import { html, nothing, type TemplateResult } from "lit";
+import { html, nothing, type PropertyDeclarations, type TemplateResult } from "lit";
 import { Element } from "./element.js";
 import { gateway } from "./gateway.js";
 
 export class Page extends Element {
-  static properties = { problem: { state: true }, told: { state: true } };
+  static properties: PropertyDeclarations = { problem: { state: true }, told: { state: true } };
   declare problem: string;
   declare told: string;
 

@@ -44,7 +44,7 @@ class Sessions extends Page {
     await this.load();
   }
 
-  private async remove(row: Json): Promise<void> {
+  private async discard(row: Json): Promise<void> {
     if ((await ask(`Delete “${oneLine(row.displayName, 60)}” from the list? Its transcript is set aside on disk.`, { yes: "Delete" })) === null) return;
     await this.attempt(() => gateway.call("sessions.delete", { key: row.key }), "Deleted.");
     await this.load();
@@ -89,7 +89,7 @@ class Sessions extends Page {
       <td>
         <details class="actions"><summary aria-label="Actions for ${oneLine(row.displayName, 40)}">⋯</summary>
           <div>
-            ${act("Rename", () => this.rename(row))} ${act("Start anew", () => this.reset(row))} ${act("Delete", () => this.remove(row))}
+            ${act("Rename", () => this.rename(row))} ${act("Start anew", () => this.reset(row))} ${act("Delete", () => this.discard(row))}
             ${act("Export as page", () => this.export(row, "html"))} ${act("Export as Markdown", () => this.export(row, "md"))} ${act("Export as JSON", () => this.export(row, "json"))}
           </div>
         </details>

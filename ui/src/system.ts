@@ -40,7 +40,7 @@ class System extends Page {
     });
   }
 
-  private async remove(device: Json): Promise<void> {
+  private async expel(device: Json): Promise<void> {
     const name = oneLine(device.label ?? device.displayName ?? device.deviceId, 40);
     if ((await ask(`Take access away from ${name}? It must be approved again to come back.`, { yes: "Remove" })) === null) return;
     await this.attempt(async () => {
@@ -106,7 +106,7 @@ class System extends Page {
       <td>${oneLine(each.label ?? each.displayName ?? each.clientId ?? "")}<small>${each.deviceId.slice(0, 16)}…</small></td>
       <td>${oneLine(each.platform ?? "")}</td>
       <td>${(each.scopes ?? each.approvedScopes ?? []).map((scope: string) => scope.replace("operator.", "")).join(", ")}</td>
-      <td><button type="button" class="quiet" @click=${() => void this.rename(each)}>Rename</button> <button type="button" class="quiet" @click=${() => void this.remove(each)}>Remove</button></td>
+      <td><button type="button" class="quiet" @click=${() => void this.rename(each)}>Rename</button> <button type="button" class="quiet" @click=${() => void this.expel(each)}>Remove</button></td>
     </tr>`;
   }
 }

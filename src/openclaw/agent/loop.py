@@ -5,7 +5,7 @@ adds while it is busy (`Steering`) and cancellation, which ends the stream where
 """
 
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from typing import Protocol
 
@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 from openclaw.agent.toolrun import Toolbox
 from openclaw.agent.watchdog import watched
 from openclaw.core.clock import Clock, millis
-from openclaw.core.errors import BadResponse, ProviderError
+from openclaw.core.errors import BadResponse, ContextTooLong, ProviderError
 from openclaw.core.events import (
     AttemptFailed,
     CallDelta,
@@ -33,6 +33,9 @@ from openclaw.core.provider import CacheRetention, Model, ModelRequest, Provider
 
 LOOPS_ALLOWED = 1
 LOOPING = "stopped: the model kept repeating calls that bring nothing new"
+CROWDED = "context_crowded"
+"""How a run ends that should be gone on with after a compaction."""
+FULL_SHARE = 0.99
 
 
 class EmptyReply(BadResponse):
@@ -97,8 +100,15 @@ class Steering:
         return bool(self._queue)
 
 
-async def run(job: Job, route: Route, tools: Toolbox, steering: Steering, clock: Clock) -> AsyncGenerator[Event, None]:
-    """One run, from its messages to its end."""
+async def run(
+    job: Job,
+    route: Route,
+    tools: Toolbox,
+    steering: Steering,
+    clock: Clock,
+    crowded: Callable[[Sequence[Message]], bool] = lambda messages: False,
+) -> AsyncGenerator[Event, None]:
+    """One run, from its messages to its end; `crowded` is asked between steps and ends it where it stands."""
     messages = list(job.messages)
     usage = Usage()
     turns = 0
@@ -106,6 +116,9 @@ async def run(job: Job, route: Route, tools: Toolbox, steering: Steering, clock:
         if (steered := steering.take()) is not None:
             messages.append(steered)
             yield Steered(steered)
+        if turns and crowded(messages):
+            yield RunEnded("error", usage, "the conversation has grown too long for the model", CROWDED, turns)
+            return
         reply: Assistant | None = None
         try:
             async with aclosing(_ask(job, tuple(messages), route, tools, clock)) as events:
@@ -197,9 +210,15 @@ async def _stream(
             yield event
     if message is None:
         raise BadResponse(f"{request.model.ref} ended its answer without finishing it")
+    if message.stop_reason == "length" and not message.content and _fills(message.usage, request.model):
+        raise ContextTooLong(f"the conversation leaves {request.model.ref} no room for an answer")
     if message.stop_reason == "stop" and not message.calls and not message.text.strip():
         raise EmptyReply(f"{request.model.ref} gave an empty answer")
     yield MessageEnded(_with_own_ids(message, request.messages, millis(clock)))
+
+
+def _fills(usage: Usage, model: Model) -> bool:
+    return usage.prompt_tokens >= FULL_SHARE * model.context_window
 
 
 def _with_own_ids(message: Assistant, before: tuple[Message, ...], now: int) -> Assistant:

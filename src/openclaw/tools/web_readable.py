@@ -148,8 +148,8 @@ class _Page(HTMLParser):
             self._lists.pop()
         if tag == "pre":
             self._in_pre -= 1
-        if tag in _BLOCKS:
-            self._put("\n" if tag in ("li", "tr", "dt", "dd") else "\n\n")
+        if tag in _BLOCKS and tag not in ("li", "tr", "dt", "dd"):
+            self._put("\n\n")
         if tag in ("main", "article"):
             self._in_main -= 1
 

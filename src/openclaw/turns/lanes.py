@@ -10,6 +10,20 @@ Priority = Literal["foreground", "normal", "background"]
 _ORDER: tuple[Priority, ...] = ("foreground", "normal", "background")
 
 
+class Place:
+    """A place in a lane; given back once, by whoever comes first."""
+
+    def __init__(self, lane: "Lane") -> None:
+        self._lane = lane
+        self._held = True
+
+    def release(self) -> None:
+        if self._held:
+            self._held = False
+            self._lane.active -= 1
+            self._lane._wake()
+
+
 class Lane:
     """A queue with a number of places; within a priority strictly first come, first served."""
 
@@ -24,14 +38,14 @@ class Lane:
         return sum(len(queue) for queue in self._waiting.values())
 
     @asynccontextmanager
-    async def place(self, priority: Priority = "normal") -> AsyncIterator[None]:
+    async def place(self, priority: Priority = "normal") -> AsyncIterator[Place]:
         """Waits for a place and holds it."""
         await self._enter(priority)
+        held = Place(self)
         try:
-            yield
+            yield held
         finally:
-            self.active -= 1
-            self._wake()
+            held.release()
 
     async def _enter(self, priority: Priority) -> None:
         if self.active < self.places and not self.waiting:

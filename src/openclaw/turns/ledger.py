@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from openclaw.core.clock import Clock, millis
 from openclaw.core.messages import Usage
+from openclaw.delivery.shape import Payload
 from openclaw.store.db import Database, Row
 
 State = Literal["queued", "running", "done", "failed", "aborted", "steered", "dropped"]
@@ -25,6 +26,11 @@ class Outcome(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=T
     status: Literal["ok", "error"]
     stop_reason: str
     texts: tuple[str, ...] = ()
+    """The answers as people see them."""
+    payloads: tuple[Payload, ...] = ()
+    """All that is delivered, in its order."""
+    silent: bool = False
+    """The model chose to say nothing."""
     error: str | None = None
     error_kind: str | None = None
     provider: str = ""

@@ -6,9 +6,9 @@ run is a task with an owner; stopping it is cancelling it, and its end is waited
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct, structs
@@ -16,20 +16,23 @@ from msgspec import Struct, structs
 from openclaw.agent.loop import Steering
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import InvalidRequest, OpenClawError, ProviderError, Unavailable
-from openclaw.core.events import Event, MessageEnded, ModelCalled, RunEnded, Steered
+from openclaw.core.events import MessageEnded, ModelCalled, RunEnded, Steered
 from openclaw.core.keys import SessionKey
-from openclaw.core.messages import Assistant, Usage, User
+from openclaw.core.messages import Assistant, ToolCall, Usage, User
+from openclaw.delivery.shape import Manner
 from openclaw.turns import queue
-from openclaw.turns.lanes import Lanes, Priority
+from openclaw.turns.lanes import Lanes, Place, Priority
 from openclaw.turns.ledger import Entry, Ledger, Outcome
 from openclaw.turns.queue import Enqueue, Interrupt, QueueRules, Reject, Start, Steer, Waiting
+from openclaw.turns.shaping import ShapedEvent, Shaper
+from openclaw.turns.stuck import SETTLE, Action, Activity, Recovery, Sighting
 from openclaw.turns.turn import Recorded, SessionRepaired, Turn, Turns
 
 log = logging.getLogger(__name__)
 
 MOST_ATTEMPTS = 3
 DEFAULT_TIMEOUT = 172_800.0
-Why = Literal["user", "timeout", "shutdown", "interrupt"]
+Why = Literal["user", "timeout", "shutdown", "interrupt", "stalled"]
 
 
 class Accepted(Struct, frozen=True):
@@ -51,7 +54,7 @@ class RunEvent(Struct, frozen=True, kw_only=True):
     key: SessionKey
     seq: int
     at: int
-    event: Event | SessionRepaired | Recorded | Accepted | Settled
+    event: ShapedEvent | SessionRepaired | Recorded | Accepted | Settled
 
 
 class Submission(Struct, frozen=True, kw_only=True):
@@ -77,8 +80,14 @@ class _Item(Struct, kw_only=True):
 class _Active:
     """The run a session is busy with."""
 
-    def __init__(self, item: _Item, merged: Sequence[str]) -> None:
+    def __init__(self, item: _Item, merged: Sequence[str], activity: Activity) -> None:
         self.item = item
+        self.activity = activity
+        self.place: Place | None = None
+        """Its place in a lane, once it has one."""
+        self.given_up = asyncio.Event()
+        """Set when it did not end although it was stopped: nobody waits for it any longer."""
+        self.over = asyncio.Event()
         self.merged = tuple(merged)
         self.steering = Steering()
         self.steered: dict[str, _Item] = {}
@@ -99,19 +108,35 @@ class _Session:
         self.waiting: list[_Item] = []
         self.dropped: list[Waiting] = []
         self.active: _Active | None = None
+        self.worker: asyncio.Task[None] | None = None
+        self.generation = 0
+        """How many runs it has had; see `stuck`."""
+        self.touched = 0.0
 
 
 class Runs:
     """Use as `async with Runs(…).serving() as runs`."""
 
     def __init__(
-        self, turns: Turns, ledger: Ledger, lanes: Lanes, clock: Clock, tell: Callable[[RunEvent], None]
+        self,
+        turns: Turns,
+        ledger: Ledger,
+        lanes: Lanes,
+        clock: Clock,
+        tell: Callable[[RunEvent], None],
+        *,
+        manner_of: Callable[[Turn], Awaitable[Manner]] | None = None,
+        deadline_of: Callable[[ToolCall], float | None] = lambda call: None,
     ) -> None:
         self._turns = turns
         self._ledger = ledger
         self._lanes = lanes
         self._clock = clock
         self._tell = tell
+        self._manner_of = manner_of
+        """How much of a run its conversation wants to see."""
+        self._deadline_of = deadline_of
+        """How long a tool call may take at most, where that is known."""
         self._sessions: dict[SessionKey, _Session] = {}
         self._seq: dict[str, int] = {}
         self._ends: dict[str, asyncio.Future[Outcome]] = {}
@@ -203,6 +228,92 @@ class Runs:
         session = self._sessions.get(key)
         return session is not None and session.active is not None
 
+    def observe(self) -> list[Sighting]:
+        """Every session that has something to do, as it is now."""
+        return [self._sighting(key, session) for key, session in self._sessions.items()]
+
+    def _sighting(self, key: SessionKey, session: _Session) -> Sighting:
+        alive = session.worker is not None and not session.worker.done()
+        active = session.active
+        if active is None:
+            return Sighting(
+                key=str(key),
+                state="idle",
+                generation=session.generation,
+                progress_at=session.touched,
+                since=session.touched,
+                queue=len(session.waiting),
+                owned=alive,
+            )
+        activity = active.activity
+        return Sighting(
+            key=str(key),
+            state="waiting" if active.place is None and alive else "processing",
+            generation=session.generation,
+            progress_at=activity.progress_at,
+            since=activity.since,
+            queue=len(session.waiting),
+            run_id=active.item.turn.run_id,
+            work=activity.work,
+            owned=alive and active.task is not None and not active.task.done(),
+            deadline=activity.deadline,
+            tool=activity.tool,
+        )
+
+    async def recover(self, key: str, generation: int, action: Action) -> Recovery:
+        """Gets a session going again that was seen not to; what moved on since then is left alone."""
+        found = next((pair for pair in self._sessions.items() if str(pair[0]) == key), None)
+        if found is None or found[1].generation != generation:
+            return Recovery(status="skipped", action=action, reason="it has moved on")
+        name, session = found
+        if action == "release":
+            if self._sighting(name, session).owned:
+                return Recovery(status="skipped", action=action, reason="somebody works on it")
+            return await self._release(name, session)
+        active = session.active
+        if active is None:
+            return Recovery(status="skipped", action=action, reason="its run has ended")
+        active.stop("stalled")
+        if await self._ends_within(active, SETTLE):
+            return Recovery(status="aborted", action=action, reason="its run was stopped")
+        active.given_up.set()
+        if active.place is not None:
+            active.place.release()
+        if await self._ends_within(active, SETTLE):
+            return Recovery(status="released", action=action, reason="its run did not stop and was given up")
+        return Recovery(status="failed", action=action, reason="its run can neither be stopped nor given up")
+
+    async def _release(self, key: SessionKey, session: _Session) -> Recovery:
+        """Hands what waits to a new worker; the old one, should it come back, has nothing left to do."""
+        if session.active is not None and session.active.place is not None:
+            session.active.place.release()
+        lost = session.active.item.turn.run_id if session.active is not None else None
+        fresh = _Session()
+        fresh.generation = session.generation + 1
+        fresh.touched = self._clock.now()
+        fresh.waiting, session.waiting = session.waiting, []
+        fresh.dropped, session.dropped = session.dropped, []
+        if fresh.waiting and not self._draining:
+            self._sessions[key] = fresh
+            self._start(key, fresh)
+        else:
+            del self._sessions[key]
+        if lost is not None and lost in self._ends:
+            await self._settle([lost], key, _stopped("stalled", 0.0), "failed")
+        return Recovery(status="released", action="release", reason="nobody was behind it")
+
+    async def _ends_within(self, active: _Active, seconds: float) -> bool:
+        over = asyncio.create_task(active.over.wait())
+        timer = asyncio.create_task(self._clock.sleep(seconds))
+        both: set[asyncio.Task[Any]] = {over, timer}
+        try:
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            return active.over.is_set()
+        finally:
+            for task in both:
+                task.cancel()
+            await asyncio.gather(*both, return_exceptions=True)
+
     @property
     def busy(self) -> int:
         return sum(session.active is not None for session in self._sessions.values())
@@ -267,11 +378,15 @@ class Runs:
         if session is None:
             session = self._sessions[key] = _Session()
             session.waiting.append(item)
-            if self._group is None:
-                raise RuntimeError("runs are submitted inside serving()")
-            self._group.create_task(self._work(key, session), name=f"session:{key}")
+            session.touched = self._clock.now()
+            self._start(key, session)
         elif item not in session.waiting:
             session.waiting.append(item)
+
+    def _start(self, key: SessionKey, session: _Session) -> None:
+        if self._group is None:
+            raise RuntimeError("runs are submitted inside serving()")
+        session.worker = self._group.create_task(self._work(key, session), name=f"session:{key}")
 
     async def _shrink(self, key: SessionKey, rules: QueueRules) -> None:
         session = self._sessions.get(key)
@@ -293,7 +408,9 @@ class Runs:
         try:
             while session.waiting and not self._draining:
                 item, merged = await self._next(session)
-                active = session.active = _Active(item, merged)
+                session.generation += 1
+                activity = Activity(self._clock.now(), self._deadline_of)
+                active = session.active = _Active(item, merged, activity)
                 try:
                     await self._one(active)
                 except Exception:
@@ -302,6 +419,8 @@ class Runs:
                     await self._settle([item.turn.run_id, *merged], key, outcome, "failed")
                 finally:
                     session.active = None
+                    session.touched = self._clock.now()
+                    active.over.set()
                 self._requeue(active)
         finally:
             if self._sessions.get(key) is session:
@@ -343,11 +462,17 @@ class Runs:
         """One run, from waiting for its place to a stated end."""
         turn = active.item.turn
         active.task = asyncio.create_task(self._placed(active), name=f"run:{turn.run_id}")
+        gone = asyncio.create_task(active.given_up.wait(), name=f"given up:{turn.run_id}")
+        ends: set[asyncio.Task[Any]] = {active.task, gone}
         try:
-            await asyncio.wait({active.task})
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            gone.cancel()
             active.task.cancel()
-            await asyncio.gather(active.task, return_exceptions=True)
+            await asyncio.gather(gone, *(() if active.given_up.is_set() else (active.task,)), return_exceptions=True)
+        if not active.task.done():  # it does not stop: its end is not waited for, and stated all the same
+            await self._settle([turn.run_id, *active.merged], turn.key, _stopped("stalled", 0.0), "failed")
+            return
         if active.task.cancelled() and active.why == "shutdown":
             return  # parked: it stays in the ledger and is taken up at the next start
         outcome = _stopped(active.why, _limit(turn)) if active.task.cancelled() else active.task.result()
@@ -359,7 +484,8 @@ class Runs:
     async def _placed(self, active: _Active) -> Outcome:
         """The run in its lane; its time counts from when it has a place."""
         turn = active.item.turn
-        async with self._lanes[active.item.lane].place(active.item.priority):
+        async with self._lanes[active.item.lane].place(active.item.priority) as active.place:
+            active.activity.progress_at = active.activity.since = self._clock.now()
             await self._ledger.began(turn.run_id)
             timer = asyncio.create_task(self._expire(active, _limit(turn)), name=f"deadline:{turn.run_id}")
             try:
@@ -377,7 +503,8 @@ class Runs:
         """Everything a turn says, and the outcome it amounts to."""
         turn = active.item.turn
         started = millis(self._clock)
-        texts: list[str] = []
+        manner = await self._manner_of(turn) if self._manner_of else Manner()
+        shaper = Shaper(manner, not_ours=[tool.name for tool in turn.client_tools])
         last: Assistant | None = None
         end: RunEnded | None = None
         try:
@@ -388,20 +515,26 @@ class Runs:
                             active.steerable = True
                         case MessageEnded(message=message):
                             last = message
-                            texts += [message.text] if message.text.strip() else []
                         case Steered(message=message):
                             await self._heard(message, turn)
                         case RunEnded():
                             active.steerable = False
                             end = event
-                    self._say(turn, event)
+                    if isinstance(event, SessionRepaired | Recorded):
+                        self._say(turn, event)
+                        continue
+                    active.activity.take(event, self._clock.now())
+                    for shown in shaper.take(event):
+                        self._say(turn, shown)
         except OpenClawError as error:
             kind = error.reason if isinstance(error, ProviderError) else error.code.lower()
             return _failed(error.message, kind, started, millis(self._clock))
         return Outcome(
             status="error" if end is None or end.error else "ok",
             stop_reason=end.stop_reason if end else "error",
-            texts=tuple(texts),
+            texts=shaper.texts,
+            payloads=shaper.payloads,
+            silent=shaper.silent,
             error=end.error if end else "the run ended without a word",
             error_kind=end.error_code if end else None,
             provider=last.provider if last else "",
@@ -438,11 +571,11 @@ class Runs:
         outcome = _failed(f"given up after a restart: {why}", "interrupted")
         await self._ledger.ended([entry.run_id], "failed", outcome)
 
-    def _say(self, turn: Turn, event: Event | SessionRepaired | Recorded | Accepted) -> None:
+    def _say(self, turn: Turn, event: ShapedEvent | SessionRepaired | Recorded | Accepted) -> None:
         self._emit(turn.run_id, turn.key, event)
 
     def _emit(
-        self, run_id: str, key: SessionKey, event: Event | SessionRepaired | Recorded | Accepted | Settled
+        self, run_id: str, key: SessionKey, event: ShapedEvent | SessionRepaired | Recorded | Accepted | Settled
     ) -> None:
         seq = self._seq[run_id] = self._seq.get(run_id, 0) + 1
         self._tell(RunEvent(run_id=run_id, key=key, seq=seq, at=millis(self._clock), event=event))
@@ -494,6 +627,9 @@ def _stopped(why: Why | None, limit: float) -> Outcome:
     if why == "timeout":
         text = f"stopped: the run took longer than {limit:g} s"
         return Outcome(status="error", stop_reason="timeout", error=text, error_kind="timeout")
+    if why == "stalled":
+        text = "stopped: nothing happened for too long; send the message again, or raise diagnostics.stuckSessionAbortMs"
+        return Outcome(status="error", stop_reason="error", error=text, error_kind="stalled")
     return _aborted("interrupted by a newer message" if why == "interrupt" else "stopped by the user")
 
 

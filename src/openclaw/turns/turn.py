@@ -8,15 +8,18 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
-from openclaw.agent.loop import Job, Steering, run
+from openclaw.agent.loop import CROWDED, Job, Steering, run
 from openclaw.agent.toolrun import Toolbox
 from openclaw.core.clock import Clock, millis
+from openclaw.core.errors import ContextTooLong
 from openclaw.core.events import (
     AttemptFailed,
+    CompactionEnded,
+    CompactionReason,
     Event,
     MessageEnded,
     ModelCalled,
@@ -33,15 +36,19 @@ from openclaw.sessions.files import Transcript, iso
 from openclaw.sessions.index import SessionIndex, SessionRow, counted
 from openclaw.sessions.lock import WriteLocks
 from openclaw.sessions.transcript import (
+    AnyEntry,
     Context,
     Header,
+    MessageEntry,
     Problem,
     Tally,
     build_context,
+    path_to_leaf,
     synthetic,
     tally,
 )
 from openclaw.turns.route import ModelRoute
+from openclaw.turns.upkeep import NOTHING, Flushing, Upkeep, UpkeepEvent
 
 STOPPED = "Stopped by the user before this call finished. Check whether it took effect before repeating it."
 
@@ -72,6 +79,8 @@ class Turn(Struct, frozen=True, kw_only=True):
     extra: str = ""
     """What the caller adds to the prompt for this turn."""
     client_tools: tuple[ClientTool, ...] = ()
+    compact: str | None = None
+    """Nothing is asked; the conversation is compacted, with attention to this."""
 
 
 class Opened(Struct, frozen=True, kw_only=True):
@@ -79,6 +88,7 @@ class Opened(Struct, frozen=True, kw_only=True):
 
     row: SessionRow
     transcript: Transcript | None = None
+    path: tuple[AnyEntry, ...] = ()
     context: Context = Context(messages=())
     total: Tally = Tally()
     problems: tuple[Problem, ...] = ()
@@ -90,6 +100,7 @@ class Prepared(Struct, frozen=True, kw_only=True):
     system: System
     route: ModelRoute
     tools: Toolbox
+    upkeep: Upkeep
 
 
 class SessionRepaired(Struct, frozen=True):
@@ -137,30 +148,112 @@ class Turns:
             if session.problems:
                 yield SessionRepaired(session.row.session_id, session.problems)
             prepared = await self._prepare(turn, session)
-            answered = _answer_on_record(session.context.messages, turn.run_id)
+            prepared.upkeep.check()
+            answered = _answer_on_record(_said(session.path), turn.run_id)
             if answered is not None:
                 yield MessageEnded(answered)
                 yield RunEnded(answered.stop_reason, answered.usage, turns=1)
                 return
+            if turn.compact is not None and session.transcript is None:
+                yield CompactionEnded(reason="manual", ok=False, error=NOTHING)
+                yield RunEnded("stop", Usage())
+                return
             transcript = session.transcript or self._create(session.row)
             record = _Record(transcript, session.total, self._clock)
             try:
-                messages = (*_summary(session.context), *session.context.messages)
-                if not _asked(session.context.messages, turn.run_id):
-                    question = _question(turn, millis(self._clock))
-                    record.say(question)
-                    messages = (*messages, question)
                 await self._index.started(session.row, turn.run_id, turn.text)
-                job = Job(system=prepared.system, messages=messages, cache_key=session.row.session_id)
-                running = run(job, prepared.route, prepared.tools, steering or Steering(), self._clock)
-                async with aclosing(running) as events:
+                carried = self._compacting if turn.compact is not None else self._asking
+                async with aclosing(carried(turn, session, prepared, record, steering or Steering())) as events:
                     async for event in events:
-                        record.take(event)
                         yield event
-                        for recorded in record.fresh():
-                            yield recorded
             finally:
                 await self._finish(turn, session.row, record)
+
+    async def _compacting(
+        self, turn: Turn, session: Opened, prepared: Prepared, record: "_Record", steering: Steering
+    ) -> AsyncGenerator[Event | Recorded, None]:
+        """A compaction somebody asked for."""
+        work = prepared.upkeep.compact(record.transcript, "manual", focus=turn.compact or "")
+        async with aclosing(work) as events:
+            async for event in events:
+                if record.keep(event):
+                    yield event
+        end = RunEnded("stop", record.spent)
+        record.take(end)
+        yield end
+
+    async def _asking(
+        self, turn: Turn, session: Opened, prepared: Prepared, record: "_Record", steering: Steering
+    ) -> AsyncGenerator[Event | Recorded, None]:
+        """The question and its answer, with room made for them first."""
+        upkeep = prepared.upkeep
+        made_room = False
+        question = None if _asked(_said(session.path), turn.run_id) else _question(turn, millis(self._clock))
+        if question is not None and session.transcript is not None:
+            async with aclosing(upkeep.before_turn(record.transcript, session.path, question)) as events:
+                async for event in events:
+                    made_room = made_room or (isinstance(event, CompactionEnded) and event.ok)
+                    if record.keep(event):
+                        yield event
+        messages = (
+            await upkeep.messages(record.transcript)
+            if made_room
+            else upkeep.shown(record.transcript, session.path, session.context)
+        )
+        if question is not None:
+            record.say(question)
+            messages = (*messages, question)
+        job = Job(system=prepared.system, messages=messages, cache_key=session.row.session_id)
+        async with aclosing(self._answering(job, prepared, record, steering)) as answers:
+            async for answer in answers:
+                yield answer
+
+    async def _answering(
+        self, job: Job, prepared: Prepared, record: "_Record", steering: Steering
+    ) -> AsyncGenerator[Event | Recorded, None]:
+        """Asks until there is an answer. A prompt that turns out too long is compacted and asked once more."""
+        upkeep = prepared.upkeep
+        before, turns = record.spent, 0
+        retried, patient = False, False
+        while True:
+            cut: RunEnded | None = None
+            crowded = upkeep.crowded if not patient else lambda messages: False
+            running = run(job, prepared.route, prepared.tools, steering, self._clock, crowded)
+            async with aclosing(running) as events:
+                async for event in events:
+                    if isinstance(event, RunEnded):
+                        event = structs.replace(event, usage=before + event.usage, turns=turns + event.turns)
+                        if event.error_code == CROWDED or (
+                            event.error_code == ContextTooLong.reason and upkeep.settings.enabled and not retried
+                        ):
+                            cut = event
+                            continue
+                    retried = retried and not isinstance(event, MessageEnded)
+                    record.take(event)
+                    yield event
+                    for recorded in record.fresh():
+                        yield recorded
+            if cut is None:
+                return
+            if cut.error_code != CROWDED:
+                model = prepared.route.attempt.model
+                void = AttemptFailed(model.provider, model.id, ContextTooLong.reason, cut.error or "")
+                record.take(void)
+                yield void
+            shrunk = False
+            reason: CompactionReason = "threshold" if cut.error_code == CROWDED else "overflow"
+            async with aclosing(upkeep.compact(record.transcript, reason, seen_error=cut.error or "")) as passes:
+                async for each in passes:
+                    shrunk = isinstance(each, CompactionEnded) and each.ok
+                    if record.keep(each):
+                        yield each
+            if not shrunk and cut.error_code != CROWDED:
+                record.take(cut)
+                yield cut
+                return
+            retried, patient = True, not shrunk
+            before, turns = record.spent, cut.turns
+            job = structs.replace(job, messages=await upkeep.messages(record.transcript))
 
     async def inject(self, key: SessionKey, message: Message, writer: str) -> str:
         """Appends a message that no run produced; gives its entry's id."""
@@ -184,8 +277,11 @@ class Turns:
     async def _close_books(self, turn: Turn, row: SessionRow, record: "_Record") -> None:
         try:
             await asyncio.to_thread(record.transcript.sync)
+            told = counted(row, record.total)
+            if record.context_tokens is not None:
+                told = structs.replace(told, context_tokens=record.context_tokens)
             await self._index.ended(
-                counted(row, record.total),
+                told,
                 turn.run_id,
                 status={"error": "failed", "aborted": "killed"}.get(record.stop_reason, "done"),
                 stop_reason=record.stop_reason,
@@ -207,6 +303,7 @@ class Turns:
                 return
             transcript, loaded = Transcript.reopen(path, self._header(row))
             try:
+                path = tuple(path_to_leaf(loaded.entries))
                 context = build_context(loaded.entries)
                 total = tally(loaded.entries)
                 for call in context.unanswered:
@@ -214,7 +311,9 @@ class Turns:
                     transcript.say(result, self._clock.now())
                     total = total.plus(result)
                 problems = (*loaded.problems, *context.problems)
-                yield Opened(row=row, transcript=transcript, context=context, total=total, problems=problems)
+                yield Opened(
+                    row=row, transcript=transcript, path=path, context=context, total=total, problems=problems
+                )
             finally:
                 transcript.close()
 
@@ -228,6 +327,11 @@ class Turns:
             cwd=str(self._workspace_of(row.agent_id)),
             session_key=row.session_key,
         )
+
+
+def _said(path: Sequence[AnyEntry]) -> list[Message]:
+    """All of a conversation, also what a compaction took out of sight."""
+    return [entry.message for entry in path if isinstance(entry, MessageEntry)]
 
 
 def _asked(messages: Sequence[Message], run_id: str) -> int:
@@ -255,12 +359,6 @@ def _question(turn: Turn, now: int) -> User:
     return User(content=content, timestamp=now, idempotency_key=f"{turn.run_id}:user")
 
 
-def _summary(context: Context) -> tuple[Message, ...]:
-    if context.summary is None:
-        return ()
-    return (User(content=f"<summary>\n{context.summary}\n</summary>"),)
-
-
 class _Record:
     """The transcript's reader of a run's events: writes down what is final and knows what is still open."""
 
@@ -272,6 +370,8 @@ class _Record:
         self._asked: ModelCalled | None = None
         self.total = total
         self.spent = Usage()
+        self.context_tokens: int | None = None
+        """What a compaction left, until a model has counted again."""
         self.stop_reason: StopReason = "aborted"
         self.error = ""
         self._ended = False
@@ -287,8 +387,19 @@ class _Record:
         taken, self._fresh = self._fresh, []
         return taken
 
+    def keep(self, event: UpkeepEvent) -> TypeGuard[Event]:
+        """Takes what upkeep says; whether it is for others to hear."""
+        if isinstance(event, Flushing):
+            self.spent = self.spent + event.usage
+            return False
+        self.take(event)
+        return True
+
     def take(self, event: Event) -> None:
         match event:
+            case CompactionEnded(ok=ok, tokens_after=after, usage=usage):
+                self.spent = self.spent + usage
+                self.context_tokens = after if ok else self.context_tokens
             case ModelCalled():
                 self._asked = event
                 self._partial = []
@@ -300,6 +411,7 @@ class _Record:
                 self._partial = []
                 self._open = {call.id: call for call in message.calls}
                 self.spent = self.spent + message.usage
+                self.context_tokens = None
                 self.say(message)
             case Steered(message=message):
                 self.say(message)

@@ -6,6 +6,7 @@ import msgspec
 
 from openclaw.core.errors import InvalidRequest
 from openclaw.gateway.desk import Desk
+from openclaw.memory.describe import status_document
 from openclaw.memory.tools import result
 from openclaw.skills.shelf import Item
 from openclaw.wire.caller import Caller
