@@ -28,13 +28,13 @@ PURE = """
 core/keys core/messages core/events core/errors core/reply core/text core/chat
 sessions/transcript
 agent/arguments agent/limits agent/repeats agent/settings
-policy/shell policy/execution policy/layers policy/settings
+policy/shell policy/execution policy/layers policy/settings policy/reach policy/decide
 models/choose models/cooldown models/thinking models/refs models/locality models/settings
 turns/patience turns/agents
 workspace/locate workspace/filter workspace/budget
 prompt/facts prompt/build prompt/section prompt/stable_sections prompt/volatile_sections prompt/tool_sections prompt/fit
 prompt/contributions prompt/report prompt/diff prompt/blame prompt/lint prompt/owners
-trust/scan trust/attacks trust/supply
+trust/scan trust/attacks trust/supply trust/wrap
 skills/frontmatter skills/manifest skills/references skills/record skills/standing skills/gate skills/merge skills/shelf
 skills/catalog skills/snapshot skills/environment skills/invoke skills/settings
 config/schema config/keypath config/redact config/tree config/migrate

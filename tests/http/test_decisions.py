@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw.core.errors import Unavailable
-from openclaw.core.events import AttemptFailed, Event, MessageEnded, ModelCalled, TextDelta, ToolEnded, ToolUpdated
+from openclaw.core.events import AttemptFailed, ModelCalled, ToolEnded, ToolUpdated
 from openclaw.core.keys import SessionKey
-from openclaw.core.messages import Assistant, Text, ToolCall, ToolResult
-from openclaw.gateway.http.conversation import Said, compose
+from openclaw.core.messages import ToolCall, ToolResult
+from openclaw.gateway.http.conversation import Said as SaidBefore
+from openclaw.gateway.http.conversation import compose
 from openclaw.gateway.http.images import image
 from openclaw.gateway.http.listening import MOST_WAITING, Fanout
 from openclaw.gateway.http.problems import Problem
@@ -19,31 +20,32 @@ from openclaw.gateway.http.speech import Speech
 from openclaw.gateway.http.target import agent_in
 from openclaw.turns.ledger import Outcome
 from openclaw.turns.runs import Accepted, RunEvent, Settled
+from openclaw.turns.shaping import Replied, Said, ShapedEvent
 
 CALLED = ModelCalled("p", "m")
 FAILED = AttemptFailed("p", "m", "server_error", "oops")
 
 
-def told(event: Event | Settled | Accepted, run_id: str = "r") -> RunEvent:
+def told(event: ShapedEvent | Settled | Accepted, run_id: str = "r") -> RunEvent:
     return RunEvent(run_id=run_id, key=SessionKey("main", "main"), seq=1, at=1, event=event)
 
 
-def ended(text: str, *calls: ToolCall) -> MessageEnded:
-    return MessageEnded(Assistant(content=(Text(text), *calls)))
+def ended(text: str, *calls: ToolCall) -> Replied:
+    return Replied(text=text, calls=calls)
 
 
-def heard(*events: Event | Settled) -> str:
+def heard(*events: ShapedEvent | Settled) -> str:
     speech = Speech()
     return "".join(speech.take(told(event)) for event in events)
 
 
 def test_two_messages_of_a_run_are_set_apart() -> None:
-    assert heard(CALLED, TextDelta("a"), ended("a"), CALLED, TextDelta("b"), ended("b")) == "a\n\nb"
+    assert heard(CALLED, Said("a"), ended("a"), CALLED, Said("b"), ended("b")) == "a\n\nb"
 
 
 def test_text_that_was_not_streamed_is_not_lost() -> None:
     assert heard(CALLED, ended("whole")) == "whole"
-    assert heard(CALLED, TextDelta("wh"), ended("whole")) == "whole"
+    assert heard(CALLED, Said("wh"), ended("whole")) == "whole"
 
 
 @pytest.mark.parametrize(
@@ -51,8 +53,8 @@ def test_text_that_was_not_streamed_is_not_lost() -> None:
     [("Hello there", "Hello there"), ("Hi", "Hello\n\nHi"), ("He", "Hello\n\nHe"), ("Hello", "Hello")],
 )
 def test_a_second_attempt_continues_the_first_or_starts_anew(second: str, expected: str) -> None:
-    deltas = [TextDelta(letter) for letter in second]
-    assert heard(CALLED, TextDelta("Hello"), FAILED, CALLED, *deltas, ended(second)) == expected
+    deltas = [Said(letter) for letter in second]
+    assert heard(CALLED, Said("Hello"), FAILED, CALLED, *deltas, ended(second)) == expected
 
 
 def test_a_run_that_was_answered_with_another_says_what_that_one_said() -> None:
@@ -74,16 +76,16 @@ def test_only_calls_that_were_handed_over_are_the_clients() -> None:
 async def test_a_listener_hears_its_own_run_and_leaves_nothing_behind() -> None:
     fanout = Fanout()
     with fanout.listening("r") as one, fanout.listening("r") as two:
-        fanout.tell(told(TextDelta("a")))
-        fanout.tell(told(TextDelta("other"), "another"))
-        fanout.tell(told(TextDelta("b")))
+        fanout.tell(told(Said("a")))
+        fanout.tell(told(Said("other"), "another"))
+        fanout.tell(told(Said("b")))
         for listener in (one, two):
             event = await listener.next(1)
-            assert event is not None and event.event == TextDelta("ab")
+            assert event is not None and event.event == Said("ab")
         assert await one.next(0.01) is None
         assert len(fanout) == 2
     assert len(fanout) == 0
-    fanout.tell(told(TextDelta("late")))
+    fanout.tell(told(Said("late")))
 
 
 @pytest.mark.anyio
@@ -91,7 +93,7 @@ async def test_a_reader_that_sleeps_is_given_up_and_does_not_fill_the_memory() -
     fanout = Fanout()
     with fanout.listening("r") as listener:
         for _ in range(MOST_WAITING * 2):
-            fanout.tell(told(TextDelta("x")))
+            fanout.tell(told(Said("x")))
             fanout.tell(told(ToolUpdated(ToolCall(id="1", name="n"), "progress")))
         assert await listener.next(1) is not None and await listener.next(0.01) is None
         for _ in range(MOST_WAITING + 1):
@@ -116,15 +118,18 @@ async def test_closing_wakes_who_waits() -> None:
 
 
 SAID = st.lists(
-    st.builds(Said, role=st.sampled_from(["system", "user", "assistant", "tool"]), text=st.text("ab ", max_size=5)),
+    st.builds(
+        SaidBefore, role=st.sampled_from(["system", "user", "assistant", "tool"]), text=st.text("ab ", max_size=5)
+    ),
     max_size=8,
 )
 
 
 @given(SAID, st.booleans())
-def test_a_turn_never_loses_what_is_new_and_never_repeats_what_is_known(said: list[Said], fresh: bool) -> None:
+def test_a_turn_never_loses_what_is_new_and_never_repeats_what_is_known(said: list[SaidBefore], fresh: bool) -> None:
     marked = [
-        Said(role=each.role, text=f"<{place}>" if each.text.strip() else each.text) for place, each in enumerate(said)
+        SaidBefore(role=each.role, text=f"<{place}>" if each.text.strip() else each.text)
+        for place, each in enumerate(said)
     ]
     try:
         asked = compose(marked, fresh=fresh)

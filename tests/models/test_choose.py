@@ -64,6 +64,7 @@ TABLE = {
     "model_not_found": (NextCandidate, NextCandidate, NextCandidate, Stop),
     "session_expired": (NextCandidate, NextCandidate, NextCandidate, Stop),
     "unclassified": (NextCandidate, NextCandidate, NextCandidate, Stop),
+    "budget": (NextCandidate, NextCandidate, NextCandidate, Stop),
     "unknown": (NextCandidate, NextCandidate, NextCandidate, Stop),
     "context_overflow": (Stop, Stop, Stop, Stop),
     "format": (Stop, Stop, Stop, Stop),

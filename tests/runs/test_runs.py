@@ -9,7 +9,7 @@ import pytest
 
 from openclaw.core.approval import Answer, ApprovalRequest
 from openclaw.core.errors import InvalidRequest, Refused, Unavailable
-from openclaw.core.events import ModelCalled, TextDelta, ToolStarted
+from openclaw.core.events import ModelCalled, ToolStarted
 from openclaw.core.messages import Assistant, User
 from openclaw.gateway.app import Assistant as App
 from openclaw.gateway.app import Surroundings, assistant
@@ -21,6 +21,7 @@ from openclaw.turns.lanes import Lanes
 from openclaw.turns.ledger import Ledger
 from openclaw.turns.queue import QueueRules
 from openclaw.turns.runs import RunEvent, Runs, Settled
+from openclaw.turns.shaping import Said
 from openclaw.turns.turn import Turn
 
 pytestmark = pytest.mark.anyio
@@ -91,7 +92,7 @@ async def hall(home: TemporaryHome, model: ScriptedModel, clock: Any = None) -> 
 
 
 def spoken(run_id: str) -> Callable[[RunEvent], bool]:
-    return lambda event: event.run_id == run_id and isinstance(event.event, TextDelta)
+    return lambda event: event.run_id == run_id and isinstance(event.event, Said)
 
 
 def settled(run_id: str) -> Callable[[RunEvent], bool]:

@@ -32,8 +32,9 @@ http://localhost/ http://LOCALHOST/ http://localhost./ http://a.localhost/ http:
 http://metadata.google.internal/computeMetadata/v1/ http://METADATA.google.internal./ http://metadata/ http://db.internal/
 http://evil.example@127.0.0.1/ http://127.0.0.1@evil.example/ http://user:pass@example.com/ http://127.0.0.1%09/ http://127.0.0.1:0/
 http://①②⑦.⓪.⓪.①/ http://127。0。0。1/ http://１２７.0.0.1/ http://127.0.0.1\\@example.com/ http://example.com\\@127.0.0.1/
-file:///etc/passwd ftp://127.0.0.1/ gopher://127.0.0.1:70/_x dict://127.0.0.1:11211/ ldap://127.0.0.1/ jar:http://x!/ data:text/html,x
-javascript:alert(1) http:/// http:// //127.0.0.1/ 127.0.0.1 http://[::1 http://[]/ http://[127.0.0.1]/ http:127.0.0.1 unix:/run/x.sock
+file:///etc/passwd ftp://127.0.0.1/ gopher://127.0.0.1:70/_x dict://127.0.0.1:11211/ ldap://127.0.0.1/
+jar:http://x!/ data:text/html,x javascript:alert(1) http:/// http:// //127.0.0.1/ 127.0.0.1 http://[::1 http://[]/ http://[127.0.0.1]/
+http:127.0.0.1 unix:/run/x.sock
 """.split()
 
 

@@ -112,7 +112,7 @@ class Composer extends Element {
         : nothing}
       ${this.problem ? html`<p class="problem" role="alert">${this.problem}</p>` : nothing}
       <div class="row">
-        <label class="attach" title="Attach images"><input type="file" multiple accept=${KINDS.join(",")} @change=${(event: Event) => this.chosen(event)} /><span aria-hidden="true">＋</span><span class="away">Attach images</span></label>
+        <label class="attach" title="Attach images"><input type="file" multiple accept=${KINDS.join(",")} @change=${(event: Event) => this.chosen(event)} /><span aria-hidden="true">+</span><span class="away">Attach images</span></label>
         <textarea rows="1" placeholder="Message" aria-label="Message" @input=${() => void this.typed()} @keydown=${this.pressed} @paste=${this.pasted}></textarea>
         ${this.busy ? html`<button type="button" class="stop" @click=${() => this.dispatchEvent(new Event("stop"))} title="Stop (Escape)">Stop</button>` : nothing}
         <button type="submit" class="primary">${this.busy ? "Add" : "Send"}</button>

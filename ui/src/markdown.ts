@@ -12,6 +12,7 @@ marked.use({ renderer: { html: ({ text }) => escape(text) } });
 const ALLOWED = {
   ALLOWED_TAGS: "a b blockquote br code del em h1 h2 h3 h4 h5 h6 hr i img input li ol p pre s strong sub sup table tbody td th thead tr ul".split(" "),
   ALLOWED_ATTR: ["href", "src", "alt", "title", "class", "type", "checked", "disabled", "start", "align"],
+  ADD_URI_SAFE_ATTR: ["type", "checked", "disabled", "start", "align"],
   ALLOW_DATA_ATTR: false,
   ALLOW_ARIA_ATTR: false,
   ALLOWED_URI_REGEXP: /^(?:https?:|mailto:|data:image\/(?:png|jpeg|gif|webp);base64,)/i,

@@ -1,7 +1,6 @@
 // The prompt inspector: what was sent to the model, where it came from, what it cost, what changed.
 
 import { html, nothing } from "lit";
-import { styleMap } from "lit/directives/style-map.js";
 import { gateway, type Json } from "./gateway.js";
 import { Page } from "./page.js";
 import { clock, tokens } from "./text.js";
@@ -46,7 +45,7 @@ class Prompt extends Page {
       "Prompt",
       html`<p class="hint">${report.provider}/${report.model} · ${tokens(all)} tokens in ${report.sections.length} sections · ${tokens(reused)} unchanged at the start, so a provider's cache can serve them</p>
         <div class="stack" role="img" aria-label="Sections by size">
-          ${report.sections.map((line: Json) => html`<a href="#" @click=${(event: Event) => show(event, line.id)} class="label-${line.label} ${cached.has(line.id) ? "cached" : ""}" style=${styleMap({ flexGrow: String(Math.max(line.tokens, 1)) })} title="${line.id}: ${line.tokens} tokens"></a>`)}
+          ${report.sections.map((line: Json) => html`<a href="#" @click=${(event: Event) => show(event, line.id)} class="label-${line.label} ${cached.has(line.id) ? "cached" : ""}" data-size=${Math.max(line.tokens, 1)} title="${line.id}: ${line.tokens} tokens"></a>`)}
         </div>
         <p class="legend"><span class="label-system">ours</span><span class="label-owner">yours</span><span class="label-workspace">workspace</span><span class="label-agent">the agent's</span><span class="label-untrusted">others</span><span class="cached">cached</span></p>
         ${this.changes(found.diff)}
@@ -56,6 +55,11 @@ class Prompt extends Page {
         <p class="hint">${report.tools.entries.length} tools, ${report.tools.schemaChars.toLocaleString()} characters of schema sent beside the prompt: ${report.tools.entries.map((each: Json) => each.name).join(", ")}</p>`,
       html`<select aria-label="Run" @change=${this.choose}>${found.runs.map((each: Json) => html`<option value=${each.runId} ?selected=${each.runId === found.runId}>${new Date(each.createdAt).toLocaleDateString()} ${clock(each.createdAt)} · ${each.runId.slice(0, 8)}</option>`)}</select>`,
     );
+  }
+
+  protected updated(): void {
+    // Through the object model, because the policy of the page allows no style attributes.
+    for (const bar of this.querySelectorAll<HTMLElement>(".stack a")) bar.style.flexGrow = bar.dataset.size!;
   }
 
   private changes(diff: Json) {

@@ -9,23 +9,35 @@ import click
 def command(no_open: bool, as_json: bool) -> None:
     """Open the web page of the gateway, which is started when it does not run.
 
-    The link works once and for two minutes. It carries a code, not the token, and the page takes it out of the
+    The link works once, for two minutes. It carries a code and not the token, and the page takes the code out of the
     address at once.
     """
+    import os
+    import sys
+
     from openclaw.cli.output import print_json
+    from openclaw.cli.starting import gateway_up, web_address
+    from openclaw.core.errors import InvalidRequest
     from openclaw.gateway.app import Surroundings
     from openclaw.gateway.reach import ask, find
+    from openclaw.wire.client import CallFailed
 
     surroundings = Surroundings.of_process()
-    address = web_address(surroundings)
+    address = web_address(gateway_up(surroundings))
     try:
         link = ask(find(surroundings), "dashboard.link", {}, timeout=10)
-    except Exception as error:
-        raise _explained(error) from error
+    except CallFailed as error:
+        if not error.message.startswith("unknown method"):
+            raise
+        raise InvalidRequest("the web page is switched off: set gateway.controlUi.enabled to true") from error
     url = address + link["path"]
     if as_json:
         print_json({"url": url, "address": address, "expiresAtMs": link["expiresAtMs"]})
         return
-    if no_open or not click.launch(url) == 0:
-        click.echo("Open this link within two minutes; it works once:")
-    click.echo(url)
+    # Without a screen a browser would take over this terminal.
+    has_screen = sys.platform in ("darwin", "win32") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
+    if no_open or not has_screen or click.launch(url) != 0:
+        click.echo("Open this link in a browser on this machine within two minutes; it works once:", err=True)
+        click.echo(url)
+        return
+    click.echo(f"opened {address} in your browser")

@@ -14,6 +14,7 @@ NOUNS: dict[str, tuple[str, str]] = {
     "chat": ("openclaw.cli.chat", "Talk to the assistant in this terminal."),
     "config": ("openclaw.cli.config", "Read and change the configuration."),
     "daemon": ("openclaw.cli.daemon", "The same as gateway, for the service."),
+    "dashboard": ("openclaw.cli.dashboard", "Open the web page."),
     "doctor": ("openclaw.cli.doctor", "Look for what is wrong, and mend it on request."),
     "gateway": ("openclaw.cli.gateway", "Run and control the gateway, the process every client talks to."),
     "health": ("openclaw.cli.health", "Whether the gateway is well."),

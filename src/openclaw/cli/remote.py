@@ -13,6 +13,7 @@ from openclaw.cli.output import note, print_json, printable
 from openclaw.cli.running import TerminalApprover, interruptible, short
 from openclaw.core.approval import ApprovalRequest
 from openclaw.core.errors import OpenClawError
+from openclaw.core.events import CompactionEnded
 from openclaw.gateway.reach import Target, introduction
 from openclaw.wire.client import CallFailed, Client, Gap, connect
 
@@ -115,6 +116,16 @@ class _Screen:
         elif stream == "lifecycle" and data.get("phase") == "fallback_step":
             self.close_line()
             note(f"{data.get('provider')}/{data.get('model')}: {data.get('error')}")
+        elif stream == "compaction" and data.get("phase") == "end":
+            self.close_line()
+            done = CompactionEnded(
+                reason="threshold",
+                ok=bool(data.get("ok")),
+                tokens_before=int(data.get("tokensBefore") or 0),
+                tokens_after=int(data.get("tokensAfter") or 0),
+                error=str(data.get("error") or ""),
+            )
+            note(printable(done.line))
         elif stream == "usage":
             self.close_line()
 
@@ -128,6 +139,9 @@ class _Screen:
         payloads = (final.get("result") or {}).get("payloads") or []
         if self._live and not self._streamed and payloads:
             click.echo(printable("\n".join(str(payload.get("text", "")) for payload in payloads)))
+        meta = (final.get("result") or {}).get("meta") or {}
+        for line in meta.get("notices") or () if self._live else ():
+            note(printable(str(line)))
 
     async def _approve(self, payload: dict[str, Any]) -> None:
         """Puts the gateway's question to the person at this terminal, if it is about their run."""

@@ -12,18 +12,14 @@ import click
 import msgspec
 
 from openclaw.cli.output import note, print_json, printable
+from openclaw.commands.parse import parse
 from openclaw.core.approval import Answer, ApprovalRequest, Decision
-from openclaw.core.events import (
-    AttemptFailed,
-    Event,
-    MessageEnded,
-    RunEnded,
-    TextDelta,
-    ToolEnded,
-)
+from openclaw.core.events import AttemptFailed, CompactionEnded, Notice, RunEnded, ToolEnded
 from openclaw.core.messages import Usage
+from openclaw.delivery.shape import Payload
 from openclaw.gateway.app import Assistant, Surroundings, assistant
 from openclaw.gateway.clock import SystemClock
+from openclaw.turns.shaping import Noted, Replied, Said, ShapedEvent, Shaper, Thought
 from openclaw.turns.turn import Recorded, SessionRepaired, Turn
 
 DEFAULT_TIMEOUT = 600.0
@@ -75,19 +71,25 @@ class Shown:
     def __init__(self, live: bool) -> None:
         self._live = live
         self._line_open = False
-        self.texts: list[str] = []
+        self.payloads: tuple[Payload, ...] = ()
         self.end: RunEnded | None = None
         self.answered_by = ("", "")
+        self.notices: list[str] = []
 
-    def take(self, event: Event | SessionRepaired | Recorded) -> None:
+    def take(self, event: ShapedEvent | SessionRepaired | Recorded) -> None:
         match event:
-            case TextDelta(text=text):
+            case Said(text=text):
                 self._write(text)
-            case MessageEnded(message=message):
-                self.answered_by = (message.provider, message.model)
-                if message.text.strip():
-                    self.texts.append(message.text)
+            case Thought(text=text):
+                if self._live:
+                    click.echo(printable(text), nl=False, err=True)
+            case Replied(provider=provider, model=model, reasoning=reasoning):
+                self.answered_by = (provider, model)
                 self._close_line()
+                if reasoning and self._live:
+                    note(f"Reasoning:\n{reasoning}")
+            case Noted(payload=payload) if payload.kind == "error":
+                self._write(f"{payload.text}\n")
             case ToolEnded(call=call, result=result):
                 self._close_line()
                 if self._live:
@@ -97,6 +99,15 @@ class Shown:
                 self._close_line()
                 then = f"; trying again in {wait:.0f} s" if wait >= 1 else ""
                 note(f"{provider}/{model}: {error}{then}")
+            case Notice(text=text):
+                self._close_line()
+                if self._live:
+                    note(printable(text))
+                self.notices.append(text)
+            case CompactionEnded():
+                self._close_line()
+                if self._live:
+                    note(printable(event.line))
             case SessionRepaired(problems=problems):
                 for problem in problems:
                     note(f"session mended ({problem.kind}): {problem.detail}")
@@ -127,9 +138,15 @@ def short(arguments: Mapping[str, Any]) -> str:
 
 async def drive(app: Assistant, turn: Turn, shown: Shown) -> None:
     """Runs `turn` to its end, or to Ctrl-C."""
+    shaper = Shaper(await app.manner(turn.key, turn.model))
     async with aclosing(app.turns.run(turn)) as events:
         async for event in events:
-            shown.take(event)
+            if isinstance(event, SessionRepaired | Recorded):
+                shown.take(event)
+                continue
+            for each in shaper.take(event):
+                shown.take(each)
+            shown.payloads = shaper.payloads
 
 
 @contextmanager
@@ -172,10 +189,12 @@ def ask(
         began = clock.now()
         shown = Shown(live=not as_json)
         async with assistant(surroundings, clock=clock, approver=TerminalApprover(), warn=note) as app:
+            command = parse(message)
             turn = Turn(
                 run_id=str(uuid.uuid4()),
                 key=app.key(session_key, agent_id),
                 text=message,
+                compact=command.args if command and command.name == "compact" else None,
                 model=model,
                 thinking=thinking,
                 timeout=timeout,
@@ -225,7 +244,7 @@ async def _document(app: Assistant, turn: Turn, shown: Shown, outcome: str, seco
     usage = end.usage if end else Usage()
     provider, model = shown.answered_by
     row = await app.index.get(turn.key)
-    payloads = [{"text": text, "mediaUrl": None} for text in shown.texts]
+    payloads = [payload.shown() for payload in shown.payloads]
     stop_reason = end.stop_reason if end else "timeout" if outcome == "timeout" else "aborted"
     error = (end.error if end else None) or {"timeout": "no answer in time", "stopped": "stopped"}.get(outcome)
     usage_document = msgspec.to_builtins(usage)
@@ -255,6 +274,7 @@ async def _document(app: Assistant, turn: Turn, shown: Shown, outcome: str, seco
                     "costUsd": cost,
                     "assistantTurns": end.turns if end else 0,
                 },
+                **({"notices": shown.notices} if shown.notices else {}),
             },
         },
     }

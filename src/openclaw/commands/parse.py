@@ -19,9 +19,14 @@ NAMES = {
     "think": "think",
     "thinking": "think",
     "t": "think",
+    "verbose": "verbose",
+    "v": "verbose",
+    "reasoning": "reasoning",
+    "reason": "reasoning",
     "queue": "queue",
     "name": "name",
     "approve": "approve",
+    "compact": "compact",
 }
 ABORT_WORDS = frozenset(
     {

@@ -6,9 +6,17 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import field, inspect
 
+from openclaw.budget.settings import BudgetSettings, RecordSettings
 from openclaw.commands.settings import CommandsSettings
 from openclaw.config.agents import Agents
-from openclaw.config.sections import EnvSettings, LoggingSettings, MetaSettings, SecretsSettings, WizardSettings
+from openclaw.config.sections import (
+    DiagnosticsSettings,
+    EnvSettings,
+    LoggingSettings,
+    MetaSettings,
+    SecretsSettings,
+    WizardSettings,
+)
 from openclaw.core.secret import Secret
 from openclaw.core.settings import SecretRef, Settings, doc
 from openclaw.devices.settings import GatewaySettings
@@ -27,6 +35,8 @@ class Config(Settings, frozen=True):
     agents: Annotated[Agents, doc("who the agents are and how they run")] = Agents()
     models: Annotated[ModelsSettings, doc("where answers come from")] = ModelsSettings()
     auth: Annotated[AuthSettings, doc("several credentials for one provider, and their order")] = AuthSettings()
+    budget: Annotated[BudgetSettings, doc("what calls to models may cost")] = BudgetSettings()
+    record: Annotated[RecordSettings, doc("what is kept of every run")] = RecordSettings()
     memory: Annotated[MemorySettings, doc("how the assistant speaks of its notes")] = MemorySettings()
     session: Annotated[SessionSettings, doc("how conversations are kept apart and kept whole")] = SessionSettings()
     tools: Annotated[ToolsSettings, doc("which tools an agent has and how far they may go")] = ToolsSettings()
@@ -37,6 +47,7 @@ class Config(Settings, frozen=True):
     env: Annotated[EnvSettings, doc("variables for ${NAME} and for programs we start")] = EnvSettings()
     secrets: Annotated[SecretsSettings, doc("where credentials are kept")] = SecretsSettings()
     logging: Annotated[LoggingSettings, doc("what is written down, and where")] = LoggingSettings()
+    diagnostics: Annotated[DiagnosticsSettings, doc("what the gateway watches in itself")] = DiagnosticsSettings()
     meta: Annotated[MetaSettings, doc("notes of the program that last wrote the file")] = MetaSettings()
     wizard: Annotated[WizardSettings, doc("notes of the guided set-up")] = WizardSettings()
 

@@ -90,6 +90,18 @@ class LoggingSettings(Settings, frozen=True):
     ] = "tools"
 
 
+class DiagnosticsSettings(Settings, frozen=True):
+    """`diagnostics`: what the gateway watches in itself."""
+
+    enabled: Annotated[bool, doc("look after sessions that do not get on")] = True
+    stuck_session_warn_ms: Annotated[
+        Count | None, doc("report a run without progress after this; 120000 if absent")
+    ] = None
+    stuck_session_abort_ms: Annotated[
+        Count | None, doc("end a run without progress after this; three times the warning, at least 300000, if absent")
+    ] = None
+
+
 class MetaSettings(Settings, frozen=True):
     """`meta`: notes of the program that last wrote the file."""
 

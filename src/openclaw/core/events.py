@@ -108,6 +108,13 @@ class CompactionEnded(Struct, frozen=True, kw_only=True):
     error: str = ""
     usage: Usage = Usage()
 
+    @property
+    def line(self) -> str:
+        """What became of it, for people."""
+        if not self.ok:
+            return f"not compacted: {self.error}"
+        return f"compacted: about {self.tokens_before:,} tokens became {self.tokens_after:,}; all of it is kept on disk"
+
 
 class RunEnded(Struct, frozen=True):
     """The last event of every run."""
@@ -129,6 +136,8 @@ PlainEvent = (
     | ToolUpdated
     | ToolEnded
     | Notice
+    | CompactionStarted
+    | CompactionEnded
     | RunEnded
 )
 

@@ -40,6 +40,8 @@ class Compat(Struct, frozen=True, rename="camel", omit_defaults=True):
     requires_string_content: bool | None = None
     requires_tool_result_name: bool | None = None
     requires_thinking_as_text: bool | None = None
+    reasoning_tags: bool | None = None
+    """It has no channel for reasoning: it is asked to think in `<think>` and to answer in `<final>`."""
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] | None = None
     thinking_format: Literal["openai", "zai", "qwen", "deepseek"] | None = None
     reasoning_effort_map: Mapping[str, str] | None = None

@@ -66,6 +66,7 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     call_id: str
     workspace: Path
     session_key: str = ""
+    run_id: str = ""
     agent_id: str = "main"
     report: Callable[[str], None] = lambda text: None
     accepts_images: bool = True

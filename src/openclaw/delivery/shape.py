@@ -12,6 +12,8 @@ from openclaw.delivery.think import Reasoning, ThinkParser, Words
 
 ReasoningLevel = Literal["off", "on", "stream"]
 VerboseLevel = Literal["off", "on", "full"]
+REASONING: tuple[ReasoningLevel, ...] = ("off", "on", "stream")
+VERBOSE: tuple[VerboseLevel, ...] = ("off", "on", "full")
 Kind = Literal["answer", "reasoning", "tool", "error"]
 
 ARGUMENT_CHARS = 120
@@ -26,6 +28,15 @@ class Manner(Struct, frozen=True, kw_only=True):
     verbose: VerboseLevel = "off"
     enforce_final: bool = False
     """Only what stands in `<final>` is the answer."""
+
+    @classmethod
+    def of(cls, reasoning: str | None, verbose: str | None, *, enforce_final: bool = False) -> "Manner":
+        """The manner a session chose; what is not a level counts as not chosen."""
+        return cls(
+            reasoning=next((level for level in REASONING if level == reasoning), "off"),
+            verbose=next((level for level in VERBOSE if level == verbose), "off"),
+            enforce_final=enforce_final,
+        )
 
 
 class Payload(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):

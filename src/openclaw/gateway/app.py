@@ -1,10 +1,12 @@
 """The composition root: reads the configuration, builds every part, owns their lifetimes."""
 
 import asyncio
+import logging
 import os
 import random
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -18,12 +20,14 @@ from openclaw.config.load import Loaded, load, remember_good
 from openclaw.config.paths import Home, locate
 from openclaw.core.approval import Approver
 from openclaw.core.clock import Clock, millis
-from openclaw.core.errors import InvalidRequest
+from openclaw.core.errors import InvalidRequest, StateError
 from openclaw.core.keys import SessionKey, parse
-from openclaw.core.provider import Model, ThinkingLevel
+from openclaw.core.provider import Model, System, ThinkingLevel
 from openclaw.core.text import PromptText
 from openclaw.core.tool import Tool, ToolContext, ToolSpec
-from openclaw.gateway import wings
+from openclaw.delivery.shape import Manner
+from openclaw.gateway import keeping, wings
+from openclaw.gateway.accounts import Accounts, zone_of
 from openclaw.gateway.http.handover import HandedOver
 from openclaw.gateway.keys import StateKeys
 from openclaw.gateway.skills import SkillGate, Skills
@@ -33,6 +37,7 @@ from openclaw.memory.opening import open_memory
 from openclaw.memory.settings import overlay
 from openclaw.memory.tools import MemoryGet, MemorySearch
 from openclaw.models import catalog, discover, thinking
+from openclaw.models.cooldown import Stats
 from openclaw.models.profilestore import ProfileStore
 from openclaw.models.situation import Situation, assess
 from openclaw.policy.layers import Layer, profile_layer, remaining
@@ -54,10 +59,14 @@ from openclaw.turns.briefing import Brief, Briefing, brief, machine
 from openclaw.turns.gate import ExecGate
 from openclaw.turns.patience import patience
 from openclaw.turns.route import ModelRoute, OpenProvider
+from openclaw.turns.spending import Spending
 from openclaw.turns.turn import Opened, Prepared, Turn, Turns
+from openclaw.turns.upkeep import Upkeep
 from openclaw.workspace import locate as workspaces
 from openclaw.workspace.files import FileCache
 from openclaw.workspace.seed import ensure
+
+log = logging.getLogger(__name__)
 
 LARGEST_WINDOW = 200_000
 """The context window a tool result is cut for when no model is going to read it."""
@@ -126,6 +135,8 @@ class Assistant:
             surroundings.environ.get("SHELL", "/bin/sh"),
             self._keys.fence() if self.config.security.prompt_boundaries else "",
         )
+        zone = zone_of(self.config.agents.defaults.user_timezone or self.machine.timezone)
+        self.accounts = Accounts(db, clock, zone, lambda: self.config)
         self._open_provider = open_provider
         self._situations: dict[str, Situation] = {}
         self._memories: dict[str, Memory] = {}
@@ -236,7 +247,11 @@ class Assistant:
     async def prepare(self, turn: Turn, session: Opened) -> Prepared:
         """Model, tools and prompt for a turn; the prompt goes on record."""
         agent = agent_views.view(self.config.agents, turn.key.agent)
-        route = self._route(turn, agent, await self.lifecycle.preferences(turn.key))
+        spending = self.accounts.spending(
+            turn.run_id, turn.key, session.row.session_id, partial(self._keep_profile, agent.id)
+        )
+        chosen = await self.lifecycle.preferences(turn.key)
+        route = await self._route(turn, agent, chosen, spending)
         model = route.attempt.model
         shelf = await asyncio.to_thread(self._shelf, agent.id, turn.place, first_use=True)
         toolbox = self._toolbox(turn, model, shelf)
@@ -245,6 +260,7 @@ class Assistant:
         what = msgspec.structs.replace(
             what,
             thinking=route.attempt.thinking,
+            reasoning=Manner.of(chosen.reasoning_level, None).reasoning,
             terminal=turn.place,
             channel=turn.channel,
             extra=PromptText(turn.extra, "the caller", "owner") if turn.extra.strip() else None,
@@ -253,7 +269,56 @@ class Assistant:
         )
         briefing = self._render(what)
         await self.archive.keep(turn.run_id, str(turn.key), what.now, briefing.prompt, briefing.report)
-        return Prepared(system=briefing.prompt.system, route=route, tools=toolbox)
+        system = briefing.prompt.system
+        upkeep = self._upkeep(turn, agent, chosen, route, system, toolbox.specs, shelf, spending)
+        return Prepared(system=system, route=route, tools=toolbox, spending=spending, upkeep=upkeep)
+
+    def _upkeep(
+        self,
+        turn: Turn,
+        agent: agent_views.AgentView,
+        chosen: Preferences,
+        route: ModelRoute,
+        system: System,
+        specs: Sequence[ToolSpec],
+        shelf: Shelf,
+        spending: Spending,
+    ) -> Upkeep:
+        """What keeps the conversation of a turn within its model's window."""
+        defaults, model = self.config.agents.defaults, route.attempt.model
+        situation, named = self.situation(agent.id), self.config.agents.defaults.compaction.model
+
+        async def aside(ref: str | None, level: str | None) -> ModelRoute:
+            asked = msgspec.structs.replace(turn, model=ref or turn.model, thinking=None if level else turn.thinking)
+            prefer = msgspec.structs.replace(chosen, thinking_level=level or chosen.thinking_level)
+            return await self._route(asked, agent, prefer, spending)
+
+        return keeping.upkeep(
+            keeping.Kept(
+                key=turn.key,
+                model=model,
+                system=system,
+                specs=specs,
+                tools=self.tools(agent.id),
+                workspace=self.workspace(agent.id),
+                timezone=defaults.user_timezone or self.machine.timezone,
+            ),
+            defaults,
+            situation.model(situation.resolve(named)) if named else model,
+            aside,
+            lambda tools: self._box(
+                turn.key, tools, shelf, sees_images=False, cap=result_cap(model.context_window)
+            ),
+            self.clock,
+        )
+
+    async def manner(self, key: SessionKey, model: str | None = None) -> Manner:
+        """How much a conversation wants to see besides answers, and how its model marks them."""
+        chosen = await self.lifecycle.preferences(key)
+        situation = self.situation(key.agent)
+        wanted = model or chosen.model
+        found = situation.model(situation.resolve(wanted) if wanted else situation.default)
+        return Manner.of(chosen.reasoning_level, chosen.verbose_level, enforce_final=bool(found.compat.reasoning_tags))
 
     async def _last_truncation(self, key: SessionKey) -> tuple[str, ...]:
         """The cuts of workspace files that a session's model was told of; only `once` needs to know."""
@@ -287,20 +352,43 @@ class Assistant:
         )
         return self._render(what)
 
-    def _route(self, turn: Turn, agent: agent_views.AgentView, chosen: Preferences) -> ModelRoute:
+    async def _route(
+        self, turn: Turn, agent: agent_views.AgentView, chosen: Preferences, spending: Spending
+    ) -> ModelRoute:
         """The models of a turn. One that a person picked, for the turn or the session, is not traded for another."""
         situation = self.situation(agent.id)
         wanted = turn.model or chosen.model
         requested = situation.resolve(wanted) if wanted else None
+        chain = situation.chain(requested, strict=requested is not None)
+        if requested is None:
+            chain = await self.accounts.chain(spending, situation, chain)
         return ModelRoute(
             situation,
-            situation.chain(requested, strict=requested is not None),
+            chain,
             open_provider=self._open_provider,
             clock=self.clock,
             thinking=lambda model: self._thinking(model, turn.thinking, agent, chosen.thinking_level),
             patience=lambda model: patience(model, run_timeout=turn.timeout),
             jitter=random.random,
+            spending=spending,
+            probes=self.accounts.probes,
         )
+
+    async def _keep_profile(
+        self, agent_id: str, profile_id: str, change: Callable[[Stats], Stats], good_for: str | None
+    ) -> None:
+        """Notes how a credential fared. That it could not be noted is no reason to fail a run."""
+        store = ProfileStore.of_agent(self.home.state / "agents" / agent_id / "agent")
+        try:
+            await asyncio.to_thread(store.update, profile_id, change, good_for=good_for)
+            stored = await asyncio.to_thread(store.load)
+        except StateError as error:
+            log.warning("%s", error.message)
+            return
+        situation = self._situations.get(agent_id)
+        if situation is not None:
+            keyring = msgspec.structs.replace(situation.keyring, stored=stored)
+            self._situations[agent_id] = msgspec.structs.replace(situation, keyring=keyring)
 
     def toolbox(self, key: SessionKey, *, without: Sequence[str] = ()) -> Toolbox:
         """The tools of a session for a call outside a run, less those called `without`."""

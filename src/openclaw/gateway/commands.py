@@ -9,9 +9,13 @@ from openclaw.approvals.pending import PendingApprovals
 from openclaw.commands.parse import NAMES, Command, parse
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.keys import SessionKey
+from openclaw.delivery.shape import REASONING, VERBOSE
+from openclaw.gateway import compacting
 from openclaw.gateway.desk import Desk
 from openclaw.models import thinking
 from openclaw.prompt.show import render_detail, render_list
+from openclaw.sessions.compact import compactions
+from openclaw.sessions.transcript import path_to_leaf
 from openclaw.turns.queue import parse_mode
 from openclaw.version import __version__
 
@@ -48,8 +52,11 @@ CATALOG = (
     Entry("new", "start a new conversation", "session", "[first message]"),
     Entry("reset", "the same as /new", "session", "[first message]"),
     Entry("name", "rename this conversation", "session", "TITLE"),
+    Entry("compact", "summarise the older part of this conversation", "session", "[what to pay attention to]"),
     Entry("model", "show or choose the model of this conversation", "options", "[REF|default]"),
     Entry("think", "show or choose how hard to think", "options", "[LEVEL|default]"),
+    Entry("verbose", "show or choose whether tools are reported", "options", "[on|full|off|default]"),
+    Entry("reasoning", "show or choose whether reasoning is visible", "options", "[on|stream|off|default]"),
     Entry("queue", "what happens to messages while busy", "options", "[steer|followup|collect|interrupt|default]"),
     Entry("approve", "answer a question about a command", "management", "ID allow-once|allow-always|deny"),
 )
@@ -77,8 +84,11 @@ class Commands:
             "new": self._new,
             "reset": self._new,
             "name": self._name,
+            "compact": self._compact,
             "model": self._model,
             "think": self._think,
+            "verbose": self._verbose,
+            "reasoning": self._reasoning,
             "queue": self._queue,
             "approve": self._approve,
         }
@@ -117,6 +127,10 @@ class Commands:
         await self._desk.changed(key, "patch")
         return Reply(f"This conversation is called {args[:512]}.")
 
+    async def _compact(self, key: SessionKey, args: str) -> Reply:
+        done = await compacting.compact(self._desk, key, args)
+        return Reply(f"{done.line[0].upper()}{done.line[1:]}.")
+
     async def _whoami(self, key: SessionKey, args: str) -> Reply:
         return Reply(f"Session {key}, agent {key.agent}.")
 
@@ -131,14 +145,22 @@ class Commands:
             f"OpenClaw {__version__}",
             f"Model: {ref}" + ("" if chosen.model else f" ({situation.pick.why})"),
             f"Session: {key}" + (f", {row.messages} messages" if row else ", nothing said yet"),
-            f"Context: {row.context_tokens if row else 0:,} of {model.context_window:,} tokens",
+            f"Context: {row.context_tokens if row else 0:,} of {model.context_window:,} tokens" + await self._passes(key),
         ]
         if row and row.total_tokens:
             cost = f", ${row.cost_usd:.4f}" if row.cost_usd is not None else ", price unknown"
             lines.append(f"Used: {row.total_tokens:,} tokens{cost}")
         lines.append(f"Thinking: {chosen.thinking_level or 'default'}. Queue: {chosen.queue_mode or 'steer'}.")
+        if chosen.reasoning_level or chosen.verbose_level:
+            lines.append(f"Reasoning: {chosen.reasoning_level or 'off'}. Verbose: {chosen.verbose_level or 'off'}.")
         lines.append(f"Running: {'yes' if self._desk.runs.is_running(key) else 'no'}, {waiting} in this conversation.")
         return Reply("\n".join(lines))
+
+    async def _passes(self, key: SessionKey) -> str:
+        """How often the conversation was compacted, if it was."""
+        _, loaded = await self._desk.load(key)
+        count = compactions(path_to_leaf(loaded.entries)) if loaded else 0
+        return f", compacted {count} time{'s' if count > 1 else ''}" if count else ""
 
     async def _context(self, key: SessionKey, args: str) -> Reply:
         report = await self._desk.app.archive.latest_report(str(key)) or self._desk.app.preview(key).report
@@ -168,6 +190,29 @@ class Commands:
         await self._desk.lifecycle.prefer(key, {"thinking_level": level})
         await self._desk.changed(key, "patch")
         return Reply(f"Thinking: {level or 'default'}.")
+
+    async def _verbose(self, key: SessionKey, args: str) -> Reply:
+        chosen = (await self._desk.lifecycle.preferences(key)).verbose_level
+        level = await self._level(key, "verbose_level", args, chosen, VERBOSE)
+        meaning = {"off": "tools work quietly", "on": "one line for each tool", "full": "tools with their output"}
+        return Reply(f"Verbose: {level} ({meaning[level]}).")
+
+    async def _reasoning(self, key: SessionKey, args: str) -> Reply:
+        chosen = (await self._desk.lifecycle.preferences(key)).reasoning_level
+        level = await self._level(key, "reasoning_level", args, chosen, REASONING)
+        meaning = {"off": "hidden", "on": "shown with each answer", "stream": "shown while it is written"}
+        return Reply(f"Reasoning: {level} ({meaning[level]}).")
+
+    async def _level(self, key: SessionKey, field: str, args: str, chosen: str | None, levels: tuple[str, ...]) -> str:
+        """One of `levels` as it is, or as it is from now on."""
+        wanted = args.strip().lower()
+        if not wanted:
+            return chosen if chosen in levels else "off"
+        if wanted not in (*levels, "default"):
+            raise InvalidRequest(f"{args!r} is not a level: use {', '.join(levels)} or default")
+        await self._desk.lifecycle.prefer(key, {field: None if wanted == "default" else wanted})
+        await self._desk.changed(key, "patch")
+        return "off" if wanted == "default" else wanted
 
     async def _queue(self, key: SessionKey, args: str) -> Reply:
         if not args:

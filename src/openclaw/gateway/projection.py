@@ -7,26 +7,32 @@ that a fast model does not flood a slow client; nothing is held back past the ne
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from openclaw.core.events import (
     AttemptFailed,
-    MessageEnded,
+    CompactionEnded,
+    CompactionStarted,
     ModelCalled,
     RunEnded,
-    TextDelta,
-    ThinkingDelta,
     ToolEnded,
     ToolStarted,
     ToolUpdated,
 )
-from openclaw.core.messages import Image, ToolResult
+from openclaw.core.messages import Assistant, Image, Message, Text, Thinking, ToolResult
+from openclaw.delivery.shape import shape
 from openclaw.gateway.bus import Notice
 from openclaw.turns.ledger import Outcome
 from openclaw.turns.runs import Accepted, RunEvent, Settled
+from openclaw.turns.shaping import Noted, Replied, Said, Thought
 from openclaw.turns.turn import Recorded
 
 SIP_MS = 120
 SHOWN_CHARS = 200_000
+GAP = "\n\n"
+"""Between two messages of one run."""
+THOUGHT_CHARS = 20_000
+"""How much of its reasoning a client is shown again with every word that is added."""
 ERROR_KINDS = {
     "refused": "refusal",
     "timeout": "timeout",
@@ -75,19 +81,26 @@ class Projector:
                 return [_changed(told, reason="send", queued=queued)]
             case ModelCalled(provider=provider, model=model):
                 return self._called(told, run, provider, model)
-            case TextDelta(text=text):
+            case Said(text=text):
                 return self._text(told, run, text)
-            case ThinkingDelta(text=text):
-                run.thought += text
+            case Thought(text=text):
+                run.thought = (run.thought + text)[-THOUGHT_CHARS:]
                 return [_agent(told, run, "thinking", {"text": run.thought, "delta": text})]
             case AttemptFailed(provider=provider, model=model, reason=reason, error=error, wait=wait):
                 return self._failed_attempt(told, run, provider, model, reason, error, wait)
-            case MessageEnded(message=message):
+            case Replied(usage=spent, reasoning=reasoning):
                 sip = self._sip(told, run)
                 run.shown += run.said
                 run.said, run.thought = "", ""
-                usage = {"outputTokens": message.usage.output, "inputTokens": message.usage.prompt_tokens}
-                return [*sip, _agent(told, run, "usage", usage)]
+                usage = {"outputTokens": spent.output, "inputTokens": spent.prompt_tokens}
+                thought = {"text": reasoning[-SHOWN_CHARS:], "delta": reasoning[-SHOWN_CHARS:]}
+                shown = [_agent(told, run, "thinking", thought)] if reasoning else []
+                return [*shown, *sip, _agent(told, run, "usage", usage)]
+            case Noted(payload=payload):
+                if payload.kind == "error":
+                    return [*self._text(told, run, payload.text), *self._sip(told, run)]
+                data = {"kind": payload.kind, "phase": "end", "progressText": payload.text}
+                return [_agent(told, run, "item", data)]
             case ToolStarted(call=call):
                 data = {"phase": "start", "name": call.name, "toolCallId": call.id, "args": call.arguments}
                 return [*self._sip(told, run), _agent(told, run, "tool", data)]
@@ -104,6 +117,11 @@ class Projector:
                     "result": _result(result),
                 }
                 return [_agent(told, run, "tool", data)]
+            case CompactionStarted(reason=reason, tokens=tokens):
+                data = {"phase": "start", "reason": reason, "tokensBefore": tokens}
+                return [_agent(told, run, "compaction", data)]
+            case CompactionEnded():
+                return [_agent(told, run, "compaction", _compaction(told.event))]
             case Recorded():
                 return [_recorded(told, told.event)]
             case RunEnded(stop_reason=reason):
@@ -125,9 +143,11 @@ class Projector:
         return [*notices, _agent(told, run, "lifecycle", {"phase": "model", "provider": provider, "model": model})]
 
     def _text(self, told: RunEvent, run: _Run, text: str) -> list[Notice]:
+        gap = GAP if run.shown and not run.said and not run.shown.endswith(GAP) else ""
+        run.shown += gap
         run.said += text
         shown = (run.shown + run.said)[-SHOWN_CHARS:]
-        notices = [_agent(told, run, "assistant", {"text": shown, "delta": text, "itemId": told.run_id})]
+        notices = [_agent(told, run, "assistant", {"text": shown, "delta": gap + text, "itemId": told.run_id})]
         if told.at - run.sent_at >= SIP_MS:
             notices += self._sip(told, run)
         return notices
@@ -167,7 +187,7 @@ class Projector:
         chat: dict[str, Any]
         if outcome.status == "ok":
             text = outcome.texts[-1] if outcome.texts else ""
-            reply = {"disposition": "visible", "text": text} if text else {"disposition": "empty"}
+            reply = terminal_reply(outcome)
             data = {
                 "phase": "end",
                 **ended,
@@ -177,7 +197,7 @@ class Projector:
             }
             chat = {"state": "final", "stopReason": outcome.stop_reason, "usage": msgspec.to_builtins(outcome.usage)}
             if text:
-                chat["message"] = _said("".join(outcome.texts), told.at)
+                chat["message"] = _said(GAP.join(outcome.texts), told.at, _reasoned(outcome))
         elif outcome.stop_reason == "aborted":
             data = {"phase": "end", **ended, "aborted": True, "stopReason": "aborted"}
             chat = {"state": "aborted", "stopReason": "rpc", "errorMessage": outcome.error}
@@ -192,6 +212,18 @@ class Projector:
             }
         lifecycle = _agent(told, run, "lifecycle", data)
         return [lifecycle, _chat(told, run, **chat), _changed(told, phase=data["phase"])]
+
+
+def _compaction(done: CompactionEnded) -> dict[str, Any]:
+    return {
+        "phase": "end",
+        "reason": done.reason,
+        "ok": done.ok,
+        "willRetry": done.will_retry,
+        "tokensBefore": done.tokens_before,
+        "tokensAfter": done.tokens_after,
+        **({"error": done.error} if done.error else {}),
+    }
 
 
 def _base(told: RunEvent) -> dict[str, Any]:
@@ -230,7 +262,7 @@ def _recorded(told: RunEvent, recorded: Recorded) -> Notice:
 
 def row(message: Any, entry_id: str, number: int, run_id: str | None = None) -> dict[str, Any]:
     """A message as history rows and `session.message` show it; runtime details and image data stay here."""
-    shown: dict[str, Any] = msgspec.to_builtins(message)
+    shown: dict[str, Any] = msgspec.to_builtins(_presentable(message))
     shown.pop("details", None)
     if isinstance(shown.get("content"), list):
         shown["content"] = [_block(block) for block in shown["content"]]
@@ -238,6 +270,24 @@ def row(message: Any, entry_id: str, number: int, run_id: str | None = None) -> 
     if key := shown.get("idempotencyKey"):
         shown["__openclaw"]["idempotencyKey"] = key
     return shown
+
+
+def _presentable(message: Message) -> Message:
+    """A message of the assistant as a chat shows it: tags, directives and tokens taken out of its text."""
+    if not isinstance(message, Assistant):
+        return message
+    shaped = shape(message.text)
+    if shaped.text == message.text:
+        return message
+    before = [block for block in message.content if isinstance(block, Thinking)]
+    tagged = [Thinking(shaped.reasoning)] if shaped.reasoning.strip() else []
+    said = [Text(shaped.text)] if shaped.text else []
+    return structs.replace(message, content=(*before, *tagged, *said, *message.calls))
+
+
+def visible(message: Message) -> str:
+    """The words of a message, for previews."""
+    return shape(message.text).text if isinstance(message, Assistant) else message.text
 
 
 def _block(block: dict[str, Any]) -> dict[str, Any]:
@@ -258,5 +308,18 @@ def _result(result: ToolResult) -> dict[str, Any]:
     return {"content": content, "details": result.details}
 
 
-def _said(text: str, at: int) -> dict[str, Any]:
-    return {"role": "assistant", "content": [{"type": "text", "text": text}], "timestamp": at}
+def _said(text: str, at: int, reasoning: str = "") -> dict[str, Any]:
+    thought = [{"type": "thinking", "thinking": reasoning}] if reasoning else []
+    return {"role": "assistant", "content": [*thought, {"type": "text", "text": text}], "timestamp": at}
+
+
+def _reasoned(outcome: Outcome) -> str:
+    """The reasoning a conversation asked to see."""
+    return "\n\n".join(payload.text for payload in outcome.payloads if payload.kind == "reasoning")
+
+
+def terminal_reply(outcome: Outcome) -> dict[str, Any]:
+    """How a run answered in the end: with words, with silence, or not at all."""
+    if outcome.texts:
+        return {"disposition": "visible", "text": outcome.texts[-1]}
+    return {"disposition": "silent" if outcome.silent else "empty"}

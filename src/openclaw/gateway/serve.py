@@ -6,6 +6,8 @@ import os
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
+from math import inf
 from typing import Any
 
 from starlette.routing import Route
@@ -13,6 +15,7 @@ from starlette.routing import Route
 from openclaw.approvals.grants import ApprovalFile
 from openclaw.approvals.pending import PendingApprovals
 from openclaw.core.clock import Clock, millis
+from openclaw.core.messages import ToolCall
 from openclaw.devices import signature
 from openclaw.devices.pairing import Pairing
 from openclaw.devices.rate import AuthLimiter
@@ -55,6 +58,8 @@ from openclaw.turns.lanes import Lanes
 from openclaw.turns.ledger import Ledger
 from openclaw.turns.route import OpenProvider
 from openclaw.turns.runs import RunEvent, Runs
+from openclaw.turns.stuck import Limits
+from openclaw.turns.watchman import Diagnosis, Watchman
 from openclaw.version import __version__
 from openclaw.wire.auth import Policy
 from openclaw.wire.connection import GatewayAuthChanged
@@ -76,7 +81,12 @@ EVENTS = (
     "exec.approval.resolved",
     "health",
     "presence",
+    "session.long_running",
     "session.message",
+    "session.recovery.completed",
+    "session.recovery.requested",
+    "session.stalled",
+    "session.stuck",
     "sessions.changed",
     "shutdown",
     "tick",
@@ -113,7 +123,16 @@ async def compose(launch: Launch, open_provider: OpenProvider | None = None) -> 
     ) as app:
         ledger = Ledger(app.db, clock)
         await ledger.forget_old()
-        async with Runs(app.turns, ledger, Lanes(_places(app)), clock, tell).serving() as active:
+        running = Runs(
+            app.turns,
+            ledger,
+            Lanes(_places(app)),
+            clock,
+            tell,
+            manner_of=lambda turn: app.manner(turn.key, turn.model),
+            deadline_of=partial(_deadline, app),
+        )
+        async with running.serving() as active:
             http = parts_of(app, active, ledger, fanout)
             gateway = _Gateway(launch, app, active, bus, projector, questions, http)
             resumed = await active.resume()
@@ -128,14 +147,42 @@ async def compose(launch: Launch, open_provider: OpenProvider | None = None) -> 
                     for agent in agent_ids(app.config.agents)
                     if (memory := app.memory(agent)) is not None and memory.settings.sync.watch
                 ]
+                watchman = group.create_task(_watchman(app, active, questions, bus).keep(), name="watchman")
                 yield Parts(
                     connection=gateway.sockets.serve,
                     routes=gateway.routes,
                     reload=gateway.reload,
                     drains=(gateway.drain,),
                 )
-                for task in (news, *watching):
+                for task in (news, watchman, *watching):
                     task.cancel()
+
+
+def _watchman(app: Assistant, active: Runs, questions: PendingApprovals, bus: Bus) -> Watchman:
+    def limits() -> Limits:
+        settings = app.config.diagnostics
+        if not settings.enabled:
+            return Limits(warn=inf, abort=inf)
+        return Limits.of(settings.stuck_session_warn_ms, settings.stuck_session_abort_ms)
+
+    def tell(found: Diagnosis) -> None:
+        shown = {"sessionKey": found.session_key, "ts": millis(app.clock), **found.data}
+        bus.publish(found.event, shown, found.session_key)
+
+    def asked() -> set[str]:
+        return {question.request.session_key for question in questions.list()}
+
+    return Watchman(active, app.clock, limits=limits, asked=asked, tell=tell)
+
+
+def _deadline(app: Assistant, call: ToolCall) -> float | None:
+    """How long a call may take before it ends by itself; a command says so, or its settings do."""
+    if call.name != "exec":
+        return None
+    asked = call.arguments.get("timeout")
+    if isinstance(asked, int | float) and asked > 0:
+        return float(asked)
+    return app.config.tools.exec.timeout_seconds or inf
 
 
 def _places(app: Assistant) -> dict[str, int]:

@@ -4,8 +4,10 @@ import importlib
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from openclaw.core.errors import ConfigError
-from openclaw.core.provider import Endpoint, Provider
+from openclaw.core.provider import Endpoint, ModelRequest, Provider
 from openclaw.core.tool import Tool
 
 PROVIDERS = {
@@ -43,6 +45,16 @@ class Providers:
         for provider in self._open.values():
             await provider.close()
         self._open.clear()
+
+
+def encoded(request: ModelRequest) -> bytes:
+    """The bytes a provider of the request's wire API would be sent."""
+    if request.model.api == "offline":
+        timeless = [msgspec.structs.replace(message, timestamp=0) for message in request.messages]
+        return msgspec.json.encode((request.system, timeless, request.tools))
+    module = importlib.import_module(f"openclaw.providers.{PROVIDERS[request.model.api]}")
+    body: bytes = importlib.import_module("openclaw.providers.request").to_bytes(module.encode(request))
+    return body
 
 
 def tools(settings: Mapping[str, Any]) -> list[Tool]:

@@ -2,7 +2,17 @@
 
 from typing import Annotated, Literal
 
-from openclaw.core.settings import Count, Seconds, Settings, doc
+from msgspec import field
+
+from openclaw.core.settings import Count, Millis, Seconds, Settings, doc
+from openclaw.policy.reach import (
+    AgentToAgentSettings,
+    ExperimentalSettings,
+    SessionToolSettings,
+    SpawnSettings,
+    SubagentToolSettings,
+    WebSettings,
+)
 
 Profile = Literal["minimal", "coding", "messaging", "full"]
 Security = Literal["deny", "allowlist", "full"]
@@ -34,6 +44,12 @@ class ExecSettings(Settings, frozen=True):
         ),
     ] = "on-miss"
     timeout_seconds: Annotated[Seconds, doc("longest run of a command; 0 means no limit")] = 1_800
+    background_ms: Annotated[Millis, doc("wait this long before a command goes on in the background")] = 10_000
+    cleanup_ms: Annotated[int, doc("how long the output of an ended command is kept", ge=60_000, le=10_800_000)] = (
+        1_800_000
+    )
+    notify_on_exit: Annotated[bool, doc("tell the session when a background command ends")] = True
+    notify_on_exit_empty_success: Annotated[bool, doc("also when it succeeded without a word")] = False
     path_prepend: Annotated[tuple[str, ...], doc("directories put in front of PATH")] = ()
     safe_bins: Annotated[tuple[str, ...], doc("filters that may run on standard input without being listed")] = (
         "cut",
@@ -74,3 +90,11 @@ class ToolsSettings(Settings, frozen=True):
     loop_detection: Annotated[LoopDetectionSettings, doc("stopping a run that goes round in circles")] = (
         LoopDetectionSettings()
     )
+    web: Annotated[WebSettings, doc("reading pages and searching")] = WebSettings()
+    sessions: Annotated[SessionToolSettings, doc("what the session tools may see")] = SessionToolSettings()
+    agent_to_agent: Annotated[AgentToAgentSettings, doc("agents that reach each other")] = AgentToAgentSettings()
+    subagents: Annotated[SubagentToolSettings, doc("what sub-agents may do")] = SubagentToolSettings()
+    sessions_spawn: Annotated[SpawnSettings, doc("starting sub-agents")] = field(
+        name="sessions_spawn", default=SpawnSettings()
+    )
+    experimental: Annotated[ExperimentalSettings, doc("not settled yet")] = ExperimentalSettings()

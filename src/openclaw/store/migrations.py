@@ -129,6 +129,55 @@ STATE: tuple[Migration, ...] = (
         ),
     ),
     Migration(
+        5,
+        (
+            """CREATE TABLE cron_jobs (
+                job_id TEXT PRIMARY KEY,
+                job TEXT NOT NULL,
+                name TEXT NOT NULL,
+                enabled BIGINT NOT NULL,
+                next_run_at BIGINT,
+                updated_at BIGINT NOT NULL,
+                revision BIGINT NOT NULL DEFAULT 1
+            )""",
+            "CREATE INDEX cron_jobs_due ON cron_jobs (enabled, next_run_at)",
+            """CREATE TABLE cron_fires (
+                job_id TEXT NOT NULL,
+                slot BIGINT NOT NULL,
+                run_id TEXT NOT NULL,
+                job TEXT NOT NULL,
+                following BIGINT,
+                status TEXT NOT NULL,
+                owner TEXT NOT NULL,
+                lease_until BIGINT NOT NULL,
+                fired_at BIGINT NOT NULL,
+                ended_at BIGINT,
+                delivery TEXT NOT NULL DEFAULT 'not-requested',
+                delivery_error TEXT NOT NULL DEFAULT '',
+                result TEXT,
+                PRIMARY KEY (job_id, slot)
+            )""",
+            "CREATE UNIQUE INDEX cron_fires_run ON cron_fires (run_id)",
+            "CREATE INDEX cron_fires_status ON cron_fires (status, lease_until)",
+            "CREATE INDEX cron_fires_fired ON cron_fires (fired_at)",
+            """CREATE TABLE system_events (
+                event_id TEXT PRIMARY KEY,
+                session_key TEXT NOT NULL,
+                text TEXT NOT NULL,
+                created_at BIGINT NOT NULL,
+                taken_by TEXT NOT NULL DEFAULT ''
+            )""",
+            "CREATE INDEX system_events_session ON system_events (session_key, taken_by, created_at)",
+            """CREATE TABLE heartbeats (
+                agent_id TEXT PRIMARY KEY,
+                last_at BIGINT NOT NULL,
+                last_text TEXT NOT NULL DEFAULT '',
+                last_text_at BIGINT NOT NULL DEFAULT 0,
+                seen TEXT NOT NULL DEFAULT '{}'
+            )""",
+        ),
+    ),
+    Migration(
         6,
         (
             """CREATE TABLE model_calls (

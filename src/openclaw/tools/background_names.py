@@ -4,8 +4,8 @@ import secrets
 from collections.abc import Container
 
 _ADJECTIVES = (
-    "amber brave brisk calm clear cool crisp dawn eager early faint fast fine fresh gentle glad golden grand green keen "
-    "kind late light lucky mellow mild misty neat nimble oceanic plain proud quick quiet rapid ready sharp silver "
+    "amber brave brisk calm clear cool crisp dawn eager early faint fast fine fresh gentle glad golden grand green "
+    "keen kind late light lucky mellow mild misty neat nimble oceanic plain proud quick quiet rapid ready sharp silver "
     "smooth soft solid steady still sunny swift tidal tidy vivid warm wide wild young"
 ).split()
 _NOUNS = (

@@ -2,15 +2,58 @@
 
 from collections.abc import Mapping, Sequence
 
+from msgspec import Struct, field
+
+from openclaw.core.clock import Clock
+from openclaw.core.secret import Secret
 from openclaw.core.tool import Tool
 from openclaw.tools.apply_patch import ApplyPatch
+from openclaw.tools.background import Background, Retention
 from openclaw.tools.edit import EditFile
 from openclaw.tools.environment import safe_env
-from openclaw.tools.exec import Exec
+from openclaw.tools.exec import YIELD_MS, Exec
+from openclaw.tools.guard import Fence
+from openclaw.tools.image import Look, ViewImage
 from openclaw.tools.ls import Ls
+from openclaw.tools.plan import UpdatePlan
+from openclaw.tools.process import Process
 from openclaw.tools.read import Read
 from openclaw.tools.search import Find, Grep
+from openclaw.tools.web_memory import WebMemory, Wrap
 from openclaw.tools.write import Write
+
+
+class WebSettings(Struct, frozen=True, kw_only=True):
+    """The owner's choices for the web tools, as plain values."""
+
+    fence: Fence = Fence()
+    max_bytes: int = 750_000
+    fetch_seconds: float = 30.0
+    redirects: int = 3
+    user_agent: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    max_chars: int = 20_000
+    chars_cap: int = 20_000
+    fetch_cached_for: float = 900.0
+    readability: bool = True
+    provider: str | None = None
+    brave_key: Secret | None = None
+    searxng: str | None = None
+    search_seconds: float = 30.0
+    search_cached_for: float = 900.0
+    results: int = 5
+
+
+class Standing:
+    """What tools keep from one call to the next; whoever opens it closes it."""
+
+    def __init__(self, clock: Clock, *, kept_for: float = 1800.0) -> None:
+        self.clock = clock
+        self.background = Background(clock, Retention(seconds=kept_for))
+        self.web = WebMemory(clock)
+
+    async def close(self) -> None:
+        await self.background.close()
 
 
 def build(
@@ -21,6 +64,10 @@ def build(
     patch_workspace_only: bool = True,
     exec_timeout: float = 1800.0,
     path_prepend: Sequence[str] = (),
+    background: Background | None = None,
+    yield_ms: float = YIELD_MS,
+    look: Look | None = None,
+    plan: bool = False,
 ) -> list[Tool]:
     """All tools, in the order a prompt lists them. What commands inherit of `env` has no credentials in it."""
     env = safe_env(env)
@@ -32,5 +79,50 @@ def build(
         Grep(env=env, workspace_only=workspace_only),
         Find(env=env, workspace_only=workspace_only),
         Ls(workspace_only=workspace_only),
-        Exec(shell=shell, env=env, timeout=exec_timeout, path_prepend=path_prepend),
+        Exec(
+            shell=shell,
+            env=env,
+            timeout=exec_timeout,
+            path_prepend=path_prepend,
+            background=background,
+            yield_ms=yield_ms,
+        ),
+        *([Process(background)] if background is not None else []),
+        *([ViewImage(look, workspace_only=workspace_only)] if look is not None else []),
+        *([UpdatePlan()] if plan else []),
     ]
+
+
+def build_web(standing: Standing, wrap: Wrap, settings: WebSettings) -> list[Tool]:
+    """The tools that read the web; their libraries are loaded here and not before."""
+    from openclaw.tools.web_engines import Engines, choose
+    from openclaw.tools.web_fetch import FetchRules, WebFetch
+    from openclaw.tools.web_pages import Limits, Pages
+    from openclaw.tools.web_search import WebSearch
+
+    pages = Pages(
+        settings.fence,
+        Limits(
+            bytes=settings.max_bytes,
+            seconds=settings.fetch_seconds,
+            redirects=settings.redirects,
+            headers=settings.headers,
+            **({"user_agent": settings.user_agent} if settings.user_agent else {}),
+        ),
+    )
+    rules = FetchRules(
+        max_chars=settings.max_chars,
+        cap=settings.chars_cap,
+        cached_for=settings.fetch_cached_for,
+        readability=settings.readability,
+    )
+    engine = choose(
+        Engines(
+            provider=settings.provider,
+            brave_key=settings.brave_key,
+            searxng=settings.searxng,
+            seconds=settings.search_seconds,
+        )
+    )
+    search = WebSearch(engine, standing.web, wrap, count=settings.results, cached_for=settings.search_cached_for)
+    return [search, WebFetch(pages, standing.web, wrap, standing.clock, rules)]

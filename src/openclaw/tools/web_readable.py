@@ -16,7 +16,9 @@ _BLOCKS = frozenset(
     "p div section article main header figure figcaption blockquote ul ol dl dt dd table tr pre address details "
     "summary h1 h2 h3 h4 h5 h6 hr li".split()
 )
-_INVISIBLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0(?![.\d])|opacity\s*:\s*0(?![.\d])")
+_INVISIBLE = re.compile(
+    r"display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0(?![.\d])|opacity\s*:\s*0(?![.\d])"
+)
 _SPACES = re.compile(r"[ \t\r\n\f\v]+")
 _MANY_LINES = re.compile(r"\n{3,}")
 ENOUGH = 200

@@ -28,10 +28,25 @@ class InstallPolicySettings(Settings, frozen=True):
     exec: Annotated[PolicyCommand | None, doc("the program")] = None
 
 
+class ExternalContentSettings(Settings, frozen=True):
+    """`security.externalContent`: what text from elsewhere may bring about."""
+
+    taint_tools: Annotated[
+        Literal["off", "approve", "deny"],
+        doc(
+            "once untrusted text was read, calls that run code, send out, spend or change settings: go on, need"
+            " your approval, or are refused"
+        ),
+    ] = "approve"
+
+
 class SecuritySettings(Settings, frozen=True):
     """`security`: protections that work whatever the model does."""
 
     prompt_boundaries: Annotated[bool, doc("enclose workspace files in the prompt in markers nobody can forge")] = True
     install_policy: Annotated[InstallPolicySettings, doc("an operator's say over what may be installed")] = (
         InstallPolicySettings()
+    )
+    external_content: Annotated[ExternalContentSettings, doc("what text from elsewhere may bring about")] = (
+        ExternalContentSettings()
     )

@@ -1,7 +1,7 @@
 """Asking a model aside: a run that nobody watches and no transcript records."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import aclosing
 from typing import Any, TypeVar
 
@@ -27,14 +27,15 @@ class Said(Struct, frozen=True):
 class Aside:
     """A model, or a chain of them, to be asked aside; each question goes through the chain from its start."""
 
-    def __init__(self, route: Callable[[], Route], clock: Clock) -> None:
+    def __init__(self, route: Callable[[], Awaitable[Route]], clock: Clock) -> None:
         self._route = route
         self._clock = clock
 
     async def ask(self, job: Job, tools: Toolbox) -> Said:
         """The last thing said; an `OpenClawError` when there was no answer."""
         text, end = "", None
-        async with aclosing(run(job, self._route(), tools, Steering(), self._clock)) as events:
+        route = await self._route()
+        async with aclosing(run(job, route, tools, Steering(), self._clock)) as events:
             async for event in events:
                 if isinstance(event, MessageEnded) and event.message.text.strip():
                     text = event.message.text

@@ -56,6 +56,8 @@ class Brief(Struct, frozen=True, kw_only=True):
     mode: Mode | None = None
     """None leaves it to the kind of session."""
     thinking: str = "off"
+    reasoning: Literal["off", "on", "stream"] = "off"
+    """Whether the conversation sees it."""
     channel: str = ""
     terminal: str = ""
     """The directory of the terminal the person is at."""
@@ -158,6 +160,8 @@ def _facts(what: Brief, about: Machine, defaults: AgentDefaults, cut: Cut, told:
             channel=what.channel,
         ),
         thinking=what.thinking,
+        reasoning=what.reasoning,
+        reasoning_tags=bool(model.compat.reasoning_tags),
         extra=what.extra,
         terminal=what.terminal,
         heartbeat=knobs.heartbeat,

@@ -5,7 +5,7 @@ import os
 import secrets
 import shlex
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,9 @@ from openclaw.approvals.grants import ApprovalFile
 from openclaw.core.approval import ApprovalRequest, Approver
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import StateError
+from openclaw.core.text import literal
 from openclaw.core.tool import Effects, Tool, ToolContext
+from openclaw.policy.decide import Taint, decide
 from openclaw.policy.execution import Allow, AskFirst, Deny, Grant, Ruling, grants_for, rule, stricter
 from openclaw.policy.settings import Ask, Security
 
@@ -51,29 +53,65 @@ class ExecGate:
         self._path = path
         self._asking = asyncio.Lock()
 
-    async def admit(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> str | None:
+    async def admit(self, tool: Tool, args: Mapping[str, Any], context: ToolContext, cause: str = "") -> str | None:
+        """A `cause` asks a person even where the list would not."""
         if Effects.RUNS_CODE not in tool.effects(args):
             return None
+        if "command" not in tool.spec.parameters.get("properties", {}):
+            return await self._typed(tool, args, context, cause)
         cwd = _workdir(args, context)
         if not cwd.is_dir():
             return f"Not run: {cwd} is not a directory."
         wish = _Wish(command=_visible(args), cwd=str(cwd.resolve()))
-        ruling = self._rule(wish, context.agent_id)
+        ruling = _despite(self._rule(wish, context.agent_id), cause)
         if not isinstance(ruling, AskFirst):
             return _refusal(ruling)
         async with self._asking:  # one question at a time, and the last answer may have settled this one
-            ruling = self._rule(wish, context.agent_id)
+            ruling = _despite(self._rule(wish, context.agent_id), cause)
             if not isinstance(ruling, AskFirst):
                 return _refusal(ruling)
             return await self._asked(tool, wish, ruling.why, context)
 
-    def _rule(self, wish: _Wish, agent_id: str) -> Ruling:
+    async def _typed(self, tool: Tool, args: Mapping[str, Any], context: ToolContext, cause: str) -> str | None:
+        """What is typed to a running program can be anything, so no list knows it: a person does, or nobody."""
+        security, ask = self._effective(context.agent_id)
+        if security == "deny":
+            return "Not run: tools.exec.security is deny."
+        if security == "full" and ask == "off" and not cause:
+            return None
+        if ask == "off" and not cause:
+            return "Not run: it is typed to a running program, and tools.exec.ask is off."
+        return await self.ask(tool, args, context, cause or "it is typed to a running program")
+
+    async def ask(self, tool: Tool, args: Mapping[str, Any], context: ToolContext, why: str) -> str | None:
+        """Asks a person about a call that is no command; the answer holds this once."""
+        answer = await self._approver.decide(
+            ApprovalRequest(
+                id=secrets.token_hex(4),
+                tool=tool.spec.name,
+                command=f"{tool.spec.name} {msgspec.json.encode(dict(args)).decode()}",
+                cwd=str(context.workspace),
+                agent_id=context.agent_id,
+                session_key=context.session_key,
+                why=why,
+            )
+        )
+        if answer.decision == "deny":
+            return f"Not run: {answer.why or 'the user said no'}. Do not try to get round it; ask what to do instead."
+        return None
+
+    def _effective(self, agent_id: str) -> tuple[Security, Ask]:
+        """The stricter of the configuration and the approvals file."""
         document = self._approvals.read()
-        agent = document.agents.get(agent_id)
         security, ask = self._security, self._ask
-        for layer in (document.defaults, agent):
+        for layer in (document.defaults, document.agents.get(agent_id)):
             if layer is not None:
                 security, ask = stricter((security, ask), (layer.security or "full", layer.ask or "off"))
+        return security, ask
+
+    def _rule(self, wish: _Wish, agent_id: str) -> Ruling:
+        agent = self._approvals.read().agents.get(agent_id)
+        security, ask = self._effective(agent_id)
         grants = [_grant(entry) for entry in (agent.allowlist if agent else ())]
         return rule(
             wish.command, wish.cwd, security, ask, grants, lambda word: self._resolve(word, wish.cwd), self._safe_bins
@@ -107,6 +145,38 @@ class ExecGate:
         places = [str(Path(cwd, place)) for place in self._path.split(os.pathsep)]
         found = shutil.which(str(Path(cwd, word)) if "/" in word else word, path=os.pathsep.join(places))
         return str(Path(found).resolve()) if found else None
+
+
+class RunGate:
+    """The gate of one run: knows what untrusted text its model has read, and lets that text bring nothing about."""
+
+    def __init__(self, inner: ExecGate, taint: Taint, untrusted: Sequence[str]) -> None:
+        self._inner = inner
+        self._taint: Taint = taint
+        self._untrusted = list(untrusted)
+
+    async def admit(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> str | None:
+        effects = tool.effects(args)
+        ruling = decide(effects, self._untrusted, self._taint)
+        if isinstance(ruling, Deny):
+            return _refusal(ruling)
+        cause = ruling.why if isinstance(ruling, AskFirst) else ""
+        if Effects.RUNS_CODE in effects:
+            refusal = await self._inner.admit(tool, args, context, cause)
+        else:
+            refusal = await self._inner.ask(tool, args, context, cause) if cause else None
+        if refusal is None and Effects.FETCHES in effects:
+            self._untrusted.append(_origin(tool, args))
+        return refusal
+
+
+def _origin(tool: Tool, args: Mapping[str, Any]) -> str:
+    about = args.get("url") or args.get("query") or args.get("sessionKey") or ""
+    return literal(f"{tool.spec.name} {about}".strip())[:120]
+
+
+def _despite(ruling: Ruling, cause: str) -> Ruling:
+    return AskFirst(cause) if cause and isinstance(ruling, Allow) else ruling
 
 
 def _refusal(ruling: Allow | Deny) -> str | None:

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from openclaw.core.clock import Clock, millis
+from openclaw.core.events import CompactionEnded
 from openclaw.core.messages import Usage
 from openclaw.delivery.shape import Payload
 from openclaw.store.db import Database, Row
@@ -42,6 +43,10 @@ class Outcome(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=T
     ended_at: int = 0
     turns: int = 0
     steered_into: str | None = None
+    notices: tuple[str, ...] = ()
+    compaction: CompactionEnded | None = None
+    """What became of a compaction, when that was all that was asked for."""
+    """What the person should know beside the answer."""
 
 
 class Entry(Struct, frozen=True, kw_only=True):

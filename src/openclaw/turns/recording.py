@@ -299,11 +299,6 @@ def encode_stream(events: Sequence[ModelEvent], failure: Failure | None) -> byte
     return msgspec.json.encode(_Stream(tuple(_plain(event) for event in events), failure))
 
 
-def decode_stream(data: bytes) -> tuple[tuple[ModelEvent, ...], Failure | None]:
-    stream = msgspec.json.decode(data, type=_Stream)
-    return tuple(_event(each) for each in stream.events), stream.failure
-
-
 def _plain(event: ModelEvent) -> tuple[Any, ...]:
     match event:
         case TextDelta(text=text):

@@ -16,7 +16,7 @@ from msgspec import Struct, structs
 from openclaw.agent.loop import Steering
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import InvalidRequest, OpenClawError, ProviderError, Unavailable
-from openclaw.core.events import MessageEnded, ModelCalled, RunEnded, Steered
+from openclaw.core.events import CompactionEnded, MessageEnded, ModelCalled, Notice, RunEnded, Steered
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Assistant, ToolCall, Usage, User
 from openclaw.delivery.shape import Manner
@@ -506,6 +506,8 @@ class Runs:
         manner = await self._manner_of(turn) if self._manner_of else Manner()
         shaper = Shaper(manner, not_ours=[tool.name for tool in turn.client_tools])
         last: Assistant | None = None
+        notices: list[str] = []
+        compaction: CompactionEnded | None = None
         end: RunEnded | None = None
         try:
             async with aclosing(self._turns.run(turn, active.steering)) as events:
@@ -515,6 +517,10 @@ class Runs:
                             active.steerable = True
                         case MessageEnded(message=message):
                             last = message
+                        case Notice(text=text):
+                            notices.append(text)
+                        case CompactionEnded() if turn.compact is not None:
+                            compaction = event
                         case Steered(message=message):
                             await self._heard(message, turn)
                         case RunEnded():
@@ -544,6 +550,8 @@ class Runs:
             started_at=started,
             ended_at=millis(self._clock),
             turns=end.turns if end else 0,
+            notices=tuple(notices),
+            compaction=compaction,
         )
 
     async def _heard(self, message: User, turn: Turn) -> None:
@@ -628,7 +636,7 @@ def _stopped(why: Why | None, limit: float) -> Outcome:
         text = f"stopped: the run took longer than {limit:g} s"
         return Outcome(status="error", stop_reason="timeout", error=text, error_kind="timeout")
     if why == "stalled":
-        text = "stopped: nothing happened for too long; send the message again, or raise diagnostics.stuckSessionAbortMs"
+        text = "stopped: nothing happened for too long. Send it again, or raise diagnostics.stuckSessionAbortMs."
         return Outcome(status="error", stop_reason="error", error=text, error_kind="stalled")
     return _aborted("interrupted by a newer message" if why == "interrupt" else "stopped by the user")
 

@@ -18,7 +18,7 @@ from openclaw.budget.limits import Level, Refuse, Rules
 from openclaw.budget.price import Size
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import OverBudget, ProviderError
-from openclaw.core.events import ModelEvent
+from openclaw.core.events import ModelEvent, Notice
 from openclaw.core.messages import Assistant, Image, Usage
 from openclaw.core.provider import Model, ModelRequest, Price, Provider
 from openclaw.core.reply import cost_of
@@ -80,7 +80,7 @@ class Spending:
     ) -> None:
         self.payer = payer
         self._ledger = ledger
-        self._rules = rules
+        self.rules = rules
         self._recorder = recorder
         self._clock = clock
         self._keep_profile = keep_profile
@@ -142,13 +142,14 @@ class Spending:
         for profile_id, (change, good_for) in profiles.items():
             await self._keep_profile(profile_id, change, good_for)
 
-    def notices(self) -> tuple[str, ...]:
-        """What the person should know about this run: who answered instead, which budget is running out."""
+    async def ended(self) -> list[Notice]:
+        """Closes the books; what the person should know: who answered instead, which budget is running out."""
+        await self.settle()
         line = who_answered(self._answered_by, self._missed, self._ledger.zone)
-        return (*((line,) if line else ()), *self._told)
+        return [Notice(text) for text in (line, *self._told) if text]
 
     async def levels(self) -> list[Level]:
-        return await self._ledger.levels(self.payer.run_id, self.payer.agent_id, self._rules)
+        return await self._ledger.levels(self.payer.run_id, self.payer.agent_id, self.rules)
 
     async def open(self, request: ModelRequest, credential: Credential) -> tuple[Call, Size]:
         """Reserves a call; raises `OverBudget` when it must not be sent."""
@@ -163,11 +164,11 @@ class Spending:
             provider=model.provider,
             model=model.id,
             profile=credential.profile_id or "",
-            background=self._rules.background,
+            background=self.rules.background,
         )
         size = await asyncio.to_thread(size_of, request)
         self._last = None
-        ruling = await self._ledger.reserve(call, price.estimate(size, price_of(model)), self._rules)
+        ruling = await self._ledger.reserve(call, price.estimate(size, price_of(model)), self.rules)
         if isinstance(ruling, Refuse):
             raise OverBudget(ruling.why)
         return call, size
@@ -176,7 +177,7 @@ class Spending:
         """Settles a call that has ended, however it did, and keeps what was said."""
         end = _end(size, request.model, tape)
         self._last, self._reason = call, end.reason
-        self._told += await self._ledger.commit(call, end, self._rules)
+        self._told += await self._ledger.commit(call, end, self.rules)
         await self._recorder.keep(call.call_id, call.run_id, request, tape, self._shelf)
 
 

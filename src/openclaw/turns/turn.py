@@ -48,6 +48,7 @@ from openclaw.sessions.transcript import (
     tally,
 )
 from openclaw.turns.route import ModelRoute
+from openclaw.turns.spending import Spending
 from openclaw.turns.upkeep import NOTHING, Flushing, Upkeep, UpkeepEvent
 
 STOPPED = "Stopped by the user before this call finished. Check whether it took effect before repeating it."
@@ -100,6 +101,7 @@ class Prepared(Struct, frozen=True, kw_only=True):
     system: System
     route: ModelRoute
     tools: Toolbox
+    spending: Spending
     upkeep: Upkeep
 
 
@@ -165,9 +167,13 @@ class Turns:
                 carried = self._compacting if turn.compact is not None else self._asking
                 async with aclosing(carried(turn, session, prepared, record, steering or Steering())) as events:
                     async for event in events:
+                        if isinstance(event, RunEnded):
+                            for notice in await prepared.spending.ended():
+                                yield notice
                         yield event
             finally:
                 await self._finish(turn, session.row, record)
+                await prepared.spending.settle()
 
     async def _compacting(
         self, turn: Turn, session: Opened, prepared: Prepared, record: "_Record", steering: Steering
@@ -303,7 +309,7 @@ class Turns:
                 return
             transcript, loaded = Transcript.reopen(path, self._header(row))
             try:
-                path = tuple(path_to_leaf(loaded.entries))
+                entries = tuple(path_to_leaf(loaded.entries))
                 context = build_context(loaded.entries)
                 total = tally(loaded.entries)
                 for call in context.unanswered:
@@ -312,7 +318,7 @@ class Turns:
                     total = total.plus(result)
                 problems = (*loaded.problems, *context.problems)
                 yield Opened(
-                    row=row, transcript=transcript, path=path, context=context, total=total, problems=problems
+                    row=row, transcript=transcript, path=entries, context=context, total=total, problems=problems
                 )
             finally:
                 transcript.close()

@@ -8,12 +8,13 @@ from contextlib import contextmanager, suppress
 from msgspec import structs
 
 from openclaw.core.errors import Unavailable
-from openclaw.core.events import CallDelta, TextDelta, ThinkingDelta, ToolUpdated
+from openclaw.core.events import CallDelta, ToolUpdated
 from openclaw.turns.runs import RunEvent, Settled
+from openclaw.turns.shaping import Said, Thought
 from openclaw.turns.turn import Recorded
 
 MOST_WAITING = 2_000
-_UNHEARD = (CallDelta, ThinkingDelta, ToolUpdated, Recorded)
+_UNHEARD = (CallDelta, Thought, ToolUpdated, Recorded)
 """Progress that an answer is not made from."""
 
 
@@ -32,8 +33,8 @@ class Listener:
             return
         self.settled = self.settled or isinstance(told.event, Settled)
         last = self._waiting[-1].event if self._waiting else None
-        if isinstance(last, TextDelta) and isinstance(told.event, TextDelta):
-            self._waiting[-1] = structs.replace(told, event=TextDelta(last.text + told.event.text))
+        if isinstance(last, Said) and isinstance(told.event, Said):
+            self._waiting[-1] = structs.replace(told, event=Said(last.text + told.event.text))
         elif len(self._waiting) < MOST_WAITING:
             self._waiting.append(told)
         else:

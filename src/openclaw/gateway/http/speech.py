@@ -2,10 +2,11 @@
 
 from collections.abc import Collection
 
-from openclaw.core.events import AttemptFailed, MessageEnded, ModelCalled, TextDelta, ToolEnded
-from openclaw.core.messages import Assistant, ToolCall
+from openclaw.core.events import AttemptFailed, ModelCalled, ToolEnded
+from openclaw.core.messages import ToolCall
 from openclaw.turns.ledger import Outcome
 from openclaw.turns.runs import RunEvent, Settled
+from openclaw.turns.shaping import Noted, Replied, Said
 
 GAP = "\n\n"
 """Between two messages of one run."""
@@ -24,14 +25,14 @@ class Speech:
         """What the reader has of an attempt that failed: the next one continues it, or starts anew."""
         self._spoken = False
         self._asked = False
-        self._order: Assistant = Assistant()
+        self._order: tuple[ToolCall, ...] = ()
         self._handed: dict[str, ToolCall] = {}
         self.outcome: Outcome | None = None
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
         """What the caller is to carry out, in the order it was asked for."""
-        return tuple(call for call in self._order.calls if call.id in self._handed)
+        return tuple(call for call in self._order if call.id in self._handed)
 
     @property
     def began(self) -> bool:
@@ -44,17 +45,20 @@ class Speech:
             case ModelCalled():
                 self._asked = True
                 self._message = ""
-            case TextDelta(text=text):
+            case Said(text=text):
                 self._message += text
                 return self._fresh()
             case AttemptFailed():
                 self._void, self._message = self._shown or None, ""
-            case MessageEnded(message=message):
-                self._message = message.text if message.text.startswith(self._message) else self._message
+            case Replied(text=whole, calls=calls):
+                self._message = whole if whole.startswith(self._message) else self._message
                 fresh = self._fresh(complete=True)
                 self._message, self._shown, self._void = "", "", None
-                self._order, self._handed = message, {}
+                self._order, self._handed = calls, {}
                 return fresh
+            case Noted(payload=payload) if payload.kind == "error":
+                self._message = payload.text
+                return self._fresh(complete=True)
             case ToolEnded(call=call, result=result):
                 if call.name in self._names and not result.is_error:
                     self._handed[call.id] = call

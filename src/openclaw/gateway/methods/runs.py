@@ -10,6 +10,7 @@ from openclaw.core.errors import InvalidRequest
 from openclaw.gateway.commands import Commands
 from openclaw.gateway.desk import Desk
 from openclaw.gateway.methods.inputs import images_of, queue_rules
+from openclaw.gateway.projection import terminal_reply
 from openclaw.turns.agents import view
 from openclaw.turns.ledger import Outcome
 from openclaw.turns.runs import Submission
@@ -45,14 +46,13 @@ def methods(desk: Desk, commands: Commands) -> list[Method]:
         outcome = await desk.runs.wait(params.run_id, limit / 1000)
         if outcome is None:
             return {"runId": params.run_id, "status": "timeout"}
-        text = outcome.texts[-1] if outcome.texts else ""
         shown: dict[str, Any] = {
             "runId": params.run_id,
             "status": outcome.status,
             "startedAt": outcome.started_at,
             "endedAt": outcome.ended_at,
             "stopReason": outcome.stop_reason,
-            "terminalReply": {"disposition": "visible", "text": text} if text else {"disposition": "empty"},
+            "terminalReply": terminal_reply(outcome),
         }
         return {**shown, **({"error": outcome.error} if outcome.error else {})}
 
@@ -125,7 +125,7 @@ async def _final(desk: Desk, turn: Turn, outcome: Outcome) -> Any:
     row = await desk.app.index.get(turn.key)
     usage = msgspec.to_builtins(outcome.usage)
     result = {
-        "payloads": [{"text": text, "mediaUrl": None} for text in outcome.texts],
+        "payloads": [payload.shown() for payload in outcome.payloads],
         "meta": {
             "durationMs": max(0, outcome.ended_at - outcome.started_at),
             "aborted": outcome.stop_reason == "aborted",
@@ -140,6 +140,7 @@ async def _final(desk: Desk, turn: Turn, outcome: Outcome) -> Any:
                 "costUsd": outcome.usage.cost.total if outcome.usage.cost else None,
                 "assistantTurns": outcome.turns,
             },
+            **({"notices": list(outcome.notices)} if outcome.notices else {}),
         },
     }
     answer = {

@@ -8,16 +8,17 @@ from msgspec import UNSET, structs
 
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError
 from openclaw.core.keys import SessionKey
-from openclaw.gateway import rows
+from openclaw.gateway import compacting, rows
 from openclaw.gateway.desk import Desk
 from openclaw.gateway.methods.inputs import images_of, queue_rules
-from openclaw.gateway.projection import row
+from openclaw.gateway.projection import row, visible
 from openclaw.models import thinking
 from openclaw.sessions import history
 from openclaw.turns.turn import Turn
 from openclaw.wire.caller import Caller
 from openclaw.wire.params.sessions import (
     SessionsAbortParams,
+    SessionsCompactParams,
     SessionsCreateParams,
     SessionsDeleteParams,
     SessionsDescribeParams,
@@ -151,6 +152,13 @@ def methods(desk: Desk) -> list[Method]:
         await desk.changed(key, "delete")
         return {"ok": True, "key": str(key), "deleted": True, "archived": [aside] if aside else []}
 
+    async def compact(params: SessionsCompactParams, caller: Caller) -> Any:
+        if params.max_lines is not None:
+            raise InvalidRequest("maxLines is not supported, because transcripts are kept whole: leave it out")
+        key = desk.key(params.key, params.agent_id)
+        done = await compacting.compact(desk, key)
+        return {"ok": True, "key": str(key), "compacted": done.ok, "reason": done.error or done.reason}
+
     async def preview(params: SessionsPreviewParams, caller: Caller) -> Any:
         previews = []
         for text in params.keys:
@@ -158,9 +166,9 @@ def methods(desk: Desk) -> list[Method]:
             _, loaded = await desk.load(key)
             said = history.rows_of(loaded.entries)[-(params.limit or 6) :] if loaded else []
             items = [
-                {"role": each.message.__class__.__name__.lower(), "text": each.message.text[: params.max_chars or 240]}
+                {"role": each.message.__class__.__name__.lower(), "text": shown[: params.max_chars or 240]}
                 for each in said
-                if each.message.text.strip()
+                if (shown := visible(each.message)).strip()
             ]
             previews.append({"key": str(key), "status": "ok" if loaded else "missing", "items": items})
         return {"ts": desk.now, "previews": previews}
@@ -184,6 +192,7 @@ def methods(desk: Desk) -> list[Method]:
         Method("sessions.send", SessionsSendParams, send, WRITE),
         Method("sessions.abort", SessionsAbortParams, abort, WRITE),
         Method("sessions.patch", SessionsPatchParams, patch, WRITE),
+        Method("sessions.compact", SessionsCompactParams, compact, ADMIN),
         Method("sessions.reset", SessionsResetParams, reset, ADMIN),
         Method("sessions.delete", SessionsDeleteParams, delete, ADMIN),
     ]
@@ -200,9 +209,10 @@ async def list_sessions(desk: Desk, params: SessionsListParams) -> dict[str, Any
     if params.include_last_message:
         for each in shown:
             _, loaded = await desk.load(desk.key(each["key"]))
-            said = [item for item in history.rows_of(loaded.entries) if item.message.text.strip()] if loaded else []
+            rows_there = reversed(history.rows_of(loaded.entries)) if loaded else ()
+            said = next((text for item in rows_there if (text := visible(item.message)).strip()), "")
             if said:
-                each["lastMessagePreview"] = said[-1].message.text[:200]
+                each["lastMessagePreview"] = said[:200]
     situation = desk.app.situation(desk.key("main", params.agent_id).agent)
     return {
         "ts": desk.now,

@@ -1,0 +1,29 @@
+"""The gateway of this home, started when it does not run, and where its web page is."""
+
+from openclaw.core.errors import StateError
+from openclaw.gateway import process
+from openclaw.gateway.app import Surroundings
+from openclaw.gateway.lock import Running, running
+from openclaw.gateway.standing import services_of, wait_ready
+
+
+def gateway_up(surroundings: Surroundings) -> Running:
+    """The running gateway; the installed service is started, or a process in the background."""
+    state = surroundings.home.state
+    found = running(state)
+    if found is not None and found.port:
+        return found
+    if found is not None:
+        return wait_ready(surroundings)
+    services = services_of(surroundings)
+    if services.state().installed:
+        services.start()
+        return wait_ready(surroundings)
+    return process.start([], surroundings.environ, state)
+
+
+def web_address(found: Running) -> str:
+    """Where a browser on this machine finds the gateway."""
+    if not found.port:
+        raise StateError("the gateway has not said yet where it listens: try again in a moment")
+    return f"http://{process.reachable(found.address)}:{found.port}"

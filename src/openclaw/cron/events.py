@@ -1,0 +1,65 @@
+"""System events: lines a conversation is told with its next turn. On record: none is lost, none is told twice."""
+
+from datetime import UTC, datetime
+
+from openclaw.core.clock import Clock, millis
+from openclaw.core.keys import SessionKey
+from openclaw.core.text import literal
+from openclaw.store.db import Database
+
+MOST = 20
+
+
+class SystemEvents:
+    def __init__(self, db: Database, clock: Clock) -> None:
+        self._db = db
+        self._clock = clock
+
+    async def add(self, key: SessionKey, text: str, event_id: str) -> bool:
+        """Puts a line up; False when it says the same as the last one, or is there already."""
+        line = " ".join(literal(part).strip() for part in text.splitlines()).strip()
+        if not line:
+            return False
+        async with self._db.transaction() as tx:
+            waiting = await tx.read(
+                "SELECT event_id, text FROM system_events WHERE session_key = :key AND taken_by = '' "
+                "ORDER BY created_at, event_id",
+                {"key": str(key)},
+            )
+            if waiting and waiting[-1]["text"] == line:
+                return False
+            made = await tx.write(
+                "INSERT INTO system_events (event_id, session_key, text, created_at) "
+                "VALUES (:id, :key, :text, :now) ON CONFLICT (event_id) DO NOTHING",
+                {"id": event_id, "key": str(key), "text": line, "now": millis(self._clock)},
+            )
+            for old in waiting[: max(0, len(waiting) + made - MOST)]:
+                await tx.write("DELETE FROM system_events WHERE event_id = :id", {"id": old["event_id"]})
+            return bool(made)
+
+    async def waiting(self, key: SessionKey) -> list[str]:
+        rows = await self._db.read(
+            "SELECT text FROM system_events WHERE session_key = :key AND taken_by = '' ORDER BY created_at, event_id",
+            {"key": str(key)},
+        )
+        return [row["text"] for row in rows]
+
+    async def take(self, key: SessionKey, run_id: str) -> str:
+        """The lines for a run, ready to stand before what it was asked. The same run gets the same lines again."""
+        await self._db.write(
+            "UPDATE system_events SET taken_by = :run WHERE session_key = :key AND taken_by = ''",
+            {"key": str(key), "run": run_id},
+        )
+        rows = await self._db.read(
+            "SELECT text, created_at FROM system_events WHERE taken_by = :run ORDER BY created_at, event_id",
+            {"run": run_id},
+        )
+        return "\n".join(f"System: [{_stamp(row['created_at'])}] {row['text']}" for row in rows)
+
+    async def drop(self, key: SessionKey) -> None:
+        """Forgets what waits: the conversation started over."""
+        await self._db.write("DELETE FROM system_events WHERE session_key = :key AND taken_by = ''", {"key": str(key)})
+
+
+def _stamp(at: int) -> str:
+    return datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

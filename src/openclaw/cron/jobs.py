@@ -1,0 +1,242 @@
+"""Jobs: what is done, when, where its result goes. Parsed and checked once, here. Pure."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct, structs
+
+from openclaw.core.errors import InvalidRequest
+from openclaw.cron.schedule import At, Misfire, Schedule, checked
+from openclaw.cron.watch import Watch
+
+NAME_CHARS = 60
+Status = Literal["ok", "error", "skipped"]
+DeliveryStatus = Literal["delivered", "not-delivered", "unknown", "not-requested"]
+
+
+class Shape(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """The base of what is stored and sent: names as on the wire, what is not set left out."""
+
+
+class SystemEvent(Shape, frozen=True, kw_only=True, tag_field="kind", tag="systemEvent"):
+    """A line the main conversation is told."""
+
+    text: Annotated[str, Meta(min_length=1)]
+
+
+class AgentTurn(Shape, frozen=True, kw_only=True, tag_field="kind", tag="agentTurn"):
+    """A task for the agent, in a conversation of its own."""
+
+    message: Annotated[str, Meta(min_length=1)]
+    model: str | None = None
+    thinking: str | None = None
+    timeout_seconds: Annotated[float, Meta(ge=0)] | None = None
+    tools_allow: tuple[str, ...] | None = None
+    light_context: bool | None = None
+
+
+Payload = SystemEvent | AgentTurn
+
+
+class Delivery(Shape, frozen=True, kw_only=True):
+    """Where the final text goes."""
+
+    mode: Literal["none", "announce", "webhook"]
+    channel: str | None = None
+    to: str | None = None
+    thread_id: str | int | None = None
+    account_id: str | None = None
+    best_effort: bool | None = None
+
+
+class FailureAlert(Shape, frozen=True, kw_only=True):
+    """When people hear that a job keeps failing."""
+
+    after: Annotated[int, Meta(ge=1)] = 2
+    cooldown_ms: Annotated[int, Meta(ge=0)] = 3_600_000
+
+
+class AutoDisabled(Shape, frozen=True, kw_only=True):
+    reason: str
+    at_ms: int
+    consecutive_errors: int = 0
+
+
+class State(Shape, frozen=True, kw_only=True):
+    """What became of a job so far."""
+
+    next_run_at_ms: int | None = None
+    running_at_ms: int | None = None
+    last_run_at_ms: int | None = None
+    last_run_status: Status | None = None
+    last_error: str | None = None
+    last_error_reason: str | None = None
+    last_duration_ms: int | None = None
+    consecutive_errors: int = 0
+    consecutive_skipped: int = 0
+    last_delivered: bool | None = None
+    last_delivery_status: DeliveryStatus | None = None
+    last_delivery_error: str | None = None
+    last_failure_alert_at_ms: int | None = None
+    auto_disabled: AutoDisabled | None = None
+    seen: dict[str, str] = {}
+    """What each of its watches saw last."""
+
+
+class Owner(Shape, frozen=True, kw_only=True):
+    agent_id: str | None = None
+    session_key: str | None = None
+    account_id: str | None = None
+
+
+class Job(Shape, frozen=True, kw_only=True):
+    """One job."""
+
+    id: str
+    name: str
+    enabled: bool
+    created_at_ms: int
+    updated_at_ms: int
+    schedule: Schedule
+    session_target: Literal["main", "isolated"]
+    wake_mode: Literal["now", "next-heartbeat"]
+    payload: Payload
+    delivery: Delivery
+    state: State
+    description: str | None = None
+    display_name: str | None = None
+    declaration_key: str | None = None
+    delete_after_run: bool | None = None
+    agent_id: str | None = None
+    session_key: str | None = None
+    owner: Owner | None = None
+    misfire: Misfire = "once"
+    failure_alert: FailureAlert | Literal[False] | None = None
+    watch: tuple[Watch, ...] = ()
+
+    @property
+    def removes_itself(self) -> bool:
+        return isinstance(self.schedule, At) if self.delete_after_run is None else self.delete_after_run
+
+
+_FIELDS = {field.encode_name for field in structs.fields(Job)} - {"id", "state", "createdAtMs", "updatedAtMs"}
+_FLAT = ("model", "thinking", "timeoutSeconds", "toolsAllow", "lightContext")
+
+
+def build(raw: Mapping[str, Any], *, job_id: str, now: int, local: str, before: Job | None = None) -> Job:
+    """A job from what somebody wrote; what is missing and has one sensible meaning is filled in."""
+    given = tidy(raw)
+    unknown = sorted(set(given) - _FIELDS)
+    if unknown:
+        raise InvalidRequest(f"a job has no {', '.join(unknown)}: it has {', '.join(sorted(_FIELDS))}")
+    for needed, example in (
+        ("schedule", '{"kind": "every", "everyMs": 3600000}'),
+        ("payload", '{"kind": "agentTurn", "message": "…"}'),
+    ):
+        if not isinstance(given.get(needed), dict):
+            raise InvalidRequest(f"a job needs a {needed}, for example {example}")
+    kind = given["payload"].get("kind")
+    given.setdefault("sessionTarget", "main" if kind == "systemEvent" else "isolated")
+    given.setdefault("delivery", {"mode": "announce" if kind == "agentTurn" else "none"})
+    given.setdefault("name", _name(given["payload"]))
+    created = before.created_at_ms if before else now
+    try:
+        job = msgspec.convert(
+            {
+                "enabled": True,
+                "wakeMode": "now",
+                **given,
+                "id": job_id,
+                "createdAtMs": created,
+                "updatedAtMs": now,
+                "state": {},
+            },
+            Job,
+        )
+    except msgspec.ValidationError as error:
+        raise InvalidRequest(f"this is not a job: {error}") from None
+    _check(job)
+    job = structs.replace(job, schedule=checked(job.schedule, now, created, local))
+    return structs.replace(job, state=before.state) if before else job
+
+
+def tidy(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """What people and models write for a job, in its proper form."""
+    given = {name: value for name, value in raw.items() if value is not None}
+    if isinstance(given.get("name"), str):
+        given["name"] = given["name"].strip() or None
+    if "payload" not in given:
+        flat = {name: given.pop(name) for name in ("message", "text", *_FLAT) if name in given}
+        if flat:
+            given["payload"] = flat
+    if isinstance(payload := given.get("payload"), dict) and "kind" not in payload:
+        kind = "agentTurn" if "message" in payload else "systemEvent" if "text" in payload else None
+        given["payload"] = {**payload, **({"kind": kind} if kind else {})}
+    if "schedule" not in given:
+        flat = {name: given.pop(name) for name in ("at", "atMs", "everyMs", "expr", "tz", "staggerMs") if name in given}
+        if flat:
+            given["schedule"] = flat
+    if isinstance(schedule := given.get("schedule"), dict):
+        given["schedule"] = _schedule(schedule)
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def changed(job: Job, patch: Mapping[str, Any], *, now: int, local: str) -> Job:
+    """The job with `patch` applied: null takes a setting away, a payload or delivery is merged when it is the same."""
+    raw = {name: value for name, value in msgspec.to_builtins(job).items() if name in _FIELDS}
+    given = {name: value for name, value in patch.items() if name not in ("state", "id")}
+    given = {**tidy(given), **{name: None for name, value in given.items() if value is None}}
+    for name, value in given.items():
+        if value is None:
+            raw.pop(name, None)
+        elif name in ("payload", "delivery") and isinstance(value, dict) and _same_kind(raw.get(name), value):
+            merged = {**raw[name], **value}
+            raw[name] = {key: inner for key, inner in merged.items() if inner is not None}
+        else:
+            raw[name] = value
+    if "payload" in given and "sessionTarget" not in given:
+        raw["sessionTarget"] = "main" if raw["payload"].get("kind") == "systemEvent" else "isolated"
+    return build(raw, job_id=job.id, now=now, local=local, before=job)
+
+
+def _same_kind(old: Any, new: Mapping[str, Any]) -> bool:
+    return isinstance(old, dict) and new.get("kind", old.get("kind")) == old.get("kind")
+
+
+def _schedule(given: Mapping[str, Any]) -> dict[str, Any]:
+    found = dict(given)
+    if "atMs" in found:
+        found["at"] = _iso(found.pop("atMs"))
+    for name in ("everyMs", "anchorMs", "staggerMs"):
+        if isinstance(found.get(name), str) and found[name].strip().isdigit():
+            found[name] = int(found[name])
+    if "kind" not in found:
+        kinds = (("at", "at"), ("every", "everyMs"), ("cron", "expr"))
+        kind = next((kind for kind, field in kinds if field in found), None)
+        found |= {"kind": kind} if kind else {}
+    return found
+
+
+def _iso(at_ms: Any) -> str:
+    try:
+        return datetime.fromtimestamp(float(at_ms) / 1000, UTC).isoformat()
+    except (TypeError, ValueError, OverflowError, OSError):
+        raise InvalidRequest(f"{at_ms!r} is not a moment: use milliseconds since 1970") from None
+
+
+def _name(payload: Mapping[str, Any]) -> str:
+    text = " ".join(str(payload.get("message") or payload.get("text") or "").split())
+    return (text if len(text) <= NAME_CHARS else text[: NAME_CHARS - 1] + "…") or "unnamed"
+
+
+def _check(job: Job) -> None:
+    if isinstance(job.payload, SystemEvent) != (job.session_target == "main"):
+        raise InvalidRequest(
+            'a systemEvent goes to sessionTarget "main" and an agentTurn to "isolated": no other pair exists'
+        )
+    if job.session_target == "main" and job.delivery.mode == "announce":
+        raise InvalidRequest("a systemEvent is heard in the main conversation: it has nothing to announce")
+    if job.delivery.mode == "webhook" and not (job.delivery.to or "").startswith(("http://", "https://")):
+        raise InvalidRequest("delivery by webhook needs an address: set delivery.to to an http or https URL")

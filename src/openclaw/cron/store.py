@@ -1,0 +1,302 @@
+"""Jobs and their slots on record. A slot is taken by one insert, so that it is fired once: across restarts, kills,
+clocks that jump, and two gateways that share the database.
+
+Taking a slot gives it a run id that follows from the job and the slot. Whoever finishes the work of a process that
+died asks for the same run again, which the ledger of runs answers without running it twice.
+"""
+
+import uuid
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Struct, structs
+
+from openclaw.core.errors import Conflict, NotFound
+from openclaw.cron.jobs import DeliveryStatus, Job
+from openclaw.cron.results import After, Result, after
+from openclaw.cron.schedule import Due, next_fire
+from openclaw.store.db import Database, Row, Transaction
+
+LEASE_MS = 60_000
+KEPT_MS = 7 * 86_400_000
+_SLOTS = uuid.UUID("4f7e6a0e-8c1e-5d0a-9a55-3c1b64d0f0a7")
+# A job does not overlap itself: its next slot waits until the run before it has ended.
+_IDLE = (
+    "NOT EXISTS (SELECT 1 FROM cron_fires WHERE cron_fires.job_id = cron_jobs.job_id AND cron_fires.status = 'running')"
+)
+
+
+class Fire(Struct, frozen=True, kw_only=True):
+    """One slot of a job, taken."""
+
+    job: Job
+    slot: int
+    run_id: str
+    following: int | None
+    status: str
+    fired_at: int
+    ended_at: int | None = None
+    delivery: DeliveryStatus = "not-requested"
+    delivery_error: str = ""
+    result: Result | None = None
+
+
+def run_id_of(job_id: str, slot: int) -> str:
+    return str(uuid.uuid5(_SLOTS, f"{job_id}:{slot}"))
+
+
+class CronStore:
+    """The tables `cron_jobs` and `cron_fires`."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    async def all(self) -> list[Job]:
+        return [_job(row) for row in await self._db.read("SELECT * FROM cron_jobs ORDER BY name, job_id")]
+
+    async def get(self, job_id: str) -> Job:
+        return (await self.versioned(job_id))[0]
+
+    async def versioned(self, job_id: str) -> tuple[Job, int]:
+        """A job and the number of its version."""
+        rows = await self._db.read("SELECT * FROM cron_jobs WHERE job_id = :id", {"id": job_id})
+        if not rows:
+            raise NotFound(f"no job {job_id}: openclaw cron list shows them")
+        return _job(rows[0]), rows[0]["revision"]
+
+    async def count(self) -> int:
+        return int((await self._db.read("SELECT count(*) AS n FROM cron_jobs"))[0]["n"])
+
+    async def add(self, job: Job) -> None:
+        await self._db.write(
+            "INSERT INTO cron_jobs (job_id, job, name, enabled, next_run_at, updated_at) "
+            "VALUES (:id, :job, :name, :enabled, :next, :updated)",
+            _columns(job),
+        )
+
+    async def put(self, job: Job, revision: int) -> None:
+        """A changed job over the version that was read."""
+        done = await self._db.write(
+            "UPDATE cron_jobs SET job = :job, name = :name, enabled = :enabled, next_run_at = :next, "
+            "updated_at = :updated, revision = revision + 1 WHERE job_id = :id AND revision = :revision",
+            {**_columns(job), "revision": revision},
+        )
+        if not done:
+            raise Conflict(f"the job {job.id} has changed in the meantime: look at it again")
+
+    async def remove(self, job_id: str) -> bool:
+        return bool(await self._db.write("DELETE FROM cron_jobs WHERE job_id = :id", {"id": job_id}))
+
+    async def next_wake(self) -> int | None:
+        """When the next job is due."""
+        rows = await self._db.read(
+            f"SELECT min(next_run_at) AS at FROM cron_jobs WHERE enabled = 1 AND next_run_at IS NOT NULL AND {_IDLE}"  # noqa: S608
+        )
+        return rows[0]["at"] if rows else None
+
+    async def due(self, now: int, limit: int = 100) -> list[Job]:
+        rows = await self._db.read(
+            f"SELECT * FROM cron_jobs WHERE enabled = 1 AND next_run_at <= :now AND {_IDLE} "  # noqa: S608
+            "ORDER BY next_run_at LIMIT :limit",
+            {"now": now, "limit": limit},
+        )
+        return [_job(row) for row in rows]
+
+    async def take(self, job: Job, due: Due, *, owner: str, now: int) -> Fire | None:
+        """Takes a slot and moves the job on, in one transaction; None when somebody else has it or the job changed."""
+        async with self._db.transaction() as tx:
+            moved = await tx.write(
+                "UPDATE cron_jobs SET job = :job, next_run_at = :next, revision = revision + 1 "
+                "WHERE job_id = :id AND enabled = 1 AND next_run_at = :was",
+                {
+                    "id": job.id,
+                    "job": _encode(_at(job, due.following, running=now)),
+                    "next": due.following,
+                    "was": job.state.next_run_at_ms,
+                },
+            )
+            if not moved:
+                return None
+            return await self._insert(tx, job, due.slot, due.following, owner, now)
+
+    async def force(self, job: Job, *, owner: str, now: int) -> Fire:
+        """Runs a job now, beside its schedule."""
+        async with self._db.transaction() as tx:
+            slot = now
+            while (made := await self._insert(tx, job, slot, job.state.next_run_at_ms, owner, now)) is None:
+                slot += 1
+            return made
+
+    async def _insert(
+        self, tx: Transaction, job: Job, slot: int, following: int | None, owner: str, now: int
+    ) -> Fire | None:
+        made = await tx.write(
+            "INSERT INTO cron_fires (job_id, slot, run_id, job, following, status, owner, lease_until, fired_at) "
+            "VALUES (:id, :slot, :run, :job, :following, 'running', :owner, :lease, :now) "
+            "ON CONFLICT (job_id, slot) DO NOTHING",
+            {
+                "id": job.id,
+                "slot": slot,
+                "run": run_id_of(job.id, slot),
+                "job": _encode(job),
+                "following": following,
+                "owner": owner,
+                "lease": now + LEASE_MS,
+                "now": now,
+            },
+        )
+        if not made:
+            return None
+        return Fire(
+            job=job, slot=slot, run_id=run_id_of(job.id, slot), following=following, status="running", fired_at=now
+        )
+
+    async def renew(self, owner: str, now: int) -> None:
+        await self._db.write(
+            "UPDATE cron_fires SET lease_until = :lease WHERE owner = :owner AND status = 'running'",
+            {"owner": owner, "lease": now + LEASE_MS},
+        )
+
+    async def adopt(self, owner: str, now: int, *, alone: bool) -> list[Fire]:
+        """The slots a dead process left behind, ours from now on. `alone` when no other process can be alive."""
+        rows = await self._db.read(
+            "SELECT * FROM cron_fires WHERE status = 'running' AND owner <> :owner "
+            "AND (lease_until < :now OR :alone = 1)",
+            {"owner": owner, "now": now, "alone": int(alone)},
+        )
+        taken = []
+        for row in rows:
+            mine = await self._db.write(
+                "UPDATE cron_fires SET owner = :owner, lease_until = :lease "
+                "WHERE run_id = :run AND owner = :was AND status = 'running'",
+                {"owner": owner, "lease": now + LEASE_MS, "run": row["run_id"], "was": row["owner"]},
+            )
+            if mine:
+                taken.append(_fire(row))
+        return taken
+
+    async def finish(self, fire: Fire, result: Result, *, delivers: bool) -> After | None:
+        """Records how a slot ended and what that means for its job; None when it is on record already."""
+        async with self._db.transaction() as tx:
+            done = await tx.write(
+                "UPDATE cron_fires SET status = :status, ended_at = :ended, result = :result, delivery = :delivery "
+                "WHERE run_id = :run AND status = 'running'",
+                {
+                    "run": fire.run_id,
+                    "status": result.status,
+                    "ended": result.ended_at,
+                    "result": msgspec.json.encode(result).decode(),
+                    "delivery": "unknown" if delivers else "not-requested",
+                },
+            )
+            if not done:
+                return None
+            rows = await tx.read("SELECT * FROM cron_jobs WHERE job_id = :id", {"id": fire.job.id})
+            if not rows:
+                return After(job=None)
+            job = _job(rows[0])
+            following = job.state.next_run_at_ms  # not the one of the slot: the job may have been edited meanwhile
+            if not job.enabled:
+                following = None
+            made = after(job, result, following)
+            if made.job is None:
+                await tx.write("DELETE FROM cron_jobs WHERE job_id = :id", {"id": job.id})
+            else:
+                await tx.write(
+                    "UPDATE cron_jobs SET job = :job, enabled = :enabled, next_run_at = :next, "
+                    "revision = revision + 1 WHERE job_id = :id",
+                    {key: value for key, value in _columns(made.job).items() if key not in ("name", "updated")},
+                )
+            return made
+
+    async def undelivered(self) -> list[Fire]:
+        """Ended runs whose text was to go somewhere when the process died."""
+        rows = await self._db.read("SELECT * FROM cron_fires WHERE delivery = 'unknown' AND status <> 'running'")
+        return [_fire(row) for row in rows]
+
+    async def delivered(self, fire: Fire, status: DeliveryStatus, error: str = "") -> None:
+        async with self._db.transaction() as tx:
+            await tx.write(
+                "UPDATE cron_fires SET delivery = :status, delivery_error = :error WHERE run_id = :run",
+                {"run": fire.run_id, "status": status, "error": error},
+            )
+            rows = await tx.read("SELECT * FROM cron_jobs WHERE job_id = :id", {"id": fire.job.id})
+            if rows:
+                job = _job(rows[0])
+                state = structs.replace(
+                    job.state,
+                    last_delivered=status == "delivered",
+                    last_delivery_status=status,
+                    last_delivery_error=error or None,
+                )
+                await tx.write(
+                    "UPDATE cron_jobs SET job = :job WHERE job_id = :id",
+                    {"id": job.id, "job": _encode(structs.replace(job, state=state))},
+                )
+
+    async def runs(
+        self, job_id: str | None = None, *, run_id: str | None = None, limit: int = 50, offset: int = 0
+    ) -> tuple[Sequence[Fire], int]:
+        """Slots that ended, the latest first, and how many there are."""
+        where = "status <> 'running' AND (:id = '' OR job_id = :id) AND (:run = '' OR run_id = :run)"
+        params = {"id": job_id or "", "run": run_id or ""}
+        rows = await self._db.read(
+            f"SELECT * FROM cron_fires WHERE {where} ORDER BY fired_at DESC, slot DESC LIMIT :limit OFFSET :offset",  # noqa: S608
+            {**params, "limit": limit, "offset": offset},
+        )
+        total = await self._db.read(f"SELECT count(*) AS n FROM cron_fires WHERE {where}", params)  # noqa: S608
+        return [_fire(row) for row in rows], total[0]["n"]
+
+    async def forget_old(self, now: int) -> None:
+        await self._db.write_all(
+            ("DELETE FROM cron_fires WHERE status <> 'running' AND fired_at < :before", {"before": now - KEPT_MS}),
+            ("DELETE FROM system_events WHERE taken_by <> '' AND created_at < :before", {"before": now - KEPT_MS}),
+        )
+
+
+def scheduled(job: Job, now: int) -> Job:
+    """The job with its next slot; one whose only moment has passed without a run is due now."""
+    following = next_fire(job.schedule, now, job.id) if job.enabled else None
+    if job.enabled and following is None and job.state.last_run_at_ms is None:
+        following = now
+    return _at(job, following)
+
+
+def _at(job: Job, following: int | None, running: int | None = None) -> Job:
+    state = structs.replace(job.state, next_run_at_ms=following, running_at_ms=running or job.state.running_at_ms)
+    return structs.replace(job, state=state)
+
+
+def _columns(job: Job) -> dict[str, object]:
+    return {
+        "id": job.id,
+        "job": _encode(job),
+        "name": job.name,
+        "enabled": int(job.enabled),
+        "next": job.state.next_run_at_ms,
+        "updated": job.updated_at_ms,
+    }
+
+
+def _encode(job: Job) -> str:
+    return msgspec.json.encode(job).decode()
+
+
+def _job(row: Row) -> Job:
+    return _at(msgspec.json.decode(row["job"], type=Job), row["next_run_at"])
+
+
+def _fire(row: Row) -> Fire:
+    result = row["result"]
+    return Fire(
+        job=msgspec.json.decode(row["job"], type=Job),
+        slot=row["slot"],
+        run_id=row["run_id"],
+        following=row["following"],
+        status=row["status"],
+        fired_at=row["fired_at"],
+        ended_at=row["ended_at"],
+        delivery=row["delivery"],
+        delivery_error=row["delivery_error"],
+        result=msgspec.json.decode(result, type=Result) if result else None,
+    )
