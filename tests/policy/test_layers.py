@@ -73,7 +73,7 @@ def test_also_allow_adds_to_the_profile() -> None:
         (("group:unknown",), (), set()),
         (None, ("group:openclaw",), {*FILES, "exec", "process", "canvas"}),
     ],
-    ids=str,
+    ids=lambda value: str(sorted(value) if isinstance(value, set) else value)[:80],
 )
 def test_one_layer(allow: tuple[str, ...] | None, deny: tuple[str, ...], tools: set[str]) -> None:
     assert kept(layer(allow, deny)) == tools

@@ -12,6 +12,7 @@ import { clock, dollars, oneLine, tokens } from "./text.js";
 import "./tool-card.js";
 
 const PAGE = 80;
+const AWAY = "waits for the connection";
 
 class Chat extends Element {
   static properties = { key: {}, session: { state: true }, problem: { state: true }, find: { state: true } };
@@ -28,7 +29,7 @@ class Chat extends Element {
     this.hear("hello", () => void this.load());
     this.hear("gap", () => void this.load());
     this.hear("agent", (payload) => this.mine(payload) && this.change(() => this.talk.agent(payload)));
-    this.hear("chat", (payload) => this.mine(payload) && this.change(() => this.talk.chat(payload)));
+    this.hear("chat", (payload) => this.mine(payload) && this.told(payload));
     this.hear("session.message", (payload) => this.mine(payload) && this.change(() => this.talk.recorded(payload)));
     this.hear("sessions.changed", (payload) => this.mine(payload) && this.changed(payload));
     this.listenTo(window, "keydown", (event: KeyboardEvent) => this.typed(event));
@@ -53,6 +54,12 @@ class Chat extends Element {
     this.requestUpdate();
   }
 
+  private told(payload: Json): void {
+    this.change(() => this.talk.chat(payload));
+    // What was said until then is on record, and nobody has told us of it.
+    if (payload.state === "aborted" || payload.state === "error") void this.load();
+  }
+
   private changed(payload: Json): void {
     if (payload.reason === "reset" || payload.reason === "delete") void this.load();
     else if (payload.session) this.session = payload.session;
@@ -66,7 +73,9 @@ class Chat extends Element {
       await gateway.call("sessions.messages.subscribe", { key });
       const history = await gateway.call("chat.startup", { sessionKey: key, limit: PAGE });
       if (talk !== this.talk) return;
+      const { problem } = talk;
       talk.load(history);
+      talk.problem = problem;
       this.session = history.sessionInfo;
       this.problem = "";
       this.resend();
@@ -78,7 +87,7 @@ class Chat extends Element {
 
   /** What was typed while the gateway was away goes out now; its key makes sure that it counts once. */
   private resend(): void {
-    for (const each of this.talk.pending) void this.submit(each);
+    for (const each of this.talk.pending) if (each.problem === AWAY) void this.submit(each);
   }
 
   private async describe(): Promise<void> {
@@ -123,7 +132,7 @@ class Chat extends Element {
       });
     } catch (error) {
       const failed = error as { code?: string; message: string };
-      pending.problem = failed.code === "AWAY" ? "waits for the connection" : failed.message;
+      pending.problem = failed.code === "AWAY" || failed.code === "TIMEOUT" ? AWAY : failed.message;
     }
     this.requestUpdate();
   }

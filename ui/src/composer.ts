@@ -65,7 +65,8 @@ class Composer extends Element {
       return;
     }
     this.known ??= await gateway.call("commands.list", {}).then((answer) => answer.commands, () => []);
-    this.commands = this.known!.filter((each) => `/${each.name}`.startsWith(text));
+    const now = this.area.value;
+    this.commands = now.startsWith("/") ? this.known!.filter((each) => `/${each.name}`.startsWith(now)) : [];
   }
 
   private pressed(event: KeyboardEvent): void {

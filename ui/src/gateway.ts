@@ -29,7 +29,7 @@ interface Waiting {
 }
 
 const SCOPES = ["operator.admin", "operator.read", "operator.write", "operator.approvals", "operator.questions", "operator.pairing"];
-const CLIENT = { id: "openclaw-control-ui", mode: "webchat", platform: "web", version: "1" };
+const CLIENT = { id: "openclaw-control-ui", mode: "webchat", platform: "web", version: "1", displayName: browser() };
 const FIRST_WAIT = 1000;
 const LONGEST_WAIT = 30_000;
 const CALL_MS = 30_000;
@@ -221,6 +221,14 @@ export class Gateway extends EventTarget {
       this.lost();
     }
   }
+}
+
+/** What people call this browser, for the list of devices. */
+function browser(): string {
+  const agent = navigator.userAgent;
+  const name = ["Edg", "Firefox", "Chrome", "Safari"].find((each) => agent.includes(each)) ?? "Browser";
+  const system = ["Android", "iPhone", "iPad", "Windows", "Mac", "Linux"].find((each) => agent.includes(each));
+  return `${name === "Edg" ? "Edge" : name}${system ? ` on ${system}` : ""}`;
 }
 
 function tokenKey(): string {

@@ -131,6 +131,7 @@ export class Talk {
       this.pending = this.pending.filter((each) => each !== waiting);
       this.said.push({ after: this.rows.at(-1)?.seq ?? 0, asked: waiting.text, text: textOf(payload.message) });
     }
+    if (waiting && state === "aborted") waiting.problem = "stopped before it was read";
     if (this.live?.runId === runId) this.live = undefined;
     this.problem = state === "error" ? String(payload.errorMessage ?? "the run failed") : "";
     for (const tool of this.tools.values()) tool.done = true;

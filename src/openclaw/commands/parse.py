@@ -27,6 +27,7 @@ NAMES = {
     "name": "name",
     "approve": "approve",
     "compact": "compact",
+    "usage": "usage",
 }
 ABORT_WORDS = frozenset(
     {

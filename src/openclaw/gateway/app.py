@@ -25,6 +25,7 @@ from openclaw.core.keys import SessionKey, parse
 from openclaw.core.provider import Model, System, ThinkingLevel
 from openclaw.core.text import PromptText
 from openclaw.core.tool import Tool, ToolContext, ToolSpec
+from openclaw.cron.events import SystemEvents
 from openclaw.delivery.shape import Manner
 from openclaw.gateway import keeping, wings
 from openclaw.gateway.accounts import Accounts, zone_of
@@ -147,7 +148,17 @@ class Assistant:
         self.skills = Skills(loaded, self.home.state, surroundings.home_dir, clock.now)
         self.locks = WriteLocks(clock, self.config.session.write_lock.acquire_timeout_ms / 1000)
         self.lifecycle = Lifecycle(db, index, self.locks, clock)
-        self.turns = Turns(index, self.locks, clock, self.workspace, self.prepare)
+        self.events = SystemEvents(db, clock)
+        self._offered: list[Tool] = []
+        self.turns = Turns(index, self.locks, clock, self.workspace, self.prepare, self._news)
+
+    def offer(self, tool: Tool) -> None:
+        """Adds a tool that only the running gateway can carry out."""
+        self._offered.append(tool)
+
+    async def _news(self, turn: Turn) -> str:
+        """What happened in the meantime, told with the next thing that is said in a conversation."""
+        return await self.events.take(turn.key, turn.run_id)
 
     def reconfigure(self, loaded: Loaded) -> None:
         """From the next turn on another configuration holds."""
@@ -236,6 +247,7 @@ class Assistant:
         memory = self.memory(agent_id or agent_views.default_agent(self.config.agents))
         if memory is not None:
             built += [MemorySearch(memory, self.config.memory.citations), MemoryGet(memory)]
+        built += self._offered
         layers = [Layer(name="tools.allow/deny", allow=settings.allow or None, deny=settings.deny)]
         if settings.profile:
             layers.insert(0, profile_layer(settings.profile, settings.also_allow))
@@ -400,7 +412,10 @@ class Assistant:
 
     def _toolbox(self, turn: Turn, model: Model, shelf: Shelf) -> Toolbox:
         # Ours come last: a caller's function never takes the place of a tool that policy looks after.
-        tools = [*(HandedOver(each) for each in turn.client_tools), *self.tools(turn.key.agent)]
+        own = self.tools(turn.key.agent)
+        layer = Layer(name="turn", allow=turn.tools_allow, deny=turn.tools_deny)
+        kept, _ = remaining([tool.spec.name for tool in own], [layer])
+        tools = [*(HandedOver(each) for each in turn.client_tools), *(t for t in own if t.spec.name in kept)]
         return self._box(turn.key, tools, shelf, sees_images=model.sees_images, cap=result_cap(model.context_window))
 
     def called_skill(self, agent_id: str, text: str, taken: Sequence[str]) -> str | None:

@@ -47,6 +47,7 @@ from openclaw.gateway.methods import (
     skills,
     subscriptions,
     system,
+    usage,
 )
 from openclaw.gateway.presence import Presence
 from openclaw.gateway.projection import Projector
@@ -123,6 +124,7 @@ async def compose(launch: Launch, open_provider: OpenProvider | None = None) -> 
     ) as app:
         ledger = Ledger(app.db, clock)
         await ledger.forget_old()
+        await app.accounts.forget_old()
         running = Runs(
             app.turns,
             ledger,
@@ -253,6 +255,7 @@ class _Gateway:
             runs.methods(self.desk, commands),
             chat.methods(self.desk, projector, commands),
             sessions.methods(self.desk),
+            usage.methods(self.desk),
             subscriptions.methods(self.desk, self.sockets),
             agents.methods(self.desk, launch.surroundings),
             config.methods(self.desk, launch.surroundings, bus),

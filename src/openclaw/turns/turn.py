@@ -80,6 +80,9 @@ class Turn(Struct, frozen=True, kw_only=True):
     extra: str = ""
     """What the caller adds to the prompt for this turn."""
     client_tools: tuple[ClientTool, ...] = ()
+    tools_allow: tuple[str, ...] | None = None
+    """The only tools of this turn, out of those that policy leaves."""
+    tools_deny: tuple[str, ...] = ()
     compact: str | None = None
     """Nothing is asked; the conversation is compacted, with attention to this."""
 
@@ -131,7 +134,9 @@ class Turns:
         clock: Clock,
         workspace_of: Callable[[str], Path],
         prepare: Callable[[Turn, Opened], Awaitable[Prepared]],
+        news: Callable[[Turn], Awaitable[str]] | None = None,
     ) -> None:
+        self._news = news
         self._index = index
         self._locks = locks
         self._clock = clock
@@ -194,7 +199,10 @@ class Turns:
         """The question and its answer, with room made for them first."""
         upkeep = prepared.upkeep
         made_room = False
-        question = None if _asked(_said(session.path), turn.run_id) else _question(turn, millis(self._clock))
+        question = None
+        if not _asked(_said(session.path), turn.run_id):
+            news = await self._news(turn) if self._news else ""
+            question = _question(turn, millis(self._clock), news)
         if question is not None and session.transcript is not None:
             async with aclosing(upkeep.before_turn(record.transcript, session.path, question)) as events:
                 async for event in events:
@@ -359,8 +367,8 @@ def _answer_on_record(messages: Sequence[Message], run_id: str) -> Assistant | N
     return None
 
 
-def _question(turn: Turn, now: int) -> User:
-    text = whole(turn.text)
+def _question(turn: Turn, now: int, news: str = "") -> User:
+    text = whole(f"{news}\n\n{turn.text}" if news else turn.text)
     content: str | tuple[Text | Image, ...] = (Text(text), *turn.images) if turn.images else text
     return User(content=content, timestamp=now, idempotency_key=f"{turn.run_id}:user")
 

@@ -157,7 +157,9 @@ def _page(request: Request, files: Mapping[str, File], path: str) -> Response:
     file = files.get(path or INDEX)
     if file is None:
         last = path.rpartition("/")[2]
-        if "." in last or path.partition("/")[0] in ("api", "v1"):
+        first = path.partition("/")[0]
+        # A conversation may have a dot in its name; a file that is not there is not a page.
+        if first in ("api", "v1") or ("." in last and first not in ("chat", "prompt")):
             return PlainTextResponse("Not Found", status_code=404, headers=_FIXED)
         file = files.get(INDEX)
     if file is None:

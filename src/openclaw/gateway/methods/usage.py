@@ -10,8 +10,8 @@ from openclaw.budget.report import Span, Sum
 from openclaw.core.errors import InvalidRequest
 from openclaw.gateway.desk import Desk
 from openclaw.wire.caller import Caller
+from openclaw.wire.params.kinds import NoParams
 from openclaw.wire.params.sessions import SessionsUsageParams
-from openclaw.wire.params.shared import NoParams
 from openclaw.wire.params.system import UsageCostParams
 from openclaw.wire.rpc import Method
 from openclaw.wire.scopes import READ
