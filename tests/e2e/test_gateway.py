@@ -491,3 +491,20 @@ async def test_notes_and_skills_are_there_over_the_wire(openclaw_home: Temporary
             assert "git" in [skill["name"] for skill in skills["skills"]]
             with pytest.raises(CallFailed, match="must NOT have fewer than 1"):
                 await client.call("memory.search", {"query": ""})
+
+
+async def test_figures_and_logs_name_what_they_are_about(openclaw_home: TemporaryHome) -> None:
+    import httpx2
+
+    with MockModelServer([calls("nothing"), says("done")]) as server:
+        openclaw_home.configure({**server.settings(), "logging": {"level": "debug"}})
+        with GatewayProcess(openclaw_home) as gateway:
+            async with gateway.client() as client, httpx2.AsyncClient() as http:
+                await client.call("agent", {"message": "hi", "idempotencyKey": "r1"}, final=True)
+                url = f"http://127.0.0.1:{gateway.port}/metrics"
+                assert (await http.get(url)).status_code == 401
+                shown = await http.get(url, headers={"authorization": f"Bearer {gateway.token.reveal()}"})
+    assert shown.status_code == 200
+    assert "openclaw_connections 1\n" in shown.text and "openclaw_runs_active 0\n" in shown.text
+    logged = "".join(path.read_text() for path in (openclaw_home.state / "logs").iterdir())
+    assert gateway.token.reveal() not in logged and "mock-key-123456" not in logged

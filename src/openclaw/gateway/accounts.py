@@ -4,8 +4,10 @@ from collections.abc import Callable
 from datetime import UTC, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from openclaw.budget import report
 from openclaw.budget.ledger import SpendLedger
-from openclaw.budget.limits import Rules, percent, rules_for, rung
+from openclaw.budget.limits import PERIODS, Rules, dollars, percent, rules_for, rung
+from openclaw.budget.report import Span, Sum
 from openclaw.config.schema import Config
 from openclaw.core.clock import Clock
 from openclaw.core.errors import InvalidRequest, NotFound
@@ -15,7 +17,9 @@ from openclaw.models.refs import Ref
 from openclaw.models.situation import Situation
 from openclaw.store.db import Database
 from openclaw.turns.recording import Recorder
-from openclaw.turns.spending import KeepProfile, Payer, Spending
+from openclaw.turns.spending import KeepProfile, Payer, Spending, explained
+
+MONTH_MS = 32 * 86_400_000
 
 
 def zone_of(name: str) -> tzinfo:
@@ -26,10 +30,17 @@ def zone_of(name: str) -> tzinfo:
         return UTC
 
 
+def spoken(part: Sum) -> str:
+    """A sum in words: tokens, money, and the calls nobody knows the price of."""
+    text = f"{part.tokens:,} tokens, {dollars(part.total_cost)}"
+    return f"{text} (without {part.missing} call(s) whose price is not known)" if part.missing else text
+
+
 class Accounts:
     """Opens the books of a run, and reads those that are closed."""
 
     def __init__(self, db: Database, clock: Clock, zone: tzinfo, config: Callable[[], Config]) -> None:
+        self._db = db
         self._clock = clock
         self._config = config
         self.ledger = SpendLedger(db, clock, zone)
@@ -41,8 +52,10 @@ class Accounts:
         background = key.is_cron or key.is_hook or key.is_subagent
         return rules_for(self._config().budget, key.agent, background=background)
 
-    def spending(self, run_id: str, key: SessionKey, session_id: str, keep_profile: KeepProfile) -> Spending:
-        """The books of one run."""
+    def spending(
+        self, run_id: str, key: SessionKey, session_id: str, keep_profile: KeepProfile, footer: str | None = None
+    ) -> Spending:
+        """The books of one run; `footer` says how much of them is shown at its end: tokens, full or nothing."""
         return Spending(
             Payer(run_id=run_id, session_key=str(key), session_id=session_id, agent_id=key.agent),
             ledger=self.ledger,
@@ -50,6 +63,7 @@ class Accounts:
             recorder=self.recorder,
             clock=self._clock,
             keep_profile=keep_profile,
+            footer=footer,
         )
 
     async def chain(self, spending: Spending, situation: Situation, wanted: tuple[Ref, ...]) -> tuple[Ref, ...]:
@@ -67,6 +81,31 @@ class Accounts:
             return wanted if len(others) < len(wanted) else (*wanted, cheaper)
         spending.tell(f"{cheaper} is asked first: {percent(level.share)} of {level.limit.name} is spent")
         return (cheaper, *others)
+
+    async def standing(self, key: SessionKey) -> list[str]:
+        """What `/status` says: who answered last time and why, and how full each budget is."""
+        told = explained(await self.ledger.last_run(str(key)), self.ledger.zone)
+        levels = await self.ledger.levels("", key.agent, self.rules(key))
+        lines = [f"Last run: {told}."] if told else []
+        for level in levels:
+            if level.limit.scope in PERIODS:
+                spent = f"{dollars(level.spent)} of {dollars(level.limit.amount)}"
+                lines.append(f"Of {level.limit.name} {percent(level.share)} is spent: {spent}.")
+        return lines
+
+    async def summary(self, key: SessionKey) -> list[str]:
+        """What `/usage` says: this conversation, today, this month."""
+        now = round(self._clock.now() * 1000)
+        today = self.ledger.day(now)
+        days = await report.sums(self._db, "day", Span(since=now - MONTH_MS))
+        month = report.total(part for day, part in days.items() if day[:7] == today[:7])
+        here = report.total((await report.sums(self._db, "session", Span(session_key=str(key)))).values())
+        return [
+            f"This conversation: {spoken(here)}.",
+            f"Today: {spoken(days.get(today, Sum()))}.",
+            f"This month: {spoken(month)}.",
+            *await self.standing(key),
+        ]
 
     async def forget_old(self) -> None:
         await self.ledger.forget_old()

@@ -259,10 +259,10 @@ class Assistant:
     async def prepare(self, turn: Turn, session: Opened) -> Prepared:
         """Model, tools and prompt for a turn; the prompt goes on record."""
         agent = agent_views.view(self.config.agents, turn.key.agent)
-        spending = self.accounts.spending(
-            turn.run_id, turn.key, session.row.session_id, partial(self._keep_profile, agent.id)
-        )
         chosen = await self.lifecycle.preferences(turn.key)
+        keep = partial(self._keep_profile, agent.id)
+        session_id = session.row.session_id
+        spending = self.accounts.spending(turn.run_id, turn.key, session_id, keep, chosen.response_usage)
         route = await self._route(turn, agent, chosen, spending)
         model = route.attempt.model
         shelf = await asyncio.to_thread(self._shelf, agent.id, turn.place, first_use=True)

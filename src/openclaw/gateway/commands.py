@@ -57,6 +57,7 @@ CATALOG = (
     Entry("think", "show or choose how hard to think", "options", "[LEVEL|default]"),
     Entry("verbose", "show or choose whether tools are reported", "options", "[on|full|off|default]"),
     Entry("reasoning", "show or choose whether reasoning is visible", "options", "[on|stream|off|default]"),
+    Entry("usage", "what was spent; or a line about it under every answer", "options", "[cost|tokens|full|off|reset]"),
     Entry("queue", "what happens to messages while busy", "options", "[steer|followup|collect|interrupt|default]"),
     Entry("approve", "answer a question about a command", "management", "ID allow-once|allow-always|deny"),
 )
@@ -89,6 +90,7 @@ class Commands:
             "think": self._think,
             "verbose": self._verbose,
             "reasoning": self._reasoning,
+            "usage": self._usage,
             "queue": self._queue,
             "approve": self._approve,
         }
@@ -145,11 +147,12 @@ class Commands:
             f"OpenClaw {__version__}",
             f"Model: {ref}" + ("" if chosen.model else f" ({situation.pick.why})"),
             f"Session: {key}" + (f", {row.messages} messages" if row else ", nothing said yet"),
-            f"Context: {row.context_tokens if row else 0:,} of {model.context_window:,} tokens" + await self._passes(key),
+            f"Context: {row.context_tokens if row else 0:,} of {model.context_window:,} tokens{await self._passes(key)}",
         ]
         if row and row.total_tokens:
             cost = f", ${row.cost_usd:.4f}" if row.cost_usd is not None else ", price unknown"
             lines.append(f"Used: {row.total_tokens:,} tokens{cost}")
+        lines += await self._desk.app.accounts.standing(key)
         lines.append(f"Thinking: {chosen.thinking_level or 'default'}. Queue: {chosen.queue_mode or 'steer'}.")
         if chosen.reasoning_level or chosen.verbose_level:
             lines.append(f"Reasoning: {chosen.reasoning_level or 'off'}. Verbose: {chosen.verbose_level or 'off'}.")
@@ -213,6 +216,17 @@ class Commands:
         await self._desk.lifecycle.prefer(key, {field: None if wanted == "default" else wanted})
         await self._desk.changed(key, "patch")
         return "off" if wanted == "default" else wanted
+
+    async def _usage(self, key: SessionKey, args: str) -> Reply:
+        word = args.strip().lower()
+        if word in ("", "cost"):
+            return Reply("\n".join(await self._desk.app.accounts.summary(key)))
+        if word not in ("off", "tokens", "full", "on", "reset", "default"):
+            raise InvalidRequest("write: /usage cost, tokens, full, off or reset")
+        mode = None if word in ("reset", "default") else "full" if word == "on" else word
+        await self._desk.lifecycle.prefer(key, {"response_usage": mode})
+        await self._desk.changed(key, "patch")
+        return Reply(f"Usage under every answer: {mode or 'default (off)'}.")
 
     async def _queue(self, key: SessionKey, args: str) -> Reply:
         if not args:

@@ -27,13 +27,13 @@ from openclaw.gateway.commands import Commands
 from openclaw.gateway.daemon import Launch, Options, Parts
 from openclaw.gateway.desk import Desk
 from openclaw.gateway.exposure import decide
-from openclaw.gateway.http import pages, surface
+from openclaw.gateway.http import metrics, pages, surface
 from openclaw.gateway.http.auth import Gatekeeping
 from openclaw.gateway.http.listening import Fanout
 from openclaw.gateway.http.surface import Switches, routes
 from openclaw.gateway.http.wiring import parts_of
 from openclaw.gateway.links import Links
-from openclaw.gateway.logs import Place
+from openclaw.gateway.logs import Place, about
 from openclaw.gateway.methods import (
     agents,
     approvals,
@@ -133,6 +133,7 @@ async def compose(launch: Launch, open_provider: OpenProvider | None = None) -> 
             tell,
             manner_of=lambda turn: app.manner(turn.key, turn.model),
             deadline_of=partial(_deadline, app),
+            about=lambda turn: about(run_id=turn.run_id, session_key=str(turn.key)),
         )
         async with running.serving() as active:
             http = parts_of(app, active, ledger, fanout)
@@ -269,7 +270,11 @@ class _Gateway:
         endpoints = app.config.gateway.http.endpoints
         switches = Switches(chat_completions=endpoints.chat_completions.enabled, responses=endpoints.responses.enabled)
         gatekeeping = self._gatekeeping(limiter)
-        self.routes = [*routes(http, switches, gatekeeping), *self._pages(gatekeeping)]
+        self.routes = [
+            *routes(http, switches, gatekeeping),
+            metrics.route(self._figures, gatekeeping),
+            *self._pages(gatekeeping),
+        ]
 
     async def reload(self, change: Reload) -> None:
         """A changed configuration, section by section; what runs goes on with what it started with."""
@@ -326,6 +331,15 @@ class _Gateway:
         agent = default_agent(self._app.config.agents)
         identity = runs.identity_of(self.desk, agent)
         return {"assistantName": identity["name"], "assistantAgentId": agent, "serverVersion": __version__}
+
+    def _figures(self) -> dict[str, tuple[str, float]]:
+        uptime = (millis(self._launch.clock) - self._started) / 1000
+        return {
+            "up_seconds": ("seconds since the gateway started", uptime),
+            "runs_active": ("runs going on", float(self._runs.busy)),
+            "connections": ("connected clients", float(self.sockets.count)),
+            "resident_bytes": ("resident memory", float(system.resident())),
+        }
 
     def _policy(self) -> Policy:
         exposure = self._launch.exposure

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from openclaw.core.clock import Clock
 from openclaw.core.errors import ConfigError
 from openclaw.core.provider import Endpoint, ModelRequest, Provider
 from openclaw.core.tool import Tool
@@ -60,6 +61,19 @@ def encoded(request: ModelRequest) -> bytes:
 def tools(settings: Mapping[str, Any]) -> list[Tool]:
     """The tools of this machine."""
     built: list[Tool] = importlib.import_module("openclaw.tools.catalog").build(**settings)
+    return built
+
+
+def standing(clock: Clock, *, kept_for: float) -> Any:
+    """What the tools of this machine keep from one call to the next; to be closed."""
+    return importlib.import_module("openclaw.tools.catalog").Standing(clock, kept_for=kept_for)
+
+
+def web_tools(standing: Any, wrap: Any, fence: Mapping[str, Any], settings: Mapping[str, Any]) -> list[Tool]:
+    """The tools that read the web."""
+    module = importlib.import_module("openclaw.tools.catalog")
+    values = module.WebSettings(fence=module.Fence(**fence), **settings)
+    built: list[Tool] = module.build_web(standing, wrap, values)
     return built
 
 

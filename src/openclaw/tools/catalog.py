@@ -19,7 +19,11 @@ from openclaw.tools.plan import UpdatePlan
 from openclaw.tools.process import Process
 from openclaw.tools.read import Read
 from openclaw.tools.search import Find, Grep
+from openclaw.tools.web_engines import Engines, choose
+from openclaw.tools.web_fetch import FetchRules, WebFetch
 from openclaw.tools.web_memory import WebMemory, Wrap
+from openclaw.tools.web_pages import Limits, Pages
+from openclaw.tools.web_search import WebSearch
 from openclaw.tools.write import Write
 
 
@@ -94,12 +98,7 @@ def build(
 
 
 def build_web(standing: Standing, wrap: Wrap, settings: WebSettings) -> list[Tool]:
-    """The tools that read the web; their libraries are loaded here and not before."""
-    from openclaw.tools.web_engines import Engines, choose
-    from openclaw.tools.web_fetch import FetchRules, WebFetch
-    from openclaw.tools.web_pages import Limits, Pages
-    from openclaw.tools.web_search import WebSearch
-
+    """The tools that read the web."""
     pages = Pages(
         settings.fence,
         Limits(

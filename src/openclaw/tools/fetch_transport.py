@@ -2,15 +2,14 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
 import httpcore2
 import httpx2
 
 from openclaw.tools.guard import Fence, check_addresses, check_host
-
-Resolve = Callable[[str, int], Awaitable[list[str]]]
+from openclaw.tools.web_pages import Resolve
 
 
 async def system_resolve(host: str, port: int) -> list[str]:

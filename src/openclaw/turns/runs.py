@@ -7,7 +7,7 @@ run is a task with an owner; stopping it is cancelling it, and its end is waited
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AbstractContextManager, aclosing, asynccontextmanager, nullcontext
 from typing import Any, Literal
 
 import msgspec
@@ -127,6 +127,7 @@ class Runs:
         *,
         manner_of: Callable[[Turn], Awaitable[Manner]] | None = None,
         deadline_of: Callable[[ToolCall], float | None] = lambda call: None,
+        about: Callable[[Turn], AbstractContextManager[None]] = lambda turn: nullcontext(),
     ) -> None:
         self._turns = turns
         self._ledger = ledger
@@ -137,6 +138,8 @@ class Runs:
         """How much of a run its conversation wants to see."""
         self._deadline_of = deadline_of
         """How long a tool call may take at most, where that is known."""
+        self._about = about
+        """What the log says of everything that happens in a run."""
         self._sessions: dict[SessionKey, _Session] = {}
         self._seq: dict[str, int] = {}
         self._ends: dict[str, asyncio.Future[Outcome]] = {}
@@ -461,7 +464,8 @@ class Runs:
     async def _one(self, active: _Active) -> None:
         """One run, from waiting for its place to a stated end."""
         turn = active.item.turn
-        active.task = asyncio.create_task(self._placed(active), name=f"run:{turn.run_id}")
+        with self._about(turn):
+            active.task = asyncio.create_task(self._placed(active), name=f"run:{turn.run_id}")
         gone = asyncio.create_task(active.given_up.wait(), name=f"given up:{turn.run_id}")
         ends: set[asyncio.Task[Any]] = {active.task, gone}
         try:

@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 
 from openclaw.budget import price
 from openclaw.budget.ledger import Call, CallRow, End, SpendLedger
-from openclaw.budget.limits import Level, Refuse, Rules
+from openclaw.budget.limits import Level, Refuse, Rules, dollars
 from openclaw.budget.price import Size
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import OverBudget, ProviderError
@@ -77,6 +77,7 @@ class Spending:
         recorder: Recorder,
         clock: Clock,
         keep_profile: KeepProfile,
+        footer: str | None = None,
     ) -> None:
         self.payer = payer
         self._ledger = ledger
@@ -84,6 +85,8 @@ class Spending:
         self._recorder = recorder
         self._clock = clock
         self._keep_profile = keep_profile
+        self._footer = footer
+        self._usage = Usage()
         self._shelf = Shelf()
         self._missed: list[Missed] = []
         self._told: list[str] = []
@@ -146,7 +149,7 @@ class Spending:
         """Closes the books; what the person should know: who answered instead, which budget is running out."""
         await self.settle()
         line = who_answered(self._answered_by, self._missed, self._ledger.zone)
-        return [Notice(text) for text in (line, *self._told) if text]
+        return [Notice(text) for text in (line, *self._told, footer(self._usage, self._footer)) if text]
 
     async def levels(self) -> list[Level]:
         return await self._ledger.levels(self.payer.run_id, self.payer.agent_id, self.rules)
@@ -177,6 +180,7 @@ class Spending:
         """Settles a call that has ended, however it did, and keeps what was said."""
         end = _end(size, request.model, tape)
         self._last, self._reason = call, end.reason
+        self._usage = self._usage + end.usage
         self._told += await self._ledger.commit(call, end, self.rules)
         await self._recorder.keep(call.call_id, call.run_id, request, tape, self._shelf)
 
@@ -260,6 +264,17 @@ def who_answered(answered_by: str, missed: Sequence[Missed], zone: tzinfo) -> st
         for each in others.values()
     ]
     return f"answered by {answered_by}; {', '.join(told)}"
+
+
+def footer(usage: Usage, mode: str | None) -> str:
+    """The line under an answer for those who want it."""
+    if mode not in ("tokens", "full", "on") or not usage.total_tokens:
+        return ""
+    text = f"{usage.prompt_tokens:,} tokens in, {usage.output:,} out"
+    if mode == "tokens":
+        return text
+    cached = f", {usage.cache_read:,} from the cache" if usage.cache_read else ""
+    return f"{text}{cached}, {dollars(usage.cost.total) if usage.cost else 'price unknown'}"
 
 
 def explained(calls: Sequence[CallRow], zone: tzinfo) -> str:

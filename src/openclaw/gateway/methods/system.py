@@ -46,7 +46,7 @@ def methods(desk: Desk, presence: Presence, log_files: Callable[[], list[Path]],
             },
             "running": desk.runs.busy,
             "uptimeMs": desk.now - started_at,
-            "processMemory": {"rssBytes": _resident()},
+            "processMemory": {"rssBytes": resident()},
         }
 
     async def who(params: NoParams, caller: Caller) -> Any:
@@ -141,7 +141,7 @@ def tail_of(path: Path, cursor: int | None, limit: int, max_bytes: int) -> dict[
     return {**shown, **({"reset": True} if reset else {})}
 
 
-def _resident() -> int:
+def resident() -> int:
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")

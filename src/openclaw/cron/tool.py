@@ -1,0 +1,181 @@
+"""The tool `cron`: how the assistant reminds, repeats and wakes itself."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from openclaw.core.errors import InvalidRequest, OpenClawError
+from openclaw.core.keys import parse
+from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
+from openclaw.cron.book import Book, run_shown, shown
+from openclaw.cron.jobs import Job, tidy
+
+ACTIONS = ("status", "list", "add", "update", "remove", "run", "runs", "wake")
+READS = ("status", "list", "runs")
+MOST_CONTEXT = 10
+CONTEXT_CHARS = 700
+LINE_CHARS = 220
+
+DESCRIPTION = """Manage scheduled jobs and wake events of the gateway.
+
+Actions: status; list (includeDisabled); add (job); update (jobId, patch); remove (jobId); run (jobId: now);
+runs (jobId: history); wake (text, mode "now" or "next-heartbeat").
+
+A job: {name?, schedule, payload, sessionTarget?, delivery?, enabled?, deleteAfterRun?, misfire?}
+schedule, one of:
+  {"kind":"at","at":"2027-01-31T09:30:00+01:00"} once; without an offset the time is UTC
+  {"kind":"every","everyMs":3600000}
+  {"kind":"cron","expr":"0 9 * * 1-5","tz":"Europe/Berlin"}
+payload, one of:
+  {"kind":"systemEvent","text":"…"} with sessionTarget "main": told in the main conversation
+  {"kind":"agentTurn","message":"…"} with sessionTarget "isolated": a run of its own, result announced
+delivery (agentTurn only): {"mode":"announce"} (default), {"mode":"none"} or {"mode":"webhook","to":"https://…"}
+
+For a reminder use systemEvent. Write its text so that it makes sense when it is read later, say that it is a reminder
+(and, if much time passes, of what), and set contextMessages (0 to 10) to attach recent lines of this conversation."""
+
+PARAMETERS: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "action": {"type": "string", "enum": list(ACTIONS)},
+        "includeDisabled": {"type": "boolean"},
+        "job": {"type": "object", "additionalProperties": True},
+        "jobId": {"type": "string"},
+        "patch": {"type": "object", "additionalProperties": True},
+        "text": {"type": "string"},
+        "mode": {"type": "string", "enum": ["now", "next-heartbeat"]},
+        "contextMessages": {"type": "integer", "minimum": 0, "maximum": MOST_CONTEXT},
+    },
+    "required": ["action"],
+}
+
+
+class CronTool:
+    """Works on the book; `run`, `wake` and the recent lines of a conversation come from the gateway."""
+
+    def __init__(
+        self,
+        book: Book,
+        run: Callable[[str], Awaitable[str]],
+        wake: Callable[[str, str, str], Awaitable[None]],
+        recent: Callable[[str, int], Awaitable[Sequence[str]]],
+        status: Callable[[], Awaitable[Mapping[str, Any]]],
+    ) -> None:
+        self._book = book
+        self._run = run
+        self._wake = wake
+        self._recent = recent
+        self._status = status
+
+    @property
+    def spec(self) -> ToolSpec:
+        return ToolSpec(
+            name="cron",
+            label="Cron",
+            description=DESCRIPTION,
+            parameters=PARAMETERS,
+            summary=(
+                "Manage cron jobs and wake events (use for reminders; write the systemEvent text so that it reads as a "
+                "reminder when it fires, and include recent context where it helps)"
+            ),
+            aliases={"id": "jobId"},
+        )
+
+    def effects(self, args: Mapping[str, Any]) -> Effects:
+        return Effects.NONE if args.get("action") in READS else Effects.CHANGES_CONFIG | Effects.SPENDS
+
+    def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
+        return frozenset() if args.get("action") in READS else frozenset(("cron",))
+
+    async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
+        try:
+            return await self._do(str(args.get("action") or ""), args, context)
+        except OpenClawError as error:
+            return Output.failed(error.message)
+
+    async def _do(self, action: str, args: Mapping[str, Any], context: ToolContext) -> Output:
+        key = parse(context.session_key or "main", context.agent_id)
+        own = key.rest.split(":")[1] if key.is_cron else None
+        if own is not None and action not in (*READS, "remove"):
+            return Output.failed(f"a scheduled run may list jobs and remove its own, not {action}")
+        match action:
+            case "status":
+                return _json(dict(await self._status()))
+            case "list":
+                jobs = await self._book.list(include_disabled=bool(args.get("includeDisabled")))
+                return _json({"jobs": [shown(job) for job in jobs if own in (None, job.id)]})
+            case "add":
+                return _json(shown(await self._add(args, context)))
+            case "wake":
+                text = str(args.get("text") or "").strip()
+                if not text:
+                    return Output.failed("wake needs a text")
+                await self._wake(str(key), text, str(args.get("mode") or "now"))
+                return _json({"ok": True})
+            case "update" | "remove" | "run" | "runs":
+                return await self._on_job(action, args, own)
+            case _:
+                return Output.failed(f"{action!r} is no action: use one of {', '.join(ACTIONS)}")
+
+    async def _on_job(self, action: str, args: Mapping[str, Any], own: str | None) -> Output:
+        named = str(args.get("jobId") or "").strip()
+        if not named:
+            return Output.failed(f"{action} needs a jobId: list shows them")
+        job = await self._book.find(named)
+        if own not in (None, job.id):
+            return Output.failed("a scheduled run may touch its own job only")
+        match action:
+            case "update":
+                patch = args.get("patch") or args.get("job")
+                if not isinstance(patch, dict):
+                    return Output.failed('update needs a patch, for example {"enabled": false}')
+                _refuse_commands(patch)
+                return _json(shown(await self._book.update(job.id, patch)))
+            case "remove":
+                return _json({"ok": True, "removed": await self._book.remove(job.id)})
+            case "run":
+                return _json({"ok": True, "runId": await self._run(job.id)})
+            case _:
+                entries, total = await self._book.store.runs(job.id, limit=20)
+                return _json({"entries": [run_shown(entry) for entry in entries], "total": total})
+
+    async def _add(self, args: Mapping[str, Any], context: ToolContext) -> Job:
+        raw = args.get("job")
+        if not isinstance(raw, dict):
+            # Models often write the job's fields beside the action.
+            raw = {name: value for name, value in args.items() if name not in ("action", "contextMessages", "mode")}
+        job = tidy(raw)
+        _refuse_commands(job)
+        job.setdefault("agentId", context.agent_id)
+        job.setdefault("owner", {"agentId": context.agent_id, "sessionKey": context.session_key})
+        payload = job.get("payload")
+        count = args.get("contextMessages") or 0
+        if isinstance(payload, dict) and payload.get("kind") == "systemEvent" and isinstance(count, int) and count > 0:
+            lines = await self._recent(context.session_key, min(count, MOST_CONTEXT))
+            job["payload"] = {**payload, "text": with_context(str(payload.get("text", "")), lines)}
+        return await self._book.add(job)
+
+
+def with_context(text: str, lines: Sequence[str]) -> str:
+    """A reminder with what was said when it was set."""
+    kept: list[str] = []
+    room = CONTEXT_CHARS
+    for line in reversed(lines):
+        flat = " ".join(line.split())
+        flat = flat if len(flat) <= LINE_CHARS else flat[: LINE_CHARS - 1] + "…"
+        if len(flat) > room:
+            break
+        room -= len(flat)
+        kept.append(f"- {flat}")
+    return "\n".join((text, "", "Recent context:", *reversed(kept))) if kept else text
+
+
+def _refuse_commands(job: Mapping[str, Any]) -> None:
+    """A watch that runs a program or reads a file past the workspace would go round the approval of commands."""
+    if job.get("watch"):
+        raise InvalidRequest("watches are set by people: openclaw cron add --when-file, --when-command, --when-url")
+
+
+def _json(value: Any) -> Output:
+    return Output.of(msgspec.json.format(msgspec.json.encode(value)).decode())
