@@ -8,7 +8,19 @@ import pytest
 from openclaw.core.errors import AuthFailed, RateLimited, ServerFailed
 from openclaw.core.events import Notice
 from openclaw.core.provider import Endpoint
-from openclaw.testing import FakeClock, Heard, ScriptedModel, TemporaryHome, ask, calls, fails, says, stalls
+from openclaw.gateway.app import Surroundings, assistant
+from openclaw.testing import (
+    FakeClock,
+    Heard,
+    ScriptedApprover,
+    ScriptedModel,
+    TemporaryHome,
+    ask,
+    calls,
+    fails,
+    says,
+    stalls,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -16,12 +28,20 @@ PRICE = {"input": 10.0, "output": 20.0, "cacheRead": 1.0, "cacheWrite": 12.0}
 HOSTED = "https://models.example/v1"
 
 
-def configure(home: TemporaryHome, *models: str, prices: dict[str, Any] | None = None, **sections: Any) -> None:
+def configure(
+    home: TemporaryHome,
+    *models: str,
+    prices: dict[str, Any] | None = None,
+    without_key: tuple[str, ...] = (),
+    **sections: Any,
+) -> None:
     """Hosted models with prices, so that budgets have something to count."""
     providers: dict[str, Any] = {}
     for provider, _, model in (ref.partition("/") for ref in models):
         cost = (prices or {}).get(f"{provider}/{model}", PRICE)
-        entry = {"api": "openai-completions", "baseUrl": HOSTED, "apiKey": "key-of-this-test", "models": []}
+        entry: dict[str, Any] = {"api": "openai-completions", "baseUrl": HOSTED, "models": []}
+        if provider not in without_key:
+            entry["apiKey"] = f"key-of-{provider}"
         listed = {"id": model, "maxTokens": 1000, **({"cost": cost} if cost else {})}
         providers.setdefault(provider, entry)["models"].append(listed)
     choice = {"primary": models[0], "fallbacks": models[1:]}
@@ -156,17 +176,14 @@ def profiles(home: TemporaryHome, *names: str) -> None:
 
 
 async def test_a_credential_that_failed_rests_and_one_that_worked_is_remembered(openclaw_home: TemporaryHome) -> None:
-    configure(openclaw_home, "a/m", "b/m")
+    configure(openclaw_home, "a/m", "b/m", without_key=("a",))
     profiles(openclaw_home, "a:one")
     used: list[Endpoint] = []
-    model = ScriptedModel(fails(AuthFailed("no")), fails(AuthFailed("no")), says("From b."), says("From b again."))
+    model = ScriptedModel(fails(AuthFailed("no")), says("From b."), says("From b again."))
 
     def open_provider(endpoint: Endpoint) -> ScriptedModel:
         used.append(endpoint)
         return model
-
-    from openclaw.gateway.app import Surroundings, assistant
-    from openclaw.testing import ScriptedApprover
 
     place = Surroundings(environ=openclaw_home.environ, home_dir=openclaw_home.root, cwd=openclaw_home.workspace)
     async with assistant(
@@ -178,7 +195,7 @@ async def test_a_credential_that_failed_rests_and_one_that_worked_is_remembered(
         used.clear()
         again = await ask(app, "hello again")
     assert again.text == "From b again."
-    assert [endpoint.key.reveal() for endpoint in used if endpoint.key] == ["key-of-this-test", "key-of-this-test"]
+    assert [endpoint.key.reveal() for endpoint in used if endpoint.key] == ["key-of-b"]
     assert notices(again) == ["answered by b/m; a/m did not accept the key at 08:00"]
 
 

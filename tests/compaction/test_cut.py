@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw.core.messages import Assistant, Message, Text, ToolCall, ToolResult, Usage, User
+from openclaw.core.messages import Assistant, Image, Message, Text, ToolCall, ToolResult, Usage, User
 from openclaw.sessions import compact
 from openclaw.sessions.compact import cut, estimate, estimate_all, estimate_text, measure, plan
 from openclaw.sessions.transcript import AnyEntry, Compaction, build_context, pair
@@ -101,7 +101,7 @@ def test_cutting_again_and_again_comes_to_an_end(path: list[AnyEntry], keep: int
 
 
 def test_a_message_between_a_call_and_its_result_is_no_place_to_cut() -> None:
-    messages = [asks(), calls("a", "b"), result("a"), asks("and?"), result("b"), answers()]
+    messages: list[Message] = [asks(), calls("a", "b"), result("a"), asks("and?"), result("b"), answers()]
     room = estimate_all(messages[3:])
     assert cut(messages, room) == 5
 
@@ -120,14 +120,16 @@ def test_a_request_that_was_answered_is_not_pending() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "tokens"), [("", 0), ("abcd", 1), ("abcde", 2), ("時間です", 4), ("時a", 2)], ids=["", "4", "5", "cjk", "mix"]
+    ("text", "tokens"),
+    [("", 0), ("abcd", 1), ("abcde", 2), ("時間です", 4), ("時a", 2)],
+    ids=["", "4", "5", "cjk", "mix"],
 )
 def test_a_text_costs_a_token_for_four_characters_or_one_of_the_wide(text: str, tokens: int) -> None:
     assert estimate_text(text) == tokens
 
 
 def test_an_image_costs_two_thousand_tokens() -> None:
-    picture = conversations.Image(data="eA==", mime_type="image/png")
+    picture = Image(data="eA==", mime_type="image/png")
     assert estimate(User(content=(picture,))) == 2_004
 
 

@@ -60,7 +60,7 @@ def test_rules_stay_within_their_budget_and_the_first_stays(before: list[str], n
 
 
 def test_identifiers_are_found_the_latest_first() -> None:
-    said = [
+    said: list[Message] = [
         User(content="see https://example.org/a?b=1, ticket OPS-42"),
         Assistant(content=(Text("Wrote ~/notes/plan.md on 2026-11-15; commit 3f9a2c1d, port localhost:8080."),)),
     ]

@@ -28,10 +28,10 @@ class GatewayProcess:
         self.process: subprocess.Popen[bytes] | None = None
         self.port = 0
 
-    def start(self) -> None:
+    def start(self, port: int = 0) -> None:
         log = (self.home.root / "gateway.out").open("ab")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "openclaw", "gateway", "run", "--port", "0"],
+            [sys.executable, "-m", "openclaw", "gateway", "run", "--port", str(port)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -12,6 +12,8 @@ import { clock, dollars, oneLine, tokens } from "./text.js";
 import "./tool-card.js";
 
 const PAGE = 80;
+/** Rows on the page at the same time; the others are remembered, not drawn. */
+const WINDOW = 200;
 const AWAY = "waits for the connection";
 
 class Chat extends Element {
@@ -23,6 +25,8 @@ class Chat extends Element {
   private talk = new Talk();
   private stick = true;
   private loading = false;
+  /** Where the drawn rows end; at the newest when there is none. */
+  private last: number | undefined;
 
   connectedCallback(): void {
     super.connectedCallback();
@@ -41,6 +45,7 @@ class Chat extends Element {
       this.talk = new Talk();
       this.session = undefined;
       this.stick = true;
+      this.last = undefined;
       if (gateway.state === "ready") void this.load();
     }
   }
@@ -98,17 +103,37 @@ class Chat extends Element {
   private async older(): Promise<void> {
     if (this.loading || !this.talk.more) return;
     this.loading = true;
-    const scroller = this.querySelector(".talk")!;
-    const height = scroller.scrollHeight;
+    const { talk } = this;
     try {
-      const page = await gateway.call("chat.history", { sessionKey: this.talk.key, limit: PAGE, offset: this.talk.nextOffset });
-      this.talk.page(page);
-      this.requestUpdate();
-      await this.updateComplete;
-      scroller.scrollTop += scroller.scrollHeight - height;
+      const page = await gateway.call("chat.history", { sessionKey: talk.key, limit: PAGE, offset: talk.nextOffset });
+      const before = talk.rows.length;
+      const end = this.last ?? before;
+      talk.page(page);
+      const added = talk.rows.length - before;
+      await this.slide(end + added - (end + added > WINDOW ? PAGE : 0));
+    } catch (error) {
+      this.problem = (error as Error).message;
     } finally {
       this.loading = false;
     }
+  }
+
+  /** Draws other rows and keeps what is being read where it is. */
+  private async slide(end: number): Promise<void> {
+    const scroller = this.querySelector(".talk")!;
+    const edge = scroller.getBoundingClientRect().top;
+    const anchor = [...this.querySelectorAll<HTMLElement>("article[data-id]")].find((each) => each.getBoundingClientRect().bottom > edge);
+    const at = anchor?.getBoundingClientRect().top ?? 0;
+    this.last = end >= this.talk.rows.length ? undefined : Math.max(end, Math.min(WINDOW, this.talk.rows.length));
+    this.requestUpdate();
+    await this.updateComplete;
+    if (anchor?.isConnected) scroller.scrollTop += anchor.getBoundingClientRect().top - at;
+  }
+
+  private latest(): void {
+    this.last = undefined;
+    this.stick = true;
+    this.requestUpdate();
   }
 
   private send(event: CustomEvent): void {
@@ -156,20 +181,35 @@ class Chat extends Element {
 
   protected updated(): void {
     const scroller = this.querySelector(".talk");
-    if (scroller && this.stick) scroller.scrollTop = scroller.scrollHeight;
+    if (scroller && this.stick && this.last === undefined) scroller.scrollTop = scroller.scrollHeight;
+    document.title = `${oneLine(this.session?.displayName ?? this.key, 60)} · OpenClaw`;
   }
 
   private scrolled(event: Event): void {
     const { scrollTop, scrollHeight, clientHeight } = event.target as HTMLElement;
-    this.stick = scrollHeight - scrollTop - clientHeight < 60;
-    if (scrollTop < 200) void this.older();
+    const below = scrollHeight - scrollTop - clientHeight;
+    this.stick = below < 60 && this.last === undefined;
+    if (this.loading || this.find !== undefined) return;
+    const end = this.last ?? this.talk.rows.length;
+    if (scrollTop < 300 && end > WINDOW && !this.stick) void this.slid(end - PAGE);
+    else if (scrollTop < 300) void this.older();
+    else if (below < 300 && this.last !== undefined) void this.slid(end + PAGE);
+  }
+
+  private async slid(end: number): Promise<void> {
+    this.loading = true;
+    await this.slide(end);
+    this.loading = false;
   }
 
   render() {
     const { talk } = this;
     const busy = Boolean(talk.live);
     const find = this.find?.trim().toLowerCase();
-    const rows = find ? talk.rows.filter((row) => textOf(row.message).toLowerCase().includes(find)) : talk.rows;
+    const end = this.last ?? talk.rows.length;
+    const rows = find
+      ? talk.rows.filter((row) => textOf(row.message).toLowerCase().includes(find)).slice(-WINDOW)
+      : talk.rows.slice(Math.max(0, end - WINDOW), end);
     return html`<header class="bar">
         <h1>${oneLine(this.session?.displayName ?? this.key)}</h1>
         <span class="hint">${this.facts()}</span>
@@ -190,6 +230,7 @@ class Chat extends Element {
           ${talk.problem || this.problem ? html`<p class="problem" role="alert">${talk.problem || this.problem}</p>` : nothing}
         </div>
       </div>
+      ${this.last === undefined ? nothing : html`<button type="button" class="latest" @click=${this.latest}>To the newest message</button>`}
       <oc-composer .busy=${busy} .waiting=${busy ? talk.pending.length : 0} @message=${this.send} @stop=${() => void this.stop()}></oc-composer>`;
   }
 
@@ -203,7 +244,7 @@ class Chat extends Element {
   private row(row: Row): TemplateResult | typeof nothing {
     const { message } = row;
     if (row.role === "toolResult") return nothing;
-    if (row.role === "user") return this.user(textOf(message), [], clock(message.timestamp));
+    if (row.role === "user") return this.user(textOf(message), [], clock(message.timestamp), "", row.id);
     const blocks = Array.isArray(message.content) ? message.content : [];
     return html`<article class="assistant" aria-label="Assistant" data-id=${row.id}>
       ${blocks.map((block: Json) => this.block(block))}
@@ -237,8 +278,8 @@ class Chat extends Element {
     </article>`;
   }
 
-  private user(text: string, images: string[], note: string, problem = "") {
-    return html`<article class="user" aria-label="You">
+  private user(text: string, images: string[], note: string, problem = "", id = "") {
+    return html`<article class="user" aria-label="You" data-id=${id || nothing}>
       <div class="bubble">
         ${images.map((url) => html`<img src=${url} alt="attached" />`)}
         <p>${text}</p>

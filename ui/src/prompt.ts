@@ -65,20 +65,25 @@ class Prompt extends Page {
   private changes(diff: Json) {
     if (!diff) return html`<p class="hint">This is the first prompt on record here: there is nothing to compare it with.</p>`;
     return html`<h2>Since the run before</h2>
-      <p>${diff.prefixKept ? "The cacheable beginning is unchanged." : `The cacheable beginning changed in ${diff.brokenAt || "its end"}, at byte ${diff.brokenAtByte} of ${diff.prefixBytes}.`}</p>
+      <p>${diff.prefixKept ? "The cacheable beginning is unchanged." : `The cacheable beginning changed in ${short(diff.brokenAt) || "its end"}, at byte ${diff.brokenAtByte} of ${diff.prefixBytes}.`}</p>
       <ul class="changes">
-        ${diff.changes.map((each: Json) => html`<li class=${each.kind}><b>${each.kind}</b> ${each.id} <span class="hint">${each.beforeChars} → ${each.afterChars} characters, ${each.stable ? "above" : "below"} the boundary</span></li>`)}
+        ${diff.changes.map((each: Json) => html`<li class=${each.kind}><b>${each.kind}</b> <span title=${each.id}>${short(each.id)}</span> <span class="hint">${each.beforeChars} → ${each.afterChars} characters, ${each.stable ? "above" : "below"} the boundary</span></li>`)}
       </ul>`;
   }
 
   private section(line: Json, text: string, cached: boolean) {
     return html`<details class="section" id="section-${line.id}">
-      <summary><span class="swatch label-${line.label}"></span><b>${line.id}</b> <span class="hint">${line.source} · ${line.side === "stable" ? (cached ? "cached" : "cacheable") : "new each time"}</span><span class="number">${tokens(line.tokens)} tokens · ${(line.share * 100).toFixed(1)} %</span></summary>
+      <summary><span class="swatch label-${line.label}"></span><b title=${line.id}>${short(line.id)}</b> <span class="hint">${line.source} · ${line.side === "stable" ? (cached ? "cached" : "cacheable") : "new each time"}</span><span class="number">${tokens(line.tokens)} tokens · ${(line.share * 100).toFixed(1)} %</span></summary>
       <pre tabindex="0">${text}</pre>
     </details>`;
   }
 }
 customElements.define("oc-prompt", Prompt);
+
+/** A section's name; files by theirs, without the way to them. */
+function short(id: string): string {
+  return id.startsWith("file:") ? `file ${id.split("/").pop()}` : id;
+}
 
 function show(event: Event, id: string): void {
   event.preventDefault();

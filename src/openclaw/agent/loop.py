@@ -29,7 +29,7 @@ from openclaw.core.events import (
     ToolEnded,
 )
 from openclaw.core.messages import Assistant, Message, ToolCall, ToolResult, Usage, User
-from openclaw.core.provider import CacheRetention, Model, ModelRequest, Provider, System, ThinkingLevel
+from openclaw.core.provider import Admits, CacheRetention, Model, ModelRequest, Provider, System, ThinkingLevel
 
 LOOPS_ALLOWED = 1
 LOOPING = "stopped: the model kept repeating calls that bring nothing new"
@@ -194,6 +194,8 @@ def _request(job: Job, messages: tuple[Message, ...], attempt: Attempt, tools: T
 async def _stream(
     request: ModelRequest, attempt: Attempt, clock: Clock
 ) -> AsyncGenerator[TextDelta | ThinkingDelta | CallDelta | MessageEnded, None]:
+    if isinstance(attempt.provider, Admits):  # outside the watch: the model is not silent, it was not asked yet
+        await attempt.provider.admit(request)
     stream = watched(
         attempt.provider.stream(request),
         clock,

@@ -34,12 +34,45 @@ class Identity(Settings, frozen=True):
     avatar: Annotated[str | None, doc("path or address of a picture")] = None
 
 
+class ActiveHours(Settings, frozen=True):
+    """When heartbeats may happen."""
+
+    start: Annotated[str, doc("from this time of day, HH:MM")]
+    end: Annotated[str, doc("up to this time of day, HH:MM or 24:00")]
+    timezone: Annotated[str | None, doc("IANA time zone; the user's when absent")] = None
+
+
+class ToolLimits(Settings, frozen=True):
+    """Tools for some turns only; policy has removed others before."""
+
+    allow: Annotated[tuple[str, ...], doc("only these; all when empty")] = ()
+    deny: Annotated[tuple[str, ...], doc("none of these")] = ()
+
+
+class HeartbeatWatch(Settings, frozen=True):
+    """What has to change before a heartbeat asks the model."""
+
+    files: Annotated[tuple[str, ...], doc("files or folders, relative to the workspace")] = ()
+    commands: Annotated[tuple[str, ...], doc("command lines whose exit code or output is compared")] = ()
+    urls: Annotated[tuple[str, ...], doc("addresses whose status or content is compared")] = ()
+
+
 class HeartbeatSettings(Settings, frozen=True):
     """`heartbeat`: a regular look at what needs attention; its presence switches it on."""
 
     every: Annotated[str, doc("how often, for example 30m or 2h; 0m switches it off")] = "30m"
     prompt: Annotated[str | None, doc("what to ask instead of the built-in question")] = None
     include_system_prompt_section: Annotated[bool, doc("explain heartbeats in the system prompt")] = True
+    active_hours: Annotated[ActiveHours | None, doc("when it may happen; always when absent")] = None
+    model: Annotated[str | None, doc("which model looks; the agent's when absent")] = None
+    ack_max_chars: Annotated[int, doc("an answer with HEARTBEAT_OK and at most this much more is not shown", ge=0)] = (
+        300
+    )
+    timeout_seconds: Annotated[float | None, doc("longest run; ten minutes, or the interval when that is shorter")] = (
+        None
+    )
+    tools: Annotated[ToolLimits, doc("which tools a heartbeat has")] = ToolLimits()
+    watch: Annotated[HeartbeatWatch, doc("ask the model only when one of these changed")] = HeartbeatWatch()
 
 
 class SubagentSettings(Settings, frozen=True):
@@ -48,6 +81,22 @@ class SubagentSettings(Settings, frozen=True):
     delegation_mode: Annotated[
         Literal["suggest", "prefer"] | None, doc("suggest mentions sub-agents, prefer makes the agent a coordinator")
     ] = None
+    allow_agents: Annotated[
+        tuple[str, ...] | None, doc("agents that may be started, * for any; only the agent itself when absent")
+    ] = None
+    model: Annotated[str | ModelChoice | None, doc("their model; the agent's own when absent")] = None
+    thinking: Annotated[ThinkingLevel | None, doc("how hard they think")] = None
+    require_agent_id: Annotated[bool, doc("sessions_spawn must name the agent")] = False
+
+
+class SubagentDefaults(SubagentSettings, frozen=True):
+    """`agents.defaults.subagents`: work handed to others, and its limits."""
+
+    max_concurrent: Annotated[Count, doc("sub-agents that run at once")] = 8
+    max_spawn_depth: Annotated[int, doc("how deep sub-agents may start sub-agents", ge=1, le=5)] = 5
+    max_children_per_agent: Annotated[int, doc("running sub-agents of one session", ge=1, le=20)] = 5
+    run_timeout_seconds: Annotated[float, doc("longest run of a sub-agent; 0 means no limit", ge=0)] = 0
+    archive_after_minutes: Annotated[float, doc("when an ended one leaves the list; 0 keeps it", ge=0)] = 60
 
 
 class SkillsLimits(Settings, frozen=True):
@@ -143,6 +192,7 @@ class AgentDefaults(Settings, frozen=True):
     """`agents.defaults`: what every agent starts from."""
 
     model: Annotated[str | ModelChoice | None, doc("the model to use: a reference, or primary and fallbacks")] = None
+    image_model: Annotated[str | ModelChoice | None, doc("looks at images when the model in use cannot")] = None
     models: Annotated[Mapping[str, ModelPreference], doc("aliases and parameters by model reference")] = field(
         default_factory=dict
     )
@@ -158,7 +208,7 @@ class AgentDefaults(Settings, frozen=True):
     user_timezone: Annotated[str | None, doc("IANA time zone of the user; the machine's when absent")] = None
     repo_root: Annotated[str | None, doc("repository shown to the model; found through git when absent")] = None
     heartbeat: Annotated[HeartbeatSettings | None, doc("a regular look at what needs attention")] = None
-    subagents: Annotated[SubagentSettings, doc("work handed to others")] = SubagentSettings()
+    subagents: Annotated[SubagentDefaults, doc("work handed to others, and its limits")] = SubagentDefaults()
     thinking_default: Annotated[ThinkingLevel | None, doc("how hard to think when nothing else says so")] = None
     timeout_seconds: Annotated[float, doc("longest run; 0 means no limit", ge=0)] = 172_800
     max_concurrent: Annotated[Count | None, doc("runs at once over all sessions")] = None
@@ -178,6 +228,9 @@ class AgentEntry(Settings, frozen=True):
     agent_dir: Annotated[str | None, doc("directory of its credentials and state")] = None
     model: Annotated[str | ModelChoice | None, doc("its model: a reference, or primary and fallbacks")] = None
     identity: Annotated[Identity, doc("how it presents itself")] = Identity()
+    heartbeat: Annotated[
+        HeartbeatSettings | None, doc("its own heartbeat; if any agent has one, only those agents have heartbeats")
+    ] = None
     subagents: Annotated[SubagentSettings, doc("work handed to others")] = SubagentSettings()
     skills: Annotated[tuple[str, ...] | None, doc("the only skills it may use; those of the defaults when absent")] = (
         None

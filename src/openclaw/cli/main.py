@@ -13,6 +13,7 @@ NOUNS: dict[str, tuple[str, str]] = {
     "agents": ("openclaw.cli.agents", "List, add and change agents."),
     "chat": ("openclaw.cli.chat", "Talk to the assistant in this terminal."),
     "config": ("openclaw.cli.config", "Read and change the configuration."),
+    "cron": ("openclaw.cli.cron", "Jobs that run by the clock: add, list, change, run."),
     "daemon": ("openclaw.cli.daemon", "The same as gateway, for the service."),
     "dashboard": ("openclaw.cli.dashboard", "Open the web page."),
     "doctor": ("openclaw.cli.doctor", "Look for what is wrong, and mend it on request."),
@@ -21,11 +22,13 @@ NOUNS: dict[str, tuple[str, str]] = {
     "logs": ("openclaw.cli.logs", "What the gateway wrote down."),
     "memory": ("openclaw.cli.memory", "Search the notes the assistant keeps."),
     "models": ("openclaw.cli.models", "Which models there are and which one answers."),
+    "onboard": ("openclaw.cli.onboard", "Set the assistant up with a few questions."),
     "prompt": ("openclaw.cli.prompt", "Build, explain and compare the system prompt."),
     "sessions": ("openclaw.cli.sessions", "List, show and export conversations."),
     "setup": ("openclaw.cli.setup", "Make the home and the workspace."),
     "skills": ("openclaw.cli.skills", "What the assistant can do beyond its tools: list, install, accept."),
     "status": ("openclaw.cli.status", "What is set up here, in a few lines."),
+    "system": ("openclaw.cli.system", "Tell the running assistant what happened; heartbeats."),
 }
 
 

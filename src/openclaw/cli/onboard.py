@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 EXEC = {
     "ask": ("ask me before a program runs that I have not allowed before", {"security": "allowlist", "ask": "on-miss"}),
     "never": ("never run commands", {"security": "deny", "ask": "off"}),
-    "all": ("run everything without asking; whatever the assistant reads can make it do harm", {"security": "full", "ask": "off"}),
+    "all": (
+        "run everything without asking; whatever the assistant reads can make it do harm",
+        {"security": "full", "ask": "off"},
+    ),
 }
 
 
@@ -60,7 +63,7 @@ def command(
         setup.set("agents.defaults.workspace", str(Path(workspace).expanduser().resolve()))
     setup.make_home()
     if ask:
-        click.echo("A few questions; Enter takes what stands in brackets, Ctrl-C leaves everything as it is.\n")
+        click.echo("A few questions; Enter takes what stands in brackets, Ctrl-C leaves; what you have answered is kept.\n")
     setup.choose_model(provider, model, key, ask=ask)
     setup.choose_name(name, ask=ask)
     setup.choose_exec(exec_policy, ask=ask)
@@ -223,6 +226,7 @@ class _Setup:
 
     def choose_name(self, name: str | None, *, ask: bool) -> None:
         from openclaw.gateway.app import workspace_of
+        from openclaw.store import atomic
         from openclaw.turns.agents import default_agent
         from openclaw.workspace import identity
 
@@ -235,7 +239,7 @@ class _Setup:
             typed = click.prompt("2. What shall the assistant be called?", default=default).strip()
             name = None if typed == default else typed
         if name and name != before:
-            path.write_text(named(text, " ".join(name.split())[:80]))
+            atomic.replace(path, named(text, " ".join(name.split())[:80]).encode(), mode=0o644)
         self.done["name"] = identity.parse(path.read_text(errors="replace")).name if path.is_file() else ""
 
     # Commands.
@@ -263,7 +267,7 @@ class _Setup:
 
         services = services_of(self._surroundings)
         installed = services.state().installed
-        if services.manager == "none":
+        if services.manager == "background":
             if wanted:
                 raise InvalidRequest("nothing on this machine can start a service of yours: run `openclaw gateway run`")
         elif wanted is None and ask and not installed:

@@ -70,6 +70,9 @@ def root(
         if not sys.stdin.isatty():
             click.echo(ctx.get_help())
             return
+        from openclaw.cli.first import begin
+
+        begin()
         chat = root.get_command(ctx, "chat")
         assert chat is not None
         ctx.invoke(chat)

@@ -114,6 +114,13 @@ class ListsModels(Protocol):
     async def models(self) -> list[Model]: ...
 
 
+@runtime_checkable
+class Admits(Protocol):
+    """Something that looks at a request before it is sent, and may refuse it with a `ProviderError`."""
+
+    async def admit(self, request: ModelRequest) -> None: ...
+
+
 class Endpoint(Struct, frozen=True, kw_only=True):
     """How a provider of one wire API is reached; adapters are built from this."""
 

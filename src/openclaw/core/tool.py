@@ -67,6 +67,8 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     workspace: Path
     session_key: str = ""
     run_id: str = ""
+    tools: tuple[str, ...] = ()
+    """The names of all tools of the run, for a tool that hands some of them on."""
     agent_id: str = "main"
     report: Callable[[str], None] = lambda text: None
     accepts_images: bool = True

@@ -127,14 +127,12 @@ def _may_be_special(line: str) -> bool:
 
 def _open_tag(text: str) -> int:
     """How long the end of `text` is that may yet become a tag, or the blank behind one."""
+    half = 1 if text.endswith("[") else 0
     place = text.rfind("[[")
-    if place < 0:
-        return 1 if text.endswith("[") else 0
-    tail = text[place:]
-    if len(tail) >= _LONGEST_TAG:
-        return 0
+    tail = text[place:] if place >= 0 else ""
+    if not tail or len(tail) >= _LONGEST_TAG:
+        return half
     whole = _TAG.match(tail)
     if whole is None:
-        closed = "]]" in tail
-        return (1 if text.endswith("[") else 0) if closed else len(tail)
-    return len(tail) if whole.end() == len(tail) and not tail.endswith((" ", "\t")) else 0
+        return half if "]]" in tail else len(tail)
+    return len(tail) if whole.end() == len(tail) and not tail.endswith((" ", "\t")) else half

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import random
+import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -12,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from openclaw.agent.limits import result_cap
+from openclaw.agent.loop import Job
 from openclaw.agent.repeats import RepeatLimits, Repeats
 from openclaw.agent.settings import AgentsSettings
 from openclaw.agent.toolrun import Toolbox
@@ -21,7 +23,8 @@ from openclaw.config.paths import Home, locate
 from openclaw.core.approval import Approver
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import InvalidRequest, StateError
-from openclaw.core.keys import SessionKey, parse
+from openclaw.core.keys import MAIN, SessionKey, parse
+from openclaw.core.messages import Image, Text, User
 from openclaw.core.provider import Model, System, ThinkingLevel
 from openclaw.core.text import PromptText
 from openclaw.core.tool import Tool, ToolContext, ToolSpec
@@ -32,6 +35,7 @@ from openclaw.gateway.accounts import Accounts, zone_of
 from openclaw.gateway.http.handover import HandedOver
 from openclaw.gateway.keys import StateKeys
 from openclaw.gateway.skills import SkillGate, Skills
+from openclaw.gateway.tools import building
 from openclaw.memory.choose import usual_keys
 from openclaw.memory.index import Memory
 from openclaw.memory.opening import open_memory
@@ -41,7 +45,7 @@ from openclaw.models import catalog, discover, thinking
 from openclaw.models.cooldown import Stats
 from openclaw.models.profilestore import ProfileStore
 from openclaw.models.situation import Situation, assess
-from openclaw.policy.layers import Layer, profile_layer, remaining
+from openclaw.policy.layers import Layer, remaining
 from openclaw.prompt.archive import PromptArchive
 from openclaw.prompt.facts import Mode
 from openclaw.sessions.index import SessionIndex
@@ -56,8 +60,9 @@ from openclaw.store.migrations import STATE
 from openclaw.store.sqlite import Sqlite
 from openclaw.turns import agents as agent_views
 from openclaw.turns import knobs
+from openclaw.turns.aside import Aside
 from openclaw.turns.briefing import Brief, Briefing, brief, machine
-from openclaw.turns.gate import ExecGate
+from openclaw.turns.gate import ExecGate, RunGate
 from openclaw.turns.patience import patience
 from openclaw.turns.route import ModelRoute, OpenProvider
 from openclaw.turns.spending import Spending
@@ -145,6 +150,8 @@ class Assistant:
         self._cache = FileCache()
         self._approver = approver
         self._gate = self._make_gate()
+        self.standing = wings.standing(clock, kept_for=self.config.tools.exec.cleanup_ms / 1000)
+        self._hall: building.Hall = building.NoHall()
         self.skills = Skills(loaded, self.home.state, surroundings.home_dir, clock.now)
         self.locks = WriteLocks(clock, self.config.session.write_lock.acquire_timeout_ms / 1000)
         self.lifecycle = Lifecycle(db, index, self.locks, clock)
@@ -227,34 +234,55 @@ class Assistant:
         return self._memories[agent_id]
 
     async def close(self) -> None:
+        await self.standing.close()
         for memory in self._memories.values():
             await memory.close()
         self._memories.clear()
 
-    def tools(self, agent_id: str | None = None) -> list[Tool]:
-        """The tools that remain after policy, of the default agent unless another is named."""
+    def tools(
+        self, agent_id: str | None = None, key: SessionKey | None = None, caps: Sequence[Layer] = ()
+    ) -> list[Tool]:
+        """The tools that remain after policy for a session: the main one of the default agent unless told otherwise."""
         settings = self.config.tools
-        built = wings.tools(
-            {
-                "workspace_only": settings.fs.workspace_only,
-                "patch_workspace_only": settings.exec.apply_patch.workspace_only,
-                "exec_timeout": settings.exec.timeout_seconds,
-                "shell": self.loaded.variables.get("SHELL", "/bin/sh"),
-                "env": self.loaded.variables,
-                "path_prepend": settings.exec.path_prepend,
-            }
+        session = key or SessionKey(agent_id or agent_views.default_agent(self.config.agents), MAIN)
+        rules = [*building.layers(settings), *self._hall.layers(session), *caps]
+        built = self._built(session, background=True)
+        kept, _ = remaining([tool.spec.name for tool in built], rules)
+        if "process" not in kept:  # nobody could look after what exec leaves running
+            built = self._built(session, background=False)
+        return [tool for tool in built if tool.spec.name in kept]
+
+    def _built(self, key: SessionKey, *, background: bool) -> list[Tool]:
+        built = building.machine_tools(
+            self.config.tools, self.loaded.variables, self.standing, self._look, background=background
         )
-        memory = self.memory(agent_id or agent_views.default_agent(self.config.agents))
+        memory = self.memory(key.agent)
         if memory is not None:
             built += [MemorySearch(memory, self.config.memory.citations), MemoryGet(memory)]
-        built += self._offered
-        layers = [Layer(name="tools.allow/deny", allow=settings.allow or None, deny=settings.deny)]
-        if settings.profile:
-            layers.insert(0, profile_layer(settings.profile, settings.also_allow))
-        if not settings.exec.apply_patch.enabled:
-            layers.append(Layer(name="tools.exec.applyPatch.enabled", deny=("apply_patch",)))
-        kept, _ = remaining([tool.spec.name for tool in built], layers)
-        return [tool for tool in built if tool.spec.name in kept]
+        return [*built, *self._offered, *self._hall.tools(key)]
+
+    def serve_in(self, hall: building.Hall) -> None:
+        """From now on a gateway runs round this assistant: its tools are offered and its limits hold."""
+        self._hall = hall
+
+    async def _look(self, agent_id: str, prompt: str, images: Sequence[Image]) -> str:
+        """What the image model says about `images`."""
+        named = agent_views.image_model(self.config.agents)
+        if named is None:
+            raise InvalidRequest(
+                "The current model cannot see images, and agents.defaults.imageModel names no model that can."
+            )
+        turn = Turn(run_id=f"look-{uuid.uuid4()}", key=SessionKey(agent_id, MAIN), text=prompt, model=named)
+        agent = agent_views.view(self.config.agents, agent_id)
+        spending = self.accounts.spending(turn.run_id, turn.key, "", partial(self._keep_profile, agent.id))
+        try:
+            aside = Aside(lambda: self._route(turn, agent, Preferences(), spending), self.clock)
+            question = User(content=(Text(prompt), *images), timestamp=millis(self.clock))
+            shelf = self._shelf(agent_id, "", first_use=False)
+            nothing = self._box(turn.key, (), shelf, sees_images=True, cap=result_cap(LARGEST_WINDOW))
+            return (await aside.ask(Job(system=System(), messages=(question,)), nothing)).text
+        finally:
+            await spending.settle()
 
     async def prepare(self, turn: Turn, session: Opened) -> Prepared:
         """Model, tools and prompt for a turn; the prompt goes on record."""
@@ -266,7 +294,7 @@ class Assistant:
         route = await self._route(turn, agent, chosen, spending)
         model = route.attempt.model
         shelf = await asyncio.to_thread(self._shelf, agent.id, turn.place, first_use=True)
-        toolbox = self._toolbox(turn, model, shelf)
+        toolbox = self._toolbox(turn, model, shelf, building.untrusted(session.context.messages))
         last = await self._last_truncation(turn.key)
         what = self._brief(turn.key, agent, model, toolbox.specs, shelf)
         what = msgspec.structs.replace(
@@ -404,19 +432,25 @@ class Assistant:
 
     def toolbox(self, key: SessionKey, *, without: Sequence[str] = ()) -> Toolbox:
         """The tools of a session for a call outside a run, less those called `without`."""
-        tools = self.tools(key.agent)
+        tools = self.tools(key=key)
         kept, _ = remaining([tool.spec.name for tool in tools], [Layer(name="caller", deny=tuple(without))])
         tools = [tool for tool in tools if tool.spec.name in kept]
         shelf = self._shelf(key.agent, "", first_use=False)
         return self._box(key, tools, shelf, sees_images=True, cap=result_cap(LARGEST_WINDOW))
 
-    def _toolbox(self, turn: Turn, model: Model, shelf: Shelf) -> Toolbox:
+    def _toolbox(self, turn: Turn, model: Model, shelf: Shelf, untrusted: Sequence[str]) -> Toolbox:
         # Ours come last: a caller's function never takes the place of a tool that policy looks after.
-        own = self.tools(turn.key.agent)
         layer = Layer(name="turn", allow=turn.tools_allow, deny=turn.tools_deny)
-        kept, _ = remaining([tool.spec.name for tool in own], [layer])
-        tools = [*(HandedOver(each) for each in turn.client_tools), *(t for t in own if t.spec.name in kept)]
-        return self._box(turn.key, tools, shelf, sees_images=model.sees_images, cap=result_cap(model.context_window))
+        tools = [*(HandedOver(each) for each in turn.client_tools), *self.tools(key=turn.key, caps=(layer,))]
+        return self._box(
+            turn.key,
+            tools,
+            shelf,
+            sees_images=model.sees_images,
+            cap=result_cap(model.context_window),
+            run_id=turn.run_id,
+            untrusted=untrusted,
+        )
 
     def called_skill(self, agent_id: str, text: str, taken: Sequence[str]) -> str | None:
         """The message a call of a skill (`/skill:name`, `/name`) stands for; None when it calls none."""
@@ -439,7 +473,17 @@ class Assistant:
         workspace = self.workspace(agent_id)
         return self.skills.look(agent_id, workspace, Path(place) if place else workspace, first_use=first_use)
 
-    def _box(self, key: SessionKey, tools: Sequence[Tool], shelf: Shelf, *, sees_images: bool, cap: int) -> Toolbox:
+    def _box(
+        self,
+        key: SessionKey,
+        tools: Sequence[Tool],
+        shelf: Shelf,
+        *,
+        sees_images: bool,
+        cap: int,
+        run_id: str = "",
+        untrusted: Sequence[str] = (),
+    ) -> Toolbox:
         repeats = self.config.tools.loop_detection
         return Toolbox(
             tools,
@@ -447,11 +491,17 @@ class Assistant:
                 call_id="",
                 workspace=self.workspace(key.agent),
                 session_key=str(key),
+                run_id=run_id,
+                tools=tuple(tool.spec.name for tool in tools),
                 agent_id=key.agent,
                 accepts_images=sees_images,
                 env=self.skills.environment(shelf).revealed(),
             ),
-            SkillGate(self._gate, self.skills.guard(shelf), self._approver),
+            SkillGate(
+                RunGate(self._gate, self.config.security.external_content.taint_tools, untrusted),
+                self.skills.guard(shelf),
+                self._approver,
+            ),
             self.clock,
             repeats=Repeats(
                 RepeatLimits(

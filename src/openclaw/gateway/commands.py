@@ -112,7 +112,7 @@ class Commands:
         return Reply("\n".join(f"/{entry.name} {entry.args}".rstrip() + f": {entry.description}" for entry in CATALOG))
 
     async def _stop(self, key: SessionKey, args: str) -> Reply:
-        stopped = await self._desk.runs.abort(key)
+        stopped = await self._desk.stop(key)
         return Reply(f"Stopped ({len(stopped)})." if stopped else "Nothing is running.")
 
     async def _new(self, key: SessionKey, args: str) -> Reply:

@@ -1,5 +1,6 @@
 """The sessions as the gateway's methods see them: rows with their state, changes told to everyone."""
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from openclaw.core.clock import millis
@@ -21,6 +22,9 @@ class Desk:
         self.lifecycle = lifecycle
         self.runs = runs
         self.bus = bus
+
+        self.stop_below: Callable[[SessionKey], Awaitable[int]] = _nobody
+        """Ends the sub-agents of a session."""
 
     @property
     def now(self) -> int:
@@ -79,11 +83,21 @@ class Desk:
         path = self.app.index.path(found.agent_id, found.session_id)
         return found.session_id, load(path) if path.exists() else None
 
+    async def stop(self, key: SessionKey, run_id: str | None = None) -> list[str]:
+        """Stops what a session is doing, one run of it or all with everyone it has set to work; gives the runs."""
+        stopped = await self.runs.abort(key, run_id)
+        await self.stop_below(key)
+        return stopped
+
     async def changed(self, key: SessionKey, reason: str) -> None:
         """Tells everyone that a session is not what it was."""
         row = await self.row(key)
         payload: dict[str, Any] = {"sessionKey": str(key), "agentId": key.agent, "ts": self.now, "reason": reason}
         self.bus.publish("sessions.changed", {**payload, **({"session": row} if row else {})}, str(key))
+
+
+async def _nobody(key: SessionKey) -> int:
+    return 0
 
 
 _NOTHING_CHOSEN = Preferences()

@@ -22,6 +22,7 @@ from openclaw.devices.rate import AuthLimiter
 from openclaw.gateway import daemon
 from openclaw.gateway.access import shared_secret
 from openclaw.gateway.app import Assistant, Surroundings, assistant
+from openclaw.gateway.automation import automation
 from openclaw.gateway.bus import Bus
 from openclaw.gateway.commands import Commands
 from openclaw.gateway.daemon import Launch, Options, Parts
@@ -29,6 +30,8 @@ from openclaw.gateway.desk import Desk
 from openclaw.gateway.exposure import decide
 from openclaw.gateway.http import metrics, pages, surface
 from openclaw.gateway.http.auth import Gatekeeping
+from openclaw.gateway.http.hooks import Hooks
+from openclaw.gateway.http.hooks import routes as hook_routes
 from openclaw.gateway.http.listening import Fanout
 from openclaw.gateway.http.surface import Switches, routes
 from openclaw.gateway.http.wiring import parts_of
@@ -39,6 +42,7 @@ from openclaw.gateway.methods import (
     approvals,
     chat,
     config,
+    cron,
     dashboard,
     devices,
     prompt,
@@ -53,6 +57,8 @@ from openclaw.gateway.presence import Presence
 from openclaw.gateway.projection import Projector
 from openclaw.gateway.reload import Reload
 from openclaw.gateway.sockets import Sockets
+from openclaw.gateway.tools.hall import Hall
+from openclaw.gateway.tools.wakes import wake_sessions
 from openclaw.memory.watch import watch
 from openclaw.turns.agents import agent_ids, default_agent
 from openclaw.turns.lanes import Lanes
@@ -76,11 +82,13 @@ EVENTS = (
     "chat",
     "config.changed",
     "connect.challenge",
+    "cron",
     "device.pair.requested",
     "device.pair.resolved",
     "exec.approval.requested",
     "exec.approval.resolved",
     "health",
+    "heartbeat",
     "presence",
     "session.long_running",
     "session.message",
@@ -138,10 +146,17 @@ async def compose(launch: Launch, open_provider: OpenProvider | None = None) -> 
         async with running.serving() as active:
             http = parts_of(app, active, ledger, fanout)
             gateway = _Gateway(launch, app, active, bus, projector, questions, http)
+            fires = not launch.safe and launch.surroundings.environ.get("OPENCLAW_SKIP_CRON") != "1"
+            # Before anything runs on: what a sub-agent may do is on the roster.
+            await gateway.hall.subagents.roster.load()
             resumed = await active.resume()
             if resumed:
                 log.info("took up %d unfinished input(s) of an earlier run", resumed)
-            async with asyncio.TaskGroup() as group:
+            async with (
+                gateway.hall.subagents.serving(),
+                gateway.automation.serving(fires=fires),
+                asyncio.TaskGroup() as group,
+            ):
                 news = group.create_task(
                     devices.tell_requests(app.db, gateway.pairing, bus, clock), name="pairing requests"
                 )
@@ -150,6 +165,7 @@ async def compose(launch: Launch, open_provider: OpenProvider | None = None) -> 
                     for agent in agent_ids(app.config.agents)
                     if (memory := app.memory(agent)) is not None and memory.settings.sync.watch
                 ]
+                wakes = group.create_task(wake_sessions(gateway.desk), name="ended commands")
                 watchman = group.create_task(_watchman(app, active, questions, bus).keep(), name="watchman")
                 yield Parts(
                     connection=gateway.sockets.serve,
@@ -157,7 +173,7 @@ async def compose(launch: Launch, open_provider: OpenProvider | None = None) -> 
                     reload=gateway.reload,
                     drains=(gateway.drain,),
                 )
-                for task in (news, watchman, *watching):
+                for task in (news, wakes, watchman, *watching):
                     task.cancel()
 
 
@@ -190,7 +206,7 @@ def _deadline(app: Assistant, call: ToolCall) -> float | None:
 
 def _places(app: Assistant) -> dict[str, int]:
     main = app.config.agents.defaults.max_concurrent or max(8, 4 * (os.cpu_count() or 1))
-    return {"main": main, "subagent": 8, "cron-nested": 4}
+    return {"main": main, "subagent": app.config.agents.defaults.subagents.max_concurrent, "cron-nested": 4}
 
 
 class _Failures:
@@ -233,6 +249,10 @@ class _Gateway:
         self._secret = launch.secret
         self._http = http
         self.desk = Desk(app, app.lifecycle, active, bus)
+        self.hall = Hall(self.desk, launch.surroundings, launch.control.restart)
+        self.desk.stop_below = self.hall.subagents.stop_below
+        app.serve_in(self.hall)
+        self.automation = automation(self.desk, launch.surroundings.environ)
         self.pairing = Pairing(app.db)
         self._registry = Registry()
         limiter = AuthLimiter()
@@ -256,6 +276,7 @@ class _Gateway:
             runs.methods(self.desk, commands),
             chat.methods(self.desk, projector, commands),
             sessions.methods(self.desk),
+            cron.methods(self.desk, self.automation.scheduler, self.automation.heartbeats),
             usage.methods(self.desk),
             subscriptions.methods(self.desk, self.sockets),
             agents.methods(self.desk, launch.surroundings),
@@ -270,8 +291,10 @@ class _Gateway:
         endpoints = app.config.gateway.http.endpoints
         switches = Switches(chat_completions=endpoints.chat_completions.enabled, responses=endpoints.responses.enabled)
         gatekeeping = self._gatekeeping(limiter)
+        hooks = Hooks(self.desk, self.automation.heartbeats, gatekeeping)
         self.routes = [
             *routes(http, switches, gatekeeping),
+            *hook_routes(hooks, app.config.hooks.path),
             metrics.route(self._figures, gatekeeping),
             *self._pages(gatekeeping),
         ]

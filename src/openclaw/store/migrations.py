@@ -234,4 +234,19 @@ STATE: tuple[Migration, ...] = (
             "CREATE INDEX record_blobs_hour ON record_blobs (seen_hour, bytes)",
         ),
     ),
+    Migration(
+        8,
+        (
+            """CREATE TABLE subagents (
+                run_id TEXT PRIMARY KEY,
+                parent_key TEXT NOT NULL,
+                child_key TEXT NOT NULL,
+                state TEXT NOT NULL,
+                record TEXT NOT NULL,
+                created_at BIGINT NOT NULL,
+                updated_at BIGINT NOT NULL
+            )""",
+            "CREATE INDEX subagents_parent ON subagents (parent_key, created_at)",
+        ),
+    ),
 )

@@ -56,5 +56,10 @@ def view(agents: AgentsSettings, agent_id: str) -> AgentView:
     )
 
 
+def image_model(agents: AgentsSettings) -> str | None:
+    """The model that looks at images for those that cannot."""
+    return _choice(agents.defaults.image_model).primary
+
+
 def _choice(model: str | ModelChoice | None) -> ModelChoice:
     return model if isinstance(model, ModelChoice) else ModelChoice(primary=model)

@@ -124,26 +124,25 @@ class Compactor:
         limit = summary.chunk_limit(self._window, [estimate_text(text) for text in texts])
         for left in range(SMALLER_TRIES, -1, -1):
             try:
-                return await self._once(summary.chunks(texts, limit), previous, wish, correction, spent)
+                return await self._once(texts, limit, previous, wish, correction, spent)
             except ContextTooLong:
                 if not left or limit <= summary.SMALLEST_CHUNK:
                     raise
                 limit = max(summary.SMALLEST_CHUNK, limit // 2)
         raise AssertionError("unreachable")
 
-    async def _once(self, pieces: Sequence[str], previous: str, wish: str, correction: str, spent: "_Spent") -> str:
+    async def _once(
+        self, texts: Sequence[str], limit: int, previous: str, wish: str, correction: str, spent: "_Spent"
+    ) -> str:
         # The notes so far belong to the first piece; the later ones follow from it.
         parts = [
             await self._say(wish, summary.request(piece, previous if place == 0 else "", correction), spent)
-            for place, piece in enumerate(pieces or [""])
+            for place, piece in enumerate(summary.chunks(texts, limit) or [""])
         ]
         while len(parts) > 1:
-            pairs = [parts[i : i + 2] for i in range(0, len(parts), 2)]
             parts = [
-                await self._say(wish, summary.merge_request(pair[0], pair[1], correction), spent)
-                if len(pair) == 2
-                else pair[0]
-                for pair in pairs
+                await self._say(wish, summary.merge_request(group, correction), spent) if len(group) > 1 else group[0]
+                for group in summary.groups(parts, limit)
             ]
         return parts[0]
 

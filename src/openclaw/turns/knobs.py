@@ -5,7 +5,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from openclaw.agent.settings import AgentDefaults, AgentEntry
+from openclaw.agent.settings import AgentDefaults, AgentEntry, HeartbeatSettings
 from openclaw.commands.settings import CommandsSettings
 from openclaw.core.secret import Secret
 from openclaw.core.text import PromptText
@@ -40,7 +40,7 @@ def resolve(
         name.strip() not in ("", "*") for name in commands.owner_allow_from
     )
     key = (commands.owner_display_secret or secret()) if hashed else None
-    heartbeat = _heartbeat(defaults)
+    heartbeat = _heartbeat(agent.heartbeat or defaults.heartbeat)
     return Knobs(
         senders=authorized_senders(commands.owner_allow_from, commands.owner_display, key),
         aliases=tuple(
@@ -49,13 +49,12 @@ def resolve(
         ),
         citations=citations,
         delegation=agent.subagents.delegation_mode or defaults.subagents.delegation_mode or "suggest",
-        heartbeat=heartbeat if is_default else None,
+        heartbeat=heartbeat if is_default or agent.heartbeat else None,
         heartbeats=heartbeat is not None,
     )
 
 
-def _heartbeat(defaults: AgentDefaults) -> PromptText | None:
-    settings = defaults.heartbeat
+def _heartbeat(settings: HeartbeatSettings | None) -> PromptText | None:
     if settings is None or not settings.include_system_prompt_section or settings.every.strip() in ("0", "0m", "0s"):
         return None
     if settings.prompt:

@@ -94,6 +94,7 @@ class Spending:
         self._last: Call | None = None
         self._reason = ""
         """How the last call ended, as far as its stream knew."""
+        self._closed: list[tuple[Call, End, ModelRequest, Tape]] = []
         self._amend: tuple[str, str, str] | None = None
         self._profiles: dict[str, tuple[Callable[[Stats], Stats], str | None]] = {}
         self._good: set[str] = set()
@@ -138,6 +139,10 @@ class Spending:
 
     async def settle(self) -> None:
         """Writes down what was learned since the last call."""
+        closed, self._closed = self._closed, []
+        for call, end, request, tape in closed:
+            self._told += await self._ledger.commit(call, end, self.rules)
+            await self._recorder.keep(call.call_id, call.run_id, request, tape, self._shelf)
         amend, self._amend = self._amend, None
         if amend is not None:
             await self._ledger.amend(*amend)
@@ -176,13 +181,12 @@ class Spending:
             raise OverBudget(ruling.why)
         return call, size
 
-    async def close(self, call: Call, size: Size, request: ModelRequest, tape: Tape) -> None:
-        """Settles a call that has ended, however it did, and keeps what was said."""
+    def close(self, call: Call, size: Size, request: ModelRequest, tape: Tape) -> None:
+        """A call has ended, however it did; `settle` writes it down."""
         end = _end(size, request.model, tape)
         self._last, self._reason = call, end.reason
         self._usage = self._usage + end.usage
-        self._told += await self._ledger.commit(call, end, self.rules)
-        await self._recorder.keep(call.call_id, call.run_id, request, tape, self._shelf)
+        self._closed.append((call, end, request, tape))
 
 
 class _Metered:
@@ -192,9 +196,16 @@ class _Metered:
         self._provider = provider
         self._credential = credential
         self._spending = spending
+        self._admitted: tuple[Call, Size] | None = None
+
+    async def admit(self, request: ModelRequest) -> None:
+        self._admitted = await self._spending.open(request, self._credential)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        call, size = await self._spending.open(request, self._credential)
+        if self._admitted is None:
+            await self.admit(request)
+        assert self._admitted is not None
+        (call, size), self._admitted = self._admitted, None
         tape = Tape()
         try:
             events = self._provider.stream(request)
@@ -209,7 +220,9 @@ class _Metered:
             tape.failed(error)
             raise
         finally:
-            await self._spending.close(call, size, request, tape)
+            self._spending.close(call, size, request, tape)
+            if tape.message is not None:
+                await self._spending.settle()
 
     async def close(self) -> None:
         await self._provider.close()

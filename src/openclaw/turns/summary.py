@@ -143,12 +143,27 @@ def request(conversation: str, previous: str = "", correction: str = "") -> str:
     return "\n\n".join(parts)
 
 
-def merge_request(first: str, second: str, correction: str = "") -> str:
-    """Two sets of notes, of consecutive parts, to be made one."""
-    return (f"{correction} " if correction else "") + (
-        "These are notes on two consecutive parts of one conversation. Make one set of notes of them; where they "
-        f"differ, the second is right.\n\n<notes>\n{first}\n</notes>\n\n<notes>\n{second}\n</notes>"
+def merge_request(parts: Sequence[str], correction: str = "") -> str:
+    """Sets of notes on consecutive parts, to be made one."""
+    notes = "\n\n".join(f"<notes>\n{part}\n</notes>" for part in parts)
+    wrong = f"Your last notes were not accepted. {correction}\n\n" if correction else ""
+    return (
+        f"{wrong}These are notes on {len(parts)} consecutive parts of one conversation. Make one set of notes of them; "
+        f"where they differ, the later is right.\n\n{notes}"
     )
+
+
+def groups(parts: Sequence[str], limit: int) -> list[list[str]]:
+    """`parts` in groups within `limit` tokens, but two at least, so that there are fewer groups than parts."""
+    out: list[list[str]] = []
+    used = 0
+    for part in parts:
+        used += estimate_text(part)
+        if not out or (used > limit and len(out[-1]) >= 2):
+            out.append([])
+            used = estimate_text(part)
+        out[-1].append(part)
+    return out
 
 
 def split_order() -> str:

@@ -76,7 +76,7 @@ def methods(desk: Desk, projector: Projector, commands: Commands) -> list[Method
         )
 
     async def abort(params: ChatAbortParams, caller: Caller) -> Any:
-        stopped = await desk.runs.abort(desk.key(params.session_key, params.agent_id), params.run_id)
+        stopped = await desk.stop(desk.key(params.session_key, params.agent_id), params.run_id)
         return {"ok": True, "aborted": bool(stopped), "runIds": stopped}
 
     async def inject(params: ChatInjectParams, caller: Caller) -> Any:

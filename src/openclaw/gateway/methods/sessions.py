@@ -118,7 +118,7 @@ def methods(desk: Desk) -> list[Method]:
     async def abort(params: SessionsAbortParams, caller: Caller) -> Any:
         if params.key is None:
             raise InvalidRequest("key is missing: say which session")
-        stopped = await desk.runs.abort(desk.key(params.key, params.agent_id), params.run_id)
+        stopped = await desk.stop(desk.key(params.key, params.agent_id), params.run_id)
         return {"ok": True, "abortedRunId": stopped[0] if stopped else None, "status": "aborted" if stopped else "idle"}
 
     async def patch(params: SessionsPatchParams, caller: Caller) -> Any:

@@ -73,16 +73,12 @@ def methods(desk: Desk, presence: Presence, log_files: Callable[[], list[Path]],
         path = found[-1] if found else desk.app.home.state / "logs" / "openclaw.log"
         return tail_of(path, params.cursor, params.limit or TAIL_LINES, min(params.max_bytes or TAIL_BYTES, 1_000_000))
 
-    async def heartbeat(params: NoParams, caller: Caller) -> Any:
-        return None
-
     return [
         Method("health", HealthParams, health, None),
         Method("status", StatusParams, status, READ),
         Method("system-presence", NoParams, who, READ),
         Method("system.info", NoParams, info, READ),
         Method("logs.tail", LogsTailParams, tail, READ),
-        Method("last-heartbeat", NoParams, heartbeat, READ),
     ]
 
 

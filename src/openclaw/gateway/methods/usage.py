@@ -72,7 +72,7 @@ async def _sessions(desk: Desk, span: Span, limit: int) -> list[dict[str, Any]]:
     """The conversations money was spent on, the dearest first, then the others."""
     spent = await report.sums(desk.app.db, "session", span)
     rows = {row["key"]: row for row in await desk.list(span.agent_id)}
-    keys = [key for key in (*spent, *(key for key in rows if key not in spent))]
+    keys = [*spent, *(key for key in rows if key not in spent)]
     wanted = [key for key in keys if key in rows and span.session_key in (None, key)][:limit]
     return [
         {

@@ -14,7 +14,7 @@ from openclaw.policy.settings import ToolsSettings
 from openclaw.trust.wrap import is_wrapped
 
 
-class Offers(Protocol):
+class Hall(Protocol):
     """What a running gateway adds: tools that need it, and limits that only it knows."""
 
     def tools(self, key: SessionKey) -> list[Tool]: ...
@@ -22,7 +22,7 @@ class Offers(Protocol):
     def layers(self, key: SessionKey) -> list[Layer]: ...
 
 
-class NoOffers:
+class NoHall:
     """There is no gateway."""
 
     def tools(self, key: SessionKey) -> list[Tool]:

@@ -176,8 +176,10 @@ class FailureAlert(Params, frozen=True, kw_only=True):
 
 
 class CronAddParams(Params, frozen=True, kw_only=True):
-    """Params of `cron.add`."""
+    """Params of `cron.add`. `misfire` and `watch` are ours."""
 
+    misfire: Literal["once", "skip", "all"] | None = None
+    watch: tuple[dict[str, Any], ...] | None = None
     name: NonEmpty
     declaration_key: Annotated[str, Meta(min_length=1, max_length=200, pattern=r"\S")] | None = None
     display_name: Annotated[str, Meta(min_length=1, max_length=200, pattern=r"\S")] | None = None
@@ -320,6 +322,8 @@ class JobStatePatch(Params, frozen=True, kw_only=True):
 
 
 class JobPatch(Params, frozen=True, kw_only=True):
+    misfire: Literal["once", "skip", "all"] | None = None
+    watch: tuple[dict[str, Any], ...] | UnsetType | None = UNSET
     name: NonEmpty | None = None
     display_name: Annotated[str, Meta(min_length=1, max_length=200, pattern=r"\S")] | UnsetType | None = UNSET
     agent_id: NonEmpty | UnsetType | None = UNSET

@@ -1,0 +1,362 @@
+"""`openclaw cron`: jobs that run by the clock."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+
+
+@click.group("cron")
+def command() -> None:
+    """Jobs that run by the clock: add, list, change, run.
+
+    With a gateway running they are managed through it; without one, in the store itself, and they run once a gateway
+    does.
+    """
+
+
+def _timing(added: bool) -> Callable[[F], F]:
+    options = [
+        click.option("--at", metavar="WHEN", help="Once: an ISO date, or a time from now such as 20m."),
+        click.option("--every", metavar="DURATION", help="Again and again: 90s, 20m, 2h, 1d."),
+        click.option("--cron", "expr", metavar="EXPR", help="By the calendar: five fields, or six with seconds."),
+        click.option("--tz", metavar="ZONE", help="IANA time zone for --cron, and for --at without one."),
+        click.option("--exact", is_flag=True, help="Do not spread jobs that start on the full hour."),
+        click.option("--stagger", metavar="DURATION", help="Spread the start over this long."),
+        click.option("--name", metavar="TEXT", help="A name."),
+        click.option("--description", metavar="TEXT", help="A longer note."),
+        click.option("-m", "--message", metavar="TEXT", help="A task for the agent, in a conversation of its own."),
+        click.option("--system-event", metavar="TEXT", help="A line that the main conversation is told."),
+        click.option("--agent", "agent_id", metavar="ID", help="Which agent."),
+        click.option("--model", metavar="REF", help="Which model."),
+        click.option("--thinking", metavar="LEVEL", help="How hard to think."),
+        click.option("--timeout-seconds", type=click.FloatRange(min=0), help="Longest run; 0 is no limit."),
+        click.option("--tools", metavar="NAMES", help="Only these tools, separated by commas."),
+        click.option("--wake", type=click.Choice(["now", "next-heartbeat"]), help="When a system event is heard."),
+        click.option("--announce", is_flag=True, help="Tell the result in the main conversation (the default)."),
+        click.option("--no-deliver", is_flag=True, help="Keep the result in the history only."),
+        click.option("--webhook", metavar="URL", help="Send the result to this address."),
+        click.option("--misfire", type=click.Choice(["once", "skip", "all"]), help="What to do about missed times."),
+        click.option("--when-file", multiple=True, metavar="PATH", help="Only when this file or folder changed."),
+        click.option(
+            "--when-command", multiple=True, metavar="LINE", help="Only when its exit code or output changed."
+        ),
+        click.option("--when-url", multiple=True, metavar="URL", help="Only when its status or content changed."),
+        click.option("--delete-after-run/--keep-after-run", default=None, help="Remove it after a good run."),
+    ]
+    if added:
+        options.append(click.option("--disabled", is_flag=True, help="Do not switch it on yet."))
+
+    def decorate(function: F) -> F:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+@command.command("add")
+@click.argument("words", nargs=-1, metavar='["EXPR" "PROMPT"]')
+@_timing(True)
+@JSON
+def add(words: tuple[str, ...], as_json: bool, **given: Any) -> None:
+    """Add a job: openclaw cron add "0 7 * * *" "Summarise my day"."""
+    from openclaw.cli.output import print_json
+
+    if words:
+        if len(words) != 2 or given["expr"] or given["message"]:
+            raise click.UsageError('give a cron expression and a prompt: openclaw cron add "0 7 * * *" "…"')
+        given["expr"], given["message"] = words
+    job = _job(given)
+    if "schedule" not in job:
+        raise click.UsageError("say when: --at, --every or --cron")
+    if "payload" not in job:
+        raise click.UsageError("say what: --message or --system-event")
+    if given["disabled"]:
+        job["enabled"] = False
+    made = _call("add", job=job)
+    if as_json:
+        print_json(made)
+    else:
+        click.echo(f"added {made['id']}  {made['name']}")
+        _say_next(made)
+
+
+@command.command("edit")
+@click.argument("job")
+@_timing(False)
+@JSON
+def edit(job: str, as_json: bool, **given: Any) -> None:
+    """Change a job."""
+    from openclaw.cli.output import print_json
+
+    patch = _job(given)
+    if not patch:
+        raise click.UsageError("say what to change: openclaw cron edit --help")
+    changed = _call("update", name=job, patch=patch)
+    if as_json:
+        print_json(changed)
+    else:
+        click.echo(f"changed {changed['id']}  {changed['name']}")
+        _say_next(changed)
+
+
+@command.command("list")
+@click.option("--all", "everything", is_flag=True, help="Also those that are switched off.")
+@JSON
+def list_(everything: bool, as_json: bool) -> None:
+    """List the jobs, the next one first."""
+    import time
+
+    from openclaw.cli.output import ago, print_json, printable, table, when
+
+    jobs = _call("list", everything=everything)
+    if as_json:
+        print_json({"jobs": jobs})
+        return
+    if not jobs:
+        click.echo('no jobs: add one with openclaw cron add "0 7 * * *" "…"')
+        return
+    rows = []
+    for job in jobs:
+        last = job.get("lastRunStatus", "")
+        if last and "lastRunAtMs" in job:
+            last += f" {ago(job['lastRunAtMs'], time.time())} ago"
+        following = when(job["nextRunAtMs"]) if "nextRunAtMs" in job else "off" if not job["enabled"] else "-"
+        rows.append([job["id"][:8], printable(job["name"])[:40], _schedule(job["schedule"]), following, last])
+    click.echo(table(rows, ["id", "name", "schedule", "next", "last"]))
+
+
+@command.command("show")
+@click.argument("job")
+@JSON
+def show(job: str, as_json: bool) -> None:
+    """Show one job."""
+    from openclaw.cli.output import print_json, printable
+
+    found = _call("get", name=job)
+    if as_json:
+        print_json(found)
+        return
+    state = found["state"]
+    click.echo(f"{printable(found['name'])}  ({found['id']})")
+    click.echo(f"schedule  {_schedule(found['schedule'])}")
+    click.echo(f"does      {printable(found['payload'].get('message') or found['payload'].get('text', ''))}")
+    click.echo(f"delivery  {found['delivery']['mode']}")
+    _say_next(found)
+    if "autoDisabled" in state:
+        click.echo(f"off since it failed: {printable(state['autoDisabled']['reason'])}")
+    elif "lastError" in state:
+        click.echo(f"last error  {printable(state['lastError'])}")
+
+
+@command.command("rm")
+@click.argument("job")
+def remove(job: str) -> None:
+    """Remove a job."""
+    _call("remove", name=job)
+    click.echo("removed")
+
+
+@command.command("enable")
+@click.argument("job")
+def enable(job: str) -> None:
+    """Switch a job on."""
+    _say_next(_call("update", name=job, patch={"enabled": True}))
+
+
+@command.command("disable")
+@click.argument("job")
+def disable(job: str) -> None:
+    """Switch a job off."""
+    _call("update", name=job, patch={"enabled": False})
+    click.echo("switched off")
+
+
+@command.command("run")
+@click.argument("job")
+@click.option("--due", is_flag=True, help="Only if it is due.")
+def run(job: str, due: bool) -> None:
+    """Run a job now; needs a running gateway."""
+    answer = _call("run", name=job, due=due)
+    if not answer["enqueued"]:
+        click.echo(f"not started: {answer.get('reason', '')}")
+        raise click.exceptions.Exit(1)
+    click.echo(f"started; its result: openclaw cron runs {job}")
+
+
+@command.command("runs")
+@click.argument("job", required=False)
+@click.option("--limit", type=click.IntRange(1, 200), default=20, show_default=True)
+@JSON
+def runs(job: str | None, limit: int, as_json: bool) -> None:
+    """What became of the runs, with their cost."""
+    from openclaw.cli.output import dollars, print_json, printable, table, when
+
+    entries = _call("runs", name=job, limit=limit)
+    if as_json:
+        print_json({"entries": entries})
+        return
+    rows = [
+        [
+            when(entry["runAtMs"]),
+            printable(entry["jobName"])[:30],
+            entry["status"],
+            f"{entry.get('durationMs', 0) / 1000:.1f} s",
+            dollars(entry.get("costUsd")),
+            printable(entry.get("error") or entry.get("summary") or "").replace("\n", " ")[:60],
+        ]
+        for entry in entries
+    ]
+    click.echo(table(rows, ["at", "job", "status", "took", "cost", "result"]) if rows else "no runs yet")
+
+
+@command.command("next")
+@click.argument("job", required=False)
+@click.option("-n", "--count", type=click.IntRange(1, 1000), default=5, show_default=True)
+@click.option("--cron", "expr", metavar="EXPR", help="Of this expression, without a job.")
+@click.option("--tz", metavar="ZONE", help="Its time zone.")
+@JSON
+def next_(job: str | None, count: int, expr: str | None, tz: str | None, as_json: bool) -> None:
+    """Print the coming times of a job, or of an expression you are thinking about."""
+    import time
+    from datetime import UTC, datetime
+
+    from openclaw.cli.output import print_json
+    from openclaw.cron.schedule import Cron, fires, zone
+
+    if (job is None) == (expr is None):
+        raise click.UsageError("name a job, or give an expression with --cron")
+    place = zone(tz) if tz else None
+    if expr is not None:
+        found = fires(Cron(expr=expr, tz=tz or _local_zone()), round(time.time() * 1000), count=count)
+    else:
+        found = _call("next", name=job, count=count)
+    if as_json:
+        print_json({"fires": list(found)})
+        return
+    for at in found:
+        click.echo(datetime.fromtimestamp(at / 1000, UTC).astimezone(place).strftime("%a %Y-%m-%d %H:%M:%S %Z"))
+    if not found:
+        click.echo("never again")
+
+
+@command.command("status")
+@JSON
+def status(as_json: bool) -> None:
+    """Whether jobs run, how many there are, which is next."""
+    from openclaw.cli.output import print_json, when
+
+    told = _call("status")
+    if as_json:
+        print_json(told)
+        return
+    following = when(told["nextWakeAtMs"]) if told.get("nextWakeAtMs") else "none"
+    click.echo(f"{'on' if told['enabled'] else 'off'}, {told['jobs']} job(s), next: {following}")
+
+
+def _job(given: dict[str, Any]) -> dict[str, Any]:
+    """The options as a job, only what was said."""
+    schedule = _schedule_of(given)
+    if given["message"] and given["system_event"]:
+        raise click.UsageError("give --message or --system-event, not both")
+    payload: dict[str, Any] = {}
+    if given["system_event"]:
+        payload = {"kind": "systemEvent", "text": given["system_event"]}
+    elif any(given[name] is not None for name in ("message", "model", "thinking", "timeout_seconds", "tools")):
+        payload = {
+            "kind": "agentTurn",
+            "message": given["message"],
+            "model": given["model"],
+            "thinking": given["thinking"],
+            "timeoutSeconds": given["timeout_seconds"],
+            "toolsAllow": [name.strip() for name in given["tools"].split(",")] if given["tools"] else None,
+        }
+    delivery: dict[str, Any] | None = None
+    if given["webhook"]:
+        delivery = {"mode": "webhook", "to": given["webhook"]}
+    elif given["no_deliver"] or given["announce"]:
+        delivery = {"mode": "none" if given["no_deliver"] else "announce"}
+    found = {
+        "name": given["name"],
+        "description": given["description"],
+        "agentId": given["agent_id"],
+        "schedule": schedule,
+        "payload": {name: value for name, value in payload.items() if value is not None} or None,
+        "delivery": delivery,
+        "wakeMode": given["wake"],
+        "misfire": given["misfire"],
+        "deleteAfterRun": given["delete_after_run"],
+        "watch": _watches(given) or None,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _schedule_of(given: dict[str, Any]) -> dict[str, Any] | None:
+    import time
+    from datetime import UTC, datetime
+
+    from openclaw.cron.schedule import duration, moment
+
+    if sum(given[name] is not None for name in ("at", "every", "expr")) > 1:
+        raise click.UsageError("give one of --at, --every and --cron")
+    if given["at"] is not None:
+        at = moment(given["at"], given["tz"], now=round(time.time() * 1000))
+        return {"kind": "at", "at": datetime.fromtimestamp(at / 1000, UTC).isoformat()}
+    if given["every"] is not None:
+        return {"kind": "every", "everyMs": duration(given["every"])}
+    if given["expr"] is None:
+        return None
+    schedule: dict[str, Any] = {"kind": "cron", "expr": given["expr"], "tz": given["tz"] or _local_zone()}
+    if given["exact"] or given["stagger"]:
+        schedule["staggerMs"] = 0 if given["exact"] else duration(given["stagger"])
+    return schedule
+
+
+def _watches(given: dict[str, Any]) -> list[dict[str, Any]]:
+    import shlex
+    from pathlib import Path
+
+    return [
+        *({"kind": "file", "path": str(Path(path).expanduser().absolute())} for path in given["when_file"]),
+        *({"kind": "command", "argv": shlex.split(line)} for line in given["when_command"]),
+        *({"kind": "http", "url": url} for url in given["when_url"]),
+    ]
+
+
+def _local_zone() -> str:
+    import os
+
+    from openclaw.gateway.app import local_timezone
+
+    return local_timezone(os.environ) or "UTC"
+
+
+def _schedule(schedule: dict[str, Any]) -> str:
+    match schedule["kind"]:
+        case "at":
+            return f"at {schedule['at']}"
+        case "every":
+            seconds = schedule["everyMs"] / 1000
+            for size, unit in ((86_400, "d"), (3_600, "h"), (60, "m")):
+                if seconds % size == 0:
+                    return f"every {seconds // size:.0f}{unit}"
+            return f"every {seconds:g}s"
+        case _:
+            return f"{schedule['expr']} ({schedule.get('tz', 'UTC')})"
+
+
+def _say_next(job: dict[str, Any]) -> None:
+    from openclaw.cli.output import when
+
+    click.echo(f"next      {when(job['nextRunAtMs'])}" if "nextRunAtMs" in job else "next      never")
+
+
+def _call(action: str, **given: Any) -> Any:
+    from openclaw.cli.jobs import call
+
+    return call(action, **given)

@@ -1,0 +1,66 @@
+"""Where the result of a job goes: into the main conversation, or to an address."""
+
+import asyncio
+import ipaddress
+import socket
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx2
+
+from openclaw.core.errors import InvalidRequest, StateError, Unavailable
+from openclaw.core.messages import Assistant, Text
+from openclaw.cron.book import run_shown
+from openclaw.cron.jobs import Delivery
+from openclaw.cron.store import Fire
+from openclaw.gateway.desk import Desk
+
+WEBHOOK_SECONDS = 15.0
+HERE = (None, "last", "webchat", "main")
+
+
+class Announcer:
+    """Hands results over; what cannot be handed over is an error with a reason."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    async def deliver(self, fire: Fire, delivery: Delivery, text: str) -> None:
+        if delivery.mode == "announce":
+            if delivery.channel not in HERE:
+                raise InvalidRequest(f"the channel {delivery.channel} is not connected: leave delivery.channel out")
+            await self.say(fire.job.agent_id, f"[{fire.job.name}] {text}", f"cron:{fire.run_id}")
+        elif delivery.mode == "webhook":
+            await self._post(delivery.to or "", {**run_shown(fire), "summary": text})
+
+    async def say(self, agent_id: str | None, text: str, writer: str) -> None:
+        """A message of the assistant in the agent's main conversation."""
+        key = self._desk.key("main", agent_id)
+        message = Assistant(content=(Text(text),), provider="openclaw", model="cron", timestamp=self._desk.now)
+        await self._desk.app.turns.inject(key, message, writer)
+        await self._desk.changed(key, "inject")
+
+    async def _post(self, url: str, document: dict[str, Any]) -> None:
+        settings = self._desk.app.config.cron
+        if not settings.webhook_allow_private:
+            await _check_public(url)
+        token = settings.webhook_token
+        headers = {"authorization": f"Bearer {token.reveal()}"} if token else {}
+        try:
+            async with httpx2.AsyncClient(timeout=WEBHOOK_SECONDS, follow_redirects=False) as client:
+                response = await client.post(url, json=document, headers=headers)
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            raise Unavailable(f"the webhook did not answer ({type(error).__name__})") from error
+        if response.status_code >= 300:
+            raise StateError(f"the webhook answered {response.status_code}")
+
+
+async def _check_public(url: str) -> None:
+    """Results leave for the open network only, unless the owner says otherwise."""
+    host = urlsplit(url).hostname or ""
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise Unavailable(f"cannot find the webhook's host {host}") from error
+    if not all(ipaddress.ip_address(str(place[4][0]).partition("%")[0]).is_global for place in found):
+        raise InvalidRequest(f"{host} is inside your network: set cron.webhookAllowPrivate to send results there")

@@ -1,0 +1,321 @@
+"""The scheduler: waits for the next slot, takes it, runs it, records it. One timer for all jobs."""
+
+import asyncio
+import logging
+import uuid
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
+from typing import Any
+
+from msgspec import structs
+
+from openclaw.core.clock import millis
+from openclaw.core.errors import NotFound, OpenClawError, ProviderError
+from openclaw.core.keys import SessionKey
+from openclaw.cron.book import Book, run_shown, shown
+from openclaw.cron.heartbeat import answer
+from openclaw.cron.jobs import AgentTurn, Job
+from openclaw.cron.results import Result
+from openclaw.cron.schedule import due
+from openclaw.cron.store import LEASE_MS, CronStore, Fire
+from openclaw.cron.watch import changes
+from openclaw.gateway.announcing import Announcer
+from openclaw.gateway.app import local_timezone
+from openclaw.gateway.desk import Desk
+from openclaw.gateway.looking import Looking
+from openclaw.turns.ledger import Outcome
+from openclaw.turns.queue import QueueRules
+from openclaw.turns.turn import Turn
+
+log = logging.getLogger(__name__)
+
+LONGEST_SLEEP = 60.0
+"""A clock that is set, or a job another process adds, is noticed within this many seconds."""
+TURN_SECONDS = 3_600.0
+AT_ONCE = 5
+SPACING = 5.0
+UNATTENDED = (
+    "This run is unattended: nobody answers questions. Your final reply is what gets delivered; if there is nothing "
+    "worth telling, reply exactly NO_REPLY."
+)
+
+
+class Scheduler:
+    """Use as `async with Scheduler(…).serving()`; `pause` keeps it from firing while jobs can still be managed."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        wake: Callable[[SessionKey, str], None],
+        environ: Mapping[str, str],
+        *,
+        alone: bool = True,
+        owner: str = "",
+    ) -> None:
+        app = desk.app
+        self._desk = desk
+        self._clock = app.clock
+        self._wake = wake
+        self._environ = environ
+        self._alone = alone
+        self._owner = owner or str(uuid.uuid4())
+        self.announcer = Announcer(desk)
+        self.store = CronStore(app.db)
+        zone = app.config.agents.defaults.user_timezone or local_timezone(environ) or "UTC"
+        self.book = Book(
+            self.store,
+            app.clock,
+            local_zone=zone,
+            check_agent=lambda agent: desk.key("main", agent),
+            told=self._told,
+        )
+        self._changed = asyncio.Event()
+        self._group: asyncio.TaskGroup | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.firing = False
+
+    @asynccontextmanager
+    async def serving(self, *, fires: bool) -> AsyncIterator["Scheduler"]:
+        """Jobs can be run inside this block; with `fires` they run by themselves."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            self.firing = fires
+            loop = group.create_task(self._fire(), name="cron") if fires else None
+            try:
+                yield self
+            finally:
+                if loop is not None:
+                    loop.cancel()
+                for task in self._tasks:
+                    task.cancel()
+
+    async def run_now(self, name: str, *, only_due: bool = False) -> str | None:
+        """Runs a job beside its schedule; gives the run's id, or None when it was asked for only if due."""
+        job = await self.book.find(name)
+        now = millis(self._clock)
+        if only_due and not (job.enabled and (job.state.next_run_at_ms or now + 1) <= now):
+            return None
+        fire = await self.store.force(job, owner=self._owner, now=now)
+        self._start(fire, forced=True)
+        return fire.run_id
+
+    async def status(self) -> dict[str, Any]:
+        home = self._desk.app.home
+        path = str(home.state / "state" / "openclaw-py.sqlite")
+        return {
+            "enabled": self.firing and self._enabled,
+            "triggersEnabled": False,
+            "storePath": path,
+            "storage": "sqlite",
+            "sqlitePath": path,
+            "jobs": await self.store.count(),
+            "nextWakeAtMs": await self.store.next_wake(),
+        }
+
+    @property
+    def _enabled(self) -> bool:
+        return self._desk.app.config.cron.enabled
+
+    def _told(self, action: str, job_id: str, job: Job | None, more: Mapping[str, Any]) -> None:
+        payload: dict[str, Any] = {"jobId": job_id, "action": action, **more}
+        if job is not None:
+            payload["job"] = shown(job)
+            if job.state.next_run_at_ms is not None:
+                payload["nextRunAtMs"] = job.state.next_run_at_ms
+        self._desk.bus.publish("cron", payload)
+        self._changed.set()
+
+    # The loop: look, take, sleep until the next slot.
+
+    async def _fire(self) -> None:
+        await self.store.forget_old(millis(self._clock))
+        for fire in await self.store.adopt(self._owner, millis(self._clock), alone=self._alone):
+            log.info("taking up the job %s again: its run was interrupted", fire.job.name)
+            self._start(fire)
+        for fire in await self.store.undelivered():
+            self._spawn(self._deliver(fire, fire.result), fire)
+        late = 0
+        while True:
+            self._changed.clear()
+            now = millis(self._clock)
+            for job in await self.store.due(now) if self._enabled else ():
+                started = await self._take(job)
+                late += started and now - (job.state.next_run_at_ms or now) > LEASE_MS
+                if started and late > AT_ONCE:
+                    await self._clock.sleep(SPACING)
+            await self._pause()
+
+    async def _pause(self) -> None:
+        following = await self.store.next_wake() if self._enabled else None
+        wait = LONGEST_SLEEP
+        if following is not None:
+            wait = min(wait, max(0.0, (following - millis(self._clock)) / 1000))
+        await sleep_or(self._clock.sleep(wait), self._changed.wait())
+        now = millis(self._clock)
+        await self.store.renew(self._owner, now)
+        for fire in await self.store.adopt(self._owner, now, alone=False):
+            log.info("taking over the job %s: whoever ran it is gone", fire.job.name)
+            self._start(fire)
+
+    async def _take(self, job: Job) -> bool:
+        now = millis(self._clock)
+        slot = job.state.next_run_at_ms
+        assert slot is not None
+        skip = self._desk.app.config.cron.skip_missed_jobs
+        try:
+            plan = due(job.schedule, slot, now, job_id=job.id, misfire="skip" if skip else job.misfire)
+        except OpenClawError as error:  # the time zone database may have changed under a stored job
+            log.error("the job %s is switched off: %s", job.name, error.message)
+            await self.book.update(job.id, {"enabled": False})
+            return False
+        fire = await self.store.take(job, plan, owner=self._owner, now=now)
+        if fire is None:
+            return False
+        if plan.missed:
+            missed = Result(status="skipped", started_at=now, ended_at=now, error="missed: the gateway was not running")
+            await self._finish(fire, missed)
+            return False
+        self._start(fire)
+        return True
+
+    def _start(self, fire: Fire, *, forced: bool = False) -> None:
+        self._told("started", fire.job.id, fire.job, {"runId": fire.run_id, "runAtMs": fire.fired_at})
+        self._spawn(self._run(fire, forced=forced), fire)
+
+    def _spawn(self, work: Coroutine[Any, Any, None], fire: Fire) -> None:
+        if self._group is None:
+            raise RuntimeError("jobs are run inside serving()")
+        task = self._group.create_task(work, name=f"cron:{fire.run_id}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # One run.
+
+    async def _run(self, fire: Fire, *, forced: bool) -> None:
+        started = millis(self._clock)
+        try:
+            result = await self._carry_out(fire, started, forced=forced)
+        except ProviderError as error:
+            result = self._failed(started, error.message, error.reason)
+        except OpenClawError as error:
+            result = self._failed(started, error.message, error.code.lower())
+        await self._finish(fire, result)
+
+    def _failed(self, started: int, why: str, kind: str) -> Result:
+        return Result(status="error", started_at=started, ended_at=millis(self._clock), error=why, error_kind=kind)
+
+    async def _carry_out(self, fire: Fire, started: int, *, forced: bool) -> Result:
+        job = fire.job
+        key = self._desk.key("main", job.agent_id)
+        seen: dict[str, str] | None = None
+        news: list[str] = []
+        if job.watch:
+            seen, news = await self._look(job, key)
+            if not news and not forced:
+                return Result(
+                    status="skipped",
+                    started_at=started,
+                    ended_at=millis(self._clock),
+                    error="nothing changed",
+                    seen=seen,
+                )
+        if isinstance(job.payload, AgentTurn):
+            outcome = await self._turn(fire, key.agent, job.payload, news)
+            return structs.replace(self._amounts_to(outcome, started), seen=seen)
+        text = "\n".join((job.payload.text, *news))
+        await self._desk.app.events.add(key, text, fire.run_id)
+        if job.wake_mode == "now":
+            self._wake(key, f"cron:{job.id}")
+        return Result(
+            status="ok", started_at=started, ended_at=millis(self._clock), summary=job.payload.text, seen=seen
+        )
+
+    async def _look(self, job: Job, key: SessionKey) -> tuple[dict[str, str], list[str]]:
+        row = await self._desk.app.index.get(key)
+        contact = row.updated_at if row else 0
+        looking = Looking(self._desk.app.workspace(key.agent), self._environ, self._clock, contact)
+        looks = await looking.all(job.watch)
+        found = changes(looks, job.state.seen)
+        seen = {**job.state.seen, **{look.name: look.mark for look in looks if look.mark}}
+        return seen, [f"Changed: {look.name}. {look.says}" for look in found]
+
+    async def _turn(self, fire: Fire, agent: str, payload: AgentTurn, news: list[str]) -> Outcome:
+        job = fire.job
+        now = datetime.fromtimestamp(self._clock.now(), UTC).strftime("%Y-%m-%d %H:%M UTC")
+        text = "\n\n".join((f"[cron:{job.id} {job.name}] {payload.message}", *news, f"Current time: {now}"))
+        limit = payload.timeout_seconds
+        turn = Turn(
+            run_id=fire.run_id,
+            key=SessionKey(agent, f"cron:{job.id}:run:{fire.run_id}"),
+            text=text,
+            model=payload.model,
+            thinking=payload.thinking,
+            timeout=TURN_SECONDS if limit is None else limit,
+            extra=UNATTENDED,
+            tools_allow=payload.tools_allow or None,
+            tools_deny=("*",) if payload.tools_allow == () else (),
+        )
+        runs = self._desk.runs
+        submitted = await runs.submit(turn, rules=QueueRules(mode="followup"), lane="cron", priority="background")
+        outcome = submitted.outcome
+        while outcome is None:
+            outcome = await runs.wait(fire.run_id, LONGEST_SLEEP)
+            if outcome is None and not runs.active(turn.key):
+                await self._clock.sleep(1.0)  # another process runs it
+        return outcome
+
+    def _amounts_to(self, outcome: Outcome, started: int) -> Result:
+        usage = outcome.usage
+        return Result(
+            status="ok" if outcome.status == "ok" else "error",
+            started_at=outcome.started_at or started,
+            ended_at=outcome.ended_at or millis(self._clock),
+            error=outcome.error,
+            error_kind=outcome.error_kind,
+            summary=outcome.texts[-1] if outcome.texts else "",
+            provider=outcome.provider,
+            model=outcome.model,
+            input_tokens=usage.input,
+            output_tokens=usage.output,
+            cost_usd=usage.cost.total if usage.cost else None,
+        )
+
+    async def _finish(self, fire: Fire, result: Result) -> None:
+        text = answer(result.summary) if result.status == "ok" else ""
+        delivers = bool(text) and fire.job.delivery.mode != "none" and isinstance(fire.job.payload, AgentTurn)
+        after = await self.store.finish(fire, result, delivers=delivers)
+        if after is None:
+            return
+        ended = structs.replace(fire, status=result.status, ended_at=result.ended_at, result=result)
+        if delivers:
+            await self._deliver(ended, result)
+        if after.alert:
+            await self._alert(fire, after.alert)
+        self._told("finished", fire.job.id, after.job, run_shown(ended))
+
+    async def _deliver(self, fire: Fire, result: Result | None) -> None:
+        try:
+            await self.announcer.deliver(fire, fire.job.delivery, answer(result.summary) if result else "")
+        except OpenClawError as error:
+            log.warning("the result of the job %s was not delivered: %s", fire.job.name, error.message)
+            await self.store.delivered(fire, "not-delivered", error.message)
+        else:
+            await self.store.delivered(fire, "delivered")
+
+    async def _alert(self, fire: Fire, text: str) -> None:
+        log.warning("%s", text)
+        # The agent may be gone from the configuration; its jobs fail, and the log has said so.
+        with suppress(NotFound):
+            await self.announcer.say(fire.job.agent_id, text, f"cron-alert:{fire.run_id}")
+
+
+async def sleep_or(*waits: Any) -> None:
+    """Until the first of several waits is over."""
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,103 @@
+"""The tools a running gateway offers to each session, and the limits that hold there."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from openclaw.core.keys import SessionKey
+from openclaw.core.tool import Tool
+from openclaw.gateway.app import Surroundings
+from openclaw.gateway.desk import Desk
+from openclaw.gateway.tools.config import GatewayTool
+from openclaw.gateway.tools.sessions import AgentsList, SessionsHistory, SessionsList, SessionsSend, SessionStatus
+from openclaw.gateway.tools.spawn import SessionsSpawn, SessionsYield, SubagentsTool
+from openclaw.policy.layers import Layer
+from openclaw.sessions import history
+from openclaw.trust.wrap import is_wrapped
+from openclaw.turns.roster import Child, Roster
+from openclaw.turns.subagents import Bounds, Subagents
+
+NEVER = ("gateway", "agents_list", "session_status", "update_plan", "cron", "message", "sessions_send")
+LEAF = ("subagents", "sessions_list", "sessions_history", "sessions_spawn", "sessions_yield")
+OWNER_ONLY = ("gateway",)
+
+
+class Hall:
+    """Everything that sessions of this gateway can ask of it."""
+
+    def __init__(self, desk: Desk, surroundings: Surroundings, restart: Callable[[str], None] | None = None) -> None:
+        self._desk = desk
+        app = desk.app
+        self.subagents = Subagents(
+            Roster(app.db, app.clock),
+            desk.runs,
+            app.clock,
+            bounds=lambda agent: self._bounds(),
+            tainted=self._tainted,
+            discard=self._discard,
+            archive=self._archive,
+        )
+        roster = self.subagents.roster
+        self._tools: list[Tool] = [
+            SessionsList(desk, roster),
+            SessionsHistory(desk, roster),
+            SessionsSend(desk, roster),
+            SessionStatus(desk, roster),
+            AgentsList(desk),
+            SessionsSpawn(desk, self.subagents),
+            SessionsYield(desk, self.subagents),
+            SubagentsTool(desk, self.subagents),
+            GatewayTool(surroundings, restart),
+        ]
+
+    def tools(self, key: SessionKey) -> list[Tool]:
+        return list(self._tools)
+
+    def layers(self, key: SessionKey) -> list[Layer]:
+        """What a session may not have because of what it is; a sub-agent never has more than its starter."""
+        if not key.is_subagent:
+            return [] if self._is_owners(key) else [Layer(name="owner only", deny=OWNER_ONLY)]
+        roster = self.subagents.roster
+        deep = roster.depth(key) >= self._bounds().depth
+        narrow = self._desk.app.config.tools.subagents.tools
+        found = [
+            Layer(name="sub-agents", deny=(*NEVER, *LEAF) if deep else NEVER),
+            Layer(name="tools.subagents.tools", allow=narrow.allow or None, deny=narrow.deny),
+        ]
+        child = roster.by_key(str(key))
+        if child is not None and child.tools is not None:
+            # An empty list of names would allow everything, so a starter without tools is said in another way.
+            found.append(Layer(name="the session that started it", allow=child.tools or ("none",)))
+        return found
+
+    def _is_owners(self, key: SessionKey) -> bool:
+        """Whether only the owner can speak in a session, as far as its key tells."""
+        route = key.route
+        if route is None:
+            return not (key.is_cron or key.is_hook)
+        owners = {name.strip().rpartition(":")[2] for name in self._desk.app.config.commands.owner_allow_from}
+        return route.kind == "direct" and route.peer in owners - {"*", ""}
+
+    def _bounds(self) -> Bounds:
+        settings = self._desk.app.config.agents.defaults.subagents
+        return Bounds(
+            depth=settings.max_spawn_depth,
+            children=settings.max_children_per_agent,
+            archive_after=settings.archive_after_minutes * 60,
+        )
+
+    async def _tainted(self, key: SessionKey) -> bool:
+        _, loaded = await self._desk.load(key)
+        return loaded is not None and any(is_wrapped(each.message.text) for each in history.rows_of(loaded.entries))
+
+    async def _discard(self, child: Child) -> None:
+        if child.files:
+            shutil.rmtree(Path(child.files), ignore_errors=True)
+        if await self._desk.app.index.get(child.session) is not None:
+            await self._desk.lifecycle.delete(child.session)
+            await self._desk.changed(child.session, "delete")
+
+    async def _archive(self, child: Child) -> None:
+        if await self._desk.app.index.get(child.session) is not None:
+            await self._desk.lifecycle.prefer(child.session, {"archived": True})
+            await self._desk.changed(child.session, "patch")

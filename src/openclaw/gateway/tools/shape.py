@@ -1,0 +1,75 @@
+"""What the gateway's tools share: arguments in, JSON out, and who may see whose sessions."""
+
+import json
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, TypeVar
+
+import msgspec
+
+from openclaw.core.errors import InvalidRequest
+from openclaw.core.keys import SessionKey
+from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
+from openclaw.policy.settings import ToolsSettings
+from openclaw.turns.roster import Roster
+
+T = TypeVar("T")
+
+
+def taken(args: Mapping[str, Any], wanted: type[T]) -> T:
+    """`args` as the frozen type `wanted`."""
+    try:
+        return msgspec.convert(dict(args), wanted, strict=False)
+    except msgspec.ValidationError as error:
+        raise InvalidRequest(f"Invalid arguments: {error}") from error
+
+
+def told(result: Mapping[str, Any], *, failed: bool = False, ends_run: bool = False) -> Output:
+    """`result` as the JSON a model reads."""
+    text = json.dumps(result, indent=2, ensure_ascii=False)
+    output = Output.failed(text) if failed else Output.of(text)
+    return msgspec.structs.replace(output, ends_run=ends_run)
+
+
+class Simple:
+    """A tool that needs nothing alone and does nothing that policy watches, unless it says otherwise."""
+
+    spec: ToolSpec
+
+    def effects(self, args: Mapping[str, Any]) -> Effects:
+        return Effects.NONE
+
+    def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
+        return frozenset()
+
+
+def spec(
+    name: str, label: str, summary: str, description: str, properties: Mapping[str, Any], *required: str
+) -> ToolSpec:
+    parameters: dict[str, Any] = {"type": "object", "properties": properties}
+    if required:
+        parameters["required"] = list(required)
+    return ToolSpec(name=name, label=label, summary=summary, description=description, parameters=parameters)
+
+
+def may_see(viewer: SessionKey, target: SessionKey, settings: ToolsSettings, roster: Roster) -> bool:
+    """Whether the tools of one session may look at or write to another."""
+    if viewer == target:
+        return True
+    if target.agent != viewer.agent:
+        between = settings.agent_to_agent
+        return (
+            settings.sessions.visibility == "all"
+            and between.enabled
+            and not viewer.is_subagent
+            and _takes_part((viewer.agent, target.agent), between.allow)
+        )
+    below = str(target) in {child.key for child in roster.below(str(viewer))}
+    # A sub-agent sees itself and those it started, whatever its starter may see.
+    if viewer.is_subagent or settings.sessions.visibility == "tree":
+        return below
+    return settings.sessions.visibility in ("agent", "all")
+
+
+def _takes_part(agents: Sequence[str], patterns: Sequence[str]) -> bool:
+    return not patterns or all(any(fnmatchcase(agent, pattern) for pattern in patterns) for agent in agents)

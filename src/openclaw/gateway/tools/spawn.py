@@ -1,0 +1,379 @@
+"""Tools that hand work on: start a sub-agent, wait for it, look after it."""
+
+import base64
+import binascii
+import re
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from msgspec import Struct, field
+
+from openclaw.agent.settings import ModelChoice
+from openclaw.core.errors import InvalidRequest, OpenClawError
+from openclaw.core.keys import normalise_agent
+from openclaw.core.tool import Effects, Output, ToolContext
+from openclaw.gateway.desk import Desk
+from openclaw.gateway.tools.sessions import allowed_agents
+from openclaw.gateway.tools.shape import Simple, spec, taken, told
+from openclaw.models import thinking
+from openclaw.policy.reach import AttachmentSettings
+from openclaw.store import atomic
+from openclaw.turns.agents import view
+from openclaw.turns.roster import Child, pick
+from openclaw.turns.subagents import Errand, Subagents
+
+_TASK_NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}\Z")
+_FILE_NAME = re.compile(r"[^\x00-\x1f/\\:]{1,128}\Z")
+NOTE = (
+    "Its result comes to you as a message when it is done. Do not poll: go on with other work, or end your turn with "
+    "sessions_yield."
+)
+
+
+class Attachment(Struct, frozen=True, rename="camel"):
+    name: str
+    content: str
+    encoding: Literal["utf8", "base64"] = "utf8"
+
+
+class SpawnWanted(Struct, frozen=True, rename="camel"):
+    task: str
+    label: str = ""
+    task_name: str = ""
+    agent_id: str = ""
+    model: str = ""
+    thinking: str = ""
+    run_timeout_seconds: int | None = None
+    cwd: str = ""
+    runtime: str = "subagent"
+    mode: Literal["run", "session"] = "run"
+    cleanup: Literal["keep", "delete"] = "keep"
+    sandbox: Literal["inherit", "require"] = "inherit"
+    context: Literal["isolated", "fork"] = "isolated"
+    expects_completion_message: bool = True
+    attachments: tuple[Attachment, ...] = field(default_factory=tuple)
+
+
+class SessionsSpawn(Simple):
+    """The `sessions_spawn` tool."""
+
+    spec = spec(
+        "sessions_spawn",
+        "Spawn",
+        "start a sub-agent for a task of its own",
+        "Start a sub-agent in a session of its own for a task. Returns at once; its result comes to you as a message "
+        "when it is done. It knows only the task text and the attachments: say everything it needs.",
+        {
+            "task": {"type": "string", "description": "The whole task: goal, inputs, what to return"},
+            "label": {"type": "string", "description": "A short name for people"},
+            "taskName": {"type": "string", "description": "A name to refer to it: a-z, 0-9, _ and -"},
+            "agentId": {"type": "string", "description": "Another agent (agents_list shows which)"},
+            "model": {"type": "string", "description": "provider/model or alias"},
+            "thinking": {"type": "string", "description": "How hard it thinks"},
+            "runTimeoutSeconds": {"type": "integer", "minimum": 0, "description": "Stop it after this; 0 means never"},
+            "cwd": {"type": "string", "description": "Directory to work in, inside the workspace"},
+            "runtime": {"type": "string", "enum": ["subagent"], "description": "Who runs it"},
+            "mode": {"type": "string", "enum": ["run", "session"], "description": "One task, or a session to keep"},
+            "cleanup": {"type": "string", "enum": ["keep", "delete"], "description": "Keep its session afterwards?"},
+            "sandbox": {"type": "string", "enum": ["inherit", "require"], "description": "Demand a sandbox"},
+            "expectsCompletionMessage": {"type": "boolean", "description": "Be told of its end (default true)"},
+            "attachments": {
+                "type": "array",
+                "maxItems": 50,
+                "description": "Files for it",
+                "items": {
+                    "type": "object",
+                    "required": ["name", "content"],
+                    "properties": {
+                        "name": {"type": "string"},
+                        "content": {"type": "string"},
+                        "encoding": {"type": "string", "enum": ["utf8", "base64"]},
+                        "mimeType": {"type": "string"},
+                    },
+                },
+            },
+        },
+        "task",
+    )
+
+    def __init__(self, desk: Desk, subagents: Subagents) -> None:
+        self._desk = desk
+        self._subagents = subagents
+
+    def effects(self, args: Mapping[str, Any]) -> Effects:
+        return Effects.SPENDS
+
+    async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
+        wanted = taken(args, SpawnWanted)
+        try:
+            agent = self._agent(wanted, context.agent_id)
+        except OpenClawError as error:
+            return told({"status": "forbidden", "error": error.message}, failed=True)
+        try:
+            child, model = await self._start(wanted, agent, context)
+        except OpenClawError as error:
+            return told({"status": "error", "error": error.message}, failed=True)
+        return told(
+            {
+                "status": "accepted",
+                "childSessionKey": child.key,
+                "runId": child.run_id,
+                "mode": wanted.mode,
+                "context": "isolated",
+                "expectsCompletionMessage": child.expected,
+                "taskName": child.task_name or None,
+                "resolvedModel": model,
+                "note": NOTE,
+            }
+        )
+
+    def _agent(self, wanted: SpawnWanted, own: str) -> str:
+        config = self._desk.app.config.agents
+        if not wanted.agent_id:
+            entry = view(config, own).entry
+            if entry.subagents.require_agent_id or config.defaults.subagents.require_agent_id:
+                raise InvalidRequest("agentId is missing: agents_list shows which agents you may start")
+            return own
+        agent = view(config, wanted.agent_id).id
+        allowed = allowed_agents(self._desk, own)
+        if agent != own and "*" not in allowed and agent not in {normalise_agent(name) for name in allowed}:
+            raise InvalidRequest(f"{own} may not start {agent}: subagents.allowAgents does not name it")
+        return agent
+
+    async def _start(self, wanted: SpawnWanted, agent: str, context: ToolContext) -> tuple[Child, str]:
+        _check(wanted)
+        app = self._desk.app
+        defaults = app.config.agents.defaults.subagents
+        own = view(app.config.agents, agent).entry.subagents
+        situation = app.situation(agent)
+        named = wanted.model or _primary(own.model) or _primary(defaults.model)
+        ref = situation.resolve(named) if named else situation.default
+        level = wanted.thinking or own.thinking or defaults.thinking
+        limit = defaults.run_timeout_seconds if wanted.run_timeout_seconds is None else wanted.run_timeout_seconds
+        notes = []
+        workspace = app.workspace(agent)
+        if wanted.cwd:
+            notes.append(f"Work in {_inside(workspace, wanted.cwd)}.")
+        files = ""
+        if wanted.attachments:
+            files = _deliver(workspace, wanted.attachments, app.config.tools.sessions_spawn.attachments)
+            notes.append(f"Files for you are in {files}: {', '.join(each.name for each in wanted.attachments)}.")
+        errand = Errand(
+            parent=self._desk.key(context.session_key),
+            parent_run=context.run_id,
+            agent=agent,
+            task=wanted.task,
+            label=wanted.label.strip(),
+            task_name=wanted.task_name,
+            model=str(ref) if named else None,
+            thinking=thinking.parse(level) if level else None,
+            timeout=float(limit),
+            tools=context.tools,
+            keeps=wanted.cleanup == "keep" or wanted.mode == "session",
+            expected=wanted.expects_completion_message,
+            files=files,
+            notes=tuple(notes),
+        )
+        child = await self._subagents.spawn(errand)
+        await self._desk.lifecycle.prefer(
+            child.session,
+            {"label": child.label or None, "spawned_by": child.parent, "parent_session_key": child.parent},
+        )
+        await self._desk.changed(child.session, "create")
+        return child, str(ref)
+
+
+def _check(wanted: SpawnWanted) -> None:
+    if not wanted.task.strip():
+        raise InvalidRequest("The task is empty: say what is to be done.")
+    if wanted.runtime != "subagent":
+        raise InvalidRequest(f"runtime {wanted.runtime!r} is not available: leave it out.")
+    if wanted.sandbox == "require":
+        raise InvalidRequest("sandbox require: no sandbox is available here, so it is not started.")
+    if wanted.context == "fork":
+        raise InvalidRequest("context fork is not available: put what it needs into the task.")
+    if wanted.task_name and (not _TASK_NAME.match(wanted.task_name) or wanted.task_name in ("last", "all")):
+        raise InvalidRequest("taskName is a-z, 0-9, _ and -, starts with a letter, and is not last or all.")
+
+
+def _primary(model: str | ModelChoice | None) -> str | None:
+    return model.primary if isinstance(model, ModelChoice) else model
+
+
+def _inside(workspace: Path, given: str) -> str:
+    path = (workspace / given).resolve()
+    if not path.is_relative_to(workspace.resolve()) or not path.is_dir():
+        raise InvalidRequest("cwd must be a directory inside the workspace.")
+    return str(path)
+
+
+def _deliver(workspace: Path, files: Sequence[Attachment], limits: AttachmentSettings) -> str:
+    """Writes the files for a sub-agent; all of them are checked before the first is written."""
+    if not limits.enabled:
+        raise InvalidRequest("Attachments are switched off (tools.sessions_spawn.attachments.enabled).")
+    if len(files) > limits.max_files:
+        raise InvalidRequest(f"{len(files)} attachments are too many: at most {limits.max_files}.")
+    contents: dict[str, bytes] = {}
+    for file in files:
+        if not _FILE_NAME.match(file.name) or file.name.startswith(".") or file.name in contents:
+            raise InvalidRequest(f"{file.name[:60]!r} is not a usable file name: no paths, no dot in front, each once.")
+        contents[file.name] = _bytes(file)
+        if len(contents[file.name]) > limits.max_file_bytes:
+            raise InvalidRequest(f"{file.name} is larger than {limits.max_file_bytes} bytes.")
+    if sum(map(len, contents.values())) > limits.max_total_bytes:
+        raise InvalidRequest(f"The attachments together are larger than {limits.max_total_bytes} bytes.")
+    place = workspace / ".openclaw" / "attachments" / str(uuid.uuid4())
+    place.mkdir(parents=True, mode=0o700)
+    for name, content in contents.items():
+        atomic.replace(place / name, content, mode=0o600)
+    return str(place)
+
+
+def _bytes(file: Attachment) -> bytes:
+    if file.encoding == "utf8":
+        return file.content.encode()
+    try:
+        return base64.b64decode(file.content, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise InvalidRequest(f"{file.name} is not valid base64.") from error
+
+
+class SessionsYield(Simple):
+    """The `sessions_yield` tool."""
+
+    spec = spec(
+        "sessions_yield",
+        "Yield",
+        "end this turn and wait for sub-agent results",
+        "End your turn after starting sub-agents. You go on when all of those you started in this turn have ended, "
+        "with their results as the next message.",
+        {"message": {"type": "string", "description": "A note on what you wait for"}},
+    )
+
+    def __init__(self, desk: Desk, subagents: Subagents) -> None:
+        self._desk = desk
+        self._subagents = subagents
+
+    async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
+        key = self._desk.key(context.session_key)
+        own = await self._subagents.wait_together(key, context.run_id)
+        if own:
+            waiting = [child.run_id for child in own]
+            return told({"status": "yielded", "waitingFor": waiting}, ends_run=True)
+        if self._subagents.roster.running(str(key)):
+            return told(
+                {
+                    "status": "already_pending",
+                    "note": "The running sub-agents belong to an earlier turn; their results come by themselves. "
+                    "Finish your answer.",
+                }
+            )
+        raise InvalidRequest(
+            "No pending child completion is owned by this turn: start one with sessions_spawn first, or just answer."
+        )
+
+
+class ManageWanted(Struct, frozen=True, rename="camel"):
+    action: Literal["list", "wait", "cancel", "kill", "steer"] = "list"
+    target: str = ""
+    message: str = ""
+    recent_minutes: int = 30
+    task_id: str = ""
+    task_ids: tuple[str, ...] = ()
+    timeout_seconds: int = 30
+
+
+class SubagentsTool(Simple):
+    """The `subagents` tool."""
+
+    spec = spec(
+        "subagents",
+        "Sub-agents",
+        "list, steer or stop your sub-agents",
+        "Your sub-agents: list them, steer one (it is interrupted and goes on with your message), kill one or all, "
+        "wait for some. Results come by themselves: do not list in a loop.",
+        {
+            "action": {
+                "type": "string",
+                "enum": ["list", "kill", "steer", "wait", "cancel"],
+                "description": "What to do (default list)",
+            },
+            "target": {
+                "type": "string",
+                "description": "kill, steer: a number of the list, task name, label, run id, session key, last or all",
+            },
+            "message": {"type": "string", "description": "steer: what it is to do now"},
+            "recentMinutes": {"type": "integer", "minimum": 1, "description": "list: ended ones of so many minutes"},
+            "taskId": {"type": "string", "description": "cancel: the same as target"},
+            "taskIds": {"type": "array", "items": {"type": "string"}, "description": "wait: which (default all)"},
+            "timeoutSeconds": {"type": "integer", "minimum": 0, "maximum": 60, "description": "wait: how long"},
+        },
+    )
+
+    def __init__(self, desk: Desk, subagents: Subagents) -> None:
+        self._desk = desk
+        self._subagents = subagents
+
+    async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
+        wanted = taken(args, ManageWanted)
+        children = self._subagents.roster.of(context.session_key)
+        match wanted.action:
+            case "list":
+                return self._list(context.session_key, children, wanted.recent_minutes)
+            case "wait":
+                chosen = [each for name in wanted.task_ids for each in pick(children, name)] or children
+                done = await self._subagents.settled(chosen, min(wanted.timeout_seconds, 60))
+                now = [_row(self._subagents.roster.get(each.run_id), self._desk.now) for each in chosen]
+                return told({"status": "ok" if done else "timeout", "action": "wait", "tasks": now})
+            case "steer":
+                return await self._steer(children, wanted)
+        target = wanted.target or wanted.task_id
+        if not target.strip():
+            raise InvalidRequest("Say which: target is a number, name, run id, session key, last or all.")
+        ended = sum([await self._subagents.kill(child) for child in pick(children, target)])
+        return told({"status": "ok", "action": wanted.action, "killed": ended})
+
+    async def _steer(self, children: Sequence[Child], wanted: ManageWanted) -> Output:
+        if not wanted.target.strip() or not wanted.message.strip():
+            raise InvalidRequest("steer needs a target and a message.")
+        found = pick(children, wanted.target)
+        if len(found) != 1:
+            raise InvalidRequest("Steer one sub-agent at a time.")
+        child = await self._subagents.steer(found[0], wanted.message)
+        return told({"status": "accepted", "action": "steer", "runId": child.current, "sessionKey": child.key})
+
+    def _list(self, key: str, children: Sequence[Child], minutes: int) -> Output:
+        since = self._desk.now - minutes * 60_000
+        active = [each for each in children if each.status == "running"]
+        recent = [each for each in children if each.status != "running" and each.ended_at >= since]
+        numbers = {each.run_id: place for place, each in enumerate(children, 1)}
+        lines = [f"{numbers[each.run_id]}. {each.name}: {each.status}" for each in (*active, *recent)]
+        caller = self._desk.key(key)
+        return told(
+            {
+                "status": "ok",
+                "action": "list",
+                "requesterSessionKey": key,
+                "callerSessionKey": key,
+                "callerIsSubagent": caller.is_subagent,
+                "total": len(children),
+                "active": [_row(each, self._desk.now) for each in active],
+                "recent": [_row(each, self._desk.now) for each in recent],
+                "text": "\n".join(lines) or "No sub-agents.",
+            }
+        )
+
+
+def _row(child: Child, now: int) -> dict[str, Any]:
+    return {
+        "runId": child.run_id,
+        "sessionKey": child.key,
+        "label": child.name,
+        "taskName": child.task_name or None,
+        "status": child.status,
+        "depth": child.depth,
+        "runtimeMs": max(0, (child.ended_at or now) - child.created_at),
+        "totalTokens": child.tokens,
+    }

@@ -1,0 +1,124 @@
+"""What a call from outside means: its body becomes an event or a run, a mapping's template is filled in. Pure."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+from openclaw.core.errors import InvalidRequest
+from openclaw.core.keys import SessionKey
+from openclaw.cron.settings import HookMapping, HooksSettings
+
+_SLOT = re.compile(r"\{\{\s*([^{}]+?)\s*\}\}")
+_STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
+FILLED_CHARS = 20_000
+KEY_CHARS = 256
+
+
+class WakeCall(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The body of `/hooks/wake`."""
+
+    text: Annotated[str, Meta(min_length=1)]
+    mode: Literal["now", "next-heartbeat"] = "now"
+    agent_id: str | None = None
+    session_key: str | None = None
+
+
+class AgentCall(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The body of `/hooks/agent`."""
+
+    message: Annotated[str, Meta(min_length=1)]
+    name: str = "Hook"
+    agent_id: str | None = None
+    session_key: str | None = None
+    wake_mode: Literal["now", "next-heartbeat"] = "now"
+    deliver: bool = True
+    model: str | None = None
+    thinking: str | None = None
+    timeout_seconds: Annotated[float, Meta(gt=0)] | None = None
+    idempotency_key: Annotated[str, Meta(min_length=1, max_length=KEY_CHARS)] | None = None
+    wait_for_completion: bool = False
+
+
+class Incoming(Struct, frozen=True, kw_only=True):
+    """A call as a mapping sees it."""
+
+    path: str
+    payload: Any
+    headers: Mapping[str, str]
+    query: Mapping[str, str]
+    now: str
+
+
+def find(settings: HooksSettings, call: Incoming) -> HookMapping | None:
+    """The first mapping that fits."""
+    source = call.payload.get("source") if isinstance(call.payload, dict) else None
+    for mapping in settings.mappings:
+        path, wanted = mapping.match.path, mapping.match.source
+        named = path if path is not None else mapping.id
+        if (named is None or named.strip("/") == call.path.strip("/")) and wanted in (None, source):
+            return mapping
+    return None
+
+
+def act(mapping: HookMapping, call: Incoming) -> WakeCall | AgentCall | None:
+    """What a mapped call amounts to; None when its template comes out empty."""
+    template = mapping.text_template if mapping.action == "wake" else mapping.message_template
+    text = fill(template or "{{payload}}", call).strip()
+    if not text:
+        return None
+    if mapping.action == "wake":
+        return WakeCall(text=text, mode=mapping.wake_mode, agent_id=mapping.agent_id)
+    return AgentCall(
+        message=text,
+        name=mapping.name or mapping.id or "Hook",
+        agent_id=mapping.agent_id,
+        wake_mode=mapping.wake_mode,
+        model=mapping.model,
+        thinking=mapping.thinking,
+        timeout_seconds=mapping.timeout_seconds,
+    )
+
+
+def fill(template: str, call: Incoming) -> str:
+    """The template with `{{payload.a.b[0]}}`, `{{headers.x}}`, `{{query.k}}`, `{{path}}` and `{{now}}` put in."""
+    found = {"payload": call.payload, "headers": call.headers, "query": call.query, "path": call.path, "now": call.now}
+
+    def value(match: re.Match[str]) -> str:
+        at: Any = found
+        for name, place in _STEP.findall(match[1]):
+            if place:
+                at = at[int(place)] if isinstance(at, list) and int(place) < len(at) else None
+            elif isinstance(at, Mapping):
+                at = at.get(name.lower() if at is call.headers else name)
+            else:
+                at = None
+        return _text(at)[:FILLED_CHARS]
+
+    return _SLOT.sub(value, template)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def checked_agent(settings: HooksSettings, agent_id: str | None) -> str | None:
+    if agent_id and settings.allowed_agent_ids and agent_id not in settings.allowed_agent_ids:
+        raise InvalidRequest(f"hooks may not reach the agent {agent_id}: add it to hooks.allowedAgentIds")
+    return agent_id
+
+
+def session_of(settings: HooksSettings, asked: str | None, fresh: SessionKey) -> str:
+    """The conversation of a run: the caller's if that is allowed, the configured one, or a new one."""
+    if asked is None:
+        return settings.default_session_key or str(fresh)
+    if not settings.allow_request_session_key:
+        raise InvalidRequest("sessionKey is not accepted from callers: set hooks.allowRequestSessionKey to allow it")
+    prefixes = settings.allowed_session_key_prefixes
+    if prefixes and not asked.startswith(prefixes):
+        raise InvalidRequest("this sessionKey is not allowed: see hooks.allowedSessionKeyPrefixes")
+    return asked

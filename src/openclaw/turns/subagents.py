@@ -1,0 +1,302 @@
+"""Sub-agents: work handed to sessions of their own, whose results come back by themselves.
+
+A child is written down before it starts and stays written down until its starter has been told, so a restart neither
+loses a result nor tells it twice. Limits are the starter's: depth, number, tools only ever shrink.
+"""
+
+import asyncio
+import secrets
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+
+from msgspec import Struct
+
+from openclaw.core.clock import Clock, millis
+from openclaw.core.errors import InvalidRequest, OpenClawError
+from openclaw.core.keys import SessionKey, parse
+from openclaw.trust.wrap import wrap_external_content
+from openclaw.turns.ledger import Outcome
+from openclaw.turns.queue import QueueRules
+from openclaw.turns.roster import Child, Roster, Status
+from openclaw.turns.runs import Runs
+from openclaw.turns.subagent_words import SKIP, announcement, clean, opening
+from openclaw.turns.turn import Turn
+
+LOOK_AGAIN = 3_600.0
+RETRY = (1.0, 5.0, 30.0, 120.0)
+
+
+class Bounds(Struct, frozen=True, kw_only=True):
+    """How far sub-agents of an agent may go."""
+
+    depth: int = 5
+    children: int = 5
+    archive_after: float = 3_600.0
+    """Seconds until a kept child leaves the list; 0 keeps it there."""
+
+
+class Errand(Struct, frozen=True, kw_only=True):
+    """What somebody wants a sub-agent to do."""
+
+    parent: SessionKey
+    parent_run: str
+    agent: str
+    task: str
+    label: str = ""
+    task_name: str = ""
+    model: str | None = None
+    thinking: str | None = None
+    timeout: float | None = None
+    tools: tuple[str, ...] | None = None
+    keeps: bool = True
+    expected: bool = True
+    files: str = ""
+    notes: tuple[str, ...] = ()
+
+
+class Subagents:
+    """Use as `async with subagents.serving()`, inside that of the runs."""
+
+    def __init__(
+        self,
+        roster: Roster,
+        runs: Runs,
+        clock: Clock,
+        *,
+        bounds: Callable[[str], Bounds],
+        tainted: Callable[[SessionKey], Awaitable[bool]],
+        discard: Callable[[Child], Awaitable[None]],
+        archive: Callable[[Child], Awaitable[None]],
+    ) -> None:
+        self.roster = roster
+        self._runs = runs
+        self._clock = clock
+        self._bounds = bounds
+        self._tainted = tainted
+        self._discard = discard
+        self._archive = archive
+        self._group: asyncio.TaskGroup | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._moved = asyncio.Event()
+        self._telling = asyncio.Lock()
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator["Subagents"]:
+        """Follows every child on the roster that is not settled, those of earlier processes included."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            for child in self.roster.all():
+                if not (child.told and child.archived):
+                    self._follow(child.run_id)
+            try:
+                yield self
+            finally:
+                self._group = None
+                for task in self._tasks:
+                    task.cancel()
+
+    async def spawn(self, errand: Errand) -> Child:
+        """Starts a sub-agent, or says which limit forbids it."""
+        bounds = self._bounds(errand.parent.agent)
+        depth = self.roster.depth(errand.parent) + 1
+        if depth > bounds.depth:
+            raise InvalidRequest(f"sub-agents may be {bounds.depth} deep (subagents.maxSpawnDepth): do it yourself")
+        if len(self.roster.running(str(errand.parent))) >= bounds.children:
+            raise InvalidRequest(
+                f"{bounds.children} sub-agents are running already (subagents.maxChildrenPerAgent): wait for one to end"
+            )
+        run_id = str(uuid.uuid4())
+        key = SessionKey(errand.agent, f"subagent:{uuid.uuid4()}")
+        child = await self.roster.put(
+            Child(
+                run_id=run_id,
+                current=run_id,
+                key=str(key),
+                parent=str(errand.parent),
+                parent_run=errand.parent_run,
+                depth=depth,
+                task=errand.task,
+                label=errand.label,
+                task_name=errand.task_name,
+                tools=errand.tools,
+                keeps=errand.keeps,
+                expected=errand.expected,
+                files=errand.files,
+                created_at=millis(self._clock),
+            )
+        )
+        text = opening(errand.task, depth=depth, deepest=bounds.depth, parent=str(errand.parent), notes=errand.notes)
+        turn = Turn(
+            run_id=run_id,
+            key=key,
+            text=text,
+            model=errand.model,
+            thinking=errand.thinking,
+            timeout=errand.timeout,
+        )
+        try:
+            await self._runs.submit(turn, lane="subagent")
+        except OpenClawError as error:
+            await self.roster.change(run_id, status="error", result=error.message, told=True, archived=True)
+            raise
+        self._follow(run_id)
+        return child
+
+    async def steer(self, child: Child, message: str) -> Child:
+        """Interrupts a child and has it go on with `message`."""
+        if child.status != "running":
+            raise InvalidRequest(f"{child.name} has ended already: start another sub-agent")
+        run_id = str(uuid.uuid4())
+        # Written down first: the end of the interrupted run is then not its end.
+        child = await self.roster.change(child.run_id, current=run_id)
+        turn = Turn(run_id=run_id, key=child.session, text=message)
+        await self._runs.submit(turn, rules=QueueRules(mode="interrupt"), lane="subagent")
+        return child
+
+    async def kill(self, child: Child) -> int:
+        """Ends a child and everyone below it, without a word to its starter; gives how many it ended."""
+        doomed = [each for each in (child, *self.roster.below(child.key)) if each.status == "running"]
+        for each in doomed:
+            await self.roster.change(
+                each.run_id, status="killed", result="stopped", told=True, ended_at=millis(self._clock)
+            )
+        for each in doomed:
+            await self._runs.abort(each.session)
+        self._stir()
+        return len(doomed)
+
+    async def stop_below(self, key: SessionKey) -> int:
+        """Ends every sub-agent of a session whose work was stopped."""
+        return sum([await self.kill(child) for child in self.roster.running(str(key))])
+
+    async def wait_together(self, parent: SessionKey, parent_run: str) -> list[Child]:
+        """The running children of a turn, from now on announced together; the others of the session if it has none."""
+        running = self.roster.running(str(parent))
+        own = [child for child in running if child.parent_run == parent_run]
+        for child in own:
+            await self.roster.change(child.run_id, together=True)
+        return own
+
+    async def settled(self, children: Sequence[Child], seconds: float) -> bool:
+        """Whether all of them end within `seconds`."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while any(self.roster.get(child.run_id).status == "running" for child in children):
+                    await self._moved.wait()
+        return all(self.roster.get(child.run_id).status != "running" for child in children)
+
+    def _follow(self, run_id: str) -> None:
+        if self._group is None:
+            return
+        task = self._group.create_task(self._see_through(run_id), name=f"subagent:{run_id}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _see_through(self, run_id: str) -> None:
+        """From the start of a child to the moment when nothing is left to do for it."""
+        await self._ended(run_id)
+        await self._announce(run_id)
+        while not (child := self.roster.get(run_id)).told:
+            await self._moved.wait()
+        if not child.keeps:
+            await self._discard(child)
+        else:
+            pause = self._bounds(parse(child.parent).agent).archive_after
+            if pause <= 0:
+                return
+            await self._clock.sleep(child.ended_at / 1000 + pause - self._clock.now())
+            await self._archive(child)
+        await self.roster.change(run_id, archived=True, told=True)
+
+    async def _ended(self, run_id: str) -> None:
+        """Waits until a child has really ended: not only interrupted, and not waiting for children of its own."""
+        while (child := self.roster.get(run_id)).status == "running":
+            outcome = await self._runs.wait(child.current, LOOK_AGAIN)
+            now = self.roster.get(run_id)
+            if now.status != "running" or now.current != child.current:
+                continue
+            if outcome is None:
+                if child.current in self._runs.active(child.session):
+                    continue
+                outcome = Outcome(status="error", stop_reason="error", error="interrupted by a restart")
+            if outcome.steered_into:
+                await self.roster.change(run_id, current=outcome.steered_into)
+                continue
+            if self.roster.running(child.key) or self._untold(child.key):
+                await self._moved.wait()
+                continue
+            await self._finish(run_id, outcome)
+
+    async def _finish(self, run_id: str, outcome: Outcome) -> None:
+        await self.roster.change(
+            run_id,
+            status=_status(outcome),
+            result="\n\n".join(outcome.texts[-1:]) or outcome.error or "",
+            tokens=outcome.usage.total_tokens,
+            cost=outcome.usage.cost.total if outcome.usage.cost else None,
+            ended_at=millis(self._clock),
+        )
+        self._stir()
+
+    def _untold(self, parent: str) -> bool:
+        return any(each.expected and not each.told for each in self.roster.of(parent))
+
+    async def _announce(self, run_id: str) -> None:
+        """Tells the starter, once; what its turn waits for together is told together."""
+        for pause in (*RETRY, None):
+            async with self._telling:
+                child = self.roster.get(run_id)
+                if child.told:
+                    return
+                family = self._family(child)
+                if not family:
+                    return  # a sibling still runs; the last of them tells for all
+                try:
+                    await self._tell(family)
+                    return
+                except OpenClawError:
+                    if pause is None:
+                        raise
+            await self._clock.sleep(pause)
+
+    def _family(self, child: Child) -> list[Child]:
+        """Who is announced now that `child` has ended."""
+        if not child.together:
+            return [child]
+        same = [each for each in self.roster.of(child.parent) if each.parent_run == child.parent_run and each.together]
+        if any(each.status == "running" for each in same):
+            return []
+        return [each for each in same if not each.told]
+
+    async def _tell(self, family: Sequence[Child]) -> None:
+        heard = [child for child in family if child.expected and child.result.strip() != SKIP]
+        if heard:
+            parent = parse(heard[0].parent)
+            text = announcement(heard, [await self._shown(child) for child in heard])
+            # The name is made of the children's, so that the same news twice is one message.
+            turn = Turn(run_id=f"announce:{heard[0].run_id}", key=parent, text=text)
+            above = self.roster.by_key(str(parent))
+            submission = await self._runs.submit(turn, lane="subagent" if above else "main")
+            if above is not None and above.status == "running" and submission.status != "steered":
+                await self.roster.change(above.run_id, current=turn.run_id)
+        for child in family:
+            await self.roster.change(child.run_id, told=True)
+        self._stir()
+
+    async def _shown(self, child: Child) -> str:
+        """A result as its reader may take it: enclosed when the child has read untrusted text."""
+        if await self._tainted(child.session):
+            return wrap_external_content(clean(child.result), "unknown", marker_id=secrets.token_hex(8))
+        return clean(child.result)
+
+    def _stir(self) -> None:
+        """Wakes everyone who waits for something to change."""
+        self._moved.set()
+        self._moved = asyncio.Event()
+
+
+def _status(outcome: Outcome) -> Status:
+    if outcome.status == "ok":
+        return "ok"
+    return "timeout" if outcome.error_kind == "timeout" else "error"

@@ -1,0 +1,130 @@
+"""A gateway's automation in this process: a clock that a test moves, a model with a script."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from openclaw.core.keys import SessionKey
+from openclaw.gateway.automation import Automation, automation
+from openclaw.gateway.bus import Bus, Notice
+from openclaw.gateway.desk import Desk
+from openclaw.sessions.files import load
+from openclaw.testing import FakeClock, ScriptedModel, TemporaryHome
+from openclaw.turns.lanes import Lanes
+from openclaw.turns.ledger import Ledger
+from openclaw.turns.runs import Runs
+
+START = 1_800_000_000.0
+MAIN = SessionKey("main", "main")
+
+
+class Place:
+    """What a test looks at."""
+
+    def __init__(
+        self, home: TemporaryHome, desk: Desk, parts: Automation, clock: FakeClock, model: ScriptedModel
+    ) -> None:
+        self.home = home
+        self.desk = desk
+        self.scheduler = parts.scheduler
+        self.heartbeats = parts.heartbeats
+        self.clock = clock
+        self.model = model
+        self.notices: list[Notice] = []
+        self._heard = asyncio.Event()
+
+    def hear(self, notice: Notice) -> None:
+        self.notices.append(notice)
+        self._heard.set()
+
+    async def until(self, wanted: Callable[[Notice], bool], deadline: float = 10.0) -> Notice:
+        async with asyncio.timeout(deadline):
+            while True:
+                for notice in self.notices:
+                    if wanted(notice):
+                        return notice
+                self._heard.clear()
+                await self._heard.wait()
+
+    async def pass_time(self, seconds: float, step: float = 60.0) -> None:
+        """Lets time go by as a clock does: step by step, with room for what happens on other threads."""
+        left = seconds
+        while left > 0:
+            await self.clock.advance(min(step, left))
+            left -= step
+            await self.quiet()
+
+    async def quiet(self) -> None:
+        """Until nothing runs and the database is idle."""
+        async with asyncio.timeout(10):
+            for _ in range(3):
+                await self.desk.app.db.read("SELECT 1")
+                await asyncio.sleep(0)
+                while self.desk.runs.busy:
+                    await asyncio.sleep(0.001)
+
+    def ended(self, job_id: str, count: int = 1) -> Callable[[Notice], bool]:
+        def wanted(_: Notice) -> bool:
+            return len(self.of(job_id, "finished")) >= count
+
+        return wanted
+
+    def of(self, job_id: str, action: str) -> list[dict[str, Any]]:
+        return [
+            notice.payload
+            for notice in self.notices
+            if notice.event == "cron" and notice.payload["jobId"] == job_id and notice.payload["action"] == action
+        ]
+
+    def said(self, key: str = "agent:main:main") -> list[str]:
+        """Everything in the transcripts of a session."""
+        found = []
+        for path in self.home.transcripts():
+            loaded = load(path)
+            if loaded.header is not None and loaded.header.session_key == key:
+                found += [entry.message.text for entry in loaded.entries if hasattr(entry, "message")]
+        return found
+
+
+@asynccontextmanager
+async def place(
+    home: TemporaryHome,
+    model: ScriptedModel,
+    *,
+    clock: FakeClock | None = None,
+    fires: bool = True,
+    configured: bool = False,
+    **settings: Any,
+) -> AsyncIterator[Place]:
+    if not configured:
+        home.use_model()
+        if settings:
+            import json
+
+            config = json.loads(home.config_path.read_text())
+            defaults = settings.pop("defaults", {})
+            config["agents"]["defaults"] |= defaults
+            home.configure({**config, **settings})
+    clock = clock or FakeClock(START)
+    async with home.assistant(model, clock=clock) as app:
+        bus = Bus()
+        lanes = Lanes({"main": 4, "cron-nested": 4})
+        async with Runs(app.turns, Ledger(app.db, clock), lanes, clock, lambda event: None).serving() as runs:
+            await runs.resume()
+            desk = Desk(app, app.lifecycle, runs, bus)
+            parts = automation(desk, home.environ)
+            found = Place(home, desk, parts, clock, model)
+            with bus.listening() as listener:
+                hearing = asyncio.create_task(_hear(listener, found))
+                try:
+                    async with parts.serving(fires=fires):
+                        yield found
+                finally:
+                    hearing.cancel()
+                    await asyncio.gather(hearing, return_exceptions=True)
+
+
+async def _hear(listener: Any, found: Place) -> None:
+    async for notice in listener:
+        found.hear(notice)

@@ -1,0 +1,159 @@
+"""Jobs in a gateway: fired on time, once, with their result where it belongs."""
+
+import pytest
+
+from openclaw.core.errors import RateLimited
+from openclaw.testing import FakeClock, ScriptedModel, TemporaryHome, calls, fails, says
+from tests.automation.support import MAIN, START, place
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_job_runs_at_its_time_in_a_conversation_of_its_own_and_tells_the_main_one(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel
+) -> None:
+    scripted_model.script(says("Three mails, none urgent."))
+    async with place(openclaw_home, scripted_model) as here:
+        job = await here.scheduler.book.add({"name": "mail", "message": "check my mail", "everyMs": 3_600_000})
+        await here.pass_time(3_540)
+        assert scripted_model.requests == []
+        await here.pass_time(61)
+        await here.until(here.ended(job.id))
+        (done,) = here.of(job.id, "finished")
+        assert done["status"] == "ok" and done["summary"] == "Three mails, none urgent."
+        assert done["nextRunAtMs"] == START * 1000 + 7_200_000
+        key = f"agent:main:cron:{job.id}:run:{done['runId']}"
+        assert here.said(key)[0].startswith(f"[cron:{job.id} mail] check my mail")
+        assert here.said() == ["[mail] Three mails, none urgent."]
+        (run,), _ = await here.scheduler.store.runs(job.id)
+        assert run.delivery == "delivered" and run.result is not None and run.result.output_tokens > 0
+
+
+async def test_nothing_worth_telling_is_not_told(openclaw_home: TemporaryHome, scripted_model: ScriptedModel) -> None:
+    scripted_model.script(says("NO_REPLY"))
+    async with place(openclaw_home, scripted_model) as here:
+        job = await here.scheduler.book.add({"message": "check", "at": "2027-01-15T08:01:00Z"})
+        await here.pass_time(61)
+        await here.until(here.ended(job.id))
+        assert here.said() == []
+        assert await here.scheduler.store.count() == 0  # done, so gone
+
+
+async def test_a_reminder_is_told_in_the_main_conversation(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel
+) -> None:
+    scripted_model.script(says("A reminder: water the plants!"))
+    async with place(openclaw_home, scripted_model) as here:
+        await here.scheduler.book.add({"text": "Reminder: water the plants", "at": "2027-01-15T08:20:00Z"})
+        await here.pass_time(1_205)
+        await here.clock.drive(here.until(lambda notice: notice.event == "heartbeat"))
+        question, answer = here.said()
+        assert question.startswith("System: [2027-01-15 08:20:00 UTC] Reminder: water the plants")
+        assert answer == "A reminder: water the plants!"
+
+
+async def test_a_failing_job_waits_longer_each_time_and_people_are_told(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel
+) -> None:
+    async with place(openclaw_home, scripted_model) as here:
+        job = await here.scheduler.book.add({"name": "gone", "message": "x", "model": "nobody/none", "everyMs": 1_000})
+        for count in (1, 2):
+            await here.pass_time(60, step=1)
+            await here.until(here.ended(job.id, count))
+        await here.quiet()
+        found = await here.scheduler.store.get(job.id)
+        assert found.state.consecutive_errors == 2 and "nobody" in (found.state.last_error or "")
+        assert any("has failed 2 times" in line for line in here.said())
+        assert scripted_model.requests == []
+
+
+async def test_a_rate_limit_on_a_single_job_is_tried_again(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel
+) -> None:
+    scripted_model.script(*[fails(RateLimited("slow down"))] * 20)
+    async with place(openclaw_home, scripted_model) as here:
+        job = await here.scheduler.book.add({"message": "x", "at": "2027-01-15T08:00:10Z"})
+        await here.clock.drive(here.until(here.ended(job.id)))
+        found = await here.scheduler.store.get(job.id)
+        assert found.enabled and found.state.next_run_at_ms is not None
+
+
+async def test_what_an_earlier_life_took_and_did_not_run_is_run_once(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel
+) -> None:
+    scripted_model.script(says("done"), says("not again"))
+    async with place(openclaw_home, scripted_model, fires=False) as here:
+        job = await here.scheduler.book.add({"message": "x", "at": "2027-01-15T08:00:10Z"})
+        from openclaw.cron.schedule import Due
+
+        fire = await here.scheduler.store.take(
+            job, Due(slot=job.state.next_run_at_ms or 0, following=None), owner="dead", now=1_800_000_010_000
+        )
+        assert fire is not None
+    for _ in range(2):
+        clock = FakeClock(START + 20)
+        async with place(openclaw_home, scripted_model, clock=clock, configured=True) as here:
+            await here.pass_time(120)
+            await here.quiet()
+    assert len(scripted_model.requests) == 1
+    assert here.said() == ["[x] done"]
+
+
+async def test_a_job_with_watches_costs_nothing_until_one_changes(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel
+) -> None:
+    scripted_model.script(says("The inbox has a new file."))
+    inbox = openclaw_home.workspace / "inbox"
+    inbox.mkdir()
+    async with place(openclaw_home, scripted_model) as here:
+        job = await here.scheduler.book.add(
+            {"message": "sort it", "everyMs": 60_000, "watch": [{"kind": "file", "path": "inbox"}]}
+        )
+        for count in range(1, 6):
+            await here.pass_time(60)
+            await here.until(here.ended(job.id, count))
+        assert scripted_model.requests == []
+        (inbox / "letter.txt").write_text("hello")
+        await here.pass_time(60)
+        await here.until(here.ended(job.id, 6))
+        await here.pass_time(60)
+        await here.until(here.ended(job.id, 7))
+        assert len(scripted_model.requests) == 1 and scripted_model.saw("Changed: file inbox")
+        assert [each["status"] for each in here.of(job.id, "finished")] == ["skipped"] * 5 + ["ok", "skipped"]
+
+
+async def test_the_assistant_sets_a_reminder_with_what_was_said(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel
+) -> None:
+    job = {"schedule": {"kind": "at", "at": "2027-01-16T08:00:00Z"}, "payload": {"text": "Reminder: call Ann"}}
+    scripted_model.script(calls("cron", action="add", job=job, contextMessages=2), says("I will remind you."))
+    async with place(openclaw_home, scripted_model) as here:
+        from openclaw.turns.turn import Turn
+
+        await here.desk.runs.submit(Turn(run_id="r1", key=MAIN, text="remind me to call Ann about the boat"))
+        await here.desk.runs.wait("r1", 10)
+        (found,) = await here.scheduler.store.all()
+        assert found.payload.text.splitlines()[0] == "Reminder: call Ann"  # type: ignore[union-attr]
+        assert "- User: remind me to call Ann about the boat" in found.payload.text  # type: ignore[union-attr]
+        assert found.owner is not None and found.owner.session_key == "agent:main:main"
+
+
+async def test_a_scheduled_run_cannot_make_more_of_itself(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel
+) -> None:
+    scripted_model.script(calls("cron", action="add", job={"message": "x", "everyMs": 1000}), says("NO_REPLY"))
+    async with place(openclaw_home, scripted_model) as here:
+        job = await here.scheduler.book.add({"message": "breed", "at": "2027-01-15T08:00:10Z"})
+        await here.pass_time(11)
+        await here.until(here.ended(job.id))
+        assert await here.scheduler.store.count() == 0
+        assert scripted_model.saw("may list jobs and remove its own")
+
+
+async def test_nothing_fires_when_it_is_switched_off(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel
+) -> None:
+    async with place(openclaw_home, scripted_model, cron={"enabled": False}) as here:
+        job = await here.scheduler.book.add({"message": "x", "everyMs": 60_000})
+        await here.pass_time(600)
+        assert here.of(job.id, "started") == [] and not (await here.scheduler.status())["enabled"]

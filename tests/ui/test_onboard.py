@@ -1,0 +1,216 @@
+"""`openclaw onboard`, `openclaw dashboard` and a bare `openclaw`, as a person meets them."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import ptyprocess
+import pytest
+
+from openclaw.cli.onboard import named
+from openclaw.gateway.lock import running
+from openclaw.gateway.process import stop
+from openclaw.testing import TemporaryHome, says
+from openclaw.testing_server import Answers, MockModelServer
+from openclaw.workspace.identity import parse
+
+KEY = "sk-a-secret-that-nobody-may-see"
+
+
+def run(home: TemporaryHome, *arguments: str, typed: str = "") -> tuple[int, str, str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "openclaw", *arguments],
+        env=home.environ,
+        cwd=home.root,
+        input=typed,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def provider(server: MockModelServer) -> dict[str, Any]:
+    """A provider that needs a key."""
+    made = {"baseUrl": server.url, "api": "openai-completions", "models": [{"id": "small"}]}
+    return {"models": {"providers": {"mine": made}}}
+
+
+def everything_written(home: TemporaryHome) -> str:
+    return "".join(
+        path.read_text(errors="replace")
+        for path in home.root.rglob("*")
+        if path.is_file() and path.name != "auth-profiles.json"
+    )
+
+
+class Terminal:
+    """A person at a terminal."""
+
+    def __init__(self, home: TemporaryHome, *arguments: str) -> None:
+        self._child = ptyprocess.PtyProcessUnicode.spawn(
+            [sys.executable, "-m", "openclaw", *arguments],
+            cwd=str(home.root),
+            env={**home.environ, "TERM": "dumb"},
+            dimensions=(40, 200),
+        )
+        self.seen = ""
+
+    def until(self, text: str) -> None:
+        start = len(self.seen)
+        while text not in self.seen[start:]:
+            try:
+                self.seen += self._child.read(4096)
+            except EOFError:
+                raise AssertionError(f"{text!r} never came:\n{self.seen}") from None
+
+    def types(self, text: str) -> None:
+        self._child.write(text)
+
+    def ends(self) -> int:
+        while True:
+            try:
+                self.seen += self._child.read(4096)
+            except EOFError:
+                break
+        self._child.wait()
+        return int(self._child.exitstatus or 0)
+
+
+@pytest.fixture
+def stopped_after(openclaw_home: TemporaryHome) -> Iterator[TemporaryHome]:
+    """A home whose gateway is stopped at the end, whoever started it."""
+    yield openclaw_home
+    stop(openclaw_home.state, 5.0)
+
+
+def test_five_questions_at_most_and_the_key_is_seen_nowhere(openclaw_home: TemporaryHome) -> None:
+    with MockModelServer([Answers(401, '{"error": {"message": "bad key"}}'), says("ready")]) as server:
+        openclaw_home.configure(provider(server))
+        person = Terminal(openclaw_home, "onboard")
+        person.until("number or provider/model")
+        person.types("mine/small\n")
+        person.until("key for mine")
+        person.types("sk-a-wrong-secret-altogether\n")
+        person.until("Nothing was kept")
+        person.types("mine/small\n")
+        person.until("key for mine")
+        person.types(f"{KEY}\n")
+        person.until("What shall the assistant be called?")
+        person.types("Clawdia\n")
+        person.until("number [1]")
+        person.types("\n")
+        assert person.ends() == 0, person.seen
+    assert "secret" not in person.seen.replace("your rights", "")
+    assert "mine/small answers" in person.seen
+    assert json.loads(openclaw_home.config_path.read_text())["agents"]["defaults"]["model"] == "mine/small"
+    assert parse((openclaw_home.workspace / "IDENTITY.md").read_text()).name == "Clawdia"
+    profiles = openclaw_home.state / "agents" / "main" / "agent" / "auth-profiles.json"
+    assert KEY in profiles.read_text() and "wrong" not in profiles.read_text()
+    assert profiles.stat().st_mode & 0o077 == 0
+    assert KEY not in everything_written(openclaw_home)
+
+
+def test_without_a_terminal_everything_comes_from_options_and_again_changes_only_what_is_given(
+    openclaw_home: TemporaryHome,
+) -> None:
+    with MockModelServer([says("ready")]) as server:
+        openclaw_home.configure(provider(server))
+        options = ("--auth-choice", "mine", "--model", "mine/small", "--api-key-file", "-", "--exec-policy", "never")
+        code, out, err = run(openclaw_home, "onboard", "--non-interactive", "--json", *options, typed=f"{KEY}\n")
+        assert code == 0, err
+        assert KEY not in out + err
+        told = json.loads(out)
+        assert (told["model"], told["execPolicy"], told["name"]) == ("mine/small", "never", "")
+        code, out, err = run(openclaw_home, "onboard", "--json", "--name", "Otto")
+        assert code == 0, err
+        assert json.loads(out) | {"workspace": "", "why": ""} == told | {"name": "Otto", "workspace": "", "why": ""}
+    assert [each["messages"][-1]["content"] for each in server.requests] == ["Answer with the single word: ready"]
+
+
+def test_a_key_that_does_not_work_is_not_kept(openclaw_home: TemporaryHome) -> None:
+    with MockModelServer([Answers(401, '{"error": {"message": "bad key"}}')]) as server:
+        openclaw_home.configure(provider(server))
+        before = openclaw_home.config_path.read_text()
+        options = ("--non-interactive", "--model", "mine/small", "--api-key-file", "-")
+        code, out, err = run(openclaw_home, "onboard", *options, typed=f"{KEY}\n")
+    assert code == 1
+    assert "Nothing was kept" in err and KEY not in out + err
+    assert openclaw_home.config_path.read_text() == before
+    assert KEY not in everything_written(openclaw_home)
+    assert not (openclaw_home.state / "agents" / "main" / "agent" / "auth-profiles.json").exists()
+
+
+def test_questions_without_a_terminal_are_refused_with_what_to_do(openclaw_home: TemporaryHome) -> None:
+    code, _, err = run(openclaw_home, "onboard")
+    assert code == 2
+    assert "--non-interactive" in err
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("", "Otto"), ("# Card\n\n- Name: (pick one)\n- Vibe: calm\n", "Otto"), ("- **Name:** Ada\n", "Otto")],
+)
+def test_a_name_is_put_where_it_belongs(text: str, found: str) -> None:
+    written = named(text, "Otto")
+    assert parse(written).name == found
+    assert parse(written).vibe == parse(text).vibe
+
+
+def test_a_bare_openclaw_makes_everything_and_talks_through_the_gateway(stopped_after: TemporaryHome) -> None:
+    home = stopped_after
+    home.workspace.rmdir()
+    with MockModelServer([says("Hello from over there.")]) as server:
+        home.configure({**server.settings(), "gateway": {"port": free_port()}})
+        person = Terminal(home)
+        person.until("you>")
+        person.types("hello\n")
+        person.until("Hello from over there.")
+        person.until("you>")
+        person.types("/status\n")
+        person.until("Session: agent:main:main")
+        person.until("you>")
+        person.types("\x04")
+        assert person.ends() == 0
+    found = running(home.state)
+    assert found is not None
+    assert person.seen.count(f"http://127.0.0.1:{found.port}") == 1
+    assert (home.workspace / "AGENTS.md").is_file()
+
+
+def test_a_chat_opens_also_when_the_gateway_cannot_start(openclaw_home: TemporaryHome) -> None:
+    openclaw_home.configure({"gateway": {"bind": "lan", "auth": {"mode": "none"}}})
+    person = Terminal(openclaw_home)
+    person.until("you>")
+    assert "the gateway is not running" in person.seen
+    person.types("/exit\n")
+    assert person.ends() == 0
+
+
+def test_dashboard_starts_the_gateway_and_gives_a_link_without_the_token(stopped_after: TemporaryHome) -> None:
+    home = stopped_after
+    home.configure({"gateway": {"port": free_port()}})
+    code, out, err = run(home, "dashboard")
+    assert code == 0, err
+    assert out.startswith("http://127.0.0.1:") and "/#code=" in out
+    token = (home.state / "credentials" / "gateway.token").read_text().strip()
+    assert token not in out + err
+
+
+def test_dashboard_says_so_when_the_page_is_off(stopped_after: TemporaryHome) -> None:
+    home = stopped_after
+    home.configure({"gateway": {"port": free_port(), "controlUi": {"enabled": False}}})
+    code, _, err = run(home, "dashboard")
+    assert code == 1
+    assert "gateway.controlUi.enabled" in err
+
+
+def free_port() -> int:
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
