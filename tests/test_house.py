@@ -26,11 +26,12 @@ FLOORS = {
 LOOSE = {"version", "testing", "testing_server", "pytest_plugin", "plugin", "__main__", "__init__"}
 PURE = """
 core/keys core/messages core/events core/errors core/reply core/text core/chat
-sessions/transcript
+sessions/transcript sessions/compact sessions/essentials sessions/prune
 agent/arguments agent/limits agent/repeats agent/settings
 policy/shell policy/execution policy/layers policy/settings policy/reach policy/decide
 models/choose models/cooldown models/thinking models/refs models/locality models/settings
-turns/patience turns/agents
+turns/patience turns/agents turns/stuck
+delivery/think delivery/directives delivery/silence delivery/duplicates delivery/shape delivery/blocks
 workspace/locate workspace/filter workspace/budget
 prompt/facts prompt/build prompt/section prompt/stable_sections prompt/volatile_sections prompt/tool_sections prompt/fit
 prompt/contributions prompt/report prompt/diff prompt/blame prompt/lint prompt/owners

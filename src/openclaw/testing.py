@@ -38,6 +38,8 @@ from openclaw.core.reply import cost_of
 if TYPE_CHECKING:
     from openclaw.agent.loop import Steering
     from openclaw.gateway.app import Assistant
+    from openclaw.turns.recording import RecordedCall
+    from openclaw.turns.replaying import Replay
     from openclaw.turns.turn import Recorded, SessionRepaired
 
 T = TypeVar("T")
@@ -403,3 +405,63 @@ async def ask(
         async for event in events:
             heard.events.append(event)
     return heard
+
+
+class RecordedRun:
+    """A run that `openclaw runs export` wrote to a file, as a test case.
+
+    `replay` runs it through the loop again; `model` answers as its models did, for a test of your own.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        from openclaw.turns.replaying import load_export
+
+        document, self.calls = load_export(data)
+        self.run_id = document.run_id
+
+    @classmethod
+    def load(cls, path: str | Path) -> "RecordedRun":
+        return cls(Path(path).read_bytes())
+
+    @property
+    def question(self) -> str:
+        """What the person said last before the first call."""
+        said = [message.text for message in self.calls[0].request.messages if isinstance(message, messages.User)]
+        return said[-1] if said else ""
+
+    @property
+    def answer(self) -> str:
+        """The last thing a model said."""
+        replies = [call.reply.text for call in self.calls if call.reply is not None]
+        return replies[-1] if replies else ""
+
+    def model(self) -> "RecordedModel":
+        return RecordedModel(self.calls)
+
+    async def replay(self) -> "Replay":
+        """Whether the loop still makes the same requests, to the byte; its text says what is different."""
+        from openclaw.gateway.wings import encoded
+        from openclaw.turns.replaying import replay
+
+        return await replay(self.calls, encoded, FakeClock())
+
+
+class RecordedModel:
+    """A `Provider` that says what was said, call by call, whatever it is asked."""
+
+    def __init__(self, calls: "Sequence[RecordedCall]") -> None:
+        self.requests: list[ModelRequest] = []
+        self._left = deque(calls)
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        self.requests.append(request)
+        if not self._left:
+            raise ProviderError("the recording is over: the model was asked once more than it was then")
+        recorded = self._left.popleft()
+        for event in recorded.events:
+            yield event
+        if recorded.failure is not None:
+            raise recorded.failure.error()
+
+    async def close(self) -> None:
+        return None

@@ -5,8 +5,11 @@ from typing import Any
 
 import pytest
 
+from openclaw.budget.ledger import Call, End
+from openclaw.budget.price import Estimate
 from openclaw.core.errors import AuthFailed, RateLimited, ServerFailed
 from openclaw.core.events import Notice
+from openclaw.core.messages import Cost, Usage
 from openclaw.core.provider import Endpoint
 from openclaw.gateway.app import Surroundings, assistant
 from openclaw.testing import (
@@ -119,14 +122,17 @@ async def test_background_work_stops_first(openclaw_home: TemporaryHome) -> None
 
 
 async def test_a_person_is_told_when_half_is_spent(openclaw_home: TemporaryHome) -> None:
-    configure(openclaw_home, "a/m")
-    async with openclaw_home.assistant(ScriptedModel(says("x"))) as app:
-        first = await ask(app, "hello")
-    assert first.end.usage.cost is not None
-    configure(openclaw_home, "a/m", budget={"month": first.end.usage.cost.total * 3})
-    async with openclaw_home.assistant(ScriptedModel(says("x"))) as app:
-        heard = await ask(app, "hello")
-    assert len(notices(heard)) == 1 and notices(heard)[0].startswith("50 % of this month's budget is spent: $")
+    configure(openclaw_home, "a/m", budget={"month": 10})
+    async with openclaw_home.assistant(ScriptedModel(says("x"), says("y"))) as app:
+        ledger, rules = app.accounts.ledger, app.accounts.rules(app.key("main", None))
+        earlier = Call(
+            call_id="c", run_id="r", session_key="k", session_id="s", agent_id="main", provider="a", model="m"
+        )
+        await ledger.reserve(earlier, Estimate(4.999, 4.999), rules)
+        await ledger.commit(earlier, End(usage=Usage(cost=Cost(4.999, 0, 0, 0, 4.999))), rules)
+        heard, again = await ask(app, "hello"), await ask(app, "hello")
+    assert len(notices(heard)) == 1 and notices(heard)[0].startswith("50 % of this month's budget is spent: $5.0")
+    assert notices(again) == []
 
 
 async def test_a_stopped_call_is_paid_for_as_far_as_it_went(openclaw_home: TemporaryHome) -> None:

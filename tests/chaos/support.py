@@ -126,6 +126,7 @@ async def hall(
     tools: Sequence[Tool] = (),
     local: bool = False,
     approve: bool = False,
+    models: tuple[str, ...] = ("scripted/scripted",),
     settings: dict[str, Any] | None = None,
 ) -> AsyncIterator[Hall]:
     """Runs around `model`; without one the models of `settings` are opened for real.
@@ -135,7 +136,7 @@ async def hall(
     if settings is not None:
         home.configure(settings)
     else:
-        home.use_model("scripted/scripted")
+        home.use_model(*models)
     if not local and settings is None:
         text = home.config_path.read_text().replace("http://127.0.0.1:9/v1", "https://models.example.com/v1")
         home.config_path.write_text(text)

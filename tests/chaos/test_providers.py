@@ -23,12 +23,12 @@ from tests.chaos.support import Hall, hall
 pytestmark = pytest.mark.anyio
 
 
-async def ended(place: Hall, run_id: str, clock: FakeClock, text: str = "hello") -> Outcome:
-    """The end of a run whose pauses pass at once."""
-    await place.say(run_id, text)
+async def ended(place: Hall, run_id: str, clock: FakeClock, step: float = 10.0) -> Outcome:
+    """The end of a run whose pauses pass in no time."""
+    await place.say(run_id, "hello")
     waiting = asyncio.create_task(place.runs.wait(run_id, 60))
     while not (await asyncio.wait({waiting}, timeout=0.005))[0]:
-        await clock.advance(10)
+        await clock.advance(step)
     outcome = waiting.result()
     assert outcome is not None, "the run has no end"
     return outcome
@@ -65,7 +65,7 @@ async def test_a_provider_that_stalls_is_given_up_and_the_next_answer_counts(
     openclaw_home: TemporaryHome, fake_clock: FakeClock
 ) -> None:
     model = ScriptedModel([says("Let me"), stalls()], says("Here."))
-    async with hall(openclaw_home, model, clock=fake_clock) as place:
+    async with hall(openclaw_home, model, clock=fake_clock, models=("scripted/one", "backup/two")) as place:
         outcome = await ended(place, "r1", fake_clock)
         assert (outcome.status, outcome.texts) == ("ok", ("Here.",))
         await check(place)
@@ -76,7 +76,7 @@ async def test_a_provider_that_drops_once_is_asked_again_and_nothing_is_said_twi
 ) -> None:
     model = ScriptedModel([says("The answer is fo"), fails(ServerFailed("gone"))], says("The answer is four."))
     async with hall(openclaw_home, model, clock=fake_clock) as place:
-        outcome = await ended(place, "r1", fake_clock)
+        outcome = await ended(place, "r1", fake_clock, step=0.5)
         assert outcome.texts == ("The answer is four.",)
         said = [message.text for message in place.messages() if isinstance(message, Assistant)]
         assert said == ["The answer is four."]

@@ -117,6 +117,8 @@ def test_a_turn_that_is_cut_through_is_known_from_its_start() -> None:
 def test_a_request_that_was_answered_is_not_pending() -> None:
     made = plan(talk(asks("first"), calls("a"), result("a"), answers("here")), 0)
     assert made is not None and made.unanswered == ""
+    kept = plan(talk(asks("first " * 50), answers("here"), asks("second")), 30)
+    assert kept is not None and len(kept.kept) == 2 and kept.unanswered == ""
 
 
 @pytest.mark.parametrize(
@@ -139,6 +141,10 @@ def counted(text: str, total: int) -> Assistant:
 
 def test_the_size_is_the_providers_count_and_an_estimate_of_what_followed() -> None:
     assert measure(talk(asks(), counted("hi", 5_000), asks("abcd" * 100)), overhead=900) == 5_000 + 104
+
+
+def test_a_count_that_is_too_low_to_be_true_is_not_believed() -> None:
+    assert measure(talk(asks("abcd" * 5_000), counted("hi", 12)), overhead=900) > 5_900
 
 
 def test_a_count_from_before_a_compaction_is_worth_nothing_any_more() -> None:

@@ -56,6 +56,7 @@ async def test_a_write_is_seen_by_the_next_read(db: Database) -> None:
     await db.write("INSERT INTO notes (id, body, score) VALUES (:id, :b, :s)", {"id": 1 << 40, "b": "ä😀", "s": 0.5})
     assert [dict(row) for row in await db.read("SELECT * FROM notes")] == [{"id": 1 << 40, "body": "ä😀", "score": 0.5}]
     assert list(await db.read("SELECT * FROM notes WHERE id = :id", {"id": 2})) == []
+    assert await db.look("SELECT * FROM notes") == await db.read("SELECT * FROM notes")
 
 
 async def test_a_write_says_how_many_rows_it_changed(db: Database) -> None:

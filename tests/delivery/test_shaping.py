@@ -40,7 +40,7 @@ def shaped(*events: Event, **manner: object) -> tuple[str, Shaper, list[ShapedEv
 
 def test_what_streams_is_what_is_delivered() -> None:
     said, shaper, _ = shaped(*message("[[reply_to: 9]] <think>hm</think>Here it is.\nMEDIA:/a.png\nNO_REPLY"), END)
-    assert said == "Here it is."
+    assert said.strip() == "Here it is."
     assert shaper.payloads == (Payload(text="Here it is.", media=("/a.png",), reply_to="9"),)
 
 
@@ -128,9 +128,9 @@ def test_an_attempt_that_failed_leaves_nothing_behind() -> None:
 
 def test_a_message_that_was_not_streamed_is_said_at_its_end() -> None:
     said, _, _ = shaped(CALLED, MessageEnded(Assistant(content=(Text("All at once. NO_REPLY"),))), END)
-    assert said == "All at once."
+    assert said.strip() == "All at once."
 
 
 def test_no_word_of_a_cut_message_is_shown_that_may_be_internal() -> None:
     said, shaper, _ = shaped(CALLED, *[TextDelta(each) for each in "Hi <think>secret"])
-    assert said == "Hi" and shaper.payloads == ()
+    assert said.strip() == "Hi" and shaper.payloads == ()

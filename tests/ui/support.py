@@ -50,7 +50,7 @@ class Site:
         context.on("request", lambda request: self.requests.append(request.url))
         context.on("console", self._console)
         context.on("weberror", lambda error: self.complaints.append(str(error.error)))
-        context.on("dialog", lambda dialog: (self.complaints.append("a dialog opened"), dialog.dismiss()))
+        context.on("dialog", self._dialog)
         return context
 
     def _console(self, message: Any) -> None:
@@ -58,10 +58,14 @@ class Site:
         if message.type == "error" and "ERR_CONNECTION_REFUSED" not in message.text:
             self.complaints.append(message.text)
 
+    def _dialog(self, dialog: Any) -> None:
+        self.complaints.append(f"a dialog opened: {dialog.message}")
+        dialog.dismiss()
+
     def open(self, context: Any | None = None) -> Any:
-        """The chat page, let in by a one-time link."""
+        """The chat page, let in with the token."""
         page = (context or self.visitor()).new_page()
-        page.goto(self.link())
+        page.goto(f"{self.address}/#token={self.gateway.token.reveal()}")
         page.wait_for_selector("oc-chat .talk")
         page.wait_for_selector(".connection", state="detached")
         return page
@@ -86,7 +90,7 @@ def wait_idle(page: Any) -> None:
 def said(page: Any, kind: str) -> list[str]:
     """The texts of the messages of one kind, as they are shown."""
     where = {"user": "article.user .bubble", "assistant": "article.assistant .md"}[kind]
-    found: list[str] = page.locator(where).all_inner_texts()
+    found: list[str] = page.locator(where).all_text_contents()
     return [text.strip() for text in found]
 
 

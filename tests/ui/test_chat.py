@@ -176,7 +176,7 @@ def test_ten_thousand_messages_scroll_without_filling_the_page(openclaw_home: Te
             page = here.open()
             page.wait_for_selector("text=question 9998")
             most = 0
-            for _ in range(12):
+            for _ in range(6):
                 before = page.locator("article").first.get_attribute("data-id")
                 page.evaluate("document.querySelector('.talk').scrollTop = 0")
                 page.wait_for_function(

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from openclaw.testing import Says, TemporaryHome, calls, says
+from openclaw.testing import Says, Step, TemporaryHome, calls, says
 from openclaw.testing_server import MockModelServer
 from tests.ui.support import say, site, wait_idle
 
@@ -48,9 +48,10 @@ def harmless(page: Any, here: Any) -> None:
     foreign = "oc-chat :is(script,iframe,object,embed,form:not(.composer),style,link,base,meta,svg,video,math)"
     assert page.locator(foreign).count() == 0
     tricks = page.evaluate(
-        """() => [...document.querySelectorAll('.md *, .bubble *, oc-tool *')].flatMap(each =>
-            [...each.attributes].filter(({name, value}) => /^on|^style$/.test(name) || /^\\s*(javascript|vbscript|data:text)/i.test(value))
-            .map(({name, value}) => name + '=' + value))"""
+        """() => [...document.querySelectorAll('.md *, .bubble *, oc-tool *')]
+            .flatMap(each => [...each.attributes])
+            .filter(({name, value}) => /^on|^style$/.test(name) || /^\\s*(javascript|vbscript|data:text)/i.test(value))
+            .map(({name, value}) => name + '=' + value)"""
     )
     assert tricks == []
     assert all(url.startswith((here.address, f"ws://{here.address[7:]}", "data:", "blob:")) for url in here.requests)
@@ -80,7 +81,11 @@ def test_attacks_in_messages_tool_results_arguments_and_names_run_nothing(
     openclaw_home: TemporaryHome, browser: Any
 ) -> None:
     (openclaw_home.workspace / "page.html").write_text("\n".join(CORPUS))
-    script = [calls("read", path="page.html"), calls("write", path=f"{CORPUS[1]}.txt", content=CORPUS[0]), says("done")]
+    script: list[Step] = [
+        calls("read", path="page.html"),
+        calls("write", path=f"{CORPUS[1]}.txt", content=CORPUS[0]),
+        says("done"),
+    ]
     with MockModelServer(script) as server:
         openclaw_home.configure(server.settings())
         with site(openclaw_home, browser) as here:

@@ -107,7 +107,7 @@ def test_a_setting_is_changed_in_the_form_and_a_wrong_one_is_refused(
     with site(openclaw_home, browser) as here:
         page = here.visitor().new_page()
         page.goto(here.link())
-        page.wait_for_selector("oc-chat .talk")
+        page.wait_for_selector(".connection", state="detached")
         page.click("nav a[href$='/config']")
         page.click("oc-config .list >> text=tools")
         page.select_option("[id='tools.exec.security']", '"deny"')
@@ -117,7 +117,7 @@ def test_a_setting_is_changed_in_the_form_and_a_wrong_one_is_refused(
         assert written["tools"]["exec"]["security"] == "deny"
         assert "a-secret-of" not in page.content()
         assert written["gateway"]["auth"]["token"] == "a-secret-of-thirty-two-characters"
-        page.fill("[id='tools.allow']", '[1, 2]')
+        page.fill("[id='tools.allow']", "[1, 2]")
         page.press("[id='tools.allow']", "Tab")
         page.click("oc-config >> text=Save 1")
         page.wait_for_selector("oc-config .problem")
@@ -142,23 +142,24 @@ def test_logs_health_devices_and_models_are_there_and_a_removed_device_is_out(
             page.wait_for_selector(".gate")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_fits_a_phone_and_is_labelled(openclaw_home: TemporaryHome, browser: Any, scheme: str) -> None:
+def test_it_fits_a_phone_is_labelled_and_goes_dark_with_the_system(openclaw_home: TemporaryHome, browser: Any) -> None:
     with site(openclaw_home, browser) as here:
-        context = here.visitor(color_scheme=scheme)
-        page = here.open(context)
+        page = here.open()
         page.set_viewport_size({"width": 360, "height": 740})
         for path in ("/chat/main", "/sessions", "/files", "/config", "/logs", "/system"):
             page.goto(here.address + path)
             page.wait_for_selector(".bar h1")
             assert page.evaluate("document.documentElement.scrollWidth") <= 360, path
             unnamed = page.evaluate(
-                """() => [...document.querySelectorAll('button, input:not([type=file]), select, textarea')].filter(each =>
-                    !each.textContent.trim() && !each.getAttribute('aria-label') && !each.labels?.length).map(each => each.outerHTML)"""
+                """() => [...document.querySelectorAll('button, input:not([type=file]), select, textarea')]
+                    .filter(each => !each.textContent.trim() && !each.ariaLabel && !each.labels?.length)
+                    .map(each => each.outerHTML)"""
             )
             assert unnamed == [], path
-        dark = page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == "rgb(27, 25, 23)"
-        assert dark == (scheme == "dark")
+        light = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+        page.emulate_media(color_scheme="dark")
+        dark = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+        assert (light, dark) == ("rgb(250, 248, 245)", "rgb(27, 25, 23)")
         page.click(".menu")
         page.click("nav >> text=Chat")
         page.wait_for_selector("oc-composer")

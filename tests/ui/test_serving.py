@@ -132,7 +132,7 @@ def test_the_page_can_live_under_a_path_or_be_switched_off(openclaw_home: Tempor
 
 @pytest.mark.parametrize("wrong", ["/a b", "/a/../b", "/a?x", '/"x', "/a#b"])
 def test_a_base_path_that_is_none_is_refused(wrong: str) -> None:
-    with pytest.raises(ConfigError, match="basePath|not a path"):
+    with pytest.raises(ConfigError, match="not a path"):
         base_path(wrong)
 
 

@@ -63,7 +63,7 @@ def command(
         setup.set("agents.defaults.workspace", str(Path(workspace).expanduser().resolve()))
     setup.make_home()
     if ask:
-        click.echo("A few questions; Enter takes what stands in brackets, Ctrl-C leaves; what you have answered is kept.\n")
+        click.echo("A few questions; Enter takes what stands in brackets. Ctrl-C leaves and keeps the answers.\n")
     setup.choose_model(provider, model, key, ask=ask)
     setup.choose_name(name, ask=ask)
     setup.choose_exec(exec_policy, ask=ask)

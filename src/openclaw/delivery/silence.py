@@ -40,7 +40,7 @@ _BEGUN: Final = "|".join(
     sorted({token[:size] for token in (SILENT, HEARTBEAT) for size in range(1, len(token))}, key=len)
 )
 _MAYBE_ALONE = re.compile(rf"{_PAD}*(?:{_TOKEN}{_PAD}*)*(?:{_BEGUN})?", re.IGNORECASE)
-_MAYBE_TAIL = re.compile(rf"(?:[\s*_]|{_TOKEN}[.!…]*)*(?:{_BEGUN})?\Z", re.IGNORECASE)
+_MAYBE_TAIL = re.compile(rf"(?:[*_]{{0,3}}{_TOKEN}{_AFTER}\s*)*[*_]{{0,3}}(?:{_BEGUN})?\Z", re.IGNORECASE)
 _ACTION_TEXT = f'{{"action":"{SILENT}"}}'.lower()
 _REASONED_WORDS = ("reasoning", "thinking", "thoughts", "thought")
 _WINDOW = 512
@@ -56,7 +56,7 @@ def settle(text: str) -> Utterance:
     body = text[head.end() :] if head else text
     tail = _TAIL.search(body)
     if tail is not None:
-        body = body[: tail.start()].rstrip()
+        body = body[: tail.start()]
     return Visible(body) if body.strip() else Visible("") if not text.strip() else Silence()
 
 
@@ -108,7 +108,7 @@ class SilenceGate:
             return settle(self._text)
         known = len(self._before)
         tail = _TAIL.search(self._before + self._text, known)
-        return Visible(self._text if tail is None else self._text[: tail.start() - known].rstrip())
+        return Visible(self._text if tail is None else self._text[: tail.start() - known])
 
 
 def _may_be_silent(text: str) -> bool:

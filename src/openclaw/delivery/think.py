@@ -14,7 +14,7 @@ _TAG = re.compile(rf"<\s{{0,4}}(?P<close>/?)\s{{0,4}}{_NAME}\b[^<>]{{0,120}}>", 
 _CLOSE = re.compile(
     r"<\s{0,4}/\s{0,4}(?:(?:antml|mm):)?(?:thinking|think|thought|antthinking)\b[^<>]{0,120}>", re.IGNORECASE
 )
-_MARK = re.compile(r"\n|`+|~{3,}|<")
+_MARK = re.compile(r"\n|`+|~+|<")
 _LONGEST_TAG = 160
 _LONGEST_SPAN = 2_000
 """A code span that does not end within so many characters is taken for a stray backtick."""

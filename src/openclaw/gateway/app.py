@@ -64,6 +64,8 @@ from openclaw.turns.aside import Aside
 from openclaw.turns.briefing import Brief, Briefing, brief, machine
 from openclaw.turns.gate import ExecGate, RunGate
 from openclaw.turns.patience import patience
+from openclaw.turns.recording import RecordedCall
+from openclaw.turns.replaying import Compared, compare
 from openclaw.turns.route import ModelRoute, OpenProvider
 from openclaw.turns.spending import Spending
 from openclaw.turns.turn import Opened, Prepared, Turn, Turns
@@ -413,6 +415,19 @@ class Assistant:
             spending=spending,
             probes=self.accounts.probes,
         )
+
+    async def ask_again(self, calls: Sequence[RecordedCall], ref: str) -> AsyncIterator[Compared]:
+        """Recorded requests, answered by another model: real calls, on the books of the default agent."""
+        key = self.key(None, None)
+        agent = agent_views.view(self.config.agents, key.agent)
+        turn = Turn(run_id=f"replay-{uuid.uuid4()}", key=key, text="", model=ref)
+        spending = self.accounts.spending(turn.run_id, key, "", partial(self._keep_profile, agent.id))
+        try:
+            route = await self._route(turn, agent, Preferences(), spending)
+            async for each in compare(calls, route.attempt):
+                yield each
+        finally:
+            await spending.settle()
 
     async def _keep_profile(
         self, agent_id: str, profile_id: str, change: Callable[[Stats], Stats], good_for: str | None

@@ -1,6 +1,6 @@
 """The sessions as the gateway's methods see them: rows with their state, changes told to everyone."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from openclaw.core.clock import millis
@@ -83,7 +83,7 @@ class Desk:
         path = self.app.index.path(found.agent_id, found.session_id)
         return found.session_id, load(path) if path.exists() else None
 
-    async def stop(self, key: SessionKey, run_id: str | None = None) -> list[str]:
+    async def stop(self, key: SessionKey, run_id: str | None = None) -> Sequence[str]:
         """Stops what a session is doing, one run of it or all with everyone it has set to work; gives the runs."""
         stopped = await self.runs.abort(key, run_id)
         await self.stop_below(key)

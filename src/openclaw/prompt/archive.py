@@ -1,6 +1,7 @@
 """The prompts that were sent, kept to the byte: a section's text is stored once, however many runs carried it."""
 
 import hashlib
+from functools import lru_cache
 
 import msgspec
 from msgspec import Struct, structs
@@ -36,6 +37,11 @@ class Stored(Struct, frozen=True, kw_only=True):
     report: Report
 
 
+@lru_cache(maxsize=512)
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 class PromptArchive:
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -47,7 +53,7 @@ class PromptArchive:
         kept = []
         texts: dict[str, str] = {}
         for section in prompt.sections:
-            digest = hashlib.sha256(section.text.encode()).hexdigest()
+            digest = _digest(section.text)
             if digest not in self._stored:
                 texts[digest] = section.text
             fields = {name: getattr(section, name) for name in _Kept.__struct_fields__ if name != "hash"}

@@ -3,6 +3,7 @@
 import hashlib
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Literal
 
 import msgspec
@@ -190,7 +191,9 @@ def report(prompt: Prompt, facts: PromptFacts, about: About, specs: Sequence[Too
     )
 
 
+@lru_cache(maxsize=512)
 def _section_line(piece: Section, total: int) -> SectionLine:
+    """Most sections are the same from turn to turn, and so is their line."""
     text = piece.rendered
     chars = units(text)
     return SectionLine(

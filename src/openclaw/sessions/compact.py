@@ -6,6 +6,7 @@ something away. When no such cut exists there is nothing to compact.
 
 import re
 from collections.abc import Sequence
+from itertools import takewhile
 
 import msgspec
 from msgspec import Struct
@@ -66,19 +67,23 @@ def measure(path: Sequence[AnyEntry], overhead: int = 0) -> int:
     """How much of its window a conversation takes, the system prompt included.
 
     The provider's own count of the last call, and an estimate of what came after; a count from before the newest
-    compaction says nothing any more, then all of it is estimated on top of `overhead`.
+    compaction says nothing any more, then all of it is estimated on top of `overhead`. So it is when the count is
+    too low to be true.
     """
     shown, summary = visible(path)
+    estimated = estimate_text(summary or "") + estimate_all(
+        [message for entry in shown if (message := message_of(entry)) is not None]
+    )
     start = max((i for i, entry in enumerate(shown) if isinstance(entry, Compaction | Reset)), default=-1)
     behind = 0
     for entry in reversed(shown[start + 1 :]):
         if isinstance(entry, MessageEntry) and _counts(entry.message):
             assert isinstance(entry.message, Assistant)
-            return entry.message.usage.total_tokens + behind
+            counted = entry.message.usage.total_tokens + behind
+            return counted if 2 * counted >= estimated else overhead + estimated
         message = message_of(entry)
         behind += estimate(message) if message is not None else 0
-    kept = estimate_all([message for entry in shown[: start + 1] if (message := message_of(entry)) is not None])
-    return overhead + estimate_text(summary or "") + kept + behind
+    return overhead + estimated
 
 
 def _counts(message: Message) -> bool:
@@ -130,11 +135,13 @@ class Plan(Struct, frozen=True, kw_only=True):
 
     @property
     def unanswered(self) -> str:
-        """The last request in `removed` that got no final answer there, in its own words."""
+        """The last request in `removed` when it got no final answer, there or in the tail, in its own words."""
         last = next((i for i in range(len(self.removed) - 1, -1, -1) if isinstance(self.removed[i], User)), None)
-        if last is None or any(isinstance(m, Assistant) and m.text and not m.calls for m in self.removed[last:]):
+        if last is None:
             return ""
-        return self.removed[last].text
+        rest = takewhile(lambda message: not isinstance(message, User), (*self.removed[last + 1 :], *self.kept))
+        answered = any(isinstance(message, Assistant) and message.text and not message.calls for message in rest)
+        return "" if answered else self.removed[last].text
 
 
 def plan(path: Sequence[AnyEntry], keep: int) -> Plan | None:

@@ -85,7 +85,7 @@ class SessionIndex:
         return self.state / "agents" / agent_id / "sessions" / f"{session_id}.jsonl"
 
     async def get(self, key: SessionKey) -> SessionRow | None:
-        rows = await self._db.read("SELECT * FROM sessions WHERE session_key = :key", {"key": str(key)})
+        rows = await self._db.look("SELECT * FROM sessions WHERE session_key = :key", {"key": str(key)})
         return _row(rows[0]) if rows else None
 
     async def find(self, text: str, default_agent: str = keys.DEFAULT_AGENT) -> SessionRow:

@@ -49,7 +49,7 @@ class Lifecycle:
         self._clock = clock
 
     async def preferences(self, key: SessionKey) -> Preferences:
-        rows = await self._db.read("SELECT settings FROM sessions WHERE session_key = :key", {"key": str(key)})
+        rows = await self._db.look("SELECT settings FROM sessions WHERE session_key = :key", {"key": str(key)})
         return msgspec.json.decode(rows[0]["settings"], type=Preferences) if rows else Preferences()
 
     async def all_preferences(self) -> dict[str, Preferences]:

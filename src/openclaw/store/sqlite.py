@@ -172,6 +172,8 @@ class Sqlite:
         self._writer = writer
         self._reader = reader
         self._writing, self._reading = threads
+        self._looker: apsw.Connection | None = None
+        """A reading connection of the loop's own thread."""
         self._turn = asyncio.Lock()
         self._owner: asyncio.Task[object] | None = None
         self._listeners: dict[str, set[asyncio.Queue[str]]] = {}
@@ -191,6 +193,15 @@ class Sqlite:
 
     async def read(self, sql: str, params: Params | None = None) -> Sequence[Row]:
         return await self._in(self._reading, lambda: _read(self._reader, sql, params))
+
+    async def look(self, sql: str, params: Params | None = None) -> Sequence[Row]:
+        # A trip to a thread and back costs more than finding a row by its key; readers never wait for the writer.
+        try:
+            if self._looker is None:
+                self._looker = _connect_reader(self.path)
+            return _read(self._looker, sql, params)
+        except apsw.Error as error:
+            raise _translated(error, self.path) from error
 
     async def write(self, sql: str, params: Params | None = None) -> int:
         async with self._my_turn():
@@ -230,6 +241,8 @@ class Sqlite:
                 del self._listeners[topic]
 
     async def close(self) -> None:
+        if self._looker is not None:
+            self._looker.close()
         # The writer goes last: the last connection to close folds the write-ahead log back into the file.
         for thread, connection in ((self._reading, self._reader), (self._writing, self._writer)):
             await asyncio.get_running_loop().run_in_executor(thread, connection.close)

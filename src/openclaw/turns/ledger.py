@@ -96,7 +96,7 @@ class Ledger:
         return entry, bool(new)
 
     async def get(self, run_id: str) -> Entry | None:
-        rows = await self._db.read("SELECT * FROM inputs WHERE run_id = :run", {"run": run_id})
+        rows = await self._db.look("SELECT * FROM inputs WHERE run_id = :run", {"run": run_id})
         return _entry(rows[0]) if rows else None
 
     async def began(self, run_id: str) -> None:

@@ -128,7 +128,7 @@ class Upkeep:
         before = measure(path, self._overhead)
         window = min(self._window, compact.window_in(seen_error) or self._window)
         if reason == "manual":
-            if before - self._overhead < WORTH_ASKING:
+            if measure(path) < WORTH_ASKING:
                 yield _failed(reason, before, f"{NOTHING}: the conversation is short")
                 return
             async for event in self._flushed(transcript, path):

@@ -1,0 +1,122 @@
+"""A gateway's inside without a port: assistant, runs, desk and hall, with a model for each conversation."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from openclaw.core.approval import Answer, ApprovalRequest
+from openclaw.core.events import ModelEvent
+from openclaw.core.messages import Assistant as Said
+from openclaw.core.messages import ToolResult, User
+from openclaw.core.provider import ModelRequest
+from openclaw.gateway.app import Surroundings, assistant
+from openclaw.gateway.bus import Bus
+from openclaw.gateway.clock import SystemClock
+from openclaw.gateway.desk import Desk
+from openclaw.gateway.tools.hall import Hall
+from openclaw.gateway.tools.wakes import wake_sessions
+from openclaw.sessions import history
+from openclaw.testing import ScriptedModel, TemporaryHome
+from openclaw.turns.lanes import Lanes
+from openclaw.turns.ledger import Ledger
+from openclaw.turns.runs import RunEvent, Runs, Settled
+from openclaw.turns.turn import Turn
+
+SETTINGS: dict[str, Any] = {"tools": {"exec": {"security": "full", "ask": "off"}}}
+
+
+class Cast:
+    """A provider that answers each conversation from its own script, known by a word of its first message."""
+
+    def __init__(self, **scripts: ScriptedModel) -> None:
+        self.scripts = scripts
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        first = next(message.text for message in request.messages if isinstance(message, User))
+        name = next(name for name in self.scripts if name in first)
+        async for event in self.scripts[name].stream(request):
+            yield event
+
+    async def close(self) -> None:
+        return None
+
+
+class Owner:
+    """Answers approvals and remembers what was asked."""
+
+    def __init__(self, decision: str = "deny") -> None:
+        self.decision = decision
+        self.asked: list[ApprovalRequest] = []
+
+    async def decide(self, request: ApprovalRequest) -> Answer:
+        self.asked.append(request)
+        return Answer(self.decision)  # type: ignore[arg-type]
+
+
+class House:
+    def __init__(self, desk: Desk, hall: Hall, events: list[RunEvent], changed: asyncio.Event) -> None:
+        self.desk = desk
+        self.hall = hall
+        self.roster = hall.subagents.roster
+        self.events = events
+        self._changed = changed
+
+    async def say(self, run_id: str, text: str, key: str = "main", **more: Any) -> None:
+        await self.desk.runs.submit(Turn(run_id=run_id, key=self.desk.key(key), text=text, **more))
+
+    async def until(self, look: Callable[[], Any]) -> Any:
+        """What `look` gives, as soon as it is something; looked at whenever something happens."""
+        async with asyncio.timeout(15):
+            while not (found := look()):
+                self._changed.clear()
+                try:
+                    async with asyncio.timeout(0.05):
+                        await self._changed.wait()
+                except TimeoutError:
+                    continue
+            return found
+
+    async def outcome(self, run_id: str) -> Any:
+        def settled() -> Any:
+            return next(
+                (event.event.outcome for event in self.events if event.run_id == run_id and isinstance(event.event, Settled)),
+                None,
+            )
+
+        return await self.until(settled)
+
+    async def messages(self, key: str = "main") -> list[User | Said | ToolResult]:
+        _, loaded = await self.desk.load(self.desk.key(key))
+        return [row.message for row in history.rows_of(loaded.entries)] if loaded else []
+
+    async def results(self, tool: str, key: str = "main") -> list[ToolResult]:
+        return [said for said in await self.messages(key) if isinstance(said, ToolResult) and said.tool_name == tool]
+
+
+@asynccontextmanager
+async def house(home: TemporaryHome, model: Any, owner: Owner | None = None) -> AsyncIterator[House]:
+    clock = SystemClock()
+    surroundings = Surroundings(environ=home.environ, home_dir=home.root, cwd=home.workspace)
+    events: list[RunEvent] = []
+    changed = asyncio.Event()
+
+    def tell(event: RunEvent) -> None:
+        events.append(event)
+        changed.set()
+
+    async with assistant(
+        surroundings, clock=clock, approver=owner or Owner(), open_provider=lambda endpoint: model
+    ) as app:
+        runs = Runs(app.turns, Ledger(app.db, clock), Lanes({"main": 8, "subagent": 8}), clock, tell)
+        async with runs.serving() as active:
+            desk = Desk(app, app.lifecycle, active, Bus())
+            hall = Hall(desk, surroundings)
+            desk.stop_below = hall.subagents.stop_below
+            app.serve_in(hall)
+            await hall.subagents.roster.load()
+            await active.resume()
+            async with hall.subagents.serving(), asyncio.TaskGroup() as group:
+                wakes = group.create_task(wake_sessions(desk))
+                yield House(desk, hall, events, changed)
+                wakes.cancel()
