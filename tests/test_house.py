@@ -30,7 +30,7 @@ sessions/transcript sessions/compact sessions/essentials sessions/prune
 agent/arguments agent/limits agent/repeats agent/settings
 policy/shell policy/execution policy/layers policy/settings policy/reach policy/decide
 models/choose models/cooldown models/thinking models/refs models/locality models/settings
-turns/patience turns/agents turns/stuck
+turns/patience turns/agents turns/summary turns/measures turns/stuck
 delivery/think delivery/directives delivery/silence delivery/duplicates delivery/shape delivery/blocks
 workspace/locate workspace/filter workspace/budget
 prompt/facts prompt/build prompt/section prompt/stable_sections prompt/volatile_sections prompt/tool_sections prompt/fit

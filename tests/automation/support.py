@@ -50,6 +50,7 @@ class Place:
     async def pass_time(self, seconds: float, step: float = 60.0) -> None:
         """Lets time go by as a clock does: step by step, with room for what happens on other threads."""
         left = seconds
+        await self.quiet()
         while left > 0:
             await self.clock.advance(min(step, left))
             left -= step
@@ -58,7 +59,7 @@ class Place:
     async def quiet(self) -> None:
         """Until nothing runs and the database is idle."""
         async with asyncio.timeout(10):
-            for _ in range(3):
+            for _ in range(20):  # more trips than anything here makes in a row: what was going on has gone to sleep
                 await self.desk.app.db.read("SELECT 1")
                 await asyncio.sleep(0)
                 while self.desk.runs.busy:

@@ -19,7 +19,7 @@ def beats(here: Place) -> list[tuple[str, str]]:
 
 async def test_an_idle_day_asks_no_model(openclaw_home: TemporaryHome, scripted_model: ScriptedModel) -> None:
     async with place(openclaw_home, scripted_model, defaults=HALF_HOUR) as here:
-        await here.pass_time(86_400, step=1_800)
+        await here.pass_time(86_400, step=300)
         assert scripted_model.requests == []
         assert len(beats(here)) >= 47 and set(beats(here)) == {("skipped", "empty-heartbeat-file")}
 
@@ -33,10 +33,10 @@ async def test_a_day_with_two_changes_asks_twice(openclaw_home: TemporaryHome, s
         for hour in range(24):
             if hour in (9, 17):
                 inbox.write_text("x" * hour)
-            await here.pass_time(3_600, step=1_800)
+            await here.pass_time(3_600, step=300)
         assert len(scripted_model.requests) == 2 and scripted_model.saw("Changed: file inbox.txt")
-        said = [each for each in beats(here) if each[0] != "skipped"]
-        assert said == [("sent", ""), ("ok-token", "")]
+        said = [status.partition("-")[0] for status, _ in beats(here) if status != "skipped"]
+        assert said == ["sent", "ok"]
 
 
 async def test_tasks_are_looked_at_without_tools_that_change_the_rules(
@@ -50,8 +50,8 @@ async def test_tasks_are_looked_at_without_tools_that_change_the_rules(
         assert "Follow it strictly" in request.messages[-1].text
         names = {tool.name for tool in request.tools}
         assert "read" in names and "cron" not in names
-        assert beats(here) == [("ok-token", "")]
-        assert here.heartbeats.last is not None and here.heartbeats.last["status"] == "ok-token"
+        assert [status.partition("-")[0] for status, _ in beats(here)] == ["ok"]
+        assert here.heartbeats.last is not None and here.heartbeats.last["status"].startswith("ok-")
 
 
 async def test_the_same_alert_is_told_once_a_day(openclaw_home: TemporaryHome, scripted_model: ScriptedModel) -> None:

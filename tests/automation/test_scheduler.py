@@ -57,8 +57,8 @@ async def test_a_failing_job_waits_longer_each_time_and_people_are_told(
 ) -> None:
     async with place(openclaw_home, scripted_model) as here:
         job = await here.scheduler.book.add({"name": "gone", "message": "x", "model": "nobody/none", "everyMs": 1_000})
-        for count in (1, 2):
-            await here.pass_time(60, step=1)
+        for count, seconds in ((1, 2), (2, 32)):
+            await here.pass_time(seconds, step=1)
             await here.until(here.ended(job.id, count))
         await here.quiet()
         found = await here.scheduler.store.get(job.id)

@@ -1,6 +1,7 @@
 """What a run spends, refuses and says about it, with the whole assistant around it."""
 
 import asyncio
+from contextlib import aclosing
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from openclaw.budget.ledger import Call, End
 from openclaw.budget.price import Estimate
 from openclaw.core.errors import AuthFailed, RateLimited, ServerFailed
-from openclaw.core.events import Notice
+from openclaw.core.events import ModelCalled, Notice
 from openclaw.core.messages import Cost, Usage
 from openclaw.core.provider import Endpoint
 from openclaw.gateway.app import Surroundings, assistant
@@ -24,6 +25,7 @@ from openclaw.testing import (
     says,
     stalls,
 )
+from openclaw.turns.turn import Turn
 
 pytestmark = pytest.mark.anyio
 
@@ -229,3 +231,16 @@ async def test_a_model_on_this_machine_costs_nothing(openclaw_home: TemporaryHom
         assert (await ask(app, "hello")).text == "Free."
         (row,) = await app.accounts.ledger.last_run("agent:main:main")
     assert row.usage.cost is not None and row.usage.cost.total == 0
+
+
+async def test_a_run_stopped_before_its_call_was_sent_owes_nothing(openclaw_home: TemporaryHome) -> None:
+    configure(openclaw_home, "a/m", budget={"day": 1.0})
+    model = ScriptedModel(says("never"))
+    async with openclaw_home.assistant(model) as app:
+        turn = Turn(run_id="r1", key=app.key("main", None), text="hello")
+        async with aclosing(app.turns.run(turn)) as events:
+            async for event in events:
+                if isinstance(event, ModelCalled):
+                    break
+        (level,) = await app.accounts.ledger.levels("", "main", app.accounts.rules(turn.key))
+    assert model.requests == [] and (level.spent, level.held) == (0, 0)

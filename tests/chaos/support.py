@@ -1,15 +1,20 @@
 """The whole assistant with runs, and the questions every chaotic run must answer: did it end, is everything free?"""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
+from openclaw.agent.repeats import RepeatLimits, Repeats
+from openclaw.agent.toolrun import Toolbox
 from openclaw.core.messages import Message
 from openclaw.core.provider import Api, Model, ModelRequest, Provider, System
-from openclaw.core.tool import Tool
+from openclaw.core.tool import Tool, ToolContext
 from openclaw.gateway.app import Assistant as App
+from openclaw.gateway.app import Surroundings, assistant
 from openclaw.gateway.clock import SystemClock
 from openclaw.providers import anthropic, google, ollama, openai_chat, openai_responses
 from openclaw.sessions.files import load
@@ -18,7 +23,7 @@ from openclaw.testing import ScriptedApprover, TemporaryHome
 from openclaw.turns.lanes import Lanes
 from openclaw.turns.ledger import Ledger, Outcome
 from openclaw.turns.runs import RunEvent, Runs
-from openclaw.turns.turn import Turn
+from openclaw.turns.turn import Opened, Prepared, Turn, Turns
 
 JUDGES: dict[Api, Callable[[ModelRequest], dict[str, Any]]] = {
     "anthropic-messages": anthropic.encode,
@@ -117,6 +122,25 @@ def _children() -> Iterator[str]:
                 yield Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
 
 
+class Anything:
+    """A gate that lets every call through."""
+
+    async def admit(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> str | None:
+        return None
+
+
+def _with_tools(app: App, tools: Sequence[Tool]) -> Turns:
+    """Turns of `app` in which the model has these tools and no others."""
+
+    async def prepare(turn: Turn, session: Opened) -> Prepared:
+        context = ToolContext(call_id="", workspace=app.workspace("main"))
+        repeats = Repeats(RepeatLimits())
+        box = Toolbox(tools, context, Anything(), app.clock, repeats=repeats, cap=16_000)
+        return structs.replace(await app.prepare(turn, session), tools=box)
+
+    return Turns(app.index, app.locks, app.clock, app.workspace, prepare)
+
+
 @asynccontextmanager
 async def hall(
     home: TemporaryHome,
@@ -126,6 +150,7 @@ async def hall(
     tools: Sequence[Tool] = (),
     local: bool = False,
     approve: bool = False,
+    ledger: type[Ledger] = Ledger,
     models: tuple[str, ...] = ("scripted/scripted",),
     settings: dict[str, Any] | None = None,
 ) -> AsyncIterator[Hall]:
@@ -141,26 +166,16 @@ async def hall(
         text = home.config_path.read_text().replace("http://127.0.0.1:9/v1", "https://models.example.com/v1")
         home.config_path.write_text(text)
     clock = clock or SystemClock()
-    from openclaw.gateway.app import Surroundings, assistant
-
     surroundings = Surroundings(environ=home.environ, home_dir=home.root, cwd=home.workspace)
     opened = (lambda _: model) if model is not None else None
     async with assistant(
         surroundings, clock=clock, approver=ScriptedApprover("allow-once" if approve else "deny"), open_provider=opened
     ) as app:
-        if tools:
-            inner = app.turns._prepare
-
-            async def prepare(turn: Turn, session: Any) -> Any:
-                prepared = await inner(turn, session)
-                prepared.tools._tools.update({tool.spec.name: tool for tool in tools})
-                return prepared
-
-            app.turns._prepare = prepare
         lanes = Lanes({"main": 4})
         place = Hall(app, home, lanes)
+        turns = _with_tools(app, tools) if tools else app.turns
         running = Runs(
-            app.turns, Ledger(app.db, clock), lanes, clock, place.tell, manner_of=lambda turn: app.manner(turn.key)
+            turns, ledger(app.db, clock), lanes, clock, place.tell, manner_of=lambda turn: app.manner(turn.key)
         )
         async with running.serving() as place.runs:
             yield place

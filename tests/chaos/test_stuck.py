@@ -1,7 +1,7 @@
 """Sessions that do not get on: every judgement on its own, and the watchman with real runs on a simulated clock."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import pairwise
 from typing import Any
@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from openclaw.core.events import CallDelta, MessageEnded, ModelCalled, ToolEnded, ToolStarted
+from openclaw.core.events import CallDelta, MessageEnded, ModelCalled, RunEnded, ToolEnded, ToolStarted
 from openclaw.core.messages import Assistant, ToolCall, ToolResult
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
 from openclaw.testing import FakeClock, ScriptedModel, TemporaryHome, calls, says, stalls
+from openclaw.turns.ledger import Ledger, Outcome, State
+from openclaw.turns.runs import Settled
 from openclaw.turns.stuck import (
     FIRST_REPEAT,
     KEPT_FOR,
@@ -258,8 +260,43 @@ async def test_a_run_that_cannot_be_stopped_is_given_up_and_holds_no_lane(
         assert outcome is not None and outcome.error_kind == "stalled"
         assert told[-1].data["status"] == "released"
         assert place.lanes.busy() == {} and place.runs.busy == 0
+        before = len(place.events)
         deaf.free.set()
-        await asyncio.sleep(0.05)
+        async with asyncio.timeout(10):
+            while any(task.get_name() == "run:r1" for task in asyncio.all_tasks()):
+                await fake_clock.advance(0.1)
+        # Woken up late, it neither speaks nor asks the model again.
+        assert len(place.events) == before and len(scripted_model.requests) == 1
+
+
+class Jammed(Ledger):
+    """A ledger that never gets the first end written down."""
+
+    async def ended(self, run_ids: Sequence[str], state: State, outcome: Outcome) -> None:
+        if "r1" in run_ids:
+            await asyncio.Event().wait()
+        await super().ended(run_ids, state, outcome)
+
+
+@pytest.mark.anyio
+async def test_a_session_that_nobody_works_on_is_freed_and_goes_on_with_what_waits(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel, fake_clock: FakeClock
+) -> None:
+    scripted_model.script(says("One."), says("Two."))
+    async with watched(openclaw_home, scripted_model, fake_clock, ledger=Jammed) as (place, told, keeper):
+        await place.say("r1", "first")
+        await place.until(lambda event: isinstance(event.event, RunEnded))
+        await place.say("r2", "second")
+        await until(place, fake_clock, keeper, 180)
+        assert "session.stuck" in [each.event for each in told]
+        assert (told[-1].event, told[-1].data["status"]) == ("session.recovery.completed", "released")
+        second = await place.runs.wait("r2", 20)
+        assert second is not None and second.texts == ("Two.",)
+        first = [each.event for each in place.events if each.run_id == "r1" and isinstance(each.event, Settled)]
+        assert len(first) == 1 and place.lanes.busy() == {}
+        for task in asyncio.all_tasks():
+            if task.get_name() == "session:agent:main:main":
+                task.cancel()
 
 
 @pytest.mark.anyio

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from openclaw.testing import TemporaryHome, says
+from openclaw.testing import ScriptedModel, TemporaryHome, says
 from openclaw.testing_server import MockModelServer
 from tests.e2e.gateway_process import GatewayProcess, collect
 from tests.e2e.test_command_line import run
+from tests.http.support import house
 
 pytestmark = pytest.mark.anyio
 
@@ -23,9 +24,7 @@ def clean(shown: Any) -> bool:
 
 async def test_internal_text_reaches_no_chat_and_stays_in_the_transcript(openclaw_home: TemporaryHome) -> None:
     with MockModelServer([says(RAW)]) as server:
-        settings = server.settings()
-        settings["gateway"] = {"http": {"endpoints": {"chatCompletions": {"enabled": True}}}}
-        openclaw_home.configure(settings)
+        openclaw_home.configure(server.settings())
         with GatewayProcess(openclaw_home) as gateway:
             async with gateway.client(caps=("tool-events",)) as client:
                 await client.call("sessions.subscribe", {})
@@ -69,3 +68,18 @@ async def test_internal_text_reaches_no_chat_and_stays_in_the_transcript(opencla
         assert asked.returncode == 0 and asked.stdout.strip() == "Hello there."
     raw = "".join(path.read_text() for path in openclaw_home.transcripts())
     assert "the sekrit plan" in raw and "NO_REPLY" in raw
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_internal_text_is_in_no_http_answer(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel, stream: bool
+) -> None:
+    scripted_model.script(says(RAW))
+    async with house(openclaw_home, scripted_model) as place, place.client() as client:
+        messages: Any = [{"role": "user", "content": "hi"}]
+        answer: Any = await client.chat.completions.create(model="openclaw", messages=messages, stream=stream)
+        if stream:
+            heard = "".join([chunk.choices[0].delta.content or "" async for chunk in answer if chunk.choices])
+        else:
+            heard = answer.choices[0].message.content
+    assert heard.strip() == "Hello there."

@@ -1,12 +1,13 @@
 """Compaction as clients of a real gateway and people at a terminal meet it."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from openclaw.testing import TemporaryHome, says
-from openclaw.testing_server import Answers, Hangs, MockModelServer
+from openclaw.testing import Step, TemporaryHome, says
+from openclaw.testing_server import Answers, Hangs, MockModelServer, Reply
 from openclaw.wire.client import CallFailed
 from tests.compaction.support import GOOD, compactions
 from tests.e2e.gateway_process import GatewayProcess, collect
@@ -24,7 +25,7 @@ def settings(server: MockModelServer) -> dict[str, Any]:
 
 
 async def test_compaction_on_request_and_by_need(openclaw_home: TemporaryHome) -> None:
-    script = [says("one"), says(GOOD), says("two"), TOO_LONG, says(GOOD), says("three")]
+    script: list[Reply | Sequence[Step]] = [says("one"), says(GOOD), says("two"), TOO_LONG, says(GOOD), says("three")]
     with MockModelServer(script) as server:
         openclaw_home.configure(settings(server))
         with GatewayProcess(openclaw_home) as gateway:

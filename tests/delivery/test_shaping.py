@@ -121,7 +121,7 @@ def test_what_was_sent_elsewhere_does_not_count() -> None:
 
 
 def test_an_attempt_that_failed_leaves_nothing_behind() -> None:
-    half = [CALLED, TextDelta("<think>half a"), AttemptFailed("p", "m", "timeout", "gone")]
+    half: list[Event] = [CALLED, TextDelta("<think>half a"), AttemptFailed("p", "m", "timeout", "gone")]
     said, shaper, _ = shaped(*half, *message("Whole."), END)
     assert said == "Whole." and shaper.texts == ("Whole.",)
 

@@ -1,6 +1,7 @@
 """A run on record: rebuilt to the byte, replayed, exported, forgotten when it is old."""
 
 import hashlib
+import itertools
 from pathlib import Path
 
 import msgspec
@@ -41,9 +42,7 @@ async def runs_of(app: Assistant) -> list[str]:
 
 async def test_the_request_rebuilt_from_the_record_is_the_one_that_was_sent(openclaw_home: TemporaryHome) -> None:
     openclaw_home.use_model()
-    model = ScriptedModel(
-        [thinks("hm", "sig"), calls("ls", path=".")], [calls("ls", path=".."), calls("ls")], says("ok")
-    )
+    model = ScriptedModel([thinks("hm"), calls("ls", path=".")], [calls("ls", path=".."), calls("ls")], says("ok"))
     async with openclaw_home.assistant(model) as app:
         await ask(app, "look around")
         (run_id,) = await runs_of(app)
@@ -95,7 +94,7 @@ async def test_what_repeats_is_stored_once(openclaw_home: TemporaryHome) -> None
             await ask(app, f"question {number}")
             rows = await app.db.read("SELECT SUM(bytes) AS bytes, COUNT(*) AS count FROM record_blobs")
             sizes.append(rows[0]["bytes"])
-    growth = [after - before for before, after in zip(sizes, sizes[1:], strict=False)]
+    growth = [after - before for before, after in itertools.pairwise(sizes)]
     assert max(growth[2:]) < sizes[0] / 4, "a turn costs what is new in it, not the whole prompt again"
 
 

@@ -80,7 +80,11 @@ class House:
     async def outcome(self, run_id: str) -> Any:
         def settled() -> Any:
             return next(
-                (event.event.outcome for event in self.events if event.run_id == run_id and isinstance(event.event, Settled)),
+                (
+                    event.event.outcome
+                    for event in self.events
+                    if event.run_id == run_id and isinstance(event.event, Settled)
+                ),
                 None,
             )
 

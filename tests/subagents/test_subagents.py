@@ -51,7 +51,7 @@ async def test_a_task_is_done_elsewhere_and_its_result_comes_back_by_itself(home
         answer = json.loads(spawned.text)
         assert answer["status"] == "accepted"
         assert answer["childSessionKey"].startswith("agent:main:subagent:")
-        (news,) = await it.until(lambda: [t for t in told(boss.requests[-1].messages)])
+        (news,) = await it.until(lambda: told(boss.requests[-1].messages))
         assert "1. Counting" in news
         assert "status: ok" in news
         assert "<prompt-data>\n42 alphas\n</prompt-data>" in news
@@ -164,7 +164,12 @@ async def test_steering_interrupts_and_goes_on(home):
 
 
 async def test_a_killed_child_is_silent_and_takes_its_own_along(home):
-    boss = ScriptedModel(calls("sessions_spawn", task="middle work"), says("ok"), calls("subagents", action="kill", target="all"), says("gone"))  # fmt: skip
+    boss = ScriptedModel(
+        calls("sessions_spawn", task="middle work"),
+        says("ok"),
+        calls("subagents", action="kill", target="all"),
+        says("gone"),
+    )
     middle = ScriptedModel(calls("sessions_spawn", task="alpha"), stalls())
     async with house(home, Cast(please=boss, middle=middle, alpha=ScriptedModel(stalls()))) as it:
         await it.say("r1", "please")
@@ -188,7 +193,9 @@ async def test_stopping_a_conversation_stops_its_helpers(home):
 
 
 async def test_a_child_that_takes_too_long_is_told_of_as_such(home):
-    boss = ScriptedModel(calls("sessions_spawn", task="alpha", runTimeoutSeconds=1), says("ok"), says("It took too long."))
+    boss = ScriptedModel(
+        calls("sessions_spawn", task="alpha", runTimeoutSeconds=1), says("ok"), says("It took too long.")
+    )
     async with house(home, Cast(please=boss, alpha=ScriptedModel(stalls()))) as it:
         await it.say("r1", "please")
         await it.until(lambda: boss.left == 0)
@@ -248,7 +255,8 @@ async def test_cleanup_removes_session_and_files(home):
         ({"task": "x", "attachments": [{"name": "a", "content": "%%", "encoding": "base64"}]}, "base64"),
         ({"task": "x", "attachments": [{"name": "a", "content": "x" * (1 << 20) + "x"}]}, "larger"),
         ({"task": "x", "attachments": [
-            {"name": f"f{n}", "content": base64.b64encode(bytes(1 << 20)).decode(), "encoding": "base64"} for n in range(6)
+            {"name": f"f{n}", "content": base64.b64encode(bytes(1 << 20)).decode(), "encoding": "base64"}
+            for n in range(6)
         ]}, "together"),
     ],
 )  # fmt: skip
@@ -278,7 +286,9 @@ async def test_a_result_that_poses_as_us_is_only_data(home):
 
 async def test_the_end_of_a_background_command_wakes_its_session(home):
     boss = ScriptedModel(
-        calls("exec", command="sleep 0.3; echo built the thing", background=True), says("Running."), says("It is built.")
+        calls("exec", command="sleep 0.3; echo built the thing", background=True),
+        says("Running."),
+        says("It is built."),
     )
     async with house(home, Cast(please=boss)) as it:
         await it.say("r1", "please build")
@@ -318,8 +328,8 @@ def test_layer_upon_layer_only_takes_away(layers):
 
 def test_a_child_is_found_by_any_of_its_names():
     def child(number: int, **more: str) -> Child:
-        run = f"run-{number}"
-        return Child(run_id=run, current=run, key=f"agent:main:subagent:{number}", parent="p", parent_run="r", depth=1, task="t", **more)  # fmt: skip
+        about = {"parent": "p", "parent_run": "r", "task": "t", "key": f"agent:main:subagent:{number}", **more}
+        return Child(run_id=f"run-{number}", current=f"run-{number}", depth=1, **about)
 
     children = [child(1, label="One"), child(2, task_name="two"), child(3)]
     assert pick(children, "all") == children

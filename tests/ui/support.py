@@ -13,7 +13,7 @@ from openclaw.testing import TemporaryHome
 from tests.e2e.gateway_process import GatewayProcess
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-PATIENCE_MS = 10_000
+PATIENCE_MS = 20_000
 
 
 class Site:

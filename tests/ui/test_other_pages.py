@@ -142,11 +142,26 @@ def test_logs_health_devices_and_models_are_there_and_a_removed_device_is_out(
             page.wait_for_selector(".gate")
 
 
+def test_notes_are_found_and_skills_are_listed(openclaw_home: TemporaryHome, browser: Any) -> None:
+    (openclaw_home.workspace / "MEMORY.md").write_text("# Home\n\nThe boiler code is <b>4711</b>.\n")
+    with site(openclaw_home, browser) as here:
+        page = here.open()
+        page.click("nav a[href$='/memory']")
+        page.fill("oc-memory input", "boiler code")
+        page.press("oc-memory input", "Enter")
+        page.wait_for_selector(".note >> text=MEMORY.md")
+        assert "The boiler code is <b>4711</b>." in page.inner_text(".note pre")
+        assert "score" in page.inner_text(".note")
+        page.click("nav a[href$='/skills']")
+        page.wait_for_selector("oc-skills td >> text=weather")
+        assert here.complaints == []
+
+
 def test_it_fits_a_phone_is_labelled_and_goes_dark_with_the_system(openclaw_home: TemporaryHome, browser: Any) -> None:
     with site(openclaw_home, browser) as here:
         page = here.open()
         page.set_viewport_size({"width": 360, "height": 740})
-        for path in ("/chat/main", "/sessions", "/files", "/config", "/logs", "/system"):
+        for path in ("/chat/main", "/sessions", "/files", "/memory", "/skills", "/config", "/logs", "/system"):
             page.goto(here.address + path)
             page.wait_for_selector(".bar h1")
             assert page.evaluate("document.documentElement.scrollWidth") <= 360, path

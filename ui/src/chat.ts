@@ -25,6 +25,8 @@ class Chat extends Element {
   private talk = new Talk();
   private stick = true;
   private loading = false;
+  private seen = 0;
+  private growth = new ResizeObserver(() => this.settle());
   /** Where the drawn rows end; at the newest when there is none. */
   private last: number | undefined;
 
@@ -40,11 +42,17 @@ class Chat extends Element {
     if (gateway.state === "ready") void this.load();
   }
 
+  disconnectedCallback(): void {
+    super.disconnectedCallback();
+    this.growth.disconnect();
+  }
+
   willUpdate(changed: Map<string, unknown>): void {
     if (changed.has("key") && changed.get("key") !== undefined) {
       this.talk = new Talk();
       this.session = undefined;
       this.stick = true;
+      this.seen = 0;
       this.last = undefined;
       if (gateway.state === "ready") void this.load();
     }
@@ -179,16 +187,27 @@ class Chat extends Element {
     }
   }
 
-  protected updated(): void {
+  protected firstUpdated(): void {
+    this.growth.observe(this.querySelector(".column")!);
+  }
+
+  private settle(): void {
     const scroller = this.querySelector(".talk");
     if (scroller && this.stick && this.last === undefined) scroller.scrollTop = scroller.scrollHeight;
+  }
+
+  protected updated(): void {
+    this.settle();
     document.title = `${oneLine(this.session?.displayName ?? this.key, 60)} · OpenClaw`;
   }
 
   private scrolled(event: Event): void {
     const { scrollTop, scrollHeight, clientHeight } = event.target as HTMLElement;
     const below = scrollHeight - scrollTop - clientHeight;
-    this.stick = below < 60 && this.last === undefined;
+    // Content that grows moves the end away from us; only a person moves us away from the end.
+    if (scrollTop < this.seen - 2) this.stick = false;
+    else if (below < 60 && this.last === undefined) this.stick = true;
+    this.seen = scrollTop;
     if (this.loading || this.find !== undefined) return;
     const end = this.last ?? this.talk.rows.length;
     if (scrollTop < 300 && end > WINDOW && !this.stick) void this.slid(end - PAGE);

@@ -13,6 +13,8 @@ const PAGES: [page: string, label: string, method: string][] = [
   ["sessions", "Conversations", "sessions.list"],
   ["prompt", "Prompt", "prompt.report"],
   ["files", "Files", "agents.files.list"],
+  ["memory", "Memory", "memory.search"],
+  ["skills", "Skills", "skills.status"],
   ["config", "Settings", "config.get"],
   ["logs", "Logs", "logs.tail"],
   ["system", "System", "health"],
@@ -150,6 +152,10 @@ class App extends Element {
         return html`<oc-prompt .key=${this.place.key}></oc-prompt>`;
       case "files":
         return html`<oc-files></oc-files>`;
+      case "memory":
+        return html`<oc-memory></oc-memory>`;
+      case "skills":
+        return html`<oc-skills></oc-skills>`;
       case "config":
         return html`<oc-config></oc-config>`;
       case "logs":

@@ -161,9 +161,12 @@ async def _ask(
     while True:
         attempt = route.attempt
         model = attempt.model
-        yield ModelCalled(model.provider, model.id)
+        request = _request(job, messages, attempt, tools)
         try:
-            async with aclosing(_stream(_request(job, messages, attempt, tools), attempt, clock)) as events:
+            if isinstance(attempt.provider, Admits):
+                await attempt.provider.admit(request)
+            yield ModelCalled(model.provider, model.id)
+            async with aclosing(_stream(request, attempt, clock)) as events:
                 async for event in events:
                     yield event
             route.answered()
@@ -194,8 +197,6 @@ def _request(job: Job, messages: tuple[Message, ...], attempt: Attempt, tools: T
 async def _stream(
     request: ModelRequest, attempt: Attempt, clock: Clock
 ) -> AsyncGenerator[TextDelta | ThinkingDelta | CallDelta | MessageEnded, None]:
-    if isinstance(attempt.provider, Admits):  # outside the watch: the model is not silent, it was not asked yet
-        await attempt.provider.admit(request)
     stream = watched(
         attempt.provider.stream(request),
         clock,

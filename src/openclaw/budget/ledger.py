@@ -176,6 +176,11 @@ class SpendLedger:
         await self._db.notify(TOPIC)
         return crossed(before, after, rules.warn_at)
 
+    async def release(self, call_id: str) -> None:
+        """Gives back what was reserved for a call that was never sent."""
+        await self._db.write("DELETE FROM model_calls WHERE call_id = :call AND state = 'open'", {"call": call_id})
+        await self._db.notify(TOPIC)
+
     async def amend(self, call_id: str, reason: str, error: str) -> None:
         """A call that was thought to have ended otherwise failed for `reason`; its cost stands."""
         await self._db.write(

@@ -137,7 +137,8 @@ def export(run: str, output: str | None) -> None:
 
         run_id = await app.accounts.recorder.find(run)
         calls = await app.accounts.recorder.calls(run_id)
-        key = calls[0].request.cache_key if calls else ""
+        rows = await app.db.read("SELECT session_key FROM runs WHERE run_id = :run", {"run": run_id})
+        key = rows[0]["session_key"] if rows else ""
         redact = Redactor()
         redact.know(secrets_in(app.config))
         redact.know(secret_variables(app.loaded.variables))

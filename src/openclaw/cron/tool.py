@@ -83,7 +83,7 @@ class CronTool:
         )
 
     def effects(self, args: Mapping[str, Any]) -> Effects:
-        return Effects.NONE if args.get("action") in READS else Effects.CHANGES_CONFIG | Effects.SPENDS
+        return Effects.NONE if args.get("action") in READS else Effects.SPENDS
 
     def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
         return frozenset() if args.get("action") in READS else frozenset(("cron",))

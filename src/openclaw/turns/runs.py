@@ -272,7 +272,7 @@ class Runs:
         if action == "release":
             if self._sighting(name, session).owned:
                 return Recovery(status="skipped", action=action, reason="somebody works on it")
-            return await self._release(name, session)
+            return self._release(name, session)
         active = session.active
         if active is None:
             return Recovery(status="skipped", action=action, reason="its run has ended")
@@ -286,7 +286,7 @@ class Runs:
             return Recovery(status="released", action=action, reason="its run did not stop and was given up")
         return Recovery(status="failed", action=action, reason="its run can neither be stopped nor given up")
 
-    async def _release(self, key: SessionKey, session: _Session) -> Recovery:
+    def _release(self, key: SessionKey, session: _Session) -> Recovery:
         """Hands what waits to a new worker; the old one, should it come back, has nothing left to do."""
         if session.active is not None and session.active.place is not None:
             session.active.place.release()
@@ -301,8 +301,9 @@ class Runs:
             self._start(key, fresh)
         else:
             del self._sessions[key]
-        if lost is not None and lost in self._ends:
-            await self._settle([lost], key, _stopped("stalled", 0.0), "failed")
+        if lost is not None:
+            # Its own end may be what never comes to be written down, so this one does not wait for the ledger.
+            self._tell_end([lost], key, _stopped("stalled", 0.0))
         return Recovery(status="released", action="release", reason="nobody was behind it")
 
     async def _ends_within(self, active: _Active, seconds: float) -> bool:
@@ -516,6 +517,8 @@ class Runs:
         try:
             async with aclosing(self._turns.run(turn, active.steering)) as events:
                 async for event in events:
+                    if active.given_up.is_set():  # it woke up after its end was told: it does and says nothing more
+                        return _stopped("stalled", 0.0)
                     match event:
                         case ModelCalled():
                             active.steerable = True
@@ -572,10 +575,15 @@ class Runs:
     ) -> None:
         """Writes the end down first and tells it second."""
         await self._ledger.ended(run_ids, state, outcome)
+        self._tell_end(run_ids, key, outcome)
+
+    def _tell_end(self, run_ids: Sequence[str], key: SessionKey, outcome: Outcome) -> None:
         for run_id in run_ids:
-            self._emit(run_id, key, Settled(outcome))
             end = self._ends.pop(run_id, None)
-            if end is not None and not end.done():
+            if end is None:
+                continue  # an end is told once
+            self._emit(run_id, key, Settled(outcome))
+            if not end.done():
                 end.set_result(outcome)
             self._seq.pop(run_id, None)
 

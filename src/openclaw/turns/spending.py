@@ -94,6 +94,8 @@ class Spending:
         self._last: Call | None = None
         self._reason = ""
         """How the last call ended, as far as its stream knew."""
+        self._unsent: Call | None = None
+        """Reserved, but the run was stopped before it was sent."""
         self._closed: list[tuple[Call, End, ModelRequest, Tape]] = []
         self._amend: tuple[str, str, str] | None = None
         self._profiles: dict[str, tuple[Callable[[Stats], Stats], str | None]] = {}
@@ -139,6 +141,9 @@ class Spending:
 
     async def settle(self) -> None:
         """Writes down what was learned since the last call."""
+        unsent, self._unsent = self._unsent, None
+        if unsent is not None:
+            await self._ledger.release(unsent.call_id)
         closed, self._closed = self._closed, []
         for call, end, request, tape in closed:
             self._told += await self._ledger.commit(call, end, self.rules)
@@ -179,7 +184,12 @@ class Spending:
         ruling = await self._ledger.reserve(call, price.estimate(size, price_of(model)), self.rules)
         if isinstance(ruling, Refuse):
             raise OverBudget(ruling.why)
+        self._unsent = call
         return call, size
+
+    def sent(self) -> None:
+        """The call that was reserved is under way."""
+        self._unsent = None
 
     def close(self, call: Call, size: Size, request: ModelRequest, tape: Tape) -> None:
         """A call has ended, however it did; `settle` writes it down."""
@@ -206,6 +216,7 @@ class _Metered:
             await self.admit(request)
         assert self._admitted is not None
         (call, size), self._admitted = self._admitted, None
+        self._spending.sent()
         tape = Tape()
         try:
             events = self._provider.stream(request)

@@ -284,9 +284,18 @@ class Turns:
                 transcript.close()
 
     async def _finish(self, turn: Turn, row: SessionRow, record: "_Record") -> None:
-        """Closes the books, whatever ended the run; a second cancellation does not stop it half way."""
+        """Closes the books, whatever ended the run; nobody is let go before they are closed."""
         record.close()
-        await asyncio.shield(self._close_books(turn, row, record))
+        books = asyncio.ensure_future(self._close_books(turn, row, record))
+        stopped: asyncio.CancelledError | None = None
+        while not books.done():
+            try:
+                await asyncio.wait({books})
+            except asyncio.CancelledError as error:
+                stopped = error
+        books.result()
+        if stopped is not None:
+            raise stopped
 
     async def _close_books(self, turn: Turn, row: SessionRow, record: "_Record") -> None:
         try:

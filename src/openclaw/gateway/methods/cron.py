@@ -2,9 +2,10 @@
 
 import hashlib
 import uuid
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from openclaw.core.errors import InvalidRequest
 from openclaw.cron.book import run_shown, shown
@@ -21,6 +22,7 @@ from openclaw.wire.params.cron import (
     CronRunParams,
     CronRunsParams,
     CronUpdateParams,
+    JobPatch,
 )
 from openclaw.wire.params.kinds import NoParams
 from openclaw.wire.params.system import SetHeartbeatsParams, WakeParams
@@ -28,6 +30,22 @@ from openclaw.wire.rpc import Method
 from openclaw.wire.scopes import ADMIN, READ, WRITE
 
 PAGE = 50
+
+
+class AddParams(CronAddParams, frozen=True, kw_only=True):
+    """The protocol's, and what only our jobs have."""
+
+    misfire: Literal["once", "skip", "all"] | None = None
+    watch: tuple[dict[str, Any], ...] | None = None
+
+
+class Patch(JobPatch, frozen=True, kw_only=True):
+    misfire: Literal["once", "skip", "all"] | None = None
+    watch: tuple[dict[str, Any], ...] | UnsetType | None = UNSET
+
+
+class UpdateParams(CronUpdateParams, frozen=True, kw_only=True):
+    patch: Patch
 
 
 def methods(desk: Desk, scheduler: Scheduler, heartbeats: Heartbeats) -> list[Method]:
@@ -62,10 +80,10 @@ def methods(desk: Desk, scheduler: Scheduler, heartbeats: Heartbeats) -> list[Me
     async def get(params: CronGetParams, caller: Caller) -> Any:
         return _job(desk, await book.find(params.id or params.job_id or ""))
 
-    async def add(params: CronAddParams, caller: Caller) -> Any:
+    async def add(params: AddParams, caller: Caller) -> Any:
         return _job(desk, await book.add(msgspec.to_builtins(params)))
 
-    async def update(params: CronUpdateParams, caller: Caller) -> Any:
+    async def update(params: UpdateParams, caller: Caller) -> Any:
         if params.patch.state is not None:
             raise InvalidRequest("the state of a job is kept by the gateway: it cannot be set")
         name = params.id or params.job_id or ""
@@ -112,8 +130,8 @@ def methods(desk: Desk, scheduler: Scheduler, heartbeats: Heartbeats) -> list[Me
         Method("cron.list", CronListParams, listed, READ),
         Method("cron.status", NoParams, status, READ),
         Method("cron.get", CronGetParams, get, READ),
-        Method("cron.add", CronAddParams, add, ADMIN),
-        Method("cron.update", CronUpdateParams, update, ADMIN),
+        Method("cron.add", AddParams, add, ADMIN),
+        Method("cron.update", UpdateParams, update, ADMIN),
         Method("cron.remove", CronRemoveParams, remove, ADMIN),
         Method("cron.run", CronRunParams, run, ADMIN),
         Method("cron.runs", CronRunsParams, runs, READ),

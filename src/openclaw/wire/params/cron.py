@@ -176,10 +176,8 @@ class FailureAlert(Params, frozen=True, kw_only=True):
 
 
 class CronAddParams(Params, frozen=True, kw_only=True):
-    """Params of `cron.add`. `misfire` and `watch` are ours."""
+    """Params of `cron.add`."""
 
-    misfire: Literal["once", "skip", "all"] | None = None
-    watch: tuple[dict[str, Any], ...] | None = None
     name: NonEmpty
     declaration_key: Annotated[str, Meta(min_length=1, max_length=200, pattern=r"\S")] | None = None
     display_name: Annotated[str, Meta(min_length=1, max_length=200, pattern=r"\S")] | None = None
@@ -322,8 +320,6 @@ class JobStatePatch(Params, frozen=True, kw_only=True):
 
 
 class JobPatch(Params, frozen=True, kw_only=True):
-    misfire: Literal["once", "skip", "all"] | None = None
-    watch: tuple[dict[str, Any], ...] | UnsetType | None = UNSET
     name: NonEmpty | None = None
     display_name: Annotated[str, Meta(min_length=1, max_length=200, pattern=r"\S")] | UnsetType | None = UNSET
     agent_id: NonEmpty | UnsetType | None = UNSET
