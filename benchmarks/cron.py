@@ -42,7 +42,7 @@ async def main() -> None:
                             "id": job.id,
                             "job": msgspec.json.encode(job).decode(),
                             "name": job.name,
-                            "next": job.state.next_run_at_ms + 86_400_000,
+                            "next": (job.state.next_run_at_ms or now) + 86_400_000,
                             "now": now,
                         },
                     )
@@ -60,6 +60,7 @@ async def main() -> None:
             slot = job.state.next_run_at_ms or 0
             plan = due(job.schedule, slot, slot, job_id=job.id, misfire="once")
             fire = await store.take(job, plan, owner="bench", now=slot)
+            assert fire is not None
             late.append(time.perf_counter() - started)
             await db.write("UPDATE cron_fires SET status = 'ok' WHERE run_id = :run", {"run": fire.run_id})
         await db.close()

@@ -94,7 +94,8 @@ async def many_sessions(root: Path) -> None:
     async with home.assistant(Brief(), clock=SystemClock()) as app:
         began = time.perf_counter()
         for number in range(SESSIONS):
-            await app.lifecycle.create(app.key(f"agent:main:s{number}", None), {"label": f"s{number}"})
+            row = await app.index.resolve(app.key(f"agent:main:s{number}", None))
+            await app.index.started(row, f"run{number}", "hello")
         made = time.perf_counter() - began
         began = time.perf_counter()
         listed = await app.index.list()

@@ -26,8 +26,10 @@ FLOORS = {
 LOOSE = {"version", "testing", "testing_server", "pytest_plugin", "plugin", "__main__", "__init__"}
 PURE = """
 core/keys core/messages core/events core/errors core/reply core/text core/chat
+cron/schedule cron/jobs cron/results cron/heartbeat cron/watch cron/settings gateway/webhooks
 sessions/transcript sessions/compact sessions/essentials sessions/prune
 agent/arguments agent/limits agent/repeats agent/settings
+budget/price budget/limits budget/settings
 policy/shell policy/execution policy/layers policy/settings policy/reach policy/decide
 models/choose models/cooldown models/thinking models/refs models/locality models/settings
 turns/patience turns/agents turns/summary turns/measures turns/stuck

@@ -90,11 +90,10 @@ async def test_what_an_earlier_life_took_and_did_not_run_is_run_once(
             job, Due(slot=job.state.next_run_at_ms or 0, following=None), owner="dead", now=1_800_000_010_000
         )
         assert fire is not None
-    for _ in range(2):
-        clock = FakeClock(START + 20)
-        async with place(openclaw_home, scripted_model, clock=clock, configured=True) as here:
-            await here.pass_time(120)
-            await here.quiet()
+    async with place(openclaw_home, scripted_model, clock=FakeClock(START + 20), configured=True) as here:
+        await here.until(here.ended(job.id))
+    async with place(openclaw_home, scripted_model, clock=FakeClock(START + 40), configured=True) as here:
+        await here.pass_time(120)
     assert len(scripted_model.requests) == 1
     assert here.said() == ["[x] done"]
 

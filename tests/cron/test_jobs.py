@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from openclaw.core.errors import InvalidRequest
-from openclaw.cron.jobs import AgentTurn, Job, SystemEvent, build, changed
+from openclaw.cron.jobs import AgentTurn, Job, Status, SystemEvent, build, changed
 from openclaw.cron.results import BACKOFF_MS, Result, after
 from openclaw.cron.watch import Look, changes
 
@@ -59,10 +59,10 @@ def test_a_change_keeps_the_rest_and_null_takes_away() -> None:
     assert turned.session_target == "main"
 
 
-def ran(status: str, kind: str | None = None, at: int = NOW) -> Result:
+def ran(status: Status, kind: str | None = None, at: int = NOW) -> Result:
     return Result(
         status=status, started_at=at - 500, ended_at=at, error="no" if status == "error" else None, error_kind=kind
-    )  # type: ignore[arg-type]
+    )
 
 
 def test_failures_push_the_next_run_away_and_a_good_run_forgives() -> None:

@@ -35,7 +35,7 @@ def utc(*moments: int) -> list[str]:
         ("0 5 29 2 *", lambda t: (t.month, t.day, t.hour, t.minute) == (2, 29, 5, 0)),
     ],
 )
-def test_a_year_agrees_with_a_clock_that_checks_every_minute(zone: str, expr: str, matches) -> None:  # type: ignore[no-untyped-def]
+def test_a_year_agrees_with_a_clock_that_checks_every_minute(zone: str, expr: str, matches) -> None:
     start = datetime(2028, 1, 1, tzinfo=UTC)
     place = ZoneInfo(zone)
     expected = []

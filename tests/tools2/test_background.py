@@ -84,11 +84,11 @@ async def test_a_command_that_was_not_started_for_typing_says_so(run, process, c
 
 
 async def test_keys_reach_a_program_in_a_terminal(run, process, call):
-    started = await call(run, command="trap 'echo caught; exit 0' INT; echo up; sleep 20", pty=True, background=True)
-    name = started.details["sessionId"]
-    assert "up" in (await call(process, action="poll", sessionId=name, timeout=5000)).text
-    await call(process, action="send-keys", sessionId=name, keys=["C-c"])
-    assert "caught" in await until_ended(process, call, name)
+    name = (await call(run, command="cat; echo over", pty=True, background=True)).details["sessionId"]
+    await call(process, action="send-keys", sessionId=name, literal="h\u00e9llo", keys=["Enter", "C-d"])
+    said = await until_ended(process, call, name)
+    assert said.count("h\u00e9llo") == 2  # once as it was typed, once as it came back
+    assert "over" in said
 
 
 async def test_killing_takes_the_whole_family(run, process, call):

@@ -41,11 +41,16 @@ def command(
         raise click.UsageError("give --message or --message-file, not both")
     if message_file is not None:
         try:
-            message = Path(message_file).read_text()
-        except (OSError, UnicodeDecodeError) as error:
-            raise InvalidRequest(f"cannot read {message_file}: {error}") from error
+            message = Path(message_file).read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise InvalidRequest(f"{message_file} is not a text file in UTF-8") from error
+        except OSError as error:
+            raise InvalidRequest(f"cannot read {message_file}: {error.strerror}") from error
     if message == "-":
-        message = sys.stdin.read()
+        message = sys.stdin.buffer.read().decode(errors="replace")
+    elif message is not None:
+        # Bytes that are no text arrive as halves of characters, which nobody can send on.
+        message = os.fsencode(message).decode(errors="replace")
     if not message or not message.strip():
         raise click.UsageError('say something: openclaw agent --message "…"')
     if not local and _gateway_is_running():

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from openclaw.config.check import Problem
     from openclaw.config.edit import Change, Editor
 
-NEXT_START = "The new values are used at the next start."
+NEXT_START = "A running gateway takes the new values up by itself; everything else uses them at its next start."
 PROTECTED = ("agents.defaults.models", "agents.entries", "models.providers", "plugins.entries", "auth.profiles")
 """Maps that lose an entry only when the caller says so."""
 

@@ -133,7 +133,7 @@ def blame(line: int | None, wanted: str | None, **whom: Any) -> None:
         for item in (blaming.at(prompt, line),) if line else blaming.blame(prompt):
             if wanted is None or wanted.lower() in item.text.lower():
                 side = "cached" if item.stable else "fresh"
-                click.echo(f"{item.number:>5} {side:<6} {item.label:<9} {item.source:<24.24} {item.text[:140]}")
+                click.echo(f"{item.number:>5} {side:<6} {item.label:<9} {item.source[-32:]:<32} {item.text[:140]}")
 
     _with_assistant(work)
 

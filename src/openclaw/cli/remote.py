@@ -146,9 +146,12 @@ class _Screen:
     async def _approve(self, payload: dict[str, Any]) -> None:
         """Puts the gateway's question to the person at this terminal, if it is about their run."""
         request = payload.get("request") or {}
-        if not self._live or (self.session_key and request.get("sessionKey") != self.session_key):
+        if self.session_key and request.get("sessionKey") != self.session_key:
             return
-        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        if not (self._live and sys.stdin.isatty() and sys.stderr.isatty()):
+            # Whoever started this cannot be asked, and a pipe must not wait for an hour for somebody who can.
+            note(f"not run: {printable(str(request.get('command')))} needs approval, and nobody is at a terminal")
+            await self._resolve(payload, "deny")
             return
         self.close_line()
         answer = await TerminalApprover().decide(
@@ -161,8 +164,11 @@ class _Screen:
                 session_key=str(request.get("sessionKey")),
             )
         )
+        await self._resolve(payload, answer.decision)
+
+    async def _resolve(self, payload: dict[str, Any], decision: str) -> None:
         try:
-            await self._client.call("exec.approval.resolve", {"id": payload.get("id"), "decision": answer.decision})
+            await self._client.call("exec.approval.resolve", {"id": payload.get("id"), "decision": decision})
         except OpenClawError as error:
             note(error.message)
 

@@ -102,7 +102,11 @@ def run(arguments: Sequence[str]) -> int:
             error.show()
         return 2
     except (click.Abort, KeyboardInterrupt):
-        click.echo("stopped", err=True)
+        asked = not sys.stdin.isatty()
+        click.echo(
+            "nobody is at a terminal to answer: see --help for a way to agree beforehand" if asked else "stopped",
+            err=True,
+        )
         return 130
     except click.ClickException as error:
         print_error(error.format_message(), as_json=as_json)
@@ -114,3 +118,7 @@ def run(arguments: Sequence[str]) -> int:
         # Whoever read our output has seen enough; not an error, but Python would complain at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        print_error(f"{where}{error.strerror or error}. Check that the place exists and is yours.", as_json=as_json)
+        return 1

@@ -56,10 +56,6 @@ class SystemEvents:
         )
         return "\n".join(f"System: [{_stamp(row['created_at'])}] {row['text']}" for row in rows)
 
-    async def drop(self, key: SessionKey) -> None:
-        """Forgets what waits: the conversation started over."""
-        await self._db.write("DELETE FROM system_events WHERE session_key = :key AND taken_by = ''", {"key": str(key)})
-
 
 def _stamp(at: int) -> str:
     return datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from openclaw.core.errors import StateError
 from openclaw.devices.signature import SEED_BYTES, SigningKey, base64url, device_id
-from openclaw.store.atomic import sync_directory
+from openclaw.store.atomic import private_directory, sync_directory
 
 
 class Identity:
@@ -86,7 +86,7 @@ def _create(path: Path, file: _File) -> None:
     """Writes `file` unless another process was quicker: a link never replaces what is there."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_directory(path.parent)
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(fd, "wb") as out:
             out.write(msgspec.json.format(msgspec.json.encode(file)))

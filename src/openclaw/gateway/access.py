@@ -7,6 +7,7 @@ from pathlib import Path
 from openclaw.core.errors import StateError
 from openclaw.core.secret import Secret
 from openclaw.gateway.exposure import Exposure
+from openclaw.store.atomic import private_directory
 
 
 def token_path(state: Path) -> Path:
@@ -37,7 +38,7 @@ def own_token(state: Path) -> Secret | None:
 def _made(path: Path) -> Secret:
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_directory(path.parent)
         fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             os.write(fd, secrets.token_hex(32).encode())

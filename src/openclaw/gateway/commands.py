@@ -143,11 +143,12 @@ class Commands:
         ref = situation.resolve(chosen.model) if chosen.model else situation.default
         model = situation.model(ref)
         waiting = len(self._desk.runs.active(key))
+        used = f"{row.context_tokens if row else 0:,} of {model.context_window:,} tokens"
         lines = [
             f"OpenClaw {__version__}",
             f"Model: {ref}" + ("" if chosen.model else f" ({situation.pick.why})"),
             f"Session: {key}" + (f", {row.messages} messages" if row else ", nothing said yet"),
-            f"Context: {row.context_tokens if row else 0:,} of {model.context_window:,} tokens{await self._passes(key)}",
+            f"Context: {used}{await self._passes(key)}",
         ]
         if row and row.total_tokens:
             cost = f", ${row.cost_usd:.4f}" if row.cost_usd is not None else ", price unknown"

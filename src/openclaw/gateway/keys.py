@@ -8,6 +8,7 @@ from pathlib import Path
 
 from openclaw.core.errors import StateError
 from openclaw.core.secret import Secret
+from openclaw.store.atomic import private_directory
 
 
 class StateKeys:
@@ -32,7 +33,7 @@ class StateKeys:
 
     def _load(self) -> bytes:
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            private_directory(self._path.parent)
             if not self._path.exists():
                 self._make()
             key = self._path.read_bytes()

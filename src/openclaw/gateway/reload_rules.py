@@ -26,10 +26,9 @@ RULES: dict[tuple[str, ...], Kind] = {
     ("gateway", "auth", "rateLimit"): "hot",
     ("gateway", "trustedProxies"): "hot",
     ("gateway", "controlUi"): "hot",
-    ("gateway", "http"): "hot",
     ("gateway", "nodes"): "hot",
 }
-"""By the longest beginning of a path; what is not listed needs a restart."""
+"""By the longest beginning of a path; a section that is not listed is none of ours, and needs nothing."""
 
 
 def kind_of(path: str) -> Kind:
@@ -39,7 +38,7 @@ def kind_of(path: str) -> Kind:
         found = RULES.get(parts[:length])
         if found is not None:
             return found
-    return "restart"
+    return "none" if parts else "restart"
 
 
 def classify(changed: Iterable[str]) -> Kind:

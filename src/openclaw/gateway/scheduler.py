@@ -42,24 +42,20 @@ UNATTENDED = (
 
 
 class Scheduler:
-    """Use as `async with Scheduler(…).serving()`; `pause` keeps it from firing while jobs can still be managed."""
+    """Use as `async with Scheduler(…).serving(fires=True)`; without `fires` jobs can be managed and run by hand."""
 
     def __init__(
         self,
         desk: Desk,
         wake: Callable[[SessionKey, str], None],
         environ: Mapping[str, str],
-        *,
-        alone: bool = True,
-        owner: str = "",
     ) -> None:
         app = desk.app
         self._desk = desk
         self._clock = app.clock
         self._wake = wake
         self._environ = environ
-        self._alone = alone
-        self._owner = owner or str(uuid.uuid4())
+        self._owner = str(uuid.uuid4())
         self.announcer = Announcer(desk)
         self.store = CronStore(app.db)
         zone = app.config.agents.defaults.user_timezone or local_timezone(environ) or "UTC"
@@ -130,7 +126,8 @@ class Scheduler:
 
     async def _fire(self) -> None:
         await self.store.forget_old(millis(self._clock))
-        for fire in await self.store.adopt(self._owner, millis(self._clock), alone=self._alone):
+        # The kernel's lock on the home says that whoever held these slots is gone.
+        for fire in await self.store.adopt(self._owner, millis(self._clock), alone=True):
             log.info("taking up the job %s again: its run was interrupted", fire.job.name)
             self._start(fire)
         for fire in await self.store.undelivered():

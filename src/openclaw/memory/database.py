@@ -16,6 +16,7 @@ from msgspec import Struct
 from openclaw.core.errors import StateError
 from openclaw.memory.rank import Piece, Weighed, weigh
 from openclaw.memory.terms import Term
+from openclaw.store.atomic import private_directory
 
 SCHEMA = 1
 META = "memory_index_meta_v1"
@@ -145,7 +146,7 @@ class IndexFile:
         self.vector_problem = "" if vectors else "switched off by store.vector.enabled"
         with translated(path):
             try:
-                path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                private_directory(path.parent)
                 path.touch(mode=0o600)
             except OSError as error:
                 raise StateError(f"cannot create {path}: {error.strerror}. Check its permissions.") from error

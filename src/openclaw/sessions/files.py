@@ -29,7 +29,7 @@ from openclaw.sessions.transcript import (
     Problem,
     path_to_leaf,
 )
-from openclaw.store.atomic import sync_directory
+from openclaw.store.atomic import private_directory, sync_directory
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 _BINARY = getattr(os, "O_BINARY", 0)
@@ -217,7 +217,7 @@ class Transcript:
     def create(cls, path: Path, header: Header) -> "Transcript":
         """A new file with only its header; fails when the file is already there."""
         try:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            private_directory(path.parent)
         except OSError as error:
             raise StateError(f"cannot create {path.parent}: {error.strerror}. Check its permissions.") from error
         transcript = cls(path, _open(path, os.O_CREAT | os.O_EXCL), None, set())

@@ -17,6 +17,7 @@ from openclaw.skills.record import Skill, Tree
 from openclaw.skills.standing import Accepted
 from openclaw.skills.tree import contents, identity_of
 from openclaw.store import atomic
+from openclaw.store.atomic import private_directory
 from openclaw.store.lock import Holder, KernelLock, read_holder
 
 FILE = "skills-trust.json"
@@ -99,7 +100,7 @@ class Ledger:
         """Writes a copy, without waiting for the disk: its name says what it must hold, and it is checked when read."""
         temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
         try:
-            self._copies.mkdir(parents=True, exist_ok=True, mode=0o700)
+            private_directory(self._copies)
             temporary.write_bytes(data)
             temporary.replace(target)
         except OSError as error:

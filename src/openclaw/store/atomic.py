@@ -8,11 +8,21 @@ from pathlib import Path
 from openclaw.core.errors import StateError
 
 
+def private_directory(path: Path) -> None:
+    """Makes `path`, and what is missing above it, for its owner alone."""
+    missing = []
+    while not path.exists():
+        missing.append(path)
+        path = path.parent
+    for directory in reversed(missing):
+        directory.mkdir(mode=0o700, exist_ok=True)
+
+
 def replace(path: Path, data: bytes, mode: int = 0o600) -> None:
     """Writes `data` to `path` in one step; on any failure the old file is untouched and nothing is left behind."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_directory(path.parent)
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         with os.fdopen(fd, "wb") as file:
             file.write(data)

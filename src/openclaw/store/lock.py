@@ -13,6 +13,7 @@ from types import TracebackType
 import msgspec
 
 from openclaw.core.errors import StateError
+from openclaw.store.atomic import private_directory
 
 POLL_SECONDS = 0.01
 
@@ -42,7 +43,7 @@ class KernelLock:
         if self._fd is not None:
             raise RuntimeError(f"{self.path} is already held by this object")
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            private_directory(self.path.parent)
             while (fd := _locked(self.path)) is not None:
                 if _same_file(fd, self.path):
                     break

@@ -12,6 +12,7 @@ from typing import TypeVar
 import apsw
 
 from openclaw.core.errors import StateError
+from openclaw.store.atomic import private_directory
 from openclaw.store.db import Migration, Params, Row
 
 T = TypeVar("T")
@@ -21,7 +22,7 @@ BUSY_TIMEOUT_MS = 10_000
 def connect(path: Path, migrations: Sequence[Migration]) -> apsw.Connection:
     """A connection that may write to an up-to-date database; refuses a file that a newer program wrote."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_directory(path.parent)
         # Made here and not by SQLite, so that it and the log beside it are never readable to others.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     except OSError as error:

@@ -45,6 +45,7 @@ class Job:
         self.owner = owner
         self.started_at = started_at
         self.ended: Ended | None = None
+        self.ended_at = 0
         self.backgrounded = False
         self.killed = False
         """Somebody asked for its end, and needs not be told of it."""
@@ -208,6 +209,9 @@ class Background:
             ended = await attend(job.child, [job.add], timeout=timeout)
         finally:
             job.end(ended if ended.seconds else Ended(code=None, seconds=job.seconds))
+            job.ended_at = millis(self._clock)
+            # Last in the list is who ended last.
+            self._jobs[job.name] = self._jobs.pop(job.name, job)
             del self._tasks[job.name]
             self._prune()
             if job.backgrounded and not job.killed and not job.watched and not self._closed:
@@ -218,10 +222,9 @@ class Background:
         now = millis(self._clock)
         kept = self.retention
         done = [job for job in self._jobs.values() if job.ended is not None and job.backgrounded]
-        done.sort(key=lambda job: job.started_at + job.seconds * 1000)
         sizes = {job.name: job.tail.size for job in done}
         for place, job in enumerate(done):
-            old = now - (job.started_at + job.seconds * 1000) > kept.seconds * 1000
+            old = now - job.ended_at > kept.seconds * 1000
             if old or len(done) - place > kept.finished or sum(sizes.values()) > kept.chars:
                 del self._jobs[job.name]
                 del sizes[job.name]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from openclaw.agent.loop import Attempt
 from openclaw.core.clock import Clock, millis
-from openclaw.core.errors import AuthFailed, NetworkFailed, OverBudget, ProviderError
+from openclaw.core.errors import AuthFailed, BadResponse, NetworkFailed, OverBudget, ProviderError
 from openclaw.core.provider import Endpoint, Model, Provider, ThinkingLevel
 from openclaw.models import choose
 from openclaw.models.choose import Failed, NextCandidate, NextProfile, Retry, State
@@ -17,6 +17,8 @@ from openclaw.turns.patience import Patience
 from openclaw.turns.spending import Spending
 
 OpenProvider = Callable[[Endpoint], Provider]
+NONSENSE_TRIES = 3
+"""What cannot be read three times is most likely not a model at all."""
 LOCAL_TRIES = 2
 """A server on this machine that refuses connections is not running: waiting for it is no help."""
 
@@ -77,8 +79,9 @@ class ModelRoute:
         )
         step = choose.next_step(error.reason, state)
         unreachable = isinstance(error, NetworkFailed) and is_own(model.base_url) and self._tries >= LOCAL_TRIES
-        if isinstance(step, Retry) and unreachable:
-            step = NextCandidate() if self._chain else choose.Stop("it is not running")
+        nonsense = isinstance(error, BadResponse) and self._tries >= NONSENSE_TRIES
+        if isinstance(step, Retry) and (unreachable or nonsense):
+            step = NextCandidate() if self._chain else choose.Stop("it is not running, or is something else")
         if self._spending is not None:
             self._spending.failed(model, self._credentials[0], error, given_up=not isinstance(step, Retry))
         match step:

@@ -508,7 +508,10 @@ class Runs:
         """Everything a turn says, and the outcome it amounts to."""
         turn = active.item.turn
         started = millis(self._clock)
-        manner = await self._manner_of(turn) if self._manner_of else Manner()
+        try:
+            manner = await self._manner_of(turn) if self._manner_of else Manner()
+        except OpenClawError as error:
+            return _failed(error.message, error.code.lower(), started, millis(self._clock))
         shaper = Shaper(manner, not_ours=[tool.name for tool in turn.client_tools])
         last: Assistant | None = None
         notices: list[str] = []
