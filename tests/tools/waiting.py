@@ -11,6 +11,6 @@ T = TypeVar("T")
 async def until(look: Callable[[], T], seconds: float = 10) -> T:
     """What `look` gives, as soon as it is something."""
     with anyio.fail_after(seconds):
-        while not (seen := look()):  # noqa: ASYNC110 (a process tells nobody what it does)
+        while not (seen := look()):
             await anyio.sleep(0.01)
         return seen

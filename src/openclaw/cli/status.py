@@ -39,7 +39,6 @@ def command(as_json: bool) -> None:
                 "model": str(situation.default),
                 "modelWhy": situation.pick.why,
                 "fallbacks": [str(ref) for ref in situation.fallbacks],
-                "tools": [tool.spec.name for tool in app.tools()],
                 "exec": {"security": execution.security, "ask": execution.ask},
                 "sessions": len(sessions),
                 "lastSession": sessions[0].session_key if sessions else None,

@@ -76,7 +76,7 @@ class ToolContext(Struct, frozen=True, kw_only=True):
 
 
 class Tool(Protocol):
-    """One ability. Cancelling the task stops the work; nothing of it outlives the call unless it was put in the background."""
+    """One ability. Cancelling the task stops the work; only what was put in the background outlives the call."""
 
     @property
     def spec(self) -> ToolSpec: ...

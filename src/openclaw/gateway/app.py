@@ -7,8 +7,9 @@ import random
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -152,7 +153,6 @@ class Assistant:
         self._cache = FileCache()
         self._approver = approver
         self._gate = self._make_gate()
-        self.standing = wings.standing(clock, kept_for=self.config.tools.exec.cleanup_ms / 1000)
         self._hall: building.Hall = building.NoHall()
         self.skills = Skills(loaded, self.home.state, surroundings.home_dir, clock.now)
         self.locks = WriteLocks(clock, self.config.session.write_lock.acquire_timeout_ms / 1000)
@@ -211,6 +211,11 @@ class Assistant:
             )
         return self._situations[agent_id]
 
+    @cached_property
+    def standing(self) -> Any:
+        """What tools keep from one call to the next: commands in the background, pages read lately."""
+        return wings.standing(self.clock, kept_for=self.config.tools.exec.cleanup_ms / 1000)
+
     def memory(self, agent_id: str) -> Memory | None:
         """The notes of an agent, searchable; None when it is switched off."""
         if agent_id not in self._memories:
@@ -236,7 +241,8 @@ class Assistant:
         return self._memories[agent_id]
 
     async def close(self) -> None:
-        await self.standing.close()
+        if "standing" in self.__dict__:  # made at its first use
+            await self.standing.close()
         for memory in self._memories.values():
             await memory.close()
         self._memories.clear()
@@ -348,9 +354,7 @@ class Assistant:
             defaults,
             situation.model(situation.resolve(named)) if named else model,
             aside,
-            lambda tools: self._box(
-                turn.key, tools, shelf, sees_images=False, cap=result_cap(model.context_window)
-            ),
+            lambda tools: self._box(turn.key, tools, shelf, sees_images=False, cap=result_cap(model.context_window)),
             self.clock,
         )
 

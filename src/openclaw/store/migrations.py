@@ -235,7 +235,7 @@ STATE: tuple[Migration, ...] = (
         ),
     ),
     Migration(
-        8,
+        7,
         (
             """CREATE TABLE subagents (
                 run_id TEXT PRIMARY KEY,
