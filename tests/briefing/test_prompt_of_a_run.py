@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from openclaw.agent.settings import AgentDefaults, AgentEntry, HeartbeatSettings, SubagentSettings
+from openclaw.agent.settings import AgentDefaults, AgentEntry, HeartbeatSettings, SubagentDefaults, SubagentSettings
 from openclaw.commands.settings import CommandsSettings
 from openclaw.core.approval import Answer, ApprovalRequest
 from openclaw.core.errors import InvalidRequest, NotFound, StateError
@@ -212,7 +212,7 @@ def test_heartbeats_are_explained_where_they_happen(
 
 
 def test_an_agents_own_delegation_wins() -> None:
-    defaults = AgentDefaults(subagents=SubagentSettings(delegation_mode="prefer"))
+    defaults = AgentDefaults(subagents=SubagentDefaults(delegation_mode="prefer"))
     for own, expected in ((None, "prefer"), ("suggest", "suggest")):
         entry = AgentEntry(id="main", subagents=SubagentSettings(delegation_mode=own))  # type: ignore[arg-type]
         found = knobs.resolve(entry, defaults, CommandsSettings(), is_default=True, secret=lambda: Secret("x"))

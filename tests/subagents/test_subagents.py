@@ -4,6 +4,7 @@ import asyncio
 import base64
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -65,7 +66,8 @@ async def test_a_task_is_done_elsewhere_and_its_result_comes_back_by_itself(home
         first = worker.requests[0].messages[0].text
         assert first.startswith("[Subagent Context] You are a sub-agent (depth 1/5)")
         assert "[Subagent Task]\ncount the alphas" in first
-        assert (await it.desk.row(child.session))["spawnedBy"] == "agent:main:main"
+        row = await it.desk.row(child.session)
+        assert row is not None and row["spawnedBy"] == "agent:main:main"
 
 
 async def test_a_child_never_has_a_tool_its_starter_lacks(home):
@@ -327,8 +329,9 @@ def test_layer_upon_layer_only_takes_away(layers):
 
 
 def test_a_child_is_found_by_any_of_its_names():
-    def child(number: int, **more: str) -> Child:
-        about = {"parent": "p", "parent_run": "r", "task": "t", "key": f"agent:main:subagent:{number}", **more}
+    def child(number: int, **more: Any) -> Child:
+        key = f"agent:main:subagent:{number}"
+        about: dict[str, Any] = {"parent": "p", "parent_run": "r", "task": "t", "key": key, **more}
         return Child(run_id=f"run-{number}", current=f"run-{number}", depth=1, **about)
 
     children = [child(1, label="One"), child(2, task_name="two"), child(3)]

@@ -127,7 +127,7 @@ async def test_closing_the_house_leaves_nothing_behind(workspace):
     tool = Exec(shell="/bin/bash", env=ENV, background=background)
     context = ToolContext(call_id="c", workspace=workspace)
     pids = [
-        (await tool.call({"command": command, "background": True}, context)).details["pid"]
+        ((await tool.call({"command": command, "background": True}, context)).details or {})["pid"]
         for command in ("sleep 60", "trap '' TERM; sleep 60 & wait", "setsid sleep 60 & sleep 60")
     ]
     await background.close()
@@ -205,7 +205,7 @@ async def test_too_many_at_once_are_refused_and_room_comes_back(workspace):
     refused = await tool.call({"command": "echo three"}, context)
     assert refused.is_error
     assert "End some with process kill" in refused.text
-    await background.kill(background.find(first.details["sessionId"], ""))
+    await background.kill(background.find((first.details or {})["sessionId"], ""))
     assert (await tool.call({"command": "echo three"}, context)).text == "three"
     await background.close()
 
@@ -217,7 +217,8 @@ async def test_finished_commands_are_forgotten_by_age_and_number(workspace):
     context = ToolContext(call_id="c", workspace=workspace)
     names = []
     for _ in range(3):
-        names.append((await tool.call({"command": "sleep 0.05", "background": True}, context)).details["sessionId"])
+        output = await tool.call({"command": "sleep 0.05", "background": True}, context)
+        names.append((output.details or {})["sessionId"])
         await background.wait(background.find(names[-1], ""), 10)
     assert [job.name for job in background.of("")] == names[1:]
     await clock.advance(3600)

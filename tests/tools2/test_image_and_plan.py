@@ -2,6 +2,7 @@
 
 import base64
 import re
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -26,7 +27,7 @@ PNG = base64.b64decode(
 )
 
 
-async def described(agent: str, prompt: str, images: list[Image]) -> str:
+async def described(agent: str, prompt: str, images: Sequence[Image]) -> str:
     return f"{len(images)} seen for {prompt!r}"
 
 

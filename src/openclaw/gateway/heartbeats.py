@@ -30,6 +30,7 @@ from openclaw.gateway.scheduler import sleep_or
 from openclaw.prompt.facts import DEFAULT_HEARTBEAT
 from openclaw.trust.scan import is_critical, scan
 from openclaw.turns.agents import agent_ids, default_agent
+from openclaw.turns.guarding import guarded
 from openclaw.turns.queue import QueueRules
 from openclaw.turns.turn import Turn
 
@@ -93,7 +94,7 @@ class Heartbeats:
         """Does something for as long as heartbeats live."""
         if self._group is None:
             raise RuntimeError("nothing is started outside serving()")
-        task = self._group.create_task(work)
+        task = self._group.create_task(guarded(work, "a heartbeat's errand"))
         self._others.add(task)
         task.add_done_callback(self._others.discard)
 
@@ -143,9 +144,13 @@ class Heartbeats:
         running = self._beating.get(key)
         if running is not None and not running.done():
             if woken:
-                self._beating[key] = group.create_task(self._after(running, key, reason), name=f"heartbeat:{key}")
+                self._beating[key] = group.create_task(
+                    guarded(self._after(running, key, reason), f"heartbeat of {key}"), name=f"heartbeat:{key}"
+                )
             return
-        self._beating[key] = group.create_task(self._beat(key, reason, woken=woken), name=f"heartbeat:{key}")
+        self._beating[key] = group.create_task(
+            guarded(self._beat(key, reason, woken=woken), f"heartbeat of {key}"), name=f"heartbeat:{key}"
+        )
 
     async def _after(self, running: asyncio.Task[None], key: SessionKey, reason: str) -> None:
         await asyncio.wait({running})

@@ -24,6 +24,7 @@ from openclaw.gateway.announcing import Announcer
 from openclaw.gateway.app import local_timezone
 from openclaw.gateway.desk import Desk
 from openclaw.gateway.looking import Looking
+from openclaw.turns.guarding import guarded, kept_up
 from openclaw.turns.ledger import Outcome
 from openclaw.turns.queue import QueueRules
 from openclaw.turns.turn import Turn
@@ -77,7 +78,7 @@ class Scheduler:
         async with asyncio.TaskGroup() as group:
             self._group = group
             self.firing = fires
-            loop = group.create_task(self._fire(), name="cron") if fires else None
+            loop = group.create_task(kept_up(self._fire, "cron", self._clock), name="cron") if fires else None
             try:
                 yield self
             finally:
@@ -183,7 +184,7 @@ class Scheduler:
     def _spawn(self, work: Coroutine[Any, Any, None], fire: Fire) -> None:
         if self._group is None:
             raise RuntimeError("jobs are run inside serving()")
-        task = self._group.create_task(work, name=f"cron:{fire.run_id}")
+        task = self._group.create_task(guarded(work, f"cron run {fire.run_id}"), name=f"cron:{fire.run_id}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

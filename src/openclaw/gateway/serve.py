@@ -61,6 +61,7 @@ from openclaw.gateway.tools.hall import Hall
 from openclaw.gateway.tools.wakes import wake_sessions
 from openclaw.memory.watch import watch
 from openclaw.turns.agents import agent_ids, default_agent
+from openclaw.turns.guarding import kept_up
 from openclaw.turns.lanes import Lanes
 from openclaw.turns.ledger import Ledger
 from openclaw.turns.route import OpenProvider
@@ -158,15 +159,21 @@ async def compose(launch: Launch, open_provider: OpenProvider | None = None) -> 
                 asyncio.TaskGroup() as group,
             ):
                 news = group.create_task(
-                    devices.tell_requests(app.db, gateway.pairing, bus, clock), name="pairing requests"
+                    kept_up(
+                        lambda: devices.tell_requests(app.db, gateway.pairing, bus, clock), "pairing requests", clock
+                    ),
+                    name="pairing requests",
                 )
                 watching = [
-                    group.create_task(watch(memory, log.warning), name="notes")
+                    group.create_task(kept_up(partial(watch, memory, log.warning), "notes", clock), name="notes")
                     for agent in agent_ids(app.config.agents)
                     if (memory := app.memory(agent)) is not None and memory.settings.sync.watch
                 ]
-                wakes = group.create_task(wake_sessions(gateway.desk), name="ended commands")
-                watchman = group.create_task(_watchman(app, active, questions, bus).keep(), name="watchman")
+                wakes = group.create_task(
+                    kept_up(partial(wake_sessions, gateway.desk), "ended commands", clock), name="ended commands"
+                )
+                keeper = _watchman(app, active, questions, bus)
+                watchman = group.create_task(kept_up(keeper.keep, "watchman", clock), name="watchman")
                 yield Parts(
                     connection=gateway.sockets.serve,
                     routes=gateway.routes,

@@ -16,6 +16,7 @@ from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.keys import SessionKey, parse
 from openclaw.trust.wrap import wrap_external_content
+from openclaw.turns.guarding import guarded
 from openclaw.turns.ledger import Outcome
 from openclaw.turns.queue import QueueRules
 from openclaw.turns.roster import Child, Roster, Status
@@ -189,7 +190,9 @@ class Subagents:
     def _follow(self, run_id: str) -> None:
         if self._group is None:
             return
-        task = self._group.create_task(self._see_through(run_id), name=f"subagent:{run_id}")
+        task = self._group.create_task(
+            guarded(self._see_through(run_id), f"sub-agent {run_id}"), name=f"subagent:{run_id}"
+        )
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
