@@ -31,11 +31,11 @@ pytestmark = pytest.mark.anyio
         ("gateway.auth.token.source", "hot"),
         ("gateway.reload.mode", "none"),
         ("gateway.controlUi.enabled", "hot"),
-        ("gateway.http.endpoints.chatCompletions.enabled", "hot"),
+        ("gateway.http.endpoints.chatCompletions.enabled", "restart"),
         ("gateway.tls.enabled", "restart"),
         ("meta.lastTouchedAt", "none"),
         ("$schema", "none"),
-        ("something.new", "restart"),
+        ("something.new", "none"),
         (".", "restart"),
     ],
 )
