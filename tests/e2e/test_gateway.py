@@ -211,6 +211,7 @@ async def test_every_advertised_reading_method_answers(openclaw_home: TemporaryH
         "agents.files.get": {"agentId": "main", "name": "SOUL.md"},
         "agent.wait": {"runId": "none", "timeoutMs": 1},
         "config.schema.lookup": {"path": "tools.exec"},
+        "memory.search": {"query": "x"},
     }
     skipped = (
         "add",
