@@ -13,6 +13,7 @@ def command(as_json: bool) -> None:
     from openclaw.cli.running import TerminalApprover
     from openclaw.gateway.app import Surroundings, assistant
     from openclaw.gateway.clock import SystemClock
+    from openclaw.gateway.lock import running
     from openclaw.turns.agents import agent_ids, default_agent
     from openclaw.version import __version__
 
@@ -48,6 +49,7 @@ def command(as_json: bool) -> None:
             return
         for problem in problems:
             note(problem)
+        gateway = running(Surroundings.of_process().home.state)
         last = f", last {sessions[0].session_key} {ago(sessions[0].updated_at, clock.now())} ago" if sessions else ""
         config = "" if app.loaded.exists else " (not there yet: defaults)"
         lines = (
@@ -55,6 +57,7 @@ def command(as_json: bool) -> None:
             ("model", f"{document['model']} ({document['modelWhy']})"),
             ("agent", f"{agent}, workspace {document['workspace']}"),
             ("sessions", f"{len(sessions)}{last}"),
+            ("gateway", f"running on port {gateway.port} (pid {gateway.pid})" if gateway else "not running"),
             ("commands", f"security {execution.security}, ask {execution.ask}"),
             ("config", f"{app.home.config}{config}"),
         )

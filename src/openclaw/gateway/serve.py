@@ -143,6 +143,7 @@ async def compose(launch: Launch, open_provider: OpenProvider | None = None) -> 
             manner_of=lambda turn: app.manner(turn.key, turn.model),
             deadline_of=partial(_deadline, app),
             about=lambda turn: about(run_id=turn.run_id, session_key=str(turn.key)),
+            longest=lambda: app.config.agents.defaults.timeout_seconds,
         )
         async with running.serving() as active:
             http = parts_of(app, active, ledger, fanout)

@@ -128,6 +128,7 @@ class Runs:
         manner_of: Callable[[Turn], Awaitable[Manner]] | None = None,
         deadline_of: Callable[[ToolCall], float | None] = lambda call: None,
         about: Callable[[Turn], AbstractContextManager[None]] = lambda turn: nullcontext(),
+        longest: Callable[[], float] = lambda: DEFAULT_TIMEOUT,
     ) -> None:
         self._turns = turns
         self._ledger = ledger
@@ -140,6 +141,8 @@ class Runs:
         """How long a tool call may take at most, where that is known."""
         self._about = about
         """What the log says of everything that happens in a run."""
+        self._longest = longest
+        """How long a run may take that names no limit of its own; 0 is for ever."""
         self._sessions: dict[SessionKey, _Session] = {}
         self._seq: dict[str, int] = {}
         self._ends: dict[str, asyncio.Future[Outcome]] = {}
@@ -480,7 +483,7 @@ class Runs:
             return
         if active.task.cancelled() and active.why == "shutdown":
             return  # parked: it stays in the ledger and is taken up at the next start
-        outcome = _stopped(active.why, _limit(turn)) if active.task.cancelled() else active.task.result()
+        outcome = _stopped(active.why, self._limit(turn)) if active.task.cancelled() else active.task.result()
         state: Literal["done", "failed", "aborted"] = (
             "aborted" if active.task.cancelled() else "done" if outcome.status == "ok" else "failed"
         )
@@ -492,12 +495,15 @@ class Runs:
         async with self._lanes[active.item.lane].place(active.item.priority) as active.place:
             active.activity.progress_at = active.activity.since = self._clock.now()
             await self._ledger.began(turn.run_id)
-            timer = asyncio.create_task(self._expire(active, _limit(turn)), name=f"deadline:{turn.run_id}")
+            timer = asyncio.create_task(self._expire(active, self._limit(turn)), name=f"deadline:{turn.run_id}")
             try:
                 return await self._run(active)
             finally:
                 timer.cancel()
                 await asyncio.gather(timer, return_exceptions=True)
+
+    def _limit(self, turn: Turn) -> float:
+        return self._longest() if turn.timeout is None else turn.timeout
 
     async def _expire(self, active: _Active, limit: float) -> None:
         if limit > 0:
@@ -602,11 +608,6 @@ class Runs:
     ) -> None:
         seq = self._seq[run_id] = self._seq.get(run_id, 0) + 1
         self._tell(RunEvent(run_id=run_id, key=key, seq=seq, at=millis(self._clock), event=event))
-
-
-def _limit(turn: Turn) -> float:
-    """How long a run may take; 0 is for ever."""
-    return DEFAULT_TIMEOUT if turn.timeout is None else turn.timeout
 
 
 def _unheard(steering: Steering) -> list[User]:
