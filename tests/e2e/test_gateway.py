@@ -532,3 +532,24 @@ async def test_figures_and_logs_name_what_they_are_about(openclaw_home: Temporar
     assert "openclaw_connections 1\n" in shown.text and "openclaw_runs_active 0\n" in shown.text
     logged = "".join(path.read_text() for path in (openclaw_home.state / "logs").iterdir())
     assert gateway.token.reveal() not in logged and "mock-key-123456" not in logged
+
+
+async def test_texts_become_vectors_over_http(openclaw_home: TemporaryHome) -> None:
+    import httpx2
+
+    openclaw_home.configure(
+        {
+            "gateway": {"http": {"endpoints": {"chatCompletions": {"enabled": True}}}},
+            "agents": {"defaults": {"memorySearch": {"provider": "hash"}}},
+        }
+    )
+    with GatewayProcess(openclaw_home) as gateway:
+        async with httpx2.AsyncClient() as http:
+            answer = await http.post(
+                f"http://127.0.0.1:{gateway.port}/v1/embeddings",
+                headers={"authorization": f"Bearer {gateway.token.reveal()}"},
+                json={"model": "openclaw", "input": ["hello", "world"]},
+            )
+    assert answer.status_code == 200, answer.text
+    vectors = [row["embedding"] for row in answer.json()["data"]]
+    assert len(vectors) == 2 and len(vectors[0]) == len(vectors[1]) > 0 and vectors[0] != vectors[1]

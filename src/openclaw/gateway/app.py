@@ -23,6 +23,7 @@ from openclaw.config.load import Loaded, load, remember_good
 from openclaw.config.paths import Home, locate
 from openclaw.core.approval import Approver
 from openclaw.core.clock import Clock, millis
+from openclaw.core.embedder import Vector
 from openclaw.core.errors import InvalidRequest, StateError
 from openclaw.core.keys import MAIN, SessionKey, parse
 from openclaw.core.messages import Image, Text, User
@@ -239,6 +240,16 @@ class Assistant:
                 problem=problem,
             )
         return self._memories[agent_id]
+
+    async def embed(self, texts: Sequence[str]) -> Sequence[Vector]:
+        """Texts as vectors, from the embedder of the default agent's memory."""
+        memory = self.memory(agent_views.default_agent(self.config.agents))
+        vectors = memory.means.vectors() if memory is not None else None
+        if vectors is None:
+            raise InvalidRequest(
+                "there is no embedder: set agents.defaults.memorySearch.provider, or install openclaw-py[local]"
+            )
+        return await vectors.of(texts)
 
     async def close(self) -> None:
         if "standing" in self.__dict__:  # made at its first use

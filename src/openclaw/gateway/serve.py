@@ -146,7 +146,7 @@ async def compose(launch: Launch, open_provider: OpenProvider | None = None) -> 
             longest=lambda: app.config.agents.defaults.timeout_seconds,
         )
         async with running.serving() as active:
-            http = parts_of(app, active, ledger, fanout)
+            http = parts_of(app, active, ledger, fanout, app.embed)
             gateway = _Gateway(launch, app, active, bus, projector, questions, http)
             fires = not launch.safe and launch.surroundings.environ.get("OPENCLAW_SKIP_CRON") != "1"
             # Before anything runs on: what a sub-agent may do is on the roster.

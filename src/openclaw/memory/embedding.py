@@ -50,6 +50,13 @@ class Vectors:
                 found[at].append(unit(vector, dims or (len(found[0][0]) if found[0] else 0)))
         return found
 
+    async def of(self, texts: Sequence[str]) -> list[Vector]:
+        """Each text as one vector, as the embedder gives it."""
+        found: list[Vector] = []
+        for start in range(0, len(texts), BATCH_TEXTS):
+            found += await self._patiently(texts[start : start + BATCH_TEXTS])
+        return found
+
     async def close(self) -> None:
         await self.embedder.close()
 
