@@ -1,8 +1,10 @@
 """`openclaw onboard`, `openclaw dashboard` and a bare `openclaw`, as a person meets them."""
 
 import json
+import select
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -57,26 +59,37 @@ class Terminal:
             dimensions=(40, 200),
         )
         self.seen = ""
+        self._read_to = 0
 
     def until(self, text: str) -> None:
-        start = len(self.seen)
-        while text not in self.seen[start:]:
+        """Reads on from where the last thing waited for ended: two of them may come in one piece."""
+        deadline = time.monotonic() + 60
+        while (found := self.seen.find(text, self._read_to)) < 0:
             try:
-                self.seen += self._child.read(4096)
+                self._more(deadline)
             except EOFError:
                 raise AssertionError(f"{text!r} never came:\n{self.seen}") from None
+        self._read_to = found + len(text)
 
     def types(self, text: str) -> None:
         self._child.write(text)
 
     def ends(self) -> int:
+        deadline = time.monotonic() + 60
         while True:
             try:
-                self.seen += self._child.read(4096)
+                self._more(deadline)
             except EOFError:
                 break
         self._child.wait()
         return int(self._child.exitstatus or 0)
+
+    def _more(self, deadline: float) -> None:
+        ready, _, _ = select.select([self._child.fd], [], [], max(0.0, deadline - time.monotonic()))
+        if not ready:
+            self._child.terminate(force=True)
+            raise AssertionError(f"nothing more came in time:\n{self.seen}")
+        self.seen += self._child.read(4096)
 
 
 @pytest.fixture
