@@ -29,7 +29,7 @@ pytestmark = pytest.mark.anyio
 KILLS = int(os.environ.get("OPENCLAW_TEST_KILLS", "8"))
 """How often the torture test kills the gateway: a few in every run, hundreds when somebody asks."""
 CLIENTS = int(os.environ.get("OPENCLAW_TEST_CLIENTS", "200"))
-ACTIVE = CLIENTS // 5
+ACTIVE = min(CLIENTS // 5, 100)
 
 
 def conversation(home: TemporaryHome) -> list[Any]:
@@ -397,8 +397,10 @@ async def test_hundreds_of_clients_are_served_and_forgotten(openclaw_home: Tempo
                     )
                 )
                 assert all(outcome["status"] == "ok" for outcome in outcomes)
-                everyone = await asyncio.gather(*(client.call("health", timeout=60) for client in clients))
-                assert all(health["ok"] for health in everyone)
+                for start in range(0, CLIENTS, 200):  # at most 256 requests may wait at once, over all clients
+                    some = clients[start : start + 200]
+                    everyone = await asyncio.gather(*(client.call("health", timeout=60) for client in some))
+                    assert all(health["ok"] for health in everyone)
             async with gateway.client() as client:
                 assert (await client.call("health"))["sessions"]["count"] == ACTIVE
 
