@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from openclaw.core.errors import ConfigError, Conflict, StateError
+from openclaw.store.atomic import sync_directory
 from openclaw.store.lock import Holder, KernelLock, read_holder
 
 BACKUPS = (".bak", ".bak.1", ".bak.2", ".bak.3", ".bak.4")
@@ -75,7 +76,7 @@ def replace(path: Path, data: bytes, *, backup: bytes | None = None) -> None:
             made.pop().replace(_named(path, BACKUPS[0]))
         made[0].replace(path)
         made.clear()
-        _sync_directory(path.parent)
+        sync_directory(path.parent)
     except OSError as error:
         why = "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) else error.strerror
         raise StateError(f"cannot write {path}: {why}; nothing was changed") from error
@@ -137,13 +138,3 @@ def _rotate(path: Path) -> None:
     for older, newer in zip(reversed(BACKUPS), reversed(BACKUPS[:-1]), strict=False):
         with suppress(FileNotFoundError):
             _named(path, newer).replace(_named(path, older))
-
-
-def _sync_directory(directory: Path) -> None:
-    if os.name == "nt":
-        return
-    fd = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

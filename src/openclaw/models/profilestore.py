@@ -18,6 +18,7 @@ from openclaw.core.secret import Secret
 from openclaw.core.settings import SecretRef
 from openclaw.models.cooldown import Stats
 from openclaw.models.profiles import Kind, Profile, Profiles
+from openclaw.store.atomic import replace
 from openclaw.store.lock import Holder, KernelLock
 
 FILE = "auth-profiles.json"
@@ -90,7 +91,7 @@ class ProfileStore:
             self._decode(before)
             raw: dict[str, Any] = msgspec.json.decode(before) if before else {"version": 1}
             yield raw
-            self._write(msgspec.json.format(msgspec.json.encode(raw), indent=2))
+            replace(self.path, msgspec.json.format(msgspec.json.encode(raw), indent=2))
 
     def _read(self) -> bytes:
         try:
@@ -111,21 +112,6 @@ class ProfileStore:
             return msgspec.json.decode(data, type=_File)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise StateError(f"{self.path} cannot be used: {error}. Correct it, or move it away") from error
-
-    def _write(self, data: bytes) -> None:
-        temporary = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
-        try:
-            fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), 0o600)
-            with os.fdopen(fd, "wb") as file:
-                if hasattr(os, "fchmod"):
-                    os.fchmod(file.fileno(), 0o600)
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(self.path)
-        except OSError as error:
-            temporary.unlink(missing_ok=True)
-            raise StateError(f"cannot write {self.path}: {error.strerror}; nothing was changed") from error
 
 
 def _profiles(file: _File) -> Profiles:
