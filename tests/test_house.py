@@ -10,7 +10,7 @@ import pytest
 SRC = Path(__file__).parent.parent / "src" / "openclaw"
 ROOMS = (
     "sessions workspace prompt memory skills cron routing delivery commands models budget approvals policy trust "
-    "devices agent"
+    "devices agent hooks"
 ).split()
 WINGS = "providers channels tools embedders sandboxes".split()
 FLOORS = {
@@ -25,7 +25,8 @@ FLOORS = {
 }
 LOOSE = {"version", "testing", "testing_server", "pytest_plugin", "plugin", "__main__", "__init__"}
 PURE = """
-core/keys core/messages core/events core/errors core/reply core/text core/chat
+core/keys core/messages core/events core/errors core/reply core/text core/chat core/hooks
+hooks/merge hooks/points
 cron/schedule cron/jobs cron/results cron/heartbeat cron/watch cron/settings gateway/webhooks
 sessions/transcript sessions/compact sessions/essentials sessions/prune
 agent/arguments agent/limits agent/repeats agent/settings

@@ -1,0 +1,414 @@
+"""The hook seam: the points at which a plugin may look on, add something or object.
+
+Every point has one event type and, unless it only observes, one answer type. The field names on the border are camel
+case: the same words in a plugin's dict, over a pipe and in the docs. What several answers amount to is decided in
+`hooks/merge`.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, Literal
+
+from msgspec import Struct, field
+
+from openclaw.core.messages import Message, ToolResult
+from openclaw.core.settings import Settings, doc
+
+HookName = Literal[
+    "before_model_resolve",
+    "before_prompt_build",
+    "before_agent_start",
+    "before_agent_reply",
+    "agent_end",
+    "before_compaction",
+    "after_compaction",
+    "before_tool_call",
+    "after_tool_call",
+    "before_install",
+    "tool_result_persist",
+    "message_received",
+    "message_sending",
+    "message_sent",
+    "session_start",
+    "session_end",
+    "gateway_start",
+    "gateway_stop",
+]
+Trigger = Literal["user", "heartbeat", "cron", "memory"]
+EndReason = Literal["new", "reset", "idle", "daily", "compaction", "deleted", "shutdown", "restart", "unknown"]
+
+
+class _Border(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """The base of what crosses the seam."""
+
+
+class _Answer(_Border, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The base of answers: a misspelt field is an error, not a wish that quietly comes to nothing."""
+
+
+class HookContext(_Border, frozen=True, kw_only=True):
+    """Where something happens; what does not apply is empty."""
+
+    agent_id: str = ""
+    session_key: str = ""
+    session_id: str = ""
+    workspace_dir: str = ""
+    channel: str = ""
+    trigger: Trigger = "user"
+    run_id: str = ""
+    sender_id: str = ""
+
+
+# Before the model is asked.
+
+
+class Attachment(_Border, frozen=True, kw_only=True):
+    """A picture that came with the message, without its bytes."""
+
+    mime_type: str
+
+
+class BeforeModelResolve(_Border, frozen=True, kw_only=True):
+    """A turn is about to choose its model; nothing of the conversation is shown."""
+
+    prompt: str
+    attachments: tuple[Attachment, ...] = ()
+
+
+class ModelChoice(_Answer, frozen=True, kw_only=True):
+    model_override: str | None = None
+    provider_override: str | None = None
+
+
+class BeforePromptBuild(_Border, frozen=True, kw_only=True):
+    """The session is loaded and the prompt is about to be built."""
+
+    prompt: str
+    messages: tuple[Message, ...] = ()
+
+
+class PromptChange(_Answer, frozen=True, kw_only=True):
+    system_prompt: str | None = None
+    """In place of ours; needs `allowPromptReplace`."""
+    prepend_context: str | None = None
+    """Before the person's message, in this turn only."""
+    append_context: str | None = None
+    """Behind the person's message, in this turn only."""
+    prepend_system_context: str | None = None
+    """Before the system prompt: text that stays the same from turn to turn."""
+    append_system_context: str | None = None
+    """Behind the system prompt: text that stays the same from turn to turn."""
+    tools_allow: tuple[str, ...] | None = None
+    """The only tools of this turn, out of those it would have."""
+
+
+class BeforeAgentStart(_Border, frozen=True, kw_only=True):
+    """The older form of the two above: asked in both phases, the first time without messages."""
+
+    prompt: str
+    messages: tuple[Message, ...] | None = None
+
+
+class AgentStart(_Answer, frozen=True, kw_only=True):
+    """All that the two newer points may answer; each phase heeds its own fields."""
+
+    model_override: str | None = None
+    provider_override: str | None = None
+    system_prompt: str | None = None
+    prepend_context: str | None = None
+    append_context: str | None = None
+    prepend_system_context: str | None = None
+    append_system_context: str | None = None
+    tools_allow: tuple[str, ...] | None = None
+
+
+class BeforeAgentReply(_Border, frozen=True, kw_only=True):
+    """A message is on record and a model is about to be asked for the answer."""
+
+    cleaned_body: str
+
+
+class ReplyClaim(_Answer, frozen=True, kw_only=True):
+    """`handled` takes the turn: `reply` is the answer, and without one there is none."""
+
+    handled: bool = False
+    reply: str | None = None
+
+
+class AgentEnd(_Border, frozen=True, kw_only=True):
+    """A run is over."""
+
+    run_id: str
+    messages: tuple[Message, ...]
+    success: bool
+    error: str | None = None
+    duration_ms: int = 0
+
+
+# A conversation grows too long.
+
+
+class BeforeCompaction(_Border, frozen=True, kw_only=True):
+    message_count: int
+    token_count: int
+    session_file: str
+
+
+class AfterCompaction(_Border, frozen=True, kw_only=True):
+    message_count: int
+    """How many messages the model sees from now on."""
+    compacted_count: int
+    """How many the summary stands for."""
+    token_count: int
+    session_file: str
+
+
+# Tools.
+
+
+class BeforeToolCall(_Border, frozen=True, kw_only=True):
+    """A call with checked arguments, before policy and people are asked about it."""
+
+    tool_name: str
+    params: dict[str, Any]
+    tool_call_id: str = ""
+    run_id: str = ""
+
+
+class RequireApproval(_Answer, frozen=True, kw_only=True):
+    """A person must agree to the call."""
+
+    title: str
+    description: str = ""
+    severity: Literal["info", "warning", "critical"] = "warning"
+    timeout_ms: Annotated[int, doc("longest wait; as long as approvals wait when absent")] | None = None
+
+
+class ToolVerdict(_Answer, frozen=True, kw_only=True):
+    params: dict[str, Any] | None = None
+    """In place of the call's own."""
+    block: bool = False
+    block_reason: str = ""
+    require_approval: RequireApproval | None = None
+
+
+class AfterToolCall(_Border, frozen=True, kw_only=True):
+    tool_name: str
+    params: dict[str, Any]
+    tool_call_id: str = ""
+    run_id: str = ""
+    result: str = ""
+    error: str | None = None
+    duration_ms: int = 0
+
+
+class ToolResultPersist(_Border, frozen=True, kw_only=True):
+    """A result is about to be written down. Handlers are plain functions: they answer at once."""
+
+    tool_name: str
+    tool_call_id: str
+    message: ToolResult
+    is_synthetic: bool = False
+    """It stands in for a result that never came."""
+
+
+class PersistedResult(_Answer, frozen=True, kw_only=True):
+    message: ToolResult | None = None
+    """What is written instead; which call it answers cannot be changed."""
+
+
+# Installing.
+
+
+class InstallFinding(_Border, frozen=True, kw_only=True):
+    rule_id: str
+    severity: Literal["info", "warn", "critical"]
+    message: str
+    file: str = ""
+    line: int = 0
+
+
+class BeforeInstall(_Border, frozen=True, kw_only=True):
+    """A skill or plugin waits, unpacked; the operator's rule has let it through."""
+
+    target_type: Literal["skill", "plugin"]
+    target_name: str
+    source_path: str
+    """Where it waits."""
+    spec: str
+    """Where it came from."""
+    tree_sha256: str
+    mode: Literal["install", "update"] = "install"
+    findings: tuple[InstallFinding, ...] = ()
+    """What our own look through it found."""
+
+
+class InstallVerdict(_Answer, frozen=True, kw_only=True):
+    block: bool = False
+    block_reason: str = ""
+    findings: tuple[InstallFinding, ...] = ()
+
+
+# Messages in and out.
+
+
+class MessageReceived(_Border, frozen=True, kw_only=True):
+    sender: str = field(name="from")
+    content: str
+    timestamp: int = 0
+
+
+class MessageSending(_Border, frozen=True, kw_only=True):
+    to: str
+    content: str
+
+
+class SendingVerdict(_Answer, frozen=True, kw_only=True):
+    content: str | None = None
+    """What is sent instead."""
+    cancel: bool = False
+    cancel_reason: str = ""
+
+
+class MessageSent(_Border, frozen=True, kw_only=True):
+    to: str
+    content: str
+    success: bool
+    error: str | None = None
+
+
+# Lifetimes.
+
+
+class SessionStart(_Border, frozen=True, kw_only=True):
+    session_id: str
+    resumed_from: str | None = None
+
+
+class SessionEnd(_Border, frozen=True, kw_only=True):
+    session_id: str
+    message_count: int
+    duration_ms: int
+    reason: EndReason = "unknown"
+
+
+class GatewayStart(_Border, frozen=True, kw_only=True):
+    port: int
+
+
+class GatewayStop(_Border, frozen=True, kw_only=True):
+    reason: str
+
+
+class Point(Struct, frozen=True, kw_only=True):
+    """What is known of a point without asking anyone."""
+
+    name: HookName
+    kind: Literal["modify", "claim", "gate", "observe", "sync"]
+    event: type[Any]
+    answer: type[Any] | None = None
+    seconds: float
+    """How long one handler may take, unless the operator says otherwise; 0 is for ever."""
+    fails: Literal["open", "closed"] = "open"
+    """Whether a handler that fails is passed over, or counts as an objection."""
+    conversation: bool = False
+    """Whether it shows what people say, so that a plugin that is not ours needs `allowConversationAccess`."""
+
+
+POINTS: dict[HookName, Point] = {
+    point.name: point
+    for point in (
+        Point(
+            name="before_model_resolve",
+            kind="modify",
+            event=BeforeModelResolve,
+            answer=ModelChoice,
+            seconds=15,
+            conversation=True,
+        ),
+        Point(
+            name="before_prompt_build",
+            kind="modify",
+            event=BeforePromptBuild,
+            answer=PromptChange,
+            seconds=15,
+            conversation=True,
+        ),
+        Point(
+            name="before_agent_start",
+            kind="modify",
+            event=BeforeAgentStart,
+            answer=AgentStart,
+            seconds=15,
+            conversation=True,
+        ),
+        Point(
+            name="before_agent_reply",
+            kind="claim",
+            event=BeforeAgentReply,
+            answer=ReplyClaim,
+            seconds=15,
+            conversation=True,
+        ),
+        Point(name="agent_end", kind="observe", event=AgentEnd, seconds=30, conversation=True),
+        Point(name="before_compaction", kind="observe", event=BeforeCompaction, seconds=30),
+        Point(name="after_compaction", kind="observe", event=AfterCompaction, seconds=30),
+        Point(
+            name="before_tool_call", kind="gate", event=BeforeToolCall, answer=ToolVerdict, seconds=15, fails="closed"
+        ),
+        Point(name="after_tool_call", kind="observe", event=AfterToolCall, seconds=30),
+        Point(
+            name="before_install", kind="gate", event=BeforeInstall, answer=InstallVerdict, seconds=15, fails="closed"
+        ),
+        Point(name="tool_result_persist", kind="sync", event=ToolResultPersist, answer=PersistedResult, seconds=0),
+        Point(name="message_received", kind="observe", event=MessageReceived, seconds=30),
+        Point(name="message_sending", kind="gate", event=MessageSending, answer=SendingVerdict, seconds=15),
+        Point(name="message_sent", kind="observe", event=MessageSent, seconds=30),
+        Point(name="session_start", kind="observe", event=SessionStart, seconds=30),
+        Point(name="session_end", kind="observe", event=SessionEnd, seconds=30),
+        Point(name="gateway_start", kind="observe", event=GatewayStart, seconds=30),
+        Point(name="gateway_stop", kind="observe", event=GatewayStop, seconds=5),
+    )
+}
+
+
+class HookSettings(Settings, frozen=True):
+    """`plugins.entries.<id>.hooks`: what an operator lets one plugin do, and for how long."""
+
+    allow_prompt_injection: Annotated[bool, doc("it may add text to prompts")] = True
+    allow_prompt_replace: Annotated[bool, doc("it may put a system prompt of its own in place of ours")] = False
+    allow_model_override: Annotated[
+        bool | None, doc("it may choose another configured model; if absent, only what comes with OpenClaw may")
+    ] = None
+    allow_conversation_access: Annotated[bool, doc("it may see what is said")] = False
+    timeout_ms: Annotated[Annotated[int, doc("", ge=1, le=600_000)] | None, doc("longest time for each handler")] = None
+    timeouts: Annotated[
+        dict[str, Annotated[int, doc("", ge=1, le=600_000)]], doc("longest time at one point, by its name")
+    ] = field(default_factory=dict)
+
+
+Handler = Callable[[Any, HookContext], Awaitable[Any] | Any]
+"""Called with an event and a context. It gives the point's answer type, a mapping with the same fields, or nothing;
+it may be a coroutine function everywhere but at `tool_result_persist`."""
+
+
+class Registration(Struct, frozen=True, kw_only=True):
+    """One handler of one plugin at one point."""
+
+    plugin: str
+    hook: HookName
+    handler: Handler
+    priority: int = 0
+    """Higher comes first; equals in the order they came."""
+    settings: HookSettings = HookSettings()
+    bundled: bool = False
+    """Whether the plugin comes with OpenClaw."""
+    tools: tuple[str, ...] = ()
+    """At the tool points: only these tools, `*` standing for any letters."""
+    triggers: tuple[Trigger, ...] = ()
+    """Only turns that began like this."""
+
+    @property
+    def seconds(self) -> float:
+        """How long the handler may take."""
+        own = self.settings.timeouts.get(self.hook, self.settings.timeout_ms)
+        return POINTS[self.hook].seconds if own is None else own / 1000

@@ -1,0 +1,274 @@
+"""What the answers of several plugins amount to at each point: one step for each answer, in the order they were given.
+
+A step takes what was decided so far and one more answer. Nothing a later handler says takes an objection back, and
+every change keeps the name of the plugin that made it, for the audit.
+"""
+
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from msgspec import Struct, structs
+
+from openclaw.core.hooks import (
+    AgentStart,
+    HookSettings,
+    InstallFinding,
+    InstallVerdict,
+    ModelChoice,
+    PersistedResult,
+    PromptChange,
+    ReplyClaim,
+    RequireApproval,
+    SendingVerdict,
+    ToolVerdict,
+)
+from openclaw.core.messages import ToolResult
+from openclaw.core.text import units
+
+A = TypeVar("A")
+
+LONGEST_TEXT = 60_000
+"""The most one plugin may add to a prompt in one field: as much as all workspace files together."""
+
+
+class Said(Struct, Generic[A], frozen=True, kw_only=True):
+    """One answer and whose it is."""
+
+    plugin: str
+    answer: A
+    priority: int = 0
+    settings: HookSettings = HookSettings()
+    bundled: bool = False
+
+
+class Voice(Struct, frozen=True):
+    """A piece of text and the plugin it is from."""
+
+    plugin: str
+    text: str
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    """Something a plugin changed, or wanted to and was refused."""
+
+    plugin: str
+    field: str
+    after: str
+    before: str = ""
+    priority: int = 0
+    refused: str = ""
+    """Why it came to nothing."""
+
+
+class ModelMerged(Struct, frozen=True, kw_only=True):
+    model: Voice | None = None
+    provider: Voice | None = None
+    changes: tuple[Change, ...] = ()
+
+
+def model(merged: ModelMerged, said: Said[ModelChoice] | Said[AgentStart]) -> ModelMerged:
+    """The first to name a model or a provider has its way; it needs the operator's leave."""
+    granted = said.settings.allow_model_override
+    refused = "" if (said.bundled if granted is None else granted) else "allowModelOverride is not granted"
+    for name, wish in (("model", said.answer.model_override), ("provider", said.answer.provider_override)):
+        if not wish:
+            continue
+        late = "a plugin before it has chosen" if getattr(merged, name) is not None else ""
+        change = _change(said, f"{name}Override", wish, refused or late)
+        merged = structs.replace(merged, changes=(*merged.changes, change))
+        if not change.refused:
+            merged = structs.replace(merged, **{name: Voice(said.plugin, wish)})
+    return merged
+
+
+class PromptMerged(Struct, frozen=True, kw_only=True):
+    system: Voice | None = None
+    prepend_context: tuple[Voice, ...] = ()
+    append_context: tuple[Voice, ...] = ()
+    prepend_system: tuple[Voice, ...] = ()
+    append_system: tuple[Voice, ...] = ()
+    tools_allow: tuple[tuple[str, ...], ...] = ()
+    """The lists of everyone who gave one; a tool must be on each."""
+    changes: tuple[Change, ...] = ()
+
+
+_ADDED = {
+    "prepend_context": "prependContext",
+    "append_context": "appendContext",
+    "prepend_system": "prependSystemContext",
+    "append_system": "appendSystemContext",
+}
+
+
+def prompt(merged: PromptMerged, said: Said[PromptChange] | Said[AgentStart]) -> PromptMerged:
+    """Texts are put one behind the other, the last whole prompt counts, tools are those that everyone allows."""
+    answer = said.answer
+    barred = "" if said.settings.allow_prompt_injection else "allowPromptInjection is off"
+    given = {
+        "prepend_context": answer.prepend_context,
+        "append_context": answer.append_context,
+        "prepend_system": answer.prepend_system_context,
+        "append_system": answer.append_system_context,
+    }
+    for name, text in given.items():
+        if text and text.strip():
+            change = _change(said, _ADDED[name], text, barred or _too_long(text))
+            merged = structs.replace(merged, changes=(*merged.changes, change))
+            if not change.refused:
+                merged = structs.replace(merged, **{name: (*getattr(merged, name), Voice(said.plugin, text))})
+    if answer.system_prompt and answer.system_prompt.strip():
+        merged = _replaced(merged, said, answer.system_prompt, barred)
+    if answer.tools_allow is not None:
+        change = _change(said, "toolsAllow", ", ".join(answer.tools_allow))
+        merged = structs.replace(
+            merged, tools_allow=(*merged.tools_allow, answer.tools_allow), changes=(*merged.changes, change)
+        )
+    return merged
+
+
+def _replaced(
+    merged: PromptMerged, said: Said[PromptChange] | Said[AgentStart], text: str, barred: str
+) -> PromptMerged:
+    missing = "" if said.settings.allow_prompt_replace else "allowPromptReplace is not granted"
+    change = _change(said, "systemPrompt", text, barred or missing or _too_long(text))
+    merged = structs.replace(merged, changes=(*merged.changes, change))
+    return merged if change.refused else structs.replace(merged, system=Voice(said.plugin, text))
+
+
+class ReplyMerged(Struct, frozen=True, kw_only=True):
+    plugin: str = ""
+    """Who took the turn; empty when nobody did."""
+    reply: str = ""
+    changes: tuple[Change, ...] = ()
+
+
+def reply(merged: ReplyMerged, said: Said[ReplyClaim]) -> ReplyMerged:
+    """The first claim holds."""
+    if merged.plugin or not said.answer.handled:
+        return merged
+    text = said.answer.reply or ""
+    return ReplyMerged(plugin=said.plugin, reply=text, changes=(_change(said, "reply", text),))
+
+
+def claimed(merged: ReplyMerged) -> bool:
+    return bool(merged.plugin)
+
+
+class ToolMerged(Struct, frozen=True, kw_only=True):
+    params: dict[str, Any]
+    blocked: Voice | None = None
+    """Who objects, and why."""
+    approval: RequireApproval | None = None
+    approval_by: str = ""
+    changes: tuple[Change, ...] = ()
+
+
+def tool(merged: ToolMerged, said: Said[ToolVerdict]) -> ToolMerged:
+    """The last arguments count, until someone wants a person's approval: what is approved is what runs."""
+    answer = said.answer
+    if answer.params is not None and answer.params != merged.params:
+        late = f"{merged.approval_by} asked for an approval of the arguments as they are" if merged.approval else ""
+        change = structs.replace(_change(said, "params", _plain(answer.params), late), before=_plain(merged.params))
+        params = merged.params if late else answer.params
+        merged = structs.replace(merged, params=params, changes=(*merged.changes, change))
+    if answer.block:
+        why = answer.block_reason or "no reason given"
+        change = _change(said, "block", why)
+        return structs.replace(merged, blocked=Voice(said.plugin, why), changes=(*merged.changes, change))
+    if answer.require_approval is not None and merged.approval is None:
+        change = _change(said, "requireApproval", answer.require_approval.title)
+        merged = structs.replace(
+            merged,
+            approval=answer.require_approval,
+            approval_by=said.plugin,
+            changes=(*merged.changes, change),
+        )
+    return merged
+
+
+def tool_blocked(merged: ToolMerged) -> bool:
+    return merged.blocked is not None
+
+
+class InstallMerged(Struct, frozen=True, kw_only=True):
+    blocked: Voice | None = None
+    findings: tuple[InstallFinding, ...] = ()
+    changes: tuple[Change, ...] = ()
+
+
+def install(merged: InstallMerged, said: Said[InstallVerdict]) -> InstallMerged:
+    """Findings add up; the first objection ends it."""
+    merged = structs.replace(merged, findings=(*merged.findings, *said.answer.findings))
+    if not said.answer.block or merged.blocked is not None:
+        return merged
+    why = said.answer.block_reason or "no reason given"
+    change = _change(said, "block", why)
+    return structs.replace(merged, blocked=Voice(said.plugin, why), changes=(*merged.changes, change))
+
+
+def install_blocked(merged: InstallMerged) -> bool:
+    return merged.blocked is not None
+
+
+class ResultMerged(Struct, frozen=True, kw_only=True):
+    message: ToolResult
+    changes: tuple[Change, ...] = ()
+
+
+def result(merged: ResultMerged, said: Said[PersistedResult]) -> ResultMerged:
+    """Each sees what the one before it made of the result."""
+    if said.answer.message is None:
+        return merged
+    before = merged.message
+    # Whose answer it is and when it came are not the plugin's to say.
+    after = structs.replace(
+        said.answer.message,
+        tool_call_id=before.tool_call_id,
+        tool_name=before.tool_name,
+        timestamp=before.timestamp,
+    )
+    if after == before:
+        return merged
+    change = structs.replace(_change(said, "message", _whole(after)), before=_whole(before))
+    return ResultMerged(message=after, changes=(*merged.changes, change))
+
+
+class SendingMerged(Struct, frozen=True, kw_only=True):
+    content: str
+    cancelled: Voice | None = None
+    changes: tuple[Change, ...] = ()
+
+
+def sending(merged: SendingMerged, said: Said[SendingVerdict]) -> SendingMerged:
+    """The last wording counts; the first to cancel ends it."""
+    answer = said.answer
+    if answer.content is not None and answer.content != merged.content:
+        change = structs.replace(_change(said, "content", answer.content), before=merged.content)
+        merged = structs.replace(merged, content=answer.content, changes=(*merged.changes, change))
+    if not answer.cancel:
+        return merged
+    why = answer.cancel_reason or "no reason given"
+    change = _change(said, "cancel", why)
+    return structs.replace(merged, cancelled=Voice(said.plugin, why), changes=(*merged.changes, change))
+
+
+def cancelled(merged: SendingMerged) -> bool:
+    return merged.cancelled is not None
+
+
+def _change(said: Said[Any], name: str, after: str, refused: str = "") -> Change:
+    return Change(plugin=said.plugin, priority=said.priority, field=name, after=after, refused=refused)
+
+
+def _too_long(text: str) -> str:
+    size = units(text)
+    return f"it is {size} characters long, and {LONGEST_TEXT} is the most" if size > LONGEST_TEXT else ""
+
+
+def _plain(params: dict[str, Any]) -> str:
+    return msgspec.json.encode(params, order="sorted").decode()
+
+
+def _whole(message: ToolResult) -> str:
+    """Everything in a result, so that a change of a picture or of details shows too."""
+    return msgspec.json.encode(message).decode()
