@@ -90,7 +90,7 @@ def test_an_agent_sees_its_own_skills_and_no_more(tmp_path):
     assert "<name>a</name>" in full.prompt and "<name>b</name>" in full.prompt
     assert "<name>a</name>" in small.prompt and "<name>b</name>" not in small.prompt
     assert len(small.prompt) <= 260
-    assert home.skills.snapshot("main", home.look(), full) is full
+    assert home.skills.snapshot("main", home.look()) is full
 
 
 def test_requirements_are_met_by_variables_and_settings(tmp_path):

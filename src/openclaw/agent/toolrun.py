@@ -65,6 +65,10 @@ class Toolbox:
         """Whether a tool has ended the run."""
 
     @property
+    def tools(self) -> tuple[Tool, ...]:
+        return tuple(self._tools.values())
+
+    @property
     def specs(self) -> tuple[ToolSpec, ...]:
         return tuple(tool.spec for _, tool in sorted(self._tools.items()))
 

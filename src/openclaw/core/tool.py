@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Mapping
 from enum import Flag, auto
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
+import msgspec
 from msgspec import Struct, field
 
 from openclaw.core.messages import Image, Text
@@ -23,7 +25,7 @@ class Effects(Flag):
     CHANGES_CONFIG = auto()
 
 
-class ToolSpec(Struct, frozen=True, kw_only=True):
+class ToolSpec(Struct, frozen=True, kw_only=True, dict=True):
     """What the model is told. `parameters` is a plain JSON Schema object."""
 
     name: str
@@ -34,6 +36,11 @@ class ToolSpec(Struct, frozen=True, kw_only=True):
     """A short fragment for the prompt's tool list."""
     aliases: Mapping[str, str] = field(default_factory=dict)
     """Parameter names models also use, and the real name of each."""
+
+    @cached_property
+    def schema(self) -> bytes:
+        """`parameters` as JSON. Most tools live as long as the process, and every turn asks for this several times."""
+        return msgspec.json.encode(self.parameters)
 
 
 class Output(Struct, frozen=True, kw_only=True):

@@ -54,6 +54,18 @@ PARAMETERS: dict[str, Any] = {
 class CronTool:
     """Works on the book; `run`, `wake` and the recent lines of a conversation come from the gateway."""
 
+    spec = ToolSpec(
+        name="cron",
+        label="Cron",
+        description=DESCRIPTION,
+        parameters=PARAMETERS,
+        summary=(
+            "Manage cron jobs and wake events (use for reminders; write the systemEvent text so that it reads as a "
+            "reminder when it fires, and include recent context where it helps)"
+        ),
+        aliases={"id": "jobId"},
+    )
+
     def __init__(
         self,
         book: Book,
@@ -67,20 +79,6 @@ class CronTool:
         self._wake = wake
         self._recent = recent
         self._status = status
-
-    @property
-    def spec(self) -> ToolSpec:
-        return ToolSpec(
-            name="cron",
-            label="Cron",
-            description=DESCRIPTION,
-            parameters=PARAMETERS,
-            summary=(
-                "Manage cron jobs and wake events (use for reminders; write the systemEvent text so that it reads as a "
-                "reminder when it fires, and include recent context where it helps)"
-            ),
-            aliases={"id": "jobId"},
-        )
 
     def effects(self, args: Mapping[str, Any]) -> Effects:
         return Effects.NONE if args.get("action") in READS else Effects.SPENDS

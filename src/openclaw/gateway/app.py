@@ -150,6 +150,7 @@ class Assistant:
         self._open_provider = open_provider
         self._situations: dict[str, Situation] = {}
         self._memories: dict[str, Memory] = {}
+        self._workspaces: dict[str, Path] = {}
         self._seeded: set[Path] = set()
         self._cache = FileCache()
         self._approver = approver
@@ -175,6 +176,7 @@ class Assistant:
         self.loaded = loaded
         self.config = loaded.config
         self._situations.clear()
+        self._workspaces.clear()
         self._gate = self._make_gate()
         self.skills = Skills(loaded, self.home.state, self._surroundings.home_dir, self.clock.now)
 
@@ -189,7 +191,9 @@ class Assistant:
 
     def workspace(self, agent_id: str) -> Path:
         """The directory of the agent's files, with its starter files in it."""
-        path = workspace_of(self.config.agents, agent_id, self._surroundings)
+        path = self._workspaces.get(agent_id)
+        if path is None:
+            path = self._workspaces[agent_id] = workspace_of(self.config.agents, agent_id, self._surroundings)
         if path not in self._seeded and not self.config.agents.defaults.skip_bootstrap:
             ensure(path, self.clock.now())
             self._seeded.add(path)
@@ -329,7 +333,7 @@ class Assistant:
         briefing = self._render(what)
         await self.archive.keep(turn.run_id, str(turn.key), what.now, briefing.prompt, briefing.report)
         system = briefing.prompt.system
-        upkeep = self._upkeep(turn, agent, chosen, route, system, toolbox.specs, shelf, spending)
+        upkeep = self._upkeep(turn, agent, chosen, route, system, toolbox, shelf, spending)
         return Prepared(system=system, route=route, tools=toolbox, spending=spending, upkeep=upkeep)
 
     def _upkeep(
@@ -339,7 +343,7 @@ class Assistant:
         chosen: Preferences,
         route: ModelRoute,
         system: System,
-        specs: Sequence[ToolSpec],
+        toolbox: Toolbox,
         shelf: Shelf,
         spending: Spending,
     ) -> Upkeep:
@@ -357,8 +361,8 @@ class Assistant:
                 key=turn.key,
                 model=model,
                 system=system,
-                specs=specs,
-                tools=self.tools(agent.id),
+                specs=toolbox.specs,
+                tools=toolbox.tools,
                 workspace=self.workspace(agent.id),
                 timezone=defaults.user_timezone or self.machine.timezone,
             ),

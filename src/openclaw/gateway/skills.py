@@ -47,6 +47,7 @@ class Skills:
         self._now = now
         self._given = given
         self._looked: dict[tuple[str, Path, Path], Shelf] = {}
+        self._shown: dict[str, Snapshot] = {}
 
     @cached_property
     def _packages(self) -> tuple[Path, ...]:
@@ -83,19 +84,20 @@ class Skills:
         own = view(self._agents, agent_id).entry.skills
         return self._agents.defaults.skills if own is None else own
 
-    def snapshot(self, agent_id: str, shelf: Shelf, previous: Snapshot | None = None) -> Snapshot:
-        """What the session shows its model; `previous` itself when nothing changed."""
+    def snapshot(self, agent_id: str, shelf: Shelf) -> Snapshot:
+        """What a session shows its model; the same as last time when nothing changed."""
         own = view(self._agents, agent_id).entry.skills_limits.max_skills_prompt_chars
         limits = self.settings.limits
-        return snapshot.take(
+        self._shown[agent_id] = taken = snapshot.take(
             shelf,
             home=str(self._home),
             max_skills=limits.max_skills_in_prompt,
             max_chars=limits.max_skills_prompt_chars if own is None else own,
             now=round(self._now() * 1000),
             skill_filter=self.allowlist(agent_id),
-            previous=previous,
+            previous=self._shown.get(agent_id),
         )
+        return taken
 
     def environment(self, shelf: Shelf) -> Injection:
         """Variables for the commands of one run."""

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal
 
-import msgspec
 from msgspec import Struct
 
 from openclaw.core.text import Label, PromptText, tokens, units
@@ -236,15 +235,22 @@ def _tools(lines: tuple[ToolLine, ...], specs: Sequence[ToolSpec]) -> ToolsPart:
 
 
 def _tool(name: str, line: str, spec: ToolSpec | None) -> ToolEntry:
-    schema = msgspec.json.encode(spec.parameters).decode() if spec else ""
-    properties = spec.parameters.get("properties") if spec else None
+    if spec is None:
+        return _tool_entry(name, line, b"", 0)
+    properties = spec.parameters.get("properties")
+    return _tool_entry(spec.name, line, spec.schema, len(properties) if isinstance(properties, dict) else 0)
+
+
+@lru_cache(maxsize=512)
+def _tool_entry(name: str, line: str, schema: bytes, properties: int) -> ToolEntry:
+    text = schema.decode()
     return ToolEntry(
-        name=spec.name if spec else name,
+        name=name,
         summary_chars=units(line),
         summary_hash=_hash(line) if line else "",
-        schema_chars=units(schema),
-        schema_hash=_hash(schema) if schema else "",
-        properties_count=len(properties) if isinstance(properties, dict) else 0,
+        schema_chars=units(text),
+        schema_hash=_hash(text) if text else "",
+        properties_count=properties,
     )
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -79,8 +80,13 @@ def sorted_tools(request: ModelRequest) -> list[ToolSpec]:
 
 def schema(tool: ToolSpec, model: Model) -> dict[str, Any]:
     """The tool's parameters without the keywords the endpoint cannot read."""
-    cleaned = _without(tool.parameters, frozenset(model.compat.unsupported_tool_schema_keywords))
-    return {"type": "object", "properties": {}} | cleaned
+    return _schema(tool.schema, frozenset(model.compat.unsupported_tool_schema_keywords))
+
+
+@lru_cache(maxsize=512)
+def _schema(text: bytes, keywords: frozenset[str]) -> dict[str, Any]:
+    """The same for every call, so made once; nobody changes a request's body in place."""
+    return {"type": "object", "properties": {}} | _without(msgspec.json.decode(text), keywords)
 
 
 def _without(value: Mapping[str, Any], keywords: frozenset[str]) -> dict[str, Any]:

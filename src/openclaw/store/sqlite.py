@@ -1,11 +1,17 @@
-"""The database on one machine: SQLite in WAL mode, one writer, one reader, each in its own thread."""
+"""The database on one machine: SQLite in WAL mode, one writer at a time.
+
+A trip to a thread and back costs several times as much as a small statement, so those run where they are asked for, on
+connections of the loop's own thread. What may take long has threads: large reads and writes, waiting for another
+process that writes, and folding the write-ahead log back into the file.
+"""
 
 import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,6 +23,11 @@ from openclaw.store.db import Migration, Params, Row
 
 T = TypeVar("T")
 BUSY_TIMEOUT_MS = 10_000
+PRAGMAS = ("synchronous = NORMAL", "foreign_keys = ON")
+LARGEST_HERE = 256 * 1024
+"""Characters of parameters up to which a write is small."""
+LONGEST_LOG = 1000
+"""Pages of the write-ahead log at which it is folded back."""
 
 
 def connect(path: Path, migrations: Sequence[Migration]) -> apsw.Connection:
@@ -34,7 +45,7 @@ def connect(path: Path, migrations: Sequence[Migration]) -> apsw.Connection:
             known = migrations[-1].version if migrations else 0
             _refuse_newer(connection, path, known)
             _use_wal(connection)
-            for pragma in ("synchronous = NORMAL", "foreign_keys = ON"):
+            for pragma in PRAGMAS:
                 connection.execute(f"PRAGMA {pragma}").fetchall()
             if _version(connection) < known:
                 _migrate(connection, path, migrations)
@@ -143,8 +154,9 @@ def _roll_back(connection: apsw.Connection) -> None:
 
 
 class _Transaction:
-    def __init__(self, db: "Sqlite") -> None:
+    def __init__(self, db: "Sqlite", connection: apsw.Connection) -> None:
         self._db = db
+        self._connection = connection
         self.over = False
 
     async def read(self, sql: str, params: Params | None = None) -> Sequence[Row]:
@@ -156,72 +168,81 @@ class _Transaction:
     async def _run(self, work: Callable[[apsw.Connection], T]) -> T:
         if self.over:
             raise RuntimeError("this transaction is over: start another one")
-        return await self._db.on_writer(work)
+        return await self._db.on(self._connection, work)
 
 
 class Sqlite:
-    """`Database` over one file. Open it with `Sqlite.open`; close it, or the threads live on."""
+    """`Database` over one file. Open it with `Sqlite.open`; close it, or its threads live on."""
 
-    def __init__(
-        self,
-        path: Path,
-        writer: apsw.Connection,
-        reader: apsw.Connection,
-        threads: tuple[ThreadPoolExecutor, ThreadPoolExecutor],
-    ) -> None:
+    def __init__(self, path: Path, writer: apsw.Connection, writing: ThreadPoolExecutor) -> None:
         self.path = path
         self._writer = writer
-        self._reader = reader
-        self._writing, self._reading = threads
-        self._looker: apsw.Connection | None = None
-        """A reading connection of the loop's own thread."""
+        self._writing = writing
+        self._reading = ThreadPoolExecutor(1, "db-read")
+        self._reader: apsw.Connection | None = None
         self._turn = asyncio.Lock()
         self._owner: asyncio.Task[object] | None = None
         self._listeners: dict[str, set[asyncio.Queue[str]]] = {}
+        self._folding: asyncio.Task[None] | None = None
+
+    @cached_property
+    def _looker(self) -> apsw.Connection:
+        """Reads in the loop's own thread. Not `_here`, where a transaction may be open."""
+        return _connect_reader(self.path)
+
+    @cached_property
+    def _here(self) -> apsw.Connection:
+        """Writes in the loop's own thread. It never waits and never folds the log."""
+        connection = apsw.Connection(str(self.path))
+        connection.set_busy_timeout(0)
+        for pragma in PRAGMAS:
+            connection.execute(f"PRAGMA {pragma}").fetchall()
+        connection.set_wal_hook(self._grown)
+        return connection
 
     @classmethod
     async def open(cls, path: Path, migrations: Sequence[Migration]) -> "Sqlite":
-        threads = (ThreadPoolExecutor(1, "db-write"), ThreadPoolExecutor(1, "db-read"))
-        loop = asyncio.get_running_loop()
+        writing = ThreadPoolExecutor(1, "db-write")
         try:
-            writer = await loop.run_in_executor(threads[0], connect, path, migrations)
-            reader = await loop.run_in_executor(threads[1], _connect_reader, path)
+            writer = await asyncio.get_running_loop().run_in_executor(writing, connect, path, migrations)
         except BaseException:
-            for thread in threads:
-                thread.shutdown()
+            writing.shutdown()
             raise
-        return cls(path, writer, reader, threads)
+        return cls(path, writer, writing)
 
     async def read(self, sql: str, params: Params | None = None) -> Sequence[Row]:
-        return await self._in(self._reading, lambda: _read(self._reader, sql, params))
+        def work() -> Sequence[Row]:
+            if self._reader is None:
+                self._reader = _connect_reader(self.path)
+            return _read(self._reader, sql, params)
+
+        return await self._in(self._reading, work)
 
     async def look(self, sql: str, params: Params | None = None) -> Sequence[Row]:
-        # A trip to a thread and back costs more than finding a row by its key; readers never wait for the writer.
         try:
-            if self._looker is None:
-                self._looker = _connect_reader(self.path)
             return _read(self._looker, sql, params)
         except apsw.Error as error:
             raise _translated(error, self.path) from error
 
     async def write(self, sql: str, params: Params | None = None) -> int:
         async with self._my_turn():
-            return await self.on_writer(lambda connection: _write(connection, sql, params))
+            return await self._do(lambda connection: _write(connection, sql, params), _size(params))
 
     async def write_all(self, *statements: tuple[str, Params]) -> tuple[int, ...]:
+        size = sum(_size(params) for _, params in statements)
         async with self._my_turn():
-            return await self.on_writer(lambda connection: _write_all(connection, statements))
+            return await self._do(lambda connection: _write_all(connection, statements), size)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[_Transaction]:
         async with self._my_turn():
-            transaction = _Transaction(self)
+            connection = await self._do(_begin)
+            transaction = _Transaction(self, connection)
             try:
-                await self.on_writer(lambda connection: _write(connection, "BEGIN IMMEDIATE", None))
                 yield transaction
-                await self.on_writer(lambda connection: _write(connection, "COMMIT", None))
+                await self.on(connection, lambda connection: _write(connection, "COMMIT", None))
             except BaseException:
-                await self.on_writer(_roll_back)
+                await self.on(connection, _roll_back)
                 raise
             finally:
                 transaction.over = True
@@ -242,12 +263,17 @@ class Sqlite:
                 del self._listeners[topic]
 
     async def close(self) -> None:
-        if self._looker is not None:
-            self._looker.close()
+        if self._folding is not None:
+            await asyncio.wait({self._folding})
+        for name in ("_looker", "_here"):
+            if name in self.__dict__:  # made at its first use
+                self.__dict__[name].close()
+        if self._reader is not None:
+            await self._in(self._reading, self._reader.close)
+        self._reading.shutdown()
         # The writer goes last: the last connection to close folds the write-ahead log back into the file.
-        for thread, connection in ((self._reading, self._reader), (self._writing, self._writer)):
-            await asyncio.get_running_loop().run_in_executor(thread, connection.close)
-            thread.shutdown()
+        await self._in(self._writing, self._writer.close)
+        self._writing.shutdown()
 
     @asynccontextmanager
     async def _my_turn(self) -> AsyncIterator[None]:
@@ -261,15 +287,52 @@ class Sqlite:
             finally:
                 self._owner = None
 
-    async def on_writer(self, work: Callable[[apsw.Connection], T]) -> T:
-        """Runs `work` on the writing connection, to its end even when the caller is cancelled."""
-        return await asyncio.shield(self._in(self._writing, lambda: work(self._writer)))
+    async def _do(self, work: Callable[[apsw.Connection], T], size: int = 0) -> T:
+        """`work`, which does all or nothing: here when it is small and nobody else writes, else in the thread."""
+        if size <= LARGEST_HERE:
+            try:
+                return work(self._here)
+            except apsw.BusyError:
+                pass
+            except apsw.Error as error:
+                raise _translated(error, self.path) from error
+        return await self.on(self._writer, work)
+
+    async def on(self, connection: apsw.Connection, work: Callable[[apsw.Connection], T]) -> T:
+        """Runs `work` on one of the writing connections, to its end even when the caller is cancelled."""
+        if connection is self._writer:
+            return await asyncio.shield(self._in(self._writing, lambda: work(connection)))
+        try:
+            return work(connection)
+        except apsw.Error as error:
+            raise _translated(error, self.path) from error
 
     async def _in(self, thread: ThreadPoolExecutor, work: Callable[[], T]) -> T:
         try:
             return await asyncio.get_running_loop().run_in_executor(thread, work)
         except apsw.Error as error:
             raise _translated(error, self.path) from error
+
+    def _grown(self, connection: apsw.Connection, name: str, pages: int) -> int:
+        """SQLite says how long the log is after a write; that it cannot be folded back now is no reason to fail."""
+        if pages >= LONGEST_LOG and (self._folding is None or self._folding.done()):
+            self._folding = asyncio.get_running_loop().create_task(self._fold(), name="write-ahead log")
+        return apsw.SQLITE_OK
+
+    async def _fold(self) -> None:
+        # In its turn, so that nothing is added meanwhile and the log starts anew.
+        with suppress(StateError):
+            async with self._my_turn():
+                await self.on(self._writer, lambda connection: connection.wal_checkpoint())
+
+
+def _begin(connection: apsw.Connection) -> apsw.Connection:
+    connection.execute("BEGIN IMMEDIATE")
+    return connection
+
+
+def _size(params: Params | None) -> int:
+    return sum(len(value) for value in (params or {}).values() if isinstance(value, str | bytes))
 
 
 def _connect_reader(path: Path) -> apsw.Connection:

@@ -40,6 +40,30 @@ class Wanted(Struct, frozen=True, rename="camel"):
     host: str = "auto"
 
 
+def _with_background(spec: ToolSpec) -> ToolSpec:
+    """What exec says of itself when `process` can look after what it leaves running."""
+    return structs.replace(
+        spec,
+        description=(
+            "Run a shell command in the workspace; returns its output (stdout and stderr together) and exit code. "
+            "After yieldMs, or at once with background, it goes on in the background: look after it with process. "
+            "Only background and pty commands have input. Stopped at the timeout. pty gives a terminal."
+        ),
+        parameters={
+            **spec.parameters,
+            "properties": {
+                **spec.parameters["properties"],
+                "yieldMs": {
+                    "type": "number",
+                    "description": "Milliseconds to wait before it goes on in the background (default 10000)",
+                },
+                "background": {"type": "boolean", "description": "Do not wait: run it in the background"},
+            },
+        },
+        aliases={**spec.aliases, "yield_ms": "yieldMs"},
+    )
+
+
 class Exec:
     """The `exec` tool. `env` is inherited as it is, so it must hold no credentials (see `safe_env`).
 
@@ -71,6 +95,7 @@ class Exec:
         },
         aliases={"timeout": "timeoutSeconds", "timeout_seconds": "timeoutSeconds", "cwd": "workdir", "cmd": "command"},
     )
+    _lasting_spec = _with_background(_spec)
 
     def __init__(
         self,
@@ -84,7 +109,7 @@ class Exec:
     ) -> None:
         self.background = background
         self.yield_ms = yield_ms
-        self.spec = self._spec if background is None else _with_background(self._spec)
+        self.spec = self._spec if background is None else self._lasting_spec
         self.shell = shell
         self.env = dict(env)
         self.timeout = timeout
@@ -226,28 +251,4 @@ def _running(job: Job) -> Output:
         startedAt=job.started_at,
         cwd=str(job.cwd),
         tail=job.tail.last(REPORTED_CHARS),
-    )
-
-
-def _with_background(spec: ToolSpec) -> ToolSpec:
-    """What exec says of itself when `process` can look after what it leaves running."""
-    return structs.replace(
-        spec,
-        description=(
-            "Run a shell command in the workspace; returns its output (stdout and stderr together) and exit code. "
-            "After yieldMs, or at once with background, it goes on in the background: look after it with process. "
-            "Only background and pty commands have input. Stopped at the timeout. pty gives a terminal."
-        ),
-        parameters={
-            **spec.parameters,
-            "properties": {
-                **spec.parameters["properties"],
-                "yieldMs": {
-                    "type": "number",
-                    "description": "Milliseconds to wait before it goes on in the background (default 10000)",
-                },
-                "background": {"type": "boolean", "description": "Do not wait: run it in the background"},
-            },
-        },
-        aliases={**spec.aliases, "yield_ms": "yieldMs"},
     )

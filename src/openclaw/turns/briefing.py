@@ -3,6 +3,7 @@
 Live runs and previews come through here, so what is shown is what is sent.
 """
 
+import os
 import platform
 import socket
 from collections.abc import Sequence
@@ -10,7 +11,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-import msgspec
 from msgspec import Struct
 
 from openclaw.agent.settings import AgentDefaults
@@ -124,7 +124,7 @@ def brief(what: Brief, about: Machine, defaults: AgentDefaults, cache: FileCache
 
 def _room(what: Brief) -> int:
     """Tokens left for the prompt once the tools' schemas, which travel beside it, are counted."""
-    schemas = sum(len(msgspec.json.encode(tool.parameters)) + len(tool.description) for tool in what.tools)
+    schemas = sum(len(tool.schema) + len(tool.description) for tool in what.tools)
     return max(500, allowance(what.model.context_window) - tokens(schemas))
 
 
@@ -209,4 +209,10 @@ def repo_root(configured: str | None, workspace: Path) -> str:
     """The repository the agent works in, if any."""
     if configured and Path(configured).expanduser().is_dir():
         return configured
-    return next((str(place) for place in (workspace, *workspace.parents) if (place / ".git").exists()), "")
+    place = str(workspace)
+    while not os.path.exists(os.path.join(place, ".git")):  # noqa: PTH110, PTH118 - looked at in every turn
+        above = os.path.dirname(place)  # noqa: PTH120
+        if above == place:
+            return ""
+        place = above
+    return place

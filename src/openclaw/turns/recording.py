@@ -10,6 +10,7 @@ import hashlib
 import logging
 import zlib
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -29,6 +30,8 @@ log = logging.getLogger(__name__)
 HOUR_MS = 3_600_000
 PAGE = 64
 """Messages named together: a long conversation costs one more name per page and call, not one per message."""
+LARGE = 131_072
+"""Bytes of a request from which on it is taken apart in a thread."""
 LONGEST_TAPE = 8_000_000
 """Characters of a stream that are kept as they came; beyond that only the finished message is."""
 
@@ -99,6 +102,15 @@ class _Card(Struct, frozen=True, rename="camel", omit_defaults=True):
     cache_retention: CacheRetention = "short"
 
 
+class _Taken(Struct, frozen=True):
+    """A call in pieces: what is put into the database."""
+
+    card: str
+    stream: str
+    wire: str
+    packed: dict[str, str]
+
+
 class _Stream(Struct, frozen=True, omit_defaults=True):
     events: tuple[tuple[Any, ...], ...]
     failure: Failure | None = None
@@ -138,8 +150,10 @@ class Recorder:
         self._added = 0
         self._full = False
 
-    async def keep(self, call_id: str, run_id: str, request: ModelRequest, tape: Tape, shelf: Shelf) -> None:
-        """Keeps one call. What cannot be written down is left out; a run never fails for it."""
+    async def keep(
+        self, call_id: str, run_id: str, request: ModelRequest, tape: Tape, shelf: Shelf, large: int = 0
+    ) -> None:
+        """Keeps one call, `large` by so many bytes. What cannot be written down is left out; no run fails for it."""
         settings = self._settings()
         if not settings.enabled:
             return
@@ -148,15 +162,12 @@ class Recorder:
             await self.forget_old()
         if self._full:
             return
+        work = partial(self._take_apart, request, tape, shelf, hour)
         try:
-            parts, card, wire = await asyncio.to_thread(self._take_apart, request, shelf)
-            stream = encode_stream(tape.events, tape.failure)
+            taken = work() if large < LARGE else await asyncio.to_thread(work)
         except (TypeError, ValueError, UnicodeEncodeError, RecursionError) as error:
             log.warning("the call %s was not recorded: %s", call_id, error)
             return
-        parts[digest(stream)] = stream
-        new = {name: data for name, data in parts.items() if self._seen.get(name) != hour}
-        packed = await asyncio.to_thread(lambda: {name: _pack(data) for name, data in new.items()})
         await self._db.write_all(
             *(
                 (
@@ -164,7 +175,7 @@ class Recorder:
                     "ON CONFLICT (hash) DO UPDATE SET seen_hour = excluded.seen_hour",
                     {"hash": name, "hour": hour, "bytes": len(text), "data": text},
                 )
-                for name, text in packed.items()
+                for name, text in taken.packed.items()
             ),
             (
                 "INSERT INTO call_records (call_id, run_id, place, hour, request, stream, wire) VALUES (:call, :run, "
@@ -173,17 +184,17 @@ class Recorder:
                     "call": call_id,
                     "run": run_id,
                     "hour": hour,
-                    "request": card,
-                    "stream": digest(stream),
-                    "wire": wire,
+                    "request": taken.card,
+                    "stream": taken.stream,
+                    "wire": taken.wire,
                 },
             ),
         )
-        self._added += sum(map(len, packed.values()))
-        self._seen.update(dict.fromkeys(new, hour))
+        self._added += sum(map(len, taken.packed.values()))
+        self._seen.update(dict.fromkeys(taken.packed, hour))
 
-    def _take_apart(self, request: ModelRequest, shelf: Shelf) -> tuple[dict[str, bytes], str, str]:
-        """The blobs of a request, the hash of its card, the digest of its bytes."""
+    def _take_apart(self, request: ModelRequest, tape: Tape, shelf: Shelf, hour: int) -> "_Taken":
+        """A call in pieces, those that are new in this hour packed."""
         parts: dict[str, bytes] = {}
 
         def put(data: bytes) -> str:
@@ -209,8 +220,12 @@ class Recorder:
             cache_key=request.cache_key,
             cache_retention=request.cache_retention,
         )
-        wire = digest(self.encode(request))
-        return parts, put(msgspec.json.encode(card)), wire
+        return _Taken(
+            card=put(msgspec.json.encode(card)),
+            stream=put(encode_stream(tape.events, tape.failure)),
+            wire=digest(self.encode(request)),
+            packed={name: _pack(data) for name, data in parts.items() if self._seen.get(name) != hour},
+        )
 
     async def find(self, wanted: str) -> str:
         """The id of a recorded run, from the unique start of it."""

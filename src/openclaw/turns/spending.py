@@ -4,12 +4,10 @@
 the books of a failover: which credential must rest, and which model did not answer when.
 """
 
-import asyncio
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from datetime import datetime, tzinfo
 
-import msgspec
 from msgspec import Struct, structs
 
 from openclaw.budget import price
@@ -26,7 +24,7 @@ from openclaw.models import cooldown
 from openclaw.models.cooldown import Stats
 from openclaw.models.credentials import Credential
 from openclaw.models.locality import is_own
-from openclaw.turns.recording import Recorder, Shelf, Tape
+from openclaw.turns.recording import LARGE, Recorder, Shelf, Tape
 
 KeepProfile = Callable[[str, Callable[[Stats], Stats], str | None], Awaitable[None]]
 """Changes the stats of a profile: its id, the change, and the provider it just worked with."""
@@ -96,7 +94,7 @@ class Spending:
         """How the last call ended, as far as its stream knew."""
         self._unsent: Call | None = None
         """Reserved, but the run was stopped before it was sent."""
-        self._closed: list[tuple[Call, End, ModelRequest, Tape]] = []
+        self._closed: list[tuple[Call, End, ModelRequest, Tape, Size]] = []
         self._amend: tuple[str, str, str] | None = None
         self._profiles: dict[str, tuple[Callable[[Stats], Stats], str | None]] = {}
         self._good: set[str] = set()
@@ -145,9 +143,10 @@ class Spending:
         if unsent is not None:
             await self._ledger.release(unsent.call_id)
         closed, self._closed = self._closed, []
-        for call, end, request, tape in closed:
+        for call, end, request, tape, size in closed:
             self._told += await self._ledger.commit(call, end, self.rules)
-            await self._recorder.keep(call.call_id, call.run_id, request, tape, self._shelf)
+            large = LARGE if size.images else size.text_bytes
+            await self._recorder.keep(call.call_id, call.run_id, request, tape, self._shelf, large)
         amend, self._amend = self._amend, None
         if amend is not None:
             await self._ledger.amend(*amend)
@@ -179,7 +178,7 @@ class Spending:
             profile=credential.profile_id or "",
             background=self.rules.background,
         )
-        size = await asyncio.to_thread(size_of, request)
+        size = size_of(request)
         self._last = None
         ruling = await self._ledger.reserve(call, price.estimate(size, price_of(model)), self.rules)
         if isinstance(ruling, Refuse):
@@ -196,7 +195,7 @@ class Spending:
         end = _end(size, request.model, tape)
         self._last, self._reason = call, end.reason
         self._usage = self._usage + end.usage
-        self._closed.append((call, end, request, tape))
+        self._closed.append((call, end, request, tape, size))
 
 
 class _Metered:
@@ -246,7 +245,9 @@ def price_of(model: Model) -> Price | None:
 
 def size_of(request: ModelRequest) -> Size:
     """How large a request is."""
-    chars = len(request.system.text.encode(errors="replace")) + len(msgspec.json.encode(request.tools))
+    chars = len(request.system.text.encode(errors="replace")) + sum(
+        len(tool.name) + len(tool.description) + len(tool.schema) for tool in request.tools
+    )
     images = 0
     for message in request.messages:
         chars += len(message.text.encode(errors="replace"))

@@ -99,7 +99,7 @@ class Upkeep:
             return
         asked = estimate(question)
         tokens = measure(path, self._overhead) + asked
-        large = await asyncio.to_thread(self._is_large, transcript, path)
+        large = await self._is_large(transcript, path)
         soft = self._flush.settings.soft_threshold_tokens if self._flush else 0
         if compact.nearly_full(tokens, self._window, soft) or large.flush or large.compact:
             async for event in self._flushed(transcript, path):
@@ -193,21 +193,25 @@ class Upkeep:
         transcript.append(done.entry, self._clock.now())
         yield Flushing(done.usage)
 
-    def _is_large(self, transcript: Transcript, path: Sequence[AnyEntry]) -> "_Large":
+    async def _is_large(self, transcript: Transcript, path: Sequence[AnyEntry]) -> "_Large":
         """Whether the part in sight takes more bytes than it should; only looked at when the file does."""
         flush = size_of(self._flush.settings.force_flush_transcript_bytes) if self._flush else 0
         most = size_of(self.settings.max_active_transcript_bytes)
         limits = [limit for limit in (flush, most) if limit]
         if not limits or transcript.path.stat().st_size < min(limits):
             return _Large()
-        shown, _ = visible(path)
-        size = sum(len(msgspec.json.encode(entry)) for entry in shown)
+        size = await asyncio.to_thread(_shown_bytes, path)
         return _Large(bool(flush) and size >= flush, bool(most) and size >= most)
 
 
 class _Large(Struct, frozen=True):
     flush: bool = False
     compact: bool = False
+
+
+def _shown_bytes(path: Sequence[AnyEntry]) -> int:
+    shown, _ = visible(path)
+    return sum(len(msgspec.json.encode(entry)) for entry in shown)
 
 
 def pruning_of(settings: PruningSettings, model: Model) -> prune.Pruning | None:
@@ -239,4 +243,4 @@ def _failed(reason: CompactionReason, tokens: int, why: str) -> CompactionEnded:
 
 
 def _spec_tokens(spec: ToolSpec) -> int:
-    return tokens_of(len(spec.description) + len(msgspec.json.encode(spec.parameters)))
+    return tokens_of(len(spec.description) + len(spec.schema))

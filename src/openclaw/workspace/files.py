@@ -48,7 +48,7 @@ def load(
     root = os.path.realpath(workspace)
     found: list[WorkspaceFile] = []
     for name in names:
-        file = _load(root, workspace / name, cache)
+        file = _load(root, workspace, name, cache)
         if file.missing and name in WHEN_PRESENT:
             continue
         if name == "memory.md" and any(_same(file, other) for other in found if other.name == "MEMORY.md"):
@@ -61,13 +61,17 @@ def _same(one: WorkspaceFile, other: WorkspaceFile) -> bool:
     return bool(one.inode) and one.inode == other.inode
 
 
-def _load(root: str, path: Path, cache: FileCache | None) -> WorkspaceFile:
-    """`path` read from inside `root`; every way this can go wrong becomes a line about the file."""
-    name, shown = path.name, str(path)
+def _load(root: str, workspace: Path, name: str, cache: FileCache | None) -> WorkspaceFile:
+    """`name` read from inside `root`; every way this can go wrong becomes a line about the file."""
+    shown, real = f"{workspace}{os.sep}{name}", f"{root}{os.sep}{name}"
+    linked = False
     try:
-        real = os.path.realpath(path, strict=True)
-        about = Path(real).stat()
-        problem = _refusal(root, path, real, about)
+        about = os.lstat(real)
+        linked = stat.S_ISLNK(about.st_mode)
+        if linked or os.sep in name:  # a directory on the way may be a link too
+            real = os.path.realpath(real, strict=True)
+            about = Path(real).stat()
+        problem = _refusal(root, name, real, about)
         if problem:
             return WorkspaceFile(name=name, path=shown, problem=problem)
         identity = f"{real}|{about.st_dev}:{about.st_ino}:{about.st_size}:{about.st_mtime_ns}:{about.st_ctime_ns}"
@@ -76,7 +80,7 @@ def _load(root: str, path: Path, cache: FileCache | None) -> WorkspaceFile:
             return held
         file = _read(name, shown, real, about)
     except FileNotFoundError:
-        if path.is_symlink():
+        if linked:
             return WorkspaceFile(name=name, path=shown, problem="it is a link to a file that does not exist")
         return WorkspaceFile(name=name, path=shown, missing=True)
     except OSError as error:
@@ -86,13 +90,13 @@ def _load(root: str, path: Path, cache: FileCache | None) -> WorkspaceFile:
     return file
 
 
-def _refusal(root: str, path: Path, real: str, about: os.stat_result) -> str:
+def _refusal(root: str, name: str, real: str, about: os.stat_result) -> str:
     if not (real == root or real.startswith(root.rstrip(os.sep) + os.sep)):
         return "it is a link that leaves the workspace; copy the file into the workspace instead"
     if stat.S_ISDIR(about.st_mode):
-        return f"{path.name} is a directory; put a text file in its place"
+        return f"{name} is a directory; put a text file in its place"
     if not stat.S_ISREG(about.st_mode):
-        return f"{path.name} is not a regular file"
+        return f"{name} is not a regular file"
     return ""
 
 
