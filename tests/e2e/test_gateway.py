@@ -218,6 +218,11 @@ async def test_every_advertised_reading_method_answers(openclaw_home: TemporaryH
         "agent.wait": {"runId": "none", "timeoutMs": 1},
         "config.schema.lookup": {"path": "tools.exec"},
         "memory.search": {"query": "x"},
+        "memory.notes.get": {"path": "MEMORY.md"},
+        "agents.files.history": {"agentId": "main", "name": "SOUL.md"},
+        "sessions.search": {"query": "x"},
+        "skills.trust.show": {"name": "weather"},
+        "progressCard.get": {"sessionKey": "main"},
     }
     skipped = (
         "set-heartbeats",
@@ -243,6 +248,7 @@ async def test_every_advertised_reading_method_answers(openclaw_home: TemporaryH
         "approve",
         "reject",
     )
+    (openclaw_home.workspace / "MEMORY.md").write_text("A note.\n")
     with GatewayProcess(openclaw_home) as gateway:
         async with gateway.client() as client:
             answered = 0

@@ -99,6 +99,11 @@ class Steering:
     def waiting(self) -> bool:
         return bool(self._queue)
 
+    @property
+    def left(self) -> tuple[User, ...]:
+        """Those nobody has taken yet."""
+        return tuple(self._queue)
+
 
 async def run(
     job: Job,

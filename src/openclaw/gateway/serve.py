@@ -28,6 +28,7 @@ from openclaw.gateway.commands import Commands
 from openclaw.gateway.daemon import Launch, Options, Parts
 from openclaw.gateway.desk import Desk
 from openclaw.gateway.exposure import decide
+from openclaw.gateway.filehistory import Histories
 from openclaw.gateway.http import metrics, pages, surface
 from openclaw.gateway.http.auth import Gatekeeping
 from openclaw.gateway.http.hooks import Hooks
@@ -45,12 +46,16 @@ from openclaw.gateway.methods import (
     cron,
     dashboard,
     devices,
+    files,
+    notes,
     prompt,
     runs,
     sessions,
     skills,
     subscriptions,
     system,
+    transcripts,
+    trust,
     usage,
 )
 from openclaw.gateway.presence import Presence
@@ -173,6 +178,9 @@ async def compose(launch: Launch, open_provider: OpenProvider | None = None) -> 
                 wakes = group.create_task(
                     kept_up(partial(wake_sessions, gateway.desk), "ended commands", clock), name="ended commands"
                 )
+                versions = group.create_task(
+                    kept_up(partial(gateway.histories.follow, bus), "file versions", clock), name="file versions"
+                )
                 keeper = _watchman(app, active, questions, bus)
                 watchman = group.create_task(kept_up(keeper.keep, "watchman", clock), name="watchman")
                 yield Parts(
@@ -181,7 +189,7 @@ async def compose(launch: Launch, open_provider: OpenProvider | None = None) -> 
                     reload=gateway.reload,
                     drains=(gateway.drain,),
                 )
-                for task in (news, wakes, watchman, *watching):
+                for task in (news, wakes, versions, watchman, *watching):
                     task.cancel()
 
 
@@ -262,6 +270,7 @@ class _Gateway:
         app.serve_in(self.hall)
         self.automation = automation(self.desk, launch.surroundings.environ)
         self.pairing = Pairing(app.db)
+        self.histories = Histories(app.home.state, app.workspace, lambda: millis(launch.clock))
         self._registry = Registry()
         limiter = AuthLimiter()
         self.sockets = Sockets(
@@ -288,6 +297,10 @@ class _Gateway:
             usage.methods(self.desk),
             subscriptions.methods(self.desk, self.sockets),
             agents.methods(self.desk, launch.surroundings),
+            files.methods(self.desk, self.histories),
+            notes.methods(self.desk),
+            transcripts.methods(self.desk),
+            trust.methods(self.desk, launch.surroundings),
             config.methods(self.desk, launch.surroundings, bus),
             skills.methods(self.desk),
             approvals.methods(questions, ApprovalFile(granted), str(granted)),

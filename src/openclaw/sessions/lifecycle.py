@@ -13,8 +13,11 @@ from msgspec import Struct, structs
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import Conflict, NotFound
 from openclaw.core.keys import SessionKey
+from openclaw.core.messages import User
+from openclaw.sessions.files import Transcript, iso
 from openclaw.sessions.index import SessionIndex, SessionRow
 from openclaw.sessions.lock import WriteLocks
+from openclaw.sessions.transcript import VERSION, Header, Leaf, MessageEntry, path_to_leaf
 from openclaw.store.db import Database
 
 
@@ -108,6 +111,26 @@ class Lifecycle:
             await tx.write("DELETE FROM transcripts WHERE session_id = :id", {"id": row.session_id})
             await tx.write("DELETE FROM sessions WHERE session_key = :key", {"key": row.session_key})
         return aside
+
+    async def rewind(self, key: SessionKey, entry_id: str) -> User:
+        """Goes back to before a message of the person, and gives it; what followed stays in the file, unseen."""
+        row = await self._current(key, None)
+        path = self._index.path(row.agent_id, row.session_id)
+        async with self._locks.writing(path, f"rewind:{row.session_id}"):
+            if not path.exists():
+                raise NotFound(f"nothing has been said in {key} yet")
+            now = self._clock.now()
+            header = Header(version=VERSION, id=row.session_id, timestamp=iso(now), session_key=str(key))
+            transcript, loaded = Transcript.reopen(path, header)
+            try:
+                entry = next((each for each in path_to_leaf(loaded.entries) if each.id == entry_id), None)
+                if not isinstance(entry, MessageEntry) or not isinstance(entry.message, User):
+                    raise NotFound(f"{entry_id} is no message of yours in this conversation: reload it")
+                transcript.append(Leaf(target_id=entry.parent_id), now)
+                transcript.sync()
+            finally:
+                transcript.close()
+        return entry.message
 
     async def _current(self, key: SessionKey, expected: str | None) -> SessionRow:
         row = await self._index.get(key)

@@ -230,6 +230,16 @@ class Runs:
         first = (session.active.item.turn.run_id,) if session.active else ()
         return (*first, *(item.turn.run_id for item in session.waiting))
 
+    def unread(self, key: SessionKey) -> list[tuple[Turn, float]]:
+        """What a session was told and has not taken up yet, with when it came."""
+        session = self._sessions.get(key)
+        if session is None:
+            return []
+        active = session.active
+        handed = [active.steered.get(_run_of(user) or "") for user in active.steering.left] if active else []
+        items = (*(item for item in handed if item is not None), *session.waiting)
+        return [(item.turn, item.arrived) for item in items]
+
     def is_running(self, key: SessionKey) -> bool:
         session = self._sessions.get(key)
         return session is not None and session.active is not None

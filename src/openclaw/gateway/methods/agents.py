@@ -1,36 +1,25 @@
 """`agents.*`, `models.*`, `tools.*`, `commands.list`: who answers, with what."""
 
-import hashlib
-from pathlib import Path
 from typing import Any
 
 from openclaw.config.edit import Editor
-from openclaw.core.errors import Conflict, InvalidRequest
+from openclaw.core.errors import InvalidRequest
 from openclaw.core.keys import normalise_agent
 from openclaw.gateway import rows
-from openclaw.gateway.app import Surroundings, workspace_of
+from openclaw.gateway.app import Surroundings
 from openclaw.gateway.commands import CATALOG
 from openclaw.gateway.desk import Desk
 from openclaw.models import thinking
 from openclaw.policy.layers import GROUPS, PROFILES
-from openclaw.store import atomic
 from openclaw.turns.agents import agent_ids, default_agent, view
 from openclaw.wire.caller import Caller
-from openclaw.wire.params.agents import (
-    AgentsCreateParams,
-    AgentsFilesGetParams,
-    AgentsFilesListParams,
-    AgentsFilesSetParams,
-)
+from openclaw.wire.params.agents import AgentsCreateParams
 from openclaw.wire.params.kinds import NoParams
 from openclaw.wire.params.models import ModelsAuthStatusParams, ModelsListParams
 from openclaw.wire.params.tools import CommandsListParams, ToolsCatalogParams, ToolsEffectiveParams
 from openclaw.wire.rpc import Method
 from openclaw.wire.scopes import ADMIN, READ
 from openclaw.workspace.identity import parse
-from openclaw.workspace.record import BOOTSTRAP_FILES
-
-FILE_BYTES = 1024 * 1024
 
 
 def methods(desk: Desk, surroundings: Surroundings) -> list[Method]:
@@ -54,30 +43,6 @@ def methods(desk: Desk, surroundings: Surroundings) -> list[Method]:
         Editor(desk.app.home, surroundings.environ).patch({"agents": {"list": [*first, entry]}})
         place = params.workspace or str(desk.app.home.state / f"workspace-{wanted}")
         return {"ok": True, "agentId": wanted, "name": params.name, "workspace": place}
-
-    async def files(params: AgentsFilesListParams, caller: Caller) -> Any:
-        place = workspace_of(desk.app.config.agents, params.agent_id, surroundings)
-        found = [_file(place, name) for name in BOOTSTRAP_FILES]
-        return {"agentId": params.agent_id, "workspace": str(place), "files": found}
-
-    async def get_file(params: AgentsFilesGetParams, caller: Caller) -> Any:
-        place = workspace_of(desk.app.config.agents, params.agent_id, surroundings)
-        file = _file(place, _known(params.name), content=True)
-        return {"agentId": params.agent_id, "workspace": str(place), "file": file}
-
-    async def set_file(params: AgentsFilesSetParams, caller: Caller) -> Any:
-        place = workspace_of(desk.app.config.agents, params.agent_id, surroundings)
-        path = place / _known(params.name)
-        if path.is_symlink() or (path.exists() and not path.is_file()):
-            raise InvalidRequest(f"{path} is not a plain file: change it on the machine itself")
-        if len(params.content.encode()) > FILE_BYTES:
-            raise InvalidRequest("the file is too large: keep it under 1 MiB")
-        before = _file(place, params.name)
-        if params.expected_hash and before.get("hash") != params.expected_hash:
-            raise Conflict(f"{params.name} has changed since you opened it: reload it first")
-        atomic.replace(path, params.content.encode(), mode=0o644)
-        file = _file(place, params.name, content=True)
-        return {"ok": True, "agentId": params.agent_id, "workspace": str(place), "file": file}
 
     async def models(params: ModelsListParams, caller: Caller) -> Any:
         agent = desk.key(params.session_key or "main", params.agent_id).agent
@@ -125,9 +90,6 @@ def methods(desk: Desk, surroundings: Surroundings) -> list[Method]:
     return [
         Method("agents.list", NoParams, agents, READ),
         Method("agents.create", AgentsCreateParams, create, ADMIN),
-        Method("agents.files.list", AgentsFilesListParams, files, READ),
-        Method("agents.files.get", AgentsFilesGetParams, get_file, READ),
-        Method("agents.files.set", AgentsFilesSetParams, set_file, ADMIN),
         Method("models.list", ModelsListParams, models, READ),
         Method("models.authStatus", ModelsAuthStatusParams, auth, READ),
         Method("tools.catalog", ToolsCatalogParams, catalog, READ),
@@ -162,30 +124,6 @@ def _agent(desk: Desk, agent_id: str) -> dict[str, Any]:
     }
     name = agent.entry.name or identity["name"]
     return {**shown, **({"name": name} if name else {})}
-
-
-def _known(name: str) -> str:
-    if name not in BOOTSTRAP_FILES:
-        raise InvalidRequest(f"{name!r} is not a workspace file: use one of {', '.join(BOOTSTRAP_FILES)}")
-    return name
-
-
-def _file(place: Path, name: str, *, content: bool = False) -> dict[str, Any]:
-    path = place / name
-    shown: dict[str, Any] = {"name": name, "path": str(path), "missing": True}
-    try:
-        if path.is_symlink() or not path.is_file() or path.stat().st_size > FILE_BYTES:
-            return shown
-        data = path.read_bytes()
-    except OSError:
-        return shown
-    shown |= {
-        "missing": False,
-        "size": len(data),
-        "updatedAtMs": round(path.stat().st_mtime * 1000),
-        "hash": hashlib.sha256(data).hexdigest(),
-    }
-    return {**shown, **({"content": data.decode(errors="replace")} if content else {})}
 
 
 def _groups(desk: Desk) -> list[dict[str, Any]]:

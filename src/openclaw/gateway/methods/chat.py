@@ -1,5 +1,6 @@
 """`chat.*`: a conversation as chat windows need it."""
 
+import asyncio
 from typing import Any
 
 from openclaw.core.errors import InvalidRequest, NotFound
@@ -9,6 +10,7 @@ from openclaw.gateway import rows
 from openclaw.gateway.commands import CATALOG, Commands
 from openclaw.gateway.desk import Desk
 from openclaw.gateway.methods.inputs import images_of, queue_rules
+from openclaw.gateway.methods.uploads import deliver, sorted_out
 from openclaw.gateway.projection import Projector, row
 from openclaw.sessions import history
 from openclaw.turns.turn import Turn
@@ -27,14 +29,16 @@ from openclaw.wire.scopes import ADMIN, READ, WRITE
 
 DEFAULT_LIMIT = 200
 DEFAULT_BYTES = 512 * 1024
+MOST_PENDING = 20
 
 
 def methods(desk: Desk, projector: Projector, commands: Commands) -> list[Method]:
     async def send(params: ChatSendParams, caller: Caller) -> Any:
         key = desk.key(params.session_key, params.agent_id)
-        images = images_of(params.attachments or ())
-        if not params.message.strip() and not images:
-            raise InvalidRequest("the message is empty: write something, or attach an image")
+        pictures, files = sorted_out(params.attachments or ())
+        images = images_of(pictures)
+        if not params.message.strip() and not images and not files:
+            raise InvalidRequest("the message is empty: write something, or attach something")
         text = params.message
         reply = None if params.suppress_command_interpretation else await commands.answer(key, text)
         if reply is not None:
@@ -43,6 +47,10 @@ def methods(desk: Desk, projector: Projector, commands: Commands) -> list[Method
                 return {"runId": params.idempotency_key, "status": "ok"}
             text = reply.message
         await _expect_leaf(desk, key, params.expected_leaf_entry_id)
+        if files:
+            place = desk.app.workspace(key.agent)
+            told = await asyncio.to_thread(deliver, files, place, params.idempotency_key)
+            text = f"{text}\n\n{told}".strip()
         turn = Turn(
             run_id=params.idempotency_key,
             key=key,
@@ -147,6 +155,22 @@ async def _expect_leaf(desk: Desk, key: SessionKey, expected: Any) -> None:
         raise InvalidRequest("the conversation has changed since you loaded it: reload and send again")
 
 
+def _pending(desk: Desk, key: SessionKey) -> dict[str, Any]:
+    """What waits to be read, oldest first."""
+    unread = desk.runs.unread(key)
+    items = [
+        {
+            "id": turn.run_id,
+            "runId": turn.run_id,
+            "message": {"role": "user", "content": turn.text, "timestamp": round(at * 1000)},
+            "acceptedAt": round(at * 1000),
+            "state": "queued",
+        }
+        for turn, at in unread[:MOST_PENDING]
+    ]
+    return {"items": items, "total": len(unread)}
+
+
 async def _history(
     desk: Desk,
     projector: Projector,
@@ -172,7 +196,7 @@ async def _history(
         "sessionKey": str(key),
         "sessionId": session_id,
         "messages": shown,
-        "pendingInputs": {"items": [], "total": 0},
+        "pendingInputs": _pending(desk, key),
         "deltaCursor": f"{session_id}:{page.total}",
         "hasMore": next_offset is not None,
         "totalMessages": page.total,

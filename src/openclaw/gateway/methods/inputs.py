@@ -20,10 +20,9 @@ def images_of(attachments: Sequence[Any]) -> tuple[Image, ...]:
     """The images among `attachments`, given as base64 text or data URLs."""
     images: list[Image] = []
     for attachment in attachments:
-        kind, content = _read(attachment)
+        kind, content, _ = read_attachment(attachment)
         if content.startswith("data:"):
-            head, _, content = content.partition(",")
-            kind = head.removeprefix("data:").partition(";")[0]
+            content = content.partition(",")[2]
         if kind not in IMAGE_TYPES:
             raise InvalidRequest(
                 f"attachments of type {kind or 'unknown'} are not supported: send PNG, JPEG, GIF or WebP"
@@ -40,14 +39,17 @@ def images_of(attachments: Sequence[Any]) -> tuple[Image, ...]:
     return tuple(images)
 
 
-def _read(attachment: Any) -> tuple[str, str]:
+def read_attachment(attachment: Any) -> tuple[str, str, str]:
+    """Its kind, its content as it came, and its name when it is a file; a data URL knows its kind best."""
     if isinstance(attachment, dict):
-        kind, content = attachment.get("mimeType"), attachment.get("content")
+        kind, content, name = attachment.get("mimeType"), attachment.get("content"), attachment.get("fileName")
     else:
-        kind, content = attachment.mime_type, attachment.content
+        kind, content, name = attachment.mime_type, attachment.content, attachment.file_name
     if not isinstance(content, str):
         raise InvalidRequest("an attachment has no content: send it as base64 text")
-    return str(kind or ""), content
+    if content.startswith("data:"):
+        kind = content[5:200].partition(",")[0].partition(";")[0] or kind
+    return str(kind or ""), content, str(name or "")
 
 
 async def queue_rules(desk: Desk, key: SessionKey, default: str, asked: str | None = None) -> QueueRules:

@@ -56,3 +56,18 @@ class AgentsFilesSetParams(Params, frozen=True, kw_only=True):
     name: NonEmpty
     content: str
     expected_hash: Annotated[str, Meta(min_length=64, max_length=64, pattern=r"^[a-fA-F0-9]{64}$")] | None = None
+
+
+class AgentsFilesHistoryParams(Params, frozen=True, kw_only=True):
+    """Params of `agents.files.history`, which only we have."""
+
+    agent_id: NonEmpty
+    name: NonEmpty
+
+
+class AgentsFilesVersionParams(Params, frozen=True, kw_only=True):
+    """Params of `agents.files.version`, which only we have."""
+
+    agent_id: NonEmpty
+    name: NonEmpty
+    version: NonEmpty

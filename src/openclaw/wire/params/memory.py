@@ -20,3 +20,25 @@ class MemoryStatusParams(Params, frozen=True, kw_only=True):
     """Params of `memory.status`."""
 
     agent_id: NonEmpty | None = None
+
+
+class MemoryNotesListParams(Params, frozen=True, kw_only=True):
+    """Params of `memory.notes.list`."""
+
+    agent_id: NonEmpty | None = None
+
+
+class MemoryNotesGetParams(Params, frozen=True, kw_only=True):
+    """Params of `memory.notes.get`."""
+
+    path: NonEmpty
+    agent_id: NonEmpty | None = None
+
+
+class MemoryNotesSetParams(Params, frozen=True, kw_only=True):
+    """Params of `memory.notes.set`. Without a hash the note must not be there yet."""
+
+    path: NonEmpty
+    content: Annotated[str, Meta(max_length=1_000_000)]
+    agent_id: NonEmpty | None = None
+    expected_hash: Annotated[str, Meta(min_length=64, max_length=64, pattern=r"^[a-fA-F0-9]{64}$")] | None = None

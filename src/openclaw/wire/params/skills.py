@@ -66,3 +66,19 @@ class SkillsDetailParams(Params, frozen=True, kw_only=True):
     """Params of `skills.detail`."""
 
     slug: NonEmpty
+
+
+class SkillsTrustShowParams(Params, frozen=True, kw_only=True):
+    """Params of `skills.trust.show`, which only we have."""
+
+    name: NonEmpty
+    agent_id: NonEmpty | None = None
+
+
+class SkillsTrustSetParams(Params, frozen=True, kw_only=True):
+    """Params of `skills.trust.set`, which only we have. The digest says which state of the files was looked at."""
+
+    name: NonEmpty
+    decision: Literal["accept", "refuse"]
+    tree_sha256: NonEmpty
+    agent_id: NonEmpty | None = None

@@ -1,0 +1,79 @@
+"""`memory.notes.*`: the notes themselves, to read and to change by hand."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from openclaw.core.errors import Conflict, InvalidRequest, NotFound
+from openclaw.gateway.desk import Desk
+from openclaw.memory import discover, reading
+from openclaw.memory.index import Memory
+from openclaw.store import atomic
+from openclaw.wire.caller import Caller
+from openclaw.wire.params.memory import MemoryNotesGetParams, MemoryNotesListParams, MemoryNotesSetParams
+from openclaw.wire.rpc import Method
+from openclaw.wire.scopes import ADMIN, READ
+
+MOST_BYTES = 1_000_000
+
+
+def methods(desk: Desk) -> list[Method]:
+    def memory_of(agent_id: str | None) -> tuple[str, Memory]:
+        agent = desk.key("main", agent_id).agent
+        memory = desk.app.memory(agent)
+        if memory is None:
+            raise InvalidRequest(f"memory search is off for {agent}: set agents.defaults.memorySearch.enabled to true")
+        return agent, memory
+
+    async def listed(params: MemoryNotesListParams, caller: Caller) -> Any:
+        agent, memory = memory_of(params.agent_id)
+        found = await asyncio.to_thread(discover.discover, memory.plan.scope)
+        notes = [
+            {"path": each.name, "size": each.size, "updatedAtMs": each.mtime // 1_000_000}
+            for each in sorted(found.files, key=lambda each: each.mtime, reverse=True)
+        ]
+        return {"agentId": agent, "notes": notes}
+
+    async def get(params: MemoryNotesGetParams, caller: Caller) -> Any:
+        agent, memory = memory_of(params.agent_id)
+        path = reading.resolve(params.path, memory.plan.scope)
+        return {"agentId": agent, **await asyncio.to_thread(_note, memory, path)}
+
+    async def put(params: MemoryNotesSetParams, caller: Caller) -> Any:
+        agent, memory = memory_of(params.agent_id)
+        path = reading.resolve(params.path, memory.plan.scope)
+        shown = await asyncio.to_thread(_replace, memory, path, params.content, params.expected_hash)
+        memory.changed()
+        return {"ok": True, "agentId": agent, **shown}
+
+    return [
+        Method("memory.notes.list", MemoryNotesListParams, listed, READ),
+        Method("memory.notes.get", MemoryNotesGetParams, get, READ),
+        Method("memory.notes.set", MemoryNotesSetParams, put, ADMIN),
+    ]
+
+
+def _note(memory: Memory, path: Path) -> dict[str, Any]:
+    name = memory.plan.scope.name(path)
+    if not path.exists():
+        raise NotFound(f"there is no note {name}")
+    if path.stat().st_size > MOST_BYTES:
+        raise InvalidRequest(f"{name} is too large to be shown here: open it on the machine itself")
+    found = discover.read(path)
+    if found.problem:
+        raise InvalidRequest(f"{name} cannot be shown: {found.problem}")
+    return {"path": name, "content": found.text, "hash": found.hash, "updatedAtMs": found.mtime // 1_000_000}
+
+
+def _replace(memory: Memory, path: Path, content: str, expected: str | None) -> dict[str, Any]:
+    name = memory.plan.scope.name(path)
+    if len(content.encode()) > MOST_BYTES:
+        raise InvalidRequest("the note is too large: keep it under 1 MB, or make two of it")
+    if path.exists():
+        if _note(memory, path)["hash"] != expected:
+            raise Conflict(f"{name} has changed since you opened it: reload it first")
+    elif expected is not None:
+        raise Conflict(f"{name} is not there any more: reload it first")
+    mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
+    atomic.replace(path, content.encode(), mode)
+    return _note(memory, path)

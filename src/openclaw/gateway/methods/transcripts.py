@@ -1,0 +1,86 @@
+"""`sessions.search`, `sessions.rewind`, `progressCard.get`: what is in a conversation, and going back in it."""
+
+import asyncio
+from typing import Any
+
+from openclaw.core.errors import Conflict
+from openclaw.core.messages import Image, User
+from openclaw.gateway.desk import Desk
+from openclaw.sessions import history, looking
+from openclaw.sessions.files import load
+from openclaw.sessions.index import SessionRow
+from openclaw.sessions.looking import Hit
+from openclaw.wire.caller import Caller
+from openclaw.wire.params.transcripts import ProgressCardGetParams, SessionsRewindParams, SessionsSearchParams
+from openclaw.wire.rpc import Method
+from openclaw.wire.scopes import ADMIN, READ
+
+MOST_SESSIONS = 200
+MOST_HITS = 25
+
+
+def methods(desk: Desk) -> list[Method]:
+    async def search(params: SessionsSearchParams, caller: Caller) -> Any:
+        agent = desk.key("main", params.agent_id).agent if params.agent_id else None
+        named = {str(desk.key(key, params.agent_id)) for key in params.session_keys or ()}
+        rows = [row for row in await desk.app.index.list(agent_id=agent) if not named or row.session_key in named]
+        limit = params.limit or MOST_HITS
+        found: list[tuple[SessionRow, Hit]] = []
+        for row in rows[:MOST_SESSIONS]:
+            found += [(row, hit) for hit in await asyncio.to_thread(_hits, desk, row, params.query)]
+        found.sort(key=lambda each: (each[1].score, each[1].row.message.timestamp), reverse=True)
+        return {
+            "results": [_shown(row, hit) for row, hit in found[:limit]],
+            "truncated": len(found) > limit or len(rows) > MOST_SESSIONS,
+        }
+
+    async def rewind(params: SessionsRewindParams, caller: Caller) -> Any:
+        key = desk.key(params.session_key, params.agent_id)
+        if desk.runs.active(key):
+            raise Conflict("the assistant is busy here: stop it, then go back")
+        undone = await desk.lifecycle.rewind(key, params.entry_id)
+        await desk.changed(key, "reset")
+        blocks = () if isinstance(undone.content, str) else undone.content
+        images = [{"mimeType": each.mime_type, "data": each.data} for each in blocks if isinstance(each, Image)]
+        return {"editorText": undone.text, **({"editorAttachments": images} if images else {})}
+
+    async def card(params: ProgressCardGetParams, caller: Caller) -> Any:
+        key = desk.key(params.session_key, params.agent_id)
+        _, loaded = await desk.load(key)
+        plan = looking.plan(history.rows_of(loaded.entries)) if loaded else None
+        if plan is None:
+            return {"card": None}
+        given = plan.call.arguments
+        return {
+            "card": {
+                "sessionKey": str(key),
+                "revision": plan.revision,
+                "updatedAt": plan.at,
+                "steps": given.get("plan", []),
+                **({"markdown": given["explanation"]} if given.get("explanation") else {}),
+            }
+        }
+
+    return [
+        Method("sessions.search", SessionsSearchParams, search, READ),
+        Method("sessions.rewind", SessionsRewindParams, rewind, ADMIN),
+        Method("progressCard.get", ProgressCardGetParams, card, READ),
+    ]
+
+
+def _hits(desk: Desk, row: SessionRow, query: str) -> list[Hit]:
+    path = desk.app.index.path(row.agent_id, row.session_id)
+    return looking.find(history.rows_of(load(path).entries), query) if path.exists() else []
+
+
+def _shown(row: SessionRow, hit: Hit) -> dict[str, Any]:
+    message = hit.row.message
+    return {
+        "sessionKey": row.session_key,
+        "sessionId": row.session_id,
+        "messageId": hit.row.entry_id,
+        "role": "user" if isinstance(message, User) else "assistant",
+        "timestamp": message.timestamp,
+        "snippet": hit.snippet,
+        "score": hit.score,
+    }

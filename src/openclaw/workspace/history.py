@@ -1,0 +1,90 @@
+"""Earlier versions of workspace files: each as it was when somebody noticed that it had changed.
+
+Long-term memory is left out: what a person has forgotten must be gone, and a copy would keep it.
+"""
+
+import contextlib
+import hashlib
+import re
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+
+from openclaw.core.errors import NotFound, StateError
+from openclaw.store import atomic
+from openclaw.workspace.record import BOOTSTRAP_FILES
+
+By = Literal["edit", "run", "elsewhere"]
+"""Who changed it: a person through the gateway, a run, or somebody the gateway knows nothing of."""
+FORGETTABLE = ("MEMORY.md", "memory.md")
+REMEMBERED = tuple(name for name in BOOTSTRAP_FILES if name not in FORGETTABLE)
+KEPT = 100
+"""Versions of one file; the oldest gives way."""
+MOST_BYTES = 1024 * 1024
+_NAME = re.compile(r"(\d{13})-(edit|run|elsewhere)-([0-9a-f]{64})\Z")
+
+
+class Version(Struct, frozen=True, kw_only=True, rename="camel"):
+    """One version of a file."""
+
+    id: str
+    at: int
+    by: By
+    size: int
+    hash: str
+
+
+class History:
+    """The versions of one agent's files, in a directory of their own. Reads and writes files: call it in a thread."""
+
+    def __init__(self, folder: Path, workspace: Path) -> None:
+        self._folder = folder
+        self._workspace = workspace
+
+    def notice(self, by: By, at: int) -> None:
+        """Keeps every file that is not as it was last seen."""
+        for name in REMEMBERED:
+            path = self._workspace / name
+            with contextlib.suppress(OSError):
+                if path.is_file() and not path.is_symlink() and path.stat().st_size <= MOST_BYTES:
+                    self.keep(name, path.read_bytes(), by, at)
+
+    def keep(self, name: str, data: bytes, by: By, at: int) -> None:
+        """Keeps `data` as the newest version of `name`, unless it is that already."""
+        if name not in REMEMBERED:
+            return
+        known = self.versions(name)
+        digest = hashlib.sha256(data).hexdigest()
+        if known and known[0].hash == digest:
+            return
+        # Two changes within a millisecond still have an order.
+        moment = max(at, known[0].at + 1) if known else at
+        atomic.replace(self._folder / name / f"{moment:013d}-{by}-{digest}", data)
+        for old in known[KEPT - 1 :]:
+            (self._folder / name / old.id).unlink(missing_ok=True)
+
+    def versions(self, name: str) -> list[Version]:
+        """The versions of `name`, newest first."""
+        found = []
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            for path in (self._folder / name).iterdir():
+                match = _NAME.match(path.name)
+                if match is not None:
+                    by: By = match[2]  # type: ignore[assignment]
+                    size = path.stat().st_size
+                    found.append(Version(id=path.name, at=int(match[1]), by=by, size=size, hash=match[3]))
+        return sorted(found, key=lambda version: version.id, reverse=True)
+
+    def read(self, name: str, version: str) -> bytes:
+        """What a version says."""
+        match = _NAME.match(version)
+        if match is None or name not in REMEMBERED:
+            raise NotFound(f"{name} has no version {version!r}: ask for its versions first")
+        try:
+            data = (self._folder / name / version).read_bytes()
+        except OSError as error:
+            raise NotFound(f"{name} has no version {version!r}: ask for its versions first") from error
+        if hashlib.sha256(data).hexdigest() != match[3]:
+            raise StateError(f"the version {version} of {name} was damaged on disk: use another one")
+        return data

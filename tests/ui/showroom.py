@@ -1,0 +1,204 @@
+"""A home with something to see on every page, and the pictures of it."""
+
+import asyncio
+import sqlite3
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from openclaw.testing import Step, TemporaryHome, calls, says
+from openclaw.testing_server import MockModelServer
+from tests.ui.support import CHROMIUM, Site, say, site, wait_idle
+
+SIZE = {"width": 1120, "height": 720}
+PHONE = {"width": 390, "height": 760}
+
+PLAN = (
+    ("Read the notes about the trip", "completed"),
+    ("Check the train times", "in_progress"),
+    ("Write the packing list", "pending"),
+)
+ANSWER = """The **6:42 train** is the one to take; it gets you to the ferry with an hour to spare.
+
+| leg | leaves | arrives |
+|---|---|---|
+| train | 6:42 | 10:15 |
+| ferry | 11:30 | 13:05 |
+
+```python
+print("pack:", ", ".join(["passport", "rain coat", "charger"]))
+```
+"""
+
+
+def script() -> list[Step | Sequence[Step]]:
+    plan = [{"step": step, "status": status} for step, status in PLAN]
+    return [
+        says("Lisbon it is. I wrote the dates down."),
+        [says("I look at the notes first."), calls("read", path="memory/2026-03-14.md")],
+        calls("update_plan", plan=plan),
+        calls(
+            "edit",
+            path="trip.md",
+            edits=[{"oldText": "- train: ?\n- ferry: ?", "newText": "- train: 6:42\n- ferry: 11:30"}],
+        ),
+        says(ANSWER),
+        calls("exec", command="tar czf trip-backup.tgz trip.md memory && ls -l trip-backup.tgz"),
+        says("Done."),
+    ]
+
+
+def furnish(home: TemporaryHome, server: MockModelServer) -> None:
+    place = home.workspace
+    (place / "memory").mkdir()
+    (place / "trip.md").write_text("# Trip\n\n- train: ?\n- ferry: ?\n")
+    (place / "MEMORY.md").write_text("# About home\n\nThe boiler is from 2019, serviced every March.\n")
+    (place / "memory" / "2026-03-14.md").write_text(
+        "# 14 March\n\nThe trip: train in the morning, ferry after eleven, back on Sunday.\n\n"
+        "The ferry needs the passport, the train does not.\n"
+    )
+    (place / "skills" / "packing").mkdir(parents=True)
+    (place / "skills" / "packing" / "SKILL.md").write_text(
+        "---\nname: packing\ndescription: Packing lists that fit the weather.\n---\n\nAsk where and for how long.\n"
+    )
+    settings = server.settings(cost={"input": 3, "output": 15, "cacheRead": 0.3, "cacheWrite": 3.75})
+    provider = settings["models"]["providers"].pop("mock")
+    provider["models"][0]["id"] = "assistant-large"
+    settings["models"]["providers"]["local"] = provider
+    settings["agents"]["defaults"] = {"model": "local/assistant-large", "heartbeat": {"every": "30m"}}
+    settings["tools"] = {"experimental": {"planTool": True}}
+    home.configure(settings)
+
+
+def spend(home: TemporaryHome) -> None:
+    """Calls of the last weeks, as the books would have them."""
+    database = sqlite3.connect(home.state / "state" / "openclaw-py.sqlite")
+    database.row_factory = sqlite3.Row
+    sample = dict(database.execute("SELECT * FROM model_calls WHERE cost_usd IS NOT NULL LIMIT 1").fetchone())
+    now = datetime.now(UTC)
+    for days in range(1, 28):
+        for model, share in (("assistant-large", 1.0), ("assistant-small", 0.25)):
+            weight = share * (1 + (days * 7) % 5 + (days % 6 == 0) * 6)
+            row = {
+                **sample,
+                "call_id": f"{model}-{days}",
+                "model": model,
+                "at": round((now - timedelta(days=days)).timestamp() * 1000),
+                "day": (now - timedelta(days=days)).date().isoformat(),
+                "input_tokens": round(41_000 * weight),
+                "output_tokens": round(6_000 * weight),
+                "cache_read_tokens": round(90_000 * weight),
+                "input_cost": 0.041 * weight,
+                "output_cost": 0.09 * weight,
+                "cache_read_cost": 0.03 * weight,
+                "cost_usd": 0.161 * weight,
+            }
+            names = ", ".join(row)
+            marks = ", ".join(f":{name}" for name in row)
+            database.execute(f"INSERT INTO model_calls ({names}) VALUES ({marks})", row)
+    database.commit()
+    database.close()
+
+
+async def arrange(here: Site) -> None:
+    """Jobs, conversations and a changed skill."""
+    morning = {
+        "name": "Morning briefing",
+        "schedule": {"kind": "cron", "expr": "30 7 * * 1-5", "tz": "Europe/Lisbon"},
+        "sessionTarget": "isolated",
+        "wakeMode": "now",
+        "payload": {"kind": "agentTurn", "message": "Weather, calendar, and what needs an answer today."},
+    }
+    reminder = {
+        "name": "Water the plants",
+        "schedule": {"kind": "every", "everyMs": 3 * 86_400_000},
+        "sessionTarget": "main",
+        "wakeMode": "next-heartbeat",
+        "payload": {"kind": "systemEvent", "text": "Remind me to water the plants."},
+    }
+    async with here.gateway.client() as client:
+        await client.call("cron.add", morning)
+        await client.call("cron.add", reminder)
+        for name, parent in (("Kitchen shelves", None), ("Research: ferries", "agent:main:main")):
+            given = {"label": name, **({"parentSessionKey": parent} if parent else {})}
+            await client.call("sessions.create", given)
+
+
+@contextmanager
+def showroom(browser: Any) -> Iterator[Site]:
+    with tempfile.TemporaryDirectory() as folder, MockModelServer(script()) as server:
+        home = TemporaryHome(Path(folder))
+        furnish(home, server)
+        with site(home, browser) as here:
+            page = here.open()
+            say(page, "I am going to Lisbon on the 20th.")
+            page.wait_for_selector("text=wrote the dates down")
+            wait_idle(page)
+            say(page, "Find the connection and put it in trip.md, please.")
+            page.wait_for_selector("text=an hour to spare")
+            wait_idle(page)
+            page.close()
+            with ThreadPoolExecutor(1) as aside:  # the browser's driver keeps a loop in this thread
+                aside.submit(asyncio.run, arrange(here)).result()
+            spend(home)
+            (home.workspace / "SOUL.md").write_text("Be warm and brief. Say when you are not sure.\n")
+            skill = home.workspace / "skills" / "packing" / "SKILL.md"
+            skill.write_text(skill.read_text() + "\nNever more than one bag.\n")
+            yield here
+
+
+def shots(page: Any, here: Site) -> Iterator[str]:
+    """Puts the page into one state after the other; each is worth a picture."""
+
+    def to(name: str, sign: str) -> None:
+        page.click(f"nav a[href*='/{name}']")
+        page.wait_for_selector(sign)
+
+    page.wait_for_selector("figure.code")
+    yield "chat"
+    to("sessions", "oc-sessions td.name")
+    yield "sessions"
+    to("prompt", ".stack a")
+    yield "prompt"
+    to("files", "oc-files .list button")
+    page.click("oc-files >> text=SOUL.md")
+    page.wait_for_selector(".editor textarea")
+    yield "files"
+    to("memory", "oc-memory")
+    page.fill("oc-memory input[name=query]", "ferry passport")
+    page.press("oc-memory input[name=query]", "Enter")
+    page.wait_for_selector(".note")
+    yield "memory"
+    to("skills", "oc-skills td >> text=packing")
+    yield "skills"
+    to("config", "oc-config .list")
+    yield "config"
+    to("logs", ".line")
+    yield "logs"
+    to("system", "oc-system dl")
+    yield "system"
+
+
+def take(folder: Path, only: Sequence[str] = ()) -> Iterator[Path]:
+    """Every picture, light and dark."""
+    from playwright.sync_api import sync_playwright
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        with showroom(browser) as here:
+            for scheme in ("light", "dark"):
+                context = here.visitor(color_scheme=scheme, reduced_motion="reduce")
+                page = here.open(context)
+                page.set_viewport_size(SIZE)
+                for name in shots(page, here):
+                    if not only or name in only:
+                        path = folder / f"{name}-{scheme}.png"
+                        page.screenshot(path=path)
+                        yield path
+                context.close()
+        browser.close()
