@@ -97,7 +97,6 @@ class MockModelServer:
 
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers.get("content-length", 0)))
-                self.close_connection = True
                 try:
                     self._reply(server._next(json.loads(body)))
                 except (BrokenPipeError, ConnectionResetError):
@@ -113,8 +112,12 @@ class MockModelServer:
                     self.end_headers()
                     self.wfile.write(first.body.encode())
                     return
+                # One that is going to break off says nothing of its length, as servers that break off do.
+                self.close_connection = any(isinstance(step, Hangs | Breaks) for step in steps)
                 self.send_response(200)
                 self.send_header("content-type", "text/event-stream")
+                if not self.close_connection:
+                    self.send_header("transfer-encoding", "chunked")
                 self.end_headers()
                 calls = 0
                 for step in steps:
@@ -139,12 +142,14 @@ class MockModelServer:
                 usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
                 self._data(json.dumps({"choices": [], "usage": usage}))
                 self._data("[DONE]")
+                self.wfile.write(b"0\r\n\r\n")
 
             def _event(self, delta: dict[str, Any], finish: str | None = None) -> None:
                 self._data(json.dumps({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}))
 
             def _data(self, text: str) -> None:
-                self.wfile.write(f"data: {text}\n\n".encode())
+                data = f"data: {text}\n\n".encode()
+                self.wfile.write(data if self.close_connection else b"%x\r\n%s\r\n" % (len(data), data))
                 self.wfile.flush()
 
             def log_message(self, format: str, *args: Any) -> None:  # noqa: A002

@@ -46,11 +46,15 @@ class SystemEvents:
 
     async def take(self, key: SessionKey, run_id: str) -> str:
         """The lines for a run, ready to stand before what it was asked. The same run gets the same lines again."""
-        await self._db.write(
-            "UPDATE system_events SET taken_by = :run WHERE session_key = :key AND taken_by = ''",
-            {"key": str(key), "run": run_id},
-        )
-        rows = await self._db.read(
+        # Nearly always there is nothing, and looking is cheaper than writing.
+        if await self._db.look(
+            "SELECT 1 FROM system_events WHERE session_key = :key AND taken_by = '' LIMIT 1", {"key": str(key)}
+        ):
+            await self._db.write(
+                "UPDATE system_events SET taken_by = :run WHERE session_key = :key AND taken_by = ''",
+                {"key": str(key), "run": run_id},
+            )
+        rows = await self._db.look(
             "SELECT text, created_at FROM system_events WHERE taken_by = :run ORDER BY created_at, event_id",
             {"run": run_id},
         )

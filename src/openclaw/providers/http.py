@@ -71,7 +71,7 @@ class Http:
         self.endpoint = endpoint
         self._key_header = key_header
         self._fixed = fixed or {}
-        self._clients: dict[bool, httpx2.AsyncClient] = {}
+        self._clients: dict[tuple[bool, bool], httpx2.AsyncClient] = {}
 
     def origin(self, model: Model | None = None) -> Origin:
         """Whom to name in errors, and what to keep out of them."""
@@ -139,7 +139,7 @@ class Http:
         seconds = call.model.timeout_seconds or self.endpoint.timeout_seconds
         timeout = httpx2.Timeout(seconds, connect=CONNECT_SECONDS, pool=None)
         try:
-            client = self._ready(host)
+            client = self._ready(host, secure=not url.startswith("http:"))
             headers = self._headers(call)
             async with client.stream(method, url, content=call.body, headers=headers, timeout=timeout) as response:
                 if response.status_code >= 300:
@@ -150,12 +150,14 @@ class Http:
         except httpx2.InvalidURL as error:
             raise _not_an_address(origin) from error
 
-    def _ready(self, host: str) -> httpx2.AsyncClient:
+    def _ready(self, host: str, *, secure: bool) -> httpx2.AsyncClient:
         # A proxy from the environment is for the outside world; it cannot reach this machine's loopback.
         here = is_loopback(host)
-        if here not in self._clients:
-            self._clients[here] = httpx2.AsyncClient(trust_env=not here, verify=_certificates())
-        return self._clients[here]
+        if (here, secure) not in self._clients:
+            # A model on this machine is asked without TLS: nobody needs to read all certificates for it.
+            context = _certificates() if secure or not here else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            self._clients[here, secure] = httpx2.AsyncClient(trust_env=not here, verify=context)
+        return self._clients[here, secure]
 
     def _headers(self, call: Call) -> httpx2.Headers:
         """Our headers, then the configured ones, which win."""
