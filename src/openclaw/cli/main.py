@@ -31,6 +31,7 @@ NOUNS: dict[str, tuple[str, str]] = {
     "skills": ("openclaw.cli.skills", "What the assistant can do beyond its tools: list, install, accept."),
     "status": ("openclaw.cli.status", "What is set up here, in a few lines."),
     "system": ("openclaw.cli.system", "Tell the running assistant what happened; heartbeats."),
+    "tui": ("openclaw.cli.chat", "The same as chat."),
 }
 
 

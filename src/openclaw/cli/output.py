@@ -59,4 +59,13 @@ def dollars(amount: float | None) -> str:
 
 def printable(text: str) -> str:
     """`text` without what would move the cursor, change colours or hide something in a terminal."""
-    return "".join(char for char in text if char in "\n\t" or char.isprintable())
+    return "\n".join(line if line.isprintable() else _kept(line) for line in text.split("\n"))
+
+
+def _kept(line: str) -> str:
+    return "".join(char for char in line if char == "\t" or char.isprintable())
+
+
+def spelled(text: str) -> str:
+    """`text` with what a terminal would not show written out: a command must look like what it does."""
+    return "".join(char if char == "\n" or char.isprintable() else f"⟨U+{ord(char):04X}⟩" for char in text)

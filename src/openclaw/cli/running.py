@@ -11,7 +11,7 @@ from typing import Any
 import click
 import msgspec
 
-from openclaw.cli.output import note, print_json, printable
+from openclaw.cli.output import note, print_json, printable, spelled
 from openclaw.commands.parse import parse
 from openclaw.core.approval import Answer, ApprovalRequest, Decision
 from openclaw.core.events import AttemptFailed, CompactionEnded, Notice, RunEnded, ToolEnded
@@ -36,8 +36,8 @@ class TerminalApprover:
                 why=f"{request.why}, and nobody is at a terminal to approve it "
                 "(run it in a terminal, or set tools.exec.security to full)",
             )
-        click.echo(f"\nThe assistant wants to run, in {printable(request.cwd)}:", err=True)
-        click.echo(f"\n    {printable(request.command)}\n\nRun it? [y]es, [a]lways, [N]o: ", nl=False, err=True)
+        click.echo(f"\nThe assistant wants to run, in {spelled(request.cwd)}:", err=True)
+        click.echo(f"\n    {spelled(request.command)}\n\nRun it? [y]es, [a]lways, [N]o: ", nl=False, err=True)
         typed = (await _typed()).strip().lower()
         return Answer(_DECISIONS.get(typed, "deny"), by="terminal")
 

@@ -1,0 +1,244 @@
+"""The conversation and its gateway: connects, comes back after a silence, sends each message once.
+
+Whoever shows it waits for `changed` and reads `talk`, `questions`, `info` and `connection`.
+"""
+
+import asyncio
+import uuid
+from collections.abc import Callable, Mapping
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any, Literal
+
+from msgspec import Struct, structs
+
+from openclaw.cli.tui.talk import Pending, Talk
+from openclaw.core.clock import Clock
+from openclaw.core.errors import OpenClawError
+from openclaw.gateway.reach import Target, introduction
+from openclaw.wire.client import CallFailed, Client, ConnectionLost, Gap, NoAnswer, connect
+
+FIRST_WAIT = 0.3
+LONGEST_WAIT = 5.0
+PAGE = 60
+PAGE_BYTES = 2_000_000
+MESSAGE_CHARS = 100_000
+RESULT_WAIT = 120.0
+"""A command such as /compact may think for a while."""
+
+Connection = Literal["connecting", "connected", "away", "refused"]
+
+
+class Wishes(Struct, frozen=True, kw_only=True):
+    """What the person asked for on the command line."""
+
+    session_key: str = "main"
+    agent_id: str | None = None
+    model: str | None = None
+    thinking: str | None = None
+    cwd: Path
+
+
+class Away(OpenClawError):
+    """There is no connection at the moment."""
+
+    code = "UNAVAILABLE"
+
+
+class Session:
+    """One terminal's view of a gateway."""
+
+    def __init__(self, wishes: Wishes, find: Callable[[], Target], clock: Clock) -> None:
+        self.talk = Talk()
+        self.changed = asyncio.Event()
+        self.connection: Connection = "connecting"
+        self.trouble = ""
+        self.questions: list[Mapping[str, Any]] = []
+        self.info: Mapping[str, Any] = {}
+        """The session's row: model, tokens, cost."""
+        self.defaults: Mapping[str, Any] = {}
+        self.commands: list[Mapping[str, Any]] = []
+        self._wishes = wishes
+        self._find = find
+        self._clock = clock
+        self._key = wishes.session_key
+        self._agent = wishes.agent_id
+        self._client: Client | None = None
+        self._sending = asyncio.Lock()
+
+    # Being connected.
+
+    async def keep(self) -> None:
+        """Stays connected until it is cancelled, or the gateway does not let us in."""
+        wait = FIRST_WAIT
+        while True:
+            try:
+                target = self._find()
+                card = structs.replace(introduction(target), caps=("tool-events",))
+                async with connect(target.url, card) as client:
+                    wait = FIRST_WAIT
+                    await self._converse(client)
+            except CallFailed as error:
+                if self._client is None:
+                    self._become("refused", error.message)
+                    return
+                self._become("away", error.message)
+            except OpenClawError as error:
+                self._become("away", error.message)
+            finally:
+                self._client = None
+            await self._clock.sleep(wait)
+            wait = min(wait * 2, LONGEST_WAIT)
+
+    async def _converse(self, client: Client) -> None:
+        await client.call("sessions.subscribe", {})
+        self._client = client
+        await self._load()
+        self.commands = (await client.call("commands.list", {})).get("commands") or []
+        self.questions = list(await client.call("exec.approval.list", {}))
+        self._become("connected", "")
+        flushing = asyncio.create_task(self._flush(), name="unsent messages")
+        try:
+            async with aclosing(client.events()) as events:
+                async for event in events:
+                    if isinstance(event, Gap):
+                        await self._load()
+                    elif isinstance(event.payload, Mapping):
+                        await self._hear(event.event, event.payload)
+                    self.changed.set()
+        finally:
+            flushing.cancel()
+            await asyncio.wait((flushing,))
+
+    def _become(self, connection: Connection, trouble: str) -> None:
+        self.connection, self.trouble = connection, trouble
+        self.changed.set()
+
+    async def _load(self) -> None:
+        history = await self._call("chat.history", {**self._where(), **_page(0)})
+        self.talk.load(history)
+        self._key, self._agent = self.talk.key, None
+        self.info = history.get("sessionInfo") or {}
+        self.defaults = history.get("defaults") or {}
+        self.changed.set()
+
+    async def _hear(self, event: str, payload: Mapping[str, Any]) -> None:
+        if event == "exec.approval.requested":
+            self.questions = [q for q in self.questions if q.get("id") != payload.get("id")] + [payload]
+        elif event == "exec.approval.resolved":
+            self.questions = [q for q in self.questions if q.get("id") != payload.get("id")]
+        elif event == "sessions.changed" and payload.get("sessionKey") == self.talk.key:
+            if payload.get("reason") in ("reset", "delete", "compact", "inject"):
+                await self._load()
+            elif isinstance(row := payload.get("session"), Mapping):
+                self.info = row
+            elif payload.get("phase") in ("start", "end", "error"):
+                await self.look()
+        else:
+            self.talk.hear(event, payload)
+            if (
+                event == "chat"
+                and payload.get("state") in ("aborted", "error")
+                and payload.get("sessionKey") == self._key
+            ):
+                # What a run said before it was cut off is put on record after it has ended.
+                await self._load()
+
+    async def _call(self, method: str, params: Any, limit: float | None = 30.0) -> Any:
+        if self._client is None:
+            raise Away("the gateway is away: this works when it is back")
+        return await self._client.call(method, params, timeout=limit)
+
+    def _where(self) -> dict[str, Any]:
+        return {"sessionKey": self._key, **({"agentId": self._agent} if self._agent else {})}
+
+    # What a person does.
+
+    async def send(self, text: str, images: tuple[Mapping[str, Any], ...] = ()) -> None:
+        """Says something: now, or when the gateway is back."""
+        self.talk.asks(Pending(run_id=str(uuid.uuid4()), text=text, images=images))
+        self.changed.set()
+        await self._flush()
+
+    async def _flush(self) -> None:
+        """Sends what has not arrived. Sending a message again is safe: the gateway knows it by its key."""
+        async with self._sending:
+            for message in list(self.talk.pending):
+                if message.problem or self._client is None or message not in self.talk.pending:
+                    continue
+                if message.sent and message.is_command:
+                    self.talk.marks(message.run_id, problem="the connection was lost before it was answered")
+                    continue
+                try:
+                    await self._deliver(message)
+                except (ConnectionLost, Away, NoAnswer):
+                    return
+                except OpenClawError as error:
+                    self.talk.marks(message.run_id, problem=error.message)
+                self.changed.set()
+
+    async def _deliver(self, message: Pending) -> None:
+        again = message.sent
+        params: dict[str, Any] = {**self._where(), "message": message.text, "idempotencyKey": message.run_id}
+        if message.images:
+            params["attachments"] = list(message.images)
+        if self._wishes.thinking:
+            params["thinking"] = self._wishes.thinking
+        joins = bool(self.talk.running) and not message.is_command
+        method = "chat.send" if joins or not message.text.strip() else "agent"
+        if method == "agent":
+            params |= {"cwd": str(self._wishes.cwd)} | ({"model": self._wishes.model} if self._wishes.model else {})
+        self.talk.marks(message.run_id, sent=True)
+        self.changed.set()
+        answer = await self._call(method, params, RESULT_WAIT)
+        status = answer.get("status")
+        if method == "agent" and status == "ok":
+            payloads = (answer.get("result") or {}).get("payloads") or []
+            self.talk.answered(message.run_id, "\n".join(str(each.get("text") or "") for each in payloads))
+        elif again and status in ("ok", "error"):
+            # It was answered while we were away.
+            await self._load()
+            self.talk.pending = [each for each in self.talk.pending if each.run_id != message.run_id]
+
+    async def stop(self) -> None:
+        """Stops the run of this conversation and what waits behind it."""
+        await self._call("chat.abort", {"sessionKey": self.talk.key})
+
+    async def decide(self, question: str, decision: str) -> None:
+        try:
+            await self._call("exec.approval.resolve", {"id": question, "decision": decision})
+        finally:
+            self.questions = [each for each in self.questions if each.get("id") != question]
+            self.changed.set()
+
+    async def older(self) -> bool:
+        """Pages in what was said before; whether there was anything."""
+        if not self.talk.more:
+            return False
+        self.talk.page(await self._call("chat.history", {"sessionKey": self.talk.key, **_page(self.talk.held)}))
+        self.changed.set()
+        return True
+
+    async def look(self) -> None:
+        """Reads the session's row anew."""
+        found = (await self._call("sessions.describe", {"key": self.talk.key})).get("session")
+        self.info = found or {}
+        self.changed.set()
+
+    async def listed(self) -> list[Mapping[str, Any]]:
+        """The conversations there are, the latest first."""
+        answer = await self._call("sessions.list", {"limit": 200})
+        return list(answer.get("sessions") or ())
+
+    async def switch(self, key: str) -> None:
+        self._key, self._agent = key, None
+        await self._load()
+
+    async def begin(self) -> None:
+        """Starts another conversation beside the ones there are."""
+        made = await self._call("sessions.create", {})
+        await self.switch(str(made["key"]))
+
+
+def _page(offset: int) -> dict[str, int]:
+    return {"limit": PAGE, "offset": offset, "maxBytes": PAGE_BYTES, "maxChars": MESSAGE_CHARS}
