@@ -38,7 +38,7 @@ delivery/think delivery/directives delivery/silence delivery/duplicates delivery
 workspace/locate workspace/filter workspace/budget
 prompt/facts prompt/build prompt/section prompt/stable_sections prompt/volatile_sections prompt/tool_sections prompt/fit
 prompt/contributions prompt/report prompt/diff prompt/blame prompt/lint prompt/owners
-trust/scan trust/attacks trust/supply trust/wrap
+trust/scan trust/attacks trust/supply trust/wrap trust/audit
 skills/frontmatter skills/manifest skills/references skills/record skills/standing skills/gate skills/merge skills/shelf
 skills/catalog skills/snapshot skills/environment skills/invoke skills/settings
 config/schema config/keypath config/redact config/tree config/migrate

@@ -1,0 +1,178 @@
+"""The audit of what plugins changed: entries, their chain, and whether a chain holds. Pure.
+
+Each entry holds the digest of the one before it, so that none can be altered, taken out or put in without its followers
+showing it.
+
+An entry has sizes and digests, never the text itself: it can be kept and shown without giving anything away.
+"""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+
+import msgspec
+from msgspec import Struct, structs
+
+from openclaw.core.text import units
+
+FIRST = "0" * 64
+"""What the first entry of all names as the one before it."""
+
+
+class Deed(Struct, frozen=True, kw_only=True):
+    """Something that is to go on record."""
+
+    plugin: str
+    hook: str
+    field: str
+    before: str = ""
+    after: str = ""
+    priority: int = 0
+    refused: str = ""
+    """Why it came to nothing; empty when it took effect."""
+    note: str = ""
+    """What else a reader should know: the tool, the sections that fell away."""
+
+
+class Entry(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
+    """One line of the audit."""
+
+    seq: int
+    at: int
+    plugin: str
+    hook: str
+    field: str
+    run_id: str = ""
+    session_key: str = ""
+    priority: int = 0
+    before_chars: int = 0
+    after_chars: int = 0
+    before_sha256: str = ""
+    after_sha256: str = ""
+    refused: str = ""
+    note: str = ""
+    previous: str
+    hash: str = ""
+
+    @property
+    def line(self) -> bytes:
+        return msgspec.json.encode(self) + b"\n"
+
+
+class Head(Struct, frozen=True, rename="camel"):
+    """Where the chain stands; kept beside it, so that a cut-off end shows."""
+
+    seq: int = 0
+    hash: str = FIRST
+    first: int = 1
+    """The oldest entry that is kept."""
+
+
+class Checked(Struct, frozen=True, kw_only=True):
+    """What a look through the whole chain found."""
+
+    entries: int = 0
+    first: int = 0
+    last: int = 0
+    problems: tuple[str, ...] = ()
+    """Each is something that only changing the files by hand explains."""
+    notes: tuple[str, ...] = ()
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest() if text else ""
+
+
+def sealed(deed: Deed, *, seq: int, previous: str, at: int, run_id: str, session_key: str) -> Entry:
+    """The entry for a deed, bound to the one before it."""
+    entry = Entry(
+        seq=seq,
+        at=at,
+        plugin=deed.plugin,
+        hook=deed.hook,
+        field=deed.field,
+        run_id=run_id,
+        session_key=session_key,
+        priority=deed.priority,
+        before_chars=units(deed.before),
+        after_chars=units(deed.after),
+        before_sha256=digest(deed.before),
+        after_sha256=digest(deed.after),
+        refused=deed.refused,
+        note=deed.note,
+        previous=previous,
+    )
+    return structs.replace(entry, hash=_own_hash(entry))
+
+
+def _own_hash(entry: Entry) -> str:
+    return hashlib.sha256(msgspec.json.encode(structs.replace(entry, hash=""))).hexdigest()
+
+
+def read(line: bytes) -> Entry | None:
+    """The entry in a line; None when it holds none, or not exactly what was written."""
+    try:
+        entry = msgspec.json.decode(line, type=Entry)
+    except msgspec.DecodeError:
+        return None
+    return entry if entry.line.rstrip(b"\n") == line.rstrip(b"\n") else None
+
+
+def check(lines: Iterable[bytes], head: Head | None, witnessed: Sequence[tuple[int, str]] = ()) -> Checked:
+    """Whether the chain holds, from its oldest line to its newest.
+
+    `witnessed` are entries (number and hash) that something outside the chain remembers.
+    """
+    problems: list[str] = []
+    hashes: dict[int, str] = {}
+    before: Entry | None = None
+    torn = 0
+    for number, line in enumerate(lines, 1):
+        entry = read(line)
+        if entry is None:
+            # A line that was cut off by a kill breaks nothing: its follower names the one before it. An altered line
+            # does, because its follower names what it was.
+            torn += 1
+            continue
+        problem = _problem(entry, before, head)
+        if problem:
+            problems.append(f"line {number} (entry {entry.seq}): {problem}")
+        hashes[entry.seq] = entry.hash
+        before = entry
+    problems += _missing(hashes, before, head)
+    problems += [
+        f"entry {seq} is not the one that a recorded prompt remembers"
+        for seq, known in witnessed
+        if seq >= (min(hashes) if hashes else (head.first if head else 1)) and hashes.get(seq) != known
+    ]
+    notes = [f"{torn} line(s) were cut off: the program was killed while writing"] if torn else []
+    if hashes and min(hashes) > 1:
+        notes.append(f"entries before {min(hashes)} were forgotten with age")
+    return Checked(
+        entries=len(hashes),
+        first=min(hashes, default=0),
+        last=max(hashes, default=0),
+        problems=tuple(problems),
+        notes=tuple(notes),
+    )
+
+
+def _problem(entry: Entry, before: Entry | None, head: Head | None) -> str:
+    if _own_hash(entry) != entry.hash:
+        return "it is not what was written"
+    if before is None:
+        if head is not None and entry.seq != head.first:
+            return f"the oldest entry should be {head.first}: older ones were taken out"
+        return "" if entry.seq > 1 or entry.previous == FIRST else "it is not the first entry that was written"
+    if entry.seq != before.seq + 1:
+        return f"it follows entry {before.seq}: what stood between them was taken out"
+    return "" if entry.previous == before.hash else "the entry before it is not the one that was there"
+
+
+def _missing(hashes: dict[int, str], last: Entry | None, head: Head | None) -> list[str]:
+    """What the head remembers and the chain has lost."""
+    if head is None or head.seq == 0:
+        return []
+    end = last.seq if last else 0
+    if end < head.seq:
+        return [f"the chain ends with entry {end}, but {head.seq} were written: its end was cut off"]
+    return [] if hashes.get(head.seq) == head.hash else [f"entry {head.seq} is not the one the head remembers"]
