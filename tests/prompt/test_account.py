@@ -229,10 +229,9 @@ def test_a_fitted_prompt_keeps_its_word_and_says_when_it_cannot():
 
 def test_hooks_add_without_disturbing_what_is_cached():
     prompt = build(main_direct())
-    news = apply(prompt, Additions(turn=(PromptText("It rains.", "plugin weather", "tool"),)), "beef")
-    assert news.stable == prompt.stable
-    assert news.dynamic.startswith('<<<PLUGIN_CONTEXT id="beef" source="plugin weather">>>\nIt rains.\n')
-    assert news.dynamic.endswith("\n\n" + prompt.dynamic)
+    fenced = apply(prompt, Additions(append=(PromptText("It rains.", "plugin weather", "tool"),)), "beef")
+    assert fenced.dynamic == prompt.dynamic
+    assert '\n<<<PLUGIN_CONTEXT id="beef" source="plugin weather">>>\nIt rains.\n<<<END' in fenced.stable
     around = apply(prompt, Additions(prepend=(PromptText("First.", "p"),), append=(PromptText("Last.", "q"),)))
     assert around.stable == f"First.\n\n{prompt.stable}\n\nLast." and around.dynamic == prompt.dynamic
     assert "\n".join(line.text for line in blame(around)) == around.text

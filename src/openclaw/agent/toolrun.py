@@ -35,6 +35,18 @@ class Gate(Protocol):
         ...
 
 
+class Interceptor(Protocol):
+    """Others who look at every call before policy does, and are told how it went."""
+
+    async def before(self, tool: str, args: dict[str, Any], context: ToolContext) -> dict[str, Any] | str:
+        """The arguments to go on with; or the reason the call may not be made, for the model to read."""
+        ...
+
+    def after(
+        self, tool: str, args: Mapping[str, Any], context: ToolContext, output: Output, seconds: float
+    ) -> None: ...
+
+
 class _Ready(Struct, frozen=True):
     """A call that makes sense; `warning` goes with its result."""
 
@@ -46,11 +58,27 @@ class _Ready(Struct, frozen=True):
 _Plan = _Ready | Output | Blocked
 
 
+class _Objection(Exception):
+    """A call that is not made."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+
 class Toolbox:
     """The tools of one run."""
 
     def __init__(
-        self, tools: Sequence[Tool], context: ToolContext, gate: Gate, clock: Clock, *, repeats: Repeats, cap: int
+        self,
+        tools: Sequence[Tool],
+        context: ToolContext,
+        gate: Gate,
+        clock: Clock,
+        *,
+        repeats: Repeats,
+        cap: int,
+        interceptor: Interceptor | None = None,
     ) -> None:
         self._tools = {tool.spec.name: tool for tool in tools}
         self._context = context
@@ -58,6 +86,7 @@ class Toolbox:
         self._clock = clock
         self._repeats = repeats
         self._cap = cap
+        self._interceptor = interceptor
         self._busy: dict[str, asyncio.Lock] = {}
         self.loops = 0
         """How many replies were stopped for going in circles."""
@@ -150,22 +179,42 @@ class Toolbox:
     async def _finished(self, plan: _Ready, context: ToolContext, interrupted: Callable[[], bool]) -> Output:
         """The answer to one call. A bug in one tool is that call's failure and nobody else's."""
         name = plan.tool.spec.name
+        began, asked = self._clock.now(), plan.args
         try:
+            if interrupted():  # before a person is asked to approve what would be skipped anyway
+                raise _Objection(SKIPPED)
+            if self._interceptor is not None:
+                plan = await self._intercepted(plan, context, self._interceptor)
             output = shorten(await self._performed(plan, context, interrupted), self._cap)
+        except _Objection as objection:
+            output = Output.failed(objection.why)
         except OpenClawError as error:
             output = _failed({"status": "error", "tool": name, "error": error.message})
         except Exception as error:
             log.exception("tool %s failed", name)
             output = _failed({"status": "error", "tool": name, "error": f"{type(error).__name__}: {error}"})
-        self._repeats.after(name, plan.args, output)
+        if self._interceptor is not None:
+            self._interceptor.after(name, plan.args, context, output, self._clock.now() - began)
+        self._repeats.after(name, asked, output)
         self.ended = self.ended or output.ends_run
         if plan.warning:
             output = structs.replace(output, content=(*output.content, Text(f"[{plan.warning}]")))
         return output
 
+    async def _intercepted(self, plan: _Ready, context: ToolContext, interceptor: Interceptor) -> _Ready:
+        """The call with the arguments it is to have; what others made of them must fit as the model's own must."""
+        spec = plan.tool.spec
+        decided = await interceptor.before(spec.name, plan.args, context)
+        if isinstance(decided, str):
+            raise _Objection(decided)
+        if decided is plan.args:
+            return plan
+        prepared = prepare(spec.name, spec.parameters, spec.aliases, decided)
+        if isinstance(prepared, Rejected):
+            raise _Objection(f"Not run: a plugin changed the arguments, and they do not fit. {prepared.text}")
+        return structs.replace(plan, args=prepared.arguments)
+
     async def _performed(self, plan: _Ready, context: ToolContext, interrupted: Callable[[], bool]) -> Output:
-        if interrupted():  # before a person is asked to approve what would be skipped anyway
-            return Output.failed(SKIPPED)
         refusal = await self._gate.admit(plan.tool, plan.args, context)
         if refusal is not None:
             return Output.failed(refusal)

@@ -103,6 +103,10 @@ class CompactionEnded(Struct, frozen=True, kw_only=True):
     ok: bool
     tokens_before: int = 0
     tokens_after: int = 0
+    removed: int = 0
+    """Messages that the summary stands for."""
+    kept: int = 0
+    """Messages that stay in sight."""
     will_retry: bool = False
     """Whether the call that failed for want of room is made again."""
     error: str = ""

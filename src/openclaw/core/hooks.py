@@ -33,7 +33,8 @@ HookName = Literal[
     "gateway_start",
     "gateway_stop",
 ]
-Trigger = Literal["user", "heartbeat", "cron", "memory"]
+Trigger = Literal["user", "heartbeat", "cron", "memory", "system"]
+"""What began a turn; `system` is the gateway itself: a sub-agent's errand, news of a command that ended."""
 EndReason = Literal["new", "reset", "idle", "daily", "compaction", "deleted", "shutdown", "restart", "unknown"]
 
 

@@ -25,6 +25,7 @@ from openclaw.core.approval import Approver
 from openclaw.core.clock import Clock, millis
 from openclaw.core.embedder import Vector
 from openclaw.core.errors import InvalidRequest, StateError
+from openclaw.core.hooks import HookContext
 from openclaw.core.keys import MAIN, SessionKey, parse
 from openclaw.core.messages import Image, Text, User
 from openclaw.core.provider import Model, System, ThinkingLevel
@@ -38,6 +39,7 @@ from openclaw.gateway.http.handover import HandedOver
 from openclaw.gateway.keys import StateKeys
 from openclaw.gateway.skills import SkillGate, Skills
 from openclaw.gateway.tools import building
+from openclaw.hooks.dispatch import Hooks
 from openclaw.memory.choose import usual_keys
 from openclaw.memory.index import Memory
 from openclaw.memory.opening import open_memory
@@ -60,16 +62,19 @@ from openclaw.skills.snapshot import shortened
 from openclaw.store.db import Database
 from openclaw.store.migrations import STATE
 from openclaw.store.sqlite import Sqlite
+from openclaw.trust.auditlog import AuditLog
 from openclaw.turns import agents as agent_views
 from openclaw.turns import knobs
 from openclaw.turns.aside import Aside
-from openclaw.turns.briefing import Brief, Briefing, brief, machine
+from openclaw.turns.briefing import Brief, Briefing, brief, changed, machine
 from openclaw.turns.gate import ExecGate, RunGate
+from openclaw.turns.hooking import NO_PROMPT, TurnHooks
 from openclaw.turns.patience import patience
 from openclaw.turns.recording import RecordedCall
 from openclaw.turns.replaying import Compared, compare
 from openclaw.turns.route import ModelRoute, OpenProvider
 from openclaw.turns.spending import Spending
+from openclaw.turns.toolhooks import ToolHooks
 from openclaw.turns.turn import Opened, Prepared, Turn, Turns
 from openclaw.turns.upkeep import Upkeep
 from openclaw.workspace import locate as workspaces
@@ -138,6 +143,9 @@ class Assistant:
         self.clock = clock
         self.db = db
         self.archive = PromptArchive(db)
+        self.hooks = Hooks(clock)
+        self.audit = AuditLog(self.home.state, clock)
+        self._tool_hooks = ToolHooks(self.hooks, self.audit, approver, clock)
         self._surroundings = surroundings
         self._keys = StateKeys(self.home.state)
         self.machine = machine(
@@ -256,6 +264,7 @@ class Assistant:
         return await vectors.of(texts)
 
     async def close(self) -> None:
+        await self.hooks.close()
         if "standing" in self.__dict__:  # made at its first use
             await self.standing.close()
         for memory in self._memories.values():
@@ -314,10 +323,15 @@ class Assistant:
         keep = partial(self._keep_profile, agent.id)
         session_id = session.row.session_id
         spending = self.accounts.spending(turn.run_id, turn.key, session_id, keep, chosen.response_usage)
-        route = await self._route(turn, agent, chosen, spending)
+        hooks = self._turn_hooks(turn, session_id)
+        override = await self._override(turn, agent.id, chosen, hooks)
+        route = await self._route(override or turn, agent, chosen, spending, picked=override is None)
         model = route.attempt.model
+        asked = turn.compact is None
+        wishes = await hooks.prompt(turn.text, session.context.messages) if asked else NO_PROMPT
         shelf = await asyncio.to_thread(self._shelf, agent.id, turn.place, first_use=True)
-        toolbox = self._toolbox(turn, model, shelf, building.untrusted(session.context.messages))
+        caps = [Layer(name="plugins", allow=allowed) for allowed in wishes.tools_allow]
+        toolbox = self._toolbox(turn, model, shelf, building.untrusted(session.context.messages), caps)
         last = await self._last_truncation(turn.key)
         what = self._brief(turn.key, agent, model, toolbox.specs, shelf)
         what = msgspec.structs.replace(
@@ -331,10 +345,43 @@ class Assistant:
             warned=last,
         )
         briefing = self._render(what)
+        if wishes.changes or hooks.entries:
+            prompt = await hooks.applied(wishes, briefing.prompt)
+            briefing = changed(briefing, prompt, hooks.changes, toolbox.specs)
         await self.archive.keep(turn.run_id, str(turn.key), what.now, briefing.prompt, briefing.report)
         system = briefing.prompt.system
         upkeep = self._upkeep(turn, agent, chosen, route, system, toolbox, shelf, spending)
-        return Prepared(system=system, route=route, tools=toolbox, spending=spending, upkeep=upkeep)
+        return Prepared(system=system, route=route, tools=toolbox, spending=spending, upkeep=upkeep, hooks=hooks)
+
+    def _turn_hooks(self, turn: Turn, session_id: str) -> TurnHooks:
+        where = HookContext(
+            agent_id=turn.key.agent,
+            session_key=str(turn.key),
+            session_id=session_id,
+            workspace_dir=str(self.workspace(turn.key.agent)),
+            channel=turn.channel,
+            trigger=turn.trigger,
+            run_id=turn.run_id,
+        )
+        return TurnHooks(self.hooks, self.audit, where, self.clock, self.machine.fence_id)
+
+    async def _override(self, turn: Turn, agent_id: str, chosen: Preferences, hooks: TurnHooks) -> Turn | None:
+        """The turn with the model a plugin chose, out of those there is a credential for."""
+        if turn.compact is not None:
+            return None
+        situation = self.situation(agent_id)
+        wanted = turn.model or chosen.model
+
+        def usual() -> str:
+            return str(situation.resolve(wanted) if wanted else situation.default)
+
+        def configured(name: str) -> str:
+            ref = situation.resolve(name)
+            situation.credentials(ref, millis(self.clock))
+            return str(ref)
+
+        other = await hooks.model(turn.text, turn.images, usual, configured)
+        return msgspec.structs.replace(turn, model=other) if other else None
 
     def _upkeep(
         self,
@@ -414,14 +461,20 @@ class Assistant:
         return self._render(what)
 
     async def _route(
-        self, turn: Turn, agent: agent_views.AgentView, chosen: Preferences, spending: Spending
+        self,
+        turn: Turn,
+        agent: agent_views.AgentView,
+        chosen: Preferences,
+        spending: Spending,
+        *,
+        picked: bool = True,
     ) -> ModelRoute:
         """The models of a turn. One that a person picked, for the turn or the session, is not traded for another."""
         situation = self.situation(agent.id)
         wanted = turn.model or chosen.model
         requested = situation.resolve(wanted) if wanted else None
-        chain = situation.chain(requested, strict=requested is not None)
-        if requested is None:
+        chain = situation.chain(requested, strict=picked and requested is not None)
+        if requested is None or not picked:
             chain = await self.accounts.chain(spending, situation, chain)
         return ModelRoute(
             situation,
@@ -472,10 +525,12 @@ class Assistant:
         shelf = self._shelf(key.agent, "", first_use=False)
         return self._box(key, tools, shelf, sees_images=True, cap=result_cap(LARGEST_WINDOW))
 
-    def _toolbox(self, turn: Turn, model: Model, shelf: Shelf, untrusted: Sequence[str]) -> Toolbox:
+    def _toolbox(
+        self, turn: Turn, model: Model, shelf: Shelf, untrusted: Sequence[str], caps: Sequence[Layer] = ()
+    ) -> Toolbox:
         # Ours come last: a caller's function never takes the place of a tool that policy looks after.
         layer = Layer(name="turn", allow=turn.tools_allow, deny=turn.tools_deny)
-        tools = [*(HandedOver(each) for each in turn.client_tools), *self.tools(key=turn.key, caps=(layer,))]
+        tools = [*(HandedOver(each) for each in turn.client_tools), *self.tools(key=turn.key, caps=(layer, *caps))]
         return self._box(
             turn.key,
             tools,
@@ -547,6 +602,7 @@ class Assistant:
                 )
             ),
             cap=cap,
+            interceptor=self._tool_hooks,
         )
 
     def _brief(

@@ -81,6 +81,24 @@ def model(merged: ModelMerged, said: Said[ModelChoice] | Said[AgentStart]) -> Mo
     return merged
 
 
+def models(newer: ModelMerged, older: ModelMerged) -> ModelMerged:
+    """The answers of a point and of the legacy one for the same thing: the newer point goes first."""
+    return ModelMerged(
+        model=newer.model or older.model,
+        provider=newer.provider or older.provider,
+        changes=(*newer.changes, *older.changes),
+    )
+
+
+def wished(wanted: str, merged: ModelMerged) -> str:
+    """The reference that is meant by a model, a provider or both, where `wanted` would have been used."""
+    named = merged.model.text if merged.model else wanted.partition("/")[2] or wanted
+    if merged.provider is None:
+        return named
+    provider = merged.provider.text
+    return named if named.startswith(f"{provider}/") else f"{provider}/{named}"
+
+
 class PromptMerged(Struct, frozen=True, kw_only=True):
     system: Voice | None = None
     prepend_context: tuple[Voice, ...] = ()
@@ -133,6 +151,19 @@ def _replaced(
     change = _change(said, "systemPrompt", text, barred or missing or _too_long(text))
     merged = structs.replace(merged, changes=(*merged.changes, change))
     return merged if change.refused else structs.replace(merged, system=Voice(said.plugin, text))
+
+
+def prompts(older: PromptMerged, newer: PromptMerged) -> PromptMerged:
+    """The answers of the legacy point and of the newer one, as if they had been given in this order."""
+    return PromptMerged(
+        system=newer.system or older.system,
+        prepend_context=(*older.prepend_context, *newer.prepend_context),
+        append_context=(*older.append_context, *newer.append_context),
+        prepend_system=(*older.prepend_system, *newer.prepend_system),
+        append_system=(*older.append_system, *newer.append_system),
+        tools_allow=(*older.tools_allow, *newer.tools_allow),
+        changes=(*older.changes, *newer.changes),
+    )
 
 
 class ReplyMerged(Struct, frozen=True, kw_only=True):

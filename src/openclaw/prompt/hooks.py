@@ -19,8 +19,6 @@ class Additions(Struct, frozen=True, kw_only=True):
     """Stable text before the prompt."""
     append: tuple[PromptText, ...] = ()
     """Stable text behind the stable half; the runtime line stays last."""
-    turn: tuple[PromptText, ...] = ()
-    """Text of this turn, directly below the boundary."""
 
 
 def apply(prompt: Prompt, additions: Additions, fence_id: str = "") -> Prompt:
@@ -36,15 +34,14 @@ def apply(prompt: Prompt, additions: Additions, fence_id: str = "") -> Prompt:
         stable, dynamic = [*identity, theirs, *kept.values()], []
     stable = [*_pieces("prepend", additions.prepend, fence_id, after="\n"), *stable]
     stable += _pieces("append", additions.append, fence_id, before="\n")
-    dynamic = [*_pieces("turn", additions.turn, fence_id, after="\n", stable=False), *dynamic]
     return Prompt(sections=(*stable, *dynamic), stable=assemble(stable).rstrip(), dynamic=assemble(dynamic))
 
 
 def _pieces(
-    where: str, texts: tuple[PromptText, ...], fence_id: str, *, before: str = "", after: str = "", stable: bool = True
+    where: str, texts: tuple[PromptText, ...], fence_id: str, *, before: str = "", after: str = ""
 ) -> list[Section]:
     return [
-        _piece(where, number, text, fence_id, before=before, after=after, stable=stable)
+        _piece(where, number, text, fence_id, before=before, after=after)
         for number, text in enumerate(texts, 1)
         if clean(text)
     ]
@@ -58,7 +55,6 @@ def _piece(
     *,
     before: str,
     after: str = "",
-    stable: bool = True,
 ) -> Section:
     body = clean(text)
     if fence_id:
@@ -69,5 +65,4 @@ def _piece(
         text=f"{before}{body}{after}",
         source=text.source,
         label=text.label,
-        stable=stable,
     )

@@ -96,6 +96,20 @@ class Truncation(_Part, frozen=True, kw_only=True):
     total_near_limit: bool = False
 
 
+class ChangeLine(_Part, frozen=True, kw_only=True, omit_defaults=True):
+    """Something a plugin changed, or was refused, and its place in the audit."""
+
+    plugin: str
+    hook: str
+    field: str
+    before_chars: int = 0
+    after_chars: int = 0
+    refused: str = ""
+    note: str = ""
+    seq: int = 0
+    hash: str = ""
+
+
 class SandboxPart(_Part, frozen=True, kw_only=True):
     mode: str = "off"
     sandboxed: bool = False
@@ -119,6 +133,8 @@ class About(_Part, frozen=True, kw_only=True):
     """What was given up to fit the model's window."""
     findings: tuple[str, ...] = ()
     """What scanning the files found."""
+    changes: tuple[ChangeLine, ...] = ()
+    """What plugins changed."""
 
 
 class Report(_Part, frozen=True, kw_only=True):
@@ -142,6 +158,8 @@ class Report(_Part, frozen=True, kw_only=True):
     """Sections a hook added or replaced, with who did."""
     degraded: tuple[str, ...] = ()
     findings: tuple[str, ...] = ()
+    changes: tuple[ChangeLine, ...] = ()
+    """What plugins changed in the prompt and in the choice of the model."""
 
 
 def report(prompt: Prompt, facts: PromptFacts, about: About, specs: Sequence[ToolSpec] = ()) -> Report:
@@ -187,6 +205,7 @@ def report(prompt: Prompt, facts: PromptFacts, about: About, specs: Sequence[Too
         hooks=tuple(f"{piece.id}: {piece.source}" for piece in prompt.sections if piece.id.startswith("hook:")),
         degraded=about.degraded,
         findings=about.findings,
+        changes=about.changes,
     )
 
 

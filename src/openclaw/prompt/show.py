@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from openclaw.core.text import tokens
-from openclaw.prompt.report import FileLine, Report
+from openclaw.prompt.report import ChangeLine, FileLine, Report
 
 TOP = 30
 _CAUSES = {
@@ -70,6 +70,16 @@ def _warnings(report: Report) -> Iterator[str]:
         yield f"⚠ {what}"
     for what in report.hooks:
         yield f"Hook: {what}"
+    for change in report.changes:
+        yield change_line(change)
+
+
+def change_line(change: ChangeLine) -> str:
+    """A change by a plugin, in one line."""
+    sizes = f"{change.before_chars:,} → {change.after_chars:,} chars"
+    done = f"refused: {change.refused}" if change.refused else f"{sizes}, audit entry {change.seq}"
+    note = f", {change.note}" if change.note else ""
+    return f"Changed by plugin {change.plugin} ({change.hook}): {change.field}, {done}{note}"
 
 
 def _details(report: Report) -> Iterator[str]:

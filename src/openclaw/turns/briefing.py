@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from openclaw.agent.settings import AgentDefaults
 from openclaw.core.keys import SessionKey
@@ -22,7 +22,7 @@ from openclaw.prompt import contributions
 from openclaw.prompt.build import Prompt, build
 from openclaw.prompt.facts import Mode, PromptFacts, RuntimeFacts, ToolLine
 from openclaw.prompt.fit import Fitted, allowance, fit
-from openclaw.prompt.report import About, Report, Truncation, report
+from openclaw.prompt.report import About, ChangeLine, Report, Truncation, report
 from openclaw.trust import scan
 from openclaw.turns.knobs import Knobs
 from openclaw.workspace import budget, files, filter  # noqa: A004
@@ -78,6 +78,7 @@ class Briefing(Struct, frozen=True, kw_only=True):
     facts: PromptFacts
     report: Report
     cut: Cut
+    about: About
 
 
 def machine(timezone: str, shell: str, fence_id: str, docs_path: str = "") -> Machine:
@@ -114,12 +115,21 @@ def brief(what: Brief, about: Machine, defaults: AgentDefaults, cache: FileCache
         near_limit_files=len(cut.near_limit),
         total_near_limit=cut.total_near_limit,
     )
+    told_of = _about(what, cut, truncation, fitted, found)
     return Briefing(
         prompt=prompt,
         facts=fitted.facts,
-        report=report(prompt, fitted.facts, _about(what, cut, truncation, fitted, found), what.tools),
+        report=report(prompt, fitted.facts, told_of, what.tools),
         cut=cut,
+        about=told_of,
     )
+
+
+def changed(briefing: Briefing, prompt: Prompt, changes: tuple[ChangeLine, ...], tools: Sequence[ToolSpec]) -> Briefing:
+    """The briefing with what plugins made of its prompt, and an account of that."""
+    about = structs.replace(briefing.about, changes=changes)
+    told = report(prompt, briefing.facts, about, tools)
+    return structs.replace(briefing, prompt=prompt, about=about, report=told)
 
 
 def _room(what: Brief) -> int:

@@ -28,10 +28,13 @@ from openclaw.core.events import (
     TextDelta,
     ToolEnded,
 )
+from openclaw.core.hooks import Trigger
 from openclaw.core.keys import SessionKey
-from openclaw.core.messages import Assistant, Image, Message, StopReason, Text, ToolCall, Usage, User
+from openclaw.core.messages import Assistant, Image, Message, StopReason, Text, ToolCall, ToolResult, Usage, User
 from openclaw.core.provider import System
 from openclaw.core.text import whole
+from openclaw.delivery.directives import SILENT
+from openclaw.hooks.merge import ReplyMerged
 from openclaw.sessions.files import Transcript, iso
 from openclaw.sessions.index import SessionIndex, SessionRow, counted
 from openclaw.sessions.lock import WriteLocks
@@ -47,6 +50,7 @@ from openclaw.sessions.transcript import (
     synthetic,
     tally,
 )
+from openclaw.turns.hooking import TurnHooks
 from openclaw.turns.route import ModelRoute
 from openclaw.turns.spending import Spending
 from openclaw.turns.upkeep import NOTHING, Flushing, Upkeep, UpkeepEvent
@@ -83,6 +87,8 @@ class Turn(Struct, frozen=True, kw_only=True):
     tools_allow: tuple[str, ...] | None = None
     """The only tools of this turn, out of those that policy leaves."""
     tools_deny: tuple[str, ...] = ()
+    trigger: Trigger = "user"
+    """What began it."""
     compact: str | None = None
     """Nothing is asked; the conversation is compacted, with attention to this."""
 
@@ -106,6 +112,7 @@ class Prepared(Struct, frozen=True, kw_only=True):
     tools: Toolbox
     spending: Spending
     upkeep: Upkeep
+    hooks: TurnHooks
 
 
 class SessionRepaired(Struct, frozen=True):
@@ -166,7 +173,9 @@ class Turns:
                 yield RunEnded("stop", Usage())
                 return
             transcript = session.transcript or self._create(session.row)
-            record = _Record(transcript, session.total, self._clock)
+            if session.transcript is None:
+                prepared.hooks.session_started(session.row.session_id)
+            record = _Record(transcript, session.total, self._clock, prepared.hooks)
             try:
                 await self._index.started(session.row, turn.run_id, turn.text)
                 carried = self._compacting if turn.compact is not None else self._asking
@@ -179,6 +188,11 @@ class Turns:
             finally:
                 await self._finish(turn, session.row, record)
                 await prepared.spending.settle()
+                prepared.hooks.ended(
+                    lambda: (*session.context.messages, *record.said),
+                    success=record.stop_reason not in ("error", "aborted"),
+                    error=record.error,
+                )
 
     async def _compacting(
         self, turn: Turn, session: Opened, prepared: Prepared, record: "_Record", steering: Steering
@@ -187,6 +201,7 @@ class Turns:
         work = prepared.upkeep.compact(record.transcript, "manual", focus=turn.compact or "")
         async with aclosing(work) as events:
             async for event in events:
+                await record.tell(event)
                 if record.keep(event):
                     yield event
         end = RunEnded("stop", record.spent)
@@ -207,6 +222,7 @@ class Turns:
             async with aclosing(upkeep.before_turn(record.transcript, session.path, question)) as events:
                 async for event in events:
                     made_room = made_room or (isinstance(event, CompactionEnded) and event.ok)
+                    await record.tell(event)
                     if record.keep(event):
                         yield event
         messages = (
@@ -217,13 +233,19 @@ class Turns:
         if question is not None:
             record.say(question)
             messages = (*messages, question)
-        job = Job(system=prepared.system, messages=messages, cache_key=session.row.session_id)
-        async with aclosing(self._answering(job, prepared, record, steering)) as answers:
+        claim = await prepared.hooks.reply(turn.text)
+        if claim.plugin:
+            for said in record.claimed(claim):
+                yield said
+            return
+        shown = prepared.hooks.around.put(messages, turn.run_id)
+        job = Job(system=prepared.system, messages=shown, cache_key=session.row.session_id)
+        async with aclosing(self._answering(turn, job, prepared, record, steering)) as answers:
             async for answer in answers:
                 yield answer
 
     async def _answering(
-        self, job: Job, prepared: Prepared, record: "_Record", steering: Steering
+        self, turn: Turn, job: Job, prepared: Prepared, record: "_Record", steering: Steering
     ) -> AsyncGenerator[Event | Recorded, None]:
         """Asks until there is an answer. A prompt that turns out too long is compacted and asked once more."""
         upkeep = prepared.upkeep
@@ -259,6 +281,7 @@ class Turns:
             async with aclosing(upkeep.compact(record.transcript, reason, seen_error=cut.error or "")) as passes:
                 async for each in passes:
                     shrunk = isinstance(each, CompactionEnded) and each.ok
+                    await record.tell(each)
                     if record.keep(each):
                         yield each
             if not shrunk and cut.error_code != CROWDED:
@@ -267,7 +290,8 @@ class Turns:
                 return
             retried, patient = True, not shrunk
             before, turns = record.spent, cut.turns
-            job = structs.replace(job, messages=await upkeep.messages(record.transcript))
+            seen = prepared.hooks.around.put(await upkeep.messages(record.transcript), turn.run_id)
+            job = structs.replace(job, messages=seen)
 
     async def inject(self, key: SessionKey, message: Message, writer: str) -> str:
         """Appends a message that no run produced; gives its entry's id."""
@@ -385,9 +409,12 @@ def _question(turn: Turn, now: int, news: str = "") -> User:
 class _Record:
     """The transcript's reader of a run's events: writes down what is final and knows what is still open."""
 
-    def __init__(self, transcript: Transcript, total: Tally, clock: Clock) -> None:
+    def __init__(self, transcript: Transcript, total: Tally, clock: Clock, hooks: TurnHooks) -> None:
         self.transcript = transcript
         self._clock = clock
+        self._hooks = hooks
+        self.said: list[Message] = []
+        """Everything written in this run."""
         self._open: dict[str, ToolCall] = {}
         self._partial: list[str] = []
         self._asked: ModelCalled | None = None
@@ -400,15 +427,35 @@ class _Record:
         self._ended = False
         self._fresh: list[Recorded] = []
 
-    def say(self, message: Message) -> None:
+    def say(self, message: Message, *, synthetic: bool = False) -> None:
+        if isinstance(message, ToolResult):
+            message = self._hooks.persisted(message, synthetic=synthetic)
         entry = self.transcript.say(message, self._clock.now())
         self.total = self.total.plus(message)
+        self.said.append(message)
         self._fresh.append(Recorded(self.transcript.path.stem, entry.id, self.total.messages, message))
 
     def fresh(self) -> list[Recorded]:
         """What was written since this was last asked."""
         taken, self._fresh = self._fresh, []
         return taken
+
+    def claimed(self, claim: ReplyMerged) -> list[Event | Recorded]:
+        """A turn that a plugin answers, or leaves without an answer, instead of a model."""
+        message = Assistant(
+            content=(Text(whole(claim.reply) or SILENT),),
+            provider="plugin",
+            model=claim.plugin,
+            timestamp=millis(self._clock),
+        )
+        said: list[Event | Recorded] = [MessageEnded(message), RunEnded("stop", self.spent)]
+        for event in (MessageEnded(message), RunEnded("stop", self.spent)):
+            self.take(event)
+        return [said[0], *self.fresh(), said[1]]
+
+    async def tell(self, event: UpkeepEvent) -> None:
+        """Lets plugins know of a compaction."""
+        await self._hooks.compacting(event, self.total.messages, str(self.transcript.path))
 
     def keep(self, event: UpkeepEvent) -> TypeGuard[Event]:
         """Takes what upkeep says; whether it is for others to hear."""
@@ -452,7 +499,7 @@ class _Record:
         """Makes the transcript whole: open calls answered, half a reply kept as such."""
         if not self._ended:
             for call in self._open.values():
-                self.say(synthetic(call, STOPPED, millis(self._clock)))
+                self.say(synthetic(call, STOPPED, millis(self._clock)), synthetic=True)
             if self._partial:
                 self._say_partial("aborted", None)
         self._open = {}

@@ -164,6 +164,8 @@ class Upkeep:
             ok=True,
             tokens_before=before,
             tokens_after=after,
+            removed=len(cut.removed),
+            kept=len(cut.kept),
             will_retry=reason == "overflow",
             usage=made.usage,
         )
