@@ -6,6 +6,9 @@ from msgspec import Struct
 
 from openclaw.core.messages import Assistant, StopReason, ToolCall, ToolResult, Usage, User
 
+Trigger = Literal["user", "heartbeat", "cron", "memory", "system"]
+"""What began a run; `system` is the gateway itself: a sub-agent's errand, news of a command that ended."""
+
 # What a provider yields. A stream is any number of deltas, then exactly one `Done`.
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Struct, field
 
+from openclaw.core.events import Trigger
 from openclaw.core.messages import Message, ToolResult
 from openclaw.core.settings import Settings, doc
 
@@ -33,8 +34,6 @@ HookName = Literal[
     "gateway_start",
     "gateway_stop",
 ]
-Trigger = Literal["user", "heartbeat", "cron", "memory", "system"]
-"""What began a turn; `system` is the gateway itself: a sub-agent's errand, news of a command that ended."""
 EndReason = Literal["new", "reset", "idle", "daily", "compaction", "deleted", "shutdown", "restart", "unknown"]
 
 

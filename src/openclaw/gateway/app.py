@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -25,7 +25,6 @@ from openclaw.core.approval import Approver
 from openclaw.core.clock import Clock, millis
 from openclaw.core.embedder import Vector
 from openclaw.core.errors import InvalidRequest, StateError
-from openclaw.core.hooks import HookContext
 from openclaw.core.keys import MAIN, SessionKey, parse
 from openclaw.core.messages import Image, Text, User
 from openclaw.core.provider import Model, System, ThinkingLevel
@@ -39,7 +38,6 @@ from openclaw.gateway.http.handover import HandedOver
 from openclaw.gateway.keys import StateKeys
 from openclaw.gateway.skills import SkillGate, Skills
 from openclaw.gateway.tools import building
-from openclaw.hooks.dispatch import Hooks
 from openclaw.memory.choose import usual_keys
 from openclaw.memory.index import Memory
 from openclaw.memory.opening import open_memory
@@ -62,24 +60,26 @@ from openclaw.skills.snapshot import shortened
 from openclaw.store.db import Database
 from openclaw.store.migrations import STATE
 from openclaw.store.sqlite import Sqlite
-from openclaw.trust.auditlog import AuditLog
 from openclaw.turns import agents as agent_views
 from openclaw.turns import knobs
 from openclaw.turns.aside import Aside
-from openclaw.turns.briefing import Brief, Briefing, brief, changed, machine
+from openclaw.turns.briefing import Brief, Briefing, brief, machine
 from openclaw.turns.gate import ExecGate, RunGate
-from openclaw.turns.hooking import NO_PROMPT, TurnHooks
 from openclaw.turns.patience import patience
 from openclaw.turns.recording import RecordedCall
 from openclaw.turns.replaying import Compared, compare
 from openclaw.turns.route import ModelRoute, OpenProvider
 from openclaw.turns.spending import Spending
-from openclaw.turns.toolhooks import ToolHooks
 from openclaw.turns.turn import Opened, Prepared, Turn, Turns
 from openclaw.turns.upkeep import Upkeep
 from openclaw.workspace import locate as workspaces
 from openclaw.workspace.files import FileCache
 from openclaw.workspace.seed import ensure
+
+if TYPE_CHECKING:
+    from openclaw.gateway.plugged import Plugged
+    from openclaw.hooks.dispatch import Hooks
+    from openclaw.trust.auditlog import AuditLog
 
 log = logging.getLogger(__name__)
 
@@ -143,9 +143,6 @@ class Assistant:
         self.clock = clock
         self.db = db
         self.archive = PromptArchive(db)
-        self.hooks = Hooks(clock)
-        self.audit = AuditLog(self.home.state, clock)
-        self._tool_hooks = ToolHooks(self.hooks, self.audit, approver, clock)
         self._surroundings = surroundings
         self._keys = StateKeys(self.home.state)
         self.machine = machine(
@@ -169,6 +166,8 @@ class Assistant:
         self.lifecycle = Lifecycle(db, index, self.locks, clock)
         self.events = SystemEvents(db, clock)
         self._offered: list[Tool] = []
+        self.plugged: Plugged | None = None
+        """The plugins that listen, once there are any."""
         self.turns = Turns(index, self.locks, clock, self.workspace, self.prepare, self._news)
 
     def offer(self, tool: Tool) -> None:
@@ -225,6 +224,22 @@ class Assistant:
         return self._situations[agent_id]
 
     @cached_property
+    def audit(self) -> "AuditLog":
+        """What plugins changed."""
+        from openclaw.trust.auditlog import AuditLog
+
+        return AuditLog(self.home.state, self.clock)
+
+    @property
+    def hooks(self) -> "Hooks":
+        """Where plugins listen; nothing of it is loaded before the first of them comes."""
+        if self.plugged is None:
+            from openclaw.gateway.plugged import Plugged
+
+            self.plugged = Plugged(self.audit, self._approver, self.clock, self.machine.fence_id)
+        return self.plugged.hooks
+
+    @cached_property
     def standing(self) -> Any:
         """What tools keep from one call to the next: commands in the background, pages read lately."""
         return wings.standing(self.clock, kept_for=self.config.tools.exec.cleanup_ms / 1000)
@@ -264,7 +279,8 @@ class Assistant:
         return await vectors.of(texts)
 
     async def close(self) -> None:
-        await self.hooks.close()
+        if self.plugged is not None:
+            await self.plugged.hooks.close()
         if "standing" in self.__dict__:  # made at its first use
             await self.standing.close()
         for memory in self._memories.values():
@@ -323,14 +339,12 @@ class Assistant:
         keep = partial(self._keep_profile, agent.id)
         session_id = session.row.session_id
         spending = self.accounts.spending(turn.run_id, turn.key, session_id, keep, chosen.response_usage)
-        hooks = self._turn_hooks(turn, session_id)
-        override = await self._override(turn, agent.id, chosen, hooks)
-        route = await self._route(override or turn, agent, chosen, spending, picked=override is None)
+        hooks = self.plugged.turn(turn, session_id, self.workspace(agent.id)) if self.plugged else None
+        other = await hooks.model(turn, chosen.model, self.situation(agent.id)) if hooks else None
+        route = await self._route(other or turn, agent, chosen, spending, picked=other is None)
         model = route.attempt.model
-        asked = turn.compact is None
-        wishes = await hooks.prompt(turn.text, session.context.messages) if asked else NO_PROMPT
+        caps = await hooks.prompt(turn, session.context.messages) if hooks else ()
         shelf = await asyncio.to_thread(self._shelf, agent.id, turn.place, first_use=True)
-        caps = [Layer(name="plugins", allow=allowed) for allowed in wishes.tools_allow]
         toolbox = self._toolbox(turn, model, shelf, building.untrusted(session.context.messages), caps)
         last = await self._last_truncation(turn.key)
         what = self._brief(turn.key, agent, model, toolbox.specs, shelf)
@@ -345,43 +359,12 @@ class Assistant:
             warned=last,
         )
         briefing = self._render(what)
-        if wishes.changes or hooks.entries:
-            prompt = await hooks.applied(wishes, briefing.prompt)
-            briefing = changed(briefing, prompt, hooks.changes, toolbox.specs)
+        if hooks is not None:
+            briefing = await hooks.applied(briefing, toolbox.specs)
         await self.archive.keep(turn.run_id, str(turn.key), what.now, briefing.prompt, briefing.report)
         system = briefing.prompt.system
         upkeep = self._upkeep(turn, agent, chosen, route, system, toolbox, shelf, spending)
         return Prepared(system=system, route=route, tools=toolbox, spending=spending, upkeep=upkeep, hooks=hooks)
-
-    def _turn_hooks(self, turn: Turn, session_id: str) -> TurnHooks:
-        where = HookContext(
-            agent_id=turn.key.agent,
-            session_key=str(turn.key),
-            session_id=session_id,
-            workspace_dir=str(self.workspace(turn.key.agent)),
-            channel=turn.channel,
-            trigger=turn.trigger,
-            run_id=turn.run_id,
-        )
-        return TurnHooks(self.hooks, self.audit, where, self.clock, self.machine.fence_id)
-
-    async def _override(self, turn: Turn, agent_id: str, chosen: Preferences, hooks: TurnHooks) -> Turn | None:
-        """The turn with the model a plugin chose, out of those there is a credential for."""
-        if turn.compact is not None:
-            return None
-        situation = self.situation(agent_id)
-        wanted = turn.model or chosen.model
-
-        def usual() -> str:
-            return str(situation.resolve(wanted) if wanted else situation.default)
-
-        def configured(name: str) -> str:
-            ref = situation.resolve(name)
-            situation.credentials(ref, millis(self.clock))
-            return str(ref)
-
-        other = await hooks.model(turn.text, turn.images, usual, configured)
-        return msgspec.structs.replace(turn, model=other) if other else None
 
     def _upkeep(
         self,
@@ -602,7 +585,7 @@ class Assistant:
                 )
             ),
             cap=cap,
-            interceptor=self._tool_hooks,
+            interceptor=self.plugged.tools if self.plugged else None,
         )
 
     def _brief(

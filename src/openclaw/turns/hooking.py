@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct, structs
 
-from openclaw.core.clock import Clock
+from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import OpenClawError, StateError
 from openclaw.core.events import CompactionEnded, CompactionStarted
 from openclaw.core.hooks import (
@@ -21,19 +21,21 @@ from openclaw.core.hooks import (
     SessionStart,
     ToolResultPersist,
 )
-from openclaw.core.messages import Image, Message, Text, ToolResult, User
+from openclaw.core.messages import Message, Text, ToolResult, User
 from openclaw.core.text import PromptText, fence, neutralise
+from openclaw.core.tool import ToolSpec
 from openclaw.hooks import merge, points
 from openclaw.hooks.dispatch import Hooks
-from openclaw.hooks.merge import Change, ModelMerged, PromptMerged, ReplyMerged, Voice
-from openclaw.prompt.build import Prompt
+from openclaw.hooks.merge import Change, PromptMerged, ReplyMerged, Voice
+from openclaw.models.situation import Situation
+from openclaw.policy.layers import Layer
 from openclaw.prompt.hooks import Additions, apply
 from openclaw.prompt.report import ChangeLine
 from openclaw.trust.audit import Deed, Entry
 from openclaw.trust.auditlog import AuditLog
+from openclaw.turns.briefing import Briefing, changed
+from openclaw.turns.turn import Turn
 
-NO_MODEL = ModelMerged()
-NO_PROMPT = PromptMerged()
 NO_REPLY = ReplyMerged()
 
 
@@ -76,51 +78,59 @@ class TurnHooks:
         self.around = Around()
         self._wishes: tuple[tuple[HookName, PromptMerged], ...] = ()
 
-    async def model(
-        self, text: str, images: Sequence[Image], usual: Callable[[], str], resolve: Callable[[str], str]
-    ) -> str | None:
-        """Another model than the `usual`, when a plugin that may has chosen one; `resolve` knows which there are."""
+    async def model(self, turn: Turn, preferred: str | None, situation: Situation) -> Turn | None:
+        """The turn with the model a plugin chose, out of those there is a credential for; None when none did."""
         if not (self._hooks.has("before_model_resolve") or self._hooks.has("before_agent_start")):
             return None
-        pictures = tuple(Attachment(mime_type=image.mime_type) for image in images)
-        event = BeforeModelResolve(prompt=text, attachments=pictures)
+        if turn.compact is not None:
+            return None
+        pictures = tuple(Attachment(mime_type=image.mime_type) for image in turn.images)
+        event = BeforeModelResolve(prompt=turn.text, attachments=pictures)
         newer = await self._hooks.ask(points.MODEL, event, self._context)
-        older = await self._hooks.ask(points.MODEL_LEGACY, BeforeAgentStart(prompt=text), self._context)
+        older = await self._hooks.ask(points.MODEL_LEGACY, BeforeAgentStart(prompt=turn.text), self._context)
         merged = merge.models(newer, older)
-        wanted, chosen, why = usual(), None, ""
+        named = turn.model or preferred
+        usual = str(situation.resolve(named) if named else situation.default)
+        chosen, why = usual, ""
         if merged.model is not None or merged.provider is not None:
             try:
-                chosen = resolve(merge.wished(wanted, merged))
+                ref = situation.resolve(merge.wished(usual, merged))
+                situation.credentials(ref, millis(self._clock))
+                chosen = str(ref)
             except OpenClawError as error:
                 why = error.message
-        await self._keep("before_model_resolve", newer.changes, before=wanted, why=why)
-        await self._keep("before_agent_start", older.changes, before=wanted, why=why)
-        return None if chosen == wanted else chosen
+        await self._keep("before_model_resolve", newer.changes, before=usual, why=why)
+        await self._keep("before_agent_start", older.changes, before=usual, why=why)
+        return None if chosen == usual else structs.replace(turn, model=chosen)
 
-    async def prompt(self, text: str, messages: tuple[Message, ...]) -> PromptMerged:
-        """What plugins want of the prompt; `applied` puts it on record and in place."""
+    async def prompt(self, turn: Turn, messages: tuple[Message, ...]) -> tuple[Layer, ...]:
+        """Asks what plugins want of the prompt, for `applied` to put in place; gives what they leave of the tools."""
         if not (self._hooks.has("before_prompt_build") or self._hooks.has("before_agent_start")):
-            return NO_PROMPT
-        older = await self._hooks.ask(
-            points.PROMPT_LEGACY, BeforeAgentStart(prompt=text, messages=messages), self._context
-        )
-        newer = await self._hooks.ask(points.PROMPT, BeforePromptBuild(prompt=text, messages=messages), self._context)
+            return ()
+        if turn.compact is not None:
+            return ()
+        legacy = BeforeAgentStart(prompt=turn.text, messages=messages)
+        older = await self._hooks.ask(points.PROMPT_LEGACY, legacy, self._context)
+        event = BeforePromptBuild(prompt=turn.text, messages=messages)
+        newer = await self._hooks.ask(points.PROMPT, event, self._context)
         self._wishes = (("before_agent_start", older), ("before_prompt_build", newer))
-        return merge.prompts(older, newer)
+        return tuple(Layer(name="plugins", allow=allowed) for allowed in (*older.tools_allow, *newer.tools_allow))
 
-    async def applied(self, merged: PromptMerged, prompt: Prompt) -> Prompt:
-        """`prompt` with what plugins put in; on record before anyone sees it."""
-        if merged == NO_PROMPT:
-            return prompt
+    async def applied(self, briefing: Briefing, tools: Sequence[ToolSpec]) -> Briefing:
+        """`briefing` with what plugins put into its prompt; on record before anyone sees it."""
+        if not self._wishes:
+            return changed(briefing, briefing.prompt, self.changes, tools) if self.entries else briefing
+        (_, older), (_, newer) = self._wishes
+        merged = merge.prompts(older, newer)
         additions = Additions(
-            replace=PromptText(merged.system.text, f"plugin {merged.system.plugin}", "tool") if merged.system else None,
+            replace=_quoted(merged.system) if merged.system else None,
             prepend=tuple(map(_quoted, merged.prepend_system)),
             append=tuple(map(_quoted, merged.append_system)),
         )
-        changed = apply(prompt, additions, self._fence_id)
-        left = {piece.id for piece in changed.sections}
-        gone = ", ".join(piece.id for piece in prompt.sections if piece.id not in left)
-        before = prompt.text
+        prompt = apply(briefing.prompt, additions, self._fence_id)
+        left = {piece.id for piece in prompt.sections}
+        gone = ", ".join(piece.id for piece in briefing.prompt.sections if piece.id not in left)
+        before = briefing.prompt.text
         for hook, wishes in self._wishes:
             for change in wishes.changes:
                 replaces = change.field == "systemPrompt" and not change.refused
@@ -128,7 +138,7 @@ class TurnHooks:
                 await self._keep(hook, (change,), before=before if change.field == "systemPrompt" else "", note=note)
                 before = change.after if replaces else before
         self.around = Around(before=self._fenced(merged.prepend_context), after=self._fenced(merged.append_context))
-        return changed
+        return changed(briefing, prompt, self.changes, tools) if self.entries else briefing
 
     def _fenced(self, voices: Sequence[Voice]) -> str:
         pieces = []

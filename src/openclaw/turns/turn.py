@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from msgspec import Struct, field, structs
 
@@ -27,14 +27,13 @@ from openclaw.core.events import (
     Steered,
     TextDelta,
     ToolEnded,
+    Trigger,
 )
-from openclaw.core.hooks import Trigger
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Assistant, Image, Message, StopReason, Text, ToolCall, ToolResult, Usage, User
 from openclaw.core.provider import System
 from openclaw.core.text import whole
 from openclaw.delivery.directives import SILENT
-from openclaw.hooks.merge import ReplyMerged
 from openclaw.sessions.files import Transcript, iso
 from openclaw.sessions.index import SessionIndex, SessionRow, counted
 from openclaw.sessions.lock import WriteLocks
@@ -50,10 +49,13 @@ from openclaw.sessions.transcript import (
     synthetic,
     tally,
 )
-from openclaw.turns.hooking import TurnHooks
 from openclaw.turns.route import ModelRoute
 from openclaw.turns.spending import Spending
 from openclaw.turns.upkeep import NOTHING, Flushing, Upkeep, UpkeepEvent
+
+if TYPE_CHECKING:
+    from openclaw.hooks.merge import ReplyMerged
+    from openclaw.turns.hooking import TurnHooks
 
 STOPPED = "Stopped by the user before this call finished. Check whether it took effect before repeating it."
 
@@ -112,7 +114,8 @@ class Prepared(Struct, frozen=True, kw_only=True):
     tools: Toolbox
     spending: Spending
     upkeep: Upkeep
-    hooks: TurnHooks
+    hooks: "TurnHooks | None" = None
+    """Who listens to this turn; None when no plugin does."""
 
 
 class SessionRepaired(Struct, frozen=True):
@@ -173,7 +176,7 @@ class Turns:
                 yield RunEnded("stop", Usage())
                 return
             transcript = session.transcript or self._create(session.row)
-            if session.transcript is None:
+            if session.transcript is None and prepared.hooks is not None:
                 prepared.hooks.session_started(session.row.session_id)
             record = _Record(transcript, session.total, self._clock, prepared.hooks)
             try:
@@ -188,11 +191,12 @@ class Turns:
             finally:
                 await self._finish(turn, session.row, record)
                 await prepared.spending.settle()
-                prepared.hooks.ended(
-                    lambda: (*session.context.messages, *record.said),
-                    success=record.stop_reason not in ("error", "aborted"),
-                    error=record.error,
-                )
+                if prepared.hooks is not None:
+                    prepared.hooks.ended(
+                        lambda: (*session.context.messages, *record.said),
+                        success=record.stop_reason not in ("error", "aborted"),
+                        error=record.error,
+                    )
 
     async def _compacting(
         self, turn: Turn, session: Opened, prepared: Prepared, record: "_Record", steering: Steering
@@ -233,13 +237,14 @@ class Turns:
         if question is not None:
             record.say(question)
             messages = (*messages, question)
-        claim = await prepared.hooks.reply(turn.text)
-        if claim.plugin:
-            for said in record.claimed(claim):
-                yield said
-            return
-        shown = prepared.hooks.around.put(messages, turn.run_id)
-        job = Job(system=prepared.system, messages=shown, cache_key=session.row.session_id)
+        if prepared.hooks is not None:
+            claim = await prepared.hooks.reply(turn.text)
+            if claim.plugin:
+                for said in record.claimed(claim):
+                    yield said
+                return
+            messages = prepared.hooks.around.put(messages, turn.run_id)
+        job = Job(system=prepared.system, messages=messages, cache_key=session.row.session_id)
         async with aclosing(self._answering(turn, job, prepared, record, steering)) as answers:
             async for answer in answers:
                 yield answer
@@ -290,7 +295,9 @@ class Turns:
                 return
             retried, patient = True, not shrunk
             before, turns = record.spent, cut.turns
-            seen = prepared.hooks.around.put(await upkeep.messages(record.transcript), turn.run_id)
+            seen = await upkeep.messages(record.transcript)
+            if prepared.hooks is not None:
+                seen = prepared.hooks.around.put(seen, turn.run_id)
             job = structs.replace(job, messages=seen)
 
     async def inject(self, key: SessionKey, message: Message, writer: str) -> str:
@@ -409,7 +416,7 @@ def _question(turn: Turn, now: int, news: str = "") -> User:
 class _Record:
     """The transcript's reader of a run's events: writes down what is final and knows what is still open."""
 
-    def __init__(self, transcript: Transcript, total: Tally, clock: Clock, hooks: TurnHooks) -> None:
+    def __init__(self, transcript: Transcript, total: Tally, clock: Clock, hooks: "TurnHooks | None") -> None:
         self.transcript = transcript
         self._clock = clock
         self._hooks = hooks
@@ -428,7 +435,7 @@ class _Record:
         self._fresh: list[Recorded] = []
 
     def say(self, message: Message, *, synthetic: bool = False) -> None:
-        if isinstance(message, ToolResult):
+        if self._hooks is not None and isinstance(message, ToolResult):
             message = self._hooks.persisted(message, synthetic=synthetic)
         entry = self.transcript.say(message, self._clock.now())
         self.total = self.total.plus(message)
@@ -440,7 +447,7 @@ class _Record:
         taken, self._fresh = self._fresh, []
         return taken
 
-    def claimed(self, claim: ReplyMerged) -> list[Event | Recorded]:
+    def claimed(self, claim: "ReplyMerged") -> list[Event | Recorded]:
         """A turn that a plugin answers, or leaves without an answer, instead of a model."""
         message = Assistant(
             content=(Text(whole(claim.reply) or SILENT),),
@@ -455,7 +462,8 @@ class _Record:
 
     async def tell(self, event: UpkeepEvent) -> None:
         """Lets plugins know of a compaction."""
-        await self._hooks.compacting(event, self.total.messages, str(self.transcript.path))
+        if self._hooks is not None:
+            await self._hooks.compacting(event, self.total.messages, str(self.transcript.path))
 
     def keep(self, event: UpkeepEvent) -> TypeGuard[Event]:
         """Takes what upkeep says; whether it is for others to hear."""
