@@ -1,5 +1,6 @@
 """The chat where there is no screen to draw on."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -74,3 +75,55 @@ def test_without_textual_it_goes_line_by_line_and_says_how_to_get_it(
             shown.says("hello?")
             screen = shown.until("still here")
             assert "textual is not installed" in screen.replace("\n", " ")
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_commands_are_answered_alike_with_and_without_a_gateway(openclaw_home: TemporaryHome, running: bool) -> None:
+    with MockModelServer([says("hi"), says("a new start")]) as server:
+        openclaw_home.configure(server.settings())
+        gateway = GatewayProcess(openclaw_home)
+        if running:
+            gateway.start()
+        try:
+            said = [agent(openclaw_home, words) for words in COMMANDS]
+            as_json = json.loads(agent(openclaw_home, "/whoami", "--json"))
+        finally:
+            if running:
+                gateway.stop()
+    status, model, unknown, named, skill, stop, begun = said
+    assert "Model: mock/mock" in status and "nothing said yet" in status
+    assert model == "Model: mock/mock. Choose with /model provider/model.\n"
+    assert "not a level" in unknown
+    assert named == "This conversation is called Boats.\n"
+    assert "no-such-skill" in skill
+    assert stop == "Nothing is running.\n"
+    assert begun == "hi\n"
+    assert (as_json["status"], as_json["stopReason"]) == ("ok", "stop")
+    assert as_json["payloads"][0]["text"] == "Session agent:main:main, agent main."
+    assert len(server.requests) == 1, "only the message behind /new is for the model"
+    assert str(server.requests[0]["messages"][-1]["content"]).endswith("hello")
+
+
+COMMANDS = ("/status", "/model", "/verbose loudly", "/name Boats", "/skill:no-such-skill", "stop", "/new hello")
+
+
+def agent(home: TemporaryHome, message: str, *more: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "openclaw", "agent", "--message", message, *more],
+        capture_output=True,
+        text=True,
+        env=home.environ,
+        cwd=home.root,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_command_in_a_pipe_without_a_gateway(openclaw_home: TemporaryHome) -> None:
+    with MockModelServer([says("hi")]) as server:
+        openclaw_home.configure(server.settings())
+        done = chat(openclaw_home, "/help\nhello\n/think high\n/think\n", "--local")
+    assert "/status: model, session, tokens, cost" in done.stdout
+    assert "Thinking: high. Levels:" in done.stdout
+    assert len(server.requests) == 1

@@ -10,9 +10,10 @@ from typing import Any
 
 import click
 import msgspec
+from msgspec import structs
 
 from openclaw.cli.output import note, print_json, printable, spelled
-from openclaw.commands.parse import parse
+from openclaw.commands.parse import is_command
 from openclaw.core.approval import Answer, ApprovalRequest, Decision
 from openclaw.core.events import AttemptFailed, CompactionEnded, Notice, RunEnded, ToolEnded
 from openclaw.core.messages import Usage
@@ -75,6 +76,8 @@ class Shown:
         self.end: RunEnded | None = None
         self.answered_by = ("", "")
         self.notices: list[str] = []
+        self.commanded = False
+        """A command was answered: there was no run."""
 
     def take(self, event: ShapedEvent | SessionRepaired | Recorded) -> None:
         match event:
@@ -117,6 +120,12 @@ class Shown:
             case _:
                 pass
 
+    def answer(self, text: str) -> None:
+        """What was said without a model."""
+        self.payloads = (Payload(text=text),)
+        self.commanded = True
+        self._write(f"{text}\n")
+
     def _write(self, text: str) -> None:
         if self._live:
             click.echo(printable(text), nl=False)
@@ -137,7 +146,15 @@ def short(arguments: Mapping[str, Any]) -> str:
 
 
 async def drive(app: Assistant, turn: Turn, shown: Shown) -> None:
-    """Runs `turn` to its end, or to Ctrl-C."""
+    """Runs `turn` to its end, or to Ctrl-C. A command is answered here; no model sees it."""
+    if is_command(turn.text):
+        from openclaw.gateway import alone
+
+        reply = await alone.answer(app, turn.key, turn.text)
+        if reply is not None and not reply.message:
+            shown.answer(reply.text)
+            return
+        turn = structs.replace(turn, text=reply.message) if reply else turn
     shaper = Shaper(await app.manner(turn.key, turn.model))
     async with aclosing(app.turns.run(turn)) as events:
         async for event in events:
@@ -189,12 +206,10 @@ def ask(
         began = clock.now()
         shown = Shown(live=not as_json)
         async with assistant(surroundings, clock=clock, approver=TerminalApprover(), warn=note) as app:
-            command = parse(message)
             turn = Turn(
                 run_id=str(uuid.uuid4()),
                 key=app.key(session_key, agent_id),
                 text=message,
-                compact=command.args if command and command.name == "compact" else None,
                 model=model,
                 thinking=thinking,
                 timeout=timeout,
@@ -246,6 +261,8 @@ async def _document(app: Assistant, turn: Turn, shown: Shown, outcome: str, seco
     row = await app.index.get(turn.key)
     payloads = [payload.shown() for payload in shown.payloads]
     stop_reason = end.stop_reason if end else "timeout" if outcome == "timeout" else "aborted"
+    if shown.commanded:
+        stop_reason = "stop"
     error = (end.error if end else None) or {"timeout": "no answer in time", "stopped": "stopped"}.get(outcome)
     usage_document = msgspec.to_builtins(usage)
     cost = usage.cost.total if usage.cost else None

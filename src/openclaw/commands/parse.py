@@ -74,6 +74,11 @@ def parse(text: str) -> Command | None:
     return Command(name, match.group(2).strip()) if name else None
 
 
+def is_command(text: str) -> bool:
+    """Whether this may be a command: one of ours, or something with a slash that a skill may answer to."""
+    return text.lstrip().startswith("/") or parse(text) is not None
+
+
 def _is_abort_word(message: str) -> bool:
     if len(message) > 20:
         return False

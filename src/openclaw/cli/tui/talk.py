@@ -11,7 +11,7 @@ from typing import Any, Literal
 from msgspec import Struct, structs
 
 from openclaw.cli.tui.words import harmless, one_line, pretty, summary_of, text_of
-from openclaw.commands.parse import parse
+from openclaw.commands.parse import is_command
 
 Json = Mapping[str, Any]
 Who = Literal["you", "assistant", "gateway", "problem"]
@@ -94,11 +94,6 @@ class _Live(Struct, frozen=True, kw_only=True):
     @property
     def text(self) -> str:
         return self.whole[self.base :].lstrip("\n")
-
-
-def is_command(text: str) -> bool:
-    """Whether the gateway itself may answer this."""
-    return text.lstrip().startswith("/") or parse(text) is not None
 
 
 class Talk:
