@@ -8,6 +8,9 @@ from typing import Any
 
 import click
 
+from openclaw.core.visible import printable as printable
+from openclaw.core.visible import spelled as spelled
+
 
 def print_json(value: Any) -> None:
     """One JSON document, and nothing else on standard output."""
@@ -55,17 +58,3 @@ def tokens(count: int) -> str:
 
 def dollars(amount: float | None) -> str:
     return "" if amount is None else f"${amount:.4f}" if amount < 1 else f"${amount:.2f}"
-
-
-def printable(text: str) -> str:
-    """`text` without what would move the cursor, change colours or hide something in a terminal."""
-    return "\n".join(line if line.isprintable() else _kept(line) for line in text.split("\n"))
-
-
-def _kept(line: str) -> str:
-    return "".join(char for char in line if char == "\t" or char.isprintable())
-
-
-def spelled(text: str) -> str:
-    """`text` with what a terminal would not show written out: a command must look like what it does."""
-    return "".join(char if char == "\n" or char.isprintable() else f"⟨U+{ord(char):04X}⟩" for char in text)

@@ -6,6 +6,7 @@ import click
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
+    from pathlib import Path
 
     from openclaw.sessions.index import SessionIndex, SessionRow
 
@@ -96,39 +97,65 @@ def show(session: str, tools: bool, as_json: bool) -> None:
 @command.command("export")
 @click.argument("session")
 @click.option("-o", "--output", metavar="FILE", type=click.Path(), help="Write to FILE instead of standard output.")
-@click.option("--format", "kind", type=click.Choice(["jsonl", "markdown"]), default="markdown", show_default=True)
-def export(session: str, output: str | None, kind: str) -> None:
+@click.option(
+    "--format", "kind", type=click.Choice(["markdown", "html", "jsonl"]), default="markdown", show_default=True
+)
+@click.option("--html", is_flag=True, help="The same as --format html: one page that needs nothing else.")
+def export(session: str, output: str | None, kind: str, html: bool) -> None:
     """SESSION as one file, to keep or to share. Tool results may contain private data: look before you share."""
 
     async def work(index: "SessionIndex", now: float) -> None:
-        from pathlib import Path
-
-        from openclaw.cli.output import when
-        from openclaw.core.errors import InvalidRequest
-        from openclaw.sessions.files import load
-        from openclaw.sessions.transcript import build_context
-
         row = await index.find(session)
-        path = index.path(row.agent_id, row.session_id)
-        if kind == "jsonl":
-            text = path.read_text(errors="replace")
-        else:
-            parts = [f"# {row.title or row.session_key}\n"]
-            for message in build_context(load(path).entries).messages:
-                parts += [f"**{who}** ({when(message.timestamp)})\n\n{said}\n" for who, said in _lines(message, True)]
-            text = "\n".join(parts)
+        text = _exported(row, index.path(row.agent_id, row.session_id), "html" if html else kind)
         if output is None:
             click.echo(text, nl=not text.endswith("\n"))
             return
-        if Path(output).exists():
-            raise InvalidRequest(f"{output} is already there: give another name")
-        try:
-            Path(output).write_text(text)
-        except OSError as error:
-            raise InvalidRequest(f"cannot write {output}: {error.strerror}") from error
+        _save(output, text)
         click.echo(output)
 
     _with_index(work)
+
+
+def _save(output: str, text: str) -> None:
+    from pathlib import Path
+
+    from openclaw.core.errors import InvalidRequest
+
+    try:
+        with Path(output).open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError as error:
+        raise InvalidRequest(f"{output} is already there: give another name") from error
+    except OSError as error:
+        raise InvalidRequest(f"cannot write {output}: {error.strerror}") from error
+
+
+def _exported(row: "SessionRow", path: "Path", kind: str) -> str:
+    """The whole conversation, also what was summarised since."""
+    from openclaw.cli.output import dollars, when
+    from openclaw.sessions.files import load
+    from openclaw.sessions.history import rows_of
+
+    if kind == "jsonl":
+        return path.read_text(errors="replace")
+    messages = [each.message for each in rows_of(load(path).entries)]
+    if kind == "html":
+        from openclaw.gateway.exporting import About, page
+
+        facts = {
+            "Conversation": row.session_key,
+            "Last used": when(row.updated_at),
+            "Model": f"{row.provider}/{row.model}" if row.model else "",
+            "Tokens": f"{row.total_tokens:,}" if row.total_tokens else "",
+            "Cost": dollars(row.cost_usd),
+        }
+        return page(
+            About(title=row.title or row.session_key, facts=tuple((k, v) for k, v in facts.items() if v)), messages
+        )
+    parts = [f"# {row.title or row.session_key}\n"]
+    for message in messages:
+        parts += [f"**{who}** ({when(message.timestamp)})\n\n{said}\n" for who, said in _lines(message, True)]
+    return "\n".join(parts)
 
 
 def _lines(message: Any, tools: bool) -> list[tuple[str, str]]:
