@@ -8,6 +8,7 @@ import asyncio
 import heapq
 import itertools
 import json
+import sys
 import time
 import uuid
 from collections import deque
@@ -20,7 +21,7 @@ from openclaw.core import messages
 from openclaw.core.approval import Answer, ApprovalRequest, Approver, Decision
 from openclaw.core.chat import Inbound, Outbound, Receipt
 from openclaw.core.clock import Clock
-from openclaw.core.errors import ProviderError
+from openclaw.core.errors import ProviderError, Unavailable
 from openclaw.core.events import (
     CallDelta,
     Done,
@@ -35,6 +36,7 @@ from openclaw.core.events import (
 from openclaw.core.messages import AssistantBlock, Text, Thinking, ToolCall, ToolResult, Usage
 from openclaw.core.provider import ModelRequest, Provider
 from openclaw.core.reply import cost_of
+from openclaw.core.sandbox import Box, Launch, Standing, outside
 
 if TYPE_CHECKING:
     from openclaw.agent.loop import Steering
@@ -478,4 +480,35 @@ class RecordedModel:
             raise recorded.failure.error()
 
     async def close(self) -> None:
+        return None
+
+
+class FakeSandbox:
+    """A sandbox that starts programs where they are, with the variables of the box only. It isolates nothing."""
+
+    name = "fake"
+
+    def __init__(self, problem: str = "") -> None:
+        self._problem = problem
+        self.launched: list[tuple[str, ...]] = []
+
+    async def problem(self, box: Box) -> str:
+        return self._problem
+
+    async def launch(
+        self, box: Box, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], terminal: bool = False
+    ) -> Launch:
+        if self._problem:
+            raise Unavailable(self._problem)
+        self.launched.append(tuple(argv))
+        place = outside(box, cwd) or box.root
+        return Launch(argv=tuple(argv), cwd=place, env={"PATH": "/usr/bin:/bin", **box.env, **env})
+
+    async def python(self, box: Box) -> str:
+        return sys.executable
+
+    async def standing(self, prefix: str) -> tuple[Standing, ...]:
+        return ()
+
+    async def discard(self, name: str) -> None:
         return None

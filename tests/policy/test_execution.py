@@ -6,7 +6,8 @@ from typing import Any, get_args
 import pytest
 
 from openclaw.policy.execution import Allow, AskFirst, Deny, Grant, argv_pin, command_pin, grants_for, rule, stricter
-from openclaw.policy.settings import Ask, ExecSettings, Security
+from openclaw.policy.narrowing import Ask, Security
+from openclaw.policy.settings import ExecSettings
 from openclaw.policy.shell import Segment
 
 PROGRAMS = {

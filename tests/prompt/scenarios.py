@@ -154,6 +154,7 @@ def cron() -> PromptFacts:
 def sandboxed() -> PromptFacts:
     return structs.replace(
         main_direct(),
+        workspace_dir="/workspace",
         sandbox=SandboxFacts(
             workspace_dir="/home/ada/.openclaw/sandboxes/main",
             container_workspace_dir="/workspace",

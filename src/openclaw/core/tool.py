@@ -23,6 +23,10 @@ class Effects(Flag):
     SENDS_OUT = auto()
     SPENDS = auto()
     CHANGES_CONFIG = auto()
+    CONTAINED = auto()
+    """It happens in a sandbox and cannot leave it."""
+    LEAVES_SANDBOX = auto()
+    """The run is in a sandbox, and this call is not."""
 
 
 class ToolSpec(Struct, frozen=True, kw_only=True, dict=True):

@@ -34,6 +34,7 @@ from openclaw.cron.events import SystemEvents
 from openclaw.delivery.shape import Manner
 from openclaw.gateway import keeping, wings
 from openclaw.gateway.accounts import Accounts, zone_of
+from openclaw.gateway.boxes import Boxes, said
 from openclaw.gateway.http.handover import HandedOver
 from openclaw.gateway.keys import StateKeys
 from openclaw.gateway.skills import SkillGate, Skills
@@ -47,6 +48,8 @@ from openclaw.models import catalog, discover, thinking
 from openclaw.models.cooldown import Stats
 from openclaw.models.profilestore import ProfileStore
 from openclaw.models.situation import Situation, assess
+from openclaw.policy import order
+from openclaw.policy.elevation import NOT_ELEVATED, Elevation, Level
 from openclaw.policy.layers import Layer, remaining
 from openclaw.prompt.archive import PromptArchive
 from openclaw.prompt.facts import Mode
@@ -162,6 +165,7 @@ class Assistant:
         self._gate = self._make_gate()
         self._hall: building.Hall = building.NoHall()
         self.skills = Skills(loaded, self.home.state, surroundings.home_dir, clock.now)
+        self.boxes = self._make_boxes()
         self.locks = WriteLocks(clock, self.config.session.write_lock.acquire_timeout_ms / 1000)
         self.lifecycle = Lifecycle(db, index, self.locks, clock)
         self.events = SystemEvents(db, clock)
@@ -186,6 +190,7 @@ class Assistant:
         self._workspaces.clear()
         self._gate = self._make_gate()
         self.skills = Skills(loaded, self.home.state, self._surroundings.home_dir, self.clock.now)
+        self.boxes = self._make_boxes()
 
     def key(self, text: str | None, agent_id: str | None) -> SessionKey:
         """The session meant by a key, an agent, both or neither."""
@@ -288,21 +293,42 @@ class Assistant:
         self._memories.clear()
 
     def tools(
-        self, agent_id: str | None = None, key: SessionKey | None = None, caps: Sequence[Layer] = ()
+        self,
+        agent_id: str | None = None,
+        key: SessionKey | None = None,
+        caps: Sequence[Layer] = (),
+        *,
+        model: str = "",
+        level: Level = "off",
     ) -> list[Tool]:
         """The tools that remain after policy for a session: the main one of the default agent unless told otherwise."""
-        settings = self.config.tools
         session = key or SessionKey(agent_id or agent_views.default_agent(self.config.agents), MAIN)
-        rules = [*building.layers(settings), *self._hall.layers(session), *caps]
-        built = self._built(session, background=True)
-        kept, _ = remaining([tool.spec.name for tool in built], rules)
+        built = self._built(session, background=True, level=level)
+        kept = building.kept([tool.spec.name for tool in built], self.rules(session, model, caps))
         if "process" not in kept:  # nobody could look after what exec leaves running
-            built = self._built(session, background=False)
+            built = self._built(session, background=False, level=level)
         return [tool for tool in built if tool.spec.name in kept]
 
-    def _built(self, key: SessionKey, *, background: bool) -> list[Tool]:
+    def rules(self, key: SessionKey, model: str = "", caps: Sequence[Layer] = ()) -> list[Layer]:
+        """Every layer that may take a tool from a session, in order."""
+        own = self.boxes.tool_settings(key.agent)
+        asked = building.asked(key, model, self.boxes.of(key))
+        return [*order.layers(self.config.tools, own, asked), *self._hall.layers(key), *caps]
+
+    def offered(self, key: SessionKey) -> tuple[str, ...]:
+        """The names of all tools there are for a session, before policy."""
+        return tuple(tool.spec.name for tool in self._built(key, background=True))
+
+    def _built(self, key: SessionKey, *, background: bool, level: Level = "off") -> list[Tool]:
         built = building.machine_tools(
-            self.config.tools, self.loaded.variables, self.standing, self._look, background=background
+            self.config.tools,
+            self.loaded.variables,
+            self.standing,
+            self._look,
+            background=background,
+            own=self.boxes.tool_settings(key.agent),
+            boxed=self.boxes.of(key),
+            elevated=level,
         )
         memory = self.memory(key.agent)
         if memory is not None:
@@ -345,9 +371,11 @@ class Assistant:
         model = route.attempt.model
         caps = await hooks.prompt(turn, session.context.messages) if hooks else ()
         shelf = await asyncio.to_thread(self._shelf, agent.id, turn.place, first_use=True)
-        toolbox = self._toolbox(turn, model, shelf, building.untrusted(session.context.messages), caps)
+        elevated = self.boxes.elevation(turn.key, said(chosen), millis(self.clock))
+        untrusted = building.untrusted(session.context.messages)
+        toolbox = self._toolbox(turn, model, shelf, untrusted, caps, elevated.level)
         last = await self._last_truncation(turn.key)
-        what = self._brief(turn.key, agent, model, toolbox.specs, shelf)
+        what = self._brief(turn.key, agent, model, toolbox.specs, shelf, elevated)
         what = msgspec.structs.replace(
             what,
             thinking=route.attempt.thinking,
@@ -431,7 +459,7 @@ class Assistant:
         agent = agent_views.view(self.config.agents, key.agent)
         situation = self.situation(agent.id)
         chosen = situation.model(situation.resolve(model) if model else situation.default)
-        specs = tuple(sorted((tool.spec for tool in self.tools(agent.id)), key=lambda spec: spec.name))
+        specs = tuple(sorted((tool.spec for tool in self.tools(key=key, model=chosen.ref)), key=lambda spec: spec.name))
         shelf = self._shelf(agent.id, terminal, first_use=False)
         what = msgspec.structs.replace(
             self._brief(key, agent, chosen, specs, shelf),
@@ -509,11 +537,18 @@ class Assistant:
         return self._box(key, tools, shelf, sees_images=True, cap=result_cap(LARGEST_WINDOW))
 
     def _toolbox(
-        self, turn: Turn, model: Model, shelf: Shelf, untrusted: Sequence[str], caps: Sequence[Layer] = ()
+        self,
+        turn: Turn,
+        model: Model,
+        shelf: Shelf,
+        untrusted: Sequence[str],
+        caps: Sequence[Layer] = (),
+        level: Level = "off",
     ) -> Toolbox:
         # Ours come last: a caller's function never takes the place of a tool that policy looks after.
         layer = Layer(name="turn", allow=turn.tools_allow, deny=turn.tools_deny)
-        tools = [*(HandedOver(each) for each in turn.client_tools), *self.tools(key=turn.key, caps=(layer, *caps))]
+        ours = self.tools(key=turn.key, caps=(layer, *caps), model=model.ref, level=level)
+        tools = [*(HandedOver(each) for each in turn.client_tools), *ours]
         return self._box(
             turn.key,
             tools,
@@ -595,9 +630,12 @@ class Assistant:
         model: Model,
         specs: tuple[ToolSpec, ...],
         shelf: Shelf,
+        elevated: Elevation = NOT_ELEVATED,
     ) -> Brief:
         return Brief(
             key=key,
+            sandbox=self.boxes.facts(key, elevated),
+            sandbox_mode=self.boxes.rules(key.agent).mode,
             workspace=self.workspace(agent.id),
             skills=self.skills.snapshot(agent.id, shelf).text,
             model=model,
@@ -634,11 +672,23 @@ class Assistant:
             return ()
         return discover.probe_servers()
 
+    def _make_boxes(self) -> Boxes:
+        return Boxes(
+            self.config,
+            self.loaded.variables,
+            home=self._surroundings.home_dir,
+            state=self.home.state,
+            workspace=self.workspace,
+            skills=lambda agent: [item.skill.base_dir for item in self.shelf(agent).usable],
+        )
+
     def _make_gate(self) -> ExecGate:
         settings = self.config.tools.exec
+        security, ask = building.exec_policy(settings)
         return ExecGate(
-            security=settings.security,
-            ask=settings.ask,
+            security=security,
+            ask=ask,
+            agents={entry.id: building.exec_policy(settings, entry.tools.exec) for entry in self.config.agents.list},
             safe_bins=settings.safe_bins,
             approvals=ApprovalFile(self.home.state / "exec-approvals.json"),
             approver=self._approver,

@@ -9,6 +9,7 @@ import msgspec
 from openclaw.core.clock import Clock
 from openclaw.core.errors import ConfigError
 from openclaw.core.provider import Endpoint, ModelRequest, Provider
+from openclaw.core.sandbox import Sandbox
 from openclaw.core.tool import Tool
 
 PROVIDERS = {
@@ -75,6 +76,12 @@ def web_tools(standing: Any, wrap: Any, fence: Mapping[str, Any], settings: Mapp
     values = module.WebSettings(fence=module.Fence(**fence), **settings)
     built: list[Tool] = module.build_web(standing, wrap, values)
     return built
+
+
+def sandbox(backend: str, environ: Mapping[str, str]) -> Sandbox:
+    """The engine for boxes."""
+    engine: Sandbox = importlib.import_module("openclaw.sandboxes.choose").build(backend, environ)
+    return engine
 
 
 def embedders() -> tuple[Any, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from openclaw.policy.settings import Ask, Security
+from openclaw.policy.narrowing import Ask, Mode, Security
 from openclaw.policy.shell import Segment, Unclear, parse
 
 _STRICTNESS: dict[Security, int] = {"full": 0, "allowlist": 1, "deny": 2}
@@ -44,6 +44,15 @@ class Deny(Struct, frozen=True):
 Ruling = Allow | AskFirst | Deny
 Resolve = Callable[[str], str | None]
 """The path of the program a word would start, or None."""
+
+
+MODES: dict[Mode, tuple[Security, Ask]] = {
+    "deny": ("deny", "off"),
+    "allowlist": ("allowlist", "off"),
+    "ask": ("allowlist", "on-miss"),
+    "full": ("full", "off"),
+}
+"""One word for both."""
 
 
 def stricter(one: tuple[Security, Ask], other: tuple[Security, Ask]) -> tuple[Security, Ask]:

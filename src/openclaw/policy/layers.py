@@ -61,16 +61,29 @@ class Layer(Struct, frozen=True, kw_only=True):
     name: str
     allow: tuple[str, ...] | None = None
     deny: tuple[str, ...] = ()
+    key: str = ""
+    """Where in the configuration it stands; `.allow` or `.deny` follows unless `exact_key`."""
+    exact_key: bool = False
+    explicit: bool = False
+    """Somebody wrote this allowlist: when it leaves nothing, that is a mistake to be told."""
 
 
 class Removed(Struct, frozen=True):
+    """A tool that is gone: the layer that took it, and the setting to look at."""
+
     tool: str
     by: str
+    key: str = ""
 
 
 def profile_layer(profile: str, also_allow: Iterable[str] = ()) -> Layer:
     allow = PROFILES.get(profile)
-    return Layer(name=f"tools.profile {profile}", allow=None if allow is None else (*allow, *also_allow))
+    return Layer(
+        name=f"tools.profile {profile}",
+        key="tools.profile",
+        exact_key=True,
+        allow=None if allow is None else (*allow, *also_allow),
+    )
 
 
 def _expand(entries: Iterable[str]) -> set[str]:
@@ -99,7 +112,40 @@ def remaining(tools: Sequence[str], layers: Sequence[Layer]) -> tuple[tuple[str,
         deny = _expand(layer.deny)
         for tool in list(kept):
             name = tool.lower()
-            if _listed(name, deny) or (allow is not None and not _listed(name, allow)):
+            denied = _listed(name, deny)
+            if denied or (allow is not None and not _listed(name, allow)):
                 kept.remove(tool)
-                removed.append(Removed(tool, layer.name))
+                removed.append(Removed(tool, layer.name, _key(layer, denied)))
     return tuple(kept), tuple(removed)
+
+
+def _key(layer: Layer, denied: bool) -> str:
+    return layer.key if layer.exact_key or not layer.key else f"{layer.key}.{'deny' if denied else 'allow'}"
+
+
+def emptied(tools: Sequence[str], layers: Sequence[Layer]) -> str:
+    """The allowlist somebody wrote that leaves no tool at all; empty when there is none."""
+    for count in range(1, len(layers) + 1):
+        layer = layers[count - 1]
+        if layer.explicit and layer.allow and tools and not remaining(tools, layers[:count])[0]:
+            return _key(layer, False) or layer.name
+    return ""
+
+
+def unknown(tools: Sequence[str], layers: Sequence[Layer]) -> tuple[str, ...]:
+    """Entries of written lists that name no tool and no group, each with its setting."""
+    known = {name.lower() for name in tools} | {name for group in GROUPS.values() for name in group}
+    found: list[str] = []
+    for layer in layers:
+        for entry in (*(layer.allow or ()), *layer.deny) if layer.explicit else ():
+            name = entry.strip().lower()
+            group = name.removeprefix("group:")
+            fits = group in GROUPS or group == "plugins" if name.startswith("group:") else _listed_any(name, known)
+            if not fits:
+                found.append(f"{layer.key or layer.name}: {entry}")
+    return tuple(found)
+
+
+def _listed_any(entry: str, known: Iterable[str]) -> bool:
+    pattern = ALIASES.get(entry, entry)
+    return any(fnmatch.fnmatchcase(name, pattern) for name in known)

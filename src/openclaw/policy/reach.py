@@ -7,6 +7,7 @@ from msgspec import field
 
 from openclaw.core.secret import Secret
 from openclaw.core.settings import Count, Seconds, Settings, doc
+from openclaw.policy.narrowing import NarrowSettings
 
 
 class SsrfSettings(Settings, frozen=True):
@@ -71,13 +72,6 @@ class AgentToAgentSettings(Settings, frozen=True):
 
     enabled: Annotated[bool, doc("let agents reach each other; needs tools.sessions.visibility all")] = False
     allow: Annotated[tuple[str, ...], doc("ids or globs of the agents that may take part; all when empty")] = ()
-
-
-class NarrowSettings(Settings, frozen=True):
-    """`tools.subagents.tools`: tools that sub-agents keep."""
-
-    allow: Annotated[tuple[str, ...], doc("only these; all they may have when empty")] = ()
-    deny: Annotated[tuple[str, ...], doc("never these")] = ()
 
 
 class SubagentToolSettings(Settings, frozen=True):

@@ -1,10 +1,21 @@
 """Settings of `tools`: which tools an agent has and how far they may go."""
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated
 
 from msgspec import field
 
 from openclaw.core.settings import Count, Millis, Seconds, Settings, doc
+from openclaw.policy.narrowing import (
+    Ask,
+    ElevatedSettings,
+    Mode,
+    NarrowSettings,
+    Profile,
+    ProviderRules,
+    SandboxToolSettings,
+    Security,
+)
 from openclaw.policy.reach import (
     AgentToAgentSettings,
     ExperimentalSettings,
@@ -13,10 +24,6 @@ from openclaw.policy.reach import (
     SubagentToolSettings,
     WebSettings,
 )
-
-Profile = Literal["minimal", "coding", "messaging", "full"]
-Security = Literal["deny", "allowlist", "full"]
-Ask = Literal["off", "on-miss", "always"]
 
 
 class ApplyPatchSettings(Settings, frozen=True):
@@ -29,6 +36,9 @@ class ApplyPatchSettings(Settings, frozen=True):
 class ExecSettings(Settings, frozen=True):
     """`tools.exec`: running commands."""
 
+    mode: Annotated[
+        Mode | None, doc("security and ask in one word: deny, allowlist, ask, full; not together with them")
+    ] = None
     security: Annotated[
         Security,
         doc(
@@ -85,6 +95,12 @@ class ToolsSettings(Settings, frozen=True):
     allow: Annotated[tuple[str, ...], doc("only these tools: names, globs or group:<name>; all when empty")] = ()
     also_allow: Annotated[tuple[str, ...], doc("tools added to the profile; not together with allow")] = ()
     deny: Annotated[tuple[str, ...], doc("never these tools; wins over everything else")] = ()
+    by_provider: Annotated[
+        Mapping[str, ProviderRules], doc("tools by provider or provider/model, out of those that remain")
+    ] = field(default_factory=dict)
+    tools_by_sender: Annotated[
+        Mapping[str, NarrowSettings], doc("tools by who speaks: channel:CHANNEL:ID, id:, e164:, username:, name: or *")
+    ] = field(default_factory=dict)
     exec: Annotated[ExecSettings, doc("running commands")] = ExecSettings()
     fs: Annotated[FsSettings, doc("the file tools")] = FsSettings()
     loop_detection: Annotated[LoopDetectionSettings, doc("stopping a run that goes round in circles")] = (
@@ -94,6 +110,8 @@ class ToolsSettings(Settings, frozen=True):
     sessions: Annotated[SessionToolSettings, doc("what the session tools may see")] = SessionToolSettings()
     agent_to_agent: Annotated[AgentToAgentSettings, doc("agents that reach each other")] = AgentToAgentSettings()
     subagents: Annotated[SubagentToolSettings, doc("what sub-agents may do")] = SubagentToolSettings()
+    sandbox: Annotated[SandboxToolSettings, doc("what runs in a sandbox may do")] = SandboxToolSettings()
+    elevated: Annotated[ElevatedSettings, doc("leaving the sandbox")] = ElevatedSettings()
     sessions_spawn: Annotated[SpawnSettings, doc("starting sub-agents")] = field(
         name="sessions_spawn", default=SpawnSettings()
     )

@@ -173,9 +173,7 @@ def workspace(facts: PromptFacts) -> Section | None:
         "## Workspace",
         f"Your working directory is: {lit(facts.workspace_dir)}",
         "All file work happens here unless the user says otherwise.",
-        f"File tools take paths under this directory; `exec` runs in the sandbox, where it is {container}."
-        if container
-        else "",
+        "File tools and `exec` work in the same sandbox and mean the same by every path." if container else "",
         *(clean(note) for note in facts.workspace_notes),
     )
 

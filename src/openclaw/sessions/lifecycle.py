@@ -32,6 +32,8 @@ class Preferences(Struct, frozen=True, kw_only=True, rename="camel", omit_defaul
     queue_mode: str | None = None
     response_usage: str | None = None
     send_policy: str | None = None
+    elevated_level: str | None = None
+    elevated_at: int = 0
     pinned: bool = False
     archived: bool = False
     unread: bool = False

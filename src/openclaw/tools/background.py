@@ -47,6 +47,8 @@ class Job:
         self.ended: Ended | None = None
         self.ended_at = 0
         self.backgrounded = False
+        self.contained = False
+        """It runs in a sandbox, and so does what is typed to it."""
         self.killed = False
         """Somebody asked for its end, and needs not be told of it."""
         self.watched = 0
@@ -154,6 +156,10 @@ class Background:
         if job is None or job.owner != owner or not job.backgrounded:
             raise NotFound(f"No session found for {name}")
         return job
+
+    def is_contained(self, name: str) -> bool:
+        job = self._jobs.get(name)
+        return job is not None and job.contained
 
     def of(self, owner: str) -> list[Job]:
         """The background commands of a session, the oldest first."""

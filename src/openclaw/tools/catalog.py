@@ -5,13 +5,15 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct, field
 
 from openclaw.core.clock import Clock
+from openclaw.core.sandbox import Boxed
 from openclaw.core.secret import Secret
 from openclaw.core.tool import Tool
 from openclaw.tools.apply_patch import ApplyPatch
 from openclaw.tools.background import Background, Retention
+from openclaw.tools.boxed import ImageInBox, InBox, Workers
 from openclaw.tools.edit import EditFile
 from openclaw.tools.environment import safe_env
-from openclaw.tools.exec import YIELD_MS, Exec
+from openclaw.tools.exec import YIELD_MS, Elevated, Exec
 from openclaw.tools.guard import Fence
 from openclaw.tools.image import Look, ViewImage
 from openclaw.tools.ls import Ls
@@ -55,9 +57,11 @@ class Standing:
         self.clock = clock
         self.background = Background(clock, Retention(seconds=kept_for))
         self.web = WebMemory(clock)
+        self.workers = Workers()
 
     async def close(self) -> None:
         await self.background.close()
+        await self.workers.close()
 
 
 def build(
@@ -72,10 +76,16 @@ def build(
     yield_ms: float = YIELD_MS,
     look: Look | None = None,
     plan: bool = False,
+    boxed: Boxed | None = None,
+    workers: Workers | None = None,
+    elevated: Elevated = "off",
 ) -> list[Tool]:
-    """All tools, in the order a prompt lists them. What commands inherit of `env` has no credentials in it."""
+    """All tools, in the order a prompt lists them. What commands inherit of `env` has no credentials in it.
+
+    With `boxed` files and commands are those of the box; `workers` carry the file calls out there.
+    """
     env = safe_env(env)
-    return [
+    files: list[Tool] = [
         Read(workspace_only=workspace_only),
         Write(workspace_only=workspace_only),
         EditFile(workspace_only=workspace_only),
@@ -83,6 +93,17 @@ def build(
         Grep(env=env, workspace_only=workspace_only),
         Find(env=env, workspace_only=workspace_only),
         Ls(workspace_only=workspace_only),
+    ]
+    image: Tool | None = ViewImage(look, workspace_only=workspace_only) if look is not None else None
+    if boxed is not None:
+        assert workers is not None, "somebody has to work inside"
+        files = [
+            InBox(tool, boxed, workers, confined=workspace_only, patch_confined=patch_workspace_only) for tool in files
+        ]
+        if image is not None and look is not None:
+            image = ImageInBox(image, boxed, workers, look, confined=workspace_only)
+    return [
+        *files,
         Exec(
             shell=shell,
             env=env,
@@ -90,9 +111,11 @@ def build(
             path_prepend=path_prepend,
             background=background,
             yield_ms=yield_ms,
+            boxed=boxed,
+            elevated=elevated,
         ),
         *([Process(background)] if background is not None else []),
-        *([ViewImage(look, workspace_only=workspace_only)] if look is not None else []),
+        *([image] if image is not None else []),
         *([UpdatePlan()] if plan else []),
     ]
 

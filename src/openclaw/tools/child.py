@@ -17,6 +17,7 @@ CHUNK = 64 * 1024
 STRAGGLERS = 0.1
 """Seconds we still listen after the main process ended, for a child that shares its output."""
 MAX_DRAINED = 64
+CLEARING = 30.0
 
 Sink = Callable[[bytes], None]
 
@@ -28,6 +29,8 @@ class Child(Protocol):
     outputs: Sequence[int]
     input: int | None
     """Where its input is written, None when it has none (any more)."""
+    after: Sequence[str]
+    """A command that ends what it left behind where we cannot reach, to be run after its end."""
 
     def end_input(self) -> None:
         """Says that nothing more will be typed."""
@@ -53,8 +56,16 @@ class Piped:
     """A process whose output comes through pipes; its input is closed unless it is `fed`."""
 
     def __init__(
-        self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], merged: bool = True, fed: bool = False
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        merged: bool = True,
+        fed: bool = False,
+        after: Sequence[str] = (),
     ) -> None:
+        self.after = after
         pairs = [os.pipe() for _ in range(1 if merged else 2)]
         try:
             self._process = subprocess.Popen(
@@ -95,8 +106,10 @@ class Piped:
 class InTerminal:
     """A process in a terminal of its own."""
 
-    def __init__(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> None:
+    def __init__(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], after: Sequence[str] = ()) -> None:
         from ptyprocess import PtyProcess
+
+        self.after = after
 
         # The library changes directory after the fork and outside of any handler: an error there would leave a second
         # copy of us running. A small shell does it instead, and what cannot be passed on fails here, before the fork.
@@ -159,6 +172,8 @@ async def attend(
         for tap in taps:
             tap.close()
         child.close()
+        if child.after:
+            await finish(_clear(child.after))
     return Ended(code=code, timed_out=timed_out, limit=timeout or 0.0, seconds=loop.time() - started)
 
 
@@ -198,6 +213,21 @@ async def _ending(pid: int) -> None:
     finally:
         loop.remove_reader(watch)
         os.close(watch)
+
+
+async def _clear(command: Sequence[str]) -> None:
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    with suppress(TimeoutError):
+        async with asyncio.timeout(CLEARING):
+            await process.wait()
+    if process.returncode is None:
+        process.kill()
+        await process.wait()
 
 
 async def _stop(child: Child) -> None:

@@ -5,11 +5,12 @@ import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct, field, structs
 
 from openclaw.core.errors import InvalidRequest, StateError
+from openclaw.core.sandbox import BOX_HOME, Box, Boxed, Launch
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
 from openclaw.tools.answer import answers, parse
 from openclaw.tools.background import Background, Job
@@ -29,6 +30,10 @@ SHORTEST_YIELD_MS, LONGEST_YIELD_MS = 10, 120_000
 _SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ash", "ksh", "mksh"})
 
 
+Elevated = Literal["off", "on", "ask", "full"]
+"""Whether a run in a sandbox may leave it; `full` without being asked more than anyone else."""
+
+
 class Wanted(Struct, frozen=True, rename="camel"):
     command: str
     workdir: str | None = None
@@ -38,6 +43,7 @@ class Wanted(Struct, frozen=True, rename="camel"):
     yield_ms: float | None = None
     background: bool = False
     host: str = "auto"
+    elevated: bool | None = None
 
 
 def _with_background(spec: ToolSpec) -> ToolSpec:
@@ -106,17 +112,34 @@ class Exec:
         path_prepend: Sequence[str] = (),
         background: Background | None = None,
         yield_ms: float = YIELD_MS,
+        boxed: Boxed | None = None,
+        elevated: Elevated = "off",
     ) -> None:
         self.background = background
         self.yield_ms = yield_ms
-        self.spec = self._spec if background is None else self._lasting_spec
+        self.boxed = boxed
+        self.elevated: Elevated = elevated
+        usual = self._spec if background is None else self._lasting_spec
+        self.spec = usual if boxed is None else _with_box(usual)
         self.shell = shell
         self.env = dict(env)
         self.timeout = timeout
         self.path_prepend = tuple(path_prepend)
 
     def effects(self, args: Mapping[str, Any]) -> Effects:
-        return Effects.RUNS_CODE | Effects.READS_FILES | Effects.WRITES_FILES
+        usual = Effects.RUNS_CODE | Effects.READS_FILES | Effects.WRITES_FILES
+        if self.boxed is None:
+            return usual
+        # With elevated off nothing leaves: a call that wants to is refused.
+        if self.elevated == "off" or not self._outside(args.get("elevated"), args.get("host")):
+            return usual | Effects.CONTAINED
+        return usual if self.elevated == "full" else usual | Effects.LEAVES_SANDBOX
+
+    def _outside(self, elevated: Any, host: Any) -> bool:
+        """Whether a call of a run in a sandbox is carried out on the host."""
+        if self.boxed is None or host == "sandbox":
+            return False
+        return bool(elevated) if isinstance(elevated, bool) else host == "gateway" or self.elevated != "off"
 
     def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
         return frozenset({"pty"} if args.get("pty") is True else ())
@@ -130,14 +153,15 @@ class Exec:
         timeout = self.timeout if wanted.timeout_seconds is None else wanted.timeout_seconds
         if timeout < 0:
             raise InvalidRequest("timeoutSeconds must be 0 (never) or more.")
-        if wanted.host not in ("auto", "gateway"):
-            raise InvalidRequest(
-                f"host {wanted.host} is not available: no {wanted.host} is connected. Leave host out to run here."
-            )
-        cwd = _directory(wanted.workdir, context.workspace)
+        outside = self._outside(wanted.elevated, wanted.host)
+        self._check_host(wanted, outside)
+        if self.boxed is not None and not outside:
+            cwd = _in_box(wanted.workdir, self.boxed.box)
+        else:
+            cwd = _directory(wanted.workdir, context.workspace)
         if self.background is not None:
             return await self._kept(self.background, wanted, cwd, context, timeout)
-        child = self._start(wanted, cwd, context)
+        child = await self._start(wanted, cwd, context)
         tail = Tail()
         progress = _Progress(context.report, tail)
 
@@ -149,7 +173,7 @@ class Exec:
             ended = await attend(child, [take], timeout=timeout or None)
         finally:
             progress.close()
-        return outcome(ended, tail.text(), cwd, child.pid)
+        return outcome(ended, tail.text(), cwd, None if self.boxed is not None and not outside else child.pid)
 
     async def _kept(
         self, background: Background, wanted: Wanted, cwd: Path, context: ToolContext, timeout: float
@@ -158,12 +182,13 @@ class Exec:
         patience = 0.0 if wanted.background else self._patience(wanted.yield_ms)
         background.check_room()
         job = background.start(
-            self._start(wanted, cwd, context),
+            await self._start(wanted, cwd, context),
             command=wanted.command,
             cwd=cwd,
             owner=context.session_key,
             timeout=timeout or None,
         )
+        job.contained = self.boxed is not None and not self._outside(wanted.elevated, wanted.host)
         progress = _Progress(context.report, job.tail)
         job.also = progress.add
         try:
@@ -176,19 +201,47 @@ class Exec:
             job.backgrounded = True
             return _running(job)
         background.forget(job)
-        return outcome(job.ended, job.tail.text(), cwd, job.pid)
+        return outcome(job.ended, job.tail.text(), cwd, None if job.contained else job.pid)
 
     def _patience(self, asked: float | None) -> float:
         given = self.yield_ms if asked is None else asked
         return min(max(given, SHORTEST_YIELD_MS), LONGEST_YIELD_MS) / 1000
 
-    def _start(self, wanted: Wanted, cwd: Path, context: ToolContext) -> Child:
-        env = self._env(wanted, context)
-        argv = [pick_shell(self.shell, env.get("PATH")), "-c", wanted.command]
+    def _check_host(self, wanted: Wanted, outside: bool) -> None:
+        if outside and self.elevated == "off":
+            raise InvalidRequest(
+                "This session is in a sandbox and may not leave it: elevated is off. Run it inside, or ask the owner "
+                "to write /elevated on."
+            )
+        if wanted.host == "sandbox" and self.boxed is None:
+            raise InvalidRequest(
+                "host sandbox: this session is in no sandbox (agents.defaults.sandbox.mode), so it is not run."
+            )
+        if wanted.host not in ("auto", "gateway", "sandbox"):
+            raise InvalidRequest(
+                f"host {wanted.host} is not available: no {wanted.host} is connected. Leave host out to run here."
+            )
+
+    async def _launch(self, wanted: Wanted, cwd: Path, context: ToolContext) -> Launch:
+        """What is started on this machine: the command itself, or a box with the command in it."""
+        if self.boxed is None or self._outside(wanted.elevated, wanted.host):
+            env = self._env(wanted, context)
+            argv = (pick_shell(self.shell, env.get("PATH")), "-c", wanted.command)
+            return Launch(argv=argv, cwd=str(cwd), env=env)
+        given = {**wanted.env, "OPENCLAW_SHELL": "exec", **({"TERM": "xterm-256color"} if wanted.pty else {})}
+        return await self.boxed.sandbox.launch(
+            self.boxed.box, ("/bin/sh", "-lc", wanted.command), cwd=str(cwd), env=given, terminal=wanted.pty
+        )
+
+    async def _start(self, wanted: Wanted, cwd: Path, context: ToolContext) -> Child:
+        launch = await self._launch(wanted, cwd, context)
+        place = Path(launch.cwd)
         try:
             if wanted.pty:
-                return InTerminal(argv, cwd=cwd, env={"TERM": "xterm-256color", **env})
-            return Piped(argv, cwd=cwd, env=env, fed=self.background is not None and wanted.background)
+                env = {"TERM": "xterm-256color", **launch.env}
+                return InTerminal(launch.argv, cwd=place, env=env, after=launch.after)
+            fed = self.background is not None and wanted.background
+            return Piped(launch.argv, cwd=place, env=launch.env, fed=fed, after=launch.after)
         except (OSError, UnicodeEncodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it holds half a surrogate pair"
             raise StateError(f"Could not start the command: {reason}.") from error
@@ -206,6 +259,16 @@ def pick_shell(preferred: str, path: str | None) -> str:
     return shutil.which("bash", path=path) or "/bin/sh"
 
 
+def _in_box(workdir: str | None, box: Box) -> Path:
+    """The directory meant by `workdir` in a box; whether it is there is known inside only."""
+    given = workdir or "."
+    if "\0" in given:
+        raise InvalidRequest("workdir contains a NUL character: remove it.")
+    if given == "~" or given.startswith("~/"):
+        given = BOX_HOME + given[1:]
+    return Path(os.path.normpath(Path(box.workdir, given)))
+
+
 def _directory(workdir: str | None, workspace: Path) -> Path:
     path = locate(workdir, workspace) if workdir else workspace
     if path.is_dir():
@@ -215,6 +278,25 @@ def _directory(workdir: str | None, workspace: Path) -> Path:
     if path.exists():
         raise InvalidRequest(f"workdir {shown(path)} is not a directory.")
     raise missing(path, "Directory")
+
+
+def _with_box(spec: ToolSpec) -> ToolSpec:
+    """What exec says of itself in a sandbox."""
+    return structs.replace(
+        spec,
+        parameters={
+            **spec.parameters,
+            "properties": {
+                **spec.parameters["properties"],
+                "elevated": {"type": "boolean", "description": "Run outside the sandbox, if the owner allowed it"},
+                "host": {
+                    "type": "string",
+                    "enum": ["auto", "sandbox", "gateway"],
+                    "description": "Where it runs: in the sandbox (default), or on the gateway's machine if allowed",
+                },
+            },
+        },
+    )
 
 
 class _Progress:

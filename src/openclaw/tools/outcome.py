@@ -11,8 +11,11 @@ from openclaw.tools import group
 from openclaw.tools.child import Ended
 
 
-def outcome(ended: Ended, text: str, cwd: Path, leader: int, **details: Any) -> Output:
-    """The answer for a command that has ended, with `text` of its output."""
+def outcome(ended: Ended, text: str, cwd: Path, leader: int | None, **details: Any) -> Output:
+    """The answer for a command that has ended, with `text` of its output.
+
+    `leader` is the first process of its family; None for one that leaves nothing behind.
+    """
     number = -ended.code if ended.code is not None and ended.code < 0 else None
     name = _signal_name(number) if number else None
     if ended.timed_out:
@@ -24,7 +27,7 @@ def outcome(ended: Ended, text: str, cwd: Path, leader: int, **details: Any) -> 
     else:
         reason, note = "exit", f"(Command exited with code {ended.code})" if ended.code else ""
     notes = [note] if note else []
-    if reason != "overall-timeout" and group.lingers(leader):
+    if reason != "overall-timeout" and leader is not None and group.lingers(leader):
         notes.append(f"[Processes it started are still running; to stop them: kill -- -{leader}]")
     # A shell says 126 and 127 when there was nothing it could run.
     failed = reason != "exit" or ended.code in (126, 127)

@@ -93,7 +93,10 @@ class Process:
 
     def effects(self, args: Mapping[str, Any]) -> Effects:
         # What is typed to a shell or an interpreter is code.
-        return Effects.RUNS_CODE if args.get("action") in TYPING else Effects.NONE
+        if args.get("action") not in TYPING:
+            return Effects.NONE
+        inside = self._background.is_contained(str(args.get("sessionId")))
+        return Effects.RUNS_CODE | Effects.CONTAINED if inside else Effects.RUNS_CODE
 
     def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
         return frozenset({f"process:{args.get('sessionId')}"} if args.get("sessionId") else ())
@@ -130,7 +133,7 @@ class Process:
             raise InvalidRequest("timeout is in milliseconds and not negative.")
         fresh = await job.news(min(wanted.timeout, LONGEST_POLL_MS) / 1000)
         if job.ended is not None:
-            return outcome(job.ended, fresh, job.cwd, job.pid, sessionId=job.name)
+            return outcome(job.ended, fresh, job.cwd, None if job.contained else job.pid, sessionId=job.name)
         notes = [fresh or "(no new output)", f"Process still running ({_runtime(job)})."]
         if job.seems_to_wait:
             notes.append("It has been quiet for a while and may be waiting for input.")

@@ -20,7 +20,7 @@ from openclaw.core.text import PromptText, tokens
 from openclaw.core.tool import ToolSpec
 from openclaw.prompt import contributions
 from openclaw.prompt.build import Prompt, build
-from openclaw.prompt.facts import Mode, PromptFacts, RuntimeFacts, ToolLine
+from openclaw.prompt.facts import Mode, PromptFacts, RuntimeFacts, SandboxFacts, ToolLine
 from openclaw.prompt.fit import Fitted, allowance, fit
 from openclaw.prompt.report import About, ChangeLine, Report, Truncation, report
 from openclaw.trust import scan
@@ -61,6 +61,8 @@ class Brief(Struct, frozen=True, kw_only=True):
     channel: str = ""
     terminal: str = ""
     """The directory of the terminal the person is at."""
+    sandbox: SandboxFacts | None = None
+    sandbox_mode: str = "off"
     skills: PromptText | None = None
     extra: PromptText | None = None
     """What the caller adds for this turn."""
@@ -141,7 +143,8 @@ def _room(what: Brief) -> int:
 def _facts(what: Brief, about: Machine, defaults: AgentDefaults, cut: Cut, told: bool) -> PromptFacts:
     key, model, knobs = what.key, what.model, what.knobs
     return PromptFacts(
-        workspace_dir=str(what.workspace),
+        workspace_dir=what.sandbox.container_workspace_dir if what.sandbox else str(what.workspace),
+        sandbox=what.sandbox,
         mode=what.mode or ("minimal" if key.is_subagent or key.is_cron else "full"),
         tools=tuple(ToolLine(spec.name, spec.summary) for spec in what.tools),
         fence_id=about.fence_id,
@@ -186,6 +189,7 @@ def _about(what: Brief, cut: Cut, truncation: Truncation, fitted: Fitted, found:
         session_key=str(what.key),
         provider=what.model.provider,
         model=what.model.id,
+        sandbox_mode=what.sandbox_mode,
         bootstrap_max_chars=cut.limits.per_file,
         bootstrap_total_max_chars=cut.limits.total,
         bootstrap_truncation=truncation if cut.shortened or cut.near_limit else None,

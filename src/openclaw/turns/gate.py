@@ -20,7 +20,7 @@ from openclaw.core.text import literal
 from openclaw.core.tool import Effects, Tool, ToolContext
 from openclaw.policy.decide import Taint, decide
 from openclaw.policy.execution import Allow, AskFirst, Deny, Grant, Ruling, grants_for, rule, stricter
-from openclaw.policy.settings import Ask, Security
+from openclaw.policy.narrowing import Ask, Security
 
 
 class _Wish(Struct, frozen=True, kw_only=True):
@@ -43,7 +43,9 @@ class ExecGate:
         approver: Approver,
         clock: Clock,
         path: str,
+        agents: Mapping[str, tuple[Security, Ask]] | None = None,
     ) -> None:
+        self._agents = agents or {}
         self._security: Security = security
         self._ask: Ask = ask
         self._safe_bins = safe_bins
@@ -55,22 +57,35 @@ class ExecGate:
 
     async def admit(self, tool: Tool, args: Mapping[str, Any], context: ToolContext, cause: str = "") -> str | None:
         """A `cause` asks a person even where the list would not."""
-        if Effects.RUNS_CODE not in tool.effects(args):
+        effects = tool.effects(args)
+        if Effects.RUNS_CODE not in effects:
             return None
+        if Effects.CONTAINED in effects:
+            return await self._inside(tool, args, context, cause)
+        leaving = Effects.LEAVES_SANDBOX in effects
         if "command" not in tool.spec.parameters.get("properties", {}):
             return await self._typed(tool, args, context, cause)
         cwd = _workdir(args, context)
         if not cwd.is_dir():
             return f"Not run: {cwd} is not a directory."
         wish = _Wish(command=_visible(args), cwd=str(cwd.resolve()))
-        ruling = _despite(self._rule(wish, context.agent_id), cause)
+        ruling = _despite(self._rule(wish, context.agent_id, leaving), cause)
         if not isinstance(ruling, AskFirst):
             return _refusal(ruling)
         async with self._asking:  # one question at a time, and the last answer may have settled this one
-            ruling = _despite(self._rule(wish, context.agent_id), cause)
+            ruling = _despite(self._rule(wish, context.agent_id, leaving), cause)
             if not isinstance(ruling, AskFirst):
                 return _refusal(ruling)
             return await self._asked(tool, wish, ruling.why, context)
+
+    async def _inside(self, tool: Tool, args: Mapping[str, Any], context: ToolContext, cause: str) -> str | None:
+        """In a sandbox the box is what limits a command, not the list."""
+        security, ask = self._effective(context.agent_id)
+        if security == "deny":
+            return "Not run: tools.exec.security is deny."
+        if ask == "always" or cause:
+            return await self.ask(tool, args, context, cause or "every command is approved by hand")
+        return None
 
     async def _typed(self, tool: Tool, args: Mapping[str, Any], context: ToolContext, cause: str) -> str | None:
         """What is typed to a running program can be anything, so no list knows it: a person does, or nobody."""
@@ -103,15 +118,17 @@ class ExecGate:
     def _effective(self, agent_id: str) -> tuple[Security, Ask]:
         """The stricter of the configuration and the approvals file."""
         document = self._approvals.read()
-        security, ask = self._security, self._ask
+        security, ask = self._agents.get(agent_id, (self._security, self._ask))
         for layer in (document.defaults, document.agents.get(agent_id)):
             if layer is not None:
                 security, ask = stricter((security, ask), (layer.security or "full", layer.ask or "off"))
         return security, ask
 
-    def _rule(self, wish: _Wish, agent_id: str) -> Ruling:
+    def _rule(self, wish: _Wish, agent_id: str, leaving: bool = False) -> Ruling:
         agent = self._approvals.read().agents.get(agent_id)
         security, ask = self._effective(agent_id)
+        if leaving:  # the owner let this session out, and still sees what goes
+            security, ask = stricter((security, ask), ("allowlist", "on-miss"))
         grants = [_grant(entry) for entry in (agent.allowlist if agent else ())]
         return rule(
             wish.command, wish.cwd, security, ask, grants, lambda word: self._resolve(word, wish.cwd), self._safe_bins

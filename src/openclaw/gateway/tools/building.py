@@ -1,17 +1,32 @@
 """The tools of this machine as the configuration wants them, and who may have which."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from openclaw.core.errors import InvalidRequest
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Message
+from openclaw.core.sandbox import Boxed
 from openclaw.core.secret import Secret
 from openclaw.core.tool import Tool
 from openclaw.gateway import wings
 from openclaw.gateway.tools.wrapping import wrap
-from openclaw.policy.layers import Layer, profile_layer
-from openclaw.policy.settings import ToolsSettings
+from openclaw.policy.elevation import Level
+from openclaw.policy.execution import MODES
+from openclaw.policy.layers import Layer, emptied, remaining, unknown
+from openclaw.policy.narrowing import AgentToolSettings, Ask, ExecOverride, Security
+from openclaw.policy.order import Asked, Sender
+from openclaw.policy.settings import ExecSettings, ToolsSettings
 from openclaw.trust.wrap import is_wrapped
+
+log = logging.getLogger("agents/tool-policy")
+_WARNED: set[str] = set()
+"""Entries that were already complained about in this process."""
+
+
+USUAL = AgentToolSettings()
+"""An agent that has nothing of its own."""
 
 
 class Hall(Protocol):
@@ -33,14 +48,30 @@ class NoHall:
 
 
 def machine_tools(
-    settings: ToolsSettings, variables: Mapping[str, str], standing: Any, look: Any, *, background: bool
+    settings: ToolsSettings,
+    variables: Mapping[str, str],
+    standing: Any,
+    look: Any,
+    *,
+    background: bool,
+    own: AgentToolSettings = USUAL,
+    boxed: Boxed | None = None,
+    elevated: Level = "off",
 ) -> list[Tool]:
-    """The tools that need nothing but this machine; commands outlive their call only with `background`."""
+    """The tools that need nothing but this machine; commands outlive their call only with `background`.
+
+    With `boxed` they work in a sandbox.
+    """
+    confined = settings.fs.workspace_only if own.fs.workspace_only is None else own.fs.workspace_only
+    longest = settings.exec.timeout_seconds if own.exec.timeout_seconds is None else own.exec.timeout_seconds
     built = wings.tools(
         {
-            "workspace_only": settings.fs.workspace_only,
+            "workspace_only": confined,
+            "boxed": boxed,
+            "workers": standing.workers,
+            "elevated": elevated,
             "patch_workspace_only": settings.exec.apply_patch.workspace_only,
-            "exec_timeout": settings.exec.timeout_seconds,
+            "exec_timeout": longest,
             "shell": variables.get("SHELL", "/bin/sh"),
             "env": variables,
             "path_prepend": settings.exec.path_prepend,
@@ -80,16 +111,33 @@ def machine_tools(
     )
 
 
-def layers(settings: ToolsSettings) -> list[Layer]:
-    """What the configuration takes away, whoever asks."""
-    found = [profile_layer(settings.profile, settings.also_allow)] if settings.profile else []
-    found.append(Layer(name="tools.allow/deny", allow=settings.allow or None, deny=settings.deny))
-    switches = {
-        "tools.exec.applyPatch.enabled": (settings.exec.apply_patch.enabled, "apply_patch"),
-        "tools.web.fetch.enabled": (settings.web.fetch.enabled, "web_fetch"),
-        "tools.web.search.enabled": (settings.web.search.enabled, "web_search"),
-    }
-    return found + [Layer(name=name, deny=(tool,)) for name, (on, tool) in switches.items() if not on]
+def asked(key: SessionKey, model: str, boxed: Boxed | None) -> Asked:
+    """For whom tools are wanted, as far as the session's key and its box tell."""
+    route = key.route
+    sender = Sender(channel=route.channel, id=route.peer) if route is not None and route.kind == "direct" else None
+    read_only = boxed is not None and boxed.box.access == "ro"
+    return Asked(agent=key.agent, model=model, sender=sender, boxed=boxed is not None, read_only=read_only)
+
+
+def kept(names: Sequence[str], layers: Sequence[Layer]) -> tuple[str, ...]:
+    """The tools that remain; what went is logged, a list that leaves nothing is an error."""
+    remain, removed = remaining(names, layers)
+    for each in removed:
+        log.debug("%s was removed by %s (%s)", each.tool, each.by, each.key)
+    for entry in set(unknown(names, layers)) - _WARNED:
+        _WARNED.add(entry)
+        log.warning("%s names no tool there is", entry)
+    if not remain and (culprit := emptied(names, layers)):
+        raise InvalidRequest(f"no tool is left: {culprit} allows none of those there are")
+    return remain
+
+
+def exec_policy(settings: ExecSettings, own: ExecOverride = USUAL.exec) -> tuple[Security, Ask]:
+    """What may run and who is asked: an agent's own settings over those for all."""
+    security, ask = MODES[settings.mode] if settings.mode else (settings.security, settings.ask)
+    if own.mode:
+        security, ask = MODES[own.mode]
+    return own.security or security, own.ask or ask
 
 
 def untrusted(messages: Sequence[Message]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 
 from openclaw.agent.settings import ModelChoice
 from openclaw.core.errors import InvalidRequest, OpenClawError
-from openclaw.core.keys import normalise_agent
+from openclaw.core.keys import SessionKey, normalise_agent
 from openclaw.core.tool import Effects, Output, ToolContext
 from openclaw.gateway.desk import Desk
 from openclaw.gateway.tools.sessions import allowed_agents
@@ -145,6 +145,8 @@ class SessionsSpawn(Simple):
     async def _start(self, wanted: SpawnWanted, agent: str, context: ToolContext) -> tuple[Child, str]:
         _check(wanted)
         app = self._desk.app
+        child_key = SessionKey(agent, "subagent:new")
+        app.boxes.check_child(self._desk.key(context.session_key), child_key, required=wanted.sandbox == "require")
         defaults = app.config.agents.defaults.subagents
         own = view(app.config.agents, agent).entry.subagents
         situation = app.situation(agent)
@@ -155,11 +157,12 @@ class SessionsSpawn(Simple):
         notes = []
         workspace = app.workspace(agent)
         if wanted.cwd:
-            notes.append(f"Work in {_inside(workspace, wanted.cwd)}.")
+            notes.append(f"Work in {app.boxes.place(child_key, _inside(workspace, wanted.cwd))}.")
         files = ""
         if wanted.attachments:
             files = _deliver(workspace, wanted.attachments, app.config.tools.sessions_spawn.attachments)
-            notes.append(f"Files for you are in {files}: {', '.join(each.name for each in wanted.attachments)}.")
+            there = app.boxes.place(child_key, files)
+            notes.append(f"Files for you are in {there}: {', '.join(each.name for each in wanted.attachments)}.")
         errand = Errand(
             parent=self._desk.key(context.session_key),
             parent_run=context.run_id,
@@ -190,8 +193,6 @@ def _check(wanted: SpawnWanted) -> None:
         raise InvalidRequest("The task is empty: say what is to be done.")
     if wanted.runtime != "subagent":
         raise InvalidRequest(f"runtime {wanted.runtime!r} is not available: leave it out.")
-    if wanted.sandbox == "require":
-        raise InvalidRequest("sandbox require: no sandbox is available here, so it is not started.")
     if wanted.context == "fork":
         raise InvalidRequest("context fork is not available: put what it needs into the task.")
     if wanted.task_name and (not _TASK_NAME.match(wanted.task_name) or wanted.task_name in ("last", "all")):

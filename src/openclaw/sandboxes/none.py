@@ -1,0 +1,32 @@
+"""No engine: every launch is refused, because a command that was to be boxed never runs outside."""
+
+from collections.abc import Mapping, Sequence
+
+from openclaw.core.errors import Unavailable
+from openclaw.core.sandbox import Box, Launch, Standing
+
+
+class Nothing:
+    """Stands where an engine is missing, and says what to install."""
+
+    name = "none"
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    async def problem(self, box: Box) -> str:
+        return self._why
+
+    async def launch(
+        self, box: Box, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], terminal: bool = False
+    ) -> Launch:
+        raise Unavailable(self._why)
+
+    async def python(self, box: Box) -> str:
+        raise Unavailable(self._why)
+
+    async def standing(self, prefix: str) -> tuple[Standing, ...]:
+        return ()
+
+    async def discard(self, name: str) -> None:
+        return None
