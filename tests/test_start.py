@@ -29,7 +29,7 @@ sys.stderr.write("\\n@@" + json.dumps([code, sorted(set(sys.modules) - before - 
 
 VERSION_BUDGET = 60
 HELP_BUDGET = 110
-STATUS_BUDGET = 450
+STATUS_BUDGET = 460
 
 
 def modules_of(arguments: list[str], home: TemporaryHome) -> tuple[str, list[str]]:
