@@ -10,7 +10,7 @@ import pytest
 SRC = Path(__file__).parent.parent / "src" / "openclaw"
 ROOMS = (
     "sessions workspace prompt memory skills cron routing delivery commands models budget approvals policy trust "
-    "devices agent hooks"
+    "devices agent hooks undo"
 ).split()
 WINGS = "providers channels tools embedders sandboxes".split()
 FLOORS = {
@@ -25,15 +25,16 @@ FLOORS = {
 }
 LOOSE = {"version", "testing", "testing_server", "pytest_plugin", "plugin", "__main__", "__init__"}
 PURE = """
+core/origin core/deed
 core/keys core/messages core/events core/errors core/reply core/text core/chat core/hooks
 hooks/merge hooks/points
 cron/schedule cron/jobs cron/results cron/heartbeat cron/watch cron/settings gateway/webhooks
 sessions/transcript sessions/compact sessions/essentials sessions/prune
 agent/arguments agent/limits agent/repeats agent/settings
 budget/price budget/limits budget/settings
-policy/shell policy/execution policy/layers policy/settings policy/reach policy/decide
+policy/shell policy/execution policy/layers policy/settings policy/reach policy/deeds policy/labels policy/breaker
 models/choose models/cooldown models/thinking models/refs models/locality models/settings
-turns/patience turns/agents turns/summary turns/measures turns/stuck
+turns/addresses turns/origins turns/patience turns/agents turns/summary turns/measures turns/stuck
 delivery/think delivery/directives delivery/silence delivery/duplicates delivery/shape delivery/blocks
 workspace/locate workspace/filter workspace/budget
 prompt/facts prompt/build prompt/section prompt/stable_sections prompt/volatile_sections prompt/tool_sections prompt/fit
@@ -41,6 +42,7 @@ prompt/contributions prompt/report prompt/diff prompt/blame prompt/lint prompt/o
 trust/scan trust/attacks trust/supply trust/wrap trust/audit
 skills/frontmatter skills/manifest skills/references skills/record skills/standing skills/gate skills/merge skills/shelf
 skills/catalog skills/snapshot skills/environment skills/invoke skills/settings
+undo/plan
 config/schema config/keypath config/redact config/tree config/migrate
 """.split()
 IMPURE_IMPORTS = {"asyncio", "os", "time", "pathlib", "socket", "subprocess", "random", "secrets"}

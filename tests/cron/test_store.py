@@ -157,9 +157,9 @@ async def test_lines_are_told_once_and_told_again_to_the_same_run_only(db: Sqlit
     assert await events.add(key, "the bell\nrang", "e1")
     assert not await events.add(key, "the bell rang", "e2")
     first = await events.take(key, "run-1")
-    assert first == "System: [2027-01-15 08:00:00 UTC] the bell rang"
+    assert first == ("System: [2027-01-15 08:00:00 UTC] the bell rang", ())
     assert await events.take(key, "run-1") == first
-    assert await events.take(key, "run-2") == ""
+    assert await events.take(key, "run-2") == ("", ())
     for n in range(MOST + 5):
         await events.add(key, f"line {n}", f"n{n:03}")
     assert (await events.waiting(key))[0] == "line 5" and len(await events.waiting(key)) == MOST

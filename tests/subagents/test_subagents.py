@@ -240,6 +240,7 @@ async def test_cleanup_removes_session_and_files(home):
         await it.until(lambda: it.roster.get(child.run_id).archived)
         assert not Path(child.files).exists()
         assert await it.desk.app.index.get(child.session) is None
+        await it.outcome(f"announce:{child.run_id}")
         assert told(await it.messages())
 
 

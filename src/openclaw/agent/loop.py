@@ -120,6 +120,7 @@ async def run(
     while True:
         if (steered := steering.take()) is not None:
             messages.append(steered)
+            tools.heard(steered)
             yield Steered(steered)
         if turns and crowded(messages):
             yield RunEnded("error", usage, "the conversation has grown too long for the model", CROWDED, turns)

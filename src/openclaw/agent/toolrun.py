@@ -15,7 +15,8 @@ from openclaw.agent.repeats import Blocked, Repeats, Warned
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import OpenClawError
 from openclaw.core.events import ToolEnded, ToolStarted, ToolUpdated
-from openclaw.core.messages import Text, ToolCall, ToolResult
+from openclaw.core.messages import Message, Text, ToolCall, ToolResult
+from openclaw.core.origin import Origin
 from openclaw.core.text import whole
 from openclaw.core.tool import Output, Tool, ToolContext, ToolSpec
 
@@ -45,6 +46,49 @@ class Interceptor(Protocol):
     def after(
         self, tool: str, args: Mapping[str, Any], context: ToolContext, output: Output, seconds: float
     ) -> None: ...
+
+
+class Labels(Protocol):
+    """Follows where the text of a run comes from, and what becomes of it."""
+
+    @property
+    def origins(self) -> tuple[Origin, ...]: ...
+
+    def heard(self, message: Message) -> None: ...
+
+    async def before(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> Any:
+        """What `after` needs to know of the time before a call that was admitted."""
+        ...
+
+    async def after(
+        self, tool: Tool, args: Mapping[str, Any], context: ToolContext, began: Any, output: Output
+    ) -> Output:
+        """The result as the model may read it."""
+        ...
+
+    def cleaned(self, text: str) -> str:
+        """Words of ours with a stranger's in them, made harmless."""
+        ...
+
+
+class NoLabels:
+    """For a run whose model reads nothing but what we wrote ourselves."""
+
+    origins: tuple[Origin, ...] = ()
+
+    def heard(self, message: Message) -> None:
+        return None
+
+    async def before(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> None:
+        return None
+
+    async def after(
+        self, tool: Tool, args: Mapping[str, Any], context: ToolContext, began: Any, output: Output
+    ) -> Output:
+        return output
+
+    def cleaned(self, text: str) -> str:
+        return text
 
 
 class _Ready(Struct, frozen=True):
@@ -79,10 +123,12 @@ class Toolbox:
         repeats: Repeats,
         cap: int,
         interceptor: Interceptor | None = None,
+        labels: Labels | None = None,
     ) -> None:
         self._tools = {tool.spec.name: tool for tool in tools}
         self._context = context
         self._gate = gate
+        self._labels = labels or NoLabels()
         self._clock = clock
         self._repeats = repeats
         self._cap = cap
@@ -100,6 +146,10 @@ class Toolbox:
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
         return tuple(tool.spec for _, tool in sorted(self._tools.items()))
+
+    def heard(self, message: Message) -> None:
+        """A person, or whoever else, was heard in the middle of the run."""
+        self._labels.heard(message)
 
     async def run_all(
         self, calls: Sequence[ToolCall], interrupted: Callable[[], bool] = lambda: False
@@ -185,14 +235,15 @@ class Toolbox:
                 raise _Objection(SKIPPED)
             if self._interceptor is not None:
                 plan = await self._intercepted(plan, context, self._interceptor)
-            output = shorten(await self._performed(plan, context, interrupted), self._cap)
+            output = await self._performed(plan, context, interrupted)
         except _Objection as objection:
-            output = Output.failed(objection.why)
+            output = Output.failed(self._labels.cleaned(objection.why))
         except OpenClawError as error:
             output = _failed({"status": "error", "tool": name, "error": error.message})
         except Exception as error:
             log.exception("tool %s failed", name)
-            output = _failed({"status": "error", "tool": name, "error": f"{type(error).__name__}: {error}"})
+            said = self._labels.cleaned(f"{type(error).__name__}: {error}")
+            output = _failed({"status": "error", "tool": name, "error": said})
         if self._interceptor is not None:
             self._interceptor.after(name, plan.args, context, output, self._clock.now() - began)
         self._repeats.after(name, asked, output)
@@ -215,6 +266,7 @@ class Toolbox:
         return structs.replace(plan, args=prepared.arguments)
 
     async def _performed(self, plan: _Ready, context: ToolContext, interrupted: Callable[[], bool]) -> Output:
+        context = structs.replace(context, origins=self._labels.origins)
         refusal = await self._gate.admit(plan.tool, plan.args, context)
         if refusal is not None:
             return Output.failed(refusal)
@@ -223,7 +275,17 @@ class Toolbox:
                 await alone.enter_async_context(self._busy.setdefault(resource, asyncio.Lock()))
             if interrupted():
                 return Output.failed(SKIPPED)
-            return await plan.tool.call(plan.args, context)
+            return await self._called(plan, context)
+
+    async def _called(self, plan: _Ready, context: ToolContext) -> Output:
+        """The call itself; a failure too passes the labels, for it may be in a stranger's words."""
+        began = await self._labels.before(plan.tool, plan.args, context)
+        try:
+            output = await plan.tool.call(plan.args, context)
+        except OpenClawError as error:
+            output = _failed({"status": "error", "tool": plan.tool.spec.name, "error": error.message})
+        # Cut before it is enclosed, so that no cut takes the end marker away.
+        return await self._labels.after(plan.tool, plan.args, context, began, shorten(output, self._cap))
 
     def _result(self, call: ToolCall, output: Output) -> ToolResult:
         content = [Text(whole(block.text)) if isinstance(block, Text) else block for block in output.content]
@@ -234,6 +296,7 @@ class Toolbox:
             details=_storable(output.details),
             is_error=output.is_error,
             timestamp=millis(self._clock),
+            origins=output.origins,
         )
 
 

@@ -20,6 +20,7 @@ NOUNS: dict[str, tuple[str, str]] = {
     "doctor": ("openclaw.cli.doctor", "Look for what is wrong, and mend it on request."),
     "gateway": ("openclaw.cli.gateway", "Run and control the gateway, the process every client talks to."),
     "health": ("openclaw.cli.health", "Whether the gateway is well."),
+    "labels": ("openclaw.cli.labels", "What text from elsewhere may bring about, and which files hold some."),
     "logs": ("openclaw.cli.logs", "What the gateway wrote down."),
     "memory": ("openclaw.cli.memory", "Search the notes the assistant keeps."),
     "models": ("openclaw.cli.models", "Which models there are and which one answers."),
@@ -32,6 +33,7 @@ NOUNS: dict[str, tuple[str, str]] = {
     "status": ("openclaw.cli.status", "What is set up here, in a few lines."),
     "system": ("openclaw.cli.system", "Tell the running assistant what happened; heartbeats."),
     "tui": ("openclaw.cli.chat", "The same as chat."),
+    "undo": ("openclaw.cli.undo", "Put files back as they were before a run changed them."),
 }
 
 

@@ -14,6 +14,7 @@ from openclaw.cli.running import TerminalApprover, interruptible, short
 from openclaw.core.approval import ApprovalRequest
 from openclaw.core.errors import OpenClawError
 from openclaw.core.events import CompactionEnded
+from openclaw.core.origin import origin
 from openclaw.gateway.reach import Target, introduction
 from openclaw.wire.client import CallFailed, Client, Gap, connect
 
@@ -162,6 +163,13 @@ class _Screen:
                 cwd=str(request.get("cwd")),
                 agent_id=str(request.get("agentId")),
                 session_key=str(request.get("sessionKey")),
+                why=str(request.get("warningText") or ""),
+                origins=tuple(
+                    origin("external", f"{each.get('source')}")
+                    for each in request.get("origins") or ()
+                    if isinstance(each, dict)
+                ),
+                standing="allow-always" in (request.get("allowedDecisions") or ("allow-always",)),
             )
         )
         await self._resolve(payload, answer.decision)

@@ -25,6 +25,8 @@ from openclaw.turns.turn import Recorded, SessionRepaired, Turn
 
 DEFAULT_TIMEOUT = 600.0
 ARGUMENT_CHARS = 80
+SOURCES = 5
+"""Texts from elsewhere that a question names."""
 
 
 class TerminalApprover:
@@ -38,9 +40,15 @@ class TerminalApprover:
                 "(run it in a terminal, or set tools.exec.security to full)",
             )
         click.echo(f"\nThe assistant wants to run, in {spelled(request.cwd)}:", err=True)
-        click.echo(f"\n    {spelled(request.command)}\n\nRun it? [y]es, [a]lways, [N]o: ", nl=False, err=True)
-        typed = (await _typed()).strip().lower()
-        return Answer(_DECISIONS.get(typed, "deny"), by="terminal")
+        click.echo(f"\n    {spelled(request.command)}\n", err=True)
+        if request.why:
+            click.echo(f"Why you are asked: {spelled(request.why)}", err=True)
+        for each in request.origins[:SOURCES]:
+            click.echo(f"  read before it: {spelled(each.source)} ({each.label})", err=True)
+        choice = "[y]es, [a]lways, [N]o" if request.standing else "[y]es, [N]o"
+        click.echo(f"Run it? {choice}: ", nl=False, err=True)
+        decision = _DECISIONS.get((await _typed()).strip().lower(), "deny")
+        return Answer("allow-once" if decision == "allow-always" and not request.standing else decision, by="terminal")
 
 
 _DECISIONS: dict[str, Decision] = {

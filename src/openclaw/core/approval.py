@@ -4,6 +4,8 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
+from openclaw.core.origin import Origin
+
 Decision = Literal["allow-once", "allow-always", "deny"]
 
 
@@ -17,6 +19,10 @@ class ApprovalRequest(Struct, frozen=True, kw_only=True):
     agent_id: str
     session_key: str
     why: str = ""
+    origins: tuple[Origin, ...] = ()
+    """The untrusted text that was read before, and may be what asked for it."""
+    standing: bool = True
+    """Whether "always" means anything for it."""
 
 
 class Answer(Struct, frozen=True):

@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
+from openclaw.core.origin import Origin
+
 StopReason = Literal["stop", "length", "toolUse", "error", "aborted"]
 
 
@@ -89,6 +91,8 @@ class User(Struct, frozen=True, tag_field="role", tag="user", rename="camel", om
     content: str | tuple[Text | Image, ...]
     timestamp: int = 0
     idempotency_key: str | None = None
+    origins: tuple[Origin, ...] = ()
+    """Where the untrusted parts of it came from; empty for a person's own words."""
 
     @property
     def text(self) -> str:
@@ -110,6 +114,8 @@ class Assistant(Struct, frozen=True, tag_field="role", tag="assistant", rename="
     error_message: str | None = None
     timestamp: int = 0
     response_id: str | None = None
+    origins: tuple[Origin, ...] = ()
+    """Set only when it was put here from another conversation that had read untrusted text."""
 
     @property
     def text(self) -> str:
@@ -133,6 +139,8 @@ class ToolResult(Struct, frozen=True, tag_field="role", tag="toolResult", rename
     details: dict[str, Any] | None = None
     is_error: bool = False
     timestamp: int = 0
+    origins: tuple[Origin, ...] = ()
+    """Where the untrusted parts of it came from."""
 
     @property
     def text(self) -> str:

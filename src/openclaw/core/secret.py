@@ -1,5 +1,6 @@
 """A secret is a handle: it can be used, but not printed."""
 
+import re
 from typing import Any, NoReturn
 
 REDACTED = "__OPENCLAW_REDACTED__"
@@ -47,3 +48,20 @@ def hide(text: str, *secrets: Secret | None) -> str:
 
 def is_secret(value: Any) -> bool:
     return isinstance(value, Secret)
+
+
+_SECRET_NAMES = re.compile(
+    r"(?:^|/)(?:\.ssh|\.gnupg|\.aws|\.azure|\.kube|\.docker|\.password-store|credentials|keyrings)(?:/|$)"
+    r"|(?:^|/)(?:\.env(?:\.[\w.-]+)?|\.netrc|\.pgpass|\.git-credentials|\.npmrc|\.pypirc|id_[a-z0-9]+|[^/]*\.(?:pem|key|p12|pfx"
+    r"|kdbx|keystore|jks)|auth-profiles\.json|openclaw\.json[^/]*|device-auth\.json|identity\.json|[^/]*secrets?\.(?:ya?ml"
+    r"|json|toml|txt|env)|shadow|master\.key|wallet\.dat|environ)$",
+    re.IGNORECASE,
+)
+_NOT_SECRET = re.compile(
+    r"(?:^|/)(?:\.env\.(?:example|sample|template)|id_[a-z0-9]+\.(?:md|txt|py|csv))$", re.IGNORECASE
+)
+
+
+def is_secret_place(path: str) -> bool:
+    """Whether a file usually holds credentials, as far as its name tells."""
+    return bool(_SECRET_NAMES.search(path)) and not _NOT_SECRET.search(path)

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct, field
 
 from openclaw.core.messages import Image, Text
+from openclaw.core.origin import Origin
 
 
 class Effects(Flag):
@@ -27,6 +28,11 @@ class Effects(Flag):
     """It happens in a sandbox and cannot leave it."""
     LEAVES_SANDBOX = auto()
     """The run is in a sandbox, and this call is not."""
+    SCHEDULES = auto()
+    """Work that starts by itself, later."""
+    DELETES = auto()
+    DELEGATES = auto()
+    """Hands text to another conversation of the owner's, labels and all."""
 
 
 class ToolSpec(Struct, frozen=True, kw_only=True, dict=True):
@@ -57,6 +63,14 @@ class Output(Struct, frozen=True, kw_only=True):
     """The answer comes from elsewhere, later: the model is not asked again in this run."""
     end_matters: bool = False
     """When it is too long, keep its end: the last lines of a command say how it went."""
+    origins: tuple[Origin, ...] = ()
+    """Untrusted sources of what it says, where the tool knows them; others are told by what the call does."""
+    touched: tuple[str, ...] = ()
+    """Absolute paths whose contents are shown in it."""
+    listed: tuple[str, ...] = ()
+    """Absolute paths of which only the names are shown."""
+    enclosed: bool = False
+    """The tool has cleaned and enclosed what strangers wrote, and the markers in it are ours."""
 
     @classmethod
     def of(cls, text: str, **details: Any) -> "Output":
@@ -83,6 +97,8 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     agent_id: str = "main"
     report: Callable[[str], None] = lambda text: None
     accepts_images: bool = True
+    origins: tuple[Origin, ...] = ()
+    """The untrusted sources the run has read so far: what it hands on carries them."""
     env: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -1,9 +1,13 @@
 """System events: lines a conversation is told with its next turn. On record: none is lost, none is told twice."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
+
+import msgspec
 
 from openclaw.core.clock import Clock, millis
 from openclaw.core.keys import SessionKey
+from openclaw.core.origin import Origin, joined
 from openclaw.core.text import literal
 from openclaw.store.db import Database
 
@@ -15,8 +19,11 @@ class SystemEvents:
         self._db = db
         self._clock = clock
 
-    async def add(self, key: SessionKey, text: str, event_id: str) -> bool:
-        """Puts a line up; False when it says the same as the last one, or is there already."""
+    async def add(self, key: SessionKey, text: str, event_id: str, origins: Sequence[Origin] = ()) -> bool:
+        """Puts a line up, with where it came from if that is elsewhere.
+
+        False when it says the same as the last one, or is there already.
+        """
         line = " ".join(literal(part).strip() for part in text.splitlines()).strip()
         if not line:
             return False
@@ -29,9 +36,15 @@ class SystemEvents:
             if waiting and waiting[-1]["text"] == line:
                 return False
             made = await tx.write(
-                "INSERT INTO system_events (event_id, session_key, text, created_at) "
-                "VALUES (:id, :key, :text, :now) ON CONFLICT (event_id) DO NOTHING",
-                {"id": event_id, "key": str(key), "text": line, "now": millis(self._clock)},
+                "INSERT INTO system_events (event_id, session_key, text, created_at, origins) "
+                "VALUES (:id, :key, :text, :now, :origins) ON CONFLICT (event_id) DO NOTHING",
+                {
+                    "id": event_id,
+                    "key": str(key),
+                    "text": line,
+                    "now": millis(self._clock),
+                    "origins": msgspec.json.encode(joined(origins)).decode() if origins else "",
+                },
             )
             for old in waiting[: max(0, len(waiting) + made - MOST)]:
                 await tx.write("DELETE FROM system_events WHERE event_id = :id", {"id": old["event_id"]})
@@ -44,8 +57,11 @@ class SystemEvents:
         )
         return [row["text"] for row in rows]
 
-    async def take(self, key: SessionKey, run_id: str) -> str:
-        """The lines for a run, ready to stand before what it was asked. The same run gets the same lines again."""
+    async def take(self, key: SessionKey, run_id: str) -> tuple[str, tuple[Origin, ...]]:
+        """The lines for a run, ready to stand before what it was asked, and their origins.
+
+        The same run gets the same lines again.
+        """
         # Nearly always there is nothing, and looking is cheaper than writing.
         if await self._db.look(
             "SELECT 1 FROM system_events WHERE session_key = :key AND taken_by = '' LIMIT 1", {"key": str(key)}
@@ -55,10 +71,12 @@ class SystemEvents:
                 {"key": str(key), "run": run_id},
             )
         rows = await self._db.look(
-            "SELECT text, created_at FROM system_events WHERE taken_by = :run ORDER BY created_at, event_id",
+            "SELECT text, created_at, origins FROM system_events WHERE taken_by = :run ORDER BY created_at, event_id",
             {"run": run_id},
         )
-        return "\n".join(f"System: [{_stamp(row['created_at'])}] {row['text']}" for row in rows)
+        text = "\n".join(f"System: [{_stamp(row['created_at'])}] {row['text']}" for row in rows)
+        found = [msgspec.json.decode(row["origins"], type=tuple[Origin, ...]) for row in rows if row["origins"]]
+        return text, joined(*found)
 
 
 def _stamp(at: int) -> str:

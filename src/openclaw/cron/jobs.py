@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta, Struct, structs
 
 from openclaw.core.errors import InvalidRequest
+from openclaw.core.origin import Origin
 from openclaw.cron.schedule import At, Misfire, Schedule, checked
 from openclaw.cron.watch import Watch
 
@@ -115,6 +116,8 @@ class Job(Shape, frozen=True, kw_only=True):
     misfire: Misfire = "once"
     failure_alert: FailureAlert | Literal[False] | None = None
     watch: tuple[Watch, ...] = ()
+    origins: tuple[Origin, ...] = ()
+    """The untrusted text that had been read when it was made: its runs carry the label."""
 
     @property
     def removes_itself(self) -> bool:

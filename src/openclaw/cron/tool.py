@@ -7,6 +7,7 @@ import msgspec
 
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.keys import parse
+from openclaw.core.origin import Origin, joined
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
 from openclaw.cron.book import Book, run_shown, shown
 from openclaw.cron.jobs import Job, tidy
@@ -70,7 +71,7 @@ class CronTool:
         self,
         book: Book,
         run: Callable[[str], Awaitable[str]],
-        wake: Callable[[str, str, str], Awaitable[None]],
+        wake: Callable[[str, str, str, Sequence[Origin]], Awaitable[None]],
         recent: Callable[[str, int], Awaitable[Sequence[str]]],
         status: Callable[[], Awaitable[Mapping[str, Any]]],
     ) -> None:
@@ -81,7 +82,7 @@ class CronTool:
         self._status = status
 
     def effects(self, args: Mapping[str, Any]) -> Effects:
-        return Effects.NONE if args.get("action") in READS else Effects.SPENDS
+        return Effects.NONE if args.get("action") in READS else Effects.SCHEDULES
 
     def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
         return frozenset() if args.get("action") in READS else frozenset(("cron",))
@@ -109,14 +110,14 @@ class CronTool:
                 text = str(args.get("text") or "").strip()
                 if not text:
                     return Output.failed("wake needs a text")
-                await self._wake(str(key), text, str(args.get("mode") or "now"))
+                await self._wake(str(key), text, str(args.get("mode") or "now"), context.origins)
                 return _json({"ok": True})
             case "update" | "remove" | "run" | "runs":
-                return await self._on_job(action, args, own)
+                return await self._on_job(action, args, own, context.origins)
             case _:
                 return Output.failed(f"{action!r} is no action: use one of {', '.join(ACTIONS)}")
 
-    async def _on_job(self, action: str, args: Mapping[str, Any], own: str | None) -> Output:
+    async def _on_job(self, action: str, args: Mapping[str, Any], own: str | None, origins: Sequence[Origin]) -> Output:
         named = str(args.get("jobId") or "").strip()
         if not named:
             return Output.failed(f"{action} needs a jobId: list shows them")
@@ -129,7 +130,7 @@ class CronTool:
                 if not isinstance(patch, dict):
                     return Output.failed('update needs a patch, for example {"enabled": false}')
                 _refuse_commands(patch)
-                return _json(shown(await self._book.update(job.id, patch)))
+                return _json(shown(await self._book.update(job.id, _labelled(patch, (*job.origins, *origins)))))
             case "remove":
                 return _json({"ok": True, "removed": await self._book.remove(job.id)})
             case "run":
@@ -143,7 +144,7 @@ class CronTool:
         if not isinstance(raw, dict):
             # Models often write the job's fields beside the action.
             raw = {name: value for name, value in args.items() if name not in ("action", "contextMessages", "mode")}
-        job = tidy(raw)
+        job = _labelled(tidy(raw), context.origins)
         _refuse_commands(job)
         job.setdefault("agentId", context.agent_id)
         job.setdefault("owner", {"agentId": context.agent_id, "sessionKey": context.session_key})
@@ -167,6 +168,11 @@ def with_context(text: str, lines: Sequence[str]) -> str:
         room -= len(flat)
         kept.append(f"- {flat}")
     return "\n".join((text, "", "Recent context:", *reversed(kept))) if kept else text
+
+
+def _labelled(job: Mapping[str, Any], origins: Sequence[Origin]) -> dict[str, Any]:
+    """What a model wrote for a job, with the labels of what it had read; it cannot set or clear them itself."""
+    return {**job, "origins": msgspec.to_builtins(joined(origins))}
 
 
 def _refuse_commands(job: Mapping[str, Any]) -> None:

@@ -9,7 +9,9 @@ from urllib.parse import urlsplit
 import httpx2
 
 from openclaw.core.errors import InvalidRequest, StateError, Unavailable
+from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Assistant, Text
+from openclaw.core.origin import Origin
 from openclaw.cron.book import run_shown
 from openclaw.cron.jobs import Delivery
 from openclaw.cron.store import Fire
@@ -29,14 +31,18 @@ class Announcer:
         if delivery.mode == "announce":
             if delivery.channel not in HERE:
                 raise InvalidRequest(f"the channel {delivery.channel} is not connected: leave delivery.channel out")
-            await self.say(fire.job.agent_id, f"[{fire.job.name}] {text}", f"cron:{fire.run_id}")
+            key = SessionKey(self._desk.key("main", fire.job.agent_id).agent, f"cron:{fire.job.id}:run:{fire.run_id}")
+            heard = await self._desk.origins(key)
+            await self.say(fire.job.agent_id, f"[{fire.job.name}] {text}", f"cron:{fire.run_id}", heard)
         elif delivery.mode == "webhook":
             await self._post(delivery.to or "", {**run_shown(fire), "summary": text})
 
-    async def say(self, agent_id: str | None, text: str, writer: str) -> None:
-        """A message of the assistant in the agent's main conversation."""
+    async def say(self, agent_id: str | None, text: str, writer: str, origins: tuple[Origin, ...] = ()) -> None:
+        """A message of the assistant in the agent's main conversation, with the labels of what it was made from."""
         key = self._desk.key("main", agent_id)
-        message = Assistant(content=(Text(text),), provider="openclaw", model="cron", timestamp=self._desk.now)
+        message = Assistant(
+            content=(Text(text),), provider="openclaw", model="cron", timestamp=self._desk.now, origins=origins
+        )
         await self._desk.app.turns.inject(key, message, writer)
         await self._desk.changed(key, "inject")
 

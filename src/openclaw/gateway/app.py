@@ -67,22 +67,24 @@ from openclaw.turns import agents as agent_views
 from openclaw.turns import knobs
 from openclaw.turns.aside import Aside
 from openclaw.turns.briefing import Brief, Briefing, brief, machine
-from openclaw.turns.gate import ExecGate, RunGate
+from openclaw.turns.gate import ExecGate
 from openclaw.turns.patience import patience
 from openclaw.turns.recording import RecordedCall
 from openclaw.turns.replaying import Compared, compare
 from openclaw.turns.route import ModelRoute, OpenProvider
 from openclaw.turns.spending import Spending
-from openclaw.turns.turn import Opened, Prepared, Turn, Turns
+from openclaw.turns.turn import News, Opened, Prepared, Turn, Turns
 from openclaw.turns.upkeep import Upkeep
 from openclaw.workspace import locate as workspaces
 from openclaw.workspace.files import FileCache
 from openclaw.workspace.seed import ensure
 
 if TYPE_CHECKING:
+    from openclaw.gateway.labelling import Labelling
     from openclaw.gateway.plugged import Plugged
     from openclaw.hooks.dispatch import Hooks
     from openclaw.trust.auditlog import AuditLog
+    from openclaw.turns.labelling import RunLabels
 
 log = logging.getLogger(__name__)
 
@@ -178,9 +180,9 @@ class Assistant:
         """Adds a tool that only the running gateway can carry out."""
         self._offered.append(tool)
 
-    async def _news(self, turn: Turn) -> str:
+    async def _news(self, turn: Turn) -> News:
         """What happened in the meantime, told with the next thing that is said in a conversation."""
-        return await self.events.take(turn.key, turn.run_id)
+        return News(*await self.events.take(turn.key, turn.run_id))
 
     def reconfigure(self, loaded: Loaded) -> None:
         """From the next turn on another configuration holds."""
@@ -189,6 +191,8 @@ class Assistant:
         self._situations.clear()
         self._workspaces.clear()
         self._gate = self._make_gate()
+        if "labelling" in self.__dict__:
+            self.labelling.configure(self.config.security)
         self.skills = Skills(loaded, self.home.state, self._surroundings.home_dir, self.clock.now)
         self.boxes = self._make_boxes()
 
@@ -248,6 +252,13 @@ class Assistant:
     def standing(self) -> Any:
         """What tools keep from one call to the next: commands in the background, pages read lately."""
         return wings.standing(self.clock, kept_for=self.config.tools.exec.cleanup_ms / 1000)
+
+    @cached_property
+    def labelling(self) -> "Labelling":
+        """What follows text from elsewhere; made with the first tools."""
+        from openclaw.gateway.labelling import Labelling
+
+        return Labelling(self.home.state, self._surroundings.home_dir, self.config.security, self.clock)
 
     def memory(self, agent_id: str) -> Memory | None:
         """The notes of an agent, searchable; None when it is switched off."""
@@ -372,8 +383,8 @@ class Assistant:
         caps = await hooks.prompt(turn, session.context.messages) if hooks else ()
         shelf = await asyncio.to_thread(self._shelf, agent.id, turn.place, first_use=True)
         elevated = self.boxes.elevation(turn.key, said(chosen), millis(self.clock))
-        untrusted = building.untrusted(session.context.messages)
-        toolbox = self._toolbox(turn, model, shelf, untrusted, caps, elevated.level)
+        labels = self._labels(turn.key, shelf, turn, session)
+        toolbox = self._toolbox(turn, model, shelf, labels, caps, elevated.level)
         last = await self._last_truncation(turn.key)
         what = self._brief(turn.key, agent, model, toolbox.specs, shelf, elevated)
         what = msgspec.structs.replace(
@@ -391,7 +402,7 @@ class Assistant:
             briefing = await hooks.applied(briefing, toolbox.specs)
         await self.archive.keep(turn.run_id, str(turn.key), what.now, briefing.prompt, briefing.report)
         system = briefing.prompt.system
-        upkeep = self._upkeep(turn, agent, chosen, route, system, toolbox, shelf, spending)
+        upkeep = self._upkeep(turn, agent, chosen, route, system, toolbox, shelf, spending, labels)
         return Prepared(system=system, route=route, tools=toolbox, spending=spending, upkeep=upkeep, hooks=hooks)
 
     def _upkeep(
@@ -404,6 +415,7 @@ class Assistant:
         toolbox: Toolbox,
         shelf: Shelf,
         spending: Spending,
+        labels: "RunLabels",
     ) -> Upkeep:
         """What keeps the conversation of a turn within its model's window."""
         defaults, model = self.config.agents.defaults, route.attempt.model
@@ -427,7 +439,9 @@ class Assistant:
             defaults,
             situation.model(situation.resolve(named)) if named else model,
             aside,
-            lambda tools: self._box(turn.key, tools, shelf, sees_images=False, cap=result_cap(model.context_window)),
+            lambda tools: self._box(
+                turn.key, tools, shelf, sees_images=False, cap=result_cap(model.context_window), labels=labels
+            ),
             self.clock,
         )
 
@@ -536,12 +550,31 @@ class Assistant:
         shelf = self._shelf(key.agent, "", first_use=False)
         return self._box(key, tools, shelf, sees_images=True, cap=result_cap(LARGEST_WINDOW))
 
+    def _labels(
+        self, key: SessionKey, shelf: Shelf, turn: Turn | None = None, session: Opened | None = None
+    ) -> "RunLabels":
+        """What follows text from elsewhere through a run, or through a call outside one."""
+        from openclaw.gateway.redaction import secret_variables, secrets_in
+        from openclaw.turns.origins import path_origins
+
+        keyring = self.situation(key.agent).keyring
+        secrets = (secrets_in(self.config), secrets_in(keyring.stored), secret_variables(self.loaded.variables))
+        self.labelling.know(secret for group in secrets for secret in group)
+        return self.labelling.labels(
+            str(key),
+            self.workspace(key.agent),
+            place=turn.place if turn else "",
+            skills=self.skills.labels(shelf),
+            origins=(*path_origins(session.path), *turn.origins) if turn and session else (),
+            said=session.context.messages if session else (),
+        )
+
     def _toolbox(
         self,
         turn: Turn,
         model: Model,
         shelf: Shelf,
-        untrusted: Sequence[str],
+        labels: "RunLabels",
         caps: Sequence[Layer] = (),
         level: Level = "off",
     ) -> Toolbox:
@@ -556,7 +589,7 @@ class Assistant:
             sees_images=model.sees_images,
             cap=result_cap(model.context_window),
             run_id=turn.run_id,
-            untrusted=untrusted,
+            labels=labels,
         )
 
     def called_skill(self, agent_id: str, text: str, taken: Sequence[str]) -> str | None:
@@ -589,9 +622,10 @@ class Assistant:
         sees_images: bool,
         cap: int,
         run_id: str = "",
-        untrusted: Sequence[str] = (),
+        labels: "RunLabels | None" = None,
     ) -> Toolbox:
         repeats = self.config.tools.loop_detection
+        labels = labels or self._labels(key, shelf)
         return Toolbox(
             tools,
             ToolContext(
@@ -604,11 +638,7 @@ class Assistant:
                 accepts_images=sees_images,
                 env=self.skills.environment(shelf).revealed(),
             ),
-            SkillGate(
-                RunGate(self._gate, self.config.security.external_content.taint_tools, untrusted),
-                self.skills.guard(shelf),
-                self._approver,
-            ),
+            SkillGate(self.labelling.gate(key.agent, self._gate, labels), self.skills.guard(shelf), self._approver),
             self.clock,
             repeats=Repeats(
                 RepeatLimits(
@@ -621,6 +651,7 @@ class Assistant:
             ),
             cap=cap,
             interceptor=self.plugged.tools if self.plugged else None,
+            labels=labels,
         )
 
     def _brief(

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from openclaw.core.keys import parse
 from openclaw.core.messages import Assistant, User
+from openclaw.core.origin import Origin
 from openclaw.cron.tool import CronTool
 from openclaw.gateway.desk import Desk
 from openclaw.gateway.heartbeats import Heartbeats
@@ -34,9 +35,9 @@ def automation(desk: Desk, environ: Mapping[str, str]) -> Automation:
     async def run(job_id: str) -> str:
         return await scheduler.run_now(job_id) or ""
 
-    async def wake(session_key: str, text: str, mode: str) -> None:
+    async def wake(session_key: str, text: str, mode: str, origins: Sequence[Origin]) -> None:
         key = parse(session_key)
-        await desk.app.events.add(key, text, str(uuid.uuid4()))
+        await desk.app.events.add(key, text, str(uuid.uuid4()), origins)
         if mode == "now":
             heartbeats.wake(key, "wake")
 

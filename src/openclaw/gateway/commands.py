@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from openclaw.approvals.pending import PendingApprovals
 from openclaw.commands.parse import NAMES, Command, parse
+from openclaw.core.approval import ApprovalRequest
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.keys import SessionKey
 from openclaw.delivery.shape import REASONING, VERBOSE
@@ -239,7 +240,16 @@ class Commands:
 
     async def _approve(self, key: SessionKey, args: str) -> Reply:
         words = args.split()
+        if not words and (waiting := self._approvals.list()):
+            return Reply("\n\n".join(_question(each.request) for each in waiting))
         if len(words) != 2:
             raise InvalidRequest("write: /approve ID allow-once, allow-always or deny")
         resolution = self._approvals.resolve(words[0], words[1], by="chat")
         return Reply(f"{resolution.id}: {resolution.decision}.")
+
+
+def _question(request: ApprovalRequest) -> str:
+    """A question as a person answers it in a chat: what would happen, why it is asked, what was read before."""
+    read = "".join(f"\n  read before it: {each.source}" for each in request.origins[:5])
+    word = "allow-once|allow-always|deny" if request.standing else "allow-once|deny"
+    return f"{request.command}\n  in {request.cwd}\n  {request.why}{read}\n  /approve {request.id} {word}"

@@ -6,11 +6,14 @@ from typing import Any
 from openclaw.core.clock import millis
 from openclaw.core.errors import NotFound
 from openclaw.core.keys import SessionKey
+from openclaw.core.origin import Origin
 from openclaw.gateway import rows
 from openclaw.gateway.app import Assistant
 from openclaw.gateway.bus import Bus
 from openclaw.sessions.files import Loaded, load
 from openclaw.sessions.lifecycle import Lifecycle, Preferences
+from openclaw.sessions.transcript import path_to_leaf
+from openclaw.turns.origins import path_origins
 from openclaw.turns.runs import Runs
 
 
@@ -82,6 +85,11 @@ class Desk:
             return "", None
         path = self.app.index.path(found.agent_id, found.session_id)
         return found.session_id, load(path) if path.exists() else None
+
+    async def origins(self, key: SessionKey) -> tuple[Origin, ...]:
+        """Where the untrusted text of a conversation came from, also what it does not see any more."""
+        _, loaded = await self.load(key)
+        return path_origins(path_to_leaf(loaded.entries)) if loaded else ()
 
     async def stop(self, key: SessionKey, run_id: str | None = None) -> Sequence[str]:
         """Stops what a session is doing, one run of it or all with everyone it has set to work; gives the runs."""

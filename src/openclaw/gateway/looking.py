@@ -9,11 +9,20 @@ from pathlib import Path
 import httpx2
 
 from openclaw.core.clock import Clock
+from openclaw.core.origin import Origin, joined, origin
 from openclaw.cron.watch import CommandWatch, FileWatch, HttpWatch, Look, SilenceWatch, Watch, mark, name_of
+from openclaw.policy.deeds import reaches_out
+from openclaw.trust.wrap import sanitize_external_text
 
 MOST_ENTRIES = 2_000
 MOST_BYTES = 1_048_576
 SHOWN_CHARS = 600
+
+
+def watch_origins(watches: Sequence[Watch]) -> tuple[Origin, ...]:
+    """Where the words of a look may come from, when that is elsewhere: programs that fetch something."""
+    commands = [" ".join(watch.argv) for watch in watches if isinstance(watch, CommandWatch)]
+    return joined(origin("external", f"watch {command}") for command in commands if reaches_out(command))
 
 
 class Looking:
@@ -84,7 +93,7 @@ class Looking:
                     os.killpg(child.pid, 9)
                 await child.wait()
         text = said[:MOST_BYTES].decode(errors="replace")
-        shown = text.strip()[-SHOWN_CHARS:]
+        shown = sanitize_external_text(text.strip()[-SHOWN_CHARS:])
         return Look(name=name, mark=mark(child.returncode, text), says=f"exit code {child.returncode}\n{shown}".strip())
 
     async def _address(self, watch: HttpWatch) -> Look:

@@ -74,10 +74,13 @@ class Redactor:
         ordered = sorted(values, key=len, reverse=True)
         self._known = _Known(frozenset(values), re.compile("|".join(map(re.escape, ordered))))
 
-    def __call__(self, text: str) -> str:
+    def known(self, text: str) -> str:
+        """`text` without the values that are known; what only looks like a credential stays."""
         pattern = self._known.pattern
-        if pattern is not None:
-            text = pattern.sub(REDACTED, text)
+        return text if pattern is None else pattern.sub(REDACTED, text)
+
+    def __call__(self, text: str) -> str:
+        text = self.known(text)
         text = _KEY_BLOCK.sub(REDACTED, text)
         for shape in (_HEADER, _QUOTED, _PAIR, _FLAG, _SCHEME):
             text = shape.sub(_blot, text)

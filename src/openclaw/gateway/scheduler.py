@@ -13,6 +13,7 @@ from msgspec import structs
 from openclaw.core.clock import millis
 from openclaw.core.errors import NotFound, OpenClawError, ProviderError
 from openclaw.core.keys import SessionKey
+from openclaw.core.origin import joined
 from openclaw.cron.book import Book, run_shown, shown
 from openclaw.cron.heartbeat import answer
 from openclaw.cron.jobs import AgentTurn, Job
@@ -23,7 +24,7 @@ from openclaw.cron.watch import changes
 from openclaw.gateway.announcing import Announcer
 from openclaw.gateway.app import local_timezone
 from openclaw.gateway.desk import Desk
-from openclaw.gateway.looking import Looking
+from openclaw.gateway.looking import Looking, watch_origins
 from openclaw.turns.guarding import guarded, kept_up
 from openclaw.turns.ledger import Outcome
 from openclaw.turns.queue import QueueRules
@@ -222,7 +223,8 @@ class Scheduler:
             outcome = await self._turn(fire, key.agent, job.payload, news)
             return structs.replace(self._amounts_to(outcome, started), seen=seen)
         text = "\n".join((job.payload.text, *news))
-        await self._desk.app.events.add(key, text, fire.run_id)
+        origins = joined(job.origins, watch_origins(job.watch) if news else ())
+        await self._desk.app.events.add(key, text, fire.run_id, origins)
         if job.wake_mode == "now":
             self._wake(key, f"cron:{job.id}")
         return Result(
@@ -253,6 +255,7 @@ class Scheduler:
             extra=UNATTENDED,
             tools_allow=payload.tools_allow or None,
             tools_deny=("*",) if payload.tools_allow == () else (),
+            origins=joined(job.origins, watch_origins(job.watch) if news else ()),
         )
         runs = self._desk.runs
         submitted = await runs.submit(turn, rules=QueueRules(mode="followup"), lane="cron", priority="background")

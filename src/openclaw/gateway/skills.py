@@ -15,6 +15,7 @@ from openclaw.config import keypath, tree
 from openclaw.config.load import Loaded
 from openclaw.core.approval import ApprovalRequest, Approver
 from openclaw.core.errors import OpenClawError
+from openclaw.core.origin import Origin, origin
 from openclaw.core.tool import Tool, ToolContext
 from openclaw.skills import environment, snapshot
 from openclaw.skills.environment import Injection
@@ -24,7 +25,7 @@ from openclaw.skills.library import Library
 from openclaw.skills.lock import Ledger
 from openclaw.skills.roots import Places, expanded, package_directories
 from openclaw.skills.settings import SkillsSettings
-from openclaw.skills.shelf import Shelf
+from openclaw.skills.shelf import Item, Shelf
 from openclaw.skills.snapshot import Snapshot
 from openclaw.trust import supply
 from openclaw.turns.agents import view
@@ -107,6 +108,17 @@ class Skills:
         """Who watches one run."""
         return Guard(shelf, self.settings, self.library.hasher, self._home)
 
+    def labels(self, shelf: Shelf) -> dict[str, tuple[Origin, ...]]:
+        """The directories of skills, with the label of those that neither the owner nor OpenClaw wrote."""
+        from openclaw.skills.install import origin_of
+
+        return {
+            item.skill.base_dir: ()
+            if item.skill.bundled and not item.trust.held
+            else _origins(item, installed=origin_of(Path(item.skill.base_dir)) is not None)
+            for item in shelf.items
+        }
+
     def _machine(self) -> Machine:
         path = self._loaded.variables.get("PATH")
 
@@ -127,6 +139,14 @@ class Skills:
         except (OpenClawError, LookupError):
             return False
         return bool(found)
+
+
+def _origins(item: Item, *, installed: bool) -> tuple[Origin, ...]:
+    skill = item.skill
+    if item.trust.held:
+        return (origin("external", f"skill {skill.name} ({item.trust.state})"),)
+    own = skill.owned and not installed
+    return () if own or item.trust.by == "owner" else (origin("skill", f"skill {skill.name}"),)
 
 
 class SkillGate:

@@ -3,13 +3,14 @@
 A mark is a comment that Markdown does not show: `<!-- label: external -->` before the lines, `<!-- /label -->` behind.
 """
 
+import difflib
 import re
+from collections.abc import Sequence
 from typing import get_args
 
+from openclaw.core.origin import UNTRUSTED
 from openclaw.core.text import Label
 
-UNTRUSTED: tuple[Label, ...] = ("stranger", "external", "tool", "skill")
-"""Least trusted first."""
 END = "<!-- /label -->"
 
 _MARK = re.compile(r"^<!--\s*label:\s*([a-z]+)\s*-->\s*$|^<!--\s*(/)label\s*-->\s*$")
@@ -42,9 +43,49 @@ def by_line(text: str) -> list[str]:
     return found
 
 
-def least_trusted(labels: list[str], first: int, last: int) -> str:
+def least_trusted(labels: Sequence[str], first: int, last: int) -> str:
     """The label of lines `first` to `last`: that of the line trusted least."""
     if not labels:
         return ""
-    here = set(labels[first - 1 : last])
-    return next((label for label in UNTRUSTED if label in here), "")
+    return worse(*labels[first - 1 : last])
+
+
+def marked(before: str, after: str, label: Label) -> str:
+    """`after` with a mark round every line that is not in `before`; lines that were there keep the label they had.
+
+    Marks are put anew from the lines' labels, so an edit can neither take one away nor close it early.
+    """
+    old, old_labels = _lines(before)
+    new, new_labels = _lines(after)
+    found = list(new_labels)
+    for kind, first, _, start, end in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        for place in range(start, end):
+            here = old_labels[first + place - start] if kind == "equal" else label
+            found[place] = worse(found[place], here) if new[place].strip() else ""
+    if not any(found):
+        return "\n".join(new)
+    out: list[str] = []
+    current = ""
+    for line, here in zip(new, found, strict=True):
+        if here != current and line.strip():
+            out += [END] if current else []
+            out += [f"<!-- label: {here} -->"] if here else []
+            current = here
+        out.append("\\" + line if _MARK.match(line.strip()) else line)
+    if current:
+        at = len(out) if out[-1].strip() else len(out) - 1
+        out.insert(at, END)
+    return "\n".join(out)
+
+
+def _lines(text: str) -> tuple[list[str], list[str]]:
+    """The lines of a note without its marks, and the label of each."""
+    lines = text.split("\n")
+    found = by_line(text) or [""] * len(lines)
+    kept = [(line, label) for line, label in zip(lines, found, strict=True) if not _MARK.match(line.strip())]
+    return [line for line, _ in kept], [label for _, label in kept]
+
+
+def worse(*labels: str) -> str:
+    """The one of `labels` that is trusted least."""
+    return next((label for label in UNTRUSTED if label in labels), "")

@@ -7,6 +7,7 @@ from datetime import date, datetime
 from pathlib import Path
 
 from openclaw.core.errors import InvalidRequest, StateError
+from openclaw.core.origin import UNTRUSTED
 from openclaw.core.text import Label, block
 from openclaw.memory import labels
 
@@ -30,7 +31,7 @@ def append(workspace: Path, name: str, text: str, label: Label = "agent") -> Pat
         raise InvalidRequest("there is nothing to write")
     if len(cleaned) > LONGEST_ENTRY:
         raise InvalidRequest(f"an entry has at most {LONGEST_ENTRY} characters: shorten it")
-    if label in labels.UNTRUSTED:
+    if label in UNTRUSTED:
         cleaned = labels.wrapped(cleaned, label)
     path = workspace / name
     try:

@@ -3,7 +3,7 @@
 This runs in a thread beside the conversation. Words are taken in here; vectors follow later, batch by batch.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from threading import Event
 from time import monotonic
@@ -114,9 +114,8 @@ def update(
     )
 
 
-def pieces(text: str, plan: Plan) -> list[tuple[Chunk, str]]:
-    """`text` in pieces with their labels, without what was forgotten."""
-    marked = labels.by_line(text)
+def pieces(text: str, plan: Plan, marked: Sequence[str]) -> list[tuple[Chunk, str]]:
+    """`text` in pieces with their labels, without what was forgotten; `marked` has the label of each line."""
     return [
         (chunk, labels.least_trusted(marked, chunk.start, chunk.end))
         for chunk in chunks(text, plan.tokens, plan.overlap)
@@ -191,7 +190,7 @@ def _taken(writer: IndexWriter, plan: Plan, item: _Work, now: int) -> Callable[[
         state = FileState(
             path=item.name, source="sessions", hash=talk.hash, mtime=talk.mtime, size=talk.size, owner=talk.owner
         )
-        spoken = pieces(talk.text, plan) if transcripts.remembered(talk.owner) and talk.lines else []
+        spoken = pieces(talk.text, plan, talk.labels) if transcripts.remembered(talk.owner) and talk.lines else []
         placed = [(talk.placed(chunk), label) for chunk, label in spoken]
         return lambda: writer.put(state, placed, now)
     content = discover.read(item.path)
@@ -205,5 +204,5 @@ def _taken(writer: IndexWriter, plan: Plan, item: _Work, now: int) -> Callable[[
     )
     if item.known is not None and item.known[0] == content.hash and not plan.forgotten:
         return lambda: writer.touch(note)
-    cut = pieces(content.text, plan)
+    cut = pieces(content.text, plan, labels.by_line(content.text))
     return lambda: writer.put(note, cut, now)

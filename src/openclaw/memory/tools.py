@@ -2,16 +2,18 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from openclaw.core.errors import NotFound, OpenClawError
 from openclaw.core.messages import Text
-from openclaw.core.text import head, neutralise
+from openclaw.core.origin import UNTRUSTED, joined, origin
+from openclaw.core.text import Label, head, neutralise
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
-from openclaw.memory import citations, rank, reading, transcripts
+from openclaw.memory import citations, discover, labels, rank, reading, transcripts
 from openclaw.memory.index import Answer, Memory
 from openclaw.memory.settings import Citations
 
@@ -98,7 +100,18 @@ class MemorySearch:
                     "Correct the embedding provider, set memorySearch.fallback, or set memorySearch.provider to auto.",
                 )
             )
-        return _document(self.document(answer, context.session_key))
+        output = _document(self.document(answer, context.session_key))
+        pieces = [found.piece for found in answer.results]
+        return structs.replace(
+            output,
+            origins=joined(
+                origin(label, f"note {piece.path}:{piece.start}")
+                for piece in pieces
+                for label in UNTRUSTED
+                if piece.label == label
+            ),
+            listed=tuple(str(self._memory.plan.scope.workspace / piece.path) for piece in pieces),
+        )
 
     def document(self, answer: Answer, session_key: str) -> dict[str, Any]:
         """The answer as the model reads it."""
@@ -175,7 +188,17 @@ class MemoryGet:
             return _document(
                 {"status": "error", "path": wanted.path, "code": error.code, "error": error.message}, failed=True
             )
-        return _document(page(found))
+        marked = await asyncio.to_thread(_labels_of, path)
+        output = _document(page(found))
+        return structs.replace(
+            output, origins=joined(origin(label, f"note {found.path}") for label in marked), listed=(str(path),)
+        )
+
+
+def _labels_of(path: Path) -> list[Label]:
+    """The labels in a note, wherever in it they stand: what is left out here may have led to the rest."""
+    marked = labels.by_line(discover.read(path).text)
+    return [label for label in UNTRUSTED if label in marked]
 
 
 def page(found: reading.Excerpt) -> dict[str, Any]:

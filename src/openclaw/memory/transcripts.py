@@ -13,6 +13,7 @@ from openclaw.core.errors import InvalidRequest, StateError
 from openclaw.core.keys import parse
 from openclaw.memory.chunk import Chunk
 from openclaw.memory.discover import MOST_BYTES
+from openclaw.memory.labels import worse
 
 LONGEST_LINE = 4 * 1024 * 1024
 SILENT = frozenset({"NO_REPLY", "HEARTBEAT_OK"})
@@ -32,9 +33,14 @@ class _Block(Struct, frozen=True):
     text: str = ""
 
 
+class _Origin(Struct, frozen=True):
+    label: str = ""
+
+
 class _Said(Struct, frozen=True):
     role: str = ""
     content: str | tuple[_Block, ...] = ""
+    origins: tuple[_Origin, ...] = ()
 
 
 class _Line(Struct, frozen=True, rename="camel"):
@@ -49,6 +55,8 @@ class Talk(Struct, frozen=True, kw_only=True):
     owner: str
     text: str
     lines: tuple[int, ...]
+    labels: tuple[str, ...]
+    """How far each line is trusted: untrusted text that was read marks all that was said after it."""
     hash: str
     mtime: int
     size: int
@@ -98,6 +106,8 @@ def grown(path: Path, known_size: int, delta_bytes: int, delta_messages: int) ->
 def read(path: Path) -> Talk:
     """What was said in the transcript `path`."""
     owner, said, lines = "", [], []
+    marks: list[str] = []
+    mark = ""
     hashed = sha256()
     try:
         with path.open("rb") as file:
@@ -108,11 +118,14 @@ def read(path: Path) -> Talk:
                 found = _decoded(line)
                 if found is None:
                     continue
+                if found.message is not None and found.message.origins:
+                    mark = worse(mark, *(each.label for each in found.message.origins))
                 if found.type == "session":
                     owner = found.session_key or owner
                 elif (text := _spoken(found)) and total < MOST_BYTES:
                     said.append(text)
                     lines.append(number)
+                    marks.append(mark)
                     total += len(text)
     except OSError as error:
         raise StateError(f"cannot read {path}: {error.strerror}") from error
@@ -120,6 +133,7 @@ def read(path: Path) -> Talk:
         owner=owner,
         text="\n".join(said),
         lines=tuple(lines),
+        labels=tuple(marks),
         hash=hashed.hexdigest(),
         mtime=info.st_mtime_ns,
         size=info.st_size,

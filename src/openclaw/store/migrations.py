@@ -249,4 +249,5 @@ STATE: tuple[Migration, ...] = (
             "CREATE INDEX subagents_parent ON subagents (parent_key, created_at)",
         ),
     ),
+    Migration(8, ("ALTER TABLE system_events ADD COLUMN origins TEXT NOT NULL DEFAULT ''",)),
 )

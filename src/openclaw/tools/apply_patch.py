@@ -45,7 +45,8 @@ class ApplyPatch:
         self.workspace_only = workspace_only
 
     def effects(self, args: Mapping[str, Any]) -> Effects:
-        return Effects.READS_FILES | Effects.WRITES_FILES
+        deletes = "*** Delete File:" in str(args.get("input", ""))
+        return Effects.READS_FILES | Effects.WRITES_FILES | (Effects.DELETES if deletes else Effects.NONE)
 
     def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
         try:

@@ -4,7 +4,7 @@ import base64
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.messages import Image, Text
@@ -78,11 +78,12 @@ class ViewImage:
         if wanted.max_bytes_mb is not None:
             limit = min(limit, round(wanted.max_bytes_mb * 1024 * 1024))
         images = await offload(lambda stop: [self._load(path, context, limit) for path in paths])
+        places = tuple(str(place(path, context.workspace)) for path in paths)
         if context.accepts_images:
             note = f"{len(images)} image(s): {', '.join(shown(path) for path in paths)}."
-            return Output(content=(Text(note), *images), details={"images": paths})
+            return Output(content=(Text(note), *images), details={"images": paths}, touched=places)
         said = await self._look(context.agent_id, wanted.prompt.strip() or DEFAULT_PROMPT, images)
-        return Output.of(said, images=paths)
+        return structs.replace(Output.of(said, images=paths), touched=places)
 
     def _load(self, path: str, context: ToolContext, limit: int) -> Image:
         if "://" in path or path.startswith("data:"):

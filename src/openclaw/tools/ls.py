@@ -8,7 +8,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
@@ -86,7 +86,8 @@ def _list(path: Path, wanted: Wanted, stop: Event) -> Output:
         name = json.dumps(chosen[len(lines) - 1].name, ensure_ascii=False)
         notice = ["", f"[{left} more entries. Use after={name} to continue.]"]
     text = "\n".join([*lines, *notice]).encode("utf-8", "backslashreplace").decode()
-    return Output.of(text, entries=len(lines), remaining=left)
+    output = Output.of(text, entries=len(lines), remaining=left)
+    return structs.replace(output, listed=(str(path), *(entry.path for entry in chosen[: len(lines)])))
 
 
 class _Counted:

@@ -7,7 +7,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.messages import Image, Text
@@ -96,7 +96,8 @@ def _read(path: Path, wanted: Wanted, context: ToolContext, stop: Event) -> Outp
     if isinstance(page, BeyondEnd):
         return _beyond(page, wanted)
     refuse_binary(path, page.data, total, "read")
-    return Output.of(_text(page, wanted), **_details(path, page, wanted))
+    output = Output.of(_text(page, wanted), **_details(path, page, wanted))
+    return structs.replace(output, touched=(str(path),))
 
 
 def _text(page: Page, wanted: Wanted) -> str:
@@ -141,6 +142,7 @@ def _image(path: Path, mime: str, data: bytes) -> Output:
     return Output(
         content=(Text(note), Image(base64.b64encode(data).decode("ascii"), mime)),
         details={"path": str(path), "mimeType": mime, "bytes": len(data)},
+        touched=(str(path),),
     )
 
 

@@ -5,9 +5,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from openclaw.core.errors import InvalidRequest, StateError
+from openclaw.core.secret import is_secret_place
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
 from openclaw.tools.answer import answers, parse
 from openclaw.tools.child import Ended, Piped, attend
@@ -149,11 +150,16 @@ class Grep(_Search):
 
         def take(chunk: bytes) -> None:
             for record in reader.feed(chunk):
-                if glob is None or glob.matches(record.path):
-                    page.add(_line(record, top, context.workspace), counts=record.matched)
+                if glob is not None and not glob.matches(record.path):
+                    continue
+                where_found = str(top / record.path)
+                if path.is_dir() and is_secret_place(where_found):
+                    page.withhold(where_found)
+                else:
+                    page.add(_line(record, top, context.workspace), counts=record.matched, path=where_found)
 
         await self._run(grep_command(self._program(self._env), query, where), top, page, take)
-        return page.output("No matches found")
+        return structs.replace(page.output("No matches found"), touched=page.paths)
 
 
 class Find(_Search):
@@ -194,10 +200,10 @@ class Find(_Search):
         def take(chunk: bytes) -> None:
             for name in reader.feed(chunk):
                 if glob.matches(name):
-                    page.add(shown(relative(top / name, context.workspace)))
+                    page.add(shown(relative(top / name, context.workspace)), path=str(top / name))
 
         await self._run(files_command(self._program(self._env), "."), top, page, take)
-        return page.output("No files found matching pattern")
+        return structs.replace(page.output("No files found matching pattern"), listed=page.paths)
 
 
 def _line(record: Record, top: Path, workspace: Path) -> str:
@@ -219,11 +225,22 @@ class _Page:
         self._counted = 0
         self._bytes = 0
         self._notes: list[str] = []
+        self._paths: dict[str, None] = {}
+        self._withheld: set[str] = set()
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The files that are shown."""
+        return tuple(self._paths)
+
+    def withhold(self, path: str) -> None:
+        """A match in a file that usually holds credentials: somebody has to name that file to see it."""
+        self._withheld.add(path)
 
     def note(self, text: str) -> None:
         self._notes.append(text)
 
-    def add(self, line: str, *, counts: bool = True) -> None:
+    def add(self, line: str, *, counts: bool = True, path: str) -> None:
         if self.full.is_set():
             return
         # The line after the last one wanted is what tells that there are more.
@@ -238,9 +255,15 @@ class _Page:
             return
         self._counted += counts
         self.lines.append(line)
+        self._paths[path] = None
 
     def output(self, nothing: str) -> Output:
         body = "\n".join(self.lines) if self.lines else nothing
+        if self._withheld:
+            names = ", ".join(shown(path) for path in sorted(self._withheld)[:5])
+            self.note(
+                f"[Matches in files that usually hold credentials are not shown: {names}. Name one to search it.]"
+            )
         text = "\n\n".join([body, *self._notes])
         details = {"count": self._counted, "truncated": bool(self._notes)}
         return Output.of(text, **details)

@@ -2,13 +2,15 @@
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal
+from urllib.parse import quote
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from openclaw.core.clock import Clock
 from openclaw.core.errors import OpenClawError
@@ -23,6 +25,8 @@ from openclaw.tools.web_readable import Readable, readable
 
 SLOW_AFTER = 5.0
 ERROR_CHARS = 1000
+_NOT_IN_ADDRESS = re.compile(r"[^A-Za-z0-9\-._~:/?#@!$&'()*+,;=%]")
+_NOT_IN_TYPE = re.compile(r"[^\w.+/-]")
 _TEXT = ("application/json", "application/xml", "application/javascript", "application/x-yaml", "application/yaml")
 
 
@@ -97,12 +101,13 @@ class WebFetch:
         except Blocked:
             raise
         except OpenClawError as error:
-            return Output.failed(self._wrap(f"Web fetch failed: {error.message}", "api"))
+            return _enclosed(Output.failed(self._wrap(f"Web fetch failed: {error.message}", "api")))
         finally:
             slow.cancel()
         if got.status >= 400:
             said = head(result["body"], ERROR_CHARS)
-            return Output.failed(self._wrap(f"Web fetch failed ({got.status}):\n{said}", "api"), status=got.status)
+            failed = self._wrap(f"Web fetch failed ({got.status}):\n{said}", "api")
+            return _enclosed(Output.failed(failed, status=got.status))
         result["tookMs"] = round((time.monotonic() - began) * 1000)
         self._memory.keep(key, result)
         return self._answer(result)
@@ -111,10 +116,10 @@ class WebFetch:
         page = await offload(lambda stop: self._extracted(got, markdown=wanted.extract_mode == "markdown"))
         body = head(page.text, most)
         return {
-            "url": literal(wanted.url.strip()),
-            "finalUrl": literal(got.url),
+            "url": _address(wanted.url.strip()),
+            "finalUrl": _address(got.url),
             "status": got.status,
-            "contentType": got.content_type,
+            "contentType": _NOT_IN_TYPE.sub("", got.content_type)[:100],
             "title": page.title[:300],
             "extractMode": wanted.extract_mode,
             "extractor": page.extractor,
@@ -149,4 +154,13 @@ class WebFetch:
         shown["externalContent"] = {"untrusted": True, "source": "web_fetch", "wrapped": True}
         shown["text"] = self._wrap(result["body"], "web_fetch")
         about = {name: shown[name] for name in ("url", "finalUrl", "status", "extractor", "truncated", "length")}
-        return Output.of(json.dumps(shown, indent=2, ensure_ascii=False), **about)
+        return _enclosed(Output.of(json.dumps(shown, indent=2, ensure_ascii=False), **about))
+
+
+def _enclosed(output: Output) -> Output:
+    return structs.replace(output, enclosed=True)
+
+
+def _address(url: str) -> str:
+    """An address in which nothing can be read but an address: a server chooses the one it redirects to."""
+    return _NOT_IN_ADDRESS.sub(lambda found: quote(found[0], safe=""), literal(url))

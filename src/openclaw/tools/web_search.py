@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
@@ -83,7 +83,7 @@ class WebSearch:
         if not wanted.query.strip():
             raise InvalidRequest("The query is empty.")
         if self._engine is None:
-            return Output.failed(self._wrap(NO_ENGINE, "api"))
+            return Output.failed(NO_ENGINE)
         key = ("search", self._engine.name, wanted)
         kept = self._memory.recall(key, self._cached_for)
         if kept is not None:
@@ -92,7 +92,9 @@ class WebSearch:
         try:
             found = await self._engine.search(_query(wanted))
         except OpenClawError as error:
-            return Output.failed(self._wrap(f"Web search failed: {error.message}", "api"))
+            return structs.replace(
+                Output.failed(self._wrap(f"Web search failed: {error.message}", "api")), enclosed=True
+            )
         result = {
             "query": wanted.query,
             "provider": self._engine.name,
@@ -110,9 +112,10 @@ class WebSearch:
         listed = json.dumps(result["results"], indent=2, ensure_ascii=False)
         shown = {**result, "count": len(result["results"]), "results": self._wrap(listed, "web_search")}
         shown["externalContent"] = {"untrusted": True, "source": "web_search", "wrapped": True}
-        return Output.of(
+        output = Output.of(
             json.dumps(shown, indent=2, ensure_ascii=False), provider=result["provider"], count=shown["count"]
         )
+        return structs.replace(output, enclosed=True)
 
 
 def _count(wanted: Wanted) -> int:

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from msgspec import field
 
+from openclaw.core.deed import Column, Deed, Word
 from openclaw.core.secret import Secret
 from openclaw.core.settings import Count, Settings, doc
 
@@ -34,10 +35,40 @@ class ExternalContentSettings(Settings, frozen=True):
     taint_tools: Annotated[
         Literal["off", "approve", "deny"],
         doc(
-            "once untrusted text was read, calls that run code, send out, spend or change settings: go on, need"
-            " your approval, or are refused"
+            "once untrusted text was read, calls that run code, send out, schedule, spend or change settings: go on,"
+            " need your approval, or are refused"
         ),
     ] = "approve"
+    table: Annotated[
+        Mapping[Column, Mapping[Deed, Word]],
+        doc("changes to the table of labels: label, then what a call does, then allow, ask or deny"),
+    ] = field(default_factory=dict)
+    trusted_paths: Annotated[
+        tuple[str, ...], doc("directories outside the workspace whose files are your own words")
+    ] = ()
+    untrusted_paths: Annotated[
+        tuple[str, ...], doc("patterns of paths inside the workspace that hold what others wrote")
+    ] = ()
+
+
+class BreakerSettings(Settings, frozen=True):
+    """`security.breaker`: pausing a run that does too much of what cannot be taken back."""
+
+    deletes_per_minute: Annotated[
+        int, doc("deletions an agent makes in a minute before you are asked; 0 = no limit", ge=0)
+    ] = 10
+    sends_per_minute: Annotated[
+        int, doc("messages and requests of its own wording in a minute before you are asked; 0 = no limit", ge=0)
+    ] = 10
+
+
+class UndoSettings(Settings, frozen=True):
+    """`security.undo`: what is kept so that changes of files can be undone."""
+
+    enabled: Annotated[bool, doc("keep files as they were before tools changed them")] = True
+    max_mb: Annotated[Count, doc("most megabytes kept; the oldest runs go first")] = 256
+    max_file_mb: Annotated[Count, doc("larger files are not kept, and cannot be undone")] = 32
+    days: Annotated[Count, doc("how long a run can be undone")] = 14
 
 
 class SecuritySettings(Settings, frozen=True):
@@ -50,3 +81,5 @@ class SecuritySettings(Settings, frozen=True):
     external_content: Annotated[ExternalContentSettings, doc("what text from elsewhere may bring about")] = (
         ExternalContentSettings()
     )
+    breaker: Annotated[BreakerSettings, doc("pausing a run that deletes or sends in bulk")] = BreakerSettings()
+    undo: Annotated[UndoSettings, doc("undoing what tools did to files")] = UndoSettings()

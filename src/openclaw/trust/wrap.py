@@ -31,14 +31,35 @@ _TOKENS = re.compile(
     r"channel|message|return|call|reserved_special_token_\d{1,6})\|>|\[/?INST\]|<</?SYS>>|</?s>|<(?:start|end)_of_turn>",
     re.IGNORECASE,
 )
-_OURS = re.compile(r"\[(?=(?:Subagent (?:Context|Task)|OpenClaw [a-z -]{1,40})\])|<(?=/?prompt-data\b)", re.IGNORECASE)
+# What only the runtime says, in the words it says it with: in text from elsewhere it is quoted, not said.
+_BRACKETED = re.compile(
+    r"\[(?=\s*(?:Subagent (?:Context|Task)|OpenClaw [a-z -]{1,40}|System(?: Message)?|Assistant|Internal|Developer"
+    r"|Message from session [^\]\n]{1,200})\s*\]|cron:)",
+    re.IGNORECASE,
+)
+_TAGGED = re.compile(
+    r"<(?=/?(?:prompt-data|system(?:-reminder|_prompt)?|summary|tool_result|function_results)\b)", re.IGNORECASE
+)
+_SPOKEN = re.compile(
+    r"^([^\S\n]*+[*_#>]{0,3}\s?)(System|Assistant|Human|Developer|SECURITY NOTICE)(:)", re.IGNORECASE | re.MULTILINE
+)
+_PLAIN_TOKENS = re.compile(r"(?!</?s>)(?:" + _TOKENS.pattern + ")", re.IGNORECASE)
 _LINES = re.compile(r"[\r\n\u2028\u2029]+")
 
 
 def sanitize_external_text(text: str) -> str:
     """`text` without what imitates our markers, our own notices or a model's control tokens."""
     cleaned = _TOKENS.sub(REMOVED_TOKEN, neutralise(block(text)))
-    return _OURS.sub(lambda found: "(" if found[0] == "[" else "&lt;", cleaned)
+    cleaned = _TAGGED.sub("&lt;", _BRACKETED.sub("(", cleaned))
+    return _SPOKEN.sub(r"\1\2 (quoted)\3", cleaned)
+
+
+def sanitize_own_text(text: str) -> str:
+    """A result that is the owner's own: only what no file needs and a model could take for its runtime is removed.
+
+    `<s>` stays: it is a tag in many a page, and the file may be written back as it was read.
+    """
+    return _PLAIN_TOKENS.sub(REMOVED_TOKEN, neutralise(text))
 
 
 def truncate_sanitized(text: str, most: int) -> str:

@@ -5,7 +5,7 @@ import os
 import secrets
 import shlex
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,7 @@ from openclaw.approvals.grants import ApprovalFile
 from openclaw.core.approval import ApprovalRequest, Approver
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import StateError
-from openclaw.core.text import literal
 from openclaw.core.tool import Effects, Tool, ToolContext
-from openclaw.policy.decide import Taint, decide
 from openclaw.policy.execution import Allow, AskFirst, Deny, Grant, Ruling, grants_for, rule, stricter
 from openclaw.policy.narrowing import Ask, Security
 
@@ -109,6 +107,8 @@ class ExecGate:
                 agent_id=context.agent_id,
                 session_key=context.session_key,
                 why=why,
+                origins=context.origins,
+                standing=False,
             )
         )
         if answer.decision == "deny":
@@ -144,6 +144,7 @@ class ExecGate:
                 agent_id=context.agent_id,
                 session_key=context.session_key,
                 why=why,
+                origins=context.origins,
             )
         )
         if answer.decision == "deny":
@@ -164,36 +165,10 @@ class ExecGate:
         return str(Path(found).resolve()) if found else None
 
 
-class RunGate:
-    """The gate of one run: knows what untrusted text its model has read, and lets that text bring nothing about."""
-
-    def __init__(self, inner: ExecGate, taint: Taint, untrusted: Sequence[str]) -> None:
-        self._inner = inner
-        self._taint: Taint = taint
-        self._untrusted = list(untrusted)
-
-    async def admit(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> str | None:
-        effects = tool.effects(args)
-        ruling = decide(effects, self._untrusted, self._taint)
-        if isinstance(ruling, Deny):
-            return _refusal(ruling)
-        cause = ruling.why if isinstance(ruling, AskFirst) else ""
-        if Effects.RUNS_CODE in effects:
-            refusal = await self._inner.admit(tool, args, context, cause)
-        else:
-            refusal = await self._inner.ask(tool, args, context, cause) if cause else None
-        if refusal is None and Effects.FETCHES in effects:
-            self._untrusted.append(_origin(tool, args))
-        return refusal
-
-
-def _origin(tool: Tool, args: Mapping[str, Any]) -> str:
-    about = args.get("url") or args.get("query") or args.get("sessionKey") or ""
-    return literal(f"{tool.spec.name} {about}".strip())[:120]
-
-
 def _despite(ruling: Ruling, cause: str) -> Ruling:
-    return AskFirst(cause) if cause and isinstance(ruling, Allow) else ruling
+    if not cause or isinstance(ruling, Deny):
+        return ruling
+    return AskFirst(f"{ruling.why}; {cause}" if isinstance(ruling, AskFirst) else cause)
 
 
 def _refusal(ruling: Allow | Deny) -> str | None:

@@ -219,6 +219,9 @@ class _RecordedTools(Toolbox):
     def specs(self) -> tuple[ToolSpec, ...]:
         return self._stretch.specs
 
+    def heard(self, message: Message) -> None:
+        """What it led to is on record too."""
+
     async def run_all(
         self, calls: Sequence[ToolCall], interrupted: Callable[[], bool] = lambda: False
     ) -> AsyncGenerator[ToolEvent, None]:

@@ -19,6 +19,7 @@ from openclaw.core.errors import InvalidRequest, OpenClawError, ProviderError, U
 from openclaw.core.events import CompactionEnded, MessageEnded, ModelCalled, Notice, RunEnded, Steered
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Assistant, ToolCall, Usage, User
+from openclaw.core.origin import joined
 from openclaw.delivery.shape import Manner
 from openclaw.turns import queue
 from openclaw.turns.lanes import Lanes, Place, Priority
@@ -463,6 +464,8 @@ class Runs:
             together, text = queue.collect([_waiting(each) for each in items])
             merged = [each.run_id for each in together[1:]]
             item = items[0]
+            origins = joined(*(each.turn.origins for each in items[: len(together)]))
+            item = structs.replace(item, turn=structs.replace(item.turn, origins=origins))
             session.waiting = items[len(together) :]
         if session.dropped:
             text = f"{queue.overflow_note(session.dropped)}\n\n{text}"
@@ -629,7 +632,7 @@ def _unheard(steering: Steering) -> list[User]:
 
 
 def _message(turn: Turn, now: int) -> User:
-    return User(content=turn.text, timestamp=now, idempotency_key=f"{turn.run_id}:user")
+    return User(content=turn.text, timestamp=now, idempotency_key=f"{turn.run_id}:user", origins=turn.origins)
 
 
 def _run_of(message: User) -> str | None:

@@ -15,6 +15,7 @@ from msgspec import Struct
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.keys import SessionKey, parse
+from openclaw.core.origin import Origin, joined
 from openclaw.trust.wrap import wrap_external_content
 from openclaw.turns.guarding import guarded
 from openclaw.turns.ledger import Outcome
@@ -54,6 +55,8 @@ class Errand(Struct, frozen=True, kw_only=True):
     expected: bool = True
     files: str = ""
     notes: tuple[str, ...] = ()
+    origins: tuple[Origin, ...] = ()
+    """What its starter had read: the task may come from there."""
 
 
 class Subagents:
@@ -66,7 +69,7 @@ class Subagents:
         clock: Clock,
         *,
         bounds: Callable[[str], Bounds],
-        tainted: Callable[[SessionKey], Awaitable[bool]],
+        origins: Callable[[SessionKey], Awaitable[tuple[Origin, ...]]],
         discard: Callable[[Child], Awaitable[None]],
         archive: Callable[[Child], Awaitable[None]],
     ) -> None:
@@ -74,7 +77,7 @@ class Subagents:
         self._runs = runs
         self._clock = clock
         self._bounds = bounds
-        self._tainted = tainted
+        self._origins = origins
         self._discard = discard
         self._archive = archive
         self._group: asyncio.TaskGroup | None = None
@@ -135,6 +138,7 @@ class Subagents:
             model=errand.model,
             thinking=errand.thinking,
             timeout=errand.timeout,
+            origins=errand.origins,
         )
         try:
             await self._runs.submit(turn, lane="subagent")
@@ -144,14 +148,14 @@ class Subagents:
         self._follow(run_id)
         return child
 
-    async def steer(self, child: Child, message: str) -> Child:
+    async def steer(self, child: Child, message: str, origins: tuple[Origin, ...] = ()) -> Child:
         """Interrupts a child and has it go on with `message`."""
         if child.status != "running":
             raise InvalidRequest(f"{child.name} has ended already: start another sub-agent")
         run_id = str(uuid.uuid4())
         # Written down first: the end of the interrupted run is then not its end.
         child = await self.roster.change(child.run_id, current=run_id)
-        turn = Turn(run_id=run_id, key=child.session, text=message)
+        turn = Turn(run_id=run_id, key=child.session, text=message, origins=origins)
         await self._runs.submit(turn, rules=QueueRules(mode="interrupt"), lane="subagent")
         return child
 
@@ -276,9 +280,11 @@ class Subagents:
         heard = [child for child in family if child.expected and child.result.strip() != SKIP]
         if heard:
             parent = parse(heard[0].parent)
-            text = announcement(heard, [await self._shown(child) for child in heard])
+            found = [await self._origins(child.session) for child in heard]
+            text = announcement(heard, [_shown(*each) for each in zip(heard, found, strict=True)])
             # The name is made of the children's, so that the same news twice is one message.
-            turn = Turn(run_id=f"announce:{heard[0].run_id}", key=parent, text=text)
+            name = f"announce:{heard[0].run_id}"
+            turn = Turn(run_id=name, key=parent, text=text, origins=joined(*found))
             above = self.roster.by_key(str(parent))
             submission = await self._runs.submit(turn, lane="subagent" if above else "main")
             if above is not None and above.status == "running" and submission.status != "steered":
@@ -287,16 +293,17 @@ class Subagents:
             await self.roster.change(child.run_id, told=True)
         self._stir()
 
-    async def _shown(self, child: Child) -> str:
-        """A result as its reader may take it: enclosed when the child has read untrusted text."""
-        if await self._tainted(child.session):
-            return wrap_external_content(clean(child.result), "unknown", marker_id=secrets.token_hex(8))
-        return clean(child.result)
-
     def _stir(self) -> None:
         """Wakes everyone who waits for something to change."""
         self._moved.set()
         self._moved = asyncio.Event()
+
+
+def _shown(child: Child, origins: tuple[Origin, ...]) -> str:
+    """A result as its reader may take it: enclosed when the child has read untrusted text."""
+    if origins:
+        return wrap_external_content(clean(child.result), "unknown", marker_id=secrets.token_hex(8))
+    return clean(child.result)
 
 
 def _status(outcome: Outcome) -> Status:

@@ -31,6 +31,7 @@ from openclaw.core.events import (
 )
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Assistant, Image, Message, StopReason, Text, ToolCall, ToolResult, Usage, User
+from openclaw.core.origin import Origin, joined
 from openclaw.core.provider import System
 from openclaw.core.text import whole
 from openclaw.delivery.directives import SILENT
@@ -93,6 +94,15 @@ class Turn(Struct, frozen=True, kw_only=True):
     """What began it."""
     compact: str | None = None
     """Nothing is asked; the conversation is compacted, with attention to this."""
+    origins: tuple[Origin, ...] = ()
+    """Where untrusted parts of the text came from; empty for a person's own words."""
+
+
+class News(Struct, frozen=True):
+    """What a conversation is told before what it is asked, and where that came from."""
+
+    text: str = ""
+    origins: tuple[Origin, ...] = ()
 
 
 class Opened(Struct, frozen=True, kw_only=True):
@@ -144,7 +154,7 @@ class Turns:
         clock: Clock,
         workspace_of: Callable[[str], Path],
         prepare: Callable[[Turn, Opened], Awaitable[Prepared]],
-        news: Callable[[Turn], Awaitable[str]] | None = None,
+        news: Callable[[Turn], Awaitable[News]] | None = None,
     ) -> None:
         self._news = news
         self._index = index
@@ -220,8 +230,9 @@ class Turns:
         made_room = False
         question = None
         if not _asked(_said(session.path), turn.run_id):
-            news = await self._news(turn) if self._news else ""
+            news = await self._news(turn) if self._news else News()
             question = _question(turn, millis(self._clock), news)
+            prepared.tools.heard(question)
         if question is not None and session.transcript is not None:
             async with aclosing(upkeep.before_turn(record.transcript, session.path, question)) as events:
                 async for event in events:
@@ -407,10 +418,11 @@ def _answer_on_record(messages: Sequence[Message], run_id: str) -> Assistant | N
     return None
 
 
-def _question(turn: Turn, now: int, news: str = "") -> User:
-    text = whole(f"{news}\n\n{turn.text}" if news else turn.text)
+def _question(turn: Turn, now: int, news: News) -> User:
+    text = whole(f"{news.text}\n\n{turn.text}" if news.text else turn.text)
     content: str | tuple[Text | Image, ...] = (Text(text), *turn.images) if turn.images else text
-    return User(content=content, timestamp=now, idempotency_key=f"{turn.run_id}:user")
+    origins = joined(turn.origins, news.origins)
+    return User(content=content, timestamp=now, idempotency_key=f"{turn.run_id}:user", origins=origins)
 
 
 class _Record:

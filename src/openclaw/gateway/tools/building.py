@@ -6,7 +6,6 @@ from typing import Any, Protocol
 
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.keys import SessionKey
-from openclaw.core.messages import Message
 from openclaw.core.sandbox import Boxed
 from openclaw.core.secret import Secret
 from openclaw.core.tool import Tool
@@ -18,7 +17,6 @@ from openclaw.policy.layers import Layer, emptied, remaining, unknown
 from openclaw.policy.narrowing import AgentToolSettings, Ask, ExecOverride, Security
 from openclaw.policy.order import Asked, Sender
 from openclaw.policy.settings import ExecSettings, ToolsSettings
-from openclaw.trust.wrap import is_wrapped
 
 log = logging.getLogger("agents/tool-policy")
 _WARNED: set[str] = set()
@@ -138,12 +136,6 @@ def exec_policy(settings: ExecSettings, own: ExecOverride = USUAL.exec) -> tuple
     if own.mode:
         security, ask = MODES[own.mode]
     return own.security or security, own.ask or ask
-
-
-def untrusted(messages: Sequence[Message]) -> tuple[str, ...]:
-    """Where enclosed external text stands in a conversation that a model is about to read."""
-    marked = sum(is_wrapped(message.text) for message in messages)
-    return (f"{marked} earlier message(s) of this session",) if marked else ()
 
 
 def _yield_ms(configured: int, variables: Mapping[str, str]) -> int:

@@ -12,8 +12,6 @@ from openclaw.gateway.tools.config import GatewayTool
 from openclaw.gateway.tools.sessions import AgentsList, SessionsHistory, SessionsList, SessionsSend, SessionStatus
 from openclaw.gateway.tools.spawn import SessionsSpawn, SessionsYield, SubagentsTool
 from openclaw.policy.layers import Layer
-from openclaw.sessions import history
-from openclaw.trust.wrap import is_wrapped
 from openclaw.turns.roster import Child, Roster
 from openclaw.turns.subagents import Bounds, Subagents
 
@@ -33,7 +31,7 @@ class Hall:
             desk.runs,
             app.clock,
             bounds=lambda agent: self._bounds(),
-            tainted=self._tainted,
+            origins=desk.origins,
             discard=self._discard,
             archive=self._archive,
         )
@@ -85,10 +83,6 @@ class Hall:
             children=settings.max_children_per_agent,
             archive_after=settings.archive_after_minutes * 60,
         )
-
-    async def _tainted(self, key: SessionKey) -> bool:
-        _, loaded = await self._desk.load(key)
-        return loaded is not None and any(is_wrapped(each.message.text) for each in history.rows_of(loaded.entries))
 
     async def _discard(self, child: Child) -> None:
         if child.files:

@@ -5,18 +5,19 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Assistant, User
+from openclaw.core.origin import joined, origin
 from openclaw.core.tool import Effects, Output, ToolContext
 from openclaw.gateway.desk import Desk
 from openclaw.gateway.projection import row
 from openclaw.gateway.tools.shape import Simple, may_see, spec, taken, told
 from openclaw.gateway.tools.wrapping import wrap
 from openclaw.sessions import history
-from openclaw.trust.wrap import is_wrapped
+from openclaw.trust.wrap import sanitize_external_text
 from openclaw.turns.agents import agent_ids, view
 from openclaw.turns.queue import QueueRules
 from openclaw.turns.roster import Roster
@@ -98,9 +99,6 @@ class SessionsList(_Reaching):
         },
     )
 
-    def effects(self, args: Mapping[str, Any]) -> Effects:
-        return Effects.FETCHES if args.get("messageLimit") else Effects.NONE
-
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
         wanted = taken(args, ListWanted)
         viewer = self._desk.key(context.session_key)
@@ -108,11 +106,15 @@ class SessionsList(_Reaching):
         found = [each for each in await self._desk.list(wanted.agent_id) if self._fits(each, wanted, viewer)]
         page = found[wanted.offset : wanted.offset + limit]
         shown = [await self._shown(each, min(wanted.message_limit, 20)) for each in page]
+        heard = joined(
+            *[await self._desk.origins(self._desk.key(each["key"])) for each in page if wanted.message_limit]
+        )
         while shown and len(str(shown)) > LIST_BYTES:
             shown.pop()
         more = wanted.offset + len(shown) < len(found)
         result: dict[str, Any] = {"count": len(shown), "sessions": shown, "hasMore": more, "limitApplied": limit}
-        return told({**result, **({"nextOffset": wanted.offset + len(shown)} if more else {})})
+        output = told({**result, **({"nextOffset": wanted.offset + len(shown)} if more else {})})
+        return structs.replace(output, origins=heard, enclosed=bool(wanted.message_limit))
 
     def _fits(self, each: dict[str, Any], wanted: ListWanted, viewer: SessionKey) -> bool:
         key = self._desk.key(each["key"]) if each["agentId"] in agent_ids(self._desk.app.config.agents) else None
@@ -137,7 +139,8 @@ class SessionsList(_Reaching):
             _, loaded = await self._desk.load(key)
             said = history.rows_of(loaded.entries) if loaded else []
             lines = [
-                f"{item.message.__class__.__name__.lower()}: {item.message.text[:500]}" for item in said[-messages:]
+                f"{item.message.__class__.__name__.lower()}: {sanitize_external_text(item.message.text[:500])}"
+                for item in said[-messages:]
             ]
             shown["messages"] = wrap("\n".join(lines), "unknown", warn=False)
         return shown
@@ -167,10 +170,6 @@ class SessionsHistory(_Reaching):
         "sessionKey",
     )
 
-    def effects(self, args: Mapping[str, Any]) -> Effects:
-        # The marker of the main session's own words is that nobody else writes there.
-        return Effects.FETCHES if _is_foreign("", str(args.get("sessionKey", ""))) else Effects.NONE
-
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
         wanted = taken(args, HistoryWanted)
         key = self._reach(context, wanted.session_key)
@@ -192,10 +191,10 @@ class SessionsHistory(_Reaching):
             "droppedMessages": len(shown) - len(kept),
             "messages": kept,
         }
-        output = told(result)
-        if _is_foreign(context.session_key, str(key)) or is_wrapped(output.text):
-            return Output.of(wrap(output.text, "api"))
-        return output
+        origins = await self._desk.origins(key)
+        if not origins and _is_foreign(context.session_key, str(key)):
+            origins = (origin("external", f"session {key}"),)
+        return structs.replace(told(result), origins=origins)
 
 
 class SendWanted(Struct, frozen=True, rename="camel"):
@@ -232,7 +231,11 @@ class SessionsSend(_Reaching):
     )
 
     def effects(self, args: Mapping[str, Any]) -> Effects:
-        return Effects.SENDS_OUT
+        """Another conversation of the owner's takes the labels over; one that others hear is the world outside."""
+        target = str(args.get("sessionKey") or "").lower()
+        heard = not target or any(f"{word}:" in target for word in ("group", "channel", "direct"))
+        own = bool(args.get("agentId")) and not target and not args.get("label")
+        return Effects.SENDS_OUT if heard and not own else Effects.DELEGATES
 
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
         wanted = taken(args, SendWanted)
@@ -242,7 +245,13 @@ class SessionsSend(_Reaching):
         if str(key) == context.session_key:
             raise InvalidRequest("This is your own session: just say it.")
         run_id = str(uuid.uuid4())
-        turn = Turn(run_id=run_id, key=key, text=f"[Message from session {context.session_key}]\n{wanted.message}")
+        said = sanitize_external_text(wanted.message) if context.origins else wanted.message
+        turn = Turn(
+            run_id=run_id,
+            key=key,
+            text=f"[Message from session {context.session_key}]\n{said}",
+            origins=context.origins,
+        )
         mode: Literal["steer", "followup"] = "followup" if wanted.mode == "followup" else "steer"
         sent = await self._desk.runs.submit(turn, rules=QueueRules(mode=mode))
         result: dict[str, Any] = {
@@ -262,10 +271,10 @@ class SessionsSend(_Reaching):
         if not outcome.texts:
             return told({**result, "status": "no_reply"})
         reply = "\n\n".join(outcome.texts)
-        _, loaded = await self._desk.load(key)
-        marked = loaded is not None and any(is_wrapped(each.message.text) for each in history.rows_of(loaded.entries))
-        foreign = marked or key.agent != context.agent_id
-        return told({**result, "status": "ok", "reply": wrap(reply, "api") if foreign else reply})
+        origins = await self._desk.origins(key)
+        if not origins and key.agent != context.agent_id:
+            origins = (origin("external", f"session {key}"),)
+        return structs.replace(told({**result, "status": "ok", "reply": reply}), origins=origins)
 
     async def _target(self, wanted: SendWanted, context: ToolContext) -> SessionKey:
         given = [bool(wanted.session_key), bool(wanted.label), bool(wanted.agent_id and not wanted.label)]

@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from openclaw.agent.settings import ModelChoice
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.keys import SessionKey, normalise_agent
+from openclaw.core.origin import Origin
 from openclaw.core.tool import Effects, Output, ToolContext
 from openclaw.gateway.desk import Desk
 from openclaw.gateway.tools.sessions import allowed_agents
@@ -103,7 +104,7 @@ class SessionsSpawn(Simple):
         self._subagents = subagents
 
     def effects(self, args: Mapping[str, Any]) -> Effects:
-        return Effects.SPENDS
+        return Effects.DELEGATES
 
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
         wanted = taken(args, SpawnWanted)
@@ -178,6 +179,7 @@ class SessionsSpawn(Simple):
             expected=wanted.expects_completion_message,
             files=files,
             notes=tuple(notes),
+            origins=context.origins,
         )
         child = await self._subagents.spawn(errand)
         await self._desk.lifecycle.prefer(
@@ -329,20 +331,20 @@ class SubagentsTool(Simple):
                 now = [_row(self._subagents.roster.get(each.run_id), self._desk.now) for each in chosen]
                 return told({"status": "ok" if done else "timeout", "action": "wait", "tasks": now})
             case "steer":
-                return await self._steer(children, wanted)
+                return await self._steer(children, wanted, context.origins)
         target = wanted.target or wanted.task_id
         if not target.strip():
             raise InvalidRequest("Say which: target is a number, name, run id, session key, last or all.")
         ended = sum([await self._subagents.kill(child) for child in pick(children, target)])
         return told({"status": "ok", "action": wanted.action, "killed": ended})
 
-    async def _steer(self, children: Sequence[Child], wanted: ManageWanted) -> Output:
+    async def _steer(self, children: Sequence[Child], wanted: ManageWanted, origins: tuple[Origin, ...]) -> Output:
         if not wanted.target.strip() or not wanted.message.strip():
             raise InvalidRequest("steer needs a target and a message.")
         found = pick(children, wanted.target)
         if len(found) != 1:
             raise InvalidRequest("Steer one sub-agent at a time.")
-        child = await self._subagents.steer(found[0], wanted.message)
+        child = await self._subagents.steer(found[0], wanted.message, origins)
         return told({"status": "accepted", "action": "steer", "runId": child.current, "sessionKey": child.key})
 
     def _list(self, key: str, children: Sequence[Child], minutes: int) -> Output:

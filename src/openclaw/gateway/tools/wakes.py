@@ -22,7 +22,12 @@ async def wake_sessions(desk: Desk) -> None:
             text = _news(desk, job)
             if text is None:
                 continue
-            turn = Turn(run_id=f"exec:{job.name}:{job.started_at}", key=desk.key(job.owner), text=text)
+            turn = Turn(
+                run_id=f"exec:{job.name}:{job.started_at}",
+                key=desk.key(job.owner),
+                text=text,
+                origins=desk.app.labelling.of_job(job.name, job.command),
+            )
             try:
                 await desk.runs.submit(turn)
             except OpenClawError as error:

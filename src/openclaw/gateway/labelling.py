@@ -1,0 +1,106 @@
+"""Builds what follows text from elsewhere through a run: the labels, the gate that reads them, the undo journal."""
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import openclaw
+from openclaw.core.clock import Clock
+from openclaw.core.messages import Message
+from openclaw.core.origin import Origin, joined, origin
+from openclaw.core.secret import Secret
+from openclaw.gateway.redaction import Redactor
+from openclaw.policy.breaker import Breaker
+from openclaw.policy.deeds import reaches_out
+from openclaw.policy.labels import table
+from openclaw.trust.files import LabelledFiles
+from openclaw.trust.places import Places
+from openclaw.trust.settings import SecuritySettings
+from openclaw.turns.gate import ExecGate
+from openclaw.turns.keepsakes import Keepsakes
+from openclaw.turns.labelled_gate import RunGate
+from openclaw.turns.labelling import Known, RunLabels
+from openclaw.turns.noting import note_origins
+from openclaw.undo.journal import MB, Budget, Journal
+from openclaw.workspace.record import ALWAYS, WHEN_PRESENT
+
+
+def journal(state: Path, settings: SecuritySettings, clock: Clock) -> Journal:
+    undo = settings.undo
+    budget = Budget(enabled=undo.enabled, total=undo.max_mb * MB, file=undo.max_file_mb * MB, days=undo.days)
+    return Journal(state / "undo", clock, budget)
+
+
+def labelled_files(state: Path) -> LabelledFiles:
+    return LabelledFiles(state / "labels" / "files.jsonl")
+
+
+class Labelling:
+    """One for the process, under one configuration."""
+
+    def __init__(self, state: Path, home: Path, settings: SecuritySettings, clock: Clock) -> None:
+        self._home = home
+        self._clock = clock
+        self._redactor = Redactor()
+        self._jobs: dict[str, tuple[Origin, ...]] = {}
+        self._breakers: dict[str, Breaker] = {}
+        self.files = labelled_files(state)
+        self._state = state
+        self.configure(settings)
+
+    def configure(self, settings: SecuritySettings) -> None:
+        self._settings = settings
+        self._breakers.clear()
+        self._journal = journal(self._state, settings, self._clock)
+        external = settings.external_content
+        self._table = table(external.table, external.taint_tools)
+
+    def know(self, secrets: Iterable[Secret]) -> None:
+        """No tool shows these to a model from now on."""
+        self._redactor.know(secrets)
+
+    def of_job(self, name: str, command: str) -> tuple[Origin, ...]:
+        """What the output of a command in the background brings."""
+        found = self._jobs.get(name)
+        if found is None and reaches_out(command):
+            return (origin("external", f"exec {command}"),)
+        return found or ()
+
+    def labels(
+        self,
+        session_key: str,
+        workspace: Path,
+        *,
+        place: str = "",
+        skills: dict[str, tuple[Origin, ...]] | None = None,
+        origins: Sequence[Origin] = (),
+        said: Sequence[Message] = (),
+    ) -> RunLabels:
+        """The labels of one run. `place` is the directory the person is in."""
+        external = self._settings.external_content
+        own = [workspace, Path(openclaw.__file__).parent, *(self._home / Path(each) for each in external.trusted_paths)]
+        own += [Path(place)] if place else []
+        known = Known(
+            files=self.files,
+            places=Places(
+                own=tuple(os.path.realpath(each.expanduser()) for each in own),
+                untrusted=external.untrusted_paths,
+                directories=skills or {},
+            ),
+            keepsakes=Keepsakes(self._journal, session_key),
+            hide=self._redactor.known,
+            jobs=self._jobs,
+        )
+        return RunLabels(known, origins=joined(origins, self._in_prompt(workspace)), said=said)
+
+    def _in_prompt(self, workspace: Path) -> tuple[Origin, ...]:
+        """The labels of workspace files that go into the prompt itself."""
+        paths = [os.path.realpath(workspace / name) for name in (*ALWAYS, *WHEN_PRESENT)]
+        return joined(*(self.files.of(path) for path in paths), *(note_origins(path) for path in paths))
+
+    def gate(self, agent_id: str, inner: ExecGate, labels: RunLabels) -> RunGate:
+        limits = self._settings.breaker
+        breaker = self._breakers.setdefault(
+            agent_id, Breaker({"deletes": limits.deletes_per_minute, "sends": limits.sends_per_minute})
+        )
+        return RunGate(inner, labels, self._table, breaker, self._clock)

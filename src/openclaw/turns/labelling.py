@@ -1,0 +1,274 @@
+"""The labels of one run: what untrusted text its model has read, what of it each result brings, where it is written to.
+
+Every result of every tool passes `after`, the one place where text from elsewhere is cleaned, enclosed and labelled.
+"""
+
+import asyncio
+import os
+import re
+import secrets
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, structs
+
+from openclaw.core.deed import Deed
+from openclaw.core.messages import Assistant, Image, Message, Text, User
+from openclaw.core.origin import Origin, joined, origin
+from openclaw.core.tool import Effects, Output, Tool, ToolContext
+from openclaw.policy.deeds import Facts, deeds, reaches_out
+from openclaw.trust.files import LabelledFiles
+from openclaw.trust.places import Places, label_of
+from openclaw.trust.wrap import (
+    LABELS,
+    Source,
+    sanitize_external_text,
+    sanitize_own_text,
+    wrap_external_content,
+)
+from openclaw.turns.addresses import given
+from openclaw.turns.keepsakes import Keepsakes
+from openclaw.turns.named import directory, files_in, paths_in
+from openclaw.turns.noting import is_note, mark_note, note_origins
+from openclaw.turns.origins import message_origins
+
+LONGEST_JOB_NS = 1_800_000_000_000
+COMMAND_CHARS = 100
+_RUNNERS = re.compile(
+    r"(?<![\w.-])(?:python[\d.]*|pypy\d?|node|deno|bun|ruby|perl|php|lua|bash|sh|zsh|dash|source|make|just|npm|pnpm|yarn|npx|uv|tox|nox"
+    r"|pytest|cargo|go|gradle|mvn|rake|bundle|docker|podman|pre-commit|ansible-playbook|terraform)(?![\w-])|(?:^|[;&|]\s*)\./"
+)
+
+
+class Known(Struct, frozen=True, kw_only=True):
+    """What the labels of a run are made with."""
+
+    files: LabelledFiles
+    places: Places
+    keepsakes: Keepsakes
+    hide: Callable[[str], str] = lambda text: text
+    """Blots known credentials out."""
+    jobs: dict[str, tuple[Origin, ...]]
+    """Commands in the background, by their name: what their output brings. Shared by all runs of the process."""
+
+
+class RunLabels:
+    """Grows with the run; what it holds at a moment is what a call at that moment may be led by."""
+
+    def __init__(self, known: Known, *, origins: Sequence[Origin] = (), said: Sequence[Message] = ()) -> None:
+        self._known = known
+        self._origins = joined(origins)
+        self._said: list[str] = []
+        self._public: list[tuple[Origin, str]] = []
+        self._owner: list[str] = []
+        self._vouched: set[str] = set()
+        for message in said:
+            self.heard(message)
+
+    @property
+    def origins(self) -> tuple[Origin, ...]:
+        return self._origins
+
+    def heard(self, message: Message) -> None:
+        """Something that is now in the context."""
+        if isinstance(message, Assistant) and not message.origins:
+            return
+        found = message_origins(message)
+        self._remember(message.text, found)
+        if isinstance(message, User) and not found:
+            self._owner.append(message.text)
+
+    def _remember(self, text: str, origins: Sequence[Origin]) -> None:
+        self._origins = joined(self._origins, origins)
+        self._said.append(text)
+        self._public += [(each, text) for each in origins]
+
+    def asked_by(self, call: str) -> str:
+        """The untrusted text that most resembles a call: its source and the words in question; empty when none does."""
+        wanted = set(re.findall(r"[\w./:@-]{4,}", call.lower()))
+        best, shared = None, 0
+        for where, text in self._public:
+            count = sum(word in text.lower() for word in wanted)
+            if count > shared:
+                best, shared = (where, text), count
+        if best is None or shared * 3 < len(wanted):
+            return ""
+        return f"{best[0].source}: “{_around(best[1], wanted)}”"
+
+    def vouch(self, call_id: str) -> None:
+        """The owner has seen this call and said yes: what it writes is as good as his own."""
+        self._vouched.add(call_id)
+
+    def cleaned(self, text: str) -> str:
+        return self._known.hide(sanitize_external_text(text))
+
+    # Before a call.
+
+    def deeds(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> tuple[Deed, ...]:
+        """What a call amounts to."""
+        effects = tool.effects(args)
+        writes = [path for path in tool.resources(args, context) if path.startswith("/")]
+        public = [text for _, text in self._public]
+        facts = Facts(
+            reads=paths_in(args, context),
+            writes=writes if Effects.WRITES_FILES in effects else (),
+            workspace=os.path.realpath(context.workspace),
+            address_known=Effects.FETCHES not in effects or given(args, self._said, public, self._owner),
+            named=self._owner,
+        )
+        return deeds(effects, facts)
+
+    def behind(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> tuple[Origin, ...]:
+        """The origins that may be behind a call: what was read, and what the files hold that it would run."""
+        command = args.get("command")
+        if Effects.RUNS_CODE not in tool.effects(args) or not isinstance(command, str):
+            return self._origins
+        return joined(self._origins, *self._run_by(command, args, context))
+
+    def _run_by(self, command: str, args: Mapping[str, Any], context: ToolContext) -> Iterable[tuple[Origin, ...]]:
+        runner = _RUNNERS.search(command) is not None
+        for path in files_in(command, directory(args, context)):
+            if runner or os.access(path, os.X_OK):
+                yield self.of_file(path)
+        if runner:
+            yield self._known.files.code_below(directory(args, context))
+
+    async def before(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> "Began":
+        """Files are kept as they are, and labelled before anything is written, so that no crash comes in between."""
+        effects = tool.effects(args)
+        began = Began()
+        if Effects.RUNS_CODE in effects:
+            command = args.get("command")
+            if isinstance(command, str):
+                self._known.keepsakes.ran(context.run_id, command)
+                if self._origins or reaches_out(command):
+                    began = structs.replace(began, at=await asyncio.to_thread(self._known.files.now))
+        elif Effects.WRITES_FILES in effects:
+            paths = sorted(path for path in tool.resources(args, context) if path.startswith("/"))
+            kept = await asyncio.to_thread(self._known.keepsakes.keep, context.run_id, tool.spec.name, paths)
+            labelled = self._origins if context.call_id not in self._vouched else ()
+            if labelled:
+                await asyncio.to_thread(self._known.files.mark, paths, labelled)
+            began = structs.replace(began, paths=tuple(paths), kept=kept, origins=labelled)
+        return began
+
+    # After a call.
+
+    async def after(
+        self, tool: Tool, args: Mapping[str, Any], context: ToolContext, began: "Began", output: Output
+    ) -> Output:
+        """The result as the model may read it, with its label."""
+        if began.paths:
+            await asyncio.to_thread(self._settle, tool, context, began, output)
+        found = await asyncio.to_thread(self._brought, tool, args, context, output)
+        if began.at:
+            self._close_span(tool, args, began.at, output, found)
+        output = self._cleaned(output, found, _source_of(tool))
+        self._remember(output.text, found)
+        return structs.replace(output, origins=found)
+
+    def _brought(self, tool: Tool, args: Mapping[str, Any], context: ToolContext, output: Output) -> tuple[Origin, ...]:
+        """The untrusted origins of a result."""
+        effects = tool.effects(args)
+        found = [output.origins]
+        if Effects.FETCHES in effects and not output.origins:
+            found.append((origin("external", f"{tool.spec.name} {_about(args)}".strip()),))
+        command = args.get("command")
+        if Effects.RUNS_CODE in effects and isinstance(command, str):
+            found.append(self._printed(command, args, context))
+            name = (output.details or {}).get("sessionId")
+            if isinstance(name, str):
+                self._known.jobs[name] = joined(*found)
+        elif Effects.READS_FILES in effects:
+            shown = output.touched or (() if output.listed else paths_in(args, context))
+            found += [self.of_file(path) for path in shown]
+            found += [self.of_name(path) for path in output.listed]
+        named = args.get("sessionId")
+        if isinstance(named, str):
+            found.append(self._known.jobs.get(named, ()))
+        return joined(*found)
+
+    def _printed(self, command: str, args: Mapping[str, Any], context: ToolContext) -> tuple[Origin, ...]:
+        """What the output of a command may hold: pages it fetches, files it names."""
+        named = files_in(command, directory(args, context))
+        files = [self.of_name(path) if Path(path).is_dir() else self.of_file(path) for path in named]
+        here = (origin("external", f"exec {command[:COMMAND_CHARS]}"),) if reaches_out(command) else ()
+        return joined(here, *files)
+
+    def of_file(self, path: str) -> tuple[Origin, ...]:
+        """Whose words a file holds: by its place, by who wrote it, by the marks in a note."""
+        real = os.path.realpath(path)
+        return joined(label_of(real, self._known.places), self._known.files.of(real), note_origins(real))
+
+    def of_name(self, path: str) -> tuple[Origin, ...]:
+        """Whose word the name of a file is."""
+        real = os.path.realpath(path)
+        return joined(label_of(real, self._known.places, name_only=True), self._known.files.of(real))
+
+    def _settle(self, tool: Tool, context: ToolContext, began: "Began", output: Output) -> None:
+        """Labels of written files as they should stay: notes carry theirs inside, untouched files lose theirs."""
+        files, keepsakes = self._known.files, self._known.keepsakes
+        for path in began.paths:
+            changed = keepsakes.settled(context.run_id, began.kept.get(path))
+            if not began.origins:
+                if changed and tool.spec.name == "write" and not output.is_error:
+                    files.clear((path,))
+                continue
+            if not changed:
+                continue
+            if is_note(path, context.workspace):
+                mark_note(Path(path), keepsakes.text_before(began.kept.get(path)), began.origins)
+                files.clear((path,))
+
+    def _close_span(
+        self, tool: Tool, args: Mapping[str, Any], start: int, output: Output, found: tuple[Origin, ...]
+    ) -> None:
+        running = (output.details or {}).get("status") == "running"
+        end = self._known.files.now() + (LONGEST_JOB_NS if running else 0)
+        why = joined(found, self._origins) or (origin("external", f"{tool.spec.name} {_about(args)}"),)
+        self._known.files.ran(start, end, why)
+
+    def _cleaned(self, output: Output, found: tuple[Origin, ...], source: Source) -> Output:
+        content: list[Text | Image] = []
+        for block in output.content:
+            if not isinstance(block, Text):
+                content.append(block)
+                continue
+            text = self._known.hide(block.text)
+            if output.enclosed:
+                content.append(Text(text))
+            elif found and text.strip():
+                content.append(Text(wrap_external_content(text, source, marker_id=secrets.token_hex(8))))
+            else:
+                content.append(Text(sanitize_own_text(text)))
+        return structs.replace(output, content=tuple(content))
+
+
+class Began(Struct, frozen=True, kw_only=True):
+    """What was noted before a call."""
+
+    paths: tuple[str, ...] = ()
+    kept: Mapping[str, Any] = {}
+    origins: tuple[Origin, ...] = ()
+    at: int = 0
+
+
+def _source_of(tool: Tool) -> Source:
+    name = tool.spec.name
+    return name if name in LABELS else "unknown"
+
+
+def _about(args: Mapping[str, Any]) -> str:
+    for name in ("url", "query", "sessionKey", "command", "path", "name", "action"):
+        if isinstance(args.get(name), str) and args[name].strip():
+            return str(args[name])[:COMMAND_CHARS]
+    return ""
+
+
+def _around(text: str, wanted: set[str]) -> str:
+    """The place in `text` where the words of a call stand, in one short line."""
+    low = text.lower()
+    at = min((low.find(word) for word in wanted if word in low), default=0)
+    piece = sanitize_external_text(text[max(0, at - 60) : at + 120])
+    return " ".join(piece.split())[:160]

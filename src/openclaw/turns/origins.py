@@ -1,0 +1,35 @@
+"""Where the untrusted text of a conversation came from, read off its messages. Pure."""
+
+from collections.abc import Iterable, Sequence
+
+from openclaw.core.messages import Assistant, Message, ToolResult
+from openclaw.core.origin import Origin, joined, origin
+from openclaw.sessions.transcript import AnyEntry, Reset, message_of
+from openclaw.trust.wrap import is_wrapped
+
+
+def context_origins(messages: Iterable[Message]) -> tuple[Origin, ...]:
+    """Where the untrusted text of a conversation came from; enclosed text without a label is labelled too."""
+    return joined(*(message_origins(message) for message in messages))
+
+
+def message_origins(message: Message) -> tuple[Origin, ...]:
+    """The same for one message."""
+    if message.origins:
+        return message.origins
+    if not isinstance(message, Assistant) and is_wrapped(message.text):
+        what = message.tool_name if isinstance(message, ToolResult) else "a message"
+        return (origin("external", f"{what} earlier in this conversation"),)
+    return ()
+
+
+def path_origins(path: Sequence[AnyEntry]) -> tuple[Origin, ...]:
+    """The same for all of a conversation since its last reset: a summary keeps the labels of what it stands for."""
+    kept: list[AnyEntry] = []
+    for entry in path:
+        if isinstance(entry, Reset):
+            first = entry.first_kept_entry_id
+            at = next((place for place, each in enumerate(kept) if first and each.id == first), len(kept))
+            kept = kept[at:]
+        kept.append(entry)
+    return context_origins(message for entry in kept if (message := message_of(entry)) is not None)

@@ -1,0 +1,99 @@
+"""What undoing a run means for each file it changed. Pure."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+GONE = ""
+"""The state of a file that is not there."""
+
+
+class Before(Struct, frozen=True, tag_field="kind", tag="before", omit_defaults=True):
+    """A file as it was before a call: the digest of its content, or `GONE`."""
+
+    number: int
+    tool: str
+    path: str
+    digest: str = GONE
+    mode: int = 0o644
+    lost: str = ""
+    """Why its content was not kept."""
+
+
+class After(Struct, frozen=True, tag_field="kind", tag="after", omit_defaults=True):
+    number: int
+    digest: str = GONE
+
+
+class Ran(Struct, frozen=True, tag_field="kind", tag="ran"):
+    """A command: what it changed is not known, so it is named and not undone."""
+
+    command: str
+
+
+class Run(Struct, frozen=True, tag_field="kind", tag="run", omit_defaults=True):
+    run_id: str
+    session_key: str = ""
+    at: int = 0
+
+
+Record = Before | After | Ran | Run
+
+
+class Step(Struct, frozen=True, kw_only=True):
+    """What is done about one file."""
+
+    path: str
+    does: Literal["restore", "remove", "nothing", "conflict", "lost"]
+    digest: str = GONE
+    mode: int = 0o644
+    why: str = ""
+
+
+class Story(Struct, frozen=True, kw_only=True):
+    """A run as far as files are concerned."""
+
+    run: Run
+    changes: Mapping[str, tuple[Before, str | None]] = {}
+    """For each path: how it was first, and the digest it had last; None when the run was cut short in between."""
+    commands: Sequence[str] = ()
+
+
+def story(records: Sequence[Record]) -> Story:
+    """The records of a run, put together; calls that changed nothing are left out."""
+    run = next((each for each in records if isinstance(each, Run)), Run("?"))
+    after = {each.number: each.digest for each in records if isinstance(each, After)}
+    changes: dict[str, tuple[Before, str | None]] = {}
+    for each in records:
+        if not isinstance(each, Before) or after.get(each.number) == each.digest:
+            continue
+        first = changes[each.path][0] if each.path in changes else each
+        changes[each.path] = (first, after.get(each.number))
+    commands = [each.command for each in records if isinstance(each, Ran)]
+    return Story(run=run, changes=changes, commands=commands)
+
+
+def plan(told: Story, state: Callable[[str], str], cut_short: Callable[[str], bool]) -> list[Step]:
+    """The steps back. `state` is the digest of a file now; `cut_short`, whether it looks as the run left it."""
+    steps = []
+    for path, (first, last) in told.changes.items():
+        now = state(path)
+        if now == first.digest and not first.lost:
+            steps.append(Step(path=path, does="nothing", why="it is as it was"))
+        elif first.lost:
+            steps.append(Step(path=path, does="lost", why=first.lost))
+        elif now == last or (last is None and cut_short(path)):
+            does: Literal["restore", "remove"] = "remove" if first.digest == GONE else "restore"
+            steps.append(Step(path=path, does=does, digest=first.digest, mode=first.mode))
+        else:
+            steps.append(
+                Step(
+                    path=path,
+                    does="conflict",
+                    digest=first.digest,
+                    mode=first.mode,
+                    why="it was changed since by somebody else",
+                )
+            )
+    return steps
