@@ -10,7 +10,7 @@ import pytest
 SRC = Path(__file__).parent.parent / "src" / "openclaw"
 ROOMS = (
     "sessions workspace prompt memory skills cron routing delivery commands models budget approvals policy trust "
-    "devices agent hooks undo"
+    "devices agent hooks undo mcp"
 ).split()
 WINGS = "providers channels tools embedders sandboxes".split()
 FLOORS = {
@@ -43,6 +43,7 @@ trust/scan trust/attacks trust/supply trust/wrap trust/audit
 skills/frontmatter skills/manifest skills/references skills/record skills/standing skills/gate skills/merge skills/shelf
 skills/catalog skills/snapshot skills/environment skills/invoke skills/settings
 undo/plan
+mcp/settings mcp/launch mcp/names mcp/shape mcp/pins
 config/schema config/keypath config/redact config/tree config/migrate
 """.split()
 IMPURE_IMPORTS = {"asyncio", "os", "time", "pathlib", "socket", "subprocess", "random", "secrets"}

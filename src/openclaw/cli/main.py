@@ -22,6 +22,7 @@ NOUNS: dict[str, tuple[str, str]] = {
     "health": ("openclaw.cli.health", "Whether the gateway is well."),
     "labels": ("openclaw.cli.labels", "What text from elsewhere may bring about, and which files hold some."),
     "logs": ("openclaw.cli.logs", "What the gateway wrote down."),
+    "mcp": ("openclaw.cli.mcp", "Servers that lend us tools (MCP), and our tools for other programs."),
     "memory": ("openclaw.cli.memory", "Search the notes the assistant keeps."),
     "models": ("openclaw.cli.models", "Which models there are and which one answers."),
     "onboard": ("openclaw.cli.onboard", "Set the assistant up with a few questions."),

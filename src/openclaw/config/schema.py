@@ -21,6 +21,7 @@ from openclaw.core.secret import Secret
 from openclaw.core.settings import SecretRef, Settings, doc
 from openclaw.cron.settings import CronSettings, HooksSettings
 from openclaw.devices.settings import GatewaySettings
+from openclaw.mcp.settings import McpSettings
 from openclaw.memory.settings import MemorySettings
 from openclaw.models.settings import AuthSettings, ModelsSettings
 from openclaw.policy.settings import ToolsSettings
@@ -41,6 +42,7 @@ class Config(Settings, frozen=True):
     memory: Annotated[MemorySettings, doc("how the assistant speaks of its notes")] = MemorySettings()
     session: Annotated[SessionSettings, doc("how conversations are kept apart and kept whole")] = SessionSettings()
     tools: Annotated[ToolsSettings, doc("which tools an agent has and how far they may go")] = ToolsSettings()
+    mcp: Annotated[McpSettings, doc("servers that lend us tools")] = McpSettings()
     cron: Annotated[CronSettings, doc("jobs that run by the clock")] = CronSettings()
     hooks: Annotated[HooksSettings, doc("calls from outside that wake the assistant")] = HooksSettings()
     gateway: Annotated[GatewaySettings, doc("the long-lived process that every client talks to")] = GatewaySettings()

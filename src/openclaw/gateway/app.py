@@ -82,6 +82,7 @@ from openclaw.workspace.seed import ensure
 if TYPE_CHECKING:
     from openclaw.gateway.labelling import Labelling
     from openclaw.gateway.plugged import Plugged
+    from openclaw.gateway.tools.mcp import McpServers
     from openclaw.hooks.dispatch import Hooks
     from openclaw.trust.auditlog import AuditLog
     from openclaw.turns.labelling import RunLabels
@@ -190,6 +191,8 @@ class Assistant:
         self.config = loaded.config
         self._situations.clear()
         self._workspaces.clear()
+        if "mcp" in self.__dict__:
+            self.mcp.configure(self.config.mcp)
         self._gate = self._make_gate()
         if "labelling" in self.__dict__:
             self.labelling.configure(self.config.security)
@@ -294,9 +297,16 @@ class Assistant:
             )
         return await vectors.of(texts)
 
+    async def settle(self) -> None:
+        """Ends what an earlier configuration had running."""
+        if "mcp" in self.__dict__:
+            await self.mcp.settle()
+
     async def close(self) -> None:
         if self.plugged is not None:
             await self.plugged.hooks.close()
+        if "mcp" in self.__dict__:  # made at its first use
+            await self.mcp.close()
         if "standing" in self.__dict__:  # made at its first use
             await self.standing.close()
         for memory in self._memories.values():
@@ -344,7 +354,19 @@ class Assistant:
         memory = self.memory(key.agent)
         if memory is not None:
             built += [MemorySearch(memory, self.config.memory.citations), MemoryGet(memory)]
-        return [*built, *self._offered, *self._hall.tools(key)]
+        return [*built, *self._offered, *self._hall.tools(key), *(self.mcp.tools() if self.config.mcp.servers else ())]
+
+    @cached_property
+    def mcp(self) -> "McpServers":
+        """The tools of other programs; nothing of it is loaded before a server is configured."""
+        from openclaw.gateway.tools.mcp import open_servers
+
+        def workspace() -> str:
+            return str(self.workspace(agent_views.default_agent(self.config.agents)))
+
+        servers = open_servers(self.home.state, self.clock, self._approver, lambda: self.loaded.variables, workspace)
+        servers.configure(self.config.mcp)
+        return servers
 
     def serve_in(self, hall: building.Hall) -> None:
         """From now on a gateway runs round this assistant: its tools are offered and its limits hold."""
@@ -381,6 +403,8 @@ class Assistant:
         route = await self._route(other or turn, agent, chosen, spending, picked=other is None)
         model = route.attempt.model
         caps = await hooks.prompt(turn, session.context.messages) if hooks else ()
+        if self.config.mcp.servers:
+            await self.mcp.ready()
         shelf = await asyncio.to_thread(self._shelf, agent.id, turn.place, first_use=True)
         elevated = self.boxes.elevation(turn.key, said(chosen), millis(self.clock))
         labels = self._labels(turn.key, shelf, turn, session)

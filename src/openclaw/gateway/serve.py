@@ -323,6 +323,7 @@ class _Gateway:
     async def reload(self, change: Reload) -> None:
         """A changed configuration, section by section; what runs goes on with what it started with."""
         self._app.reconfigure(change.loaded)
+        await self._app.settle()
         exposure = decide(change.loaded.config.gateway, change.loaded.variables, self._launch.wishes)
         secret = shared_secret(exposure, self._app.home.state)
         if secret != self._secret:

@@ -2,7 +2,7 @@
 
 import importlib
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -11,6 +11,9 @@ from openclaw.core.errors import ConfigError
 from openclaw.core.provider import Endpoint, ModelRequest, Provider
 from openclaw.core.sandbox import Sandbox
 from openclaw.core.tool import Tool
+
+if TYPE_CHECKING:
+    from openclaw.core.toolserver import Launch, ToolServer
 
 PROVIDERS = {
     "openai-completions": "openai_chat",
@@ -82,6 +85,12 @@ def sandbox(backend: str, environ: Mapping[str, str]) -> Sandbox:
     """The engine for boxes."""
     engine: Sandbox = importlib.import_module("openclaw.sandboxes.choose").build(backend, environ)
     return engine
+
+
+def tool_server(launch: "Launch", *, idle: float, environ: Mapping[str, str]) -> "ToolServer":
+    """An MCP server, not started yet."""
+    held: ToolServer = importlib.import_module("openclaw.tools.mcp.server").Held(launch, idle=idle, environ=environ)
+    return held
 
 
 def embedders() -> tuple[Any, Any]:

@@ -11,6 +11,7 @@ ALIASES = {
     "automations": "cron",
     "view_image": "image",
     "progress_card": "update_plan",
+    "bundle-mcp": "*__*",
 }
 SESSION_TOOLS = (
     "sessions_list",
@@ -37,9 +38,10 @@ GROUPS: dict[str, tuple[str, ...]] = {
 GROUPS["openclaw"] = tuple(
     sorted({name for group in GROUPS.values() for name in group} - {*GROUPS["fs"], *GROUPS["runtime"], "canvas"})
 )
+GROUPS["plugins"] = ("*__*",)
 PROFILES: dict[str, tuple[str, ...]] = {
     "minimal": ("session_status", "gateway"),
-    "messaging": ("message", "gateway", *SESSION_TOOLS),
+    "messaging": ("message", "gateway", "bundle-mcp", *SESSION_TOOLS),
     "coding": (
         "group:fs",
         "group:runtime",
@@ -50,6 +52,7 @@ PROFILES: dict[str, tuple[str, ...]] = {
         "gateway",
         "update_plan",
         "image",
+        "bundle-mcp",
     ),
     "full": ("*",),
 }

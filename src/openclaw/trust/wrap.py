@@ -6,7 +6,7 @@ from typing import Literal
 from openclaw.core.text import block, head, literal, neutralise, units
 from openclaw.trust.scan import suspicious_patterns
 
-Source = Literal["email", "webhook", "api", "browser", "channel_metadata", "web_search", "web_fetch", "unknown"]
+Source = Literal["email", "webhook", "api", "browser", "channel_metadata", "web_search", "web_fetch", "mcp", "unknown"]
 
 LABELS: dict[Source, str] = {
     "email": "Email",
@@ -16,6 +16,7 @@ LABELS: dict[Source, str] = {
     "channel_metadata": "Channel metadata",
     "web_search": "Web Search",
     "web_fetch": "Web Fetch",
+    "mcp": "MCP",
     "unknown": "External",
 }
 START = "<<<EXTERNAL_UNTRUSTED_CONTENT"

@@ -1,0 +1,114 @@
+"""`openclaw mcp` as a person types it, and our own server met by the official client."""
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from openclaw.testing import TemporaryHome
+
+
+def openclaw(home: TemporaryHome, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "openclaw", "mcp", *words],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **home.environ},
+        cwd=home.root,
+        timeout=120,
+    )
+
+
+def test_a_server_from_its_first_day_to_its_last(openclaw_home, shop, place):
+    shop["env"] = {"TILL": "canary-of-the-shop"}
+    assert "test shop" in openclaw(openclaw_home, "set", "shop", json.dumps(shop)).stdout
+    assert "never seen" in openclaw(openclaw_home, "list").stdout
+    shown = openclaw(openclaw_home, "show", "shop").stdout
+    assert "shop.py" in shown
+    assert "canary" not in shown
+    tested = openclaw(openclaw_home, "test", "shop")
+    assert "add  Add two numbers" in tested.stdout, tested.stderr
+    assert "accepted" in openclaw(openclaw_home, "list").stdout
+    (place / "manner").write_text("one more")
+    assert "new: extra" in openclaw(openclaw_home, "test", "shop").stdout
+    assert "mcp accept shop" in openclaw(openclaw_home, "status").stdout
+    assert "accepted: new: extra" in openclaw(openclaw_home, "accept", "shop").stdout
+    row = json.loads(openclaw(openclaw_home, "list", "--json").stdout)["servers"][0]
+    assert "extra" in row["tools"]
+    assert row["changes"] == ""
+    assert openclaw(openclaw_home, "unset", "shop").returncode == 0
+    assert "No MCP servers" in openclaw(openclaw_home, "list").stdout
+    assert json.loads((openclaw_home.state / "mcp-tools.json").read_text())["servers"] == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("set", "x", "{}"), "neither a command nor a url"),
+        (("set", "x", "nonsense"), "SETTINGS"),
+        (("show", "nobody"), "no MCP server"),
+        (("test", "nobody"), "no MCP server"),
+        (("accept", "nobody"), "never seen"),
+    ],
+)
+def test_what_cannot_be_done_says_why(openclaw_home, words, told):
+    done = openclaw(openclaw_home, *words)
+    assert done.returncode == 1
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+CLIENT = """
+import asyncio, json, sys
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters
+home = json.loads(sys.argv[1])
+async def main():
+    server = StdioServerParameters(command=sys.executable, args=["-m", "openclaw", "mcp", "serve"], env=home)
+    async with Client(server) as client:
+        told = {"tools": {tool.name: tool.input_schema for tool in (await client.list_tools()).tools}}
+        for name, arguments in json.loads(sys.argv[2]):
+            result = await client.call_tool(name, arguments)
+            told.setdefault("results", []).append([result.content[0].text, bool(result.is_error)])
+        print(json.dumps(told))
+asyncio.run(main())
+"""
+
+
+def served(home: TemporaryHome, *calls: tuple[str, dict[str, Any]]) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-c", CLIENT, json.dumps(home.environ), json.dumps(calls)],
+        capture_output=True,
+        text=True,
+        cwd=home.root,
+        timeout=180,
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_the_official_client_uses_our_tools_under_our_policy(openclaw_home, shop):
+    openclaw_home.configure({"mcp": {"servers": {"shop": shop}}, "tools": {"deny": ["grep"]}})
+    openclaw_home.workspace.mkdir(parents=True, exist_ok=True)
+    told = served(
+        openclaw_home,
+        ("write", {"path": "note.txt", "content": "hello"}),
+        ("read", {"path": "note.txt"}),
+        ("read", {"nonsense": 1}),
+        ("exec", {"command": "touch /tmp/never-by-mcp"}),
+        ("grep", {"pattern": "x"}),
+    )
+    assert {"read", "write", "exec"} <= set(told["tools"])
+    assert "grep" not in told["tools"]
+    assert not [name for name in told["tools"] if "__" in name]
+    assert told["tools"]["read"]["required"] == ["path"]
+    wrote, read, wrong, ran, denied = told["results"]
+    assert wrote == ["Successfully wrote 5 bytes to note.txt", False]
+    assert read[0].startswith("hello")
+    assert wrong[1] and "Validation failed" in wrong[0]
+    assert ran[1] and "nobody can be asked over MCP" in ran[0]
+    assert denied[1] and "not found" in denied[0]
