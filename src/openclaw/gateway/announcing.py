@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from openclaw.core.errors import InvalidRequest, StateError, Unavailable
+from openclaw.core.errors import Conflict, InvalidRequest, StateError, Unavailable
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Assistant, Text
 from openclaw.core.origin import Origin
@@ -31,11 +31,30 @@ class Announcer:
         if delivery.mode == "announce":
             if delivery.channel not in HERE:
                 raise InvalidRequest(f"the channel {delivery.channel} is not connected: leave delivery.channel out")
+            to, what = "main", f"[{fire.job.name}] {text}"
+        elif delivery.mode == "webhook":
+            to, what = delivery.to or "", text
+        else:
+            return
+        what = await self._allowed(to, what)
+        if delivery.mode == "announce":
             key = SessionKey(self._desk.key("main", fire.job.agent_id).agent, f"cron:{fire.job.id}:run:{fire.run_id}")
             heard = await self._desk.origins(key)
-            await self.say(fire.job.agent_id, f"[{fire.job.name}] {text}", f"cron:{fire.run_id}", heard)
-        elif delivery.mode == "webhook":
-            await self._post(delivery.to or "", {**run_shown(fire), "summary": text})
+            await self.say(fire.job.agent_id, what, f"cron:{fire.run_id}", heard)
+        else:
+            await self._post(to, {**run_shown(fire), "summary": what})
+        if (plugged := self._desk.app.plugged) is not None:
+            plugged.messages.tell_sent(to, what, plugged.errand("cron"))
+
+    async def _allowed(self, to: str, text: str) -> str:
+        """The words that plugins agree to; one that cancels them is an error with its reason."""
+        plugged = self._desk.app.plugged
+        if plugged is None:
+            return text
+        merged = await plugged.messages.decided(to, text, plugged.errand("cron"))
+        if merged.cancelled is not None:
+            raise Conflict(f"not delivered: the plugin {merged.cancelled.plugin} cancelled it: {merged.cancelled.text}")
+        return merged.content
 
     async def say(self, agent_id: str | None, text: str, writer: str, origins: tuple[Origin, ...] = ()) -> None:
         """A message of the assistant in the agent's main conversation, with the labels of what it was made from."""

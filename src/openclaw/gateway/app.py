@@ -53,8 +53,8 @@ from openclaw.policy.elevation import NOT_ELEVATED, Elevation, Level
 from openclaw.policy.layers import Layer, remaining
 from openclaw.prompt.archive import PromptArchive
 from openclaw.prompt.facts import Mode
-from openclaw.sessions.index import SessionIndex
-from openclaw.sessions.lifecycle import Lifecycle, Preferences
+from openclaw.sessions.index import SessionIndex, SessionRow
+from openclaw.sessions.lifecycle import Ending, Lifecycle, Preferences
 from openclaw.sessions.lock import WriteLocks
 from openclaw.skills.invoke import Invocation, Unknown, instruction
 from openclaw.skills.invoke import parse as parse_call
@@ -170,7 +170,7 @@ class Assistant:
         self.skills = Skills(loaded, self.home.state, surroundings.home_dir, clock.now)
         self.boxes = self._make_boxes()
         self.locks = WriteLocks(clock, self.config.session.write_lock.acquire_timeout_ms / 1000)
-        self.lifecycle = Lifecycle(db, index, self.locks, clock)
+        self.lifecycle = Lifecycle(db, index, self.locks, clock, self._session_ended)
         self.events = SystemEvents(db, clock)
         self._offered: list[Tool] = []
         self.plugged: Plugged | None = None
@@ -184,6 +184,10 @@ class Assistant:
     async def _news(self, turn: Turn) -> News:
         """What happened in the meantime, told with the next thing that is said in a conversation."""
         return News(*await self.events.take(turn.key, turn.run_id))
+
+    def _session_ended(self, row: SessionRow, why: Ending) -> None:
+        if self.plugged is not None:
+            self.plugged.session_ended(row, why)
 
     def reconfigure(self, loaded: Loaded) -> None:
         """From the next turn on another configuration holds."""

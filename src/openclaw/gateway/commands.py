@@ -16,6 +16,7 @@ from openclaw.gateway.desk import Desk
 from openclaw.models import thinking
 from openclaw.prompt.show import render_detail, render_list
 from openclaw.sessions.compact import compactions
+from openclaw.sessions.lifecycle import Ending
 from openclaw.sessions.transcript import path_to_leaf
 from openclaw.turns.queue import parse_mode
 from openclaw.version import __version__
@@ -84,7 +85,7 @@ class Commands:
             "whoami": self._whoami,
             "stop": self._stop,
             "new": self._new,
-            "reset": self._new,
+            "reset": self._reset,
             "name": self._name,
             "compact": self._compact,
             "model": self._model,
@@ -117,9 +118,15 @@ class Commands:
         return Reply(f"Stopped ({len(stopped)})." if stopped else "Nothing is running.")
 
     async def _new(self, key: SessionKey, args: str) -> Reply:
+        return await self._over(key, args, "new")
+
+    async def _reset(self, key: SessionKey, args: str) -> Reply:
+        return await self._over(key, args, "reset")
+
+    async def _over(self, key: SessionKey, args: str, why: Ending) -> Reply:
         await self._desk.runs.abort(key)
         if await self._desk.app.index.get(key) is not None:
-            await self._desk.lifecycle.reset(key)
+            await self._desk.lifecycle.reset(key, why=why)
         await self._desk.changed(key, "reset")
         return Reply("A new conversation. The old one is kept on disk.", args)
 

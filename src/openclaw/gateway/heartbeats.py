@@ -238,6 +238,7 @@ class Heartbeats:
             timeout=settings.timeout_seconds or min(every or LONGEST_RUN, LONGEST_RUN),
             tools_allow=settings.tools.allow or None,
             tools_deny=(*DENIED_TOOLS, *settings.tools.deny),
+            trigger="heartbeat",
         )
         await self._keep(key.agent, structs.replace(memory, last_at=millis(self._clock)))
         runs = self._desk.runs

@@ -256,6 +256,7 @@ class Scheduler:
             tools_allow=payload.tools_allow or None,
             tools_deny=("*",) if payload.tools_allow == () else (),
             origins=joined(job.origins, watch_origins(job.watch) if news else ()),
+            trigger="cron",
         )
         runs = self._desk.runs
         submitted = await runs.submit(turn, rules=QueueRules(mode="followup"), lane="cron", priority="background")

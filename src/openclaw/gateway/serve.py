@@ -149,6 +149,7 @@ async def compose(launch: Launch, open_provider: OpenProvider | None = None) -> 
             deadline_of=partial(_deadline, app),
             about=lambda turn: about(run_id=turn.run_id, session_key=str(turn.key)),
             longest=lambda: app.config.agents.defaults.timeout_seconds,
+            messages=lambda: app.plugged.messages if app.plugged else None,
         )
         async with running.serving() as active:
             http = parts_of(app, active, ledger, fanout, app.embed)
@@ -183,12 +184,16 @@ async def compose(launch: Launch, open_provider: OpenProvider | None = None) -> 
                 )
                 keeper = _watchman(app, active, questions, bus)
                 watchman = group.create_task(kept_up(keeper.keep, "watchman", clock), name="watchman")
+                if app.plugged is not None:
+                    app.plugged.gateway_started(launch.server.port)
                 yield Parts(
                     connection=gateway.sockets.serve,
                     routes=gateway.routes,
                     reload=gateway.reload,
                     drains=(gateway.drain,),
                 )
+                if app.plugged is not None:
+                    await app.plugged.gateway_stops(launch.control.wish or "stop", app.index)
                 for task in (news, wakes, versions, watchman, *watching):
                     task.cancel()
 

@@ -4,8 +4,8 @@ Starting over and deleting set the transcript aside under another name; nothing 
 """
 
 import uuid
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct, structs
@@ -19,6 +19,8 @@ from openclaw.sessions.index import SessionIndex, SessionRow
 from openclaw.sessions.lock import WriteLocks
 from openclaw.sessions.transcript import VERSION, Header, Leaf, MessageEntry, path_to_leaf
 from openclaw.store.db import Database
+
+Ending = Literal["new", "reset", "deleted"]
 
 
 class Preferences(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -47,7 +49,16 @@ class Preferences(Struct, frozen=True, kw_only=True, rename="camel", omit_defaul
 class Lifecycle:
     """Changes to whole sessions, each in one transaction or under the session's write lock."""
 
-    def __init__(self, db: Database, index: SessionIndex, locks: WriteLocks, clock: Clock) -> None:
+    def __init__(
+        self,
+        db: Database,
+        index: SessionIndex,
+        locks: WriteLocks,
+        clock: Clock,
+        ended: Callable[[SessionRow, Ending], None] = lambda row, why: None,
+    ) -> None:
+        self._ended = ended
+        """Hears of a conversation that is over, as it was."""
         self._db = db
         self._index = index
         self._locks = locks
@@ -82,7 +93,7 @@ class Lifecycle:
             )
         return after
 
-    async def reset(self, key: SessionKey, expected: str | None = None) -> SessionRow:
+    async def reset(self, key: SessionKey, expected: str | None = None, why: Ending = "reset") -> SessionRow:
         """An empty conversation under the same key and with the same choices; the old one is set aside."""
         row = await self._current(key, expected)
         await self._set_aside(row, "reset")
@@ -103,6 +114,7 @@ class Lifecycle:
                 "cache_write_tokens = 0, context_tokens = 0, cost_usd = NULL WHERE session_key = :key",
                 {"new": fresh.session_id, "now": now, "key": row.session_key},
             )
+        self._ended(row, why)
         return fresh
 
     async def delete(self, key: SessionKey, expected: str | None = None) -> str | None:
@@ -112,6 +124,7 @@ class Lifecycle:
         async with self._db.transaction() as tx:
             await tx.write("DELETE FROM transcripts WHERE session_id = :id", {"id": row.session_id})
             await tx.write("DELETE FROM sessions WHERE session_key = :key", {"key": row.session_key})
+        self._ended(row, "deleted")
         return aside
 
     async def rewind(self, key: SessionKey, entry_id: str) -> User:

@@ -250,3 +250,16 @@ def deed(hook: HookName, change: Change, note: str = "") -> Deed:
 
 def _quoted(voice: Voice) -> PromptText:
     return PromptText(voice.text, f"plugin {voice.plugin}", "tool")
+
+
+def context_of(turn: Turn, session_id: str = "", workspace: str = "") -> HookContext:
+    """Where a turn happens, as plugins are told."""
+    return HookContext(
+        agent_id=turn.key.agent,
+        session_key=str(turn.key),
+        session_id=session_id,
+        workspace_dir=workspace,
+        channel=turn.channel,
+        trigger=turn.trigger,
+        run_id=turn.run_id,
+    )

@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, aclosing, asynccontextmanager, nullcontext
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from msgspec import Struct, structs
@@ -28,6 +28,9 @@ from openclaw.turns.queue import Enqueue, Interrupt, QueueRules, Reject, Start, 
 from openclaw.turns.shaping import ShapedEvent, Shaper
 from openclaw.turns.stuck import SETTLE, Action, Activity, Recovery, Sighting
 from openclaw.turns.turn import Recorded, SessionRepaired, Turn, Turns
+
+if TYPE_CHECKING:
+    from openclaw.turns.messaging import MessageHooks
 
 log = logging.getLogger(__name__)
 
@@ -130,6 +133,7 @@ class Runs:
         deadline_of: Callable[[ToolCall], float | None] = lambda call: None,
         about: Callable[[Turn], AbstractContextManager[None]] = lambda turn: nullcontext(),
         longest: Callable[[], float] = lambda: DEFAULT_TIMEOUT,
+        messages: "Callable[[], MessageHooks | None]" = lambda: None,
     ) -> None:
         self._turns = turns
         self._ledger = ledger
@@ -144,6 +148,8 @@ class Runs:
         """What the log says of everything that happens in a run."""
         self._longest = longest
         """How long a run may take that names no limit of its own; 0 is for ever."""
+        self._messages = messages
+        """The plugins that listen to messages, when there are any."""
         self._sessions: dict[SessionKey, _Session] = {}
         self._seq: dict[str, int] = {}
         self._ends: dict[str, asyncio.Future[Outcome]] = {}
@@ -170,6 +176,8 @@ class Runs:
         entry, new = await self._ledger.accept(turn.run_id, str(turn.key), request)
         if not new:
             return _repeated(entry, turn.key)
+        if (plugins := self._messages()) is not None:
+            plugins.received(turn)
         self._ends[turn.run_id] = asyncio.get_running_loop().create_future()
         item = _Item(turn=turn, rules=rules or QueueRules(), lane=lane, priority=priority, arrived=self._clock.now())
         status = await self._place(item)
@@ -501,6 +509,8 @@ class Runs:
             "aborted" if active.task.cancelled() else "done" if outcome.status == "ok" else "failed"
         )
         await self._settle([turn.run_id, *active.merged], turn.key, outcome, state)
+        if (plugins := self._messages()) is not None:
+            plugins.sent(turn, outcome)
 
     async def _placed(self, active: _Active) -> Outcome:
         """The run in its lane; its time counts from when it has a place."""
@@ -531,6 +541,8 @@ class Runs:
             manner = await self._manner_of(turn) if self._manner_of else Manner()
         except OpenClawError as error:
             return _failed(error.message, error.code.lower(), started, millis(self._clock))
+        plugins = self._messages()
+        outgoing = plugins.outgoing(turn) if plugins is not None else None
         shaper = Shaper(manner, not_ours=[tool.name for tool in turn.client_tools])
         last: Assistant | None = None
         notices: list[str] = []
@@ -560,11 +572,12 @@ class Runs:
                         continue
                     active.activity.take(event, self._clock.now())
                     for shown in shaper.take(event):
-                        self._say(turn, shown)
+                        for allowed in (shown,) if outgoing is None else await outgoing.take(shown):
+                            self._say(turn, allowed)
         except OpenClawError as error:
             kind = error.reason if isinstance(error, ProviderError) else error.code.lower()
             return _failed(error.message, kind, started, millis(self._clock))
-        return Outcome(
+        outcome = Outcome(
             status="error" if end is None or end.error else "ok",
             stop_reason=end.stop_reason if end else "error",
             texts=shaper.texts,
@@ -582,6 +595,7 @@ class Runs:
             notices=tuple(notices),
             compaction=compaction,
         )
+        return outcome if outgoing is None else await outgoing.settled(outcome)
 
     async def _heard(self, message: User, turn: Turn) -> None:
         run_id = _run_of(message)

@@ -139,6 +139,7 @@ class Subagents:
             thinking=errand.thinking,
             timeout=errand.timeout,
             origins=errand.origins,
+            trigger="system",
         )
         try:
             await self._runs.submit(turn, lane="subagent")
@@ -155,7 +156,7 @@ class Subagents:
         run_id = str(uuid.uuid4())
         # Written down first: the end of the interrupted run is then not its end.
         child = await self.roster.change(child.run_id, current=run_id)
-        turn = Turn(run_id=run_id, key=child.session, text=message, origins=origins)
+        turn = Turn(run_id=run_id, key=child.session, text=message, origins=origins, trigger="system")
         await self._runs.submit(turn, rules=QueueRules(mode="interrupt"), lane="subagent")
         return child
 
@@ -284,7 +285,7 @@ class Subagents:
             text = announcement(heard, [_shown(*each) for each in zip(heard, found, strict=True)])
             # The name is made of the children's, so that the same news twice is one message.
             name = f"announce:{heard[0].run_id}"
-            turn = Turn(run_id=name, key=parent, text=text, origins=joined(*found))
+            turn = Turn(run_id=name, key=parent, text=text, origins=joined(*found), trigger="system")
             above = self.roster.by_key(str(parent))
             submission = await self._runs.submit(turn, lane="subagent" if above else "main")
             if above is not None and above.status == "running" and submission.status != "steered":

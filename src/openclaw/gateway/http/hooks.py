@@ -162,6 +162,7 @@ class Hooks:
             timeout=call.timeout_seconds,
             tools_deny=DENIED_TOOLS,
             origins=(origin("external", f"webhook {call.name}"),),
+            trigger="system",
         )
         runs = self._desk.runs
         submitted = await runs.submit(turn, rules=QueueRules(mode="followup"), lane="cron", priority="background")

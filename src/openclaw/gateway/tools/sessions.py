@@ -251,6 +251,7 @@ class SessionsSend(_Reaching):
             key=key,
             text=f"[Message from session {context.session_key}]\n{said}",
             origins=context.origins,
+            trigger="system",
         )
         mode: Literal["steer", "followup"] = "followup" if wanted.mode == "followup" else "steer"
         sent = await self._desk.runs.submit(turn, rules=QueueRules(mode=mode))

@@ -27,6 +27,7 @@ async def wake_sessions(desk: Desk) -> None:
                 key=desk.key(job.owner),
                 text=text,
                 origins=desk.app.labelling.of_job(job.name, job.command),
+                trigger="system",
             )
             try:
                 await desk.runs.submit(turn)
