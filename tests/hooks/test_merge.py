@@ -27,6 +27,7 @@ from openclaw.core.hooks import (
     ToolVerdict,
 )
 from openclaw.core.messages import Text, ToolResult
+from openclaw.core.origin import origin
 from openclaw.hooks import points
 from openclaw.hooks.merge import LONGEST_TEXT, Said, Voice
 
@@ -324,8 +325,20 @@ def test_before_install(sayings: list[Saying], blocked: str, findings: int) -> N
         assert again.blocked == merged.blocked
 
 
+FOREIGN = (origin("external", "web_fetch https://example.org"),)
+
+
 def result(text: str, **more: Any) -> ToolResult:
-    return ToolResult(**{"tool_call_id": "c1", "tool_name": "read", "content": (Text(text),), "timestamp": 5, **more})
+    return ToolResult(
+        **{
+            "tool_call_id": "c1",
+            "tool_name": "read",
+            "content": (Text(text),),
+            "timestamp": 5,
+            "origins": FOREIGN,
+            **more,
+        }
+    )
 
 
 RESULT_RULES: list[tuple[str, list[Saying], ToolResult, int]] = [
@@ -340,7 +353,13 @@ RESULT_RULES: list[tuple[str, list[Saying], ToolResult, int]] = [
     ),
     (
         "whose answer it is stays as it was",
-        [("a", BARE, PersistedResult(message=result("x", tool_call_id="other", tool_name="exec", timestamp=9)))],
+        [
+            (
+                "a",
+                BARE,
+                PersistedResult(message=result("x", tool_call_id="other", tool_name="exec", timestamp=9, origins=())),
+            )
+        ],
         result("x"),
         1,
     ),

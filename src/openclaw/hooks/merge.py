@@ -251,12 +251,13 @@ def result(merged: ResultMerged, said: Said[PersistedResult]) -> ResultMerged:
     if said.answer.message is None:
         return merged
     before = merged.message
-    # Whose answer it is and when it came are not the plugin's to say.
+    # Whose answer it is, when it came and where its text is from are not the plugin's to say.
     after = structs.replace(
         said.answer.message,
         tool_call_id=before.tool_call_id,
         tool_name=before.tool_name,
         timestamp=before.timestamp,
+        origins=before.origins,
     )
     if after == before:
         return merged
