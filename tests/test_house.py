@@ -10,7 +10,7 @@ import pytest
 SRC = Path(__file__).parent.parent / "src" / "openclaw"
 ROOMS = (
     "sessions workspace prompt memory skills cron routing delivery commands models budget approvals policy trust "
-    "devices agent hooks undo mcp"
+    "devices agent hooks undo mcp plugins"
 ).split()
 WINGS = "providers channels tools embedders sandboxes".split()
 FLOORS = {
@@ -41,6 +41,7 @@ prompt/facts prompt/build prompt/section prompt/stable_sections prompt/volatile_
 prompt/contributions prompt/report prompt/diff prompt/blame prompt/lint prompt/owners
 trust/scan trust/attacks trust/supply trust/wrap trust/audit
 skills/frontmatter skills/manifest skills/references skills/record skills/standing skills/gate skills/merge skills/shelf
+plugins/manifest plugins/settings plugins/admit plugins/wire
 skills/catalog skills/snapshot skills/environment skills/invoke skills/settings
 undo/plan
 mcp/settings mcp/launch mcp/names mcp/shape mcp/pins

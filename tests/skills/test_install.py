@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from openclaw.core.errors import Conflict, InvalidRequest, OpenClawError
-from openclaw.skills.archive import MAX_FILES, Refused, checked, pieces
 from openclaw.skills.install import Gatekeeper, Staged, install, lookalikes, mend_unlocked, origin_of, remove, slug_of
 from openclaw.skills.make import new, pack
+from openclaw.store.archive import MAX_FILES, Refused, checked, pieces
 from openclaw.trust.supply import inspect
 from tests.skills.conftest import Bench, put, skill_text
 
@@ -152,9 +152,9 @@ BAD_ARCHIVES: dict[str, tuple[Callable[[Path], Path], str]] = {
     "zip with a large file": (lambda p: zipped(p, OK, ("big", bytes((1 << 20) + 1))), "1,048,576 bytes"),
     "zip with too much in all": (lambda p: zipped(p, OK, *((f"f{n}", bytes(1 << 20)) for n in range(9))), "in all"),
     "zip with two spellings of a name": (lambda p: zipped(p, OK, ("A.txt", b"x"), ("a.TXT", b"y")), "twice"),
-    "zip that is cut off": (lambda p: (zipped(p, OK), p.write_bytes(p.read_bytes()[:-30]))[0], "not a skill|damaged"),
+    "zip that is cut off": (lambda p: (zipped(p, OK), p.write_bytes(p.read_bytes()[:-30]))[0], "not an arch|damaged"),
     "zip without a skill": (lambda p: zipped(p, ("README.md", b"x")), "no SKILL.md"),
-    "zip with two skills": (lambda p: zipped(p, ("a/SKILL.md", SKILL), ("b/SKILL.md", SKILL)), "several skills"),
+    "zip with two skills": (lambda p: zipped(p, ("a/SKILL.md", SKILL), ("b/SKILL.md", SKILL)), "several SKILL.md"),
     "zip nested too deep": (lambda p: zipped(p, OK, ("/".join("abcdefghijklmnop"), b"x")), "too deep"),
     "tar climbs out": (lambda p: tarball(p, OK, ("a/../../evil", b"x")), "climbs out"),
     "tar is absolute": (lambda p: tarball(p, OK, ("/evil", b"x")), "absolute"),
@@ -164,8 +164,8 @@ BAD_ARCHIVES: dict[str, tuple[Callable[[Path], Path], str]] = {
     "tar with a pipe": (lambda p: tarball(p, OK, kind=tarfile.FIFOTYPE), "link or a special"),
     "tar that is a bomb": (bomb, "more than"),
     "tar whose header is a bomb": (header_bomb, "unpacks to more than"),
-    "not an archive": (lambda p: (p.write_text("hello"), p)[1], "not a skill archive"),
-    "an empty file": (lambda p: (p.write_bytes(b""), p)[1], "no SKILL.md|not a skill archive"),
+    "not an archive": (lambda p: (p.write_text("hello"), p)[1], "not an archive"),
+    "an empty file": (lambda p: (p.write_bytes(b""), p)[1], "no SKILL.md|not an archive"),
     "without a description": (lambda p: zipped(p, ("SKILL.md", b"---\nname: a\n---\n")), "no description"),
 }  # fmt: skip
 
@@ -351,7 +351,7 @@ def test_packing_and_installing_gives_the_same_skill(bench, tmp_path, ending):
     two = pack(source, Path(f"two{ending}"), tmp_path)
     assert one.read_bytes() == two.read_bytes()
     put_in(bench, one)
-    assert pieces(bench.mine / "a") == pieces(source)
+    assert pieces(bench.mine / "a", "SKILL.md") == pieces(source, "SKILL.md")
     with pytest.raises(Conflict):
         pack(source, Path(f"one{ending}"), tmp_path)
     with pytest.raises(InvalidRequest, match=r"\.tgz or \.zip"):

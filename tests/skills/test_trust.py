@@ -10,7 +10,7 @@ import pytest
 from openclaw.core.errors import StateError
 from openclaw.skills.lock import Ledger, accepted
 from openclaw.skills.settings import SkillsSettings
-from openclaw.skills.tree import Hasher, Unverifiable
+from openclaw.store.tree import Hasher, Unverifiable
 from tests.skills.conftest import Bench, put, usable
 
 LOCKED, OFF = SkillsSettings(trust="locked"), SkillsSettings(trust="off")

@@ -24,6 +24,7 @@ from openclaw.devices.settings import GatewaySettings
 from openclaw.mcp.settings import McpSettings
 from openclaw.memory.settings import MemorySettings
 from openclaw.models.settings import AuthSettings, ModelsSettings
+from openclaw.plugins.settings import PluginsSettings
 from openclaw.policy.settings import ToolsSettings
 from openclaw.sessions.settings import SessionSettings
 from openclaw.skills.settings import SkillsSettings
@@ -48,6 +49,7 @@ class Config(Settings, frozen=True):
     gateway: Annotated[GatewaySettings, doc("the long-lived process that every client talks to")] = GatewaySettings()
     commands: Annotated[CommandsSettings, doc("who may command the assistant")] = CommandsSettings()
     skills: Annotated[SkillsSettings, doc("abilities kept as files")] = SkillsSettings()
+    plugins: Annotated[PluginsSettings, doc("extensions that others wrote")] = PluginsSettings()
     security: Annotated[SecuritySettings, doc("protections that work whatever the model does")] = SecuritySettings()
     env: Annotated[EnvSettings, doc("variables for ${NAME} and for programs we start")] = EnvSettings()
     secrets: Annotated[SecretsSettings, doc("where credentials are kept")] = SecretsSettings()

@@ -11,7 +11,13 @@ from openclaw.core.secret import Secret
 from openclaw.core.tool import ToolSpec
 
 Api = Literal[
-    "openai-completions", "openai-responses", "anthropic-messages", "google-generative-ai", "ollama", "offline"
+    "openai-completions",
+    "openai-responses",
+    "anthropic-messages",
+    "google-generative-ai",
+    "ollama",
+    "offline",
+    "plugin",
 ]
 ThinkingLevel = Literal["off", "minimal", "low", "medium", "high", "xhigh", "max", "adaptive"]
 CacheRetention = Literal["none", "short", "long"]

@@ -4,6 +4,7 @@ import importlib
 
 from openclaw.core.embedder import Embedder, EmbedderEndpoint
 from openclaw.core.errors import ConfigError
+from openclaw.core.plugin import Api
 
 MODULES = {
     "local": "local",
@@ -14,6 +15,12 @@ MODULES = {
     "ollama": "ollama",
     "hash": "hashed",
 }
+
+
+def register(api: Api) -> None:
+    """Ours go in as a plugin's would."""
+    for name in MODULES:
+        api.embedder(name, build)
 
 
 def build(endpoint: EmbedderEndpoint) -> Embedder:

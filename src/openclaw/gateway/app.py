@@ -58,6 +58,7 @@ from openclaw.sessions.lifecycle import Ending, Lifecycle, Preferences
 from openclaw.sessions.lock import WriteLocks
 from openclaw.skills.invoke import Invocation, Unknown, instruction
 from openclaw.skills.invoke import parse as parse_call
+from openclaw.skills.roots import PluginDirectory
 from openclaw.skills.shelf import Shelf
 from openclaw.skills.snapshot import shortened
 from openclaw.store.db import Database
@@ -82,6 +83,7 @@ from openclaw.workspace.seed import ensure
 if TYPE_CHECKING:
     from openclaw.gateway.labelling import Labelling
     from openclaw.gateway.plugged import Plugged
+    from openclaw.gateway.plugins import Extensions
     from openclaw.gateway.tools.mcp import McpServers
     from openclaw.hooks.dispatch import Hooks
     from openclaw.trust.auditlog import AuditLog
@@ -167,7 +169,7 @@ class Assistant:
         self._approver = approver
         self._gate = self._make_gate()
         self._hall: building.Hall = building.NoHall()
-        self.skills = Skills(loaded, self.home.state, surroundings.home_dir, clock.now)
+        self.skills = self._make_skills()
         self.boxes = self._make_boxes()
         self.locks = WriteLocks(clock, self.config.session.write_lock.acquire_timeout_ms / 1000)
         self.lifecycle = Lifecycle(db, index, self.locks, clock, self._session_ended)
@@ -200,8 +202,28 @@ class Assistant:
         self._gate = self._make_gate()
         if "labelling" in self.__dict__:
             self.labelling.configure(self.config.security)
-        self.skills = Skills(loaded, self.home.state, self._surroundings.home_dir, self.clock.now)
+        self.skills = self._make_skills()
         self.boxes = self._make_boxes()
+
+    def _make_skills(self) -> Skills:
+        state, home = self.home.state, self._surroundings.home_dir
+        return Skills(self.loaded, state, home, self.clock.now, plugins=self._plugin_skills)
+
+    def _plugin_skills(self) -> tuple[PluginDirectory, ...]:
+        return self._added.skills() if self._added else ()
+
+    @cached_property
+    def extensions(self) -> "Extensions":
+        """What plugins have added."""
+        from openclaw.gateway.plugins import Extensions
+
+        home = self._surroundings.home_dir
+        return Extensions(self.home.state, home, self.clock, lambda: self.hooks, lambda: self.config.plugins)
+
+    @property
+    def _added(self) -> "Extensions | None":
+        """The same, unless nobody has needed it yet."""
+        return self.__dict__.get("extensions")
 
     def key(self, text: str | None, agent_id: str | None) -> SessionKey:
         """The session meant by a key, an agent, both or neither."""
@@ -307,6 +329,8 @@ class Assistant:
             await self.mcp.settle()
 
     async def close(self) -> None:
+        if self._added:
+            await self._added.close()
         if self.plugged is not None:
             await self.plugged.hooks.close()
         if "mcp" in self.__dict__:  # made at its first use
@@ -338,7 +362,8 @@ class Assistant:
         """Every layer that may take a tool from a session, in order."""
         own = self.boxes.tool_settings(key.agent)
         asked = building.asked(key, model, self.boxes.of(key))
-        return [*order.layers(self.config.tools, own, asked), *self._hall.layers(key), *caps]
+        found = [*order.layers(self.config.tools, own, asked), *self._hall.layers(key), *caps]
+        return self._added.layers(self.config.tools, found) if self._added else found
 
     def offered(self, key: SessionKey) -> tuple[str, ...]:
         """The names of all tools there are for a session, before policy."""
@@ -358,7 +383,14 @@ class Assistant:
         memory = self.memory(key.agent)
         if memory is not None:
             built += [MemorySearch(memory, self.config.memory.citations), MemoryGet(memory)]
-        return [*built, *self._offered, *self._hall.tools(key), *(self.mcp.tools() if self.config.mcp.servers else ())]
+        added = self._added.tools() if self._added else []
+        return [
+            *built,
+            *self._offered,
+            *self._hall.tools(key),
+            *added,
+            *(self.mcp.tools() if self.config.mcp.servers else ()),
+        ]
 
     @cached_property
     def mcp(self) -> "McpServers":
@@ -397,6 +429,7 @@ class Assistant:
 
     async def prepare(self, turn: Turn, session: Opened) -> Prepared:
         """Model, tools and prompt for a turn; the prompt goes on record."""
+        await self.extensions.ready()
         agent = agent_views.view(self.config.agents, turn.key.agent)
         chosen = await self.lifecycle.preferences(turn.key)
         keep = partial(self._keep_profile, agent.id)
@@ -789,6 +822,7 @@ async def assistant(
     try:
         async with state(home, clock) as (db, index):
             app = Assistant(surroundings, loaded, index, clock, approver, open_provider or providers, db)
+            providers.foreign = lambda name: app.extensions.provider(name)  # noqa: PLW0108 (made at its first use)
             try:
                 yield app
             finally:

@@ -10,10 +10,14 @@ from openclaw.commands.parse import NAMES, Command, parse
 from openclaw.core.approval import ApprovalRequest
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.keys import SessionKey
+from openclaw.core.plugin import Command as PluginCommand
+from openclaw.core.plugin import CommandCall, CommandReply
 from openclaw.delivery.shape import REASONING, VERBOSE
 from openclaw.gateway import compacting
 from openclaw.gateway.desk import Desk
+from openclaw.gateway.plugins import Extensions
 from openclaw.models import thinking
+from openclaw.plugins.calling import called
 from openclaw.prompt.show import render_detail, render_list
 from openclaw.sessions.compact import compactions
 from openclaw.sessions.lifecycle import Ending
@@ -31,6 +35,7 @@ class Entry(Struct, frozen=True):
     description: str
     category: Category
     args: str = ""
+    source: Literal["native", "plugin"] = "native"
 
     def shown(self) -> dict[str, Any]:
         """The entry as `commands.list` gives it."""
@@ -39,7 +44,7 @@ class Entry(Struct, frozen=True):
             "textAliases": [f"/{self.name}"],
             "description": self.description,
             "category": self.category,
-            "source": "native",
+            "source": self.source,
             "scope": "text",
             "acceptsArgs": bool(self.args),
         }
@@ -63,6 +68,19 @@ CATALOG = (
     Entry("queue", "what happens to messages while busy", "options", "[steer|followup|collect|interrupt|default]"),
     Entry("approve", "answer a question about a command", "management", "ID allow-once|allow-always|deny"),
 )
+
+
+def catalog(extensions: Extensions) -> list[Entry]:
+    """Every command there is now, those of plugins last."""
+    more = [Entry(each.name, each.description, "tools", each.args, "plugin") for each in extensions.commands()]
+    return [*CATALOG, *more]
+
+
+def plugin_command(extensions: Extensions, text: str) -> tuple[PluginCommand, str] | None:
+    """The command of a plugin that a message consists of, with its arguments."""
+    word, _, args = text.strip().partition(" ")
+    found = extensions.command(word.removeprefix("/").lower()) if word.startswith("/") else None
+    return None if found is None else (found, args.strip())
 
 
 class Reply(Struct, frozen=True):
@@ -104,14 +122,23 @@ class Commands:
             if command is None:
                 if not text.lstrip().startswith("/"):
                     return None
+                if (extra := plugin_command(self._desk.app.extensions, text)) is not None:
+                    return await self._plugin(key, *extra)
                 called = self._desk.app.called_skill(key.agent, text, tuple(NAMES))
                 return Reply("", called) if called else None
             return await self._handlers[command.name](key, command.args)
         except OpenClawError as error:
             return Reply(error.message)
 
+    async def _plugin(self, key: SessionKey, command: PluginCommand, args: str) -> Reply:
+        call = CommandCall(name=command.name, args=args, session_key=str(key), agent_id=key.agent)
+        said = await called(command.run, call)
+        reply = said if isinstance(said, CommandReply) else CommandReply(text=str(said))
+        return Reply(reply.text, reply.then)
+
     async def _help(self, key: SessionKey, args: str) -> Reply:
-        return Reply("\n".join(f"/{entry.name} {entry.args}".rstrip() + f": {entry.description}" for entry in CATALOG))
+        entries = catalog(self._desk.app.extensions)
+        return Reply("\n".join(f"/{entry.name} {entry.args}".rstrip() + f": {entry.description}" for entry in entries))
 
     async def _stop(self, key: SessionKey, args: str) -> Reply:
         stopped = await self._desk.stop(key)

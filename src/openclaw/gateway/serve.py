@@ -34,6 +34,7 @@ from openclaw.gateway.http.auth import Gatekeeping
 from openclaw.gateway.http.hooks import Hooks
 from openclaw.gateway.http.hooks import routes as hook_routes
 from openclaw.gateway.http.listening import Fanout
+from openclaw.gateway.http.plugins import PluginRoutes
 from openclaw.gateway.http.surface import Switches, routes
 from openclaw.gateway.http.wiring import parts_of
 from openclaw.gateway.links import Links
@@ -48,6 +49,7 @@ from openclaw.gateway.methods import (
     devices,
     files,
     notes,
+    plugins,
     prompt,
     runs,
     sessions,
@@ -58,6 +60,7 @@ from openclaw.gateway.methods import (
     trust,
     usage,
 )
+from openclaw.gateway.plugins import begin
 from openclaw.gateway.presence import Presence
 from openclaw.gateway.projection import Projector
 from openclaw.gateway.reload import Reload
@@ -95,6 +98,7 @@ EVENTS = (
     "exec.approval.resolved",
     "health",
     "heartbeat",
+    "plugins.changed",
     "presence",
     "session.long_running",
     "session.message",
@@ -136,6 +140,7 @@ async def compose(launch: Launch, open_provider: OpenProvider | None = None) -> 
     async with assistant(
         launch.surroundings, clock=clock, approver=questions, open_provider=open_provider, loaded=launch.loaded
     ) as app:
+        app.extensions.off = "safe mode" if launch.safe else ""
         ledger = Ledger(app.db, clock)
         await ledger.forget_old()
         await app.accounts.forget_old()
@@ -182,10 +187,9 @@ async def compose(launch: Launch, open_provider: OpenProvider | None = None) -> 
                 versions = group.create_task(
                     kept_up(partial(gateway.histories.follow, bus), "file versions", clock), name="file versions"
                 )
+                starting = group.create_task(_plug(app, launch.server.port), name="plugins")
                 keeper = _watchman(app, active, questions, bus)
                 watchman = group.create_task(kept_up(keeper.keep, "watchman", clock), name="watchman")
-                if app.plugged is not None:
-                    app.plugged.gateway_started(launch.server.port)
                 yield Parts(
                     connection=gateway.sockets.serve,
                     routes=gateway.routes,
@@ -194,8 +198,15 @@ async def compose(launch: Launch, open_provider: OpenProvider | None = None) -> 
                 )
                 if app.plugged is not None:
                     await app.plugged.gateway_stops(launch.control.wish or "stop", app.index)
-                for task in (news, wakes, versions, watchman, *watching):
+                for task in (news, wakes, versions, watchman, starting, *watching):
                     task.cancel()
+
+
+async def _plug(app: Assistant, port: int) -> None:
+    """Starts the plugins, beside everything else; those that want to know are told that the gateway is there."""
+    await begin(app.extensions)
+    if app.plugged is not None:
+        app.plugged.gateway_started(port)
 
 
 def _watchman(app: Assistant, active: Runs, questions: PendingApprovals, bus: Bus) -> Watchman:
@@ -311,9 +322,11 @@ class _Gateway:
             approvals.methods(questions, ApprovalFile(granted), str(granted)),
             devices.methods(self.pairing, self.sockets, bus, launch.clock),
             prompt.methods(self.desk),
+            plugins.methods(self.desk),
         ):
             for method in group:
                 self._registry.add(method)
+        plugins.serve_methods(app.extensions, self._registry, bus)
         endpoints = app.config.gateway.http.endpoints
         switches = Switches(chat_completions=endpoints.chat_completions.enabled, responses=endpoints.responses.enabled)
         gatekeeping = self._gatekeeping(limiter)
@@ -322,6 +335,7 @@ class _Gateway:
             *routes(http, switches, gatekeeping),
             *hook_routes(hooks, app.config.hooks.path),
             metrics.route(self._figures, gatekeeping),
+            PluginRoutes(app.extensions.route, gatekeeping),
             *self._pages(gatekeeping),
         ]
 
@@ -329,6 +343,7 @@ class _Gateway:
         """A changed configuration, section by section; what runs goes on with what it started with."""
         self._app.reconfigure(change.loaded)
         await self._app.settle()
+        await self._app.extensions.apply()
         exposure = decide(change.loaded.config.gateway, change.loaded.variables, self._launch.wishes)
         secret = shared_secret(exposure, self._app.home.state)
         if secret != self._secret:

@@ -23,7 +23,7 @@ from openclaw.skills.gate import Machine
 from openclaw.skills.guard import AskFirst, Fine, Guard, Refuse
 from openclaw.skills.library import Library
 from openclaw.skills.lock import Ledger
-from openclaw.skills.roots import Places, expanded, package_directories
+from openclaw.skills.roots import Places, PluginDirectory, expanded, package_directories
 from openclaw.skills.settings import SkillsSettings
 from openclaw.skills.shelf import Item, Shelf
 from openclaw.skills.snapshot import Snapshot
@@ -37,7 +37,13 @@ class Skills:
     """One for the process; `look` is quick when nothing changed, but reads files: call it in a thread."""
 
     def __init__(
-        self, loaded: Loaded, state: Path, home_dir: Path, now: Callable[[], float], given: tuple[Path, ...] = ()
+        self,
+        loaded: Loaded,
+        state: Path,
+        home_dir: Path,
+        now: Callable[[], float],
+        given: tuple[Path, ...] = (),
+        plugins: Callable[[], tuple[PluginDirectory, ...]] = tuple,
     ) -> None:
         self.settings: SkillsSettings = loaded.config.skills
         self.library = Library(Ledger(state), supply.inspect, now)
@@ -47,6 +53,8 @@ class Skills:
         self._home = home_dir
         self._now = now
         self._given = given
+        self._plugins = plugins
+        """The directories of plugins that run."""
         self._looked: dict[tuple[str, Path, Path], Shelf] = {}
         self._shown: dict[str, Snapshot] = {}
 
@@ -64,6 +72,7 @@ class Skills:
             given=self._given,
             extra=tuple(expanded(text, self._home, cwd) for text in self.settings.load.extra_dirs),
             packages=self._packages,
+            plugins=self._plugins(),
         )
 
     def look(self, agent_id: str, workspace: Path, cwd: Path, *, first_use: bool) -> Shelf:
@@ -131,6 +140,7 @@ class Skills:
             env=frozenset(name for name, value in self._loaded.variables.items() if value),
             has_bin=has_bin,
             has_config=self._has_config,
+            plugins=frozenset(each.plugin for each in self._plugins()),
         )
 
     def _has_config(self, path: str) -> bool:

@@ -1,28 +1,31 @@
 """The loader: wings are imported by name, and only those that are used."""
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from openclaw.core.clock import Clock
-from openclaw.core.errors import ConfigError
+from openclaw.core.errors import ConfigError, ServerFailed
 from openclaw.core.provider import Endpoint, ModelRequest, Provider
 from openclaw.core.sandbox import Sandbox
 from openclaw.core.tool import Tool
 
 if TYPE_CHECKING:
+    from openclaw.core.plugin import Brought, OpensProvider
     from openclaw.core.toolserver import Launch, ToolServer
 
-PROVIDERS = {
-    "openai-completions": "openai_chat",
-    "openai-responses": "openai_responses",
-    "anthropic-messages": "anthropic",
-    "google-generative-ai": "google",
-    "ollama": "ollama",
-    "offline": "offline",
-}
+
+@cache
+def registered(wing: str) -> "Brought":
+    """What a wing brings, through the door that plugins come through: `register(api)` of its catalogue."""
+    from openclaw.core.plugin import Api
+
+    api = Api("openclaw")
+    importlib.import_module(f"openclaw.{wing}.catalog").register(api)
+    return api.brought()
 
 
 class Providers:
@@ -30,8 +33,16 @@ class Providers:
 
     def __init__(self) -> None:
         self._open: dict[tuple[Any, ...], Provider] = {}
+        self.foreign: Callable[[str], OpensProvider | None] = lambda name: None
+        """Providers of plugins, by the name they have in `models.providers`."""
 
     def __call__(self, endpoint: Endpoint) -> Provider:
+        if endpoint.api == "plugin":
+            # Not kept: the plugin may be another one the next time.
+            opens = self.foreign(endpoint.provider)
+            if opens is None:
+                raise ServerFailed(f"no plugin that runs provides {endpoint.provider}: see openclaw plugins list")
+            return opens(endpoint)
         key = (
             endpoint.api,
             endpoint.provider,
@@ -40,10 +51,10 @@ class Providers:
             tuple(sorted(endpoint.headers.items())),
         )
         if key not in self._open:
-            if endpoint.api not in PROVIDERS:
+            known = registered("providers").providers
+            if endpoint.api not in known:
                 raise ConfigError(f"{endpoint.provider} speaks {endpoint.api}, which is not supported")
-            module = importlib.import_module(f"openclaw.providers.{PROVIDERS[endpoint.api]}")
-            self._open[key] = module.build(endpoint)
+            self._open[key] = known[endpoint.api](endpoint)
         return self._open[key]
 
     async def close(self) -> None:
@@ -54,10 +65,11 @@ class Providers:
 
 def encoded(request: ModelRequest) -> bytes:
     """The bytes a provider of the request's wire API would be sent."""
-    if request.model.api == "offline":
+    if request.model.api in ("offline", "plugin"):
         timeless = [msgspec.structs.replace(message, timestamp=0) for message in request.messages]
         return msgspec.json.encode((request.system, timeless, request.tools))
-    module = importlib.import_module(f"openclaw.providers.{PROVIDERS[request.model.api]}")
+    modules = importlib.import_module("openclaw.providers.catalog").MODULES
+    module = importlib.import_module(f"openclaw.providers.{modules[request.model.api]}")
     body: bytes = importlib.import_module("openclaw.providers.request").to_bytes(module.encode(request))
     return body
 

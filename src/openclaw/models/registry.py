@@ -160,7 +160,7 @@ class Registry:
         base = known or CatalogProvider(id=name, name=name, api="openai-completions", base_url="")
         api = given.api or base.api
         base_url = _address(given.base_url, api, f"models.providers.{name}.baseUrl") or base.base_url
-        if not base_url and api != "offline":
+        if not base_url and api not in ("offline", "plugin"):
             raise ConfigError(
                 f"models.providers.{name} has no address: set models.providers.{name}.baseUrl",
                 path=f"models.providers.{name}.baseUrl",

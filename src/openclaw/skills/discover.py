@@ -18,7 +18,7 @@ from openclaw.skills.record import BUNDLED, Diagnostic, Skill, Source
 from openclaw.skills.references import Reference, leaving
 from openclaw.skills.roots import Root
 from openclaw.skills.settings import LimitSettings
-from openclaw.skills.tree import (
+from openclaw.store.tree import (
     UNCOUNTED,
     UNCOUNTED_HERE,
     Hasher,

@@ -18,7 +18,7 @@ from openclaw.skills.discover import FILE
 from openclaw.skills.record import Skill
 from openclaw.skills.settings import SkillsSettings
 from openclaw.skills.shelf import Item, Shelf
-from openclaw.skills.tree import Hasher, Unverifiable
+from openclaw.store.tree import Hasher, Unverifiable
 
 PATH_ARGUMENTS = ("path", "file_path", "filePath", "file", "paths", "workdir", "cwd")
 _ALIASES = {

@@ -14,15 +14,16 @@ import msgspec
 from msgspec import Struct
 
 from openclaw.core.errors import Conflict, InvalidRequest, StateError
-from openclaw.skills.archive import pieces
 from openclaw.skills.discover import FILE, read_manifest
 from openclaw.skills.library import Inspect, Noticed
-from openclaw.skills.lock import Ledger, accepted, holding
+from openclaw.skills.lock import Ledger, accepted
 from openclaw.skills.manifest import Manifest
 from openclaw.skills.record import Skill, Source
 from openclaw.skills.references import Reference, leaving
-from openclaw.skills.tree import Hasher, Unverifiable
 from openclaw.store import atomic
+from openclaw.store.archive import pieces
+from openclaw.store.lock import holding
+from openclaw.store.tree import Hasher, Unverifiable
 
 RECORDS = ".openclaw"
 ORIGIN = "source-origin.json"
@@ -109,7 +110,7 @@ def install(
 @contextlib.contextmanager
 def staged(spec: Path, root: Path, inspect: Inspect, slug: str | None = None, force: bool = False) -> Iterator[Staged]:
     """The skill in `spec` unpacked beside its place to be, for as long as the block lasts."""
-    found = pieces(spec)
+    found = pieces(spec, FILE)
     manifest, problem = read_manifest(found[FILE][0], spec.stem if spec.is_file() else spec.resolve().name)
     if manifest is None:
         raise InvalidRequest(f"{spec}/SKILL.md cannot be used: {problem}")

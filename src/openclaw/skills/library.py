@@ -19,7 +19,7 @@ from openclaw.skills.roots import Places, bundled, roots
 from openclaw.skills.settings import SkillsSettings
 from openclaw.skills.shelf import Item, Shelf
 from openclaw.skills.standing import Accepted
-from openclaw.skills.tree import Hasher, contents
+from openclaw.store.tree import Hasher, contents
 
 log = logging.getLogger(__name__)
 

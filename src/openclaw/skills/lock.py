@@ -2,10 +2,8 @@
 
 import contextlib
 import hashlib
-import os
 import secrets
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from difflib import unified_diff
 from pathlib import Path
 
@@ -13,16 +11,15 @@ import msgspec
 from msgspec import Struct, field, structs
 
 from openclaw.core.errors import StateError
-from openclaw.skills.record import Skill, Tree
+from openclaw.skills.record import Skill
 from openclaw.skills.standing import Accepted
-from openclaw.skills.tree import contents, identity_of
 from openclaw.store import atomic
 from openclaw.store.atomic import private_directory
-from openclaw.store.lock import Holder, KernelLock, read_holder
+from openclaw.store.lock import holding
+from openclaw.store.tree import Tree, contents, identity_of
 
 FILE = "skills-trust.json"
 COPIES = "skills-trust"
-LOCK_SECONDS = 10.0
 MAX_COPY = 1 << 20
 
 
@@ -149,21 +146,6 @@ def accepted(skill: Skill, by: str, now: int) -> Accepted:
         Accepted,
         from_attributes=True,
     )
-
-
-@contextlib.contextmanager
-def holding(path: Path, what: str, wait: Callable[[float], None] = time.sleep) -> Iterator[None]:
-    """Holds the lock file `path`; gives up after a while and says who has it."""
-    lock, waited, pause = KernelLock(path), 0.0, 0.01
-    while not lock.take(Holder(pid=os.getpid(), created_at=0, owner="skills")):
-        if waited >= LOCK_SECONDS:
-            raise StateError(f"{what} is being changed by {read_holder(path) or 'another process'}: try again")
-        wait(pause)
-        waited, pause = waited + pause, min(pause * 2, 0.25)
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def _compared(path: str, old: bytes | None, new: bytes | None, was: bool, is_: bool) -> list[str]:

@@ -7,10 +7,10 @@ import zipfile
 from pathlib import Path
 
 from openclaw.core.errors import Conflict, InvalidRequest
-from openclaw.skills.archive import pieces
 from openclaw.skills.discover import FILE, read_manifest
 from openclaw.skills.install import slug_of
 from openclaw.store import atomic
+from openclaw.store.archive import pieces
 
 _NEW = """---
 name: {name}
@@ -43,7 +43,7 @@ def new(root: Path, name: str, description: str) -> Path:
 
 def pack(directory: Path, output: Path | None, cwd: Path) -> Path:
     """The skill in `directory` as one file (.tgz or .zip); the same files always give the same bytes."""
-    found = pieces(directory)
+    found = pieces(directory, FILE)
     manifest, problem = read_manifest(found[FILE][0], directory.resolve().name)
     if manifest is None:
         raise InvalidRequest(f"{directory / FILE} cannot be used: {problem}")

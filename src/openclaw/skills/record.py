@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from openclaw.skills.manifest import Manifest
 from openclaw.skills.references import Reference
+from openclaw.store.tree import Tree
 
 Source = Literal[
     "cli",
@@ -32,20 +33,6 @@ PRECEDENCE: tuple[Source, ...] = (
 """Highest first: of two skills with one name, the one from the earlier place is used."""
 
 BUNDLED: Source = "openclaw-bundled"
-
-
-class File(Struct, frozen=True, array_like=True):
-    """A file of a skill and the digest of its bytes."""
-
-    path: str
-    sha256: str
-
-
-class Tree(Struct, frozen=True):
-    """Everything in a skill's directory, as one digest and file by file."""
-
-    sha256: str
-    files: tuple[File, ...] = ()
 
 
 class Skill(Struct, frozen=True, kw_only=True):

@@ -5,8 +5,8 @@ import msgspec
 from openclaw.skills.discover import FILE, read_manifest
 from openclaw.skills.library import DIGESTS
 from openclaw.skills.roots import bundled
-from openclaw.skills.tree import UNCOUNTED_HERE, Hasher
 from openclaw.store import atomic
+from openclaw.store.tree import UNCOUNTED_HERE, Hasher
 
 
 def digests() -> dict[str, str]:

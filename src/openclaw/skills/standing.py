@@ -5,8 +5,9 @@ from typing import Literal
 from msgspec import Struct
 
 from openclaw.skills.manifest import Permissions
-from openclaw.skills.record import File, Skill, Source
+from openclaw.skills.record import Skill, Source
 from openclaw.skills.settings import TrustMode
+from openclaw.store.tree import File
 
 State = Literal["trusted", "new", "changed", "blocked"]
 

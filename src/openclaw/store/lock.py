@@ -7,6 +7,7 @@ import contextlib
 import os
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 
@@ -16,6 +17,7 @@ from openclaw.core.errors import StateError
 from openclaw.store.atomic import private_directory
 
 POLL_SECONDS = 0.01
+HOLD_SECONDS = 10.0
 
 
 class Holder(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -140,3 +142,18 @@ else:
         except BlockingIOError:
             return False
         return True
+
+
+@contextlib.contextmanager
+def holding(path: Path, what: str, wait: Callable[[float], None] = time.sleep) -> Iterator[None]:
+    """Holds the lock file `path` for a change of `what`; gives up after a while and says who has it."""
+    lock, waited, pause = KernelLock(path), 0.0, 0.01
+    while not lock.take(Holder(pid=os.getpid(), created_at=0, owner=what)):
+        if waited >= HOLD_SECONDS:
+            raise StateError(f"{what} is being changed by {read_holder(path) or 'another process'}: try again")
+        wait(pause)
+        waited, pause = waited + pause, min(pause * 2, 0.25)
+    try:
+        yield
+    finally:
+        lock.release()

@@ -6,7 +6,9 @@ from typing import Literal
 from openclaw.core.text import block, head, literal, neutralise, units
 from openclaw.trust.scan import suspicious_patterns
 
-Source = Literal["email", "webhook", "api", "browser", "channel_metadata", "web_search", "web_fetch", "mcp", "unknown"]
+Source = Literal[
+    "email", "webhook", "api", "browser", "channel_metadata", "web_search", "web_fetch", "mcp", "plugin", "unknown"
+]
 
 LABELS: dict[Source, str] = {
     "email": "Email",
@@ -17,6 +19,7 @@ LABELS: dict[Source, str] = {
     "web_search": "Web Search",
     "web_fetch": "Web Fetch",
     "mcp": "MCP",
+    "plugin": "Plugin",
     "unknown": "External",
 }
 START = "<<<EXTERNAL_UNTRUSTED_CONTENT"

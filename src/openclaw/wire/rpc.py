@@ -9,7 +9,7 @@ A handler is `async def wake(params, caller) -> payload`, or an async generator 
 
 import inspect
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from typing import Any, TypeVar
 
@@ -25,7 +25,7 @@ from openclaw.wire.scopes import ADMIN, Role, allows, missing_scope, wrong_role
 
 log = logging.getLogger(__name__)
 
-P = TypeVar("P", bound=Params)
+P = TypeVar("P")
 Handler = Callable[[Any, Caller], Awaitable[Any] | AsyncIterator[Any]]
 
 
@@ -58,7 +58,8 @@ class Method(Struct, frozen=True):
     """One thing a client can ask for. `scope` None is open to every connection of the right role."""
 
     name: str
-    params: type[Params]
+    params: type[Any]
+    """A `Params`; for methods of plugins, which check for themselves, any object."""
     handler: Handler
     scope: str | None = ADMIN
     roles: tuple[Role, ...] = ("operator",)
@@ -70,6 +71,8 @@ class Registry:
 
     def __init__(self, methods: Iterable[Method] = ()) -> None:
         self._methods: dict[str, Method] = {}
+        self.foreign: Callable[[], Mapping[str, Method]] = dict
+        """Methods that come and go; none of them takes the place of one that was added."""
         for method in methods:
             self.add(method)
 
@@ -79,10 +82,15 @@ class Registry:
         self._methods[method.name] = method
 
     def find(self, name: str) -> Method | None:
-        return self._methods.get(name)
+        return self._methods.get(name) or self.foreign().get(name)
 
     def __iter__(self) -> Iterator[Method]:
-        return iter(self._methods.values())
+        yield from self._methods.values()
+        yield from (method for name, method in self.foreign().items() if name not in self._methods)
+
+    def own(self) -> tuple[str, ...]:
+        """The names of the methods that were added."""
+        return tuple(self._methods)
 
     def advertised(self, role: Role = "operator") -> list[str]:
         return sorted(method.name for method in self if method.advertised and role in method.roles)

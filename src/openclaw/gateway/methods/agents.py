@@ -7,7 +7,7 @@ from openclaw.core.errors import InvalidRequest
 from openclaw.core.keys import normalise_agent
 from openclaw.gateway import rows
 from openclaw.gateway.app import Surroundings
-from openclaw.gateway.commands import CATALOG
+from openclaw.gateway.commands import catalog as command_catalog
 from openclaw.gateway.desk import Desk
 from openclaw.models import thinking
 from openclaw.policy.layers import GROUPS, PROFILES
@@ -85,7 +85,7 @@ def methods(desk: Desk, surroundings: Surroundings) -> list[Method]:
         return {"agentId": key.agent, "profile": profile, "groups": _groups(desk)}
 
     async def commands(params: CommandsListParams, caller: Caller) -> Any:
-        return {"commands": [entry.shown() for entry in CATALOG]}
+        return {"commands": [entry.shown() for entry in command_catalog(desk.app.extensions)]}
 
     return [
         Method("agents.list", NoParams, agents, READ),

@@ -7,7 +7,7 @@ from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Assistant, Text
 from openclaw.gateway import rows
-from openclaw.gateway.commands import CATALOG, Commands
+from openclaw.gateway.commands import Commands, catalog
 from openclaw.gateway.desk import Desk
 from openclaw.gateway.methods.inputs import images_of, queue_rules
 from openclaw.gateway.methods.uploads import deliver, sorted_out
@@ -104,7 +104,7 @@ def methods(desk: Desk, projector: Projector, commands: Commands) -> list[Method
         ]
         return {
             "models": [shown for shown in models if shown["available"]],
-            "commands": [command.shown() for command in CATALOG],
+            "commands": [command.shown() for command in catalog(desk.app.extensions)],
             "swarmEnabled": False,
             "accountSelection": {"kind": "automatic", "label": "Automatic"},
             "runtimeSelectionLocked": True,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from openclaw.gateway.desk import Desk
+from openclaw.gateway.methods import plugins
 from openclaw.gateway.presence import Presence
 from openclaw.turns.agents import agent_ids, default_agent
 from openclaw.version import __version__
@@ -91,7 +92,7 @@ async def snapshot(desk: Desk) -> dict[str, Any]:
         "ok": True,
         "ts": began,
         "durationMs": desk.now - began,
-        "plugins": {"loaded": [], "errors": [], "unavailable": []},
+        "plugins": plugins.health(desk.app.extensions),
         "configReload": {"hotReloadStatus": "last-good" if desk.app.loaded.used_last_good else "ok"},
         "channels": {},
         "channelOrder": [],

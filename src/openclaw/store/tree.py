@@ -1,4 +1,4 @@
-"""One digest over everything in a skill's directory; a file is read again only when it changed."""
+"""One digest over everything in a directory; a file is read again only when it changed."""
 
 import hashlib
 import os
@@ -9,8 +9,6 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from openclaw.skills.record import File, Tree
-
 MAX_FILES = 5_000
 MAX_BYTES = 128 << 20
 MAX_DEPTH = 12
@@ -20,11 +18,25 @@ RACY = 0.1
 UNCOUNTED = frozenset({".openclaw", ".git", ".DS_Store", "Thumbs.db"})
 """Our own records and what tools leave behind. None of it is vouched for, so none of it may be used either."""
 UNCOUNTED_HERE = UNCOUNTED | {"__pycache__"}
-"""For skills inside this package: whoever installs it may compile it, and could as well change the program itself."""
+"""For what lies inside this package: whoever installs it may compile it, and could change the program itself."""
 
 _READ = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
 
 Identity = tuple[int, int, int, int, int]
+
+
+class File(Struct, frozen=True, array_like=True):
+    """A file and the digest of its bytes."""
+
+    path: str
+    sha256: str
+
+
+class Tree(Struct, frozen=True):
+    """Everything in a directory, as one digest and file by file."""
+
+    sha256: str
+    files: tuple[File, ...] = ()
 
 
 class Unverifiable(ValueError):
@@ -137,7 +149,7 @@ def _walk(base: str, uncounted: frozenset[str]) -> "list[tuple[str, Identity | N
             if len(found) >= MAX_FILES or total > MAX_BYTES or depth > MAX_DEPTH:
                 raise Unverifiable(
                     f"it holds more than {MAX_FILES:,} files, {MAX_BYTES >> 20} MiB or {MAX_DEPTH} levels: "
-                    "keep data and installed packages outside the skill"
+                    "keep data and installed packages outside it"
                 )
             if stat.S_ISLNK(about.st_mode):
                 raise Unverifiable(f"{path} is a link: replace it with a copy")

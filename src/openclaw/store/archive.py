@@ -1,4 +1,4 @@
-"""Taking a skill out of a directory, a tarball or a zip file: bounded in every direction, plain files only."""
+"""Taking what is to be installed out of a directory, a tarball or a zip file: bounded, plain files only."""
 
 import gzip
 import io
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from openclaw.core.errors import InvalidRequest
-from openclaw.skills.tree import Unverifiable, read_regular
+from openclaw.store.tree import Unverifiable, read_regular
 
 MAX_FILES = 256
 MAX_FILE_BYTES = 1 << 20
@@ -37,8 +37,8 @@ class Refused(InvalidRequest):
     """The material is not something we unpack; nothing was written."""
 
 
-def pieces(source: Path) -> dict[str, tuple[bytes, bool]]:
-    """The files of the skill in `source`, by path below the directory of its SKILL.md."""
+def pieces(source: Path, marker: str) -> dict[str, tuple[bytes, bool]]:
+    """The files of the one thing in `source`, by path below the directory of its `marker` file."""
     try:
         if source.is_dir():
             found = _from_directory(source)
@@ -46,7 +46,7 @@ def pieces(source: Path) -> dict[str, tuple[bytes, bool]]:
             found = _from_zip(source)
         else:
             found = _from_tar(source)
-        return _skill_of(_collected(found), source)
+        return _beside(marker, _collected(found), source)
     except OSError as error:
         raise Refused(f"cannot read {source}: {error.strerror or error}") from error
 
@@ -81,16 +81,16 @@ def _collected(found: Iterator[Piece]) -> dict[str, tuple[bytes, bool]]:
     return kept
 
 
-def _skill_of(kept: dict[str, tuple[bytes, bool]], source: Path) -> dict[str, tuple[bytes, bool]]:
-    """What lies beside the one SKILL.md, with that as the top."""
-    tops = sorted({path.rpartition("/")[0] for path in kept if path.rpartition("/")[2] == "SKILL.md"}, key=len)
+def _beside(marker: str, kept: dict[str, tuple[bytes, bool]], source: Path) -> dict[str, tuple[bytes, bool]]:
+    """What lies beside the one marker, with that as the top."""
+    tops = sorted({path.rpartition("/")[0] for path in kept if path.rpartition("/")[2] == marker}, key=len)
     outer = [
         top for top in tops if not any(top != other and top.startswith(f"{other}/" if other else "") for other in tops)
     ]
     if not outer:
-        raise Refused(f"{source} has no SKILL.md")
+        raise Refused(f"{source} has no {marker}")
     if len(outer) > 1:
-        raise Refused(f"{source} has several skills ({', '.join(outer[:5])}): install them one by one")
+        raise Refused(f"{source} has several {marker} ({', '.join(outer[:5])}): install them one by one")
     prefix = f"{outer[0]}/" if outer[0] else ""
     return {path.removeprefix(prefix): piece for path, piece in kept.items() if path.startswith(prefix)}
 
@@ -201,4 +201,4 @@ def _from_tar(source: Path) -> Iterator[Piece]:
                     assert stream is not None
                     yield path, stream.read(MAX_FILE_BYTES + 1), bool(member.mode & 0o100)
         except (tarfile.TarError, zlib.error, EOFError, gzip.BadGzipFile, ValueError) as error:
-            raise Refused(f"{source} is not a skill archive we can read (.tgz, .tar or .zip): {error}") from error
+            raise Refused(f"{source} is not an archive we can read (.tgz, .tar or .zip): {error}") from error

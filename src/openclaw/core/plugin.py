@@ -1,0 +1,298 @@
+"""What a plugin can bring: each thing a frozen value, collected by the `Api` that `register(api)` is given.
+
+Registering only collects. Nothing is started, opened or changed by it, so what a plugin brings can be looked at first.
+"""
+
+import inspect
+import logging
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from msgspec import Struct, field
+
+from openclaw.core.channel import Channel
+from openclaw.core.embedder import Embedder, EmbedderEndpoint
+from openclaw.core.errors import InvalidRequest
+from openclaw.core.provider import Endpoint, Provider
+from openclaw.core.tool import Effects, Output, Tool, ToolContext, ToolSpec
+
+NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_.-]{0,63}\Z")
+COMMAND = re.compile(r"[a-z][a-z0-9_-]{0,31}\Z")
+PATH = re.compile(r"/[A-Za-z0-9._~/-]{1,199}\Z")
+
+Scope = Literal["operator.read", "operator.write", "operator.admin"]
+
+
+class CommandCall(Struct, frozen=True, kw_only=True):
+    """A slash command as somebody typed it."""
+
+    name: str
+    args: str = ""
+    session_key: str = ""
+    agent_id: str = "main"
+
+
+class CommandReply(Struct, frozen=True, kw_only=True):
+    """What is said at once, and what the assistant is then told to go on with, if anything."""
+
+    text: str = ""
+    then: str = ""
+
+
+class Command(Struct, frozen=True, kw_only=True):
+    """A slash command; it is answered without a model."""
+
+    name: str
+    description: str
+    run: Callable[[CommandCall], "Awaitable[CommandReply | str] | CommandReply | str"]
+    args: str = ""
+    """How its arguments look in the list of commands; empty when it takes none."""
+
+
+class Method(Struct, frozen=True, kw_only=True):
+    """A method of the gateway's protocol. `run` gets the params and gives the payload."""
+
+    name: str
+    run: Callable[[Mapping[str, Any]], Any]
+    scope: Scope = "operator.admin"
+
+
+class HttpRequest(Struct, frozen=True, kw_only=True):
+    """A request to a plugin's address. Credentials for the gateway are not among the headers."""
+
+    method: str
+    path: str
+    query: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+
+class HttpAnswer(Struct, frozen=True, kw_only=True):
+    status: int = 200
+    body: bytes = b""
+    content_type: str = "text/plain; charset=utf-8"
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class HttpRoute(Struct, frozen=True, kw_only=True):
+    """An address under the gateway's port."""
+
+    path: str
+    run: Callable[[HttpRequest], "Awaitable[HttpAnswer] | HttpAnswer"]
+    auth: Literal["gateway", "plugin"] = "gateway"
+    """Whether the gateway's secret is asked for, or the plugin checks each request by itself (a signature)."""
+    match: Literal["exact", "prefix"] = "exact"
+    scope: Scope = "operator.write"
+
+
+class Service(Protocol):
+    """Something that works in the background for as long as the plugin does."""
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
+class Hook(Struct, frozen=True, kw_only=True):
+    """A handler at a hook point: `run(event, context)` gives the point's answer type, a mapping like it, or None."""
+
+    point: str
+    run: Callable[[Any, Any], Any]
+    priority: int = 0
+    timeout_ms: int | None = None
+    matcher: tuple[str, ...] = ()
+    """For hook points about tools: only calls of these; all when empty."""
+
+
+OpensProvider = Callable[[Endpoint], Provider]
+OpensEmbedder = Callable[[EmbedderEndpoint], Embedder]
+
+
+class Brought(Struct, frozen=True, kw_only=True):
+    """Everything one plugin brings."""
+
+    tools: tuple[Tool, ...] = ()
+    optional_tools: frozenset[str] = frozenset()
+    """Offered only to those who allow them by name."""
+    hooks: tuple[Hook, ...] = ()
+    commands: tuple[Command, ...] = ()
+    methods: tuple[Method, ...] = ()
+    routes: tuple[HttpRoute, ...] = ()
+    channels: tuple[Channel, ...] = ()
+    providers: Mapping[str, OpensProvider] = field(default_factory=dict)
+    embedders: Mapping[str, OpensEmbedder] = field(default_factory=dict)
+    services: Mapping[str, Service] = field(default_factory=dict)
+
+    def names(self) -> dict[str, tuple[str, ...]]:
+        """What there is, by kind, for people and for comparing with what was declared."""
+        return {
+            "tools": tuple(tool.spec.name for tool in self.tools),
+            "hooks": tuple(dict.fromkeys(hook.point for hook in self.hooks)),
+            "commands": tuple(command.name for command in self.commands),
+            "methods": tuple(method.name for method in self.methods),
+            "routes": tuple(route.path for route in self.routes),
+            "channels": tuple(channel.name for channel in self.channels),
+            "providers": tuple(self.providers),
+            "embedders": tuple(self.embedders),
+            "services": tuple(self.services),
+        }
+
+
+class FunctionTool:
+    """A tool made of one function: `run(args, context)` gives text or an `Output`, at once or awaited."""
+
+    def __init__(
+        self,
+        name: str,
+        description: str,
+        parameters: Mapping[str, Any],
+        run: Callable[[Mapping[str, Any], ToolContext], Any],
+        *,
+        required: tuple[str, ...] = (),
+        effects: Effects = Effects.NONE,
+        label: str = "",
+    ) -> None:
+        self._effects = effects
+        self.run = run
+        self._spec = ToolSpec(
+            name=name,
+            label=label or name.replace("_", " ").capitalize(),
+            description=description,
+            parameters={
+                "type": "object",
+                "properties": dict(parameters),
+                "required": list(required),
+                "additionalProperties": False,
+            },
+            summary=description.partition(".")[0],
+        )
+
+    @property
+    def spec(self) -> ToolSpec:
+        return self._spec
+
+    def effects(self, args: Mapping[str, Any]) -> Effects:
+        return self._effects
+
+    def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
+        return frozenset()
+
+    async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
+        made = self.run(args, context)
+        return output_of(await made if inspect.isawaitable(made) else made)
+
+
+def output_of(found: Any) -> Output:
+    """What a function gave, as a tool's output."""
+    return found if isinstance(found, Output) else Output.of(str(found))
+
+
+class Api:
+    """What `register(api)` is given: facts about the plugin, and a place to put everything it brings."""
+
+    def __init__(
+        self,
+        plugin: str,
+        *,
+        config: Mapping[str, Any] | None = None,
+        directory: Path | None = None,
+        state: Path | None = None,
+        log: logging.Logger | None = None,
+    ) -> None:
+        self.id = plugin
+        self.config: Mapping[str, Any] = config or {}
+        """`plugins.entries.<id>.config`, which fits the manifest's schema."""
+        self.directory = directory or Path()
+        """Where the plugin's files are."""
+        self.state = state or Path()
+        """A directory of the plugin's own that is kept."""
+        self.log = log or logging.getLogger(f"openclaw.plugin.{plugin}")
+        self._tools: dict[str, Tool] = {}
+        self._optional: set[str] = set()
+        self._hooks: list[Hook] = []
+        self._commands: dict[str, Command] = {}
+        self._methods: dict[str, Method] = {}
+        self._routes: dict[str, HttpRoute] = {}
+        self._channels: dict[str, Channel] = {}
+        self._providers: dict[str, OpensProvider] = {}
+        self._embedders: dict[str, OpensEmbedder] = {}
+        self._services: dict[str, Service] = {}
+
+    def tool(self, tool: Tool, *, optional: bool = False) -> None:
+        """A tool for the model; an optional one only for those who allow it by name."""
+        self._put(self._tools, tool.spec.name, tool, "tool")
+        if optional:
+            self._optional.add(tool.spec.name)
+
+    def on(
+        self,
+        point: str,
+        run: Callable[[Any, Any], Any],
+        *,
+        priority: int = 0,
+        timeout_ms: int | None = None,
+        matcher: tuple[str, ...] = (),
+    ) -> None:
+        """A handler at a hook point; those with a higher priority run first."""
+        if timeout_ms is not None and not 0 < timeout_ms <= 600_000:
+            raise InvalidRequest(f"the timeout of {point} is {timeout_ms} ms: use 1 to 600000")
+        self._hooks.append(Hook(point=point, run=run, priority=priority, timeout_ms=timeout_ms, matcher=matcher))
+
+    def command(self, command: Command) -> None:
+        """A slash command that everybody who may command the assistant can type."""
+        if not COMMAND.match(command.name):
+            raise InvalidRequest(f"/{command.name} cannot be typed: use letters in lower case, digits, - and _")
+        self._put(self._commands, command.name, command, "command")
+
+    def method(self, method: Method) -> None:
+        """A method that clients of the gateway can call."""
+        self._put(self._methods, method.name, method, "method")
+
+    def route(self, route: HttpRoute) -> None:
+        """An HTTP address under the gateway's port."""
+        if not PATH.match(route.path) or "//" in route.path or "/.." in route.path:
+            raise InvalidRequest(f"{route.path!r} is not an address: use a path like /hello/there")
+        if route.path.rstrip("/") in self._routes:
+            raise InvalidRequest(f"the address {route.path} is registered twice")
+        self._routes[route.path.rstrip("/")] = route
+
+    def channel(self, channel: Channel) -> None:
+        """A place people talk."""
+        self._put(self._channels, channel.name, channel, "channel")
+
+    def provider(self, name: str, opens: OpensProvider) -> None:
+        """Models. It answers for `models.providers.<name>` of the configuration, and for nothing else."""
+        self._put(self._providers, name, opens, "provider")
+
+    def embedder(self, name: str, opens: OpensEmbedder) -> None:
+        """Texts to vectors, for `memorySearch.provider: <name>`."""
+        self._put(self._embedders, name, opens, "embedder")
+
+    def service(self, name: str, service: Service) -> None:
+        """Work in the background, started when the plugin is ready and stopped with it."""
+        self._put(self._services, name, service, "service")
+
+    def brought(self) -> Brought:
+        """Everything registered so far."""
+        return Brought(
+            tools=tuple(self._tools.values()),
+            optional_tools=frozenset(self._optional),
+            hooks=tuple(self._hooks),
+            commands=tuple(self._commands.values()),
+            methods=tuple(self._methods.values()),
+            routes=tuple(self._routes.values()),
+            channels=tuple(self._channels.values()),
+            providers=dict(self._providers),
+            embedders=dict(self._embedders),
+            services=dict(self._services),
+        )
+
+    @staticmethod
+    def _put(into: dict[str, Any], name: str, thing: Any, kind: str) -> None:
+        if not NAME.match(name):
+            raise InvalidRequest(f"{name!r} cannot be the name of a {kind}: use letters, digits, _ . and -")
+        if name in into:
+            raise InvalidRequest(f"the {kind} {name} is registered twice")
+        into[name] = thing

@@ -1,0 +1,97 @@
+"""Which of the plugins that were found run, and why the others do not. Pure."""
+
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+
+from openclaw.plugins.find import Found
+from openclaw.plugins.settings import PluginEntry, PluginsSettings
+
+BUILT_IN = {"memory": ("memory-core", "none"), "context-engine": ("legacy",)}
+
+
+class Verdict(Struct, frozen=True, kw_only=True):
+    """Whether a plugin runs; `why` says why not, with what to do about it."""
+
+    runs: bool
+    why: str = ""
+    held: bool = False
+    """It is wanted, but something has to be settled first."""
+
+
+def judge(
+    plugins: Iterable[Found], settings: PluginsSettings, accepted: Mapping[str, str], digests: Mapping[str, str]
+) -> dict[str, Verdict]:
+    """A verdict on every plugin. `accepted` has the digests that were agreed to, `digests` those of today."""
+    found = list(plugins)
+    verdicts = {each.id: _judge(each, settings, accepted.get(each.id), digests.get(each.id)) for each in found}
+    # A plugin that needs another one runs only with it; taking one away may take more.
+    changed = True
+    while changed:
+        changed = False
+        for each in found:
+            missing = [name for name in each.manifest.requires_plugins if not _runs(verdicts, name)]
+            if verdicts[each.id].runs and missing:
+                verdicts[each.id] = Verdict(runs=False, held=True, why=f"it needs the plugin {missing[0]}")
+                changed = True
+    return verdicts
+
+
+def _runs(verdicts: Mapping[str, Verdict], name: str) -> bool:
+    return name in verdicts and verdicts[name].runs
+
+
+def _judge(plugin: Found, settings: PluginsSettings, accepted: str | None, digest: str | None) -> Verdict:
+    name, entry = plugin.id, settings.entries.get(plugin.id, PluginEntry())
+    if not settings.enabled:
+        return Verdict(runs=False, why="plugins.enabled is false")
+    if name in settings.deny:
+        return Verdict(runs=False, why="it is in plugins.deny")
+    if settings.allow and name not in settings.allow:
+        return Verdict(runs=False, why="it is not in plugins.allow")
+    if entry.enabled is False:
+        return Verdict(runs=False, why=f"it is switched off: openclaw plugins enable {name}")
+    if entry.enabled is None and not by_default(plugin, accepted):
+        return Verdict(runs=False, why=f"it is not switched on: openclaw plugins enable {name}")
+    if slot := _slot(plugin, settings):
+        return Verdict(runs=False, why=slot)
+    if plugin.source == "installed" and digest is not None and digest != accepted:
+        why = "its files changed since they were accepted" if accepted else "nobody has accepted it yet"
+        return Verdict(runs=False, held=True, why=f"{why}: look at it, then openclaw plugins enable {name}")
+    unknown = sorted(set(entry.env) - set(plugin.manifest.permissions.env))
+    if unknown:
+        why = f"plugins.entries.{name}.env gives it {unknown[0]}, which its manifest does not ask for"
+        return Verdict(runs=False, held=True, why=why)
+    return Verdict(runs=True)
+
+
+def by_default(plugin: Found, accepted: str | None) -> bool:
+    """Whether a plugin runs when its entry says nothing: one somebody named or installed does."""
+    match plugin.source:
+        case "path":
+            return True
+        case "installed":
+            return accepted is not None
+        case "package":
+            return False
+        case _:
+            return plugin.manifest.enabled_by_default
+
+
+def _slot(plugin: Found, settings: PluginsSettings) -> str:
+    """Why a plugin that can only be there once is not the one."""
+    if plugin.manifest.kind is None:
+        return ""
+    key, taken = {
+        "memory": ("memory", settings.slots.memory),
+        "context-engine": ("contextEngine", settings.slots.context_engine),
+    }[plugin.manifest.kind]
+    return "" if taken == plugin.id else f"plugins.slots.{key} is {taken}"
+
+
+def unknown_entries(plugins: Iterable[Found], settings: PluginsSettings) -> tuple[str, ...]:
+    """Ids that the settings speak of and nobody has."""
+    known = {plugin.id for plugin in plugins}
+    known |= {name for names in BUILT_IN.values() for name in names}
+    named = {*settings.entries, *settings.allow}
+    return tuple(sorted(named - known))

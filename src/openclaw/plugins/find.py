@@ -1,0 +1,135 @@
+"""Where plugins are found: directories that were named, those that were installed, and Python packages.
+
+Only manifests are read. Of two plugins with one id the first found counts.
+"""
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from importlib.machinery import PathFinder
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+
+from openclaw.plugins.manifest import FILE, MAX_BYTES, Manifest, read
+from openclaw.store.tree import Unverifiable, read_regular
+
+GROUP = "openclaw.plugins"
+Source = Literal["path", "installed", "package", "bundled"]
+
+
+class Found(Struct, frozen=True, kw_only=True):
+    """A plugin on disk."""
+
+    manifest: Manifest
+    directory: Path
+    source: Source
+    entry: str
+
+    @property
+    def id(self) -> str:
+        return self.manifest.id
+
+
+class Unusable(Struct, frozen=True, kw_only=True):
+    """Something that wants to be a plugin and cannot be one."""
+
+    directory: Path
+    source: Source
+    why: str
+
+
+def look(paths: Iterable[Path], installed: Path) -> tuple[tuple[Found, ...], tuple[Unusable, ...]]:
+    """Every plugin there is, in order of precedence, and everything that cannot be one."""
+    found: dict[str, Found] = {}
+    broken: list[Unusable] = []
+    for candidate in (*_named(paths), *_installed(installed), *_packages()):
+        if isinstance(candidate, Unusable):
+            broken.append(candidate)
+        elif candidate.id in found:
+            first = found[candidate.id]
+            if first.directory != candidate.directory:
+                why = f"another plugin is called {candidate.id} and comes first: {first.directory}"
+                broken.append(Unusable(directory=candidate.directory, source=candidate.source, why=why))
+        else:
+            found[candidate.id] = candidate
+    return tuple(found.values()), tuple(broken)
+
+
+def one(directory: Path, source: Source = "path") -> Found | Unusable:
+    """The plugin in `directory`."""
+    try:
+        resolved = directory.resolve(strict=True)
+        if problem := _unsafe(resolved):
+            return Unusable(directory=directory, source=source, why=problem)
+        data, _ = read_regular(str(resolved / FILE), MAX_BYTES)
+    except (FileNotFoundError, NotADirectoryError):
+        return Unusable(directory=directory, source=source, why=f"there is no {FILE} in it")
+    except OSError as error:
+        return Unusable(directory=directory, source=source, why=f"{FILE} cannot be read: {error.strerror}")
+    except Unverifiable as error:
+        return Unusable(directory=directory, source=source, why=str(error))
+    manifest = read(data)
+    if isinstance(manifest, str):
+        return Unusable(directory=directory, source=source, why=manifest)
+    return Found(manifest=manifest, directory=resolved, source=source, entry=manifest.entry)
+
+
+def _named(paths: Iterable[Path]) -> Iterator[Found | Unusable]:
+    for path in paths:
+        if (path / FILE).exists() or not path.is_dir():
+            yield one(path)
+        else:
+            yield from (one(child) for child in _children(path))
+
+
+def _installed(root: Path) -> Iterator[Found | Unusable]:
+    for child in _children(root):
+        if child.is_symlink():
+            yield Unusable(directory=child, source="installed", why="it is a link: install it instead")
+        else:
+            yield one(child, "installed")
+
+
+def _children(root: Path) -> list[Path]:
+    try:
+        return sorted(child for child in root.iterdir() if child.is_dir() and not child.name.startswith("."))
+    except OSError:
+        return []
+
+
+def _packages() -> Iterator[Found | Unusable]:
+    """Plugins among the installed packages. An entry point names `package.module:function`; nothing is imported."""
+    for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
+        module, _, _ = point.value.partition(":")
+        top, *rest = module.strip().split(".")
+        try:
+            spec = PathFinder.find_spec(top)
+        except (ImportError, ValueError):
+            spec = None
+        places = list(spec.submodule_search_locations or ()) if spec else []
+        if not places:
+            yield Unusable(directory=Path(top), source="package", why=f"the package {top} is not there")
+            continue
+        inner = Path(places[0], *rest)
+        candidate = one(next((way for way in (inner, inner.parent, Path(places[0])) if (way / FILE).exists()), inner))
+        if isinstance(candidate, Unusable):
+            yield Unusable(directory=candidate.directory, source="package", why=candidate.why)
+        else:
+            yield Found(
+                manifest=candidate.manifest, directory=candidate.directory, source="package", entry=point.value.strip()
+            )
+
+
+def _unsafe(directory: Path) -> str:
+    """Why somebody else could change the plugin; empty when nobody could."""
+    if os.name == "nt":
+        return ""
+    about = directory.stat()
+    if about.st_mode & stat.S_IWOTH:
+        return f"everyone on this machine can write to it: chmod o-w {directory}"
+    if about.st_uid not in (0, os.getuid()):
+        return "it belongs to another user"
+    return ""

@@ -1,0 +1,70 @@
+"""Which installed plugins were accepted, and as what: `plugins-lock.json`, by id, with a digest over all files."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from msgspec import Struct, field
+
+from openclaw.core.errors import StateError
+from openclaw.store import atomic
+from openclaw.store.lock import holding
+from openclaw.store.tree import Hasher, Unverifiable
+
+FILE = "plugins-lock.json"
+
+
+class Accepted(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What somebody agreed to."""
+
+    tree_sha256: str
+    version: str = ""
+    source: Literal["path", "archive"] = "path"
+    spec: str = ""
+    """Where it came from."""
+    at: int = 0
+
+
+class _Document(Struct, frozen=True, kw_only=True):
+    version: int = 1
+    plugins: Mapping[str, Accepted] = field(default_factory=dict)
+
+
+class Ledger:
+    def __init__(self, state: Path) -> None:
+        self.path = state / FILE
+
+    def read(self) -> Mapping[str, Accepted]:
+        try:
+            return msgspec.json.decode(self.path.read_bytes(), type=_Document).plugins
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise StateError(f"cannot read {self.path}: {error.strerror}") from error
+        except msgspec.DecodeError as error:
+            raise StateError(
+                f"{self.path} cannot be read ({error}): mend it, or move it away and install your plugins again"
+            ) from error
+
+    def accept(self, name: str, entry: Accepted) -> None:
+        self._change(name, entry)
+
+    def forget(self, name: str) -> None:
+        self._change(name, None)
+
+    def _change(self, name: str, entry: Accepted | None) -> None:
+        with holding(self.path.with_name(f"{FILE}.lock"), "the list of accepted plugins"):
+            entries = {key: value for key, value in self.read().items() if key != name}
+            if entry is not None:
+                entries[name] = entry
+            document = _Document(plugins=dict(sorted(entries.items())))
+            atomic.replace(self.path, msgspec.json.format(msgspec.json.encode(document), indent=2))
+
+
+def digest_of(directory: Path) -> str:
+    """The digest over everything in `directory`; a reason in its place is no digest anybody accepted."""
+    try:
+        return Hasher(lambda: 0.0).tree(str(directory)).sha256
+    except Unverifiable as error:
+        return f"unverifiable: {error}"

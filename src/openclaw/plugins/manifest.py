@@ -1,0 +1,117 @@
+"""`openclaw.plugin.json`: what a plugin says of itself, read without running any of it. Pure."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+FILE = "openclaw.plugin.json"
+MAX_BYTES = 256 << 10
+MAX_DEPTH = 48
+MAX_PARTS = 20_000
+
+Id = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
+Line = Annotated[str, Meta(max_length=300)]
+Names = Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=200)], ...], Meta(max_length=256)]
+Variable = Annotated[str, Meta(pattern=r"^[A-Z][A-Z0-9_]{0,127}$")]
+
+FORBIDDEN_VARIABLES = ("PATH", "LD_", "DYLD_", "PYTHON", "OPENCLAW_", "HOME", "IFS", "BASH_ENV", "ENV")
+
+
+class Contracts(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What the plugin will register; anything else it tries to register is refused."""
+
+    tools: Names = ()
+    commands: Names = ()
+    gateway_methods: Names = ()
+    http_routes: Names = ()
+    embedders: Names = ()
+    services: Names = ()
+
+
+class Wants(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What the plugin asks of the machine."""
+
+    env: Annotated[tuple[Variable, ...], Meta(max_length=64)] = ()
+    """Variables it would like; it gets those the operator gives it."""
+
+
+class Manifest(Struct, frozen=True, kw_only=True, rename="camel"):
+    id: Id
+    config_schema: Mapping[str, Any]
+    name: Line = ""
+    description: Annotated[str, Meta(max_length=2_000)] = ""
+    version: Annotated[str, Meta(max_length=64)] = ""
+    kind: Literal["memory", "context-engine"] | None = None
+    entry: Annotated[str, Meta(max_length=200)] = "plugin.py:register"
+    """`file.py:function` below the plugin's directory, or `module:function`."""
+    enabled_by_default: bool = False
+    channels: Names = ()
+    providers: Names = ()
+    skills: Names = ()
+    hooks: Names = ()
+    requires_plugins: Names = ()
+    contracts: Contracts = Contracts()
+    permissions: Wants = Wants()
+    ui_hints: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        return self.name or self.id
+
+    def declared(self) -> dict[str, tuple[str, ...]]:
+        """What may be registered, by the kinds of `Brought.names`."""
+        return {
+            "tools": self.contracts.tools,
+            "hooks": self.hooks,
+            "commands": self.contracts.commands,
+            "methods": self.contracts.gateway_methods,
+            "routes": self.contracts.http_routes,
+            "channels": self.channels,
+            "providers": self.providers,
+            "embedders": self.contracts.embedders,
+            "services": self.contracts.services,
+        }
+
+
+def read(data: bytes) -> Manifest | str:
+    """The manifest, or what is wrong with it."""
+    if len(data) > MAX_BYTES:
+        return f"{FILE} has {len(data):,} bytes; {MAX_BYTES:,} is the most"
+    try:
+        value = msgspec.json.decode(data)
+        if problem := _too_much(value):
+            return f"{FILE} {problem}"
+        found = msgspec.convert(value, Manifest)
+    except RecursionError:
+        return f"{FILE} is nested too deeply"
+    except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
+        return f"{FILE}: {error}"
+    if found.config_schema.get("type", "object") != "object":
+        return f"{FILE}: configSchema must describe an object"
+    for name in found.permissions.env:
+        if name.startswith(FORBIDDEN_VARIABLES):
+            return f"{FILE}: {name} changes how programs are found or run and cannot be asked for"
+    for path in found.skills:
+        if path.startswith(("/", "~")) or ".." in path.split("/") or "\\" in path:
+            return f"{FILE}: the skills directory {path} lies outside the plugin"
+    return found
+
+
+def _too_much(value: Any) -> str:
+    """Why nobody should look at `value` any further. It is walked without recursion."""
+    pending = [(value, 1)]
+    seen = 0
+    while pending:
+        part, depth = pending.pop()
+        seen += 1
+        if depth > MAX_DEPTH:
+            return f"is nested deeper than {MAX_DEPTH} levels"
+        if seen > MAX_PARTS:
+            return f"has more than {MAX_PARTS:,} values"
+        if isinstance(part, dict):
+            pending += [(inner, depth + 1) for inner in part.values()]
+        elif isinstance(part, list):
+            pending += [(inner, depth + 1) for inner in part]
+    return ""

@@ -1,0 +1,435 @@
+"""A plugin's process as the gateway sees it: started bare, asked, watched, and ended with everything it started."""
+
+import asyncio
+import contextlib
+import itertools
+import logging
+import os
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, TypeVar
+
+from msgspec import Raw, Struct
+
+from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError, Unavailable
+from openclaw.core.secret import Secret, hide
+from openclaw.plugins import wire
+from openclaw.plugins.settings import PluginLimits
+
+T = TypeVar("T")
+
+OUT_OF_MEMORY = 97
+GOODBYE_SECONDS = 5.0
+BUSY_BEAT, IDLE_BEAT = 1.0, 15.0
+PRINT_WINDOW = 10.0
+SLACK = 768 << 20
+"""Address space beyond the memory a plugin may use: libraries, stacks and what the allocator only reserves."""
+
+
+class PluginFailed(OpenClawError):
+    """A plugin's code raised, took too long or is gone; `kind` names its exception."""
+
+    code = "UNAVAILABLE"
+
+    def __init__(self, message: str, *, kind: str = "") -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class Launch(Struct, frozen=True, kw_only=True):
+    """How a plugin's process is started."""
+
+    start: wire.Start
+    limits: PluginLimits
+    env: Mapping[str, Secret]
+    """All of its environment."""
+    cwd: str
+
+
+class _Meter:
+    """How much somebody said within a while."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._since = -PRINT_WINDOW
+        self._said = 0
+
+    def add(self, count: int, now: float) -> bool:
+        """Counts; True when it is too much."""
+        if now - self._since > PRINT_WINDOW:
+            self._since, self._said = now, 0
+        self._said += count
+        return self._said > self._most
+
+
+class _Waiting:
+    """A call that has no answer yet."""
+
+    def __init__(self, report: Callable[[Raw], None] | None) -> None:
+        self.answer: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
+        self.report = report
+
+
+class PluginProcess:
+    """One process. `run` lives as long as it does; meanwhile `call` and `stream` ask it things."""
+
+    def __init__(self, launch: Launch, log: logging.Logger) -> None:
+        self._launch = launch
+        self._limits = launch.limits
+        self._log = log
+        self._ids = itertools.count(1)
+        self._waiting: dict[int, _Waiting] = {}
+        self._child: Process | None = None
+        self._ready: asyncio.Future[wire.Ready] | None = None
+        self._busy = asyncio.Event()
+        self._pinged = 0.0
+        self._stopping = False
+        self._verdict: asyncio.Future[str] | None = None
+        self._failures = 0
+        self._meter = _Meter(launch.limits.output_mb << 20)
+
+    @property
+    def pid(self) -> int | None:
+        return self._child.pid if self._child is not None and self._child.returncode is None else None
+
+    async def run(self, ready: asyncio.Future[wire.Ready]) -> str:
+        """Starts the process and stays until it is over. `ready` hears what it brings; the end's reason is returned.
+
+        The reason is empty when the process was asked to stop.
+        """
+        self._ready = ready
+        self._verdict = asyncio.get_running_loop().create_future()
+        # Bytecode for the plugin goes to its own state directory, and nothing of ours is compiled by it.
+        child = self._child = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-I", "-B", "-m", "openclaw.plugins.host"),
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            env={name: value.reveal() for name, value in self._launch.env.items()},
+            cwd=self._launch.cwd,
+            start_new_session=os.name != "nt",
+        )
+        jobs = [
+            asyncio.create_task(self._hear(child), name=f"{self._launch.start.id}: hear"),
+            asyncio.create_task(self._printed(child), name=f"{self._launch.start.id}: printed"),
+            asyncio.create_task(self._watch(child), name=f"{self._launch.start.id}: watch"),
+        ]
+        why = "the gateway let go of it"
+        try:
+            await self._write(self._launch.start)
+            why = await self._first(jobs, child)
+        except ConnectionError:
+            why = await self._exit_reason(child)
+        finally:
+            await self._end(child, jobs, why)
+        return "" if self._stopping else why
+
+    async def stop(self) -> None:
+        """Asks the process to end; whoever runs it sees that. One that does not listen is killed."""
+        if self._verdict is None or self._verdict.done():
+            return
+        self._stopping = True
+        with contextlib.suppress(ConnectionError):
+            await self._write(wire.Stop())
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(GOODBYE_SECONDS):
+                await asyncio.shield(self._verdict)
+        self._condemn("it did not stop when asked")
+
+    async def call(
+        self,
+        op: wire.Op,
+        name: str,
+        payload: Raw,
+        kind: type[T],
+        *,
+        seconds: float | None = None,
+        report: Callable[[Raw], None] | None = None,
+    ) -> T:
+        """The plugin's answer to one question, as `kind`."""
+        number, waiting = self._asked(report)
+        limit = seconds or self._limits.call_seconds
+        try:
+            async with asyncio.timeout(limit):
+                await self._write(wire.Call(number, op, name, payload))
+                answer = await waiting.answer
+            self._failures = 0
+            return wire.unpacked(answer, kind)
+        except TimeoutError:
+            await self._withdraw(number)
+            self._failed(f"{name} took longer than {limit:g} s")
+            raise PluginFailed(f"{self._name} took longer than {limit:g} s", kind="Timeout") from None
+        except asyncio.CancelledError:
+            await self._withdraw(number)
+            raise
+        except ConnectionError:
+            raise PluginFailed(f"{self._name} is not running") from None
+        except wire.Garbled as error:
+            self._condemn(f"it answered something else than was asked ({error})")
+            raise PluginFailed(f"{self._name} answered something else than was asked") from None
+        except PluginFailed as error:
+            self._failed(error.message)
+            raise
+        finally:
+            self._answered(number)
+
+    async def stream(self, op: wire.Op, name: str, payload: Raw, kind: type[T]) -> AsyncIterator[T]:
+        """The plugin's answers to one question, as they come."""
+        queue: asyncio.Queue[Raw] = asyncio.Queue()
+
+        def put(item: Raw) -> None:
+            if queue.qsize() > 2 * wire.WINDOW:
+                self._condemn("it sent more than it was asked for")
+            else:
+                queue.put_nowait(item)
+
+        number, waiting = self._asked(put)
+        done = False
+        try:
+            await self._write(wire.Call(number, op, name, payload))
+            while True:
+                item = await _either(queue, waiting.answer)
+                if item is None:
+                    break
+                yield wire.unpacked(item, kind)
+                await self._write(wire.Taken(number, 1))
+            done = True
+            self._failures = 0
+        except ConnectionError:
+            raise PluginFailed(f"{self._name} is not running") from None
+        except wire.Garbled as error:
+            self._condemn(f"it answered something else than was asked ({error})")
+            raise PluginFailed(f"{self._name} answered something else than was asked") from None
+        except PluginFailed as error:
+            done = True
+            self._failed(error.message)
+            raise
+        finally:
+            self._answered(number)
+            if not done:
+                await self._withdraw(number)
+
+    @property
+    def _name(self) -> str:
+        return f"the plugin {self._launch.start.id}"
+
+    def _asked(self, report: Callable[[Raw], None] | None) -> tuple[int, _Waiting]:
+        if self._child is None or self._verdict is None or self._verdict.done():
+            raise PluginFailed(f"{self._name} is not running")
+        number = next(self._ids)
+        self._waiting[number] = waiting = _Waiting(report)
+        self._busy.set()
+        return number, waiting
+
+    def _answered(self, number: int) -> None:
+        waiting = self._waiting.pop(number, None)
+        if waiting is not None and waiting.answer.done() and not waiting.answer.cancelled():
+            waiting.answer.exception()  # it was heard, or nobody wants to hear it any more
+        if not self._waiting:
+            self._busy.clear()
+
+    async def _withdraw(self, number: int) -> None:
+        with contextlib.suppress(ConnectionError):
+            await self._write(wire.Cancel(number))
+
+    async def _write(self, value: wire.ToPlugin) -> None:
+        child = self._child
+        if child is None or child.stdin is None or child.stdin.is_closing():
+            raise ConnectionResetError
+        child.stdin.write(wire.frame(value))
+        await child.stdin.drain()
+
+    def _failed(self, why: str) -> None:
+        self._failures += 1
+        if self._failures >= self._limits.failures:
+            self._condemn(f"it failed {self._failures} times in a row, the last time: {why}")
+
+    def _condemn(self, why: str) -> None:
+        if self._verdict is not None and not self._verdict.done():
+            self._verdict.set_result(why)
+
+    async def _first(self, jobs: list[asyncio.Task[str]], child: Process) -> str:
+        """The first reason anybody has for the end."""
+        assert self._verdict is not None
+        await asyncio.wait({self._verdict, *jobs}, return_when=asyncio.FIRST_COMPLETED)
+        if self._verdict.done():
+            return self._verdict.result()
+        # A process that died is seen by several at once; one that was found out says more than its exit code.
+        reasons = [job.result() for job in jobs if job.done()]
+        return next((reason for reason in reasons if reason), "") or await self._exit_reason(child)
+
+    async def _end(self, child: Process, jobs: list[asyncio.Task[str]], why: str) -> None:
+        """The process and all it started are gone, and nobody waits for an answer any more."""
+        self._condemn(why)
+        for job in jobs:
+            job.cancel()
+        _kill(child)
+        if child.stdin is not None:
+            child.stdin.close()
+        await asyncio.gather(*jobs, return_exceptions=True)
+        await _reap(child)
+        for waiting in self._waiting.values():
+            if not waiting.answer.done():
+                waiting.answer.set_exception(PluginFailed(f"{self._name} is not running: {why}", kind="Gone"))
+        assert self._ready is not None
+        if not self._ready.done():
+            self._ready.cancel()
+
+    async def _hear(self, child: Process) -> str:
+        assert child.stdout is not None
+        try:
+            while True:
+                size = wire.length(await child.stdout.readexactly(4))
+                why = self._heard(wire.heard_from_plugin(await child.stdout.readexactly(size)))
+                if why:
+                    return why
+        except asyncio.IncompleteReadError:
+            return ""
+        except wire.Garbled as error:
+            return f"it wrote something to its pipe that is no message ({error})"
+
+    def _heard(self, said: wire.FromPlugin) -> str:
+        """Hands on what the plugin said; gives a reason to end it when there is one."""
+        match said:
+            case wire.Ready():
+                assert self._ready is not None
+                if self._ready.done():
+                    return "it said twice that it is ready"
+                self._ready.set_result(said)
+            case wire.Refused(why=why):
+                return why
+            case wire.Item(id=number, payload=payload):
+                waiting = self._waiting.get(number)
+                if waiting is not None and waiting.report is not None:
+                    waiting.report(payload)
+            case wire.Done(id=number, payload=payload):
+                waiting = self._waiting.get(number)
+                if waiting is not None and not waiting.answer.done():
+                    waiting.answer.set_result(payload)
+            case wire.Failed(id=number):
+                waiting = self._waiting.get(number)
+                if waiting is not None and not waiting.answer.done():
+                    waiting.answer.set_exception(_error(said, self._name))
+            case wire.Pong():
+                self._pinged = 0.0
+            case wire.Note(level=level, text=text):
+                if self._meter.add(len(text) + 100, asyncio.get_running_loop().time()):
+                    return f"it wrote more than {self._limits.output_mb} MiB to the log within ten seconds"
+                self._log.log(max(10, min(level, 40)), "%s", self._hidden(text))
+        return ""
+
+    async def _printed(self, child: Process) -> str:
+        """What the plugin prints goes to the log, a line at a time, as long as it keeps within reason."""
+        assert child.stderr is not None
+        rest = b""
+        while data := await child.stderr.read(65_536):
+            if self._meter.add(len(data), asyncio.get_running_loop().time()):
+                return f"it printed more than {self._limits.output_mb} MiB within ten seconds"
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines[-20:]:
+                if line.strip():
+                    self._log.info("%s", self._hidden(line[:1_000].decode("utf-8", "replace")))
+            rest = rest[-1_000:]
+        await asyncio.get_running_loop().create_future()
+        raise AssertionError  # pragma: no cover
+
+    async def _watch(self, child: Process) -> str:
+        """Memory, and signs of life: often while something is asked of it, now and then otherwise."""
+        import psutil  # type: ignore[import-untyped]
+
+        loop, numbers = asyncio.get_running_loop(), itertools.count(1)
+        assert self._ready is not None
+        born = loop.time()
+        most = self._launch.start.memory_bytes - SLACK
+        while True:
+            with contextlib.suppress(psutil.Error):
+                if psutil.Process(child.pid).memory_info().rss > most:
+                    return f"it used more than its {most >> 20} MiB of memory"
+            now = loop.time()
+            if not self._ready.done():
+                if now - born > self._limits.start_seconds:
+                    return f"it did not register within {self._limits.start_seconds} s"
+            elif self._pinged and now - self._pinged > self._limits.silent_seconds:
+                return f"it hangs: no sign of life for {self._limits.silent_seconds} s"
+            elif not self._pinged:
+                self._pinged = now
+                with contextlib.suppress(ConnectionError):
+                    await self._write(wire.Ping(next(numbers)))
+            if self._busy.is_set() or self._pinged or not self._ready.done():
+                await asyncio.sleep(BUSY_BEAT)
+            else:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(IDLE_BEAT):
+                        await self._busy.wait()
+
+    async def _exit_reason(self, child: Process) -> str:
+        try:
+            async with asyncio.timeout(GOODBYE_SECONDS):
+                code = await child.wait()
+        except TimeoutError:
+            return "it closed its pipe"
+        if code == OUT_OF_MEMORY:
+            return f"it used more than its {(self._launch.start.memory_bytes - SLACK) >> 20} MiB of memory"
+        if code < 0:
+            with contextlib.suppress(ValueError):
+                return f"its process crashed ({signal.Signals(-code).name})"
+        return f"its process ended by itself (exit code {code})"
+
+    def _hidden(self, text: str) -> str:
+        return hide(text, *self._launch.env.values())
+
+
+def _error(failed: wire.Failed, name: str) -> OpenClawError:
+    """A plugin's failure as one of ours: what it raised on purpose keeps its meaning."""
+    match failed.code:
+        case "INVALID_REQUEST":
+            return InvalidRequest(failed.message)
+        case "NOT_FOUND":
+            return NotFound(failed.message)
+        case "UNAVAILABLE" if failed.kind == "Unavailable":
+            return Unavailable(failed.message)
+        case _:
+            return PluginFailed(f"{name} failed: {failed.message}", kind=failed.kind)
+
+
+async def _either(queue: "asyncio.Queue[Raw]", end: "asyncio.Future[Raw]") -> Raw | None:
+    """The next item; None after the last one. Raises what ended the stream."""
+    if queue.empty() and not end.done():
+        getting = asyncio.ensure_future(queue.get())
+        try:
+            waited: set[asyncio.Future[Any]] = {getting, end}
+            await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+            if getting.done():
+                return getting.result()
+        finally:
+            getting.cancel()
+    if not queue.empty():
+        return queue.get_nowait()
+    end.result()
+    return None
+
+
+async def _reap(child: Process) -> None:
+    """Waits for a killed process. Its pipes have to be read to their end first, or its end is never told."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(GOODBYE_SECONDS):
+            await asyncio.gather(*(_drained(pipe) for pipe in (child.stdout, child.stderr) if pipe is not None))
+            await child.wait()
+            return
+    # Something it started got away and still holds a pipe: we let go of our end.
+    child._transport.close()  # type: ignore[attr-defined]
+
+
+async def _drained(pipe: asyncio.StreamReader) -> None:
+    while await pipe.read(1 << 20):
+        pass
+
+
+def _kill(child: Process) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        if os.name != "nt":
+            os.killpg(child.pid, signal.SIGKILL)
+        elif child.returncode is None:
+            child.kill()

@@ -1,0 +1,216 @@
+"""What a plugin's process brings, as the seams the gateway knows: each call goes through the pipe and back."""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from msgspec import structs
+
+from openclaw.core import errors
+from openclaw.core.channel import Channel
+from openclaw.core.chat import Address, Inbound, Outbound, Receipt
+from openclaw.core.embedder import Embedder, EmbedderEndpoint, Traits, Vector
+from openclaw.core.events import ModelEvent
+from openclaw.core.plugin import (
+    Brought,
+    Command,
+    CommandCall,
+    CommandReply,
+    Hook,
+    HttpAnswer,
+    HttpRequest,
+    HttpRoute,
+    Method,
+)
+from openclaw.core.provider import Endpoint, ModelRequest, Provider
+from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
+from openclaw.plugins import wire
+from openclaw.plugins.process import PluginFailed, PluginProcess
+from openclaw.plugins.wire import packed, packed_with_credentials
+
+SEND_SECONDS = 60.0
+
+
+def brought(process: PluginProcess, ready: wire.Ready) -> Brought:
+    """Everything the plugin registered, behind its pipe."""
+    return Brought(
+        tools=tuple(ProcessTool(process, tool) for tool in ready.tools),
+        optional_tools=frozenset(tool.spec.name for tool in ready.tools if tool.optional),
+        hooks=tuple(_hook(process, number, hook) for number, hook in enumerate(ready.hooks)),
+        commands=tuple(_command(process, command) for command in ready.commands),
+        methods=tuple(_method(process, method) for method in ready.methods),
+        routes=tuple(_route(process, route) for route in ready.routes),
+        channels=tuple(_channel(process, channel) for channel in ready.channels),
+        providers={name: _provider(process, name) for name in ready.providers},
+        embedders={name: _embedder(process, name) for name in ready.embedders},
+    )
+
+
+class ProcessTool:
+    """`Tool` in another process. Its effects are the same for every call: those it declared."""
+
+    def __init__(self, process: PluginProcess, declared: wire.ToolDeclared) -> None:
+        self._process = process
+        self._spec = declared.spec
+        # Flags we do not know are dropped, and a number nobody could mean counts as all of them.
+        self._effects = Effects(declared.effects & (~Effects.NONE).value) if declared.effects >= 0 else ~Effects.NONE
+
+    @property
+    def spec(self) -> ToolSpec:
+        return self._spec
+
+    def effects(self, args: Mapping[str, Any]) -> Effects:
+        return self._effects
+
+    def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
+        return frozenset()  # calls that need something alone wait for each other in the plugin
+
+    async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
+        asked = wire.ToolInput(
+            args=dict(args),
+            call_id=context.call_id,
+            workspace=str(context.workspace),
+            session_key=context.session_key,
+            run_id=context.run_id,
+            agent_id=context.agent_id,
+            tools=context.tools,
+            accepts_images=context.accepts_images,
+        )
+        try:
+            found = await self._process.call(
+                "tool",
+                self._spec.name,
+                packed(asked),
+                wire.ToolOutput,
+                report=lambda text: context.report(wire.unpacked(text, str)),
+            )
+        except errors.OpenClawError as error:
+            return Output.failed(error.message)
+        return Output(
+            content=found.content, details=found.details, is_error=found.is_error, end_matters=found.end_matters
+        )
+
+
+def _hook(process: PluginProcess, number: int, declared: wire.HookDeclared) -> Hook:
+    async def run(event: Any, context: Any) -> Any:
+        asked = wire.HookInput(packed(event), packed(context))
+        return await process.call("hook", str(number), packed(asked), object)
+
+    return Hook(
+        point=declared.point,
+        run=run,
+        priority=declared.priority,
+        timeout_ms=declared.timeout_ms,
+        matcher=declared.matcher,
+    )
+
+
+def _command(process: PluginProcess, declared: wire.CommandDeclared) -> Command:
+    async def run(call: CommandCall) -> CommandReply:
+        return await process.call("command", declared.name, packed(call), CommandReply)
+
+    return Command(name=declared.name, description=declared.description, run=run, args=declared.args)
+
+
+def _method(process: PluginProcess, declared: wire.MethodDeclared) -> Method:
+    async def run(params: Mapping[str, Any]) -> Any:
+        return await process.call("method", declared.name, packed(params), object)
+
+    return Method(name=declared.name, run=run, scope=declared.scope)
+
+
+def _route(process: PluginProcess, declared: wire.RouteDeclared) -> HttpRoute:
+    async def run(request: HttpRequest) -> HttpAnswer:
+        return await process.call("route", declared.path, packed(request), HttpAnswer)
+
+    return HttpRoute(path=declared.path, run=run, auth=declared.auth, match=declared.match, scope=declared.scope)
+
+
+class ProcessChannel:
+    """`Channel` in another process."""
+
+    def __init__(self, process: PluginProcess, name: str) -> None:
+        self._process = process
+        self.name = name
+
+    async def listen(self) -> AsyncIterator[Inbound]:
+        async with aclosing(self._process.stream("listen", self.name, packed(None), Inbound)) as heard:  # type: ignore[type-var]
+            async for message in heard:
+                # A plugin speaks for its own channel only, whatever it writes on the envelope.
+                yield structs.replace(message, channel=self.name)
+
+    async def send(self, message: Outbound) -> Receipt:
+        return await self._process.call("send", self.name, packed(message), Receipt, seconds=SEND_SECONDS)
+
+
+class TypingChannel(ProcessChannel):
+    async def typing(self, to: Address) -> None:
+        await self._process.call("typing", self.name, packed(to), object, seconds=SEND_SECONDS)
+
+
+def _channel(process: PluginProcess, declared: wire.ChannelDeclared) -> Channel:
+    return (TypingChannel if declared.types else ProcessChannel)(process, declared.name)
+
+
+class ProcessProvider:
+    """`Provider` in another process."""
+
+    def __init__(self, process: PluginProcess, name: str, endpoint: Endpoint) -> None:
+        self._process = process
+        self._name = name
+        self._endpoint = endpoint
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        asked = packed_with_credentials(wire.ProviderInput(endpoint=self._endpoint, request=request))
+        try:
+            async with aclosing(self._process.stream("stream", self._name, asked, wire.Streamed)) as events:  # type: ignore[type-var]
+                async for event in events:
+                    yield wire.model_event(event)
+        except errors.OpenClawError as error:
+            raise _provider_error(error) from error
+
+    async def close(self) -> None:
+        """What the plugin keeps open ends with its process."""
+
+
+def _provider(process: PluginProcess, name: str) -> Callable[[Endpoint], Provider]:
+    return lambda endpoint: ProcessProvider(process, name, endpoint)
+
+
+class ProcessEmbedder:
+    """`Embedder` in another process."""
+
+    def __init__(self, process: PluginProcess, name: str, endpoint: EmbedderEndpoint) -> None:
+        self._process = process
+        self._name = name
+        self._endpoint = endpoint
+        self.model = endpoint.model or name
+        self.traits = Traits()
+
+    async def embed(self, texts: Sequence[str]) -> Sequence[Vector]:
+        asked = packed_with_credentials(wire.EmbedInput(endpoint=self._endpoint, texts=tuple(texts)))
+        try:
+            found = await self._process.call("embed", self._name, asked, wire.EmbedOutput)
+        except errors.OpenClawError as error:
+            raise _provider_error(error) from error
+        if len(found.vectors) != len(texts):
+            raise errors.BadResponse(f"{self._name} gave {len(found.vectors)} vectors for {len(texts)} texts")
+        return found.vectors
+
+    async def close(self) -> None:
+        """What the plugin keeps open ends with its process."""
+
+
+def _embedder(process: PluginProcess, name: str) -> Callable[[EmbedderEndpoint], Embedder]:
+    return lambda endpoint: ProcessEmbedder(process, name, endpoint)
+
+
+def _provider_error(error: errors.OpenClawError) -> errors.ProviderError:
+    """A failure in the words of the provider seam; one that the plugin chose by name keeps its kind."""
+    if isinstance(error, PluginFailed):
+        kind = getattr(errors, error.kind, None)
+        if isinstance(kind, type) and issubclass(kind, errors.ProviderError):
+            return kind(error.message)
+        if error.kind == "Gone":
+            return errors.ServerFailed(error.message)
+    return errors.ProviderError(error.message)

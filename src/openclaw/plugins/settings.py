@@ -1,0 +1,66 @@
+"""Settings of `plugins`."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from msgspec import field
+
+from openclaw.core.hooks import HookSettings
+from openclaw.core.secret import Secret
+from openclaw.core.settings import Count, Settings, doc
+
+
+class PluginEntry(Settings, frozen=True):
+    """`plugins.entries.<id>`: one plugin."""
+
+    enabled: Annotated[bool | None, doc("run it, or not; each source has its own default")] = None
+    isolation: Annotated[
+        Literal["process", "inprocess"],
+        doc("a process of its own, or inside the gateway with everything the gateway has: only for what you trust"),
+    ] = "process"
+    config: Annotated[Mapping[str, Any], doc("its own settings; its manifest says which there are")] = field(
+        default_factory=dict
+    )
+    env: Annotated[Mapping[str, Secret], doc("variables it gets, out of those its manifest asks for")] = field(
+        default_factory=dict
+    )
+    hooks: Annotated[HookSettings, doc("how far its hooks may go")] = HookSettings()
+    memory_mb: Annotated[Count | None, doc("most memory in MiB; plugins.limits.memoryMb when absent")] = None
+
+
+class PluginLoadSettings(Settings, frozen=True):
+    """`plugins.load`: where plugins are looked for."""
+
+    paths: Annotated[tuple[str, ...], doc("directories with a plugin each, or with plugins in them")] = ()
+
+
+class PluginSlots(Settings, frozen=True):
+    """`plugins.slots`: places that only one plugin can take."""
+
+    memory: Annotated[str, doc("the memory plugin; memory-core is the built-in one, none switches it off")] = (
+        "memory-core"
+    )
+    context_engine: Annotated[str, doc("the context engine; legacy is the built-in one")] = "legacy"
+
+
+class PluginLimits(Settings, frozen=True):
+    """`plugins.limits`: what a plugin's process may use before it is put away."""
+
+    memory_mb: Annotated[Count, doc("most memory in MiB")] = 512
+    start_seconds: Annotated[Count, doc("longest time to start and register")] = 30
+    silent_seconds: Annotated[Count, doc("longest time without a sign of life")] = 30
+    call_seconds: Annotated[Count, doc("longest time for a tool, a command, a method or a request")] = 600
+    failures: Annotated[Count, doc("failures in a row after which it is put away")] = 5
+    output_mb: Annotated[Count, doc("most it may print within ten seconds, in MiB")] = 8
+
+
+class PluginsSettings(Settings, frozen=True):
+    """`plugins`: extensions that others wrote."""
+
+    enabled: Annotated[bool, doc("use plugins at all")] = True
+    allow: Annotated[tuple[str, ...], doc("the only plugins that may run; any when empty")] = ()
+    deny: Annotated[tuple[str, ...], doc("plugins that never run, whatever else is set")] = ()
+    load: Annotated[PluginLoadSettings, doc("where plugins are looked for")] = PluginLoadSettings()
+    slots: Annotated[PluginSlots, doc("places that only one plugin can take")] = PluginSlots()
+    entries: Annotated[Mapping[str, PluginEntry], doc("plugins by id")] = field(default_factory=dict)
+    limits: Annotated[PluginLimits, doc("what a plugin's process may use")] = PluginLimits()

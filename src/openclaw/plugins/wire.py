@@ -1,0 +1,308 @@
+"""What the gateway and a plugin's process say to each other: msgpack values, each behind four bytes of length. Pure.
+
+The gateway asks (`Call`), the plugin answers (`Item`s for a stream, then `Done` or `Failed`). What a call
+carries is decoded by whoever knows its type, so that a broken payload ends that call and nothing else.
+"""
+
+from typing import Any, Literal, TypeVar
+
+import msgspec
+from msgspec import Raw, Struct, field
+
+from openclaw.core.embedder import EmbedderEndpoint, Traits
+from openclaw.core.events import CallDelta, ModelEvent, TextDelta, ThinkingDelta
+from openclaw.core.events import Done as ModelDone
+from openclaw.core.messages import Image, Text
+from openclaw.core.plugin import Scope
+from openclaw.core.provider import Endpoint, ModelRequest
+from openclaw.core.secret import Secret
+from openclaw.core.tool import ToolSpec
+
+MAX_FRAME = 32 << 20
+WINDOW = 64
+"""How many items of a stream may be on their way before the plugin waits."""
+T = TypeVar("T")
+
+Op = Literal["tool", "hook", "command", "method", "route", "listen", "send", "typing", "stream", "embed", "close"]
+
+
+class Start(Struct, frozen=True, kw_only=True, tag=True):
+    """The first thing a plugin's process hears."""
+
+    id: str
+    directory: str
+    entry: str
+    state: str
+    config: dict[str, Any]
+    config_schema: dict[str, Any]
+    services: tuple[str, ...]
+    """Those it may start: the ones its manifest declares."""
+    memory_bytes: int
+
+
+class Call(Struct, frozen=True, tag=True):
+    id: int
+    op: Op
+    name: str
+    payload: Raw
+
+
+class Cancel(Struct, frozen=True, tag=True):
+    id: int
+
+
+class Taken(Struct, frozen=True, tag=True):
+    """So many items of a stream were read."""
+
+    id: int
+    count: int
+
+
+class Ping(Struct, frozen=True, tag=True):
+    number: int
+
+
+class Stop(Struct, frozen=True, tag=True):
+    """Services end, then the process."""
+
+
+ToPlugin = Start | Call | Cancel | Taken | Ping | Stop
+
+
+class ToolDeclared(Struct, frozen=True, kw_only=True):
+    spec: ToolSpec
+    effects: int
+    optional: bool = False
+
+
+class HookDeclared(Struct, frozen=True, kw_only=True):
+    point: str
+    priority: int = 0
+    timeout_ms: int | None = None
+    matcher: tuple[str, ...] = ()
+
+
+class CommandDeclared(Struct, frozen=True, kw_only=True):
+    name: str
+    description: str
+    args: str = ""
+
+
+class MethodDeclared(Struct, frozen=True, kw_only=True):
+    name: str
+    scope: Scope
+
+
+class RouteDeclared(Struct, frozen=True, kw_only=True):
+    path: str
+    auth: Literal["gateway", "plugin"]
+    match: Literal["exact", "prefix"]
+    scope: Scope
+
+
+class ChannelDeclared(Struct, frozen=True, kw_only=True):
+    name: str
+    types: bool = False
+    """Whether it can show that somebody types."""
+
+
+class Ready(Struct, frozen=True, kw_only=True, tag=True):
+    """The plugin has registered."""
+
+    tools: tuple[ToolDeclared, ...] = ()
+    hooks: tuple[HookDeclared, ...] = ()
+    commands: tuple[CommandDeclared, ...] = ()
+    methods: tuple[MethodDeclared, ...] = ()
+    routes: tuple[RouteDeclared, ...] = ()
+    channels: tuple[ChannelDeclared, ...] = ()
+    providers: tuple[str, ...] = ()
+    embedders: tuple[str, ...] = ()
+    services: tuple[str, ...] = ()
+
+
+class Refused(Struct, frozen=True, tag=True):
+    """The plugin cannot run; `why` is one line for a person."""
+
+    why: str
+
+
+class Item(Struct, frozen=True, tag=True):
+    """One of several answers to a call: an item of a stream, or the progress of a tool."""
+
+    id: int
+    payload: Raw
+
+
+class Done(Struct, frozen=True, tag=True):
+    id: int
+    payload: Raw
+
+
+class Failed(Struct, frozen=True, tag=True):
+    """The plugin's code raised: `kind` is the exception's name, `message` its text."""
+
+    id: int
+    kind: str
+    message: str
+    code: str = ""
+    """The code of an error of our own tree; empty for any other exception."""
+
+
+class Pong(Struct, frozen=True, tag=True):
+    number: int
+
+
+class Note(Struct, frozen=True, tag=True):
+    """A line for the log."""
+
+    level: int
+    text: str
+
+
+FromPlugin = Ready | Refused | Item | Done | Failed | Pong | Note
+
+
+class Garbled(ValueError):
+    """What came through the pipe is not what we speak."""
+
+
+_encoder = msgspec.msgpack.Encoder()
+_to_plugin: msgspec.msgpack.Decoder[ToPlugin] = msgspec.msgpack.Decoder(ToPlugin)
+_from_plugin: msgspec.msgpack.Decoder[FromPlugin] = msgspec.msgpack.Decoder(FromPlugin)
+
+
+def packed(value: Any) -> Raw:
+    """`value` as a payload; a credential in it is an error."""
+    return Raw(_encoder.encode(value))
+
+
+def packed_with_credentials(value: Any) -> Raw:
+    """`value` as a payload for the plugin whose credentials are in it."""
+    return Raw(msgspec.msgpack.encode(value, enc_hook=_plain))
+
+
+def unpacked(payload: Raw, kind: type[T]) -> T:
+    """A payload as `kind` (`object` is anything); raises `Garbled` when it is something else."""
+    try:
+        wanted: Any = Any if kind is object else kind
+        found: T = msgspec.msgpack.decode(payload, type=wanted, dec_hook=_handle)
+        return found
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Garbled(str(error)) from None
+
+
+def frame(value: ToPlugin | FromPlugin) -> bytes:
+    body = _encoder.encode(value)
+    if len(body) > MAX_FRAME:
+        raise Garbled(f"a message of {len(body):,} bytes is too long: {MAX_FRAME:,} is the most")
+    return len(body).to_bytes(4, "big") + body
+
+
+def length(header: bytes) -> int:
+    size = int.from_bytes(header, "big")
+    if not 0 < size <= MAX_FRAME:
+        raise Garbled(f"a message of {size:,} bytes was announced; {MAX_FRAME:,} is the most")
+    return size
+
+
+def heard_by_plugin(body: bytes) -> ToPlugin:
+    try:
+        return _to_plugin.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Garbled(str(error)) from None
+
+
+def heard_from_plugin(body: bytes) -> FromPlugin:
+    try:
+        return _from_plugin.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Garbled(str(error)) from None
+
+
+# What calls carry.
+
+
+class ToolInput(Struct, frozen=True, kw_only=True):
+    """A call of a tool. The variables that skills give to commands are not for plugins."""
+
+    args: dict[str, Any]
+    call_id: str
+    workspace: str
+    session_key: str = ""
+    run_id: str = ""
+    agent_id: str = "main"
+    tools: tuple[str, ...] = ()
+    accepts_images: bool = True
+
+
+class ToolOutput(Struct, frozen=True, kw_only=True):
+    content: tuple[Text | Image, ...] = ()
+    details: dict[str, Any] | None = None
+    is_error: bool = False
+    end_matters: bool = False
+
+
+class HookInput(Struct, frozen=True):
+    event: Raw
+    context: Raw
+
+
+class ProviderInput(Struct, frozen=True, kw_only=True):
+    endpoint: Endpoint
+    request: ModelRequest
+
+
+class EmbedInput(Struct, frozen=True, kw_only=True):
+    endpoint: EmbedderEndpoint
+    texts: tuple[str, ...] = ()
+    """With no texts it is asked what it is."""
+
+
+class EmbedOutput(Struct, frozen=True, kw_only=True):
+    vectors: tuple[tuple[float, ...], ...] = ()
+    model: str = ""
+    traits: Traits = field(default_factory=Traits)
+
+
+class Streamed(Struct, frozen=True, omit_defaults=True):
+    """A model event; one of these is there."""
+
+    text: str | None = None
+    thinking: str | None = None
+    call: CallDelta | None = None
+    done: ModelDone | None = None
+
+
+def streamed(event: ModelEvent) -> Streamed:
+    match event:
+        case TextDelta(text=text):
+            return Streamed(text=text)
+        case ThinkingDelta(text=text):
+            return Streamed(thinking=text)
+        case CallDelta():
+            return Streamed(call=event)
+        case _:
+            return Streamed(done=event)
+
+
+def model_event(item: Streamed) -> ModelEvent:
+    if item.text is not None:
+        return TextDelta(item.text)
+    if item.thinking is not None:
+        return ThinkingDelta(item.thinking)
+    found = item.call or item.done
+    if found is None:
+        raise Garbled("a model event without content")
+    return found
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Secret):
+        return value.reveal()
+    raise TypeError(f"a {type(value).__name__} cannot be sent to a plugin")
+
+
+def _handle(kind: type, value: Any) -> Any:
+    if kind is Secret and isinstance(value, str):
+        return Secret(value)
+    raise TypeError(f"not a {kind.__name__}")

@@ -1,0 +1,198 @@
+"""Plugins through a real gateway: what they bring is there, and gone when they are switched off, without a restart."""
+
+import asyncio
+import json
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openclaw.testing import TemporaryHome, calls, says
+from openclaw.testing_server import MockModelServer
+from openclaw.wire.client import CallFailed, Client
+from openclaw.wire.scopes import READ
+from tests.e2e.gateway_process import GatewayProcess, collect
+from tests.plugins.support import DEADLINE, tool_plugin, write
+
+pytestmark = pytest.mark.anyio
+
+EVERYTHING = """
+from openclaw.plugin import Api, Command, FunctionTool, HttpAnswer, HttpRequest, HttpRoute, Method, ToolVerdict
+
+def register(api: Api) -> None:
+    greeting = api.config.get("greeting", "hello")
+    name = {"type": "string", "description": "Whom to greet."}
+    greet = lambda args, context: f"{greeting} {args['name']}"
+    api.tool(FunctionTool("greet", "Greets somebody.", {"name": name}, greet))
+    api.command(Command(name="hail", description="say hello", args="NAME", run=lambda call: f"{greeting}, {call.args}"))
+    api.method(Method(name="greeter.greet", run=lambda params: {"said": f"{greeting} {params['name']}"},
+                      scope="operator.read"))
+    api.method(Method(name="greeter.secret", run=lambda params: "42"))
+    api.route(HttpRoute(path="/plugins/greeter/hello", run=answer))
+    api.route(HttpRoute(path="/plugins/greeter/open", run=answer, auth="plugin", match="prefix"))
+
+async def answer(request: HttpRequest) -> HttpAnswer:
+    seen = ",".join(sorted(name for name in request.headers if "auth" in name or "cookie" in name))
+    return HttpAnswer(status=201, body=f"{request.method} {request.path} {request.query} [{seen}]".encode())
+"""
+DECLARED: dict[str, Any] = {
+    "contracts": {
+        "tools": ["greet"],
+        "commands": ["hail"],
+        "gatewayMethods": ["greeter.greet", "greeter.secret"],
+        "httpRoutes": ["/plugins/greeter/hello", "/plugins/greeter/open"],
+    },
+    "configSchema": {"type": "object", "properties": {"greeting": {"type": "string"}}},
+    "skills": ["skills"],
+}
+SKILL = "---\nname: greeting\ndescription: How to greet people well.\n---\nBe kind.\n"
+
+
+def plugin(home: TemporaryHome) -> Path:
+    directory = write(home.root / "plugins", "greeter", EVERYTHING, **DECLARED)
+    (directory / "skills" / "greeting").mkdir(parents=True, exist_ok=True)
+    (directory / "skills" / "greeting" / "SKILL.md").write_text(SKILL)
+    return directory.parent
+
+
+def configure(home: TemporaryHome, server: MockModelServer, **plugins: Any) -> None:
+    load = {"paths": [str(home.root / "plugins")]}
+    home.configure({**server.settings(), "plugins": {"load": load, **plugins}})
+
+
+async def state_of(client: Client, name: str) -> dict[str, Any]:
+    listed = await client.call("plugins.list", {})
+    found: dict[str, Any] = next(each for each in listed["plugins"] if each["id"] == name)
+    return found
+
+
+async def until_state(client: Client, name: str, state: str) -> dict[str, Any]:
+    async with asyncio.timeout(DEADLINE):
+        while (found := await state_of(client, name))["state"] != state:
+            await asyncio.sleep(0.1)
+    return found
+
+
+def fetch(gateway: GatewayProcess, path: str, token: str | None) -> tuple[int, str]:
+    request = urllib.request.Request(f"http://127.0.0.1:{gateway.port}{path}", headers={"cookie": "a=b"})
+    if token:
+        request.add_header("authorization", f"Bearer {token}")
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+async def test_what_a_plugin_brings_is_there_and_goes_with_it(openclaw_home: TemporaryHome) -> None:
+    plugin(openclaw_home)
+    with MockModelServer([calls("greet", name="Ada"), says("Greeted."), says("Bye.")]) as server:
+        configure(openclaw_home, server, entries={"greeter": {"config": {"greeting": "Good day"}}})
+        with GatewayProcess(openclaw_home) as gateway:
+            async with gateway.client() as client:
+                await until_state(client, "greeter", "enabled")
+                done = await client.call("agent", {"message": "greet Ada", "idempotencyKey": "1"}, final=True)
+                assert done["result"]["payloads"][0]["text"] == "Greeted."
+                asked = json.dumps(list(server.requests))
+                assert "Greets somebody." in asked and "Good day Ada" in asked
+                assert "EXTERNAL_UNTRUSTED_CONTENT" in asked and "Source: Plugin" in asked
+                assert "How to greet people well." in asked
+
+                await client.call("chat.send", {"sessionKey": "main", "message": "/hail you", "idempotencyKey": "2"})
+                seen = await collect(client, lambda name, data: name == "chat" and data["runId"] == "2")
+                assert "Good day, you" in json.dumps(seen[-1][1])
+                listed = await client.call("commands.list", {})
+                assert {"name": "hail", "source": "plugin"}.items() <= listed["commands"][-1].items()
+
+                assert await client.call("greeter.greet", {"name": "Bob"}) == {"said": "Good day Bob"}
+                async with gateway.client(scopes=(READ,)) as reader:
+                    assert await reader.call("greeter.greet", {"name": "Eve"}) == {"said": "Good day Eve"}
+                    with pytest.raises(CallFailed, match=r"missing scope: operator\.admin"):
+                        await reader.call("greeter.secret", {})
+
+                token = gateway.token.reveal()
+                assert await asyncio.to_thread(fetch, gateway, "/plugins/greeter/hello?x=1", token) == (
+                    201,
+                    "GET /plugins/greeter/hello x=1 []",
+                )
+                assert (await asyncio.to_thread(fetch, gateway, "/plugins/greeter/hello", None))[0] == 401
+                assert (await asyncio.to_thread(fetch, gateway, "/plugins/greeter/open/more", None))[0] == 201
+
+                configure(openclaw_home, server, entries={"greeter": {"enabled": False}})
+                await until_state(client, "greeter", "disabled")
+                with pytest.raises(CallFailed, match="unknown method"):
+                    await client.call("greeter.greet", {"name": "Bob"})
+                assert (await asyncio.to_thread(fetch, gateway, "/plugins/greeter/open", None))[0] != 201
+                await client.call("agent", {"message": "again", "idempotencyKey": "3"}, final=True)
+                assert "Greets somebody." not in json.dumps(server.requests[-1])
+                assert "How to greet people well." not in json.dumps(server.requests[-1])
+
+
+async def test_a_plugin_that_crashes_leaves_the_gateway_and_the_others_alone(openclaw_home: TemporaryHome) -> None:
+    root = plugin(openclaw_home)
+    tool_plugin(root, "bad", "import ctypes\nctypes.string_at(0)")
+    with MockModelServer([calls("bad"), says("Oh."), calls("greet", name="Ada"), says("Greeted.")]) as server:
+        configure(openclaw_home, server)
+        with GatewayProcess(openclaw_home) as gateway:
+            async with gateway.client() as client:
+                await until_state(client, "bad", "enabled")
+                await client.call("agent", {"message": "break it", "idempotencyKey": "1"}, final=True)
+                found = await until_state(client, "bad", "error")
+                assert "SIGSEGV" in found["error"]
+                done = await client.call("agent", {"message": "greet Ada", "idempotencyKey": "2"}, final=True)
+                assert done["result"]["payloads"][0]["text"] == "Greeted."
+                health = await client.call("health", {})
+                assert health["plugins"]["loaded"] == ["greeter"]
+                assert health["plugins"]["errors"][0]["id"] == "bad"
+                tool_plugin(root, "bad", "return 'mended'")
+                answer = await client.call("plugins.reload", {"plugins": [{"pluginId": "bad"}]})
+                assert answer["ok"] and answer["warnings"] == []
+                assert (await state_of(client, "bad"))["state"] == "enabled"
+        lines = [line for line in gateway.output().splitlines() if "put away" in line]
+        assert len(lines) == 1 and "plugin bad was put away: its process crashed (SIGSEGV)" in lines[0]
+
+
+GUARD = """
+from openclaw.plugin import Api, ToolVerdict
+
+def register(api: Api) -> None:
+    api.on("before_tool_call", guard, matcher=("exec",))
+
+def guard(event, context):
+    if "rm " in event.params.get("command", ""):
+        return ToolVerdict(block=True, block_reason="nothing is removed here")
+"""
+
+
+async def test_a_plugins_hook_blocks_a_call_until_the_plugin_is_switched_off(openclaw_home: TemporaryHome) -> None:
+    write(openclaw_home.root / "plugins", "guard", GUARD, hooks=["before_tool_call"])
+    target = openclaw_home.workspace / "kept.txt"
+    target.write_text("here\n")
+    remove = calls("exec", command="rm kept.txt")
+    with MockModelServer([remove, says("Refused."), remove, says("Done.")]) as server:
+        full = {"tools": {"exec": {"security": "full", "ask": "off"}}}
+        load = {"paths": [str(openclaw_home.root / "plugins")]}
+        openclaw_home.configure({**server.settings(), **full, "plugins": {"load": load}})
+        with GatewayProcess(openclaw_home) as gateway:
+            async with gateway.client() as client:
+                await client.call("agent", {"message": "remove it", "idempotencyKey": "1"}, final=True)
+                assert "nothing is removed here" in json.dumps(server.requests[-1])
+                assert target.exists()
+                off = {"load": load, "entries": {"guard": {"enabled": False}}}
+                openclaw_home.configure({**server.settings(), **full, "plugins": off})
+                await until_state(client, "guard", "disabled")
+                await client.call("agent", {"message": "remove it", "idempotencyKey": "2"}, final=True)
+                assert not target.exists()
+
+
+async def test_a_guard_that_cannot_start_refuses_every_call(openclaw_home: TemporaryHome) -> None:
+    write(openclaw_home.root / "plugins", "guard", "import nothing_of_that_name\n", hooks=["before_tool_call"])
+    with MockModelServer([calls("ls"), says("Refused.")]) as server:
+        configure(openclaw_home, server)
+        with GatewayProcess(openclaw_home) as gateway:
+            async with gateway.client() as client:
+                await client.call("agent", {"message": "look", "idempotencyKey": "1"}, final=True)
+                assert "the plugin guard was put away" in json.dumps(server.requests[-1])
