@@ -28,6 +28,7 @@ PURE = """
 core/origin core/deed
 core/keys core/messages core/events core/errors core/reply core/text core/chat core/hooks
 hooks/merge hooks/points
+hooks/internal/record hooks/internal/manifest hooks/internal/events hooks/internal/gate hooks/internal/settings
 cron/schedule cron/jobs cron/results cron/heartbeat cron/watch cron/settings gateway/webhooks
 sessions/transcript sessions/compact sessions/essentials sessions/prune
 agent/arguments agent/limits agent/repeats agent/settings

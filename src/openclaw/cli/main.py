@@ -21,6 +21,7 @@ NOUNS: dict[str, tuple[str, str]] = {
     "gateway": ("openclaw.cli.gateway", "Run and control the gateway, the process every client talks to."),
     "health": ("openclaw.cli.health", "Whether the gateway is well."),
     "labels": ("openclaw.cli.labels", "What text from elsewhere may bring about, and which files hold some."),
+    "hooks": ("openclaw.cli.hooks", "Small programs of your own that are told what happens: list, enable."),
     "logs": ("openclaw.cli.logs", "What the gateway wrote down."),
     "mcp": ("openclaw.cli.mcp", "Servers that lend us tools (MCP), and our tools for other programs."),
     "memory": ("openclaw.cli.memory", "Search the notes the assistant keeps."),

@@ -43,7 +43,7 @@ def build(as_json: bool, **whom: Any) -> None:
 
         from openclaw.cli.output import print_json
 
-        briefing = _preview(app, whom)
+        briefing = await _preview(app, whom)
         if not as_json:
             click.echo(briefing.prompt.text)
             return
@@ -77,7 +77,7 @@ def report(run_id: str | None, detail: bool, as_json: bool, **whom: Any) -> None
         from openclaw.cli.output import print_json
         from openclaw.prompt.show import render_detail, render_list
 
-        found = (await app.archive.find(run_id)).report if run_id else _preview(app, whom).report
+        found = (await app.archive.find(run_id)).report if run_id else (await _preview(app, whom)).report
         if as_json:
             print_json(msgspec.to_builtins(found))
         else:
@@ -129,7 +129,7 @@ def blame(line: int | None, wanted: str | None, **whom: Any) -> None:
     async def work(app: "Assistant") -> None:
         from openclaw.prompt import blame as blaming
 
-        prompt = _preview(app, whom).prompt
+        prompt = (await _preview(app, whom)).prompt
         for item in (blaming.at(prompt, line),) if line else blaming.blame(prompt):
             if wanted is None or wanted.lower() in item.text.lower():
                 side = "cached" if item.stable else "fresh"
@@ -151,7 +151,7 @@ def lint(as_json: bool, **whom: Any) -> int:
         from openclaw.cli.output import print_json
         from openclaw.prompt.lint import lint as check
 
-        briefing = _preview(app, whom)
+        briefing = await _preview(app, whom)
         limit = app.config.agents.defaults.bootstrap_max_chars
         found = check(briefing.facts, max_file_chars=limit)
         findings.extend({**msgspec.to_builtins(finding), "text": str(finding)} for finding in found)
@@ -184,24 +184,26 @@ def runs(limit: int) -> None:
     _with_assistant(work)
 
 
-def _preview(app: "Assistant", whom: dict[str, Any]) -> "Briefing":
+async def _preview(app: "Assistant", whom: dict[str, Any]) -> "Briefing":
     """What `openclaw agent` would send from this terminal, or a channel would."""
     from pathlib import Path
 
+    key = app.key(whom["session_key"], whom["agent_id"])
     return app.preview(
-        app.key(whom["session_key"], whom["agent_id"]),
+        key,
         model=whom["model"],
         mode=whom["mode"],
         channel=whom["channel"],
         terminal="" if whom["channel"] else str(Path.cwd()),
+        files=await app.bootstrap_files(key),
     )
 
 
 async def _named(app: "Assistant", name: str, whom: dict[str, Any]) -> "Prompt":
     if name == "now":
-        return _preview(app, whom).prompt
+        return (await _preview(app, whom)).prompt
     if name.startswith("agent:"):
-        return _preview(app, {**whom, "session_key": None, "agent_id": name.removeprefix("agent:")}).prompt
+        return (await _preview(app, {**whom, "session_key": None, "agent_id": name.removeprefix("agent:")})).prompt
     return (await app.archive.find(name)).prompt
 
 

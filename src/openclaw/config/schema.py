@@ -21,6 +21,7 @@ from openclaw.core.secret import Secret
 from openclaw.core.settings import SecretRef, Settings, doc
 from openclaw.cron.settings import CronSettings, HooksSettings
 from openclaw.devices.settings import GatewaySettings
+from openclaw.hooks.internal.settings import InternalHooksSettings
 from openclaw.mcp.settings import McpSettings
 from openclaw.memory.settings import MemorySettings
 from openclaw.models.settings import AuthSettings, ModelsSettings
@@ -29,6 +30,12 @@ from openclaw.policy.settings import ToolsSettings
 from openclaw.sessions.settings import SessionSettings
 from openclaw.skills.settings import SkillsSettings
 from openclaw.trust.settings import SecuritySettings
+
+
+class Hooks(HooksSettings, frozen=True):
+    """`hooks`: calls from outside that wake the assistant, and handlers for what happens inside."""
+
+    internal: Annotated[InternalHooksSettings, doc("handlers for what happens inside")] = InternalHooksSettings()
 
 
 class Config(Settings, frozen=True):
@@ -45,7 +52,7 @@ class Config(Settings, frozen=True):
     tools: Annotated[ToolsSettings, doc("which tools an agent has and how far they may go")] = ToolsSettings()
     mcp: Annotated[McpSettings, doc("servers that lend us tools")] = McpSettings()
     cron: Annotated[CronSettings, doc("jobs that run by the clock")] = CronSettings()
-    hooks: Annotated[HooksSettings, doc("calls from outside that wake the assistant")] = HooksSettings()
+    hooks: Annotated[Hooks, doc("calls from outside that wake the assistant, and handlers for what happens")] = Hooks()
     gateway: Annotated[GatewaySettings, doc("the long-lived process that every client talks to")] = GatewaySettings()
     commands: Annotated[CommandsSettings, doc("who may command the assistant")] = CommandsSettings()
     skills: Annotated[SkillsSettings, doc("abilities kept as files")] = SkillsSettings()

@@ -35,7 +35,6 @@ from openclaw.delivery.shape import Manner
 from openclaw.gateway import keeping, wings
 from openclaw.gateway.accounts import Accounts, zone_of
 from openclaw.gateway.boxes import Boxes, said
-from openclaw.gateway.http.handover import HandedOver
 from openclaw.gateway.keys import StateKeys
 from openclaw.gateway.skills import SkillGate, Skills
 from openclaw.gateway.tools import building
@@ -78,9 +77,11 @@ from openclaw.turns.turn import News, Opened, Prepared, Turn, Turns
 from openclaw.turns.upkeep import Upkeep
 from openclaw.workspace import locate as workspaces
 from openclaw.workspace.files import FileCache
+from openclaw.workspace.record import WorkspaceFile
 from openclaw.workspace.seed import ensure
 
 if TYPE_CHECKING:
+    from openclaw.gateway.internal_hooks.running import InternalHooks
     from openclaw.gateway.labelling import Labelling
     from openclaw.gateway.plugged import Plugged
     from openclaw.gateway.plugins import Extensions
@@ -174,6 +175,7 @@ class Assistant:
         self.locks = WriteLocks(clock, self.config.session.write_lock.acquire_timeout_ms / 1000)
         self.lifecycle = Lifecycle(db, index, self.locks, clock, self._session_ended)
         self.events = SystemEvents(db, clock)
+        self._zone = zone
         self._offered: list[Tool] = []
         self.plugged: Plugged | None = None
         """The plugins that listen, once there are any."""
@@ -204,6 +206,24 @@ class Assistant:
             self.labelling.configure(self.config.security)
         self.skills = self._make_skills()
         self.boxes = self._make_boxes()
+        self.internal_hooks.reload(loaded)
+
+    @cached_property
+    def internal_hooks(self) -> "InternalHooks":
+        """Who is told what happens here: the owner's HOOK.md directories."""
+        from openclaw.gateway.internal_hooks.running import InternalHooks
+
+        return InternalHooks(self.loaded, self._surroundings, self.clock, self._zone)
+
+    async def bootstrap_files(self, key: SessionKey, session_id: str = "") -> tuple[WorkspaceFile, ...] | None:
+        """The files of a prompt as hooks leave them; None when no hook has a say."""
+        if not self.config.hooks.internal.wanted:
+            return None
+        from openclaw.gateway.internal_hooks.prompting import bootstrap_files
+
+        return await bootstrap_files(
+            self.internal_hooks, self.clock, key, self.workspace(key.agent), self._cache, session_id
+        )
 
     def _make_skills(self) -> Skills:
         state, home = self.home.state, self._surroundings.home_dir
@@ -456,6 +476,7 @@ class Assistant:
             channel=turn.channel,
             extra=PromptText(turn.extra, "the caller", "owner") if turn.extra.strip() else None,
             session_id=session.row.session_id,
+            files=await self.bootstrap_files(turn.key, session.row.session_id),
             warned=last,
         )
         briefing = self._render(what)
@@ -529,8 +550,12 @@ class Assistant:
         mode: Mode | None = None,
         channel: str = "",
         terminal: str = "",
+        files: tuple[WorkspaceFile, ...] | None = None,
     ) -> Briefing:
-        """The prompt a turn of `key` would get now; no model is called and none needs a key."""
+        """The prompt a turn of `key` would get now; no model is called and none needs a key.
+
+        `files` are the workspace files as hooks leave them: see `bootstrap_files`.
+        """
         agent = agent_views.view(self.config.agents, key.agent)
         situation = self.situation(agent.id)
         chosen = situation.model(situation.resolve(model) if model else situation.default)
@@ -541,6 +566,7 @@ class Assistant:
             mode=mode,
             channel=channel,
             terminal=terminal,
+            files=files,
             thinking=self._thinking(chosen, None, agent),
             source="estimate",
         )
@@ -642,7 +668,7 @@ class Assistant:
         # Ours come last: a caller's function never takes the place of a tool that policy looks after.
         layer = Layer(name="turn", allow=turn.tools_allow, deny=turn.tools_deny)
         ours = self.tools(key=turn.key, caps=(layer, *caps), model=model.ref, level=level)
-        tools = [*(HandedOver(each) for each in turn.client_tools), *ours]
+        tools = [*_handed_over(turn), *ours]
         return self._box(
             turn.key,
             tools,
@@ -787,6 +813,15 @@ class Assistant:
             clock=self.clock,
             path=os.pathsep.join((*settings.path_prepend, self.loaded.variables.get("PATH", os.defpath))),
         )
+
+
+def _handed_over(turn: Turn) -> list[Tool]:
+    """The functions a caller carries out itself, as tools; few turns have any."""
+    if not turn.client_tools:
+        return []
+    from openclaw.gateway.http.handover import HandedOver
+
+    return [HandedOver(each) for each in turn.client_tools]
 
 
 @asynccontextmanager

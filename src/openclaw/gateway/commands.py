@@ -20,7 +20,6 @@ from openclaw.models import thinking
 from openclaw.plugins.calling import called
 from openclaw.prompt.show import render_detail, render_list
 from openclaw.sessions.compact import compactions
-from openclaw.sessions.lifecycle import Ending
 from openclaw.sessions.transcript import path_to_leaf
 from openclaw.turns.queue import parse_mode
 from openclaw.version import __version__
@@ -101,9 +100,6 @@ class Commands:
             "status": self._status,
             "context": self._context,
             "whoami": self._whoami,
-            "stop": self._stop,
-            "new": self._new,
-            "reset": self._reset,
             "name": self._name,
             "compact": self._compact,
             "model": self._model,
@@ -115,7 +111,7 @@ class Commands:
             "approve": self._approve,
         }
 
-    async def answer(self, key: SessionKey, text: str) -> Reply | None:
+    async def answer(self, key: SessionKey, text: str, source: str = "") -> Reply | None:
         """The reply to a message that is a command; None when it is for the assistant."""
         command: Command | None = parse(text)
         try:
@@ -126,7 +122,13 @@ class Commands:
                     return await self._plugin(key, *extra)
                 called = self._desk.app.called_skill(key.agent, text, tuple(NAMES))
                 return Reply("", called) if called else None
-            return await self._handlers[command.name](key, command.args)
+            if command.name == "new" or command.name == "reset":
+                return await self._new(key, command.args, "new" if command.name == "new" else "reset", source)
+            if command.name == "stop":
+                return await self._stop(key, source)
+            reply = await self._handlers[command.name](key, command.args)
+            await self._desk.commanded(key, command.name, source=source)
+            return reply
         except OpenClawError as error:
             return Reply(error.message)
 
@@ -140,22 +142,13 @@ class Commands:
         entries = catalog(self._desk.app.extensions)
         return Reply("\n".join(f"/{entry.name} {entry.args}".rstrip() + f": {entry.description}" for entry in entries))
 
-    async def _stop(self, key: SessionKey, args: str) -> Reply:
-        stopped = await self._desk.stop(key)
+    async def _stop(self, key: SessionKey, source: str) -> Reply:
+        stopped = await self._desk.stop(key, source=source)
         return Reply(f"Stopped ({len(stopped)})." if stopped else "Nothing is running.")
 
-    async def _new(self, key: SessionKey, args: str) -> Reply:
-        return await self._over(key, args, "new")
-
-    async def _reset(self, key: SessionKey, args: str) -> Reply:
-        return await self._over(key, args, "reset")
-
-    async def _over(self, key: SessionKey, args: str, why: Ending) -> Reply:
-        await self._desk.runs.abort(key)
-        if await self._desk.app.index.get(key) is not None:
-            await self._desk.lifecycle.reset(key, why=why)
-        await self._desk.changed(key, "reset")
-        return Reply("A new conversation. The old one is kept on disk.", args)
+    async def _new(self, key: SessionKey, args: str, action: Literal["new", "reset"], source: str) -> Reply:
+        _, said = await self._desk.start_over(key, action, source=source)
+        return Reply("\n\n".join(("A new conversation. The old one is kept on disk.", *said)), args)
 
     async def _name(self, key: SessionKey, args: str) -> Reply:
         if not args:
@@ -202,7 +195,10 @@ class Commands:
         return f", compacted {count} time{'s' if count > 1 else ''}" if count else ""
 
     async def _context(self, key: SessionKey, args: str) -> Reply:
-        report = await self._desk.app.archive.latest_report(str(key)) or self._desk.app.preview(key).report
+        app = self._desk.app
+        report = await app.archive.latest_report(str(key))
+        if report is None:
+            report = app.preview(key, files=await app.bootstrap_files(key)).report
         row = await self._desk.app.index.get(key)
         show = render_detail if args.strip() == "detail" else render_list
         return Reply(show(report, session_tokens=row.context_tokens if row else None))

@@ -1,7 +1,8 @@
 """The sessions as the gateway's methods see them: rows with their state, changes told to everyone."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
 
 from openclaw.core.clock import millis
 from openclaw.core.errors import NotFound
@@ -10,7 +11,9 @@ from openclaw.core.origin import Origin
 from openclaw.gateway import rows
 from openclaw.gateway.app import Assistant
 from openclaw.gateway.bus import Bus
+from openclaw.gateway.internal_hooks import telling
 from openclaw.sessions.files import Loaded, load
+from openclaw.sessions.index import SessionRow
 from openclaw.sessions.lifecycle import Lifecycle, Preferences
 from openclaw.sessions.transcript import path_to_leaf
 from openclaw.turns.origins import path_origins
@@ -91,15 +94,68 @@ class Desk:
         _, loaded = await self.load(key)
         return path_origins(path_to_leaf(loaded.entries)) if loaded else ()
 
-    async def stop(self, key: SessionKey, run_id: str | None = None) -> Sequence[str]:
+    async def stop(self, key: SessionKey, run_id: str | None = None, source: str = "") -> Sequence[str]:
         """Stops what a session is doing, one run of it or all with everyone it has set to work; gives the runs."""
         stopped = await self.runs.abort(key, run_id)
         await self.stop_below(key)
+        await self.commanded(key, "stop", source=source)
         return stopped
 
-    async def changed(self, key: SessionKey, reason: str) -> None:
+    async def start_over(
+        self, key: SessionKey, action: Literal["new", "reset"] = "new", *, expected: str | None = None, source: str = ""
+    ) -> tuple[SessionRow | None, tuple[str, ...]]:
+        """An empty conversation under the same key, and what hooks have to say about it."""
+        await self.runs.abort(key)
+        before = await self.app.index.get(key)
+        after = (
+            await self.lifecycle.reset(key, expected, why=action)
+            if before is not None or expected is not None
+            else None
+        )
+        await self.changed(key, "reset")
+        said = await self.commanded(key, action, source=source, before=before, after=after)
+        return after, said
+
+    async def commanded(
+        self,
+        key: SessionKey,
+        action: str,
+        *,
+        source: str = "",
+        before: SessionRow | None = None,
+        after: SessionRow | None = None,
+    ) -> tuple[str, ...]:
+        """Tells hooks of a command that was carried out; gives what they want said."""
+        hooks = self.app.internal_hooks
+        if not hooks.on:
+            return ()
+        row = after or await self.app.index.get(key)
+        event = telling.command(
+            self.app.clock,
+            key,
+            action,
+            self.app.workspace(key.agent),
+            source=source,
+            session_id=row.session_id if row else "",
+            session_entry=telling.session(row, self._transcript(row)) if row else None,
+            previous_session_entry=telling.session(before, self._transcript(before)) if before else None,
+            store_path=str(self.app.home.state / "agents" / key.agent / "sessions"),
+        )
+        return (await hooks.fire(event)).messages
+
+    def _transcript(self, row: SessionRow) -> Path | None:
+        """Where a conversation is written down, also when it was set aside."""
+        path = self.app.index.path(row.agent_id, row.session_id)
+        if path.exists():
+            return path
+        return max(path.parent.glob(f"{path.name}.reset.*"), default=None)
+
+    async def changed(self, key: SessionKey, reason: str, patch: Mapping[str, Any] | None = None) -> None:
         """Tells everyone that a session is not what it was."""
         row = await self.row(key)
+        if reason == "patch" and self.app.internal_hooks.on:
+            known = await self.app.index.get(key)
+            self.app.internal_hooks.tell(telling.patched(self.app.clock, key, known, patch or {}))
         payload: dict[str, Any] = {"sessionKey": str(key), "agentId": key.agent, "ts": self.now, "reason": reason}
         self.bus.publish("sessions.changed", {**payload, **({"session": row} if row else {})}, str(key))
 

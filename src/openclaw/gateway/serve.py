@@ -37,6 +37,9 @@ from openclaw.gateway.http.listening import Fanout
 from openclaw.gateway.http.plugins import PluginRoutes
 from openclaw.gateway.http.surface import Switches, routes
 from openclaw.gateway.http.wiring import parts_of
+from openclaw.gateway.internal_hooks import telling
+from openclaw.gateway.internal_hooks.boot import Boot
+from openclaw.gateway.internal_hooks.telling import Listening
 from openclaw.gateway.links import Links
 from openclaw.gateway.logs import Place, about
 from openclaw.gateway.methods import (
@@ -134,6 +137,7 @@ async def compose(launch: Launch, open_provider: OpenProvider | None = None) -> 
 
     def tell(event: RunEvent) -> None:
         fanout.tell(event)
+        listening.take(event)
         for notice in projector.project(event):
             bus.publish(notice.event, notice.payload, notice.session_key)
 
@@ -141,6 +145,8 @@ async def compose(launch: Launch, open_provider: OpenProvider | None = None) -> 
         launch.surroundings, clock=clock, approver=questions, open_provider=open_provider, loaded=launch.loaded
     ) as app:
         app.extensions.off = "safe mode" if launch.safe else ""
+        listening = Listening(app.internal_hooks, clock)
+        app.internal_hooks.resting = launch.safe
         ledger = Ledger(app.db, clock)
         await ledger.forget_old()
         await app.accounts.forget_old()
@@ -155,10 +161,12 @@ async def compose(launch: Launch, open_provider: OpenProvider | None = None) -> 
             about=lambda turn: about(run_id=turn.run_id, session_key=str(turn.key)),
             longest=lambda: app.config.agents.defaults.timeout_seconds,
             messages=lambda: app.plugged.messages if app.plugged else None,
+            accepted=listening.heard,
         )
         async with running.serving() as active:
             http = parts_of(app, active, ledger, fanout, app.embed)
             gateway = _Gateway(launch, app, active, bus, projector, questions, http)
+            app.internal_hooks.enroll("boot-md", Boot(gateway.desk))
             fires = not launch.safe and launch.surroundings.environ.get("OPENCLAW_SKIP_CRON") != "1"
             # Before anything runs on: what a sub-agent may do is on the roster.
             await gateway.hall.subagents.roster.load()
@@ -168,6 +176,7 @@ async def compose(launch: Launch, open_provider: OpenProvider | None = None) -> 
             async with (
                 gateway.hall.subagents.serving(),
                 gateway.automation.serving(fires=fires),
+                app.internal_hooks.serving(),
                 asyncio.TaskGroup() as group,
             ):
                 news = group.create_task(
@@ -190,6 +199,7 @@ async def compose(launch: Launch, open_provider: OpenProvider | None = None) -> 
                 starting = group.create_task(_plug(app, launch.server.port), name="plugins")
                 keeper = _watchman(app, active, questions, bus)
                 watchman = group.create_task(kept_up(keeper.keep, "watchman", clock), name="watchman")
+                app.internal_hooks.tell(telling.gateway(app, "startup"))
                 yield Parts(
                     connection=gateway.sockets.serve,
                     routes=gateway.routes,
@@ -363,6 +373,7 @@ class _Gateway:
         if parked:
             log.info("parked %d run(s) for the next start", parked)
         self._http.fanout.close()
+        await telling.settle(self._app, self._launch.control.wish == "restart")
 
     def _gatekeeping(self, limiter: AuthLimiter) -> Gatekeeping:
         """HTTP asks for the same secret as the sockets, and counts failures in the same book."""

@@ -47,9 +47,9 @@ def append(workspace: Path, name: str, text: str, label: Label = "agent") -> Pat
     return path
 
 
-def session_note(when: datetime, session_key: str, said: Sequence[tuple[str, str]]) -> str:
-    """A conversation that ends, as a note: who said what, last things last."""
-    lines = [f"# Session: {when.strftime('%Y-%m-%d %H:%M')}", "", f"- Session key: {session_key}", ""]
+def session_note(when: datetime, session_key: str, said: Sequence[tuple[str, str]], about: Sequence[str] = ()) -> str:
+    """A conversation that ends, as a note: who said what, last things last; `about` are further lines about it."""
+    lines = [f"# Session: {when.strftime('%Y-%m-%d %H:%M')}", "", f"- Session key: {session_key}", *about, ""]
     for role, text in said:
         shown = " ".join(block(text).split())
         if shown and not shown.startswith("/"):

@@ -63,6 +63,8 @@ class Brief(Struct, frozen=True, kw_only=True):
     """The directory of the terminal the person is at."""
     sandbox: SandboxFacts | None = None
     sandbox_mode: str = "off"
+    files: tuple[WorkspaceFile, ...] | None = None
+    """The workspace files as hooks left them; None when they are as they lie there."""
     skills: PromptText | None = None
     extra: PromptText | None = None
     """What the caller adds for this turn."""
@@ -98,10 +100,12 @@ def machine(timezone: str, shell: str, fence_id: str, docs_path: str = "") -> Ma
 
 def brief(what: Brief, about: Machine, defaults: AgentDefaults, cache: FileCache | None = None) -> Briefing:
     """The prompt for `what`, small enough for its model."""
+    loaded = files.load(what.workspace, cache=cache)
     found = filter.choose(
-        files.load(what.workspace, cache=cache),
+        loaded if what.files is None else what.files,
         filter.kind_of(what.key),
         heartbeats=what.knobs.heartbeats,
+        known=loaded,
     )
     cut = budget.fit(found, Limits(per_file=defaults.bootstrap_max_chars, total=defaults.bootstrap_total_max_chars))
     warning = defaults.bootstrap_prompt_truncation_warning

@@ -134,6 +134,7 @@ class Runs:
         about: Callable[[Turn], AbstractContextManager[None]] = lambda turn: nullcontext(),
         longest: Callable[[], float] = lambda: DEFAULT_TIMEOUT,
         messages: "Callable[[], MessageHooks | None]" = lambda: None,
+        accepted: Callable[[Turn, str], None] = lambda turn, lane: None,
     ) -> None:
         self._turns = turns
         self._ledger = ledger
@@ -150,6 +151,8 @@ class Runs:
         """How long a run may take that names no limit of its own; 0 is for ever."""
         self._messages = messages
         """The plugins that listen to messages, when there are any."""
+        self._accepted = accepted
+        """Hears of every new input, and of the lane it takes."""
         self._sessions: dict[SessionKey, _Session] = {}
         self._seq: dict[str, int] = {}
         self._ends: dict[str, asyncio.Future[Outcome]] = {}
@@ -178,6 +181,7 @@ class Runs:
             return _repeated(entry, turn.key)
         if (plugins := self._messages()) is not None:
             plugins.received(turn)
+        self._accepted(turn, lane)
         self._ends[turn.run_id] = asyncio.get_running_loop().create_future()
         item = _Item(turn=turn, rules=rules or QueueRules(), lane=lane, priority=priority, arrived=self._clock.now())
         status = await self._place(item)

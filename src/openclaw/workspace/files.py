@@ -57,6 +57,11 @@ def load(
     return tuple(found)
 
 
+def read(workspace: Path, path: Path, *, cache: FileCache | None = None) -> WorkspaceFile:
+    """One file of `workspace`, with the same care."""
+    return _load(os.path.realpath(workspace), workspace, os.path.relpath(path, workspace), cache)
+
+
 def _same(one: WorkspaceFile, other: WorkspaceFile) -> bool:
     return bool(one.inode) and one.inode == other.inode
 

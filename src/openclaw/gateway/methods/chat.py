@@ -40,7 +40,7 @@ def methods(desk: Desk, projector: Projector, commands: Commands) -> list[Method
         if not params.message.strip() and not images and not files:
             raise InvalidRequest("the message is empty: write something, or attach something")
         text = params.message
-        reply = None if params.suppress_command_interpretation else await commands.answer(key, text)
+        reply = None if params.suppress_command_interpretation else await commands.answer(key, text, "webchat")
         if reply is not None:
             if not reply.message:
                 _say(desk, key, params.idempotency_key, reply.text)
@@ -84,7 +84,7 @@ def methods(desk: Desk, projector: Projector, commands: Commands) -> list[Method
         )
 
     async def abort(params: ChatAbortParams, caller: Caller) -> Any:
-        stopped = await desk.stop(desk.key(params.session_key, params.agent_id), params.run_id)
+        stopped = await desk.stop(desk.key(params.session_key, params.agent_id), params.run_id, "chat.abort")
         return {"ok": True, "aborted": bool(stopped), "runIds": stopped}
 
     async def inject(params: ChatInjectParams, caller: Caller) -> Any:

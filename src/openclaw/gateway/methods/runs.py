@@ -29,7 +29,7 @@ FOREVER = 7 * 86_400.0
 def methods(desk: Desk, commands: Commands) -> list[Method]:
     async def agent(params: AgentParams, caller: Caller) -> AsyncIterator[Any]:
         turn = await _turn(desk, params)
-        reply = await commands.answer(turn.key, turn.text)
+        reply = await commands.answer(turn.key, turn.text, turn.channel or "agent")
         if reply is not None and not reply.message:
             yield _said(turn, reply.text, desk.now)
             return

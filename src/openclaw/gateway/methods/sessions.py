@@ -118,7 +118,7 @@ def methods(desk: Desk) -> list[Method]:
     async def abort(params: SessionsAbortParams, caller: Caller) -> Any:
         if params.key is None:
             raise InvalidRequest("key is missing: say which session")
-        stopped = await desk.stop(desk.key(params.key, params.agent_id), params.run_id)
+        stopped = await desk.stop(desk.key(params.key, params.agent_id), params.run_id, "sessions.abort")
         return {"ok": True, "abortedRunId": stopped[0] if stopped else None, "status": "aborted" if stopped else "idle"}
 
     async def patch(params: SessionsPatchParams, caller: Caller) -> Any:
@@ -126,7 +126,7 @@ def methods(desk: Desk) -> list[Method]:
         await _expect(desk, key, params.expected_session_id)
         changes = await _changes(desk, key, params)
         chosen = await desk.lifecycle.prefer(key, changes)
-        await desk.changed(key, "patch")
+        await desk.changed(key, "patch", changes)
         found = await desk.app.index.resolve(key)
         situation = desk.app.situation(key.agent)
         model = situation.model(situation.resolve(chosen.model) if chosen.model else situation.default)
@@ -140,9 +140,12 @@ def methods(desk: Desk) -> list[Method]:
 
     async def reset(params: SessionsResetParams, caller: Caller) -> Any:
         key = desk.key(params.key, params.agent_id)
-        await desk.runs.abort(key)
-        made = await desk.lifecycle.reset(key, params.expected_session_id)
-        await desk.changed(key, "reset")
+        if await desk.app.index.get(key) is None:
+            raise NotFound(f"no session {key}")
+        made, _ = await desk.start_over(
+            key, params.reason or "reset", expected=params.expected_session_id, source="sessions.reset"
+        )
+        assert made is not None
         return {"ok": True, "key": str(key), "entry": {"sessionId": made.session_id, "updatedAt": made.updated_at}}
 
     async def delete(params: SessionsDeleteParams, caller: Caller) -> Any:

@@ -1,0 +1,139 @@
+"""The hooks of a running assistant: chosen once, told of what happens, and kept from doing harm.
+
+Nothing is looked for, imported or built while the settings want no hook.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
+from datetime import tzinfo
+from typing import TYPE_CHECKING
+
+from openclaw.config.load import Loaded
+from openclaw.core.clock import Clock
+from openclaw.turns.guarding import guarded
+
+if TYPE_CHECKING:
+    from openclaw.gateway.app import Surroundings
+    from openclaw.gateway.internal_hooks.building import Own
+    from openclaw.hooks.internal.dispatch import Dispatcher, Listener
+    from openclaw.hooks.internal.events import Answer, Event
+
+    Lane = asyncio.Queue[tuple[Dispatcher, Listener, Event]]
+
+log = logging.getLogger(__name__)
+
+MOST_WAITING = 500
+
+
+class InternalHooks:
+    """Use `serving()` for events that nobody waits for; those that are waited for work without it."""
+
+    def __init__(self, loaded: Loaded, surroundings: Surroundings, clock: Clock, zone: tzinfo) -> None:
+        self._loaded = loaded
+        self._surroundings = surroundings
+        self._clock = clock
+        self._zone = zone
+        self._enrolled: dict[str, Own] = {}
+        self._built: Dispatcher | None = None
+        self._group: asyncio.TaskGroup | None = None
+        self._lanes: dict[str, Lane] = {}
+        """What each hook has yet to hear."""
+        self._workers: set[asyncio.Task[None]] = set()
+        self.resting = False
+        """In safe mode nobody is told anything."""
+
+    def enroll(self, name: str, handler: Own) -> None:
+        """Adds the handler of a bundled hook that only a running gateway can carry out."""
+        self._enrolled[name] = handler
+        self._built = None
+
+    def reload(self, loaded: Loaded) -> None:
+        """From the next event on other settings hold."""
+        self._loaded = loaded
+        self._built = None
+
+    @property
+    def on(self) -> bool:
+        """Whether there may be anyone to tell; while there is not, nobody need describe what happened."""
+        return not self.resting and self._loaded.config.hooks.internal.wanted
+
+    async def fire(self, event: Event) -> Answer:
+        """Tells everyone concerned, and waits for what they say."""
+        from openclaw.hooks.internal.events import NOTHING
+
+        return await (await self._dispatcher()).fire(event) if self.on else NOTHING
+
+    async def listening(self, event: Event) -> bool:
+        return self.on and bool((await self._dispatcher()).listening(event))
+
+    def tell(self, event: Event) -> None:
+        """Tells everyone concerned, each in its own time; nobody waits."""
+        if self.on and self._group is not None:
+            self._start(self._spread(event), f"the event {event.name}")
+
+    async def _spread(self, event: Event) -> None:
+        dispatcher = await self._dispatcher()
+        for listener in dispatcher.listening(event):
+            lane = self._lane(listener.hook.name)
+            if lane.full():
+                log.warning("the hook %s is too slow: it is not told of %s", listener.hook.name, event.name)
+            else:
+                lane.put_nowait((dispatcher, listener, event))
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[InternalHooks]:
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            try:
+                yield self
+            finally:
+                self._group = None
+                self._lanes.clear()
+                for task in self._workers:
+                    task.cancel()
+
+    async def settle(self, event: Event, seconds: float) -> None:
+        """One of the last events of a life: what still waits is told first, all within `seconds`."""
+        if not self.on:
+            return
+        try:
+            async with asyncio.timeout(seconds):
+                await asyncio.gather(*(lane.join() for name, lane in self._lanes.items() if name not in self._enrolled))
+                await self.fire(event)
+        except TimeoutError:
+            log.warning("hooks were not done with %s after %g s", event.name, seconds)
+
+    def _lane(self, name: str) -> Lane:
+        """A hook hears of things in the order they happened, whatever its neighbours do."""
+        if name not in self._lanes:
+            self._lanes[name] = asyncio.Queue(MOST_WAITING)
+            self._start(self._work(self._lanes[name]), f"the hook {name}")
+        return self._lanes[name]
+
+    async def _work(self, lane: Lane) -> None:
+        while True:
+            dispatcher, listener, event = await lane.get()
+            try:
+                await dispatcher.tell(listener, event)
+            finally:
+                lane.task_done()
+
+    def _start(self, work: Awaitable[None], what: str) -> None:
+        if self._group is None:
+            raise RuntimeError("nobody is told outside serving()")
+        task = self._group.create_task(guarded(work, what), name=what)
+        self._workers.add(task)
+        task.add_done_callback(self._workers.discard)
+
+    async def _dispatcher(self) -> Dispatcher:
+        if self._built is None:
+            from openclaw.gateway.internal_hooks.building import build
+
+            self._built = await asyncio.to_thread(
+                build, self._loaded, self._surroundings, self._clock, self._zone, dict(self._enrolled)
+            )
+        return self._built

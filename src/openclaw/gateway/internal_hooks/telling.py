@@ -1,0 +1,157 @@
+"""What happens in the gateway, in the words that hooks are told it in."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from openclaw.core.clock import Clock
+from openclaw.core.events import CompactionEnded, CompactionStarted
+from openclaw.core.keys import SessionKey
+from openclaw.core.messages import User
+from openclaw.gateway.internal_hooks.running import InternalHooks
+from openclaw.hooks.internal.events import (
+    CommandContext,
+    CompactContext,
+    Context,
+    Event,
+    GatewayContext,
+    PatchContext,
+    ReceivedContext,
+    SentContext,
+    Session,
+)
+from openclaw.sessions.index import SessionRow
+from openclaw.turns.agents import default_agent
+from openclaw.turns.runs import RunEvent, Settled
+from openclaw.turns.turn import Recorded, Turn
+
+if TYPE_CHECKING:
+    from openclaw.gateway.app import Assistant
+
+CONTENT_CHARS = 100_000
+RESTART_MS = 5_000
+MOST_HEARD = 10_000
+
+
+def event(clock: Clock, kind: str, action: str, context: Context, session_key: str = "") -> Event:
+    when = datetime.fromtimestamp(clock.now(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return Event(type=kind, action=action, timestamp=when, context=context, session_key=session_key)
+
+
+def session(row: SessionRow, path: Path | None) -> Session:
+    return Session(
+        session_id=row.session_id,
+        session_key=row.session_key,
+        session_file=str(path) if path is not None else "",
+        title=row.title,
+        updated_at=row.updated_at,
+        messages=row.messages,
+    )
+
+
+def command(
+    clock: Clock, key: SessionKey, action: str, workspace: Path, *, source: str, arguments: str = "", **known: Any
+) -> Event:
+    """A command was given; `known` are further fields of its context."""
+    context = CommandContext(
+        agent_id=key.agent,
+        workspace_dir=str(workspace),
+        command_source=source,
+        arguments=arguments,
+        **known,
+    )
+    return event(clock, "command", action, context, str(key))
+
+
+def patched(clock: Clock, key: SessionKey, row: SessionRow | None, patch: Mapping[str, Any]) -> Event:
+    shown = session(row, None) if row is not None else None
+    return event(
+        clock, "session", "patch", PatchContext(session_entry=shown, patch=msgspec.to_builtins(patch)), str(key)
+    )
+
+
+def gateway(app: "Assistant", action: str, reason: str = "", restart_ms: int | None = None) -> Event:
+    workspace = app.workspace(default_agent(app.config.agents))
+    context = GatewayContext(workspace_dir=str(workspace), reason=reason, restart_expected_ms=restart_ms)
+    return event(app.clock, "gateway", action, context)
+
+
+async def settle(app: "Assistant", restarts: bool) -> None:
+    """The last words to hooks before a gateway ends; nobody waits long for them."""
+    if restarts:
+        await app.internal_hooks.settle(gateway(app, "pre-restart", "restart", RESTART_MS), 10.0)
+    await app.internal_hooks.settle(gateway(app, "shutdown", "restart" if restarts else "stop"), 5.0)
+
+
+class Listening:
+    """Reads the stream of runs and tells hooks of messages and compactions; nobody waits for it."""
+
+    def __init__(self, hooks: InternalHooks, clock: Clock) -> None:
+        self._hooks = hooks
+        self._clock = clock
+        self._heard: dict[str, Turn] = {}
+        """What people asked, until it is answered. Jobs and sub-agents are nobody's messages."""
+
+    def heard(self, turn: Turn, lane: str) -> None:
+        """A message was accepted."""
+        if not self._hooks.on or lane != "main" or turn.compact is not None:
+            return
+        while len(self._heard) >= MOST_HEARD:
+            self._heard.pop(next(iter(self._heard)))
+        self._heard[turn.run_id] = turn
+        self._tell("message", "received", _received(turn), turn)
+
+    def take(self, said: RunEvent) -> None:
+        """Something a run said."""
+        if not self._hooks.on:
+            return
+        match said.event:
+            case CompactionStarted() as started:
+                context = CompactContext(reason=started.reason, token_count=started.tokens)
+                self._hooks.tell(event(self._clock, "session", "compact:before", context, str(said.key)))
+            case CompactionEnded() as ended:
+                self._hooks.tell(event(self._clock, "session", "compact:after", _compacted(ended), str(said.key)))
+            case Recorded(message=User() as message) if message.idempotency_key == f"{said.run_id}:user":
+                turn = self._heard.get(said.run_id)
+                if turn is not None:
+                    self._tell("message", "preprocessed", _received(turn, message.text), turn)
+            case Settled(outcome=outcome):
+                turn = self._heard.pop(said.run_id, None)
+                if turn is not None and not outcome.steered_into and (outcome.texts or outcome.error):
+                    sent = SentContext(
+                        agent_id=turn.key.agent,
+                        content="\n\n".join(outcome.texts)[:CONTENT_CHARS],
+                        success=outcome.status == "ok",
+                        to=str(turn.key),
+                        channel_id=turn.channel,
+                        message_id=turn.run_id,
+                        error=outcome.error or "",
+                    )
+                    self._tell("message", "sent", sent, turn)
+
+    def _tell(self, kind: str, action: str, context: Context, turn: Turn) -> None:
+        self._hooks.tell(event(self._clock, kind, action, context, str(turn.key)))
+
+
+def _received(turn: Turn, prepared: str = "") -> ReceivedContext:
+    return ReceivedContext(
+        agent_id=turn.key.agent,
+        content=turn.text[:CONTENT_CHARS],
+        channel_id=turn.channel,
+        sender=str(turn.key),
+        message_id=turn.run_id,
+        body_for_agent=prepared[:CONTENT_CHARS],
+    )
+
+
+def _compacted(ended: CompactionEnded) -> CompactContext:
+    return CompactContext(
+        reason=ended.reason,
+        tokens_before=ended.tokens_before,
+        tokens_after=ended.tokens_after,
+        ok=ended.ok,
+        error=ended.error or "",
+    )

@@ -1,0 +1,90 @@
+"""Tells hooks what happens: the right ones, in order, one after another; what goes wrong with one stays with it."""
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+
+from msgspec import Struct
+
+from openclaw.core.errors import OpenClawError
+from openclaw.hooks.internal.events import Answer, Event, hears, then
+from openclaw.hooks.internal.record import Hook
+
+log = logging.getLogger(__name__)
+
+MOST_FAILURES = 3
+"""After so many failures in a row a hook rests, so that one that hangs does not slow down every turn."""
+
+Handle = Callable[[Event], Awaitable[Answer]]
+
+
+class Listener(Struct, frozen=True, kw_only=True):
+    """A hook that runs, with what carries it out."""
+
+    hook: Hook
+    handle: Handle
+    objection: Callable[[], str] = lambda: ""
+    """Why it must not run as it is now; asked before every run."""
+
+
+class Dispatcher:
+    """The listeners in the order they were found."""
+
+    def __init__(self, listeners: Sequence[Listener], workspace_of: Callable[[str], str]) -> None:
+        self._listeners = tuple(listeners)
+        self._workspace_of = workspace_of
+        self._failures: dict[str, int] = {}
+        self._told: dict[str, str] = {}
+        """What was said last of a hook that is held back: said once, not at every event."""
+
+    def listening(self, event: Event) -> list[Listener]:
+        """Who is told of `event`: those of its family first, then those who named it."""
+        found = [(hears(each.hook.manifest.events, event), each) for each in self._listeners]
+        mine = [(rank, each) for rank, each in found if rank and self._concerned(each.hook, event)]
+        return [each for wanted in (1, 2) for rank, each in mine if rank == wanted]
+
+    def _concerned(self, hook: Hook, event: Event) -> bool:
+        """A workspace's hook hears of the agents that live there."""
+        if not hook.workspace or not event.agent_id:
+            return True
+        return self._workspace_of(event.agent_id) == hook.workspace
+
+    async def fire(self, event: Event) -> Answer:
+        """Tells everyone concerned, one after another; each sees what the one before has changed."""
+        messages: list[str] = []
+        files = None
+        for listener in self.listening(event):
+            said = await self.tell(listener, event)
+            if said is None:
+                continue
+            messages += said.messages
+            if said.bootstrap_files is not None:
+                files = said.bootstrap_files
+                event = then(event, said)
+        return Answer(messages=tuple(messages), bootstrap_files=files)
+
+    async def tell(self, listener: Listener, event: Event) -> Answer | None:
+        """One hook's answer; None when it is held back or failed, which the log says in one line."""
+        name = listener.hook.name
+        objection = listener.objection()
+        if objection:
+            self._failures.pop(name, None)  # whatever it becomes, it starts anew
+        why = objection or self._resting(name)
+        if why:
+            if self._told.get(name) != why:
+                log.warning("the hook %s is held back: %s", name, why)
+            self._told[name] = why
+            return None
+        self._told.pop(name, None)
+        try:
+            said = await listener.handle(event)
+        except OpenClawError as error:
+            self._failures[name] = self._failures.get(name, 0) + 1
+            log.warning("the hook %s failed on %s: %s", name, event.name, error.message)
+            return None
+        self._failures.pop(name, None)
+        return said
+
+    def _resting(self, name: str) -> str:
+        if self._failures.get(name, 0) < MOST_FAILURES:
+            return ""
+        return f"it failed {MOST_FAILURES} times in a row; it is tried again when the gateway or its settings reload"
