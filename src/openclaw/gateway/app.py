@@ -37,7 +37,7 @@ from openclaw.gateway.accounts import Accounts, zone_of
 from openclaw.gateway.boxes import Boxes, said
 from openclaw.gateway.keys import StateKeys
 from openclaw.gateway.skills import SkillGate, Skills
-from openclaw.gateway.tools import building
+from openclaw.gateway.tools import building, reaching
 from openclaw.memory.choose import usual_keys
 from openclaw.memory.index import Memory
 from openclaw.memory.opening import open_memory
@@ -355,6 +355,8 @@ class Assistant:
             await self.plugged.hooks.close()
         if "mcp" in self.__dict__:  # made at its first use
             await self.mcp.close()
+        if "browsers" in self.__dict__:
+            await self.browsers.close()
         if "standing" in self.__dict__:  # made at its first use
             await self.standing.close()
         for memory in self._memories.values():
@@ -403,6 +405,7 @@ class Assistant:
         memory = self.memory(key.agent)
         if memory is not None:
             built += [MemorySearch(memory, self.config.memory.citations), MemoryGet(memory)]
+        built += reaching.tools(self.config.browser, self.home.state, self.clock, lambda: self.browsers)
         added = self._added.tools() if self._added else []
         return [
             *built,
@@ -411,6 +414,11 @@ class Assistant:
             *added,
             *(self.mcp.tools() if self.config.mcp.servers else ()),
         ]
+
+    @cached_property
+    def browsers(self) -> Any:
+        """The browsers of the assistant; none is started before a page is looked at."""
+        return wings.browsers(lambda: self.loaded.variables)
 
     @cached_property
     def mcp(self) -> "McpServers":

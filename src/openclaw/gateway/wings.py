@@ -105,6 +105,23 @@ def tool_server(launch: "Launch", *, idle: float, environ: Mapping[str, str]) ->
     return held
 
 
+def browsers(environ: Callable[[], Mapping[str, str]]) -> Any:
+    """The browsers of this process, none of them started; to be closed."""
+    return importlib.import_module("openclaw.tools.browser.tool").Browsers(environ)
+
+
+def browser_tool(browsers: Any, wrap: Any, rules: Mapping[str, Any]) -> Tool:
+    module = importlib.import_module("openclaw.tools.browser.tool")
+    made: Tool = module.BrowserTool(browsers, module.BrowserRules(**rules), wrap)
+    return made
+
+
+def device_tools(clock: Clock) -> list[Tool]:
+    """The tools for paired devices."""
+    module = importlib.import_module("openclaw.tools.nodes")
+    return [module.Canvas(), module.Nodes(clock)]
+
+
 def embedders() -> tuple[Any, Any]:
     """How an embedder is built, and what would keep one from being built."""
     wing = importlib.import_module("openclaw.embedders.catalog")

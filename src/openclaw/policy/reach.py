@@ -11,7 +11,7 @@ from openclaw.policy.narrowing import NarrowSettings
 
 
 class SsrfSettings(Settings, frozen=True):
-    """`tools.web.fetch.ssrfPolicy`: addresses beyond the public internet."""
+    """`ssrfPolicy`: addresses beyond the public internet."""
 
     dangerously_allow_private_network: Annotated[
         bool, doc("fetch from private and loopback addresses too; a page can then reach your machines")
@@ -56,6 +56,26 @@ class WebSettings(Settings, frozen=True):
 
     fetch: Annotated[FetchSettings, doc("reading pages")] = FetchSettings()
     search: Annotated[SearchSettings, doc("searching the web")] = SearchSettings()
+
+
+class SnapshotSettings(Settings, frozen=True):
+    """`browser.snapshotDefaults`: snapshots when the model does not say."""
+
+    mode: Annotated[Literal["efficient"] | None, doc("efficient: only what can be used, short")] = None
+
+
+class BrowserSettings(Settings, frozen=True):
+    """`browser`: a real browser for the assistant."""
+
+    enabled: Annotated[bool, doc("offer the browser tool; it needs the extra browser")] = True
+    executable_path: Annotated[str, doc("the Chromium to start; looked for when absent")] = ""
+    headless: Annotated[bool, doc("without a window; true unless set, unlike OpenClaw")] = True
+    no_sandbox: Annotated[bool, doc("start Chromium without its own sandbox; needed to run it as root")] = False
+    evaluate_enabled: Annotated[bool, doc("let the model run scripts in pages")] = True
+    default_profile: Annotated[str, doc("the profile when the model names none")] = "openclaw"
+    extra_args: Annotated[tuple[str, ...], doc("more arguments for Chromium")] = ()
+    snapshot_defaults: Annotated[SnapshotSettings, doc("snapshots when the model does not say")] = SnapshotSettings()
+    ssrf_policy: Annotated[SsrfSettings, doc("addresses beyond the public internet")] = SsrfSettings()
 
 
 class SessionToolSettings(Settings, frozen=True):

@@ -68,6 +68,8 @@ class Fence(Struct, frozen=True, kw_only=True):
     allowed_hosts: tuple[str, ...] = ()
     """Names and literal addresses that may be private."""
     blocked_hosts: tuple[str, ...] = ()
+    section: str = "tools.web.fetch.ssrfPolicy"
+    """Where it is configured, for what people read."""
 
 
 def parse_url(text: str) -> SplitResult:
@@ -95,7 +97,7 @@ def check_host(host: str, fence: Fence) -> None:
     """Refuses names that are never public, before anything is looked up."""
     name = host.rstrip(".").lower()
     if _listed(name, fence.blocked_hosts):
-        raise Blocked(f"{name} is blocked by tools.web.fetch.ssrfPolicy.blockedHostnames.")
+        raise Blocked(f"{name} is blocked by {fence.section}.blockedHostnames.")
     if not is_trusted(host, fence) and not fence.allow_private and _listed(name, _INTERNAL_NAMES):
         raise Blocked(f"Blocked: {name} is a private or internal name.")
 

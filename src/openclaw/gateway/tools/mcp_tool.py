@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from openclaw.core.approval import ApprovalRequest, Approver
 from openclaw.core.errors import OpenClawError
 from openclaw.core.messages import Image, Text
+from openclaw.core.origin import origin
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
 from openclaw.core.toolserver import OfferedTool, Returned, ToolServer
 from openclaw.gateway.tools.wrapping import wrap
@@ -49,6 +50,7 @@ class McpTool:
         self._parallel = parallel
         self._link = link
         self._approver = approver
+        self._origins = (origin("external", f"MCP {server}: {offered.name}"),)
         said = sanitize_external_text(offered.description).strip()[:DESCRIPTION]
         self.spec = ToolSpec(
             name=name,
@@ -78,7 +80,9 @@ class McpTool:
                 returned = await self._link.held.call(self._offered.name, args, context.report)
         except OpenClawError as error:
             # The reason may be in the server's own words.
-            return Output.failed(wrap(error.message, "mcp"))
+            return Output(
+                content=(Text(wrap(error.message, "mcp")),), is_error=True, origins=self._origins, enclosed=True
+            )
         return self._shown(returned)
 
     async def _asked(self, now: OfferedTool, args: Mapping[str, Any], context: ToolContext) -> str | None:
@@ -114,6 +118,8 @@ class McpTool:
             content=(Text(wrap(body, "mcp")), *images),
             details={"mcpServer": self._server, "mcpTool": self._offered.name},
             is_error=returned.is_error,
+            origins=self._origins,
+            enclosed=True,
         )
 
 

@@ -1,0 +1,36 @@
+"""Tools that reach beyond the house: a browser, and devices that are paired with it."""
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from openclaw.core.clock import Clock
+from openclaw.core.tool import Tool
+from openclaw.gateway import wings
+from openclaw.gateway.tools.wrapping import wrap
+from openclaw.policy.reach import BrowserSettings
+
+
+def tools(settings: BrowserSettings, state: Path, clock: Clock, browsers: Callable[[], Any]) -> list[Tool]:
+    """What there is here. A browser is offered where its library is installed."""
+    found = wings.device_tools(clock)
+    if settings.enabled and find_spec("playwright") is not None:
+        found.append(wings.browser_tool(browsers(), wrap, _rules(settings, state)))
+    return found
+
+
+def _rules(settings: BrowserSettings, state: Path) -> dict[str, Any]:
+    return {
+        "state": str(state / "browser"),
+        "executable": settings.executable_path,
+        "headless": settings.headless,
+        "no_sandbox": settings.no_sandbox,
+        "evaluate": settings.evaluate_enabled,
+        "default_profile": settings.default_profile,
+        "args": settings.extra_args,
+        "snapshot_mode": settings.snapshot_defaults.mode or "",
+        "allow_private": settings.ssrf_policy.dangerously_allow_private_network,
+        "allowed_hosts": settings.ssrf_policy.allowed_hostnames,
+        "blocked_hosts": settings.ssrf_policy.blocked_hostnames,
+    }

@@ -1,0 +1,329 @@
+"""The helper process that holds one browser: Playwright and Chromium run here."""
+
+import asyncio
+import base64
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from openclaw.core.errors import InvalidRequest, OpenClawError
+from openclaw.tools.browser.acts import Act, element, perform
+from openclaw.tools.browser.proxy import Proxy
+from openclaw.tools.browser.start import Start
+from openclaw.tools.browser.tabs import Downloads, Tab, Tabs
+from openclaw.tools.guard import Fence, parse_url
+from openclaw.tools.helper_lines import Ask, Tell
+from openclaw.tools.helper_worker import Desk, Voice, descendants, kill, run
+
+SNAPSHOT_CHARS = 20_000
+TEXT_CHARS = 20_000
+PAGE_MS = 30_000.0
+MOST_IMAGE = 4_000_000
+TALLEST = 8_000
+_INTERACTIVE = re.compile(
+    r"^\s*- (?:button|link|textbox|searchbox|checkbox|radio|combobox|listbox|option|menuitem\w*|tab|switch|slider|"
+    r"spinbutton|treeitem|heading)\b"
+)
+_CALL_LOG = re.compile(r"\n(?:Call log|=+ logs).*\Z", re.DOTALL)
+
+
+class Browser:
+    """Answers the questions of the tool."""
+
+    def __init__(self, start: Start, context: Any, proxy: Proxy) -> None:
+        self._start = start
+        self._proxy = proxy
+        self.downloads = Downloads(Path(start.downloads))
+        self.tabs = Tabs(context, self.downloads)
+
+    async def answer(self, ask: Ask) -> Tell:
+        from playwright.async_api import Error
+
+        body = ask.body
+        try:
+            return Tell(id=ask.id, body=await self._do(body["action"], body))
+        except OpenClawError as error:
+            return Tell(id=ask.id, error=error.message)
+        except Error as error:
+            over = "has been closed" in error.message and not self.tabs.list()
+            return Tell(id=ask.id, error=_plain(error.message), over=over)
+        except (msgspec.ValidationError, ValueError) as error:
+            return Tell(id=ask.id, error=str(error)[:500])
+
+    async def _do(self, action: str, body: dict[str, Any]) -> dict[str, Any]:
+        doing = getattr(self, f"_{action}", None)
+        if doing is None:
+            raise InvalidRequest(f"{action} is not something this browser can do")
+        found: dict[str, Any] = await doing(body)
+        return found
+
+    async def _tabs(self, body: dict[str, Any]) -> dict[str, Any]:
+        rows = [
+            {
+                "targetId": tab.id,
+                "label": tab.label,
+                "title": (await tab.page.title())[:200],
+                "url": tab.page.url[:500],
+                "active": tab.id == self.tabs.current,
+            }
+            for tab in self.tabs.list()
+        ]
+        return _said(json.dumps(rows, indent=2, ensure_ascii=False))
+
+    async def _open(self, body: dict[str, Any]) -> dict[str, Any]:
+        tab = await self.tabs.open()
+        tab.label = str(body.get("label") or "")[:60]
+        return await self._go(tab, body)
+
+    async def _navigate(self, body: dict[str, Any]) -> dict[str, Any]:
+        return await self._go(await self.tabs.get(body.get("targetId")), body)
+
+    async def _go(self, tab: Tab, body: dict[str, Any]) -> dict[str, Any]:
+        url = str(body.get("targetUrl") or body.get("url") or "about:blank").strip()
+        self.tabs.current = tab.id
+        if url != "about:blank":
+            parse_url(url)
+        refused = len(self._proxy.refused)
+        already = len(self.downloads.done)
+        from playwright.async_api import Error
+
+        try:
+            answer = await tab.page.goto(url, wait_until="domcontentloaded", timeout=body.get("timeoutMs") or PAGE_MS)
+        except Error as error:
+            if "Download is starting" in error.message:
+                return self._file(await self.downloads.next(already, PAGE_MS / 1000))
+            if len(self._proxy.refused) > refused:
+                raise InvalidRequest(self._proxy.refused[-1]) from error
+            raise
+        if answer is not None and answer.status == 403 and len(self._proxy.refused) > refused:
+            await tab.page.goto("about:blank")
+            raise InvalidRequest(self._proxy.refused[-1])
+        status = f"{answer.status}" if answer is not None else "no answer"
+        return _said(f"URL: {tab.page.url}\nTitle: {await tab.page.title()}", targetId=tab.id, status=status)
+
+    async def _focus(self, body: dict[str, Any]) -> dict[str, Any]:
+        tab = await self.tabs.get(body.get("targetId"))
+        await tab.page.bring_to_front()
+        self.tabs.current = tab.id
+        return _said(f"URL: {tab.page.url}", targetId=tab.id)
+
+    async def _close(self, body: dict[str, Any]) -> dict[str, Any]:
+        tab = await self.tabs.get(body.get("targetId"))
+        await tab.page.close()
+        return _said("", targetId=tab.id, status="closed")
+
+    async def _snapshot(self, body: dict[str, Any]) -> dict[str, Any]:
+        tab = await self.tabs.get(body.get("targetId"))
+        efficient = body.get("mode") == "efficient"
+        depth = body.get("depth") or (6 if efficient else None)
+        mode = "default" if body.get("snapshotFormat") == "aria" else "ai"
+        root = tab.page.locator(body["selector"]).first if body.get("selector") else tab.page
+        if body.get("frame"):
+            root = tab.page.frame_locator(body["frame"]).locator("body")
+        text = await root.aria_snapshot(mode=mode, depth=depth, timeout=body.get("timeoutMs") or PAGE_MS)
+        if body.get("interactive") or efficient:
+            text = "\n".join(line for line in text.splitlines() if _INTERACTIVE.match(line))
+        most = body.get("maxChars") or SNAPSHOT_CHARS
+        cut = "\n[cut: ask for more with maxChars, or less with interactive]" if len(text) > most else ""
+        title = await tab.page.title()
+        return _said(f"URL: {tab.page.url}\nTitle: {title}\n\n{text[:most]}{cut}", targetId=tab.id, **self._news(tab))
+
+    async def _text(self, body: dict[str, Any]) -> dict[str, Any]:
+        tab = await self.tabs.get(body.get("targetId"))
+        where = element(tab, body.get("ref"), body.get("selector") or "body")
+        text = await where.inner_text(timeout=body.get("timeoutMs") or PAGE_MS)
+        return _said(text[: body.get("maxChars") or TEXT_CHARS], targetId=tab.id)
+
+    async def _screenshot(self, body: dict[str, Any]) -> dict[str, Any]:
+        tab = await self.tabs.get(body.get("targetId"))
+        kind = body.get("type") or "png"
+        given: dict[str, Any] = {"type": kind, "timeout": body.get("timeoutMs") or PAGE_MS, "animations": "disabled"}
+        if body.get("ref") or body.get("element") or body.get("selector"):
+            chosen = element(tab, body.get("ref"), body.get("element") or body.get("selector"))
+            data = await chosen.screenshot(**given)
+        else:
+            if body.get("fullPage"):
+                size = await tab.page.evaluate("() => [document.body.scrollWidth, document.body.scrollHeight]")
+                given["full_page"] = True
+                given["clip"] = {"x": 0, "y": 0, "width": min(size[0], 4000), "height": min(size[1], TALLEST)}
+            data = await tab.page.screenshot(**given)
+        if len(data) > MOST_IMAGE and kind == "png":
+            kind = "jpeg"
+            data = await tab.page.screenshot(type="jpeg", quality=60)
+        files = []
+        if body.get("path"):
+            path = self.downloads.path_for(str(body["path"]))
+            path.write_bytes(data)
+            files = [str(path)]
+        image = {"data": base64.b64encode(data).decode(), "mime_type": f"image/{kind}"}
+        return {**_said(f"URL: {tab.page.url}", targetId=tab.id), "image": image, "files": files}
+
+    async def _pdf(self, body: dict[str, Any]) -> dict[str, Any]:
+        tab = await self.tabs.get(body.get("targetId"))
+        path = self.downloads.path_for(str(body.get("path") or "page.pdf"))
+        await tab.page.pdf(path=path)
+        return self._file(path)
+
+    async def _console(self, body: dict[str, Any]) -> dict[str, Any]:
+        tab = await self.tabs.get(body.get("targetId"))
+        wanted = [each for each in tab.console if not body.get("level") or each["type"] == body["level"]]
+        if body.get("clear"):
+            tab.console.clear()
+        return _said("\n".join(f"{each['type']}: {each['text']}" for each in wanted[-(body.get("limit") or 50) :]))
+
+    async def _errors(self, body: dict[str, Any]) -> dict[str, Any]:
+        tab = await self.tabs.get(body.get("targetId"))
+        found = list(tab.errors)[-(body.get("limit") or 50) :]
+        if body.get("clear"):
+            tab.errors.clear()
+        return _said("\n".join(found))
+
+    async def _requests(self, body: dict[str, Any]) -> dict[str, Any]:
+        tab = await self.tabs.get(body.get("targetId"))
+        wanted = [each for each in tab.requests if (body.get("filter") or "") in each["url"]]
+        if body.get("clear"):
+            tab.requests.clear()
+        lines = [
+            f"{each['status']} {each['method']} {each['type']} {each['url']}"
+            for each in wanted[-(body.get("limit") or 50) :]
+        ]
+        return _said("\n".join([*lines, *(f"refused: {why}" for why in self._proxy.refused)]))
+
+    async def _dialog(self, body: dict[str, Any]) -> dict[str, Any]:
+        tab = await self.tabs.get(body.get("targetId"))
+        tab.answer = (bool(body.get("accept")), body.get("promptText"))
+        return _said("", targetId=tab.id, status="the next question of the page gets this answer", **self._news(tab))
+
+    async def _emulate(self, body: dict[str, Any]) -> dict[str, Any]:
+        tab = await self.tabs.get(body.get("targetId"))
+        scheme = body.get("colorScheme")
+        if not scheme:
+            raise InvalidRequest("Only colorScheme can be emulated; for a size use act with kind resize.")
+        await tab.page.emulate_media(color_scheme="null" if scheme == "none" else scheme)
+        return _said("", targetId=tab.id, status=f"colours: {scheme}")
+
+    async def _upload(self, body: dict[str, Any]) -> dict[str, Any]:
+        tab = await self.tabs.get(body.get("targetId"))
+        target = element(tab, body.get("inputRef") or body.get("ref"), body.get("element") or body.get("selector"))
+        await target.set_input_files(list(body["paths"]), timeout=body.get("timeoutMs") or PAGE_MS)
+        return _said("", targetId=tab.id, status=f"{len(body['paths'])} file(s) chosen", **self._news(tab))
+
+    async def _download(self, body: dict[str, Any]) -> dict[str, Any]:
+        already = len(self.downloads.done)
+        tab = await self.tabs.get(body.get("targetId"))
+        await element(tab, body.get("ref"), body.get("selector")).click(timeout=PAGE_MS)
+        return self._file(await self.downloads.next(already, (body.get("timeoutMs") or PAGE_MS) / 1000))
+
+    async def _waitfordownload(self, body: dict[str, Any]) -> dict[str, Any]:
+        already = len(self.downloads.done)
+        return self._file(await self.downloads.next(already, (body.get("timeoutMs") or PAGE_MS) / 1000))
+
+    async def _act(self, body: dict[str, Any]) -> dict[str, Any]:
+        act = msgspec.convert(body["act"], Act, strict=False)
+        tab = await self.tabs.get(act.target_id)
+        self.tabs.current = tab.id
+        already, known = len(self.downloads.done), {each.id for each in self.tabs.list()}
+        lines: list[str] = []
+        for each in self._steps(act):
+            where = tab if each.target_id in (None, tab.id) else await self.tabs.get(each.target_id)
+            try:
+                lines.append(await perform(where, each, evaluate=self._start.evaluate))
+            except OpenClawError as error:
+                if act.kind != "batch" or act.stop_on_error:
+                    raise
+                lines.append(f"failed: {error.message}")
+        await asyncio.sleep(0.05)  # a new tab or a download is announced in the next moment
+        fresh = [each.id for each in self.tabs.list() if each.id not in known]
+        address = tab.page.url if tab in self.tabs.list() else "(closed)"
+        files = [str(path) for path in self.downloads.done[already:]]
+        news = {**self._news(tab), **({"newTabs": fresh} if fresh else {})}
+        return {**_said(f"URL: {address}\n" + "\n".join(lines), targetId=tab.id, **news), "files": files}
+
+    def _steps(self, act: Act) -> list[Act]:
+        if act.kind != "batch":
+            return [act]
+        if not act.actions:
+            raise InvalidRequest("batch needs actions: a list of acts.")
+        steps = [msgspec.convert(each, Act, strict=False) for each in act.actions[:50]]
+        if any(step.kind == "batch" for step in steps):
+            raise InvalidRequest("A batch holds no batches.")
+        return steps
+
+    def _news(self, tab: Tab) -> dict[str, Any]:
+        """Questions the page asked meanwhile; they were answered, so that nothing hangs."""
+        said = list(tab.dialogs)
+        tab.dialogs.clear()
+        return {"dialogs": said} if said else {}
+
+    def _file(self, path: Path) -> dict[str, Any]:
+        return {**_said("", status=f"{path.stat().st_size} bytes"), "files": [str(path)]}
+
+
+def _said(text: str, **about: Any) -> dict[str, Any]:
+    """`text` comes from a page; `about` is what we know ourselves, except what dialogs say."""
+    return {"text": text, "about": about}
+
+
+def _plain(message: str) -> str:
+    text = _CALL_LOG.sub("", message).strip()
+    if "aria-ref" in message:
+        text += " The ref may be of an older page: take a new snapshot."
+    return text[:600]
+
+
+async def hold(start: Start, questions: "asyncio.Queue[Ask | None]", voice: Voice) -> None:
+    """Starts the browser, says so, and answers until there are no more questions."""
+    from playwright.async_api import Error, async_playwright
+
+    fence = Fence(
+        allow_private=start.allow_private,
+        allowed_hosts=start.allowed_hosts,
+        blocked_hosts=start.blocked_hosts,
+        section="browser.ssrfPolicy",
+    )
+    proxy = Proxy(fence)
+    server = await proxy.open()
+    port = server.sockets[0].getsockname()[1]
+    try:
+        async with async_playwright() as playwright:
+            context = await playwright.chromium.launch_persistent_context(
+                start.profile,
+                executable_path=start.executable,
+                headless=start.headless,
+                chromium_sandbox=not start.no_sandbox,
+                proxy={"server": f"http://127.0.0.1:{port}", "bypass": "<-loopback>"},
+                accept_downloads=True,
+                downloads_path=Path(start.downloads) / ".partial",
+                viewport={"width": 1280, "height": 800},
+                permissions=[],
+                args=[
+                    "--disable-quic",
+                    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+                    "--disable-features=WebRtcHideLocalIpsWithMdns,AsyncDns,DnsOverHttps",
+                    *start.args,
+                ],
+            )
+            browser = Browser(start, context, proxy)
+            voice.say(Tell(ready=True))
+            try:
+                await Desk(voice, browser.answer).serve(questions)
+            finally:
+                leaders = descendants()
+                await context.close()
+                kill(leaders)
+    except Error as error:
+        voice.say(Tell(error=f"it did not start: {_plain(error.message)}"))
+    finally:
+        server.close()
+
+
+async def _main(body: Any, questions: "asyncio.Queue[Ask | None]", voice: Voice) -> None:
+    await hold(msgspec.convert(body, Start), questions, voice)
+
+
+if __name__ == "__main__":
+    sys.exit(run("playwright.async_api", _main))
