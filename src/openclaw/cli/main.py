@@ -10,6 +10,7 @@ from openclaw.version import __version__
 
 NOUNS: dict[str, tuple[str, str]] = {
     "agent": ("openclaw.cli.agent", "Send one message to the assistant and print its answer."),
+    "audit": ("openclaw.cli.audit", "What plugins changed, and whether the record of it is whole."),
     "agents": ("openclaw.cli.agents", "List, add and change agents."),
     "chat": ("openclaw.cli.chat", "Talk to the assistant in this terminal."),
     "config": ("openclaw.cli.config", "Read and change the configuration."),

@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from openclaw.cli.audit import listed
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
@@ -60,7 +62,7 @@ def build(as_json: bool, **whom: Any) -> None:
             }
         )
 
-    _with_assistant(work)
+    with_assistant(work)
 
 
 @command.command("report")
@@ -83,7 +85,7 @@ def report(run_id: str | None, detail: bool, as_json: bool, **whom: Any) -> None
         else:
             click.echo((render_detail if detail else render_list)(found))
 
-    _with_assistant(work)
+    with_assistant(work)
 
 
 @command.command("diff")
@@ -116,7 +118,7 @@ def diff(before: str, after: str, as_text: bool, as_json: bool, **whom: Any) -> 
             lines = difflib.unified_diff(old.text.splitlines(), new.text.splitlines(), before, after, lineterm="", n=1)
             click.echo("\n".join(lines))
 
-    _with_assistant(work)
+    with_assistant(work)
 
 
 @command.command("blame")
@@ -135,7 +137,7 @@ def blame(line: int | None, wanted: str | None, **whom: Any) -> None:
                 side = "cached" if item.stable else "fresh"
                 click.echo(f"{item.number:>5} {side:<6} {item.label:<9} {item.source[-32:]:<32} {item.text[:140]}")
 
-    _with_assistant(work)
+    with_assistant(work)
 
 
 @command.command("lint")
@@ -163,7 +165,7 @@ def lint(as_json: bool, **whom: Any) -> int:
         else:
             click.echo("Nothing to mend.")
 
-    _with_assistant(work)
+    with_assistant(work)
     return 1 if findings else 0
 
 
@@ -181,7 +183,10 @@ def runs(limit: int) -> None:
         else:
             click.echo("No run yet.")
 
-    _with_assistant(work)
+    with_assistant(work)
+
+
+command.add_command(listed, "audit")
 
 
 async def _preview(app: "Assistant", whom: dict[str, Any]) -> "Briefing":
@@ -207,7 +212,8 @@ async def _named(app: "Assistant", name: str, whom: dict[str, Any]) -> "Prompt":
     return (await app.archive.find(name)).prompt
 
 
-def _with_assistant(work: "Callable[[Assistant], Awaitable[None]]") -> None:
+def with_assistant(work: "Callable[[Assistant], Awaitable[None]]") -> None:
+    """Does `work` with an assistant of this terminal."""
     import asyncio
 
     from openclaw.cli.output import note

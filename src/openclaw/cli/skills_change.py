@@ -278,6 +278,20 @@ def _install(
         settings = here.loaded.config.security.install_policy
         return installpolicy.ask(question, settings, here.loaded.variables, _asked)
 
+    def plugins(ready: Staged) -> str:
+        from openclaw.cli.objections import objection
+
+        return objection(
+            here.surroundings,
+            target="skill",
+            name=ready.slug,
+            staged=ready.directory,
+            spec=ready.spec,
+            tree_sha256=ready.tree_sha256,
+            mode=mode,
+            findings=[finding_document(each) for each in ready.findings],
+        )
+
     def person(ready: Staged) -> str:
         report = _report(ready, here)
         if not quiet:
@@ -296,7 +310,7 @@ def _install(
         kind,
         ledger=here.skills.library.ledger,
         inspect=inspect,
-        gatekeeper=Gatekeeper(policy=policy, person=person),
+        gatekeeper=Gatekeeper(policy=policy, hooks=(plugins,), person=person),
         now=now,
         stamp=datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
         slug=slug,

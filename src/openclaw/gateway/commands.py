@@ -1,5 +1,6 @@
 """The commands a person can type into any chat; the gateway answers them, no model sees them."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
@@ -18,11 +19,14 @@ from openclaw.gateway.desk import Desk
 from openclaw.gateway.plugins import Extensions
 from openclaw.models import thinking
 from openclaw.plugins.calling import called
+from openclaw.prompt.report import ChangeLine, Report
 from openclaw.prompt.show import render_detail, render_list
 from openclaw.sessions.compact import compactions
 from openclaw.sessions.transcript import path_to_leaf
 from openclaw.turns.queue import parse_mode
 from openclaw.version import __version__
+
+MODEL_FIELDS = ("modelOverride", "providerOverride")
 
 Category = Literal["session", "options", "status", "management", "media", "tools"]
 
@@ -174,7 +178,7 @@ class Commands:
         used = f"{row.context_tokens if row else 0:,} of {model.context_window:,} tokens"
         lines = [
             f"OpenClaw {__version__}",
-            f"Model: {ref}" + ("" if chosen.model else f" ({situation.pick.why})"),
+            f"Model: {ref}" + ("" if chosen.model else f" ({situation.pick.why})") + await self._overridden(key),
             f"Session: {key}" + (f", {row.messages} messages" if row else ", nothing said yet"),
             f"Context: {used}{await self._passes(key)}",
         ]
@@ -188,6 +192,15 @@ class Commands:
         lines.append(f"Running: {'yes' if self._desk.runs.is_running(key) else 'no'}, {waiting} in this conversation.")
         return Reply("\n".join(lines))
 
+    async def _overridden(self, key: SessionKey) -> str:
+        """Who chose another model for the last answer, if anyone did."""
+        report = await self._desk.app.archive.latest_report(str(key))
+        chosen = [each for each in report.changes if each.field in MODEL_FIELDS and not each.refused] if report else []
+        if not chosen or report is None:
+            return ""
+        names = ", ".join(dict.fromkeys(each.plugin for each in chosen))
+        return f"; the last answer came from {report.provider}/{report.model}, chosen by plugin {names}"
+
     async def _passes(self, key: SessionKey) -> str:
         """How often the conversation was compacted, if it was."""
         _, loaded = await self._desk.load(key)
@@ -200,8 +213,21 @@ class Commands:
         if report is None:
             report = app.preview(key, files=await app.bootstrap_files(key)).report
         row = await self._desk.app.index.get(key)
-        show = render_detail if args.strip() == "detail" else render_list
-        return Reply(show(report, session_tokens=row.context_tokens if row else None))
+        used = row.context_tokens if row else None
+        if args.strip() != "detail":
+            return Reply(render_list(report, session_tokens=used))
+        return Reply(render_detail(report, session_tokens=used, later=await self._later(key, report)))
+
+    async def _later(self, key: SessionKey, report: Report) -> list[ChangeLine]:
+        """What plugins changed in the last run, after its prompt was built."""
+        run_id = await self._desk.app.archive.last_run(str(key))
+        entries = await asyncio.to_thread(self._desk.app.audit.entries, run_id) if run_id else []
+        if not entries:
+            return []
+        from openclaw.turns.changes import lined
+
+        told = {change.seq for change in report.changes}
+        return [lined(entry) for entry in reversed(entries) if entry.seq not in told]
 
     async def _model(self, key: SessionKey, args: str) -> Reply:
         situation = self._desk.app.situation(key.agent)

@@ -51,6 +51,7 @@ from openclaw.gateway.methods import (
     dashboard,
     devices,
     files,
+    install,
     notes,
     plugins,
     prompt,
@@ -333,6 +334,7 @@ class _Gateway:
             devices.methods(self.pairing, self.sockets, bus, launch.clock),
             prompt.methods(self.desk),
             plugins.methods(self.desk),
+            install.methods(self.desk),
         ):
             for method in group:
                 self._registry.add(method)

@@ -90,6 +90,17 @@ class PromptArchive:
         )
         return msgspec.json.decode(rows[0]["report"], type=Report) if rows else None
 
+    async def last_run(self, session_key: str) -> str:
+        """The run whose prompt was the last of a session; empty when there was none."""
+        found = await self.recent(1, session_key)
+        return found[0][0] if found else ""
+
+    async def witnessed(self) -> list[tuple[int, str]]:
+        """The entries of the audit that prompts on record remember, by number and hash."""
+        rows = await self._db.read("SELECT report FROM prompts WHERE report LIKE '%\"changes\":[{%'")
+        reports = [msgspec.json.decode(row["report"], type=Report) for row in rows]
+        return [(change.seq, change.hash) for report in reports for change in report.changes]
+
     async def find(self, wanted: str) -> Stored:
         """The prompt of a run, by its id or the unique start of it."""
         rows = await self._db.read(

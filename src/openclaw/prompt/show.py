@@ -1,6 +1,6 @@
 """A report as people read it: `/context list` and `/context detail`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from openclaw.core.text import tokens
 from openclaw.prompt.report import ChangeLine, FileLine, Report
@@ -18,13 +18,20 @@ def render_list(report: Report, *, session_tokens: int | None = None, context_to
     return "\n".join(("🧠 Context breakdown", *_body(report), *_session(session_tokens, context_tokens)))
 
 
-def render_detail(report: Report, *, session_tokens: int | None = None, context_tokens: int | None = None) -> str:
-    """The long form: every section with its source, and the largest skills and tools."""
+def render_detail(
+    report: Report,
+    *,
+    session_tokens: int | None = None,
+    context_tokens: int | None = None,
+    later: Sequence[ChangeLine] = (),
+) -> str:
+    """The long form: every section with its source, the largest skills and tools, and what plugins changed `later`."""
     return "\n".join(
         (
             "🧠 Context breakdown (detailed)",
             *_body(report),
             *_details(report),
+            *map(change_line, later),
             *_session(session_tokens, context_tokens),
         )
     )

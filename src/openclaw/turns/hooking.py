@@ -34,6 +34,7 @@ from openclaw.prompt.report import ChangeLine
 from openclaw.trust.audit import Deed, Entry
 from openclaw.trust.auditlog import AuditLog
 from openclaw.turns.briefing import Briefing, changed
+from openclaw.turns.changes import lined
 from openclaw.turns.turn import Turn
 
 NO_REPLY = ReplyMerged()
@@ -207,20 +208,7 @@ class TurnHooks:
     @property
     def changes(self) -> tuple[ChangeLine, ...]:
         """What was changed before the model was asked, for the prompt's report."""
-        return tuple(
-            ChangeLine(
-                plugin=entry.plugin,
-                hook=entry.hook,
-                field=entry.field,
-                before_chars=entry.before_chars,
-                after_chars=entry.after_chars,
-                refused=entry.refused,
-                note=entry.note,
-                seq=entry.seq,
-                hash=entry.hash,
-            )
-            for entry in self.entries
-        )
+        return tuple(map(lined, self.entries))
 
     async def _keep(
         self, hook: HookName, changes: Sequence[Change], *, before: str = "", why: str = "", note: str = ""
