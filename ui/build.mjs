@@ -1,9 +1,13 @@
-// Builds the page into src/openclaw/gateway/ui. The same sources and lock file give the same bytes.
+// Builds the page into src/openclaw/gateway/ui, or into the directory that is given. The same sources and lock file give
+// the same bytes; `sources.json` says which sources they were, so that a test can tell an old build without Node.
 import { build } from "esbuild";
+import { createHash } from "node:crypto";
 import { mkdir, readFile, readdir, rm, writeFile } from "node:fs/promises";
 import { gzipSync } from "node:zlib";
 
-const out = new URL("../src/openclaw/gateway/ui/", import.meta.url).pathname;
+const given = process.argv[2];
+const out = given ? `${given}/` : new URL("../src/openclaw/gateway/ui/", import.meta.url).pathname;
+process.chdir(new URL(".", import.meta.url).pathname);
 await rm(out, { recursive: true, force: true });
 await mkdir(out, { recursive: true });
 const result = await build({
@@ -32,6 +36,11 @@ for (const name of ["dompurify", "lit", "lit-element", "lit-html", "@lit/reactiv
   licences.push(`${name} ${version}\n\n${texts.join("\n").trim()}\n`);
 }
 await writeFile(`${out}licences.txt`, licences.join("\n----\n\n"));
+const sources = {};
+for (const name of [...(await readdir("src")).map((file) => `src/${file}`), "build.mjs", "package.json", "package-lock.json"].sort()) {
+  sources[name] = createHash("sha256").update(await readFile(name)).digest("hex");
+}
+await writeFile(`${out}sources.json`, `${JSON.stringify(sources, null, 1)}\n`);
 for (const name of names) {
   const data = await readFile(`${out}assets/${name}`);
   console.log(`${name}: ${data.length} bytes, ${gzipSync(data).length} gzipped`);

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from openclaw.testing import Step, TemporaryHome, calls, says
-from openclaw.testing_server import MockModelServer
+from openclaw.testing_server import MockModelServer, Reply
 from tests.ui.support import CHROMIUM, Site, say, site, wait_idle
 
 SIZE = {"width": 1120, "height": 720}
@@ -35,21 +35,49 @@ print("pack:", ", ".join(["passport", "rain coat", "charger"]))
 """
 
 
-def script() -> list[Step | Sequence[Step]]:
-    plan = [{"step": step, "status": status} for step, status in PLAN]
-    return [
-        says("Lisbon it is. I wrote the dates down."),
+def _plan() -> list[dict[str, str]]:
+    return [{"step": step, "status": status} for step, status in PLAN]
+
+
+SCRIPT: dict[str, list[Reply | Sequence[Step]]] = {
+    "going to Lisbon": [
+        calls("sessions_spawn", task="Compare the ferries to the south bank.", label="Research: ferries"),
+        says("Lisbon it is. I wrote the dates down, and a sub-agent looks at the ferries."),
+    ],
+    "Compare the ferries": [says("Three ferries; the one from Cais do Sodré is the cheapest.")],
+    "Find the connection": [
         [says("I look at the notes first."), calls("read", path="memory/2026-03-14.md")],
-        calls("update_plan", plan=plan),
+        calls("update_plan", plan=_plan()),
         calls(
             "edit",
             path="trip.md",
             edits=[{"oldText": "- train: ?\n- ferry: ?", "newText": "- train: 6:42\n- ferry: 11:30"}],
         ),
         says(ANSWER),
+    ],
+    "Which screws": [says("Frame plugs, 8 by 80, and a drill that strikes.")],
+    "Back it up": [
         calls("exec", command="tar czf trip-backup.tgz trip.md memory && ls -l trip-backup.tgz"),
-        says("Done."),
+        says("All right, I leave it."),
     ]
+    * 2,
+}
+
+
+class Actor(MockModelServer):
+    """Answers by what was asked last, so that conversations do not take each other's lines."""
+
+    def __init__(self) -> None:
+        super().__init__([says("Good.")])
+        self._left = {asked: list(replies) for asked, replies in SCRIPT.items()}
+
+    def _next(self, request: dict[str, Any]) -> tuple[Any, ...]:
+        said = [str(each["content"]) for each in request["messages"] if each["role"] == "user"]
+        replies = next(
+            (self._left[asked] for asked in SCRIPT if said and asked in said[-1] and self._left[asked]), None
+        )
+        reply = replies.pop(0) if replies else self.replies[0]
+        return tuple(reply) if isinstance(reply, Sequence) else (reply,)
 
 
 def furnish(home: TemporaryHome, server: MockModelServer) -> None:
@@ -123,20 +151,22 @@ async def arrange(here: Site) -> None:
     async with here.gateway.client() as client:
         await client.call("cron.add", morning)
         await client.call("cron.add", reminder)
-        for name, parent in (("Kitchen shelves", None), ("Research: ferries", "agent:main:main")):
-            given = {"label": name, **({"parentSessionKey": parent} if parent else {})}
-            await client.call("sessions.create", given)
+        shelves = await client.call("sessions.create", {"label": "Kitchen shelves"})
+        asked = {"message": "Which screws hold in brick?", "idempotencyKey": "shelves", "sessionKey": shelves["key"]}
+        await client.call("agent", asked, final=True)
 
 
 @contextmanager
 def showroom(browser: Any) -> Iterator[Site]:
-    with tempfile.TemporaryDirectory() as folder, MockModelServer(script()) as server:
+    with tempfile.TemporaryDirectory() as folder, Actor() as server:
         home = TemporaryHome(Path(folder))
         furnish(home, server)
         with site(home, browser) as here:
             page = here.open()
             say(page, "I am going to Lisbon on the 20th.")
             page.wait_for_selector("text=wrote the dates down")
+            wait_idle(page)
+            page.wait_for_selector("text=Good.")
             wait_idle(page)
             say(page, "Find the connection and put it in trip.md, please.")
             page.wait_for_selector("text=an hour to spare")
@@ -167,20 +197,39 @@ def shots(page: Any, here: Site) -> Iterator[str]:
     to("files", "oc-files .list button")
     page.click("oc-files >> text=SOUL.md")
     page.wait_for_selector(".editor textarea")
+    page.fill(".editor textarea", "Be warm and brief. Say when you are not sure. Ask before you spend money.\n")
+    page.press(".editor textarea", "Control+s")
+    page.wait_for_selector("text=is saved")
+    page.click("text=History")
+    page.click(".versions button >> nth=0")
+    page.wait_for_selector(".versions .diff")
     yield "files"
     to("memory", "oc-memory")
     page.fill("oc-memory input[name=query]", "ferry passport")
     page.press("oc-memory input[name=query]", "Enter")
     page.wait_for_selector(".note")
     yield "memory"
-    to("skills", "oc-skills td >> text=packing")
+    to("skills", "[data-skill=packing]")
+    page.click("[data-skill=packing] button")
+    page.wait_for_selector(".trust .diff")
     yield "skills"
+    to("schedule", "oc-cron tbody tr")
+    yield "schedule"
+    to("usage", ".chart svg")
+    yield "usage"
     to("config", "oc-config .list")
     yield "config"
     to("logs", ".line")
     yield "logs"
     to("system", "oc-system dl")
     yield "system"
+    page.click("nav a[href*='/chat']")
+    say(page, "Back it up, please.")
+    page.wait_for_selector(".approval")
+    yield "approval"
+    page.click("[data-decision=deny]")
+    page.wait_for_selector(".approval", state="detached")
+    wait_idle(page)
 
 
 def take(folder: Path, only: Sequence[str] = ()) -> Iterator[Path]:
@@ -198,6 +247,15 @@ def take(folder: Path, only: Sequence[str] = ()) -> Iterator[Path]:
                 for name in shots(page, here):
                     if not only or name in only:
                         path = folder / f"{name}-{scheme}.png"
+                        page.screenshot(path=path)
+                        yield path
+                page.set_viewport_size(PHONE)
+                for name in ("chat", "usage", "schedule"):
+                    page.goto(f"{here.address}/{name}")
+                    page.wait_for_selector(".bar h1")
+                    page.wait_for_selector({"chat": "figure.code", "usage": ".chart", "schedule": "tbody"}[name])
+                    if not only or f"phone-{name}" in only:
+                        path = folder / f"phone-{name}-{scheme}.png"
                         page.screenshot(path=path)
                         yield path
                 context.close()

@@ -127,18 +127,33 @@ def test_stop_stops_and_what_was_said_until_then_stays(openclaw_home: TemporaryH
             page.wait_for_selector("text=after that")
 
 
-def test_an_image_goes_with_a_message(openclaw_home: TemporaryHome, browser: Any) -> None:
-    with MockModelServer([says("a pixel")]) as server:
+def test_images_and_files_go_with_a_message_and_are_still_there_later(
+    openclaw_home: TemporaryHome, browser: Any
+) -> None:
+    bill = {"name": "bill.pdf", "mimeType": "application/pdf", "buffer": b"%PDF-1.7"}
+    with MockModelServer([says("a pixel and a bill")]) as server:
         openclaw_home.configure(server.settings(input=["text", "image"]))
         with site(openclaw_home, browser) as here:
             page = here.open()
-            page.set_input_files(".attach input", {"name": "a.png", "mimeType": "image/png", "buffer": PIXEL})
+            page.set_input_files(".attach input", [{"name": "a.png", "mimeType": "image/png", "buffer": PIXEL}, bill])
             page.wait_for_selector(".images img")
+            page.wait_for_selector(".images .chip >> text=bill.pdf")
             say(page, "what is it?")
-            page.wait_for_selector("text=a pixel")
+            page.wait_for_selector("text=a pixel and a bill")
+            wait_idle(page)
             assert base64.b64encode(PIXEL).decode() in json.dumps(server.requests[-1])
-            page.set_input_files(".attach input", {"name": "a.txt", "mimeType": "text/plain", "buffer": b"no"})
-            page.wait_for_selector("text=a.txt is not a PNG")
+            (kept,) = openclaw_home.workspace.rglob("bill.pdf")
+            assert kept.read_bytes() == b"%PDF-1.7"
+            assert str(kept.relative_to(openclaw_home.workspace)) in json.dumps(server.requests[-1])
+            page.reload()
+            page.wait_for_selector("article.user oc-image img")
+            assert page.locator("article.user .chip").inner_text().endswith("bill.pdf")
+            assert page.inner_text("article.user p") == "what is it?"
+            size = "document.querySelector('oc-image img').naturalWidth"
+            page.wait_for_function(f"() => {size} === 1")
+            page.set_input_files(".attach input", {"name": "none.txt", "mimeType": "text/plain", "buffer": b""})
+            page.wait_for_selector("text=none.txt is empty")
+            assert here.complaints == []
 
 
 def test_two_tabs_show_the_same_and_a_restart_neither_loses_nor_doubles(

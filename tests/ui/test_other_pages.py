@@ -153,7 +153,7 @@ def test_notes_are_found_and_skills_are_listed(openclaw_home: TemporaryHome, bro
         assert "The boiler code is <b>4711</b>." in page.inner_text(".note pre")
         assert "score" in page.inner_text(".note")
         page.click("nav a[href$='/skills']")
-        page.wait_for_selector("oc-skills td >> text=weather")
+        page.wait_for_selector("[data-skill=weather] .badge >> text=accepted")
         assert here.complaints == []
 
 

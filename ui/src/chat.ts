@@ -1,34 +1,45 @@
-// The chat page.
+// The chat page: one conversation, what streams into it, and where it is looked at.
 
-import { html, nothing, type TemplateResult } from "lit";
+import { html, nothing } from "lit";
 import { repeat } from "lit/directives/repeat.js";
 import "./approvals.js";
 import "./composer.js";
 import { Element } from "./element.js";
 import { gateway, type Json } from "./gateway.js";
-import { copy } from "./markdown.js";
-import { Talk, textOf, type Pending, type Row } from "./talk.js";
-import { clock, dollars, oneLine, tokens } from "./text.js";
-import "./tool-card.js";
+import { rowView, saidView, streaming, waiting, type Acts } from "./message.js";
+import { planCard, steps, type Step } from "./plan.js";
+import "./search.js";
+import { Talk, type Pending } from "./talk.js";
+import { dollars, oneLine, tokens } from "./text.js";
 
 const PAGE = 80;
+/** How much is fetched at once on the way to a message far back. */
+const LEAP = 500;
 /** Rows on the page at the same time; the others are remembered, not drawn. */
 const WINDOW = 200;
 const AWAY = "waits for the connection";
 
 class Chat extends Element {
-  static properties = { key: {}, session: { state: true }, problem: { state: true }, find: { state: true } };
+  static properties = { key: {}, session: { state: true }, problem: { state: true }, find: { state: true }, editing: { state: true }, unfolded: { state: true } };
   declare key: string;
   declare session: Json;
   declare problem: string;
-  declare find: string | undefined;
+  declare find: boolean;
+  /** The message that is sent again; what follows it is taken back then. */
+  declare editing: string;
+  declare unfolded: boolean;
   private talk = new Talk();
+  private card: Step[] | undefined;
   private stick = true;
   private loading = false;
   private seen = 0;
   private growth = new ResizeObserver(() => this.settle());
   /** Where the drawn rows end; at the newest when there is none. */
   private last: number | undefined;
+  private acts: Acts = {
+    edit: (text, id) => this.edit(text, id),
+    drop: (each) => void this.attempt(() => gateway.call("chat.abort", { sessionKey: this.talk.key, runId: each.runId })),
+  };
 
   connectedCallback(): void {
     super.connectedCallback();
@@ -51,6 +62,9 @@ class Chat extends Element {
     if (changed.has("key") && changed.get("key") !== undefined) {
       this.talk = new Talk();
       this.session = undefined;
+      this.card = undefined;
+      this.find = false;
+      this.editing = "";
       this.stick = true;
       this.seen = 0;
       this.last = undefined;
@@ -67,6 +81,15 @@ class Chat extends Element {
     this.requestUpdate();
   }
 
+  private async attempt(work: () => Promise<unknown>): Promise<void> {
+    try {
+      await work();
+      this.problem = "";
+    } catch (error) {
+      this.problem = (error as Error).message;
+    }
+  }
+
   private told(payload: Json): void {
     this.change(() => this.talk.chat(payload));
     // What was said until then is on record, and nobody has told us of it.
@@ -74,27 +97,30 @@ class Chat extends Element {
   }
 
   private changed(payload: Json): void {
-    if (payload.reason === "reset" || payload.reason === "delete") void this.load();
+    if (payload.reason === "reset" || payload.reason === "delete") void this.load(true);
     else if (payload.session) this.session = payload.session;
-    else if (["end", "error", "send"].includes(payload.phase ?? payload.reason)) void this.describe();
+    else if (payload.reason === "send" && this.talk.live) void this.attempt(() => this.queue());
+    else if (["end", "error", "send"].includes(payload.phase ?? payload.reason)) void this.attempt(() => this.describe());
   }
 
-  private async load(): Promise<void> {
+  private async load(anew = false): Promise<void> {
     const { key, talk } = this;
-    try {
+    await this.attempt(async () => {
       await gateway.call("sessions.subscribe", {});
       await gateway.call("sessions.messages.subscribe", { key });
       const history = await gateway.call("chat.startup", { sessionKey: key, limit: PAGE });
       if (talk !== this.talk) return;
       const { problem } = talk;
-      talk.load(history);
+      talk.load(history, anew);
       talk.problem = problem;
       this.session = history.sessionInfo;
-      this.problem = "";
+      if (anew) this.last = undefined;
       this.resend();
-    } catch (error) {
-      if (talk === this.talk) this.problem = (error as Error).message;
-    }
+      if (talk.more && !talk.plan && gateway.offers("progressCard.get")) {
+        const { card } = await gateway.call("progressCard.get", { sessionKey: key });
+        this.card = steps({ plan: card?.steps });
+      } else this.card = undefined;
+    });
     this.requestUpdate();
   }
 
@@ -108,12 +134,18 @@ class Chat extends Element {
     this.session = session;
   }
 
-  private async older(): Promise<void> {
+  private async queue(): Promise<void> {
+    const { talk } = this;
+    const { pendingInputs } = await gateway.call("chat.history", { sessionKey: talk.key, limit: 1 });
+    this.change(() => talk.queued(pendingInputs));
+  }
+
+  private async older(limit = PAGE): Promise<void> {
     if (this.loading || !this.talk.more) return;
     this.loading = true;
     const { talk } = this;
     try {
-      const page = await gateway.call("chat.history", { sessionKey: talk.key, limit: PAGE, offset: talk.nextOffset });
+      const page = await gateway.call("chat.history", { sessionKey: talk.key, limit, offset: talk.nextOffset, ...(limit > PAGE ? { maxBytes: 8_000_000 } : {}) });
       const before = talk.rows.length;
       const end = this.last ?? before;
       talk.page(page);
@@ -132,10 +164,34 @@ class Chat extends Element {
     const edge = scroller.getBoundingClientRect().top;
     const anchor = [...this.querySelectorAll<HTMLElement>("article[data-id]")].find((each) => each.getBoundingClientRect().bottom > edge);
     const at = anchor?.getBoundingClientRect().top ?? 0;
-    this.last = end >= this.talk.rows.length ? undefined : Math.max(end, Math.min(WINDOW, this.talk.rows.length));
-    this.requestUpdate();
+    this.draw(end);
     await this.updateComplete;
     if (anchor?.isConnected) scroller.scrollTop += anchor.getBoundingClientRect().top - at;
+  }
+
+  private draw(end: number): void {
+    this.last = end >= this.talk.rows.length ? undefined : Math.max(end, Math.min(WINDOW, this.talk.rows.length));
+    this.requestUpdate();
+  }
+
+  /** Goes to a message, however far back it is. */
+  private async visit(id: string): Promise<void> {
+    const { talk } = this;
+    this.find = false;
+    this.stick = false;
+    while (!talk.has(id) && talk.more && talk === this.talk) {
+      const before = talk.rows.length;
+      await this.older(LEAP);
+      if (talk.rows.length === before) break;
+    }
+    const place = talk.rows.findIndex((row) => row.id === id);
+    if (place < 0) return;
+    this.draw(place + WINDOW / 2);
+    await this.updateComplete;
+    const found = this.querySelector<HTMLElement>(`article[data-id="${CSS.escape(id)}"]`);
+    found?.scrollIntoView({ block: "center" });
+    found?.classList.add("found");
+    setTimeout(() => found?.classList.remove("found"), 4000);
   }
 
   private latest(): void {
@@ -144,12 +200,25 @@ class Chat extends Element {
     this.requestUpdate();
   }
 
-  private send(event: CustomEvent): void {
-    const { text, images } = event.detail as { text: string; images: string[] };
-    const pending: Pending = { runId: crypto.randomUUID(), text, images, at: Date.now() };
-    this.talk.pending.push(pending);
+  private async send(event: CustomEvent): Promise<void> {
+    const { text, attached } = event.detail as Pick<Pending, "text" | "attached">;
+    const pending: Pending = { runId: crypto.randomUUID(), text, attached, at: Date.now() };
+    const again = this.editing;
+    this.editing = "";
     this.talk.problem = "";
     this.stick = true;
+    this.last = undefined;
+    if (again) {
+      try {
+        await gateway.call("sessions.rewind", { sessionKey: this.talk.key, entryId: again });
+      } catch (error) {
+        // Nothing was taken back, so nothing is sent: the words go back to where they were.
+        this.problem = (error as Error).message;
+        this.edit(text, again);
+        return;
+      }
+    }
+    this.talk.pending.push(pending);
     this.requestUpdate();
     void this.submit(pending);
   }
@@ -161,7 +230,7 @@ class Chat extends Element {
         sessionKey: this.talk.key || this.key,
         message: pending.text,
         idempotencyKey: pending.runId,
-        ...(pending.images.length ? { attachments: pending.images.map((content) => ({ type: "image", mimeType: /^data:([^;]+)/.exec(content)?.[1], content })) } : {}),
+        ...(pending.attached.length ? { attachments: pending.attached.map(({ name, kind, content }) => ({ fileName: name, mimeType: kind, content })) } : {}),
       });
     } catch (error) {
       const failed = error as { code?: string; message: string };
@@ -171,24 +240,21 @@ class Chat extends Element {
   }
 
   private async stop(): Promise<void> {
-    try {
-      await gateway.call("chat.abort", { sessionKey: this.talk.key });
-    } catch (error) {
-      this.problem = (error as Error).message;
-    }
+    await this.attempt(() => gateway.call("chat.abort", { sessionKey: this.talk.key }));
   }
 
   private typed(event: KeyboardEvent): void {
-    if (event.key === "Escape" && this.find !== undefined) this.find = undefined;
-    else if (event.key === "Escape" && this.talk.live && !document.querySelector("dialog[open]")) void this.stop();
-    else if (event.key === "/" && event.ctrlKey) {
-      this.find = this.find === undefined ? "" : undefined;
-      void this.updateComplete.then(() => this.querySelector<HTMLInputElement>(".find")?.focus());
-    }
+    if (document.querySelector("dialog[open]")) return;
+    if (event.key === "Escape" && this.find) this.find = false;
+    else if (event.key === "Escape" && this.editing) this.edit("", "");
+    else if (event.key === "Escape" && this.talk.live) void this.stop();
+    else if (event.key === "/" && event.ctrlKey) this.find = !this.find;
+    else return;
+    event.preventDefault();
   }
 
   protected firstUpdated(): void {
-    this.growth.observe(this.querySelector(".column")!);
+    for (const each of this.querySelectorAll(".column, .talk")) this.growth.observe(each);
   }
 
   private settle(): void {
@@ -208,7 +274,7 @@ class Chat extends Element {
     if (scrollTop < this.seen - 2) this.stick = false;
     else if (below < 60 && this.last === undefined) this.stick = true;
     this.seen = scrollTop;
-    if (this.loading || this.find !== undefined) return;
+    if (this.loading) return;
     const end = this.last ?? this.talk.rows.length;
     if (scrollTop < 300 && end > WINDOW && !this.stick) void this.slid(end - PAGE);
     else if (scrollTop < 300) void this.older();
@@ -224,33 +290,38 @@ class Chat extends Element {
   render() {
     const { talk } = this;
     const busy = Boolean(talk.live);
-    const find = this.find?.trim().toLowerCase();
     const end = this.last ?? talk.rows.length;
-    const rows = find
-      ? talk.rows.filter((row) => textOf(row.message).toLowerCase().includes(find)).slice(-WINDOW)
-      : talk.rows.slice(Math.max(0, end - WINDOW), end);
+    const rows = talk.rows.slice(Math.max(0, end - WINDOW), end);
+    const empty = talk.loaded && !rows.length && !talk.pending.length && !busy && !talk.said.length;
     return html`<header class="bar">
         <h1>${oneLine(this.session?.displayName ?? this.key)}</h1>
         <span class="hint">${this.facts()}</span>
-        <button type="button" class="quiet" title="Search this conversation (Ctrl+/)" @click=${() => (this.find = this.find === undefined ? "" : undefined)}>Search</button>
+        <button type="button" class="quiet" title="Search this conversation (Ctrl+/)" aria-pressed=${this.find ?? false} @click=${() => (this.find = !this.find)}>Search</button>
       </header>
-      ${this.find !== undefined
-        ? html`<input class="find" type="search" aria-label="Search in this conversation" placeholder="Search in what is loaded" .value=${this.find} @input=${(event: Event) => (this.find = (event.target as HTMLInputElement).value)} />`
-        : nothing}
+      ${this.find ? html`<oc-search .key=${talk.key} @close=${() => (this.find = false)} @found=${(event: CustomEvent) => void this.visit(event.detail)}></oc-search>` : nothing}
       <div class="talk" role="log" aria-live="polite" aria-label="Conversation" tabindex="0" @scroll=${this.scrolled}>
         <div class="column">
-          ${talk.more ? html`<button type="button" class="quiet older" @click=${() => void this.older()}>Show older messages</button>` : nothing}
-          ${talk.loaded && !rows.length && !talk.pending.length && !busy && !talk.said.length
-            ? html`<p class="empty">${find ? "Nothing here says that." : "Nothing has been said here yet. Write a message below."}</p>`
-            : nothing}
-          ${repeat(rows, (row) => row.id, (row) => this.row(row))} ${talk.said.map(said)}
-          ${talk.live ? this.live() : nothing} ${talk.pending.map((each) => this.waiting(each, busy))}
+          ${talk.more && end <= WINDOW ? html`<button type="button" class="quiet older" @click=${() => void this.older()}>Show older messages</button>` : nothing}
+          ${empty ? html`<p class="empty">Nothing has been said here yet. Write a message below.</p>` : nothing}
+          ${repeat(rows, (row) => row.id, (row) => rowView(talk, row, this.acts))} ${talk.said.map(saidView)}
+          ${busy ? streaming(talk) : nothing} ${talk.pending.map((each) => waiting(each, busy, this.acts))}
           <oc-approvals .sessionKey=${talk.key}></oc-approvals>
           ${talk.problem || this.problem ? html`<p class="problem" role="alert">${talk.problem || this.problem}</p>` : nothing}
         </div>
       </div>
       ${this.last === undefined ? nothing : html`<button type="button" class="latest" @click=${this.latest}>To the newest message</button>`}
-      <oc-composer .busy=${busy} .waiting=${busy ? talk.pending.length : 0} @message=${this.send} @stop=${() => void this.stop()}></oc-composer>`;
+      ${this.plan()}
+      ${this.editing
+        ? html`<p class="editing" role="status">Sending this takes back your message and everything after it. <button type="button" class="quiet" @click=${() => this.edit("", "")}>Keep it</button></p>`
+        : nothing}
+      <oc-composer .key=${this.key} .busy=${busy} .waiting=${busy ? talk.pending.length : 0} @message=${(event: CustomEvent) => void this.send(event)} @stop=${() => void this.stop()}></oc-composer>`;
+  }
+
+  /** The plan, for as long as there is something left to do. */
+  private plan() {
+    const plan = this.talk.plan ?? this.card;
+    if (!plan || (!this.talk.live && plan.every((each) => each.status === "completed"))) return nothing;
+    return planCard(plan, this.unfolded ?? innerHeight > 700, () => (this.unfolded = !(this.unfolded ?? innerHeight > 700)));
   }
 
   private facts(): string {
@@ -260,73 +331,9 @@ class Chat extends Element {
     return [row.model, used, dollars(row.estimatedCostUsd)].filter(Boolean).join(" · ");
   }
 
-  private row(row: Row): TemplateResult | typeof nothing {
-    const { message } = row;
-    if (row.role === "toolResult") return nothing;
-    if (row.role === "user") return this.user(textOf(message), [], clock(message.timestamp), "", row.id);
-    const blocks = Array.isArray(message.content) ? message.content : [];
-    return html`<article class="assistant" aria-label="Assistant" data-id=${row.id}>
-      ${blocks.map((block: Json) => this.block(block))}
-      ${message.errorMessage ? html`<p class="problem">${message.errorMessage}</p>` : nothing}
-      ${message.stopReason === "aborted" ? html`<p class="hint">stopped</p>` : nothing}
-      ${textOf(message).trim()
-        ? html`<footer><time>${clock(message.timestamp)}</time> <button type="button" class="quiet" @click=${(event: Event) => void copy(event.currentTarget as HTMLElement, textOf(message))}>Copy</button></footer>`
-        : nothing}
-    </article>`;
-  }
-
-  private block(block: Json): TemplateResult | typeof nothing {
-    if (block.type === "text") return block.text.trim() ? html`<oc-markdown class="md" .text=${block.text}></oc-markdown>` : nothing;
-    if (block.type === "thinking") return thinking(block.thinking ?? block.text ?? "");
-    if (block.type === "toolCall") {
-      const live = this.talk.tools.get(block.id);
-      const result = this.talk.results.get(block.id)?.message;
-      const state = result ? (result.isError ? "failed" : "done") : live && !live.done ? "running" : live?.failed ? "failed" : live ? "done" : this.talk.live ? "running" : "done";
-      return html`<oc-tool .name=${block.name} .args=${block.arguments} .output=${result ? textOf(result) : (live?.output ?? "")} .state=${state}></oc-tool>`;
-    }
-    return nothing;
-  }
-
-  private live() {
-    const live = this.talk.live!;
-    return html`<article class="assistant live" aria-label="Assistant" aria-busy="true">
-      ${live.thinking ? thinking(live.thinking) : nothing}
-      ${live.text ? html`<oc-markdown class="md" .text=${live.text}></oc-markdown>` : nothing}
-      ${live.note ? html`<p class="hint">${live.note}</p>` : nothing}
-      <p class="working" aria-label="working"><span></span><span></span><span></span></p>
-    </article>`;
-  }
-
-  private user(text: string, images: string[], note: string, problem = "", id = "") {
-    return html`<article class="user" aria-label="You" data-id=${id || nothing}>
-      <div class="bubble">
-        ${images.map((url) => html`<img src=${url} alt="attached" />`)}
-        <p>${text}</p>
-      </div>
-      <footer>
-        ${note ? html`<span class=${problem ? "problem" : ""}>${problem || note}</span>` : nothing}
-        <button type="button" class="quiet" @click=${() => this.edit(text)}>Edit and send again</button>
-      </footer>
-    </article>`;
-  }
-
-  private waiting(each: Pending, busy: boolean) {
-    return this.user(each.text, each.images, busy ? "waiting for its turn" : "sending", each.problem);
-  }
-
-  private edit(text: string): void {
+  private edit(text: string, id: string): void {
+    this.editing = id;
     this.querySelector<HTMLElement & { put(text: string): void }>("oc-composer")?.put(text);
   }
 }
 customElements.define("oc-chat", Chat);
-
-function said(each: { asked: string; text: string }) {
-  return html`<article class="said" aria-label="The gateway">
-    <p class="hint">${each.asked}</p>
-    <oc-markdown class="md" .text=${each.text}></oc-markdown>
-  </article>`;
-}
-
-function thinking(text: string) {
-  return text.trim() ? html`<details class="thinking"><summary>Thinking</summary><p>${text}</p></details>` : nothing;
-}

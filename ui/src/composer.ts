@@ -3,16 +3,21 @@
 import { html, nothing } from "lit";
 import { Element } from "./element.js";
 import { gateway, type Json } from "./gateway.js";
+import type { Attached } from "./talk.js";
+import { oneLine } from "./text.js";
 
-const KINDS = ["image/png", "image/jpeg", "image/gif", "image/webp"];
-const MOST_BYTES = 5 * 1024 * 1024;
+const IMAGES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+const IMAGE_BYTES = 5 * 1024 * 1024;
+const FILE_BYTES = 18 * 1024 * 1024;
 const MOST_IMAGES = 8;
+const MOST_FILES = 10;
 
 class Composer extends Element {
-  static properties = { busy: { type: Boolean }, waiting: { type: Number }, images: { state: true }, problem: { state: true }, commands: { state: true } };
+  static properties = { key: {}, busy: { type: Boolean }, waiting: { type: Number }, attached: { state: true }, problem: { state: true }, commands: { state: true } };
+  declare key: string;
   declare busy: boolean;
   declare waiting: number;
-  declare images: string[];
+  declare attached: Attached[];
   declare problem: string;
   declare commands: Json[];
   private known: Json[] | undefined;
@@ -21,7 +26,7 @@ class Composer extends Element {
     super();
     this.busy = false;
     this.waiting = 0;
-    this.images = [];
+    this.attached = [];
     this.problem = "";
     this.commands = [];
   }
@@ -32,9 +37,27 @@ class Composer extends Element {
 
   /** Puts text up for editing. */
   put(text: string): void {
-    this.area.value = text;
-    this.fit();
+    this.write(text);
     this.area.focus();
+  }
+
+  private write(text: string): void {
+    this.area.value = text;
+    this.keep();
+    this.fit();
+  }
+
+  /** What is written and not sent is still there after a look at another page. */
+  private keep(): void {
+    if (this.area.value) sessionStorage.setItem(`openclaw.draft:${this.key}`, this.area.value);
+    else sessionStorage.removeItem(`openclaw.draft:${this.key}`);
+  }
+
+  protected updated(changed: Map<string, unknown>): void {
+    if (!changed.has("key")) return;
+    this.area.value = sessionStorage.getItem(`openclaw.draft:${this.key}`) ?? "";
+    this.attached = [];
+    this.fit();
   }
 
   protected firstUpdated(): void {
@@ -43,13 +66,13 @@ class Composer extends Element {
 
   private submit(): void {
     const text = this.area.value.trim();
-    if (!text && !this.images.length) return;
-    this.dispatchEvent(new CustomEvent("message", { detail: { text, images: this.images } }));
-    this.images = [];
+    if (!text && !this.attached.length) return;
+    const { attached } = this;
+    this.attached = [];
     this.commands = [];
     this.problem = "";
-    this.area.value = "";
-    this.fit();
+    this.write("");
+    this.dispatchEvent(new CustomEvent("message", { detail: { text, attached } }));
   }
 
   private fit(): void {
@@ -58,6 +81,7 @@ class Composer extends Element {
   }
 
   private async typed(): Promise<void> {
+    this.keep();
     this.fit();
     const text = this.area.value;
     if (!/^\/[a-z]*$/.test(text)) {
@@ -83,10 +107,16 @@ class Composer extends Element {
   private async attach(files: Iterable<File>): Promise<void> {
     this.problem = "";
     for (const file of files) {
-      if (!KINDS.includes(file.type)) this.problem = `${file.name || "this file"} is not a PNG, JPEG, GIF or WebP image.`;
-      else if (file.size > MOST_BYTES) this.problem = `${file.name || "this image"} is larger than 5 MB.`;
-      else if (this.images.length >= MOST_IMAGES) this.problem = `At most ${MOST_IMAGES} images go with one message.`;
-      else this.images = [...this.images, await dataUrl(file)];
+      const name = file.name || "pasted image";
+      const image = IMAGES.includes(file.type);
+      const same = this.attached.filter((each) => IMAGES.includes(each.kind) === image);
+      if (image && file.size > IMAGE_BYTES) this.problem = `${name} is larger than 5 MB.`;
+      else if (file.size > FILE_BYTES) this.problem = `${name} is larger than 18 MB.`;
+      else if (!file.size) this.problem = `${name} is empty.`;
+      else if (image && same.length >= MOST_IMAGES) this.problem = `At most ${MOST_IMAGES} images go with one message.`;
+      else if (!image && same.length >= MOST_FILES) this.problem = `At most ${MOST_FILES} files go with one message.`;
+      else if (!image && same.some((each) => each.name === name)) this.problem = `There is a ${name} already.`;
+      else this.attached = [...this.attached, { name, kind: file.type || "application/octet-stream", content: await dataUrl(file) }];
     }
   }
 
@@ -108,12 +138,12 @@ class Composer extends Element {
       ${this.commands.length
         ? html`<ul class="commands" aria-label="Commands">${this.commands.map((each) => html`<li><button type="button" @click=${() => (this.put(`/${each.name} `), (this.commands = []))}><b>/${each.name}</b> ${each.description}</button></li>`)}</ul>`
         : nothing}
-      ${this.images.length
-        ? html`<div class="images">${this.images.map((url, place) => html`<button type="button" title="Remove" aria-label="Remove image ${place + 1}" @click=${() => (this.images = this.images.filter((_, other) => other !== place))}><img src=${url} alt="" /></button>`)}</div>`
+      ${this.attached.length
+        ? html`<div class="images">${this.attached.map((each, place) => html`<button type="button" title="Remove" aria-label="Remove ${each.name}" @click=${() => (this.attached = this.attached.filter((_, other) => other !== place))}>${IMAGES.includes(each.kind) ? html`<img src=${each.content} alt="" />` : html`<span class="chip"><span aria-hidden="true">📎</span> ${oneLine(each.name, 40)}</span>`}</button>`)}</div>`
         : nothing}
       ${this.problem ? html`<p class="problem" role="alert">${this.problem}</p>` : nothing}
       <div class="row">
-        <label class="attach" title="Attach images"><input type="file" multiple accept=${KINDS.join(",")} @change=${(event: Event) => this.chosen(event)} /><span aria-hidden="true">+</span><span class="away">Attach images</span></label>
+        <label class="attach" title="Attach images and files"><input type="file" multiple @change=${(event: Event) => this.chosen(event)} /><span aria-hidden="true">+</span><span class="away">Attach images and files</span></label>
         <textarea rows="1" placeholder="Message" aria-label="Message" @input=${() => void this.typed()} @keydown=${this.pressed} @paste=${this.pasted}></textarea>
         ${this.busy ? html`<button type="button" class="stop" @click=${() => this.dispatchEvent(new Event("stop"))} title="Stop (Escape)">Stop</button>` : nothing}
         <button type="submit" class="primary">${this.busy ? "Add" : "Send"}</button>

@@ -7,8 +7,9 @@ import { Page } from "./page.js";
 const SECRET = /token|password|secret|apikey/i;
 
 class Config extends Page {
-  static properties = { section: { state: true }, changes: { state: true } };
+  static properties = { section: { state: true }, search: { state: true }, changes: { state: true } };
   declare section: string;
+  declare search: string;
   declare changes: Map<string, Json>;
   private schema: Json;
   private config: Json;
@@ -16,6 +17,7 @@ class Config extends Page {
   constructor() {
     super();
     this.section = "agents";
+    this.search = "";
     this.changes = new Map();
   }
 
@@ -70,6 +72,7 @@ class Config extends Page {
     if (!this.schema || !this.config) return this.frame("Settings", this.problem ? nothing : html`<p class="empty">Loading…</p>`);
     const root = this.resolve(this.schema);
     const sections = Object.keys(root.properties).filter((name) => this.resolve(root.properties[name]).properties);
+    const wanted = this.search.trim().toLowerCase();
     const node = this.resolve(root.properties[this.section]);
     return this.frame(
       "Settings",
@@ -77,25 +80,38 @@ class Config extends Page {
         ${this.config.issues.map((each: Json) => html`<p class="problem">${each.message}</p>`)}
         <div class="split">
           <ul class="list" aria-label="Sections">
-            ${sections.map((name) => html`<li><button type="button" class="quiet" aria-current=${name === this.section ? "true" : nothing} @click=${() => (this.section = name)}>${name}</button></li>`)}
+            ${sections.filter((name) => !wanted || this.any(this.resolve(root.properties[name]), name, 0, wanted)).map((name) => html`<li><button type="button" class="quiet" aria-current=${name === this.section ? "true" : nothing} @click=${() => (this.section = name)}>${name}</button></li>`)}
           </ul>
           <form class="fields" @submit=${(event: Event) => (event.preventDefault(), void this.save())}>
-            <p>${node.description?.replace(/^`[^`]*`:\s*/, "")}</p>
-            ${this.fields(node, this.section, 0)}
+            ${wanted
+              ? sections.map((name) => this.fields(this.resolve(root.properties[name]), name, 0, wanted))
+              : html`<p>${plain(node.description)}</p>
+                  ${this.fields(node, this.section, 0, "")}`}
             <div class="buttons sticky"><button class="primary" ?disabled=${!this.changes.size}>Save ${this.changes.size || ""}</button><button type="button" ?disabled=${!this.changes.size} @click=${() => (this.changes = new Map())}>Undo changes</button></div>
           </form>
         </div>`,
+      html`<input type="search" aria-label="Search the settings" placeholder="Search" @input=${(event: Event) => (this.search = (event.target as HTMLInputElement).value)} />`,
     );
   }
 
-  private fields(node: Json, path: string, depth: number): unknown {
+  /** Whether a setting below a node is about what is looked for. */
+  private any(node: Json, path: string, depth: number, wanted: string): boolean {
+    return Object.entries<Json>(node.properties ?? {}).some(([name, raw]) => {
+      const child = this.resolve(raw);
+      const at = `${path}.${name}`;
+      return child.properties && depth < 4 ? this.any(child, at, depth + 1, wanted) : about(child, at, wanted);
+    });
+  }
+
+  private fields(node: Json, path: string, depth: number, wanted: string): unknown {
     return Object.entries<Json>(node.properties ?? {}).map(([name, raw]) => {
       const child = this.resolve(raw);
       const at = `${path}.${name}`;
       if (child.properties && depth < 4) {
-        return html`<fieldset><legend>${name}</legend><p class="hint">${child.description}</p>${this.fields(child, at, depth + 1)}</fieldset>`;
+        if (wanted) return this.fields(child, at, depth + 1, wanted);
+        return html`<fieldset><legend>${name}</legend><p class="hint">${plain(child.description)}</p>${this.fields(child, at, depth + 1, wanted)}</fieldset>`;
       }
-      return this.field(child, name, at);
+      return !wanted || about(child, at, wanted) ? this.field(child, wanted ? at : name, at) : nothing;
     });
   }
 
@@ -105,7 +121,7 @@ class Config extends Page {
     const value = changed ? this.changes.get(path) : set;
     return html`<div class="field ${changed ? "changed" : ""}">
       <label for=${path}>${name}</label>
-      ${this.input(node, name, path, value)}
+      ${this.input(simple(node, value), name, path, value)}
       <p class="hint">${node.description}${node.default != null && node.default !== "" ? html` <span>Default: ${JSON.stringify(node.default)}</span>` : nothing}
         ${value !== undefined && value !== null ? html`<button type="button" class="quiet" @click=${() => this.change(path, undefined)}>Use the default</button>` : nothing}</p>
     </div>`;
@@ -141,3 +157,19 @@ class Config extends Page {
   }
 }
 customElements.define("oc-config", Config);
+
+/** A setting that can be one word or more is a word for as long as nobody wrote more. */
+function simple(node: Json, value: Json): Json {
+  const options: Json[] = node.anyOf?.filter((each: Json) => each.type !== "null") ?? [];
+  const word = options.find((each) => each.type === "string" && !each.enum);
+  return word && options.length > 1 && (value == null || typeof value === "string") ? { ...node, anyOf: undefined, type: "string" } : node;
+}
+
+/** What a description says, without the name of the setting in front. */
+function plain(description: string | undefined): string {
+  return (description ?? "").replace(/^`[^`]*`:\s*/, "");
+}
+
+function about(node: Json, path: string, wanted: string): boolean {
+  return `${path} ${node.description ?? ""}`.toLowerCase().includes(wanted);
+}

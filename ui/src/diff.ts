@@ -1,16 +1,17 @@
 // What an edit changes, line by line.
 
 export interface Line {
-  kind: "+" | "-" | " ";
+  /** What comes, what goes, what stays; and a remark between the lines. */
+  kind: "+" | "-" | " " | "…";
   text: string;
 }
 
-const MOST = 400;
+const MOST = 1500;
 
 /** The shortest way from `before` to `after`; texts too long to compare are shown one after the other. */
 export function lines(before: string, after: string): Line[] {
-  const old = before.split("\n");
-  const now = after.split("\n");
+  const old = split(before);
+  const now = split(after);
   if (old.length > MOST || now.length > MOST) {
     return [...old.map((text) => ({ kind: "-" as const, text })), ...now.map((text) => ({ kind: "+" as const, text }))];
   }
@@ -29,6 +30,11 @@ export function lines(before: string, after: string): Line[] {
     else found.push({ kind: "+", text: now[j++]! });
   }
   return found;
+}
+
+/** The lines of a text; the end of the last one starts no other. */
+function split(text: string): string[] {
+  return text === "" ? [] : text.replace(/\n$/, "").split("\n");
 }
 
 /** A tool call's arguments as changes to files; nothing when it changes none that way. */

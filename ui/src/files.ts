@@ -1,17 +1,20 @@
 // The workspace files that shape the assistant.
 
 import { html, nothing } from "lit";
+import "./file-history.js";
 import { gateway, type Json } from "./gateway.js";
 import { ask, Page } from "./page.js";
 import { ago, bytes } from "./text.js";
 
 class Files extends Page {
-  static properties = { agents: { state: true }, agent: { state: true }, files: { state: true }, file: { state: true }, text: { state: true } };
+  static properties = { agents: { state: true }, agent: { state: true }, files: { state: true }, file: { state: true }, text: { state: true }, past: { state: true } };
   declare agents: Json[];
   declare agent: string;
   declare files: Json[];
   declare file: Json;
   declare text: string;
+  /** Whether its earlier versions are shown. */
+  declare past: boolean;
 
   constructor() {
     super();
@@ -74,7 +77,8 @@ class Files extends Page {
         ${this.file
           ? html`<div class="editor">
               <textarea aria-label=${this.file.name} spellcheck="false" .value=${this.text} @input=${(event: Event) => (this.text = (event.target as HTMLTextAreaElement).value)} @keydown=${this.pressed}></textarea>
-              <div class="buttons"><button type="button" class="primary" ?disabled=${!this.dirty} @click=${() => void this.save()}>Save</button><button type="button" ?disabled=${!this.dirty} @click=${() => (this.text = this.file.content ?? "")}>Undo changes</button></div>
+              <div class="buttons"><button type="button" class="primary" ?disabled=${!this.dirty} @click=${() => void this.save()}>Save</button><button type="button" ?disabled=${!this.dirty} @click=${() => (this.text = this.file.content ?? "")}>Undo changes</button><button type="button" aria-pressed=${this.past ?? false} @click=${() => (this.past = !this.past)}>History</button></div>
+              ${this.past ? html`<oc-file-history .agent=${this.agent} .file=${this.file} @restore=${(event: CustomEvent) => (this.text = event.detail)}></oc-file-history>` : nothing}
             </div>`
           : html`<p class="empty">These files are part of every prompt. Choose one to read or change it.</p>`}
       </div>`,

@@ -1,7 +1,7 @@
 // One WebSocket to the gateway: the handshake, calls and answers, events, and coming back after a silence.
 
 import { identity, NoIdentity } from "./device.js";
-import { base } from "./place.js";
+import { base, elsewhere } from "./place.js";
 
 export type Json = any; // What comes over the wire is looked at where it is used.
 
@@ -62,7 +62,7 @@ export class Gateway extends EventTarget {
     const old = this.socket;
     this.socket = undefined;
     old?.close();
-    const socket = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}${base}/`);
+    const socket = new WebSocket(elsewhere || `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}${base}/`);
     this.socket = socket;
     this.heard = Date.now();
     socket.onmessage = (event) => socket === this.socket && this.take(JSON.parse(event.data as string));
@@ -232,7 +232,7 @@ function browser(): string {
 }
 
 function tokenKey(): string {
-  return `openclaw.device-token:${base}`;
+  return `openclaw.device-token:${elsewhere || base}`;
 }
 
 export const gateway = new Gateway();

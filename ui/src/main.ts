@@ -4,7 +4,8 @@ import { html, nothing } from "lit";
 import "./chat.js";
 import { Element } from "./element.js";
 import { gateway, type Json } from "./gateway.js";
-import { address, base, go, here, takeCode, type Place } from "./place.js";
+import { address, base, elsewhere, go, here, takeCode, type Place } from "./place.js";
+import { keys, palette, type Way } from "./palette.js";
 import "./pages.js";
 import { ago, oneLine } from "./text.js";
 
@@ -15,9 +16,23 @@ const PAGES: [page: string, label: string, method: string][] = [
   ["files", "Files", "agents.files.list"],
   ["memory", "Memory", "memory.search"],
   ["skills", "Skills", "skills.status"],
+  ["schedule", "Schedule", "cron.list"],
+  ["usage", "Usage", "sessions.usage"],
   ["config", "Settings", "config.get"],
   ["logs", "Logs", "logs.tail"],
   ["system", "System", "health"],
+];
+
+const KEYS: [string, string][] = [
+  ["Ctrl+K", "go anywhere: pages, conversations"],
+  ["Alt+1 … Alt+9 Alt+0", "the pages from the top"],
+  ["Alt+N", "a new conversation"],
+  ["Enter Shift+Enter", "send, a new line"],
+  ["Escape", "stop the assistant, leave a search or an edit"],
+  ["/ Tab", "complete a command"],
+  ["Ctrl+/", "search this conversation"],
+  ["Ctrl+S", "save a file or a note"],
+  ["?", "this list"],
 ];
 
 class App extends Element {
@@ -84,15 +99,34 @@ class App extends Element {
   }
 
   private typed(event: KeyboardEvent): void {
-    if (!event.altKey || event.ctrlKey || event.metaKey) return;
-    const page = PAGES[Number(event.key) - 1];
-    if (page) {
-      event.preventDefault();
-      go(page[0], page[0] === "chat" || page[0] === "prompt" ? this.key : "");
-    } else if (event.key === "n") {
-      event.preventDefault();
-      void this.fresh();
-    }
+    if (gateway.state === "refused") return;
+    const writes = (event.target as HTMLElement | null)?.closest?.("input, textarea, select");
+    const number = /^Digit(\d)$/.exec(event.code)?.[1];
+    if (event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey) && !event.altKey) palette(this.ways());
+    else if (event.key === "?" && !writes && !event.ctrlKey && !event.altKey) keys(KEYS);
+    else if (!event.altKey || event.ctrlKey || event.metaKey) return;
+    else if (number && this.pages[(Number(number) + 9) % 10]) this.visit(this.pages[(Number(number) + 9) % 10]![0]);
+    else if (event.code === "KeyN") void this.fresh();
+    else return;
+    event.preventDefault();
+  }
+
+  private get pages(): typeof PAGES {
+    return PAGES.filter(([, , method]) => !gateway.hello || gateway.offers(method));
+  }
+
+  private visit(page: string): void {
+    go(page, page === "chat" || page === "prompt" ? this.key : "");
+  }
+
+  private ways(): Way[] {
+    return [
+      ...this.pages.map(([page, label]) => ({ name: label, hint: "page", go: () => this.visit(page) })),
+      { name: "New conversation", go: () => void this.fresh() },
+      { name: "Light or dark", go: turn },
+      { name: "Keys", go: () => keys(KEYS) },
+      ...this.sessions.map((row) => ({ name: String(row.displayName), hint: "conversation", go: () => go("chat", row.key) })),
+    ];
   }
 
   /** The conversation that is looked at, also from pages about something else. */
@@ -114,7 +148,7 @@ class App extends Element {
       <nav id="side" class=${this.menu ? "open" : ""} aria-label="Pages">
         <a class="brand" href=${address("chat", "main")}>OpenClaw</a>
         <ul>
-          ${PAGES.filter(([, , method]) => !gateway.hello || gateway.offers(method)).map(([page, label]) => this.link(page, label))}
+          ${this.pages.map(([page, label]) => this.link(page, label))}
         </ul>
         <div class="recent">
           <h2>Recent <button type="button" class="quiet" title="New conversation (Alt+N)" @click=${() => void this.fresh()}>New</button></h2>
@@ -122,7 +156,11 @@ class App extends Element {
             ${this.sessions.map((each) => this.session(each))}
           </ul>
         </div>
-        <button type="button" class="quiet" @click=${turn}>Light or dark</button>
+        <div class="foot">
+          <button type="button" class="quiet" title="Go anywhere (Ctrl+K)" @click=${() => palette(this.ways())}>Go to…</button>
+          <button type="button" class="quiet" @click=${turn}>Light or dark</button>
+          <button type="button" class="quiet" title="Keys (?)" aria-label="Keys" @click=${() => keys(KEYS)}>?</button>
+        </div>
       </nav>
       <main id="main">${this.page()}</main>
       ${gateway.state === "ready" ? nothing : html`<p class="connection" role="status">${gateway.state === "away" ? "The gateway does not answer. Trying again…" : "Connecting…"}</p>`}`;
@@ -137,7 +175,7 @@ class App extends Element {
     const current = this.place.page === "chat" && (row.key === this.place.key || (row.isMain && this.place.key === "main"));
     return html`<li>
       <a href=${address("chat", row.key)} aria-current=${current ? "true" : nothing}>
-        <span>${row.hasActiveRun ? html`<span class="dot" aria-label="busy"></span>` : nothing}${oneLine(row.displayName, 60)}</span><small>${ago(row.updatedAt)}</small>
+        <span class=${row.spawnedBy ? "child" : ""}>${row.hasActiveRun ? html`<span class="dot" aria-label="busy"></span>` : nothing}${oneLine(row.displayName, 60)}</span><small>${ago(row.updatedAt)}</small>
       </a>
     </li>`;
   }
@@ -156,6 +194,10 @@ class App extends Element {
         return html`<oc-memory></oc-memory>`;
       case "skills":
         return html`<oc-skills></oc-skills>`;
+      case "schedule":
+        return html`<oc-cron></oc-cron>`;
+      case "usage":
+        return html`<oc-usage></oc-usage>`;
       case "config":
         return html`<oc-config></oc-config>`;
       case "logs":
@@ -184,11 +226,13 @@ class Gate extends Element {
             <pre>openclaw gateway call device.pair.approve --params '{"requestId":"${requestId}"}'</pre>
             <p class="hint" role="status">Waiting for approval…</p>`
         : kind === "credential"
-          ? html`<p>Open this page with a one-time link. On the machine the gateway runs on:</p>
-              <pre>openclaw dashboard</pre>
+          ? html`${elsewhere
+                ? html`<p>This page talks to the gateway at ${elsewhere}.</p>`
+                : html`<p>Open this page with a one-time link. On the machine the gateway runs on:</p>
+                    <pre>openclaw dashboard</pre>`}
               ${message ? html`<p class="problem" role="alert">${message}</p>` : nothing}
               <form @submit=${enter}>
-                <label>Or enter the token <input type="password" name="token" autocomplete="off" required /></label>
+                <label>${elsewhere ? "Enter its token" : "Or enter the token"} <input type="password" name="token" autocomplete="off" required /></label>
                 <button class="primary">Connect</button>
               </form>`
           : html`<p class="problem" role="alert">${message}</p><button type="button" @click=${() => gateway.open()}>Try again</button>`}

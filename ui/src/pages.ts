@@ -1,4 +1,5 @@
 import "./config.js";
+import "./cron.js";
 import "./files.js";
 import "./logs.js";
 import "./memory.js";
@@ -6,3 +7,4 @@ import "./prompt.js";
 import "./sessions.js";
 import "./skills.js";
 import "./system.js";
+import "./usage.js";

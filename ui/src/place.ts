@@ -2,6 +2,12 @@
 
 export const base = document.documentElement.dataset.openclawControlUiBasePath ?? "";
 
+/**
+ * The gateway, when whoever serves this page says that it is at another origin. Only the page's own markup can say so:
+ * an address that could would let a link send what is typed here to a stranger.
+ */
+export const elsewhere = document.documentElement.dataset.openclawGatewayUrl ?? "";
+
 export interface Place {
   page: string;
   key: string;

@@ -1,6 +1,8 @@
 // The prompt inspector: what was sent to the model, where it came from, what it cost, what changed.
 
 import { html, nothing } from "lit";
+import { lines } from "./diff.js";
+import { diffView } from "./diff-view.js";
 import { gateway, type Json } from "./gateway.js";
 import { Page } from "./page.js";
 import { clock, tokens } from "./text.js";
@@ -10,6 +12,8 @@ class Prompt extends Page {
   declare key: string;
   declare chosen: string;
   private found: Json;
+  /** The texts of the run before, once somebody wants to see what changed in them. */
+  private earlier: { runId: string; texts: Record<string, string> } | undefined;
 
   connectedCallback(): void {
     super.connectedCallback();
@@ -27,6 +31,7 @@ class Prompt extends Page {
   protected async load(): Promise<void> {
     const which = this.chosen ? { runId: this.chosen } : { sessionKey: this.key };
     this.found = await gateway.call("prompt.report", { ...which, includeText: true });
+    if (this.earlier?.runId !== this.found.diff?.previousRunId) this.earlier = undefined;
   }
 
   private choose(event: Event): void {
@@ -67,8 +72,27 @@ class Prompt extends Page {
     return html`<h2>Since the run before</h2>
       <p>${diff.prefixKept ? "The cacheable beginning is unchanged." : `The cacheable beginning changed in ${short(diff.brokenAt) || "its end"}, at byte ${diff.brokenAtByte} of ${diff.prefixBytes}.`}</p>
       <ul class="changes">
-        ${diff.changes.map((each: Json) => html`<li class=${each.kind}><b>${each.kind}</b> <span title=${each.id}>${short(each.id)}</span> <span class="hint">${each.beforeChars} → ${each.afterChars} characters, ${each.stable ? "above" : "below"} the boundary</span></li>`)}
+        ${diff.changes.map((each: Json) => this.change(each))}
       </ul>`;
+  }
+
+  private change(each: Json) {
+    return html`<li class=${each.kind}>
+      <details @toggle=${() => void this.compare()}>
+        <summary><b>${each.kind}</b> <span title=${each.id}>${short(each.id)}</span> <span class="hint">${each.beforeChars} → ${each.afterChars} characters, ${each.stable ? "above" : "below"} the boundary</span></summary>
+        ${this.earlier ? diffView(short(each.id), lines(this.earlier.texts[each.id] ?? "", this.found.texts?.[each.id] ?? "")) : html`<p class="hint">Loading…</p>`}
+      </details>
+    </li>`;
+  }
+
+  /** Fetches the run before, to show its words beside ours. */
+  private async compare(): Promise<void> {
+    const runId = this.found.diff?.previousRunId;
+    if (!runId || this.earlier?.runId === runId) return;
+    await this.attempt(async () => {
+      const { texts } = await gateway.call("prompt.report", { runId, includeText: true });
+      this.earlier = { runId, texts };
+    });
   }
 
   private section(line: Json, text: string, cached: boolean) {

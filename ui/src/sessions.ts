@@ -81,9 +81,9 @@ class Sessions extends Page {
   private row(row: Json, depth: number) {
     const act = (label: string, work: () => Promise<void>) => html`<button type="button" class="quiet" @click=${(event: Event) => ((event.currentTarget as HTMLElement).closest("details")!.open = false, void work())}>${label}</button>`;
     return html`<tr data-key=${row.key}>
-      <td class="name depth-${Math.min(depth, 4)}"><a href=${address("chat", row.key)}>${oneLine(row.displayName)}</a><small>${row.key}</small></td>
-      <td>${row.hasActiveRun ? html`<span class="dot"></span> now` : ago(row.updatedAt)}</td>
-      <td>${row.model}</td>
+      <td class="name depth-${Math.min(depth, 4)}"><a href=${address("chat", row.key)}>${oneLine(row.displayName)}</a><small title=${row.key}>${row.key}</small></td>
+      <td class="when">${row.hasActiveRun ? html`<span class="dot"></span> now` : ago(row.updatedAt)}</td>
+      <td class="when">${oneLine(row.model ?? "", 40)}</td>
       <td class="number">${tokens(row.inputTokens)} / ${tokens(row.outputTokens)}</td>
       <td class="number">${dollars(row.estimatedCostUsd)}</td>
       <td>

@@ -63,7 +63,7 @@ class System extends Page {
     const { info, status } = this;
     const facts: [string, string][] = [
       ["Version", status.runtimeVersion],
-      ["Running for", ago(Date.now() - info.uptimeMs).replace(" ago", "")],
+      ["Running since", new Date(Date.now() - info.uptimeMs).toLocaleString([], { dateStyle: "medium", timeStyle: "short" })],
       ["Machine", `${info.hostname} (${info.osLabel}, ${info.arch})`],
       ["Memory", bytes(status.processMemory?.rssBytes)],
       ["Conversations", String(this.health.sessions.count)],

@@ -2,6 +2,7 @@
 // Rows are known by the id the gateway gave them, so that hearing of one twice shows it once.
 
 import type { Json } from "./gateway.js";
+import { steps, type Step } from "./plan.js";
 
 export interface Row {
   id: string;
@@ -18,12 +19,21 @@ export interface Tool {
   failed: boolean;
 }
 
+export interface Attached {
+  name: string;
+  kind: string;
+  /** A data URL. */
+  content: string;
+}
+
 export interface Pending {
   runId: string;
   text: string;
-  images: string[];
+  attached: Attached[];
   at: number;
   problem?: string;
+  /** Somebody else said it: another tab, another program. */
+  foreign?: boolean;
 }
 
 export interface Live {
@@ -41,6 +51,7 @@ export interface Said {
 
 export class Talk {
   key = "";
+  session = "";
   rows: Row[] = [];
   results = new Map<string, Row>();
   tools = new Map<string, Tool>();
@@ -50,47 +61,83 @@ export class Talk {
   problem = "";
   more = false;
   loaded = false;
-  private offset = 0;
+  private known = new Map<string, Row>();
   private ended = new Set<string>();
 
-  /** Starts from what the gateway has on record. */
-  load(history: Json): void {
+  /** Starts from what the gateway has on record; what is older and was loaded before stays, unless all is new. */
+  load(history: Json, anew: boolean): void {
+    const first = history.messages[0]?.__openclaw?.seq ?? 0;
+    const follows = first > 0 && first <= (this.rows.at(-1)?.seq ?? -1) + 1 && first >= (this.rows[0]?.seq ?? 0);
+    const older = !anew && follows && history.sessionId === this.session ? this.rows.filter((row) => row.seq < first) : [];
+    const more = older.length > 0 && this.more;
     this.key = history.sessionKey;
+    this.session = history.sessionId;
     this.rows = [];
+    this.known.clear();
     this.results.clear();
     this.tools.clear();
-    this.offset = 0;
     this.problem = "";
+    for (const row of older) this.add(row.message);
     this.page(history);
+    if (older.length) this.more = more;
     const running = history.inFlightRun;
     this.live = running ? { runId: running.runId, text: this.unrecorded(running.text ?? ""), thinking: "", note: "" } : undefined;
+    this.queued(history.pendingInputs);
     this.loaded = true;
   }
 
-  /** Adds an older page in front. */
+  /** Adds a page of messages that are on record. */
   page(history: Json): void {
     for (const message of history.messages) this.add(message);
-    this.offset = history.nextOffset ?? this.offset;
     this.more = Boolean(history.hasMore);
   }
 
+  /** What others have said and nobody has read yet. */
+  queued(inputs: Json): void {
+    const own = this.pending.filter((each) => !each.foreign);
+    const others: Pending[] = (inputs?.items ?? [])
+      .filter((item: Json) => !own.some((each) => each.runId === item.runId))
+      .map((item: Json) => ({ runId: item.runId, text: textOf(item.message), attached: [], at: item.acceptedAt, foreign: true }));
+    this.pending = [...own, ...others].sort((one, other) => one.at - other.at);
+  }
+
+  /** Where the page before the first row starts, counted from the newest message. */
   get nextOffset(): number {
-    return this.offset;
+    return this.rows.length ? this.rows.at(-1)!.seq - this.rows[0]!.seq + 1 : 0;
   }
 
   add(message: Json): void {
     const about = message.__openclaw ?? {};
     const row: Row = { id: about.id ?? `${message.timestamp}`, seq: about.seq ?? 0, role: message.role, message };
     if (message.role === "toolResult") this.results.set(message.toolCallId, row);
-    const at = this.rows.findIndex((each) => each.id === row.id);
-    if (at >= 0) this.rows[at] = row;
+    if (this.known.has(row.id)) this.rows[this.rows.indexOf(this.known.get(row.id)!)] = row;
     else {
       let place = this.rows.length;
       while (place > 0 && this.rows[place - 1]!.seq > row.seq) place--;
       this.rows.splice(place, 0, row);
     }
+    this.known.set(row.id, row);
     const key = String(message.idempotencyKey ?? about.idempotencyKey ?? "");
     if (key) this.pending = this.pending.filter((each) => key !== `${each.runId}:user`);
+  }
+
+  has(id: string): boolean {
+    return this.known.has(id);
+  }
+
+  /** The plan as it stands, from the newest call that was not refused. */
+  get plan(): Step[] | undefined {
+    for (const tool of [...this.tools.values()].reverse()) {
+      if (tool.name === "update_plan" && !tool.failed && steps(tool.args)) return steps(tool.args);
+    }
+    for (const row of this.rows.toReversed()) {
+      if (row.role !== "assistant" || !Array.isArray(row.message.content)) continue;
+      for (const block of row.message.content.toReversed()) {
+        if (block.type !== "toolCall" || block.name !== "update_plan" || this.results.get(block.id)?.message.isError) continue;
+        return steps(block.arguments);
+      }
+    }
+    return undefined;
   }
 
   /** A message was recorded while we listen. */
@@ -131,7 +178,8 @@ export class Talk {
       this.pending = this.pending.filter((each) => each !== waiting);
       this.said.push({ after: this.rows.at(-1)?.seq ?? 0, asked: waiting.text, text: textOf(payload.message) });
     }
-    if (waiting && state === "aborted") waiting.problem = "stopped before it was read";
+    if (waiting?.foreign) this.pending = this.pending.filter((each) => each !== waiting);
+    else if (waiting && state === "aborted") waiting.problem = "stopped before it was read";
     if (this.live?.runId === runId) this.live = undefined;
     this.problem = state === "error" ? String(payload.errorMessage ?? "the run failed") : "";
     for (const tool of this.tools.values()) tool.done = true;

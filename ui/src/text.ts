@@ -47,3 +47,15 @@ export function save(name: string, kind: string, text: string): void {
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
+
+/** A job's schedule in words. */
+export function whenText(schedule: { kind: string; expr?: string; tz?: string; everyMs?: number; at?: string }): string {
+  if (schedule.kind === "cron") return `${schedule.expr}${schedule.tz ? ` (${schedule.tz})` : ""}`;
+  if (schedule.kind === "at") return new Date(schedule.at!).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
+  if (schedule.kind !== "every") return schedule.kind;
+  for (const [size, unit] of [[86_400_000, "day"], [3_600_000, "hour"], [60_000, "minute"], [1000, "second"]] as const) {
+    const count = schedule.everyMs! / size;
+    if (count >= 1 && Number.isInteger(count)) return count === 1 ? `every ${unit}` : `every ${count} ${unit}s`;
+  }
+  return `every ${schedule.everyMs} ms`;
+}

@@ -2,8 +2,11 @@
 
 import { html, nothing } from "lit";
 import { changes } from "./diff.js";
+import { diffView } from "./diff-view.js";
 import { Element } from "./element.js";
 import type { Json } from "./gateway.js";
+import { steps } from "./plan.js";
+import { address } from "./place.js";
 import { oneLine, visible } from "./text.js";
 
 const SHOWN = 20_000;
@@ -17,16 +20,19 @@ class ToolCard extends Element {
   declare opened: boolean | undefined;
 
   render() {
+    const plan = this.name === "update_plan" ? steps(this.args) : undefined;
     const edits = changes(this.name, this.args);
     const open = this.opened ?? (this.state === "running" || edits.length > 0);
+    const child = this.name === "sessions_spawn" ? /"childSessionKey":\s*"(agent:[^"\\]+)"/.exec(this.output)?.[1] : undefined;
     const mark = { running: "⋯", done: "✓", failed: "✗" }[this.state];
     return html`<details class="tool ${this.state}" .open=${open}>
       <summary @click=${(event: Event) => this.toggle(event, !open)}>
-        <span class="mark" aria-label=${this.state}>${mark}</span><b>${this.name}</b> <span class="brief">${brief(this.args)}</span>
+        <span class="mark" aria-label=${this.state}>${mark}</span><b>${this.name}</b> <span class="brief">${plan ? `${plan.filter((each) => each.status === "completed").length} of ${plan.length} done` : brief(this.args)}</span>
       </summary>
       ${open
-        ? html`${edits.length ? edits.map(diff) : html`<pre class="args" tabindex="0">${written(this.args)}</pre>`}
-            ${this.output ? html`<pre class="output" tabindex="0" aria-label="output">${visible(this.output.slice(-SHOWN))}</pre>` : nothing}`
+        ? html`${plan ? html`<ol class="steps">${plan.map((each) => html`<li class=${each.status}>${visible(each.step)}</li>`)}</ol>` : edits.length ? edits.map((each) => diffView(each.path, each.lines)) : html`<pre class="args" tabindex="0">${written(this.args)}</pre>`}
+            ${child ? html`<p class="child"><a href=${address("chat", child)}>Open the sub-agent's conversation</a></p>` : nothing}
+            ${this.output && !plan ? html`<pre class="output" tabindex="0" aria-label="output">${visible(this.output.slice(-SHOWN))}</pre>` : nothing}`
         : nothing}
     </details>`;
   }
@@ -37,15 +43,6 @@ class ToolCard extends Element {
   }
 }
 customElements.define("oc-tool", ToolCard);
-
-function diff(change: { path: string; lines: { kind: string; text: string }[] }) {
-  const word = { "+": "added", "-": "removed", " ": "" } as Record<string, string>;
-  return html`<div class="diff" role="group" aria-label="changes to ${change.path}">
-    <div class="path">${visible(change.path)}</div>
-    <pre tabindex="0">${change.lines.slice(0, 500).map((line) => html`<span class=${word[line.kind]!}>${line.kind}${visible(line.text)}
-</span>`)}</pre>
-  </div>`;
-}
 
 function brief(args: Json): string {
   const first = args?.command ?? args?.path ?? args?.pattern ?? args?.query ?? args?.url ?? "";

@@ -107,6 +107,11 @@ class Heartbeats:
         shared = agents.defaults.heartbeat
         return {default_agent(agents): shared} if shared is not None else {}
 
+    def next_at(self, agent_id: str) -> int | None:
+        """When an agent looks next by itself."""
+        due = self._due.get(agent_id)
+        return due[1] if due is not None and self.enabled else None
+
     async def _beat_on(self, group: asyncio.TaskGroup) -> None:
         while True:
             now = millis(self._clock)

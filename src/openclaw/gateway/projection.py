@@ -264,8 +264,8 @@ def row(message: Any, entry_id: str, number: int, run_id: str | None = None) -> 
     """A message as history rows and `session.message` show it; runtime details and image data stay here."""
     shown: dict[str, Any] = msgspec.to_builtins(_presentable(message))
     shown.pop("details", None)
-    if isinstance(shown.get("content"), list):
-        shown["content"] = [_block(block) for block in shown["content"]]
+    if not isinstance(shown.get("content"), str):
+        shown["content"] = [_block(block) for block in shown.get("content", ())]
     shown["__openclaw"] = {"id": entry_id, "seq": number, **({"runId": run_id} if run_id else {})}
     if key := shown.get("idempotencyKey"):
         shown["__openclaw"]["idempotencyKey"] = key

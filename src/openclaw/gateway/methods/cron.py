@@ -122,6 +122,13 @@ def methods(desk: Desk, scheduler: Scheduler, heartbeats: Heartbeats) -> list[Me
     async def last(params: NoParams, caller: Caller) -> Any:
         return heartbeats.last
 
+    async def beating(params: NoParams, caller: Caller) -> Any:
+        agents = [
+            {"agentId": agent, "every": settings.every, "nextAtMs": heartbeats.next_at(agent)}
+            for agent, settings in heartbeats.enrolled().items()
+        ]
+        return {"enabled": heartbeats.enabled, "last": heartbeats.last, "agents": agents}
+
     async def switch(params: SetHeartbeatsParams, caller: Caller) -> Any:
         heartbeats.enabled = params.enabled
         return {"ok": True, "enabled": params.enabled}
@@ -137,6 +144,7 @@ def methods(desk: Desk, scheduler: Scheduler, heartbeats: Heartbeats) -> list[Me
         Method("cron.runs", CronRunsParams, runs, READ),
         Method("wake", WakeParams, wake, WRITE),
         Method("last-heartbeat", NoParams, last, READ),
+        Method("heartbeats.status", NoParams, beating, READ),
         Method("set-heartbeats", SetHeartbeatsParams, switch, ADMIN),
     ]
 

@@ -1,17 +1,22 @@
-"""`sessions.search`, `sessions.rewind`, `progressCard.get`: what is in a conversation, and going back in it."""
+"""`sessions.search`, `sessions.rewind`, `chat.images.get`, `progressCard.get`: what is in a conversation, and going back in it."""
 
 import asyncio
 from typing import Any
 
-from openclaw.core.errors import Conflict
-from openclaw.core.messages import Image, User
+from openclaw.core.errors import Conflict, NotFound
+from openclaw.core.messages import Image, Message, User
 from openclaw.gateway.desk import Desk
 from openclaw.sessions import history, looking
 from openclaw.sessions.files import load
 from openclaw.sessions.index import SessionRow
 from openclaw.sessions.looking import Hit
 from openclaw.wire.caller import Caller
-from openclaw.wire.params.transcripts import ProgressCardGetParams, SessionsRewindParams, SessionsSearchParams
+from openclaw.wire.params.transcripts import (
+    ChatImagesGetParams,
+    ProgressCardGetParams,
+    SessionsRewindParams,
+    SessionsSearchParams,
+)
 from openclaw.wire.rpc import Method
 from openclaw.wire.scopes import ADMIN, READ
 
@@ -40,9 +45,17 @@ def methods(desk: Desk) -> list[Method]:
             raise Conflict("the assistant is busy here: stop it, then go back")
         undone = await desk.lifecycle.rewind(key, params.entry_id)
         await desk.changed(key, "reset")
-        blocks = () if isinstance(undone.content, str) else undone.content
-        images = [{"mimeType": each.mime_type, "data": each.data} for each in blocks if isinstance(each, Image)]
-        return {"editorText": undone.text, **({"editorAttachments": images} if images else {})}
+        pictures = _images(undone)
+        return {"editorText": undone.text, **({"editorAttachments": pictures} if pictures else {})}
+
+    async def images(params: ChatImagesGetParams, caller: Caller) -> Any:
+        key = desk.key(params.session_key, params.agent_id)
+        _, loaded = await desk.load(key)
+        rows = history.rows_of(loaded.entries) if loaded else []
+        found = next((row.message for row in rows if row.entry_id == params.message_id), None)
+        if found is None:
+            raise NotFound(f"there is no message {params.message_id} in this conversation")
+        return {"images": _images(found)}
 
     async def card(params: ProgressCardGetParams, caller: Caller) -> Any:
         key = desk.key(params.session_key, params.agent_id)
@@ -64,8 +77,14 @@ def methods(desk: Desk) -> list[Method]:
     return [
         Method("sessions.search", SessionsSearchParams, search, READ),
         Method("sessions.rewind", SessionsRewindParams, rewind, ADMIN),
+        Method("chat.images.get", ChatImagesGetParams, images, READ),
         Method("progressCard.get", ProgressCardGetParams, card, READ),
     ]
+
+
+def _images(message: Message) -> list[dict[str, str]]:
+    blocks = () if isinstance(message.content, str) else message.content
+    return [{"mimeType": each.mime_type, "data": each.data} for each in blocks if isinstance(each, Image)]
 
 
 def _hits(desk: Desk, row: SessionRow, query: str) -> list[Hit]:

@@ -29,3 +29,11 @@ class ProgressCardGetParams(Params, frozen=True, kw_only=True):
 
     session_key: NonEmpty
     agent_id: NonEmpty | None = None
+
+
+class ChatImagesGetParams(Params, frozen=True, kw_only=True):
+    """Params of `chat.images.get`, which only we have."""
+
+    session_key: NonEmpty
+    message_id: NonEmpty
+    agent_id: NonEmpty | None = None
