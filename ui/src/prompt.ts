@@ -5,7 +5,7 @@ import { lines } from "./diff.js";
 import { diffView } from "./diff-view.js";
 import { gateway, type Json } from "./gateway.js";
 import { Page } from "./page.js";
-import { clock, tokens } from "./text.js";
+import { clock, tokens, visible } from "./text.js";
 
 class Prompt extends Page {
   static properties = { key: {}, chosen: { state: true } };
@@ -98,7 +98,7 @@ class Prompt extends Page {
   private section(line: Json, text: string, cached: boolean) {
     return html`<details class="section" id="section-${line.id}">
       <summary><span class="swatch label-${line.label}"></span><b title=${line.id}>${short(line.id)}</b> <span class="hint">${line.source} · ${line.side === "stable" ? (cached ? "cached" : "cacheable") : "new each time"}</span><span class="number">${tokens(line.tokens)} tokens · ${(line.share * 100).toFixed(1)} %</span></summary>
-      <pre tabindex="0">${text}</pre>
+      <pre tabindex="0">${visible(text)}</pre>
     </details>`;
   }
 }
@@ -106,7 +106,7 @@ customElements.define("oc-prompt", Prompt);
 
 /** A section's name; files by theirs, without the way to them. */
 function short(id: string): string {
-  return id.startsWith("file:") ? `file ${id.split("/").pop()}` : id;
+  return visible(id.startsWith("file:") ? `file ${id.split("/").pop()}` : id);
 }
 
 function show(event: Event, id: string): void {

@@ -5,7 +5,7 @@ import { exported, type Format } from "./export.js";
 import { gateway, type Json } from "./gateway.js";
 import { ask, Page } from "./page.js";
 import { address, go } from "./place.js";
-import { ago, dollars, oneLine, save, tokens } from "./text.js";
+import { ago, dollars, oneLine, save, tokens, visible } from "./text.js";
 
 class Sessions extends Page {
   static properties = { rows: { state: true }, search: { state: true } };
@@ -81,7 +81,7 @@ class Sessions extends Page {
   private row(row: Json, depth: number) {
     const act = (label: string, work: () => Promise<void>) => html`<button type="button" class="quiet" @click=${(event: Event) => ((event.currentTarget as HTMLElement).closest("details")!.open = false, void work())}>${label}</button>`;
     return html`<tr data-key=${row.key}>
-      <td class="name depth-${Math.min(depth, 4)}"><a href=${address("chat", row.key)}>${oneLine(row.displayName)}</a><small title=${row.key}>${row.key}</small></td>
+      <td class="name depth-${Math.min(depth, 4)}"><a href=${address("chat", row.key)}>${oneLine(row.displayName)}</a><small title=${visible(row.key)}>${visible(row.key)}</small></td>
       <td class="when">${row.hasActiveRun ? html`<span class="dot"></span> now` : ago(row.updatedAt)}</td>
       <td class="when">${oneLine(row.model ?? "", 40)}</td>
       <td class="number">${tokens(row.inputTokens)} / ${tokens(row.outputTokens)}</td>

@@ -27,7 +27,7 @@ class ToolCard extends Element {
     const mark = { running: "⋯", done: "✓", failed: "✗" }[this.state];
     return html`<details class="tool ${this.state}" .open=${open}>
       <summary @click=${(event: Event) => this.toggle(event, !open)}>
-        <span class="mark" aria-label=${this.state}>${mark}</span><b>${this.name}</b> <span class="brief">${plan ? `${plan.filter((each) => each.status === "completed").length} of ${plan.length} done` : brief(this.args)}</span>
+        <span class="mark" aria-label=${this.state}>${mark}</span><b>${oneLine(visible(String(this.name)), 60)}</b> <span class="brief">${plan ? `${plan.filter((each) => each.status === "completed").length} of ${plan.length} done` : brief(this.args)}</span>
       </summary>
       ${open
         ? html`${plan ? html`<ol class="steps">${plan.map((each) => html`<li class=${each.status}>${visible(each.step)}</li>`)}</ol>` : edits.length ? edits.map((each) => diffView(each.path, each.lines)) : html`<pre class="args" tabindex="0">${written(this.args)}</pre>`}

@@ -71,7 +71,7 @@ class Usage extends Page {
         ${totals.missingCostEntries ? html`<p class="hint">${totals.missingCostEntries} calls have no price: their model's prices are not known. Set models.providers.….models[].cost to count them.</p>` : nothing}
         ${this.chart(days)}
         <h2>Models</h2>
-        ${this.table("Model", models.map((each: Json) => [`${each.provider}/${each.model}`, each.count, each.totals]))}
+        ${this.table("Model", models.map((each: Json) => [oneLine(`${each.provider}/${each.model}`), each.count, each.totals]))}
         <h2>Conversations</h2>
         ${this.table("Conversation", sessions.map((each: Json) => [html`<a href=${address("chat", each.key)}>${oneLine(this.names.get(each.key) ?? each.key, 80)}</a>`, null, each.usage]))}`,
       choices,
