@@ -1,6 +1,7 @@
 """A home with something to see on every page, and the pictures of it."""
 
 import asyncio
+import shutil
 import sqlite3
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -157,9 +158,19 @@ async def arrange(here: Site) -> None:
 
 
 @contextmanager
+def made_up(folder: Path) -> Iterator[Path]:
+    """A home whose path may be shown."""
+    folder.mkdir()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+@contextmanager
 def showroom(browser: Any) -> Iterator[Site]:
-    with tempfile.TemporaryDirectory() as folder, Actor() as server:
-        home = TemporaryHome(Path(folder))
+    with made_up(Path(tempfile.gettempdir()) / "home") as folder, Actor() as server:
+        home = TemporaryHome(folder)
         furnish(home, server)
         with site(home, browser) as here:
             page = here.open()
@@ -214,7 +225,15 @@ def shots(page: Any, here: Site) -> Iterator[str]:
     page.wait_for_selector(".trust .diff")
     yield "skills"
     to("schedule", "oc-cron tbody tr")
+    page.click("tr[data-job] >> nth=1 >> .actions summary")
+    page.click("tr[data-job] >> nth=1 >> text=Run now")
+    page.wait_for_selector("oc-cron .good >> text=done")
     yield "schedule"
+    page.keyboard.press("Control+k")
+    page.wait_for_selector("dialog.palette")
+    yield "palette"
+    page.keyboard.press("Escape")
+    page.wait_for_selector("dialog", state="detached")
     to("usage", ".chart svg")
     yield "usage"
     to("config", "oc-config .list")
@@ -222,6 +241,9 @@ def shots(page: Any, here: Site) -> Iterator[str]:
     to("logs", ".line")
     yield "logs"
     to("system", "oc-system dl")
+    # Which machine made the picture is of no interest.
+    machine = page.locator("oc-system dt:has-text('Machine') + dd")
+    machine.evaluate("each => { each.textContent = 'laptop (Linux, x86_64)' }")
     yield "system"
     page.click("nav a[href*='/chat']")
     say(page, "Back it up, please.")

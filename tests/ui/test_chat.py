@@ -196,15 +196,25 @@ def test_ten_thousand_messages_scroll_without_filling_the_page(openclaw_home: Te
             here.gateway.start()
             page = here.open()
             page.wait_for_selector("text=question 9998")
-            most = 0
-            for _ in range(4):
+            nodes = []
+            for _ in range(8):
                 before = page.locator("article").first.get_attribute("data-id")
                 page.evaluate("document.querySelector('.talk').scrollTop = 0")
                 page.wait_for_function(
                     "id => document.querySelector('article').dataset.id !== id", arg=before, polling=50
                 )
-                most = max(most, page.locator("article").count())
-            assert most <= 200
+                nodes.append(page.evaluate("document.querySelectorAll('*').length"))
+                assert page.locator("article").count() <= 200
+            assert max(nodes[3:]) <= nodes[2] * 1.05, nodes
+            for _ in range(3):
+                last = page.locator("article[data-id]").last.get_attribute("data-id")
+                page.evaluate("(each => each.scrollTop = each.scrollHeight)(document.querySelector('.talk'))")
+                page.wait_for_function(
+                    "id => [...document.querySelectorAll('article[data-id]')].at(-1).dataset.id !== id",
+                    arg=last,
+                    polling=50,
+                )
+                assert page.evaluate("document.querySelectorAll('*').length") <= nodes[2] * 1.05
             page.click("text=To the newest message")
             page.wait_for_selector("text=question 9998")
 

@@ -157,24 +157,77 @@ def test_notes_are_found_and_skills_are_listed(openclaw_home: TemporaryHome, bro
         assert here.complaints == []
 
 
-def test_it_fits_a_phone_is_labelled_and_goes_dark_with_the_system(openclaw_home: TemporaryHome, browser: Any) -> None:
-    with site(openclaw_home, browser) as here:
-        page = here.open()
-        page.set_viewport_size({"width": 360, "height": 740})
-        for path in ("/chat/main", "/sessions", "/files", "/memory", "/skills", "/config", "/logs", "/system"):
-            page.goto(here.address + path)
-            page.wait_for_selector(".bar h1")
-            assert page.evaluate("document.documentElement.scrollWidth") <= 360, path
-            unnamed = page.evaluate(
-                """() => [...document.querySelectorAll('button, input:not([type=file]), select, textarea')]
-                    .filter(each => !each.textContent.trim() && !each.ariaLabel && !each.labels?.length)
-                    .map(each => each.outerHTML)"""
-            )
-            assert unnamed == [], path
-        light = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
-        page.emulate_media(color_scheme="dark")
-        dark = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
-        assert (light, dark) == ("rgb(250, 248, 245)", "rgb(27, 25, 23)")
-        page.click(".menu")
-        page.click("nav >> text=Chat")
-        page.wait_for_selector("oc-composer")
+PATHS = (
+    "/chat/main",
+    "/sessions",
+    "/prompt/main",
+    "/files",
+    "/memory",
+    "/skills",
+    "/schedule",
+    "/usage",
+    "/config",
+    "/logs",
+    "/system",
+)
+UNNAMED = """() => [...document.querySelectorAll('button, input:not([type=file]), select, textarea, summary, svg, img')]
+    .filter(each => !each.textContent.trim() && !each.ariaLabel && !each.labels?.length && !each.hasAttribute('alt'))
+    .map(each => each.outerHTML)"""
+FAINT = """() => {
+    const rgb = text => text.match(/[\\d.]+/g).slice(0, 3).map(Number);
+    const light = color => {
+        const even = each => each <= .04 ? each / 12.92 : ((each + .055) / 1.055) ** 2.4;
+        const [r, g, b] = rgb(color).map(each => even(each / 255));
+        return .2126 * r + .7152 * g + .0722 * b;
+    };
+    const behind = each => {
+        for (let at = each; at; at = at.parentElement) {
+            const color = getComputedStyle(at).backgroundColor;
+            if (!/rgba\\(.*, 0\\)|transparent/.test(color)) return color;
+        }
+        return 'rgb(255, 255, 255)';
+    };
+    const own = each => [...each.childNodes].some(node => node.nodeType === 3 && node.textContent.trim());
+    const read = each => each.checkVisibility({opacityProperty: true}) && !each.closest(':disabled, .off, option');
+    return [...document.querySelectorAll('body *')]
+        .filter(each => own(each) && read(each))
+        .map(each => {
+            const [one, other] = [light(getComputedStyle(each).color), light(behind(each))].sort((a, b) => b - a);
+            return [(one + .05) / (other + .05), each.textContent.trim().slice(0, 40), each.className];
+        })
+        .filter(([ratio]) => ratio < 4.5);
+}"""
+
+
+def test_every_page_fits_a_phone_is_labelled_and_readable_in_light_and_dark(
+    openclaw_home: TemporaryHome, browser: Any
+) -> None:
+    with MockModelServer([says("hello `code` there")]) as server:
+        openclaw_home.configure(server.settings())
+        with site(openclaw_home, browser) as here:
+            page = here.open()
+            say(page, "hi")
+            page.wait_for_selector("article.assistant .md")
+            wait_idle(page)
+            page.set_viewport_size({"width": 360, "height": 740})
+            for path in PATHS:
+                page.goto(here.address + path)
+                page.wait_for_selector(".bar h1")
+                page.wait_for_selector("text=Loading…", state="detached")
+                assert page.evaluate("document.documentElement.scrollWidth") <= 360, path
+                assert page.evaluate(UNNAMED) == [], path
+                for scheme in ("light", "dark"):
+                    page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+                    assert page.evaluate(FAINT) == [], (path, scheme)
+            page.emulate_media(color_scheme="light")
+            light = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+            page.emulate_media(color_scheme="dark")
+            dark = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+            assert (light, dark) == ("rgb(250, 248, 245)", "rgb(27, 25, 23)")
+            page.click(".menu")
+            page.click("nav >> text=Chat")
+            page.wait_for_selector("oc-composer")
+            page.click(".menu")
+            page.click("nav >> text=Light or dark")
+            assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == light
+            assert here.complaints == []

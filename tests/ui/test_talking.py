@@ -1,12 +1,13 @@
 """What a person does in the chat beyond asking: going back, searching, watching work, adding to it, losing the line."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from openclaw.testing import Says, TemporaryHome, calls, says
-from openclaw.testing_server import Hangs, MockModelServer
+from openclaw.testing import Says, Step, TemporaryHome, calls, says
+from openclaw.testing_server import Hangs, MockModelServer, Reply
 from tests.ui.support import Site, long_conversation, said, say, site, wait_idle
 
 pytestmark = pytest.mark.system
@@ -82,7 +83,7 @@ def test_a_plan_is_watched_and_a_command_speaks_while_it_runs(openclaw_home: Tem
     done = [{**step, "status": "completed"} for step in steps]
     # The command ends only when the test has seen what it said before.
     command = "echo the kettle sings; while [ ! -e off ]; do sleep 0.05; done; echo over"
-    script = [
+    script: list[Reply | Sequence[Step]] = [
         [calls("update_plan", plan=steps), calls("exec", command=command)],
         [says("now the tea"), calls("update_plan", plan=done)],
         says("tea is ready"),

@@ -7,6 +7,16 @@ import { gateway, type Json } from "./gateway.js";
 import { Page } from "./page.js";
 import { clock, tokens, visible } from "./text.js";
 
+const LEGEND = [
+  ["label-system", "ours"],
+  ["label-owner", "yours"],
+  ["label-workspace", "workspace"],
+  ["label-agent", "the agent's"],
+  ["label-skill", "skills"],
+  ["label-stranger", "others"],
+  ["label-system cached", "striped: unchanged, so cached"],
+] as const;
+
 class Prompt extends Page {
   static properties = { key: {}, chosen: { state: true } };
   declare key: string;
@@ -52,7 +62,7 @@ class Prompt extends Page {
         <div class="stack" role="img" aria-label="Sections by size">
           ${report.sections.map((line: Json) => html`<a href="#" @click=${(event: Event) => show(event, line.id)} class="label-${line.label} ${cached.has(line.id) ? "cached" : ""}" data-size=${Math.max(line.tokens, 1)} title="${line.id}: ${line.tokens} tokens"></a>`)}
         </div>
-        <p class="legend"><span class="label-system">ours</span><span class="label-owner">yours</span><span class="label-workspace">workspace</span><span class="label-agent">the agent's</span><span class="label-skill">skills</span><span class="label-stranger">others</span><span class="cached">cached</span></p>
+        <p class="legend">${LEGEND.map(([kind, label]) => html`<span><i class="swatch ${kind}"></i>${label}</span>`)}</p>
         ${this.changes(found.diff)}
         <h2>Sections</h2>
         ${report.sections.map((line: Json) => this.section(line, found.texts?.[line.id] ?? "", cached.has(line.id)))}

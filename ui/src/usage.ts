@@ -102,7 +102,7 @@ class Usage extends Page {
         ${bars}
         ${marks.map((at, place) => svg`<text x=${place === 0 ? 0 : place === 1 ? (at + 0.5) * step : WIDE} y=${HIGH + 18} text-anchor=${["start", "middle", "end"][place]!}>${days[at]!.date}</text>`)}
       </svg>
-      <figcaption class="legend">${PARTS.map(([name, label]) => html`<span class="part-${name}">${label}</span>`)}</figcaption>
+      <figcaption class="legend">${PARTS.map(([name, label]) => html`<span><i class="swatch part-${name}"></i>${label}</span>`)}</figcaption>
     </figure>`;
   }
 

@@ -1,4 +1,4 @@
-"""`sessions.search`, `sessions.rewind`, `chat.images.get`, `progressCard.get`: what is in a conversation, and going back in it."""
+"""`sessions.search`, `sessions.rewind`, `chat.images.get`, `progressCard.get`: what is in a conversation."""
 
 import asyncio
 from typing import Any
