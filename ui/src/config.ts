@@ -23,7 +23,7 @@ class Config extends Page {
 
   connectedCallback(): void {
     super.connectedCallback();
-    this.hear("config.changed", () => !this.changes.size && void this.load());
+    this.hear("config.changed", () => !this.changes.size && void this.refresh());
   }
 
   protected async load(): Promise<void> {

@@ -24,7 +24,7 @@ class Cron extends Page {
 
   connectedCallback(): void {
     super.connectedCallback();
-    for (const name of ["cron", "heartbeat"]) this.hear(name, () => void this.attempt(() => this.load(), this.told));
+    for (const name of ["cron", "heartbeat"]) this.hear(name, () => void this.refresh());
   }
 
   protected async load(): Promise<void> {

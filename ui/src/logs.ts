@@ -30,7 +30,7 @@ class Logs extends Page {
   connectedCallback(): void {
     super.connectedCallback();
     this.timer = window.setInterval(() => {
-      if (!this.paused && gateway.state === "ready" && document.visibilityState === "visible") void this.attempt(() => this.load());
+      if (!this.paused && gateway.state === "ready" && document.visibilityState === "visible") void this.refresh();
     }, EVERY_MS);
   }
 

@@ -17,11 +17,21 @@ export class Page extends Element {
 
   connectedCallback(): void {
     super.connectedCallback();
-    this.hear("hello", () => void this.attempt(() => this.load()));
+    this.hear("hello", () => void this.refresh());
     if (gateway.state === "ready") void this.attempt(() => this.load());
   }
 
   protected async load(): Promise<void> {}
+
+  /** Loads again because something happened; what a person was told about their own doing stays. */
+  protected async refresh(): Promise<void> {
+    try {
+      await this.load();
+    } catch (error) {
+      this.problem = (error as Error).message;
+    }
+    this.requestUpdate();
+  }
 
   protected async attempt(work: () => Promise<unknown>, told = ""): Promise<void> {
     this.problem = "";

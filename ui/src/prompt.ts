@@ -27,7 +27,7 @@ class Prompt extends Page {
 
   connectedCallback(): void {
     super.connectedCallback();
-    this.hear("chat", (payload) => payload.state === "final" && !this.chosen && void this.attempt(() => this.load()));
+    this.hear("chat", (payload) => payload.state === "final" && !this.chosen && void this.refresh());
   }
 
   willUpdate(changed: Map<string, unknown>): void {

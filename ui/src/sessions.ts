@@ -20,7 +20,7 @@ class Sessions extends Page {
 
   connectedCallback(): void {
     super.connectedCallback();
-    this.hear("sessions.changed", () => void this.load());
+    this.hear("sessions.changed", () => void this.refresh());
   }
 
   protected async load(): Promise<void> {

@@ -23,7 +23,7 @@ class Skills extends Page {
 
   connectedCallback(): void {
     super.connectedCallback();
-    this.hear("config.changed", () => void this.attempt(() => this.load(), this.told));
+    this.hear("config.changed", () => void this.refresh());
   }
 
   protected async load(): Promise<void> {

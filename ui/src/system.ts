@@ -20,7 +20,7 @@ class System extends Page {
 
   connectedCallback(): void {
     super.connectedCallback();
-    for (const name of ["device.pair.requested", "device.pair.resolved"]) this.hear(name, () => void this.attempt(() => this.load()));
+    for (const name of ["device.pair.requested", "device.pair.resolved"]) this.hear(name, () => void this.refresh());
   }
 
   protected async load(): Promise<void> {
