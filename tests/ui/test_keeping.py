@@ -42,7 +42,7 @@ def test_a_file_shows_what_it_was_and_goes_back(openclaw_home: TemporaryHome, br
             wait_idle(page)
             page.click("nav a[href$='/files']")
             page.click("oc-files >> text=SOUL.md")
-            page.wait_for_function("() => document.querySelector('.editor textarea').value === 'Be loud.\\n'")
+            page.wait_for_function("() => document.querySelector('.editor textarea')?.value === 'Be loud.\\n'")
             page.click("text=History")
             page.wait_for_selector(".versions li >> nth=2")
             page.click(".versions button >> nth=0")
@@ -72,7 +72,7 @@ def test_a_note_is_opened_at_the_line_changed_and_found_changed(openclaw_home: T
         page.click(".note >> nth=0 >> text=Open")
         area = page.locator(".editor textarea")
         area.wait_for()
-        page.wait_for_function("() => document.querySelector('.editor textarea').scrollTop > 500")
+        page.wait_for_function("() => document.querySelector('.editor textarea')?.scrollTop > 500")
         selected = area.evaluate("each => each.value.slice(each.selectionStart, each.selectionEnd)")
         assert "The boiler was serviced in March." in selected
         area.fill(note.read_text().replace("March", "October"))

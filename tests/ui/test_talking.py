@@ -219,7 +219,7 @@ def test_what_was_written_is_still_there_after_a_look_elsewhere(openclaw_home: T
         page.click("nav a[href$='/logs']")
         page.click("nav a[href*='/chat']")
         page.wait_for_selector("oc-composer textarea")
-        page.wait_for_function("() => document.querySelector('oc-composer textarea').value === 'half a thought'")
+        page.wait_for_function("() => document.querySelector('oc-composer textarea')?.value === 'half a thought'")
         go_anywhere(page, here)
 
 
