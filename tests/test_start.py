@@ -27,9 +27,38 @@ import json
 sys.stderr.write("\\n@@" + json.dumps([code, sorted(set(sys.modules) - before - {{"json"}})]))
 """
 
+READY = """
+import json, os, signal, sys, threading, time, urllib.request
+before = set(sys.modules)
+
+def watch():
+    from openclaw.gateway.lock import running
+    from pathlib import Path
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        found = running(Path(os.environ["OPENCLAW_STATE_DIR"]))
+        try:
+            if found and found.port:
+                urllib.request.urlopen(f"http://127.0.0.1:{found.port}/readyz", timeout=5).read()
+                time.sleep(0.5)  # what a gateway loads by itself once it is ready counts too
+                break
+        except OSError:
+            pass
+        time.sleep(0.02)
+    sys.stdout.write("\\n@@" + json.dumps(sorted(set(sys.modules) - before)))
+    sys.stdout.flush()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+threading.Thread(target=watch, daemon=True).start()
+sys.argv = ["openclaw", "gateway", "run", "--port", "0"]
+from openclaw.cli.main import main
+main()
+"""
+
 VERSION_BUDGET = 60
 HELP_BUDGET = 110
 STATUS_BUDGET = 460
+GATEWAY_BUDGET = 660
 
 
 def modules_of(arguments: list[str], home: TemporaryHome) -> tuple[str, list[str]]:
@@ -85,6 +114,24 @@ def test_status_stays_within_its_budget(openclaw_home: TemporaryHome) -> None:
     _, modules = modules_of(["status"], openclaw_home)
     assert len(modules) <= STATUS_BUDGET, len(modules)
     assert not {"httpx2", "rich", "websockets", "numpy", "pydantic", "json5"} & {name.split(".")[0] for name in modules}
+
+
+def test_a_gateway_that_waits_has_loaded_only_what_waiting_takes(openclaw_home: TemporaryHome) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", READY],
+        capture_output=True,
+        text=True,
+        env=openclaw_home.environ,
+        cwd=openclaw_home.root,
+        timeout=120,
+    )
+    modules = json.loads(done.stdout.rpartition("@@")[2])
+    assert "openclaw.gateway.serve" in modules, done.stderr
+    assert len(modules) <= GATEWAY_BUDGET, len(modules)
+    loaded = {name.partition(".")[0] for name in modules}
+    heavy = {"httpx2", "yaml", "cryptography", "numpy", "pydantic", "mcp", "textual", "playwright", "pathspec", "rich"}
+    assert not heavy & loaded
+    assert not [name for name in modules if name.startswith(("openclaw.providers", "openclaw.tools"))]
 
 
 def test_every_wheel_file_is_declared() -> None:

@@ -99,7 +99,7 @@ class House:
 
 
 @asynccontextmanager
-async def house(home: TemporaryHome, model: Any, owner: Owner | None = None) -> AsyncIterator[House]:
+async def house(home: TemporaryHome, model: Any, owner: Owner | None = None, children: int = 8) -> AsyncIterator[House]:
     clock = SystemClock()
     surroundings = Surroundings(environ=home.environ, home_dir=home.root, cwd=home.workspace)
     events: list[RunEvent] = []
@@ -112,7 +112,7 @@ async def house(home: TemporaryHome, model: Any, owner: Owner | None = None) -> 
     async with assistant(
         surroundings, clock=clock, approver=owner or Owner(), open_provider=lambda endpoint: model
     ) as app:
-        runs = Runs(app.turns, Ledger(app.db, clock), Lanes({"main": 8, "subagent": 8}), clock, tell)
+        runs = Runs(app.turns, Ledger(app.db, clock), Lanes({"main": 8, "subagent": children}), clock, tell)
         async with runs.serving() as active:
             desk = Desk(app, app.lifecycle, active, Bus())
             hall = Hall(desk, surroundings)

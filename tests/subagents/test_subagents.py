@@ -152,17 +152,39 @@ async def test_a_grandchild_reports_to_its_starter_and_that_one_to_the_top(home)
 async def test_steering_interrupts_and_goes_on(home):
     boss = ScriptedModel(
         calls("sessions_spawn", task="alpha", taskName="job"),
-        calls("subagents", action="steer", target="job", message="do it in blue"),
+        [stalls(go := asyncio.Event()), calls("subagents", action="steer", target="job", message="do it in blue")],
         says("steered"),
         says("blue it is"),
     )
     worker = ScriptedModel(stalls(), says("blue"))
     async with house(home, Cast(please=boss, alpha=worker)) as it:
         await it.say("r1", "please")
+        await it.until(lambda: worker.requests)
+        go.set()
         await it.until(lambda: boss.left == 0)
         assert worker.saw("do it in blue")
         (news,) = told(await it.messages())
         assert "<prompt-data>\nblue\n</prompt-data>" in news
+
+
+async def test_a_child_that_is_steered_before_it_began_still_knows_its_task(home):
+    boss = ScriptedModel(
+        calls("sessions_spawn", task="first"),
+        calls("sessions_spawn", task="alpha", taskName="job"),
+        calls("subagents", action="steer", target="job", message="do it in blue"),
+        says("steered"),
+        says("one is done"),
+        says("blue it is"),
+    )
+    first, worker = ScriptedModel([stalls(go := asyncio.Event()), says("one")]), ScriptedModel(says("blue"))
+    # One place for sub-agents: the second waits behind the first.
+    async with house(home, Cast(please=boss, first=first, alpha=worker), children=1) as it:
+        await it.say("r1", "please")
+        await it.outcome("r1")
+        go.set()
+        await it.until(lambda: boss.left == 0)
+        (request,) = worker.requests
+        assert "alpha" in request.messages[-1].text and "do it in blue" in request.messages[-1].text
 
 
 async def test_a_killed_child_is_silent_and_takes_its_own_along(home):
@@ -237,7 +259,7 @@ async def test_cleanup_removes_session_and_files(home):
         await it.until(lambda: worker.requests)
         assert child.files in worker.requests[0].messages[0].text
         go.set()
-        await it.until(lambda: it.roster.get(child.run_id).archived)
+        await it.until(lambda: it.roster.get(child.run_id).archived and boss.left == 0)
         assert not Path(child.files).exists()
         assert await it.desk.app.index.get(child.session) is None
         await it.outcome(f"announce:{child.run_id}")

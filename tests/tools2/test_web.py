@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import AsyncIterator
 from functools import partial
+from importlib.util import find_spec
 
 import pytest
 
@@ -69,7 +70,7 @@ async def test_a_page_is_read_as_a_person_would(site, call):
     shown = json.loads(output.text)
     assert shown["status"] == 200
     assert shown["contentType"] == "text/html"
-    assert shown["extractor"] == "builtin"
+    assert shown["extractor"] == ("trafilatura" if find_spec("trafilatura") else "builtin")
     assert shown["truncated"] is False
     assert shown["externalContent"] == {"untrusted": True, "source": "web_fetch", "wrapped": True}
     assert shown["text"].startswith("SECURITY NOTICE:")

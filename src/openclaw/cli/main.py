@@ -4,6 +4,7 @@
 import the rooms they need when they run.
 """
 
+import gc
 import sys
 
 from openclaw.version import __version__
@@ -46,6 +47,8 @@ def main() -> None:
     if arguments and arguments[0] in ("--version", "-V"):
         sys.stdout.write(f"openclaw {__version__}\n")
         return
+    # Loading modules makes many objects and no garbage: by default Python would look for some a hundred times over.
+    gc.set_threshold(20_000, 20, 20)
     from openclaw.cli.root import run
 
     sys.exit(run(arguments))

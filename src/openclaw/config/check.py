@@ -52,7 +52,7 @@ def check(data: Any, hidden: Collection[Path] = (), before: Callable[[Path], Pat
     Values at `hidden` paths are never quoted; `before` tells where a part of `data` stands in the file.
     """
     walk = _Walk(hidden, before)
-    walk.value(data, schema.root(), ())
+    walk.value(data, schema.sketch(data if isinstance(data, dict) else ()), ())
     if not walk.errors:
         for path, message in rules(data):
             walk.error(path, message)

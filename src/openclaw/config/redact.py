@@ -9,20 +9,21 @@ from openclaw.config import schema
 from openclaw.config.check import ref_problem
 from openclaw.config.keypath import Path, show
 from openclaw.core.errors import InvalidRequest
+from openclaw.core.patterns import lazy
 from openclaw.core.secret import REDACTED
 
-_REFERENCE = re.compile(r"\$\{[A-Z_][A-Z0-9_]*\}\Z|\$[A-Z][A-Z0-9_]{0,127}\Z")
-_NAME = re.compile(
+_REFERENCE = lazy(r"\$\{[A-Z_][A-Z0-9_]*\}\Z|\$[A-Z][A-Z0-9_]{0,127}\Z")
+_NAME = lazy(
     r"token\Z|tokens\Z|passw(or)?d|passphrase|passcode|secret|api_?keys?\Z|credential|cookie"
     r"|(private|access|signing|encryption|auth|master|service|account|client|webhook)_?key\Z|(^|_)keys?\Z|(^|_)pin\Z",
     re.IGNORECASE,
 )
-_HEADER = re.compile(r"auth|key|token|secret|cookie|signature|password|credential", re.IGNORECASE)
-_NUMERIC = re.compile(r"passw(or)?d|passcode|passphrase|secret|(^|_)pin\Z", re.IGNORECASE)
-_FLAG = re.compile(r"--?[\w-]*(token|password|passwd|secret|api-?key|credential)[\w-]*", re.IGNORECASE)
-_USERINFO = re.compile(r"(?<=://)[^/?#\s@]+(?=@)")
-_QUERY = re.compile(r"(?<=[?&])([\w.-]*(?:token|key|secret|password|signature|sig))=[^&#\s]+", re.IGNORECASE)
-_LOOKS_SECRET = re.compile(
+_HEADER = lazy(r"auth|key|token|secret|cookie|signature|password|credential", re.IGNORECASE)
+_NUMERIC = lazy(r"passw(or)?d|passcode|passphrase|secret|(^|_)pin\Z", re.IGNORECASE)
+_FLAG = lazy(r"--?[\w-]*(token|password|passwd|secret|api-?key|credential)[\w-]*", re.IGNORECASE)
+_USERINFO = lazy(r"(?<=://)[^/?#\s@]+(?=@)")
+_QUERY = lazy(r"(?<=[?&])([\w.-]*(?:token|key|secret|password|signature|sig))=[^&#\s]+", re.IGNORECASE)
+_LOOKS_SECRET = lazy(
     r"\bsk-[\w-]{12,}|\bgh[pousr]_\w{20,}|\bgithub_pat_\w{20,}|\bxox[abeprs]-[\w-]{10,}|\bAKIA[0-9A-Z]{16}\b"
     r"|\bAIza[\w-]{30,}|\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+|\b\d{8,10}:[\w-]{30,}"
     r"|(?<=\bBearer )[^\s${]+|(?<=\bBasic )[^\s${]+|-----BEGIN [A-Z ]*PRIVATE KEY-----.*",

@@ -1,7 +1,8 @@
 """The page that lists all settings; each type comes from the room it belongs to."""
 
+from collections.abc import Collection
 from functools import cache
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import msgspec
 from msgspec import field, inspect
@@ -74,6 +75,28 @@ def root() -> inspect.StructType:
     found = inspect.type_info(Config)
     assert isinstance(found, inspect.StructType)
     return found
+
+
+def sketch(names: Collection[str]) -> inspect.StructType:
+    """`root` with the sections called `names` worked out and the rest left open: a file sets a few of them."""
+    fields = zip(Config.__struct_fields__, Config.__struct_encode_fields__, strict=True)
+    return inspect.StructType(
+        cls=Config,
+        fields=tuple(
+            inspect.Field(
+                name=name,
+                encode_name=encoded,
+                type=_section(name) if encoded in names else inspect.AnyType(),
+                required=False,
+            )
+            for name, encoded in fields
+        ),
+    )
+
+
+@cache
+def _section(name: str) -> inspect.Type:
+    return inspect.type_info(get_type_hints(Config, include_extras=True)[name])
 
 
 def bare(kind: inspect.Type) -> inspect.Type:

@@ -11,6 +11,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from openclaw.core.patterns import lazy
+
 Label = Literal["owner", "system", "agent", "workspace", "skill", "tool", "external", "stranger"]
 
 CACHE_BOUNDARY = "\n<!-- OPENCLAW_CACHE_BOUNDARY -->\n"
@@ -61,9 +63,9 @@ _FORMAT = (
     "\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0001\U000e0020-\U000e007f"
 )
 _UNSEEN = f"\x7f-\x9f{_BIDI}{_FORMAT}\u2028\u2029\ud800-\udfff"
-_NOT_LITERAL = re.compile(f"[\x00-\x1f{_UNSEEN}]")
-_NOT_BLOCK = re.compile(f"[\x00-\x08\x0b-\x1f{_UNSEEN}]")
-_IS_BIDI = re.compile(f"[{_BIDI}]")
+_NOT_LITERAL = lazy(f"[\x00-\x1f{_UNSEEN}]")
+_NOT_BLOCK = lazy(f"[\x00-\x08\x0b-\x1f{_UNSEEN}]")
+_IS_BIDI = lazy(f"[{_BIDI}]")
 
 
 def literal(value: str) -> str:
@@ -131,8 +133,8 @@ _FOLD: dict[int, int | None] = {
     **{ord(char): ord(">") for char in _CLOSE},
     **{ord(char): None for char in _DROPPED},
 }
-_FOLDABLE = re.compile("[" + "".join(map(chr, _FOLD)) + "]")
-_MARKER = re.compile(
+_FOLDABLE = lazy("[" + "".join(map(chr, _FOLD)) + "]")
+_MARKER = lazy(
     r"<<<\s*+(?P<end>END[\s_]++)?"
     r"(?:EXTERNAL[\s_]++UNTRUSTED[\s_]++CONTENT|WORKSPACE[\s_]++FILE|PLUGIN[\s_]++CONTEXT|HEARTBEAT[\s_]++PROMPT)"
     r"(?![A-Za-z0-9])[^<>\n]{0,300}+>{0,3}"

@@ -9,6 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from openclaw.core.patterns import lazy
 from openclaw.delivery.directives import HEARTBEAT, SILENT
 
 
@@ -26,21 +27,19 @@ Utterance = Visible | Silence
 
 _TOKEN = rf"(?:{SILENT}|{HEARTBEAT})"
 _PAD = r"[\s\"'`*_~.,;:!?()\[\]{}<>|…。！？—–-]"
-_ALONE = re.compile(rf"{_PAD}*(?:{_TOKEN}(?:{_PAD}+|(?={_TOKEN})|\Z))+", re.IGNORECASE)
-_ACTION = re.compile(rf'\s*\{{\s*"action"\s*:\s*"{SILENT}"\s*\}}\s*', re.IGNORECASE)
+_ALONE = lazy(rf"{_PAD}*(?:{_TOKEN}(?:{_PAD}+|(?={_TOKEN})|\Z))+", re.IGNORECASE)
+_ACTION = lazy(rf'\s*\{{\s*"action"\s*:\s*"{SILENT}"\s*\}}\s*', re.IGNORECASE)
 _AFTER = r"[*_]{0,3}[.!…]{0,3}"
 # A token at an edge counts when it stands bare: in quotes or backticks somebody is writing about it.
-_HEAD = re.compile(
-    rf"\s*(?:[*_]{{0,3}}{HEARTBEAT}\b{_AFTER}\s*|[*_]{{0,3}}{SILENT}{_AFTER}[ \t]*\n\s*)+", re.IGNORECASE
-)
-_TAIL = re.compile(rf"(?:(?:(?<=[^\w`\"'])|\A)[*_]{{0,3}}{_TOKEN}{_AFTER}\s*)+\Z", re.IGNORECASE)
-_REASONED = re.compile(r"\s*(?:reasoning|thinking|thoughts?)\s*:", re.IGNORECASE)
+_HEAD = lazy(rf"\s*(?:[*_]{{0,3}}{HEARTBEAT}\b{_AFTER}\s*|[*_]{{0,3}}{SILENT}{_AFTER}[ \t]*\n\s*)+", re.IGNORECASE)
+_TAIL = lazy(rf"(?:(?:(?<=[^\w`\"'])|\A)[*_]{{0,3}}{_TOKEN}{_AFTER}\s*)+\Z", re.IGNORECASE)
+_REASONED = lazy(r"\s*(?:reasoning|thinking|thoughts?)\s*:", re.IGNORECASE)
 
 _BEGUN: Final = "|".join(
     sorted({token[:size] for token in (SILENT, HEARTBEAT) for size in range(1, len(token))}, key=len)
 )
-_MAYBE_ALONE = re.compile(rf"{_PAD}*(?:{_TOKEN}{_PAD}*)*(?:{_BEGUN})?", re.IGNORECASE)
-_MAYBE_TAIL = re.compile(rf"(?:[*_]{{0,3}}{_TOKEN}{_AFTER}\s*)*[*_]{{0,3}}(?:{_BEGUN})?\Z", re.IGNORECASE)
+_MAYBE_ALONE = lazy(rf"{_PAD}*(?:{_TOKEN}{_PAD}*)*(?:{_BEGUN})?", re.IGNORECASE)
+_MAYBE_TAIL = lazy(rf"(?:[*_]{{0,3}}{_TOKEN}{_AFTER}\s*)*[*_]{{0,3}}(?:{_BEGUN})?\Z", re.IGNORECASE)
 _ACTION_TEXT = f'{{"action":"{SILENT}"}}'.lower()
 _REASONED_WORDS = ("reasoning", "thinking", "thoughts", "thought")
 _WINDOW = 512

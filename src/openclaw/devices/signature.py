@@ -1,10 +1,14 @@
-"""Ed25519, as far as device identities need it: keys, signatures, and the id that follows from a key."""
+"""Ed25519, as far as device identities need it: keys, signatures, and the id that follows from a key.
+
+The library is loaded with the first key: a gateway that waits for its first device does without.
+"""
 
 import base64
 import hashlib
+from typing import TYPE_CHECKING
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 SEED_BYTES = 32
 
@@ -14,15 +18,19 @@ class SigningKey:
 
     __slots__ = ("_key",)
 
-    def __init__(self, key: Ed25519PrivateKey) -> None:
+    def __init__(self, key: "Ed25519PrivateKey") -> None:
         self._key = key
 
     @classmethod
     def generate(cls) -> "SigningKey":
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
         return cls(Ed25519PrivateKey.generate())
 
     @classmethod
     def from_seed(cls, seed: bytes) -> "SigningKey":
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
         return cls(Ed25519PrivateKey.from_private_bytes(seed))
 
     def seed(self) -> bytes:
@@ -40,6 +48,9 @@ class SigningKey:
 
 def verify(public_key: bytes, signature: bytes, message: bytes) -> bool:
     """Whether `signature` over `message` was made with the key behind `public_key`. Nonsense is simply not."""
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
     try:
         Ed25519PublicKey.from_public_bytes(public_key).verify(signature, message)
     except (InvalidSignature, ValueError):

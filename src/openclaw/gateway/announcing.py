@@ -6,8 +6,6 @@ import socket
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx2
-
 from openclaw.core.errors import Conflict, InvalidRequest, StateError, Unavailable
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Assistant, Text
@@ -66,6 +64,8 @@ class Announcer:
         await self._desk.changed(key, "inject")
 
     async def _post(self, url: str, document: dict[str, Any]) -> None:
+        import httpx2  # slow to import, and few installations send anything there
+
         settings = self._desk.app.config.cron
         if not settings.webhook_allow_private:
             await _check_public(url)

@@ -164,6 +164,8 @@ class Assistant:
         self._open_provider = open_provider
         self._situations: dict[str, Situation] = {}
         self._memories: dict[str, Memory] = {}
+        self.remembers: Callable[[Memory], None] = lambda memory: None
+        """Hears of every memory that is opened."""
         self._workspaces: dict[str, Path] = {}
         self._seeded: set[Path] = set()
         self._cache = FileCache()
@@ -179,6 +181,8 @@ class Assistant:
         self._offered: list[Tool] = []
         self.plugged: Plugged | None = None
         """The plugins that listen, once there are any."""
+        self.has_standing = asyncio.Event()
+        """Whether `standing` was made: with the first tools, not before."""
         self.turns = Turns(index, self.locks, clock, self.workspace, self.prepare, self._news)
 
     def offer(self, tool: Tool) -> None:
@@ -300,6 +304,7 @@ class Assistant:
     @cached_property
     def standing(self) -> Any:
         """What tools keep from one call to the next: commands in the background, pages read lately."""
+        self.has_standing.set()
         return wings.standing(self.clock, kept_for=self.config.tools.exec.cleanup_ms / 1000)
 
     @cached_property
@@ -331,6 +336,7 @@ class Assistant:
                 build=build,
                 problem=problem,
             )
+            self.remembers(self._memories[agent_id])
         return self._memories[agent_id]
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Vector]:
@@ -357,7 +363,7 @@ class Assistant:
             await self.mcp.close()
         if "browsers" in self.__dict__:
             await self.browsers.close()
-        if "standing" in self.__dict__:  # made at its first use
+        if self.has_standing.is_set():
             await self.standing.close()
         for memory in self._memories.values():
             await memory.close()

@@ -6,6 +6,7 @@ it comes to rest.
 
 import asyncio
 import contextlib
+import gc
 import logging
 import socket
 import sys
@@ -194,6 +195,7 @@ class _Life:
                 notify(environ, "READY=1")
                 log.info("ready in %.0f ms", (time.monotonic() - self._born) * 1000)
                 await self._remember(self._loaded)
+                gc.freeze()  # what is here now stays: nobody needs to look for garbage in it again
                 await self._until_over(parts, server)
                 server.front.withdraw("draining")
                 notify(environ, "STOPPING=1" if self._control.wish == "stop" else "RELOADING=1")

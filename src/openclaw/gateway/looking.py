@@ -6,8 +6,6 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import httpx2
-
 from openclaw.core.clock import Clock
 from openclaw.core.origin import Origin, joined, origin
 from openclaw.cron.watch import CommandWatch, FileWatch, HttpWatch, Look, SilenceWatch, Watch, mark, name_of
@@ -97,6 +95,8 @@ class Looking:
         return Look(name=name, mark=mark(child.returncode, text), says=f"exit code {child.returncode}\n{shown}".strip())
 
     async def _address(self, watch: HttpWatch) -> Look:
+        import httpx2  # slow to import, and few installations watch an address
+
         name = name_of(watch)
         try:
             async with httpx2.AsyncClient(timeout=30.0) as client, client.stream("GET", watch.url) as response:

@@ -9,12 +9,13 @@ from urllib.parse import quote, quote_plus
 from msgspec import Struct
 
 from openclaw.config.redact import plain
+from openclaw.core.patterns import lazy
 from openclaw.core.secret import REDACTED, Secret
 
 LEAST_VALUE = 6
 """A shorter value occurs in innocent text."""
 
-_SECRET_NAME = re.compile(
+_SECRET_NAME = lazy(
     r"(?:^|_)(?:token|secret|password|passwd|passphrase|api_?key|access_?key|private_?key|credentials?)s?$",
     re.IGNORECASE,
 )
@@ -23,24 +24,24 @@ _WORD = (
     r"(?:[\w-]{0,40}(?:api[_-]?key|access[_-]?key|private[_-]?key|signing[_-]?key|secret|passw(?:or)?d|passphrase"
     r"|credentials?)|(?:[\w-]{0,40}[_-])?token|(?:access|refresh|bearer|bot|auth|session|id|device)token)"
 )
-_PAIR = re.compile(
+_PAIR = lazy(
     rf"""(?P<name>["']?\b{_WORD}["']?\s{{0,8}}[=:]\s{{0,8}}["']?)(?P<value>[^\s"',;&)}}\]]{{6,}})""", re.IGNORECASE
 )
-_QUOTED = re.compile(
+_QUOTED = lazy(
     rf"""(?P<name>["']?\b{_WORD}["']?\s{{0,8}}[=:]\s{{0,8}}")(?P<value>(?:[^"\\]|\\.){{6,}})(?=")""", re.IGNORECASE
 )
-_FLAG = re.compile(
+_FLAG = lazy(
     r"(?P<name>--?[\w-]{0,40}(?:token|password|passwd|secret|api-?key|credential)[\w-]{0,40}[ =])(?P<value>[^\s-]\S*)",
     re.IGNORECASE,
 )
-_HEADER = re.compile(
+_HEADER = lazy(
     r"(?P<name>\b(?:authorization|proxy-authorization|cookie|set-cookie|x-api-key|api-key|x-goog-api-key"
     r"|x-openclaw-token|x-auth-token)[\"']?\s*[:=]\s*[\"']?(?:(?:bearer|basic|token)\s+)?)(?P<value>[^\s\"'][^\r\n\"']*)",
     re.IGNORECASE,
 )
-_SCHEME = re.compile(r"(?P<name>\b(?:bearer|basic)\s+)(?P<value>[A-Za-z0-9._~+/=-]{8,})", re.IGNORECASE)
-_KEY_BLOCK = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
-_SHAPES = re.compile(
+_SCHEME = lazy(r"(?P<name>\b(?:bearer|basic)\s+)(?P<value>[A-Za-z0-9._~+/=-]{8,})", re.IGNORECASE)
+_KEY_BLOCK = lazy(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
+_SHAPES = lazy(
     r"\b(?:sk|pk|rk)[-_](?:live|test|proj|ant|or|svcacct)?[-_]?[A-Za-z0-9_-]{16,}"
     r"|\bglpat-[\w-]{20,}|\bnpm_\w{30,}|\bhf_\w{20,}|\bgsk_\w{20,}|\bxai-\w{20,}|\bpplx-\w{20,}|\br8_\w{20,}"
     r"|\bpypi-[\w-]{40,}|\bxapp-[\w-]{10,}|\bdop_v1_\w{40,}|\bya29\.[\w-]{20,}|\bASIA[0-9A-Z]{16}\b"

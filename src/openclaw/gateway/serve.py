@@ -71,8 +71,9 @@ from openclaw.gateway.reload import Reload
 from openclaw.gateway.sockets import Sockets
 from openclaw.gateway.tools.hall import Hall
 from openclaw.gateway.tools.wakes import wake_sessions
+from openclaw.memory.index import Memory
 from openclaw.memory.watch import watch
-from openclaw.turns.agents import agent_ids, default_agent
+from openclaw.turns.agents import default_agent
 from openclaw.turns.guarding import kept_up
 from openclaw.turns.lanes import Lanes
 from openclaw.turns.ledger import Ledger
@@ -186,11 +187,15 @@ async def compose(launch: Launch, open_provider: OpenProvider | None = None) -> 
                     ),
                     name="pairing requests",
                 )
-                watching = [
-                    group.create_task(kept_up(partial(watch, memory, log.warning), "notes", clock), name="notes")
-                    for agent in agent_ids(app.config.agents)
-                    if (memory := app.memory(agent)) is not None and memory.settings.sync.watch
-                ]
+                watching: list[asyncio.Task[None]] = []
+
+                def follow(memory: Memory) -> None:
+                    """Notes are followed from the first turn that has them on: nobody asked for them before."""
+                    if memory.settings.sync.watch:
+                        work = kept_up(partial(watch, memory, log.warning), "notes", clock)
+                        watching.append(group.create_task(work, name="notes"))
+
+                app.remembers = follow
                 wakes = group.create_task(
                     kept_up(partial(wake_sessions, gateway.desk), "ended commands", clock), name="ended commands"
                 )

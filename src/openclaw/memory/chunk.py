@@ -1,21 +1,21 @@
 """Cutting a note into overlapping pieces of whole lines, and a piece into what a model reads at once. Pure."""
 
 import itertools
-import re
 from collections.abc import Iterator
 from hashlib import sha256
 
 from msgspec import Struct
 
+from openclaw.core.patterns import lazy
 from openclaw.core.text import units
 
 LEAST_CHARS = 32
 CHARS_PER_TOKEN = 4
 
 # Common ideographs, kana and syllables are about a token each; rarer ones take two to four.
-_COMMON = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9d]")
-_RARE = re.compile("[\U00020000-\U0003ffff]")
-_SENTENCE = re.compile("(?<=[.!?。！？])[ \n]*|\n+")
+_COMMON = lazy("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9d]")
+_RARE = lazy("[\U00020000-\U0003ffff]")
+_SENTENCE = lazy("(?<=[.!?。！？])[ \n]*|\n+")
 
 
 class Chunk(Struct, frozen=True):

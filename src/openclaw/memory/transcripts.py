@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from openclaw.core.errors import InvalidRequest, StateError
 from openclaw.core.keys import parse
+from openclaw.core.patterns import lazy
 from openclaw.memory.chunk import Chunk
 from openclaw.memory.discover import MOST_BYTES
 from openclaw.memory.labels import worse
@@ -19,7 +20,7 @@ LONGEST_LINE = 4 * 1024 * 1024
 SILENT = frozenset({"NO_REPLY", "HEARTBEAT_OK"})
 HIDDEN = "[redacted]"
 
-_SECRETS = re.compile(
+_SECRETS = lazy(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
     r"|\b(?:sk|pk|rk|ghp|gho|ghs|github_pat|glpat|xox[abprs]|hf|npm|pypi)[-_][A-Za-z0-9_\-]{16,}"
     r"|\bAKIA[0-9A-Z]{16}\b|\bAIza[0-9A-Za-z_\-]{30,}|\beyJ[\w\-]{10,}\.[\w\-]{10,}\.[\w\-]{5,}"

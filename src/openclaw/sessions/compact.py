@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from openclaw.core.messages import Assistant, Image, Message, Text, Thinking, ToolCall, ToolResult, User
+from openclaw.core.patterns import lazy
 from openclaw.sessions.transcript import AnyEntry, Compaction, MessageEntry, Reset, message_of, visible
 
 RESERVE = 20_000
@@ -23,11 +24,11 @@ MESSAGE_TOKENS = 4
 HARD_MINIMUM = 4_000
 COMFORTABLE = 8_000
 
-_WIDE = re.compile(
+_WIDE = lazy(
     "[\u1100-\u11ff\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef\U00020000-\U0003ffff]"
 )
 
-_LIMIT = re.compile(
+_LIMIT = lazy(
     r"(?:maximum (?:context|prompt) length|context (?:size|length|window)|maximum number of tokens"
     r"|token limit|n_ctx|> )[^\d\n]{0,40}?(\d[\d,]{2,8})(?!\d)",
     re.IGNORECASE,

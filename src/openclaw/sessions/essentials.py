@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from openclaw.core.messages import Assistant, Message, ToolCall, User
+from openclaw.core.patterns import lazy
 from openclaw.core.text import markers
 
 RULE_CHARS = 300
@@ -17,7 +18,7 @@ IDENTIFIERS_FROM = 12
 """Identifiers are looked for in so many of the latest messages."""
 MOST_FILES_CHARS = 2_000
 
-_RULE = re.compile(
+_RULE = lazy(
     r"\b(?:never|always|from now on|under no circumstances|at no time|in future|in the future|every time|"
     r"(?:do not|don't|dont|must not|mustn't|may not) (?:ever|again|under)|"
     r"(?:must|do not|don't|must not|shall not|only) .{0,80}\b(?:without|unless|until|before)\b|"
@@ -26,10 +27,10 @@ _RULE = re.compile(
     r"|никогда|всегда|永远不|绝不|总是|必须先|絶対に|必ず|कभी नहीं|हमेशा",
     re.IGNORECASE,
 )
-_SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n+")
-_FENCE = re.compile(r"^(```|~~~).*?(?:^\1|\Z)", re.MULTILINE | re.DOTALL)
-_BULLET = re.compile(r"^(?:[-*•]|\d{1,3}[.)])\s+")
-_IDENTIFIER = re.compile(
+_SENTENCE = lazy(r"(?<=[.!?。！？])\s+|\n+")
+_FENCE = lazy(r"^(```|~~~).*?(?:^\1|\Z)", re.MULTILINE | re.DOTALL)
+_BULLET = lazy(r"^(?:[-*•]|\d{1,3}[.)])\s+")
+_IDENTIFIER = lazy(
     r"https?://[^\s<>\"'`)\]]+"
     r"|[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64}){1,8}"
     r"|\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"
@@ -41,7 +42,7 @@ _IDENTIFIER = re.compile(
     r"|\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}\b"
     r"|\b\d{6,}\b",
 )
-_PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
+_PATCHED = lazy(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
 _READERS = frozenset({"read"})
 _WRITERS = frozenset({"write", "edit"})
 

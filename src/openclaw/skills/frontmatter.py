@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyjson5
-import yaml
 from msgspec import Struct
 
 MAX_CHARS = 65_536
@@ -47,7 +46,7 @@ def read(text: str) -> FrontMatter:
         raise Malformed(f"the front matter has {len(head):,} characters; {MAX_CHARS:,} is the most")
     try:
         fields = _mapping(head, notes)
-    except (yaml.YAMLError, Malformed) as error:
+    except Malformed as error:
         fields = dict(_by_key(head))
         notes.append(f"not valid YAML ({_reason(error)}); read key by key")
     if not fields:
@@ -84,38 +83,45 @@ class _Builder:
     """Builds plain values from parser events, within limits."""
 
     def __init__(self, notes: list[str]) -> None:
+        import yaml  # slow to import, and a gateway that only waits reads no skill
+
+        self._yaml = yaml
         self._notes = notes
         self._nodes = 0
 
     def build(self, text: str) -> Value:
+        yaml = self._yaml
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        # `---` inside would start a second document; the first is all there is.
-        events = iter(yaml.parse(text, Loader=loader))
-        for event in events:
-            if isinstance(event, yaml.DocumentStartEvent):
-                return self._node(next(events), events, 0)
+        try:
+            # `---` inside would start a second document; the first is all there is.
+            events = iter(yaml.parse(text, Loader=loader))
+            for event in events:
+                if isinstance(event, yaml.DocumentStartEvent):
+                    return self._node(next(events), events, 0)
+        except yaml.YAMLError as error:
+            raise Malformed(_reason(error)) from error
         return ""
 
     def _node(self, event: Any, events: Iterator[Any], depth: int) -> Value:
         self._nodes += 1
         if depth > MAX_DEPTH or self._nodes > MAX_NODES:
             raise Malformed(f"it is nested deeper than {MAX_DEPTH} or has more than {MAX_NODES:,} values")
-        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+        if isinstance(event, self._yaml.AliasEvent) or getattr(event, "anchor", None):
             raise Malformed("anchors and aliases (& and *) are not read")
         tag = getattr(event, "tag", None)
         if tag is not None and tag not in ("!", *_PLAIN_TAGS):
             raise Malformed(f"the tag {tag[:60]} is not read")
-        if isinstance(event, yaml.ScalarEvent):
+        if isinstance(event, self._yaml.ScalarEvent):
             plain = event.style is None
             return "" if plain and event.value in _NOTHING else str(event.value)
-        if isinstance(event, yaml.SequenceStartEvent):
+        if isinstance(event, self._yaml.SequenceStartEvent):
             return self._sequence(events, depth)
         return self._object(events, depth)
 
     def _sequence(self, events: Iterator[Any], depth: int) -> list[Value]:
         found: list[Value] = []
         for event in events:
-            if isinstance(event, yaml.SequenceEndEvent):
+            if isinstance(event, self._yaml.SequenceEndEvent):
                 break
             found.append(self._node(event, events, depth + 1))
         return found
@@ -123,7 +129,7 @@ class _Builder:
     def _object(self, events: Iterator[Any], depth: int) -> dict[str, Value]:
         found: dict[str, Value] = {}
         for event in events:
-            if isinstance(event, yaml.MappingEndEvent):
+            if isinstance(event, self._yaml.MappingEndEvent):
                 break
             key = self._node(event, events, depth + 1)
             value = self._node(next(events), events, depth + 1)
@@ -141,7 +147,7 @@ def _by_key(head: str) -> Iterator[tuple[str, Value]]:
         whole = "\n".join([f"{key}: {first}", *rest]).replace("\t", "  ")
         try:
             found = _Builder([]).build(whole)
-        except (yaml.YAMLError, Malformed):
+        except Malformed:
             found = ""
         if isinstance(found, dict) and key in found and (found[key] or not first):
             yield key, found[key]

@@ -1,6 +1,5 @@
 """Where skills are looked for, highest precedence first."""
 
-from importlib.machinery import PathFinder
 from pathlib import Path
 
 from msgspec import Struct
@@ -82,7 +81,8 @@ def expanded(text: str, home: Path, cwd: Path) -> Path:
 
 def package_directories() -> tuple[Path, ...]:
     """The skills of installed packages, by their entry points; nothing of a package is imported to find them."""
-    from importlib.metadata import entry_points  # half a hundred modules, for who really looks
+    from importlib.machinery import PathFinder  # slow to import, and asked for once
+    from importlib.metadata import entry_points
 
     found: list[Path] = []
     for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):

@@ -5,8 +5,6 @@ import hashlib
 import os
 import secrets
 import subprocess
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -38,6 +36,9 @@ def run(step: Installer, how: DependencySettings, tools: Path, environ: Mapping[
 
 def fetch(step: Installer, tools: Path) -> Path:
     """Downloads a step's file and keeps it only when its checksum is the one the skill names."""
+    import urllib.error  # slow to import, and few skills need it
+    import urllib.request
+
     if not step.sha256:
         raise InvalidRequest(f"{step.url} has no checksum: look at it and download it yourself")
     target = tools / step.target_dir / Path(urllib.request.url2pathname(step.url.split("?")[0])).name

@@ -9,6 +9,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from openclaw.core.patterns import lazy
+
 Severity = Literal["warn", "critical"]
 
 
@@ -27,7 +29,7 @@ def _rule(name: str, severity: Severity, message: str, needs: str, *patterns: st
         severity,
         message,
         tuple(needs.split()),
-        re.compile("|".join(f"(?:{pattern})" for pattern in patterns), re.I | re.M),
+        lazy("|".join(f"(?:{pattern})" for pattern in patterns), re.I | re.M),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from openclaw.core.patterns import lazy
 from openclaw.core.text import fold, hidden, markers
 
 Kind = Literal["hidden", "bidi", "pattern", "marker", "token"]
@@ -40,14 +41,14 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
     (r"^\s*System:\s+", r"^[^\S\n]*+System:\s"),
 )
 SUSPICIOUS = tuple(source for source, _ in _PATTERNS)
-_COMPILED = tuple((source, re.compile(safe, re.I | re.M)) for source, safe in _PATTERNS if safe)
-_EXEC = re.compile(r"\bexec\b", re.I)
-_COMMAND = re.compile(r"command\s*+=", re.I)
+_COMPILED = tuple((source, lazy(safe, re.I | re.M)) for source, safe in _PATTERNS if safe)
+_EXEC = lazy(r"\bexec\b", re.I)
+_COMMAND = lazy(r"command\s*+=", re.I)
 
 # These give orders over the head of the prompt; the rest may well be honest notes about commands.
 _OVERRIDES = frozenset((*SUSPICIOUS[:3], SUSPICIOUS[10], SUSPICIOUS[11]))
 
-_TOKENS = re.compile(
+_TOKENS = lazy(
     r"<\|(?:im_start|im_end|endoftext|begin_of_text|end_of_text|start_header_id|end_header_id|eot_id|python_tag|eom_id|"
     r"channel|message|return|call|reserved_special_token_\d{1,6})\|>|\[/?INST\]|<</?SYS>>|</?s>|<(?:start|end)_of_turn>"
 )

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
+from openclaw.core.patterns import lazy
 from openclaw.core.text import fold
 from openclaw.trust.attacks import RULES, Rule, Severity
 from openclaw.trust.scan import scan
@@ -30,13 +31,13 @@ class Finding(Struct, frozen=True, kw_only=True):
         return f"{self.severity}: {where}: {self.message} [{self.rule}]"
 
 
-_ORDERS = re.compile(
+_ORDERS = lazy(
     r"https?://|\b(?:run|execute|send|read|curl|upload|ignore|forward|instruction|assistant|agent|must|always)\b", re.I
 )
-_BASE64 = re.compile(rf"[A-Za-z0-9+/]{{{BLOB},}}={{0,2}}")
-_HEX = re.compile(rf"(?:\\x[0-9a-fA-F]{{2}}){{40,}}|\b[0-9a-fA-F]{{{2 * BLOB},}}\b")
-_PADDED = re.compile(r"\S[ \t\u00a0\u3000]{120,}\S")
-_TAGS = re.compile("[\U000e0000-\U000e007f]")
+_BASE64 = lazy(rf"[A-Za-z0-9+/]{{{BLOB},}}={{0,2}}")
+_HEX = lazy(rf"(?:\\x[0-9a-fA-F]{{2}}){{40,}}|\b[0-9a-fA-F]{{{2 * BLOB},}}\b")
+_PADDED = lazy(r"\S[ \t\u00a0\u3000]{120,}\S")
+_TAGS = lazy("[\U000e0000-\U000e007f]")
 _MAGIC = (
     (b"\x7fELF", "a compiled Linux program"),
     (b"MZ", "a compiled Windows program"),

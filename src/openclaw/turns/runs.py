@@ -97,6 +97,8 @@ class _Active:
         self.steered: dict[str, _Item] = {}
         """Inputs handed to this run, as they came."""
         self.steerable = False
+        self.begun = False
+        """Whether the model was asked: from then on the transcript has what was said."""
         self.why: Why | None = None
         self.task: asyncio.Task[Outcome] | None = None
 
@@ -242,6 +244,14 @@ class Runs:
             return ()
         first = (session.active.item.turn.run_id,) if session.active else ()
         return (*first, *(item.turn.run_id for item in session.waiting))
+
+    def unsaid(self, key: SessionKey) -> list[str]:
+        """What a session was told and no model has been asked yet: an interruption would lose it."""
+        session = self._sessions.get(key)
+        if session is None:
+            return []
+        first = [session.active.item] if session.active and not session.active.begun else []
+        return [item.turn.text for item in (*first, *session.waiting)]
 
     def unread(self, key: SessionKey) -> list[tuple[Turn, float]]:
         """What a session was told and has not taken up yet, with when it came."""
@@ -559,7 +569,7 @@ class Runs:
                         return _stopped("stalled", 0.0)
                     match event:
                         case ModelCalled():
-                            active.steerable = True
+                            active.steerable = active.begun = True
                         case MessageEnded(message=message):
                             last = message
                         case Notice(text=text):

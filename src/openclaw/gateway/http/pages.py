@@ -7,9 +7,9 @@ page trades the code for the secret in the body of one request.
 import gzip
 import hashlib
 import html
-import mimetypes
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,14 @@ INDEX = "index.html"
 CODE_BYTES = 1_000
 _HOST = re.compile(r"[A-Za-z0-9.:\[\]-]{1,255}")
 _BASE = re.compile(r"(/[A-Za-z0-9._~-]+)*")
-_TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".html": "text/html"}
+_TYPES = {
+    ".html": "text/html",
+    ".js": "text/javascript",
+    ".css": "text/css",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain",
+    ".webmanifest": "application/manifest+json",
+}
 _FIXED = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
@@ -102,7 +109,7 @@ def read(place: Path, base: str) -> dict[str, File]:
     """The built files by their path below the base; links in the index are made absolute."""
     found = {}
     for path in sorted(place.rglob("*")):
-        if path.is_file() and path.suffix in (".html", ".js", ".css", ".svg", ".webmanifest", ".txt"):
+        if path.is_file() and path.suffix in _TYPES:
             name = path.relative_to(place).as_posix()
             data = path.read_bytes()
             found[name] = _file(name, _based(data, base) if name == INDEX else data)
@@ -116,7 +123,7 @@ def _based(index: bytes, base: str) -> bytes:
 
 
 def _file(name: str, data: bytes) -> File:
-    kind = _TYPES.get(Path(name).suffix) or mimetypes.guess_type(name)[0] or "application/octet-stream"
+    kind = _TYPES[Path(name).suffix]
     squeezable = kind.startswith(_SQUEEZABLE) or kind == "application/manifest+json"
     return File(
         data=data,
@@ -130,14 +137,14 @@ def _file(name: str, data: bytes) -> File:
 def routes(parts: Parts, place: Path = BUILT) -> list[Route]:
     """The routes of the web page; they come last, because they answer for every path that nobody else knows."""
     base = parts.base_path
-    files = read(place, base)
+    files = cache(lambda: read(place, base))  # not before somebody looks at the page
     guard = Guard(parts.gatekeeping)
 
     async def config(call: Call) -> None:
         await call.answer({"basePath": base, **await parts.bootstrap()}, headers={"cache-control": "no-store"})
 
     async def page(request: Request) -> Response:
-        return _page(request, files, request.path_params.get("path", ""))
+        return _page(request, files(), request.path_params.get("path", ""))
 
     async def link(request: Request) -> Response:
         return await _trade(request, parts)

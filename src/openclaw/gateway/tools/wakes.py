@@ -17,6 +17,7 @@ MARK = "[OpenClaw exec completion]"
 
 async def wake_sessions(desk: Desk) -> None:
     """Runs for as long as the gateway does; an end that is not worth a word gets none."""
+    await desk.app.has_standing.wait()
     async with aclosing(desk.app.standing.background.endings()) as endings:
         async for job in endings:
             text = _news(desk, job)
