@@ -22,6 +22,7 @@ class Terminal:
 
     def __init__(self, socket: Path) -> None:
         self._socket = socket
+        self._code = socket.with_name("exit-code")
 
     def _tmux(self, *arguments: str, environ: Mapping[str, str] | None = None) -> str:
         done = subprocess.run(
@@ -36,9 +37,10 @@ class Terminal:
 
     def start(self, command: list[str], environ: Mapping[str, str], cwd: Path, columns: int, lines: int) -> None:
         size = ("-x", str(columns), "-y", str(lines))
-        keeps = (";", "set-option", "-g", "remain-on-exit", "on")
+        # The screen stays for a look when the command has ended; tmux does not always know the exit code.
+        kept = ("sh", "-c", '"$@"; echo $? >"$0"; exec sleep 3600', str(self._code))
         there = {**environ, "TERM": "xterm-256color"}
-        self._tmux("new-session", "-d", *size, "-c", str(cwd), *command, *keeps, environ=there)
+        self._tmux("new-session", "-d", *size, "-c", str(cwd), *kept, *command, environ=there)
 
     def types(self, text: str) -> None:
         self._tmux("send-keys", "-l", text)
@@ -73,8 +75,8 @@ class Terminal:
 
     @property
     def exit_code(self) -> int | None:
-        dead, status = self._tmux("display-message", "-p", "#{pane_dead} #{pane_dead_status}").rstrip("\n").split(" ")
-        return int(status) if dead == "1" and status else None
+        text = self._code.read_text() if self._code.exists() else ""
+        return int(text) if text.endswith("\n") else None
 
     def until(self, what: str | Callable[[str], bool]) -> str:
         """The screen, once it shows `what`."""

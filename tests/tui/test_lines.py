@@ -1,12 +1,15 @@
 """The chat where there is no screen to draw on."""
 
 import json
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from openclaw.gateway import process
+from openclaw.gateway.lock import running as running_gateway
 from openclaw.testing import TemporaryHome, says
 from openclaw.testing_server import MockModelServer
 from tests.e2e.gateway_process import GatewayProcess
@@ -127,3 +130,24 @@ def test_a_command_in_a_pipe_without_a_gateway(openclaw_home: TemporaryHome) -> 
     assert "/status: model, session, tokens, cost" in done.stdout
     assert "Thinking: high. Levels:" in done.stdout
     assert len(server.requests) == 1
+
+
+def test_a_bare_openclaw_without_a_terminal_starts_the_gateway_and_says_where(openclaw_home: TemporaryHome) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    openclaw_home.configure({"gateway": {"port": port}})
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "openclaw"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            env=openclaw_home.environ,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.count("\n") == 1 and f"http://127.0.0.1:{port} " in done.stdout
+        assert running_gateway(openclaw_home.state) is not None
+    finally:
+        process.stop(openclaw_home.state, 10)

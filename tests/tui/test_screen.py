@@ -257,3 +257,22 @@ def test_it_starts_a_gateway_when_there_is_none(openclaw_home: TemporaryHome) ->
                 assert running(openclaw_home.state) is not None
         finally:
             process.stop(openclaw_home.state, 10)
+
+
+def test_a_bare_openclaw_on_a_fresh_machine_opens_the_chat_and_tells_what_to_do(openclaw_home: TemporaryHome) -> None:
+    from openclaw.gateway import process
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        openclaw_home.configure({"gateway": {"port": free.getsockname()[1]}})
+    try:
+        with terminal([], openclaw_home.environ, openclaw_home.root) as shown:
+            screen = shown.until("No model is set up yet")
+            assert "openclaw onboard" in screen and "openclaw dashboard (http://127.0.0.1:" in screen
+            assert "offline/offline" in screen
+            shown.says("/exit")
+            assert shown.until_it_ends() == 0
+            assert "stop ends it); openclaw dashboard opens the web page." in shown.screen()
+        assert (openclaw_home.workspace / "AGENTS.md").is_file()
+    finally:
+        process.stop(openclaw_home.state, 10)

@@ -103,7 +103,7 @@ def test_five_questions_at_most_and_the_key_is_seen_nowhere(openclaw_home: Tempo
     with MockModelServer([Answers(401, '{"error": {"message": "bad key"}}'), says("ready")]) as server:
         openclaw_home.configure(provider(server))
         person = Terminal(openclaw_home, "onboard")
-        person.until("number or provider/model")
+        person.until("number, name or provider/model")
         person.types("mine/small\n")
         person.until("key for mine")
         person.types("sk-a-wrong-secret-altogether\n")

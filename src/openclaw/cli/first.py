@@ -1,11 +1,10 @@
-"""What happens when somebody types only `openclaw`: everything is made ready, then the chat opens."""
+"""What happens when somebody types only `openclaw`: everything is made ready."""
 
-from openclaw.cli.output import note
 from openclaw.cli.starting import gateway_up, web_address
 from openclaw.config.load import load
-from openclaw.core.errors import OpenClawError
 from openclaw.gateway.app import Surroundings, workspace_of
 from openclaw.gateway.clock import SystemClock
+from openclaw.gateway.lock import running
 from openclaw.turns.agents import agent_ids
 from openclaw.workspace.seed import Seeded, ensure
 
@@ -18,14 +17,11 @@ def make_home(surroundings: Surroundings) -> list[Seeded]:
     return [ensure(workspace_of(agents, agent, surroundings), now) for agent in agent_ids(agents)]
 
 
-def begin() -> None:
-    """Makes the home, starts the gateway when none runs, and says in one line where it is."""
+def begin() -> str:
+    """Makes the home and starts the gateway when none runs; gives one line that says where it is."""
     surroundings = Surroundings.of_process()
     make_home(surroundings)
-    try:
-        found = gateway_up(surroundings)
-    except OpenClawError as error:
-        # A chat in this process is better than none.
-        note(f"the gateway is not running: {error.message}")
-        return
-    note(f"The gateway is on {web_address(found)}; openclaw dashboard opens the web page.")
+    was_there = running(surroundings.home.state) is not None
+    address = web_address(gateway_up(surroundings))
+    stays = "" if was_there else " and stays in the background (openclaw gateway stop ends it)"
+    return f"The gateway is on {address}{stays}; openclaw dashboard opens the web page."

@@ -127,15 +127,18 @@ class _Setup:
         known = [facts for facts in situation.registry.providers if facts.default_model and facts.id != "offline"]
         click.echo("1. Which model shall answer?")
         click.echo(f"   [Enter] as it is: {situation.default} ({situation.pick.why})")
-        for place, facts in enumerate(known, 1):
-            has = " (a key is there)" if situation.has_key(facts.id, now) else ""
-            click.echo(f"   {place:>2} {facts.id}{has}")
+        click.echo(
+            _columns([f"{facts.id}{' (has a key)' if situation.has_key(facts.id, now) else ''}" for facts in known])
+        )
         while True:
-            typed = click.prompt("   number or provider/model", default="", show_default=False).strip()
+            typed = click.prompt("   number, name or provider/model", default="", show_default=False).strip()
             if not typed:
                 return
+            named = next((facts.id for facts in known if facts.id == typed.lower()), None)
             if typed.isdecimal() and 0 < int(typed) <= len(known):
-                provider, ref = known[int(typed) - 1].id, None
+                named = known[int(typed) - 1].id
+            if named is not None:
+                provider, ref = named, None
             else:
                 try:
                     ref = situation.resolve(typed)
@@ -277,6 +280,19 @@ class _Setup:
         elif wanted is False and installed:
             services.uninstall()
         self.done["autostart"] = services.state().installed
+
+
+def _columns(names: list[str]) -> str:
+    """Numbered names side by side, so that the question stays on a small screen."""
+    cells = [f"{place:>2} {name}" for place, name in enumerate(names, 1)]
+    rows = -(-len(cells) // 3)
+    columns = [cells[start : start + rows] for start in range(0, len(cells), rows)]
+    widths = [max(map(len, column)) for column in columns]
+    lines = []
+    for row in range(rows):
+        shown = [column[row].ljust(width) for column, width in zip(columns, widths, strict=True) if row < len(column)]
+        lines.append(f"   {'   '.join(shown)}".rstrip())
+    return "\n".join(lines)
 
 
 def named(text: str, name: str) -> str:

@@ -44,7 +44,7 @@ class Nouns(click.Group):
     cls=Nouns,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="OpenClaw: a personal assistant that lives on your machine. Without a command it opens a chat.",
+    help="OpenClaw: a personal assistant that lives on your machine. A bare openclaw opens a chat.",
 )
 @click.option("--profile", metavar="NAME", help="Use ~/.openclaw-NAME instead of ~/.openclaw.")
 @click.option("--dev", is_flag=True, help="The same as --profile dev.")
@@ -67,14 +67,26 @@ def root(
     if log_level:
         _log_to_stderr(log_level)
     if ctx.invoked_subcommand is None:
-        if not sys.stdin.isatty():
-            click.echo(ctx.get_help())
-            return
-        from openclaw.cli.first import begin
+        _begin(ctx)
 
-        begin()
-        chat = root.get_command(ctx, "chat")
-        assert chat is not None
+
+def _begin(ctx: click.Context) -> None:
+    """Makes everything ready and says where; at a terminal the chat opens."""
+    from openclaw.cli.first import begin
+    from openclaw.cli.output import note
+
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        click.echo(begin())
+        return
+    chat = root.get_command(ctx, "chat")
+    assert chat is not None
+    try:
+        note(begin())
+    except OpenClawError as error:
+        # A chat in this process is better than none.
+        note(f"the gateway is not running: {error.message}")
+        ctx.invoke(chat, local=True)
+    else:
         ctx.invoke(chat)
 
 

@@ -12,12 +12,13 @@ from textual.widgets import Static
 
 from openclaw.cli.tui.composer import Completions, Composer
 from openclaw.cli.tui.images import MOST_IMAGES, attachment
-from openclaw.cli.tui.look import KEYS, STYLE
+from openclaw.cli.tui.look import KEYS, STYLE, welcome
 from openclaw.cli.tui.question import WORDS, Question
 from openclaw.cli.tui.rows import Rows
 from openclaw.cli.tui.session import Session
 from openclaw.cli.tui.status import Situation, line
 from openclaw.cli.tui.switcher import Switcher
+from openclaw.cli.tui.talk import Said
 from openclaw.cli.tui.words import harmless, one_line
 from openclaw.core.clock import Clock
 from openclaw.core.errors import InvalidRequest, OpenClawError
@@ -97,7 +98,11 @@ class ChatApp(App[int]):
             self._rows.anchor()
         if self._rows.is_vertical_scroll_end:
             talk.trim()
-        await self._rows.show(talk.items(), self._details)
+        items = talk.items()
+        if not items and session.connection == "connected":
+            offline = session.defaults.get("modelProvider") == "offline"
+            items = [Said(key="welcome", who="gateway", text=welcome(session.address, offline=offline))]
+        await self._rows.show(items, self._details)
         self._question.ask([each for each in session.questions if _session_of(each) == talk.key])
         self._composer.commands = session.commands
         self._tell()

@@ -1,4 +1,9 @@
-"""How the terminal chat looks. The colours are the terminal's own, so light stays light and 16 colours are enough."""
+"""What the terminal chat looks like and says of itself.
+
+The colours are the terminal's own, so light stays light and 16 of them are enough.
+"""
+
+from openclaw.version import __version__
 
 STYLE = """
 Screen { layout: vertical; }
@@ -38,3 +43,14 @@ Ctrl+T shows thinking and what tools did, Ctrl+Y copies the last answer.
 A question about a command: type y (once), a (always) or n (no) and Enter, or go to the buttons with Tab.
 Drop or paste the path of a picture to send it along, or write /image PATH.
 What you write while an answer is on its way joins its next step."""
+
+
+def welcome(address: str, *, offline: bool) -> str:
+    """What an empty conversation says."""
+    lines = [
+        f"OpenClaw {__version__}. Write a message and press Enter. F1 shows the keys.",
+        f"In a browser: openclaw dashboard ({address.replace('ws', 'http', 1)}).",
+    ]
+    if offline:
+        lines.append("No model is set up yet; openclaw onboard does it with a few questions.")
+    return "\n".join(lines)

@@ -53,6 +53,8 @@ class Session:
         self.changed = asyncio.Event()
         self.connection: Connection = "connecting"
         self.trouble = ""
+        self.address = ""
+        """Where the gateway is."""
         self.questions: list[Mapping[str, Any]] = []
         self.info: Mapping[str, Any] = {}
         """The session's row: model, tokens, cost."""
@@ -74,6 +76,7 @@ class Session:
         while True:
             try:
                 target = self._find()
+                self.address = target.url
                 card = structs.replace(introduction(target), caps=("tool-events",))
                 async with connect(target.url, card) as client:
                     wait = FIRST_WAIT
