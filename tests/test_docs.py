@@ -7,6 +7,7 @@ import pytest
 
 from openclaw.cli.main import NOUNS
 from openclaw.cli.root import root
+from openclaw.core.hooks import POINTS
 
 TOP = Path(__file__).parent.parent
 DOCS = "\n".join(path.read_text() for path in (TOP / "README.md", *sorted((TOP / "docs").glob("*.md"))))
@@ -28,6 +29,13 @@ def test_every_command_is_in_the_docs(words: str) -> None:
     noun, _, verb = words.partition(" ")
     listed = any(f"openclaw {noun} " in line and verb in line for line in DOCS.splitlines())
     assert f"openclaw {words}" in DOCS or f"scripts/run {words}" in DOCS or (verb and listed), words
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_every_hook_point_is_in_the_docs_with_an_example(point: str) -> None:
+    page = (TOP / "docs" / "hooks.md").read_text()
+    _, found, rest = page.partition(f"\n## {point}\n")
+    assert found and f'api.on("{point}"' in rest.partition("\n## ")[0], point
 
 
 def test_links_between_pages_lead_somewhere() -> None:

@@ -281,7 +281,6 @@ class MessageSent(_Border, frozen=True, kw_only=True):
 
 class SessionStart(_Border, frozen=True, kw_only=True):
     session_id: str
-    resumed_from: str | None = None
 
 
 class SessionEnd(_Border, frozen=True, kw_only=True):

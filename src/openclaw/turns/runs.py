@@ -30,7 +30,7 @@ from openclaw.turns.stuck import SETTLE, Action, Activity, Recovery, Sighting
 from openclaw.turns.turn import Recorded, SessionRepaired, Turn, Turns
 
 if TYPE_CHECKING:
-    from openclaw.turns.messaging import MessageHooks
+    from openclaw.turns.messaging import MessageHooks, Outgoing
 
 log = logging.getLogger(__name__)
 
@@ -555,8 +555,8 @@ class Runs:
             manner = await self._manner_of(turn) if self._manner_of else Manner()
         except OpenClawError as error:
             return _failed(error.message, error.code.lower(), started, millis(self._clock))
-        plugins = self._messages()
-        outgoing = plugins.outgoing(turn) if plugins is not None else None
+        outgoing: Outgoing | None = None
+        looked = False
         shaper = Shaper(manner, not_ours=[tool.name for tool in turn.client_tools])
         last: Assistant | None = None
         notices: list[str] = []
@@ -585,6 +585,9 @@ class Runs:
                         self._say(turn, event)
                         continue
                     active.activity.take(event, self._clock.now())
+                    if not looked:  # not before the turn was prepared: plugins may still have been starting
+                        plugins, looked = self._messages(), True
+                        outgoing = plugins.outgoing(turn) if plugins is not None else None
                     for shown in shaper.take(event):
                         for allowed in (shown,) if outgoing is None else await outgoing.take(shown):
                             self._say(turn, allowed)
