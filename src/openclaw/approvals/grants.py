@@ -3,15 +3,17 @@
 Others write this document too, with fields we do not know: a change is made in the document as it was read.
 """
 
+import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct, field
 
-from openclaw.core.errors import StateError
+from openclaw.core.errors import Conflict, NotFound, StateError
 from openclaw.core.keys import DEFAULT_AGENT
 from openclaw.store import atomic
 from openclaw.store.lock import Holder, KernelLock
@@ -54,17 +56,68 @@ class ApprovalFile:
     def read(self) -> Document:
         return self._checked(self._raw())
 
+    @property
+    def hash(self) -> str:
+        """What a change can be based on; empty when there is no file."""
+        try:
+            return hashlib.sha256(self._path.read_bytes()).hexdigest()
+        except OSError:
+            return ""
+
+    def shown(self) -> dict[str, Any]:
+        """The whole document for people, without the key of its socket."""
+        raw = self._raw()
+        self._checked(raw)
+        if isinstance(raw.get("socket"), dict):
+            raw["socket"].pop("token", None)
+        return raw
+
     def allow(self, agent_id: str, grants: Sequence[Mapping[str, Any]], now: int) -> None:
-        """Adds `grants` to the agent's allowlist, except those that are there."""
+        """Adds `grants` to the agent's allowlist; one that is there already is renewed where it stands."""
+        with self._changing(now) as raw:
+            agent = raw.setdefault("agents", {}).setdefault(agent_id, {})
+            allowlist = agent.setdefault("allowlist", [])
+            for grant in grants:
+                place = next((at for at, entry in enumerate(allowlist) if _what(entry) == _what(grant)), None)
+                if place is None:
+                    allowlist.append(dict(grant))
+                elif "identity" in grant:
+                    allowlist[place]["identity"] = grant["identity"]
+
+    def withdraw(self, wanted: str, agent_id: str | None, now: int) -> list[tuple[str, dict[str, Any]]]:
+        """Takes back what is meant by an id, the start of one, or a pattern; gives what was taken, with its agent."""
+        with self._changing(now) as raw:
+            found: list[tuple[str, dict[str, Any]]] = []
+            for name, agent in raw.get("agents", {}).items():
+                if agent_id is not None and name != agent_id:
+                    continue
+                listed = agent.get("allowlist", [])
+                meant = [entry for entry in listed if _is_meant(entry, wanted)]
+                found += [(name, entry) for entry in meant]
+                agent["allowlist"] = [entry for entry in listed if entry not in meant]
+            if not found:
+                raise NotFound(f"nothing on the allowlist is called {wanted!r}: openclaw approvals list shows it")
+            return found
+
+    def put(self, document: Mapping[str, Any], base_hash: str | None, now: int) -> None:
+        """Puts another document in place, unless somebody else changed it since `base_hash`. The socket stays ours."""
+        with self._changing(now) as raw:
+            if base_hash is not None and base_hash != self.hash:
+                raise Conflict("the approvals were changed by somebody else: read them again, then set them")
+            self._checked(dict(document))
+            kept = {name: value for name, value in raw.items() if name == "socket"}
+            raw.clear()
+            raw.update({"version": 1, **document, **kept})
+
+    @contextmanager
+    def _changing(self, now: int) -> Iterator[dict[str, Any]]:
+        """The document, to be changed in place; written when the block ends well."""
         with KernelLock(self._path.with_name(self._path.name + ".lock")) as lock:
             if not lock.wait(Holder(pid=os.getpid(), created_at=now, owner="approvals"), self._lock_seconds):
                 raise StateError(f"{self._path} is being changed by another process: try again")
             raw = self._raw()
             self._checked(raw)
-            agent = raw.setdefault("agents", {}).setdefault(agent_id, {})
-            allowlist = agent.setdefault("allowlist", [])
-            there = {_what(entry) for entry in allowlist}
-            allowlist.extend(dict(grant) for grant in grants if _what(grant) not in there)
+            yield raw
             atomic.replace(self._path, msgspec.json.format(msgspec.json.encode(raw), indent=2) + b"\n")
 
     def _raw(self) -> dict[str, Any]:
@@ -96,6 +149,13 @@ class ApprovalFile:
 
     def _unusable(self, error: Exception) -> StateError:
         return StateError(f"{self._path} cannot be read ({error}): mend it, or move it away")
+
+
+def _is_meant(entry: Mapping[str, Any], wanted: str) -> bool:
+    name = str(entry.get("id") or "")
+    return bool(wanted) and (
+        entry.get("pattern") == wanted or (len(wanted) >= 4 and name.startswith(wanted)) or name == wanted
+    )
 
 
 def _what(entry: Mapping[str, Any]) -> tuple[Any, Any]:

@@ -61,7 +61,7 @@ class PendingApprovals:
             if answer.done():
                 return answer.result()
             self._close(question, "expired", "nobody")
-            return Answer("deny", why="nobody answered in time")
+            return Answer("deny", why="nobody answered in time", nobody=True)
         finally:
             timer.cancel()
             await asyncio.gather(timer, return_exceptions=True)
@@ -77,6 +77,10 @@ class PendingApprovals:
         answer.set_result(Answer(chosen, by=by))
         del self._open[question.request.id]
         return self._close(question, chosen, by)
+
+    @property
+    def now(self) -> int:
+        return millis(self._clock)
 
     def list(self) -> "list[Question]":
         return [question for question, _ in self._open.values()]

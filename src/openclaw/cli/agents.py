@@ -99,6 +99,54 @@ def add(agent_id: str, workspace: str | None, model: str | None, name: str | Non
         click.echo(f"{wanted} lives in {place}. Talk to it: openclaw agent --agent {wanted} --message …")
 
 
+@command.command("capabilities")
+@click.option("--agent", "agent_id", metavar="ID", help="Which agent (default: all of them).")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--save", "keep", is_flag=True, help="Keep it, to compare with later.")
+@click.option("--check", "compare", is_flag=True, help="Compare with what was kept; fails when something changed.")
+@click.pass_context
+def capabilities(ctx: click.Context, agent_id: str | None, as_json: bool, keep: bool, compare: bool) -> None:
+    """Everything an agent can do, and who can reach it."""
+    import asyncio
+
+    from openclaw.cli.output import note, print_json
+    from openclaw.cli.running import TerminalApprover
+    from openclaw.gateway import capabilities as found
+    from openclaw.gateway.app import Surroundings, assistant
+    from openclaw.gateway.clock import SystemClock
+    from openclaw.turns.agents import agent_ids, view
+
+    async def look() -> list[dict[str, Any]]:
+        async with assistant(
+            Surroundings.of_process(), clock=SystemClock(), approver=TerminalApprover(), warn=note
+        ) as app:
+            wanted = [view(app.config.agents, agent_id).id] if agent_id else agent_ids(app.config.agents)
+            return [await found.capabilities(app, each) for each in wanted]
+
+    documents = asyncio.run(look())
+    state = Surroundings.of_process().home.state
+    if keep:
+        for document in documents:
+            click.echo(f"kept in {found.save(state, document)}")
+        return
+    if compare:
+        different = {each["agent"]: found.changes(found.saved(state, each["agent"]), each) for each in documents}
+        if as_json:
+            print_json({"ok": not any(different.values()), "changes": different})
+        else:
+            for name, lines in different.items():
+                click.echo(f"{name}: " + ("as it was saved" if not lines else f"{len(lines) - 2} changes"))
+                for line in lines:
+                    click.echo(line)
+        ctx.exit(1 if any(different.values()) else 0)
+    if as_json:
+        print_json(documents if len(documents) != 1 else documents[0])
+        return
+    for document in documents:
+        for line in found.lines(document):
+            click.echo(line)
+
+
 @command.command("delete")
 @click.argument("agent_id", metavar="ID")
 @click.option("--yes", is_flag=True, help="Do not ask.")

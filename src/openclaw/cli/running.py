@@ -38,6 +38,7 @@ class TerminalApprover:
                 "deny",
                 why=f"{request.why}, and nobody is at a terminal to approve it "
                 "(run it in a terminal, or set tools.exec.security to full)",
+                nobody=True,
             )
         click.echo(f"\nThe assistant wants to run, in {spelled(request.cwd)}:", err=True)
         click.echo(f"\n    {spelled(request.command)}\n", err=True)

@@ -206,6 +206,12 @@ def rules(data: dict[str, Any]) -> Iterable[tuple[Path, str]]:
         )
     seen: set[str] = set()
     for index, agent in enumerate(data.get("agents", {}).get("list", ())):
+        own = agent.get("tools", {}).get("exec", {})
+        if "mode" in own and {"security", "ask"} & set(own):
+            yield (
+                ("agents", "list", index, "tools", "exec", "mode"),
+                "cannot stand beside security or ask: it means both",
+            )
         where = ("agents", "list", index, "id")
         try:
             name = normalise_agent(agent["id"])

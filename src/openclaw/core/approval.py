@@ -29,6 +29,8 @@ class Answer(Struct, frozen=True):
     decision: Decision
     by: str = ""
     why: str = ""
+    nobody: bool = False
+    """No person answered: it expired, or there was nobody to ask."""
 
 
 class Approver(Protocol):

@@ -170,6 +170,7 @@ class Assistant:
         self._seeded: set[Path] = set()
         self._cache = FileCache()
         self._approver = approver
+        self.approvals = ApprovalFile(self.home.state / "exec-approvals.json")
         self._gate = self._make_gate()
         self._hall: building.Hall = building.NoHall()
         self.skills = self._make_skills()
@@ -811,7 +812,9 @@ class Assistant:
             home=self._surroundings.home_dir,
             state=self.home.state,
             workspace=self.workspace,
-            skills=lambda agent: [item.skill.base_dir for item in self.shelf(agent).usable],
+            skills=lambda agent: [
+                (item.skill.base_dir, str(Path(item.skill.file_path).parent)) for item in self.shelf(agent).usable
+            ],
         )
 
     def _make_gate(self) -> ExecGate:
@@ -820,9 +823,10 @@ class Assistant:
         return ExecGate(
             security=security,
             ask=ask,
-            agents={entry.id: building.exec_policy(settings, entry.tools.exec) for entry in self.config.agents.list},
+            agents=building.exec_policies(settings, self.config.agents.list),
             safe_bins=settings.safe_bins,
-            approvals=ApprovalFile(self.home.state / "exec-approvals.json"),
+            strict=settings.strict_inline_eval,
+            approvals=self.approvals,
             approver=self._approver,
             clock=self.clock,
             path=os.pathsep.join((*settings.path_prepend, self.loaded.variables.get("PATH", os.defpath))),

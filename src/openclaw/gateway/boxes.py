@@ -30,7 +30,7 @@ class Boxes:
         home: Path,
         state: Path,
         workspace: Callable[[str], Path],
-        skills: Callable[[str], Sequence[str]],
+        skills: Callable[[str], Sequence[tuple[str, str]]],
         build: Callable[[str, Mapping[str, str]], Sandbox] = wings.sandbox,
     ) -> None:
         self._config = config
@@ -108,9 +108,9 @@ class Boxes:
     def _skill_mounts(self, agent_id: str) -> list[Mount]:
         """Skills are read where the prompt says they are; `~` is the box's home inside."""
         mounts = []
-        for place in sorted(set(self._skills(agent_id))):
-            under = Path(place).is_relative_to(self._home)
-            target = f"{BOX_HOME}/{Path(place).relative_to(self._home)}" if under else place
+        for place, called in sorted(set(self._skills(agent_id))):
+            under = Path(called).is_relative_to(self._home)
+            target = f"{BOX_HOME}/{Path(called).relative_to(self._home)}" if under else called
             mounts.append(Mount(place, target))
         return mounts
 

@@ -14,7 +14,7 @@ from openclaw.core.keys import SessionKey
 from openclaw.core.plugin import Command as PluginCommand
 from openclaw.core.plugin import CommandCall, CommandReply
 from openclaw.delivery.shape import REASONING, VERBOSE
-from openclaw.gateway import compacting
+from openclaw.gateway import compacting, elevating
 from openclaw.gateway.desk import Desk
 from openclaw.gateway.plugins import Extensions
 from openclaw.models import thinking
@@ -69,6 +69,8 @@ CATALOG = (
     Entry("reasoning", "show or choose whether reasoning is visible", "options", "[on|stream|off|default]"),
     Entry("usage", "what was spent; or a line about it under every answer", "options", "[cost|tokens|full|off|reset]"),
     Entry("queue", "what happens to messages while busy", "options", "[steer|followup|collect|interrupt|default]"),
+    Entry("elevated", "let commands out of the sandbox for a while", "options", "[on|ask|full|off]"),
+    Entry("capabilities", "everything this agent can do, and who can reach it", "status"),
     Entry("approve", "answer a question about a command", "management", "ID allow-once|allow-always|deny"),
 )
 
@@ -113,6 +115,8 @@ class Commands:
             "usage": self._usage,
             "queue": self._queue,
             "approve": self._approve,
+            "elevated": self._elevated,
+            "capabilities": self._capabilities,
         }
 
     async def answer(self, key: SessionKey, text: str, source: str = "") -> Reply | None:
@@ -293,6 +297,15 @@ class Commands:
         mode = None if args in ("default", "reset") else parse_mode(args.split()[0])
         await self._desk.lifecycle.prefer(key, {"queue_mode": mode})
         return Reply(f"Queue: {mode or 'steer'}.")
+
+    async def _elevated(self, key: SessionKey, args: str) -> Reply:
+        return Reply(await elevating.elevated(self._desk, key, args))
+
+    async def _capabilities(self, key: SessionKey, args: str) -> Reply:
+        # Loaded when somebody asks: it knows every part of the house.
+        from openclaw.gateway.capabilities import capabilities, lines
+
+        return Reply("\n".join(lines(await capabilities(self._desk.app, key.agent))))
 
     async def _approve(self, key: SessionKey, args: str) -> Reply:
         words = args.split()

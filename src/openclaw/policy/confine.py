@@ -41,13 +41,6 @@ class ContainerSettings(Settings, frozen=True):
     binds: Annotated[tuple[str, ...] | None, doc("more directories: HOST:INSIDE:ro or HOST:INSIDE:rw")] = None
 
 
-class PruneSettings(Settings, frozen=True):
-    """`sandbox.prune`: boxes nobody uses any more."""
-
-    idle_hours: Annotated[int, doc("forgotten after this long without use; 0 never", ge=0)] = 24
-    max_age_days: Annotated[int, doc("forgotten at this age; 0 never", ge=0)] = 7
-
-
 class SandboxSettings(Settings, frozen=True):
     """`sandbox`: a box for files and commands."""
 
@@ -66,7 +59,6 @@ class SandboxSettings(Settings, frozen=True):
         None
     )
     docker: Annotated[ContainerSettings, doc("what a box sees and may use")] = ContainerSettings()
-    prune: Annotated[PruneSettings | None, doc("boxes nobody uses any more")] = None
 
 
 class Rules(Struct, frozen=True, kw_only=True):
@@ -87,7 +79,6 @@ class Rules(Struct, frozen=True, kw_only=True):
     setup: str = ""
     limits: BoxLimits = BoxLimits()
     binds: tuple[str, ...] = ()
-    prune: PruneSettings = PruneSettings()
 
 
 def resolve(defaults: SandboxSettings, own: SandboxSettings | None) -> Rules:
@@ -127,7 +118,6 @@ def resolve(defaults: SandboxSettings, own: SandboxSettings | None) -> Rules:
             cpus=inner.cpus or 0.0,
         ),
         binds=inner.binds or (),
-        prune=one.prune or defaults.prune or PruneSettings(),
     )
     _check(rules)
     return rules

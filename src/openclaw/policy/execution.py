@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
+from openclaw.policy.inline import hidden
 from openclaw.policy.narrowing import Ask, Mode, Security
 from openclaw.policy.shell import Segment, Unclear, parse
 
@@ -27,6 +28,8 @@ class Grant(Struct, frozen=True, rename="camel", omit_defaults=True):
     last_used_at: int | None = None
     last_used_command: str | None = None
     last_resolved_path: str | None = None
+    identity: str | None = None
+    """What the program and the script were when it was given; another one by the same name is not meant."""
 
 
 class Allow(Struct, frozen=True):
@@ -44,6 +47,13 @@ class Deny(Struct, frozen=True):
 Ruling = Allow | AskFirst | Deny
 Resolve = Callable[[str], str | None]
 """The path of the program a word would start, or None."""
+Identify = Callable[[Sequence[str]], str]
+"""A name for the content of the programs and scripts that words of a command name; empty when there are none."""
+
+
+def unidentified(words: Sequence[str]) -> str:
+    """For deciding where no file can be looked at."""
+    return ""
 
 
 MODES: dict[Mode, tuple[Security, Ask]] = {
@@ -70,6 +80,8 @@ def rule(
     grants: Sequence[Grant],
     resolve: Resolve,
     safe_bins: Sequence[str],
+    identify: Identify = unidentified,
+    strict: bool = True,
 ) -> Ruling:
     """Whether `command` runs, waits for a person, or does not run."""
     if security == "deny":
@@ -78,7 +90,7 @@ def rule(
         return AskFirst("every command is approved by hand (tools.exec.ask is always)")
     if security == "full":
         return Allow("tools.exec.security is full")
-    miss = _miss(command, cwd, grants, resolve, safe_bins)
+    miss = _miss(command, cwd, grants, resolve, safe_bins, identify, strict)
     if miss is None:
         return Allow("every program in it is on the allowlist")
     if ask == "off":
@@ -86,10 +98,21 @@ def rule(
     return AskFirst(miss)
 
 
-def _miss(command: str, cwd: str, grants: Sequence[Grant], resolve: Resolve, safe_bins: Sequence[str]) -> str | None:
+def _miss(
+    command: str,
+    cwd: str,
+    grants: Sequence[Grant],
+    resolve: Resolve,
+    safe_bins: Sequence[str],
+    identify: Identify,
+    strict: bool,
+) -> str | None:
     pin = command_pin(command, cwd)
-    if any(grant.arg_pattern == pin for grant in grants):
-        return None
+    for grant in grants:
+        if grant.arg_pattern == pin:
+            if _is_the_same(grant, words_of(command), identify):
+                return None
+            return "a program or script in it is not what it was when it was allowed"
     segments = parse(command)
     if isinstance(segments, Unclear):
         return f"not a plain command: {segments.why}"
@@ -97,9 +120,48 @@ def _miss(command: str, cwd: str, grants: Sequence[Grant], resolve: Resolve, saf
         path = resolve(segment.argv[0])
         if path is None:
             return f"{segment.argv[0]} was not found"
-        if not any(matches(grant, segment, path, cwd) for grant in grants) and not is_safe(segment, path, safe_bins):
-            return f"{segment.argv[0]} is not on the allowlist"
+        if why := _unlisted(segment, path, cwd, grants, safe_bins, identify, strict):
+            return why
     return None
+
+
+def _unlisted(
+    segment: Segment,
+    path: str,
+    cwd: str,
+    grants: Sequence[Grant],
+    safe_bins: Sequence[str],
+    identify: Identify,
+    strict: bool,
+) -> str:
+    """Why no grant covers one program of a command; empty when one does."""
+    if is_safe(segment, path, safe_bins):
+        return ""
+    why = f"{segment.argv[0]} is not on the allowlist"
+    for grant in grants:
+        if not matches(grant, segment, path, cwd):
+            continue
+        if not _is_the_same(grant, segment.argv, identify):
+            why = f"{segment.argv[0]}, or the script it is given, is not what it was when it was allowed"
+        elif strict and not _is_pinned(grant) and (more := hidden(segment.argv, path)):
+            why = more
+        else:
+            return ""
+    return why
+
+
+def _is_pinned(grant: Grant) -> bool:
+    """Whether it is for exactly these arguments; whoever gave it saw all of them."""
+    return grant.arg_pattern is not None and grant.arg_pattern.startswith((_ARGV_PIN, _COMMAND_PIN))
+
+
+def _is_the_same(grant: Grant, words: Sequence[str], identify: Identify) -> bool:
+    return not grant.identity or grant.identity == identify(words)
+
+
+def words_of(command: str) -> tuple[str, ...]:
+    """Every word of a command that may name a file, however the shell would read the rest."""
+    return tuple(word.strip("'\"") for word in re.split(r"[\s;|&<>()`$=]+", command) if word.strip("'\""))
 
 
 def matches(grant: Grant, segment: Segment, path: str, cwd: str) -> bool:
@@ -133,19 +195,42 @@ def _pin(kind: str, *parts: str) -> str:
     return kind + hashlib.sha256("\0".join(parts).encode(errors="surrogatepass")).hexdigest()
 
 
-def grants_for(command: str, cwd: str, resolve: Resolve, new_id: Callable[[], str]) -> tuple[Grant, ...]:
-    """What "always" means for this command: these programs with these arguments here, and nothing wider."""
+def grants_for(
+    command: str,
+    cwd: str,
+    resolve: Resolve,
+    new_id: Callable[[], str],
+    identify: Identify = unidentified,
+    strict: bool = False,
+) -> tuple[Grant, ...]:
+    """What "always" means for this command: these programs with these arguments here, and nothing wider.
+
+    With `strict` code in an argument is never allowed for good.
+    """
     segments = parse(command)
     if isinstance(segments, Unclear):
-        return (_granted(new_id(), "*", command_pin(command, cwd), command),)
+        if strict and _carries_code(command):
+            return ()
+        return (_granted(new_id(), "*", command_pin(command, cwd), command, None, identify(words_of(command))),)
     paths = [(segment, resolve(segment.argv[0])) for segment in segments]
+    if strict and any(path and hidden(segment.argv, path) for segment, path in paths):
+        return ()
     return tuple(
-        _granted(new_id(), path, argv_pin(segment, cwd), command, path) for segment, path in paths if path is not None
+        _granted(new_id(), path, argv_pin(segment, cwd), command, path, identify(segment.argv))
+        for segment, path in paths
+        if path is not None
     )
 
 
-def _granted(grant_id: str, pattern: str, pin: str, command: str, path: str | None = None) -> Grant:
+def _carries_code(command: str) -> bool:
+    """Whether an interpreter is given code in a command that cannot be read further."""
+    words = words_of(command)
+    return any(hidden(words[place:], words[place]) for place in range(len(words)))
+
+
+def _granted(grant_id: str, pattern: str, pin: str, command: str, path: str | None, identity: str) -> Grant:
     return Grant(
+        identity=identity or None,
         id=grant_id,
         pattern=pattern,
         arg_pattern=pin,

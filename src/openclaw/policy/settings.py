@@ -9,7 +9,6 @@ from openclaw.core.settings import Count, Millis, Seconds, Settings, doc
 from openclaw.policy.narrowing import (
     Ask,
     ElevatedSettings,
-    Mode,
     NarrowSettings,
     Profile,
     ProviderRules,
@@ -36,9 +35,6 @@ class ApplyPatchSettings(Settings, frozen=True):
 class ExecSettings(Settings, frozen=True):
     """`tools.exec`: running commands."""
 
-    mode: Annotated[
-        Mode | None, doc("security and ask in one word: deny, allowlist, ask, full; not together with them")
-    ] = None
     security: Annotated[
         Security,
         doc(
@@ -53,6 +49,13 @@ class ExecSettings(Settings, frozen=True):
             " on-miss unless set, which is stricter than OpenClaw's off"
         ),
     ] = "on-miss"
+    strict_inline_eval: Annotated[
+        bool,
+        doc(
+            "code in an argument (python -c, find -exec, make) is always asked about and never allowed for good;"
+            " on unless set, which is stricter than OpenClaw's off"
+        ),
+    ] = True
     timeout_seconds: Annotated[Seconds, doc("longest run of a command; 0 means no limit")] = 1_800
     background_ms: Annotated[Millis, doc("wait this long before a command goes on in the background")] = 10_000
     cleanup_ms: Annotated[int, doc("how long the output of an ended command is kept", ge=60_000, le=10_800_000)] = (

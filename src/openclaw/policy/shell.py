@@ -26,7 +26,7 @@ class Unclear(Struct, frozen=True):
 _TOKEN = re.compile(
     r"(?P<blank>[ \t]+)"
     r"|(?P<operator>&&|\|\||[;|\n])"
-    r"|(?P<plain>[^ \t\n$`<>&(){}#*?\[~'\"\\;|]+)"
+    r"|(?P<plain>(?:[^ \t\n$`<>&(){}#*?\[~'\"\\;|]|(?<=[A-Za-z0-9_])~)+)"  # a home only where a word begins: HEAD~1
     r"|'(?P<single>[^']*)'"
     r'|"(?P<double>(?:[^"\\$`]|\\[^\n])*)"'
     r"|\\(?P<escaped>[^\n])",
@@ -66,8 +66,12 @@ _SHELLS_OWN = frozenset(
 _CARRIED = {"env": 0, "nohup": 0, "nice": 0, "setsid": 0, "command": 0, "timeout": 1}
 """Programs that only start the next one, and how many words of their own come first."""
 _CARRIERS = frozenset(
-    "sudo doas su runuser stdbuf ionice chrt taskset xargs parallel watch busybox toybox strace ltrace script unshare "
-    "nsenter chroot flock systemd-run ssh".split()
+    "sudo doas su runuser pkexec gosu su-exec setpriv capsh runcon sg newgrp setuidgid s6-setuidgid chpst softlimit "
+    "stdbuf ionice chrt taskset prlimit cpulimit numactl choom setarch linux32 linux64 i386 x86_64 eatmydata nocache "
+    "xargs parallel watch entr hyperfine flock busybox toybox unshare nsenter chroot bwrap firejail proot fakeroot "
+    "fakechroot faketime strace ltrace valgrind perf catchsegv script unbuffer rlwrap xvfb-run dbus-run-session "
+    "dbus-launch systemd-run dumb-init tini with-contenv ssh autossh mosh sshpass ssh-agent gpg-agent torsocks tsocks "
+    "proxychains proxychains4 time".split()
 )
 
 
@@ -122,9 +126,10 @@ def _checked(segments: list[list[str]]) -> tuple[Segment, ...] | Unclear:
         if isinstance(started, Unclear):
             return started
         name = started[0]
+        program = name.rpartition("/")[2]
         if name in _SHELLS_OWN or (name == "printf" and started[1:2] == ["-v"]) or (name == "test" and "-v" in started):
             return Unclear(f"it uses the shell's own {name!r}")
-        if name in _CARRIERS:
+        if program in _CARRIERS or (program != name and program in _CARRIED):
             return Unclear(f"it starts another program through {name!r}")
         if "=" in name:
             return Unclear("it sets a variable for a command")

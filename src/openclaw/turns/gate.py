@@ -5,7 +5,7 @@ import os
 import secrets
 import shlex
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,12 @@ import msgspec
 from msgspec import Struct, structs
 
 from openclaw.approvals.grants import ApprovalFile
+from openclaw.approvals.identity import identity
 from openclaw.core.approval import ApprovalRequest, Approver
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import StateError
 from openclaw.core.tool import Effects, Tool, ToolContext
-from openclaw.policy.execution import Allow, AskFirst, Deny, Grant, Ruling, grants_for, rule, stricter
+from openclaw.policy.execution import Allow, AskFirst, Deny, Grant, Ruling, grants_for, rule, stricter, words_of
 from openclaw.policy.narrowing import Ask, Security
 
 
@@ -42,7 +43,9 @@ class ExecGate:
         clock: Clock,
         path: str,
         agents: Mapping[str, tuple[Security, Ask]] | None = None,
+        strict: bool = True,
     ) -> None:
+        self._strict = strict
         self._agents = agents or {}
         self._security: Security = security
         self._ask: Ask = ask
@@ -74,7 +77,8 @@ class ExecGate:
             ruling = _despite(self._rule(wish, context.agent_id, leaving), cause)
             if not isinstance(ruling, AskFirst):
                 return _refusal(ruling)
-            return await self._asked(tool, wish, ruling.why, context)
+            fallback = "" if cause or leaving else self._fallback(context.agent_id)
+            return await self._asked(tool, wish, ruling.why, context, fallback)
 
     async def _inside(self, tool: Tool, args: Mapping[str, Any], context: ToolContext, cause: str) -> str | None:
         """In a sandbox the box is what limits a command, not the list."""
@@ -130,11 +134,32 @@ class ExecGate:
         if leaving:  # the owner let this session out, and still sees what goes
             security, ask = stricter((security, ask), ("allowlist", "on-miss"))
         grants = [_grant(entry) for entry in (agent.allowlist if agent else ())]
+        return self._judge(wish, security, ask, grants)
+
+    def _judge(self, wish: _Wish, security: Security, ask: Ask, grants: Sequence[Grant]) -> Ruling:
         return rule(
-            wish.command, wish.cwd, security, ask, grants, lambda word: self._resolve(word, wish.cwd), self._safe_bins
+            wish.command,
+            wish.cwd,
+            security,
+            ask,
+            grants,
+            lambda word: self._resolve(word, wish.cwd),
+            self._safe_bins,
+            lambda words: self._identity(words, wish.cwd),
+            self._strict,
         )
 
-    async def _asked(self, tool: Tool, wish: _Wish, why: str, context: ToolContext) -> str | None:
+    def _identity(self, words: Sequence[str], cwd: str) -> str:
+        return identity(words, cwd, lambda word: self._resolve(word, cwd))
+
+    def _fallback(self, agent_id: str) -> str:
+        """What the approvals file says for a question that nobody answers; absent means no."""
+        document = self._approvals.read()
+        own = document.agents.get(agent_id)
+        return (own.ask_fallback if own else None) or document.defaults.ask_fallback or "deny"
+
+    async def _asked(self, tool: Tool, wish: _Wish, why: str, context: ToolContext, fallback: str) -> str | None:
+        seen = self._identity(words_of(wish.command), wish.cwd)
         answer = await self._approver.decide(
             ApprovalRequest(
                 id=secrets.token_hex(4),
@@ -147,16 +172,35 @@ class ExecGate:
                 origins=context.origins,
             )
         )
+        if answer.nobody and self._goes_on(wish, context.agent_id, fallback):
+            return None
         if answer.decision == "deny":
             return f"Not run: {answer.why or 'the user said no'}. Do not try to get round it; ask what to do instead."
+        if self._identity(words_of(wish.command), wish.cwd) != seen:
+            return "Not run: a program or script in it was changed while the user was asked. Ask again."
         if answer.decision == "allow-always":
             grants = grants_for(
-                wish.command, wish.cwd, lambda word: self._resolve(word, wish.cwd), lambda: secrets.token_hex(4)
+                wish.command,
+                wish.cwd,
+                lambda word: self._resolve(word, wish.cwd),
+                lambda: secrets.token_hex(4),
+                lambda words: self._identity(words, wish.cwd),
+                self._strict,
             )
-            self._approvals.allow(
-                context.agent_id, [msgspec.to_builtins(grant) for grant in grants], millis(self._clock)
-            )
+            if grants:
+                self._approvals.allow(
+                    context.agent_id, [msgspec.to_builtins(grant) for grant in grants], millis(self._clock)
+                )
         return None
+
+    def _goes_on(self, wish: _Wish, agent_id: str, fallback: str) -> bool:
+        """Whether a command nobody answered for runs: all with `full`, what is listed with `allowlist`."""
+        if fallback != "allowlist":
+            return fallback == "full"
+        agent = self._approvals.read().agents.get(agent_id)
+        grants = [_grant(entry) for entry in (agent.allowlist if agent else ())]
+        ruling = self._judge(wish, "allowlist", "off", grants)
+        return isinstance(ruling, Allow)
 
     def _resolve(self, word: str, cwd: str) -> str | None:
         """The program `word` starts in `cwd`, links followed."""

@@ -10,7 +10,7 @@ from openclaw.approvals.pending import PendingApprovals, Question, Resolution
 from openclaw.core.errors import NotFound
 from openclaw.gateway.bus import Bus
 from openclaw.wire.caller import Caller
-from openclaw.wire.params.approvals import ExecApprovalGetParams, ExecApprovalResolveParams
+from openclaw.wire.params.approvals import ExecApprovalGetParams, ExecApprovalResolveParams, ExecApprovalsSetParams
 from openclaw.wire.params.kinds import NoParams
 from openclaw.wire.rpc import Method, Refusal
 from openclaw.wire.scopes import ADMIN, APPROVALS
@@ -33,7 +33,12 @@ def methods(approvals: PendingApprovals, granted: ApprovalFile, path: str) -> li
         return {"ok": True}
 
     async def document(params: NoParams, caller: Caller) -> Any:
-        return {"path": path, "exists": Path(path).exists(), "file": msgspec.to_builtins(granted.read())}
+        return {"path": path, "exists": Path(path).exists(), "hash": granted.hash, "file": granted.shown()}
+
+    async def put(params: ExecApprovalsSetParams, caller: Caller) -> Any:
+        file = {name: value for name, value in msgspec.to_builtins(params.file).items() if value is not None}
+        granted.put(_without_nothing(file), params.base_hash, approvals.now)
+        return await document(NoParams(), caller)
 
     async def nothing(params: NoParams, caller: Caller) -> Any:
         return []
@@ -43,8 +48,16 @@ def methods(approvals: PendingApprovals, granted: ApprovalFile, path: str) -> li
         Method("exec.approval.get", ExecApprovalGetParams, get, APPROVALS),
         Method("exec.approval.resolve", ExecApprovalResolveParams, resolve, APPROVALS),
         Method("exec.approvals.get", NoParams, document, ADMIN),
+        Method("exec.approvals.set", ExecApprovalsSetParams, put, ADMIN),
         Method("plugin.approval.list", NoParams, nothing, APPROVALS),
     ]
+
+
+def _without_nothing(value: Any) -> Any:
+    """`value` without what was left open: a document says only what somebody said."""
+    if isinstance(value, dict):
+        return {name: _without_nothing(each) for name, each in value.items() if each is not None}
+    return [_without_nothing(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def shown(question: Question) -> dict[str, Any]:

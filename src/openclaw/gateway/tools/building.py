@@ -4,8 +4,9 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from openclaw.config.agents import Entry
 from openclaw.core.errors import InvalidRequest
-from openclaw.core.keys import SessionKey
+from openclaw.core.keys import SessionKey, normalise_agent
 from openclaw.core.sandbox import Boxed
 from openclaw.core.secret import Secret
 from openclaw.core.tool import Tool
@@ -132,12 +133,15 @@ def kept(names: Sequence[str], layers: Sequence[Layer]) -> tuple[str, ...]:
 
 def exec_policy(settings: ExecSettings, own: ExecOverride = USUAL.exec) -> tuple[Security, Ask]:
     """What may run and who is asked: an agent's own settings over those for all."""
-    security, ask = MODES[settings.mode] if settings.mode else (settings.security, settings.ask)
-    if own.mode:
-        security, ask = MODES[own.mode]
+    security, ask = MODES[own.mode] if own.mode else (settings.security, settings.ask)
     return own.security or security, own.ask or ask
 
 
 def _yield_ms(configured: int, variables: Mapping[str, str]) -> int:
     given = variables.get("OPENCLAW_BASH_YIELD_MS", "")
     return int(given) if given.isascii() and given.isdigit() and len(given) < 9 else configured
+
+
+def exec_policies(settings: ExecSettings, agents: Sequence[Entry]) -> dict[str, tuple[Security, Ask]]:
+    """What may run and who is asked, for every agent that is listed."""
+    return {normalise_agent(entry.id): exec_policy(settings, entry.tools.exec) for entry in agents}

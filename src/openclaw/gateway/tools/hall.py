@@ -18,6 +18,19 @@ from openclaw.turns.subagents import Bounds, Subagents
 NEVER = ("gateway", "agents_list", "session_status", "update_plan", "cron", "message", "sessions_send")
 LEAF = ("subagents", "sessions_list", "sessions_history", "sessions_spawn", "sessions_yield")
 OWNER_ONLY = ("gateway",)
+_TOOLS = (
+    SessionsList,
+    SessionsHistory,
+    SessionsSend,
+    SessionStatus,
+    AgentsList,
+    SessionsSpawn,
+    SessionsYield,
+    SubagentsTool,
+    GatewayTool,
+)
+NAMES = tuple(tool.spec.name for tool in _TOOLS)
+"""What a running gateway offers besides the tools of the machine."""
 
 
 class Hall:

@@ -1,0 +1,236 @@
+"""Everything an agent can do and who can reach it: one document, the same as long as nothing changes."""
+
+import difflib
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from openclaw.core.errors import NotFound, StateError
+from openclaw.core.keys import MAIN, SessionKey
+from openclaw.cron.store import CronStore
+from openclaw.cron.tool import CronTool
+from openclaw.gateway.app import Assistant
+from openclaw.gateway.tools import hall
+from openclaw.gateway.tools.building import exec_policy
+from openclaw.policy import confine
+from openclaw.policy.elevation import barred, speaker
+from openclaw.policy.layers import Layer, remaining
+from openclaw.store import atomic
+from openclaw.turns import agents as views
+
+NETWORK_TOOLS = frozenset(("web_fetch", "web_search", "browser", "message"))
+
+
+async def capabilities(app: Assistant, agent_id: str) -> dict[str, Any]:
+    """What `agent_id` can do, and who can make it do so."""
+    agent = views.view(app.config.agents, agent_id)
+    key = SessionKey(agent.id, MAIN)
+    return {
+        "agent": agent.id,
+        "default": agent.is_default,
+        "model": _model(app, agent),
+        "workspace": _workspace(app, agent.id),
+        "skills": _skills(app, agent.id),
+        "tools": {name: _tools(app, session, extra) for name, session, extra in _sessions(key)},
+        "exec": _exec(app, agent.id),
+        "sandbox": _sandbox(app, key),
+        "elevated": _elevated(app, key),
+        "network": _network(app, key),
+        "subagents": _subagents(app, agent),
+        "reachable": await _reachable(app, agent.id),
+        "mcpServers": sorted(_table(app.loaded.raw, "mcp", "servers")),
+        "plugins": sorted(_table(app.loaded.raw, "plugins", "entries")),
+    }
+
+
+def _sessions(key: SessionKey) -> Iterator[tuple[str, SessionKey, tuple[Layer, ...]]]:
+    """The kinds of sessions whose tools differ."""
+    owners_only = Layer(name="owner only", deny=hall.OWNER_ONLY)
+    yield "main", key, ()
+    yield "others", SessionKey(key.agent, "hook:any"), (owners_only,)
+    yield "subagent", SessionKey(key.agent, "subagent:any"), (Layer(name="sub-agents", deny=hall.NEVER),)
+
+
+def _tools(app: Assistant, key: SessionKey, extra: Sequence[Layer]) -> dict[str, Any]:
+    names = sorted({*app.offered(key), *hall.NAMES, CronTool.spec.name})
+    rules = app.rules(key)
+    narrow = app.config.tools.subagents.tools
+    if key.is_subagent:
+        mine = Layer(name="sub-agents", key="tools.subagents.tools", allow=narrow.allow or None, deny=narrow.deny)
+        rules = [*rules, mine]
+    kept, removed = remaining(names, [*rules, *extra])
+    return {
+        "available": list(kept),
+        "removed": {each.tool: f"{each.by} ({each.key})" if each.key else each.by for each in removed},
+    }
+
+
+def _model(app: Assistant, agent: views.AgentView) -> dict[str, Any]:
+    situation = app.situation(agent.id)
+    return {"primary": str(situation.default), "fallbacks": [str(ref) for ref in situation.fallbacks]}
+
+
+def _workspace(app: Assistant, agent_id: str) -> dict[str, Any]:
+    place = app.workspace(agent_id)
+    files = {}
+    for path in sorted(place.glob("*.md")):
+        try:
+            files[path.name] = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+        except OSError as error:
+            files[path.name] = f"cannot be read: {error.strerror}"
+    return {"path": str(place), "promptFiles": files}
+
+
+def _skills(app: Assistant, agent_id: str) -> dict[str, str]:
+    shelf = app.shelf(agent_id)
+    return {item.skill.name: f"{item.skill.source}, {item.skill.content_hash[:16]}" for item in shelf.usable}
+
+
+def _exec(app: Assistant, agent_id: str) -> dict[str, Any]:
+    settings = app.config.tools.exec
+    security, ask = exec_policy(settings, app.boxes.tool_settings(agent_id).exec)
+    file = app.approvals.read()
+    own = file.agents.get(agent_id)
+    grants = [_grant(entry) for entry in own.allowlist] if own else []
+    return {
+        "security": security,
+        "ask": ask,
+        "safeBins": sorted(settings.safe_bins),
+        "alwaysAllowed": sorted(grants),
+    }
+
+
+def _grant(entry: Mapping[str, Any]) -> str:
+    arguments = str(entry.get("argPattern") or "any arguments")
+    if arguments.startswith("sha256:"):
+        arguments = f"exactly {entry.get('lastUsedCommand')}"
+    return f"{entry.get('pattern')} ({arguments})"
+
+
+def _sandbox(app: Assistant, key: SessionKey) -> dict[str, Any]:
+    rules = app.boxes.rules(key.agent)
+    return {
+        "mode": rules.mode,
+        "mainSession": confine.is_boxed(rules.mode, key),
+        "otherSessions": confine.is_boxed(rules.mode, SessionKey(key.agent, "other")),
+        "backend": rules.backend,
+        "scope": rules.scope,
+        "workspaceAccess": rules.access,
+        "network": rules.network,
+        "binds": list(rules.binds),
+    }
+
+
+def _elevated(app: Assistant, key: SessionKey) -> dict[str, Any]:
+    settings = app.config.tools.elevated
+    who = speaker(key, app.config.commands.owner_allow_from)
+    return {
+        "owner": barred(who, settings, app.boxes.tool_settings(key.agent).elevated) or "may use /elevated",
+        "allowFrom": {name: sorted(map(str, ids)) for name, ids in sorted(settings.allow_from.items())},
+        "default": app.config.agents.defaults.elevated_default or "off",
+    }
+
+
+def _network(app: Assistant, key: SessionKey) -> dict[str, Any]:
+    tools = {tool.spec.name for tool in app.tools(key=key)}
+    boxed = app.boxes.of(key)
+    free = boxed is None or boxed.box.network != "none"
+    policy = app.config.tools.web.fetch.ssrf_policy
+    return {
+        "tools": sorted(tools & NETWORK_TOOLS),
+        "commands": "any address" if free and "exec" in tools else "none",
+        "privateAddresses": policy.dangerously_allow_private_network or list(policy.allowed_hostnames),
+    }
+
+
+def _subagents(app: Assistant, agent: views.AgentView) -> dict[str, Any]:
+    defaults = app.config.agents.defaults.subagents
+    allowed = agent.entry.subagents.allow_agents
+    allowed = defaults.allow_agents if allowed is None else allowed
+    return {
+        "mayStart": list(allowed) if allowed is not None else [agent.id],
+        "depth": defaults.max_spawn_depth,
+        "children": defaults.max_children_per_agent,
+    }
+
+
+async def _reachable(app: Assistant, agent_id: str) -> dict[str, Any]:
+    """Who and what can start a run of this agent."""
+    config = app.config
+    jobs = [job for job in await CronStore(app.db).all() if (job.agent_id or agent_id) == agent_id and job.enabled]
+    hooks = config.hooks
+    open_to = not hooks.allowed_agent_ids or agent_id in hooks.allowed_agent_ids
+    return {
+        "gateway": {"bind": config.gateway.bind, "auth": config.gateway.auth.mode or "token"},
+        "channels": {name: _channel(section) for name, section in sorted(_table(app.loaded.raw, "channels").items())},
+        "owners": len(config.commands.owner_allow_from),
+        "cron": sorted(f"{job.name or job.id} ({job.session_target})" for job in jobs) if config.cron.enabled else [],
+        "hooks": hooks.path if hooks.enabled and open_to else "none",
+        "heartbeat": (config.agents.defaults.heartbeat.every if config.agents.defaults.heartbeat else "none"),
+    }
+
+
+def _channel(section: Any) -> dict[str, Any]:
+    """Who may write to a channel. Ids are counted, not shown: the document is made to be passed on."""
+    if not isinstance(section, dict):
+        return {}
+    names = section.get("allowFrom")
+    return {
+        "enabled": section.get("enabled", True),
+        "dmPolicy": section.get("dmPolicy", "pairing"),
+        "allowFrom": ("everyone" if "*" in names else len(names)) if isinstance(names, list) else 0,
+        "groupPolicy": section.get("groupPolicy", "allowlist"),
+    }
+
+
+def _table(raw: Mapping[str, Any], *path: str) -> dict[str, Any]:
+    value: Any = raw
+    for part in path:
+        value = value.get(part) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
+def lines(document: Any, at: str = "") -> Iterator[str]:
+    """The document a line for each fact, so that two can be compared."""
+    if isinstance(document, dict) and document:
+        for name, value in document.items():
+            yield from lines(value, f"{at}.{name}" if at else str(name))
+    elif isinstance(document, list) and document:
+        for value in document:
+            yield f"{at}: {value}"
+    else:
+        shown = {True: "yes", False: "no"}.get(document, document) if isinstance(document, bool) else document
+        yield f"{at}: {'none' if document in ({}, [], None, '') else shown}"
+
+
+def changes(before: Any, after: Any) -> list[str]:
+    """The facts that came and went."""
+    compared = difflib.unified_diff(list(lines(before)), list(lines(after)), "saved", "now", n=0, lineterm="")
+    return [line for line in compared if not line.startswith("@@")]
+
+
+def _place(state: Path, agent_id: str) -> Path:
+    return state / "capabilities" / f"{agent_id}.json"
+
+
+def save(state: Path, document: Mapping[str, Any]) -> Path:
+    """Keeps the document to compare with later."""
+    place = _place(state, str(document["agent"]))
+    place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    atomic.replace(place, msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
+    return place
+
+
+def saved(state: Path, agent_id: str) -> Any:
+    place = _place(state, agent_id)
+    try:
+        return msgspec.json.decode(place.read_bytes())
+    except FileNotFoundError as error:
+        raise NotFound(
+            f"nothing was saved for {agent_id}: openclaw agents capabilities --agent {agent_id} --save"
+        ) from error
+    except (OSError, ValueError) as error:
+        raise StateError(f"{place} cannot be read ({error}): save it again with --save") from error
