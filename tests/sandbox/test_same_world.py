@@ -158,6 +158,20 @@ def _command_lines() -> list[str]:
     return found
 
 
+async def test_files_of_the_box_are_named_as_this_machine_knows_them(world: World) -> None:
+    (world.work / "link").symlink_to("/etc/hostname")
+    writes = world.tools["write"]
+
+    def named(path: str) -> set[str]:
+        return set(writes.resources({"path": path, "content": ""}, world.context)) - {"box:openclaw-sbx-x"}
+
+    assert named("a/b.txt") == named("/workspace/a/b.txt") == {str(world.work / "a" / "b.txt")}
+    assert named("/tmp/x") == {str(world.work.parent / "box" / "tmp" / "x")}
+    assert named("link") == named("/etc/passwd") == set()
+    await world.do("write", path="a.txt", content="x")
+    assert (await world.do("read", path="a.txt")).touched == (str(world.work / "a.txt"),)
+
+
 async def test_images_of_the_box_are_looked_at(world: World) -> None:
     (world.work / "dot.png").write_bytes(PIXEL)
     assert len((await world.do("image", image="dot.png")).content) == 2

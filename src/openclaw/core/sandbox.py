@@ -57,9 +57,13 @@ class Box(Struct, frozen=True, kw_only=True):
     """A command that is run once in a new container."""
 
 
+def _all(box: Box) -> tuple[Mount, ...]:
+    return (*box.mounts, Mount(f"{box.root}/home", BOX_HOME, True), Mount(box.root + TMP, TMP, True))
+
+
 def seen(box: Box, path: str) -> str | None:
     """What a path of this machine is called inside; None when it cannot be seen there."""
-    for mount in sorted(box.mounts, key=lambda mount: -len(mount.source)):
+    for mount in sorted(_all(box), key=lambda mount: -len(mount.source)):
         if path == mount.source or path.startswith(f"{mount.source}/"):
             return mount.target + path[len(mount.source) :]
     return None
@@ -67,7 +71,7 @@ def seen(box: Box, path: str) -> str | None:
 
 def outside(box: Box, path: str) -> str | None:
     """Where on this machine the file is that a path inside names; links inside are not followed."""
-    for mount in sorted(box.mounts, key=lambda mount: -len(mount.target)):
+    for mount in sorted(_all(box), key=lambda mount: -len(mount.target)):
         if path == mount.target or path.startswith(f"{mount.target}/"):
             return mount.source + path[len(mount.target) :]
     return None

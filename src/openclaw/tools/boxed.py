@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,7 +14,7 @@ from msgspec import structs
 
 from openclaw.core.errors import InvalidRequest, StateError, Unavailable
 from openclaw.core.messages import Image
-from openclaw.core.sandbox import Boxed
+from openclaw.core.sandbox import Boxed, outside, seen
 from openclaw.core.tool import Effects, Output, Tool, ToolContext, ToolSpec
 from openclaw.tools.answer import answers
 from openclaw.tools.boxed_worker import LONGEST_LINE, START, Ask, Told
@@ -177,25 +178,37 @@ class InBox:
         return self._tool.effects(args)
 
     def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
-        # Which file a path means is known inside only, so changes to one box take turns.
-        writes = Effects.WRITES_FILES in self.effects(args)
-        return frozenset({f"box:{self._boxed.box.name}"} if writes else ())
+        if Effects.WRITES_FILES not in self.effects(args):
+            return frozenset()
+        # Which file a path means is known inside only, so changes to one box take turns. The files of this machine that
+        # are meant, as far as no link leads out of the box, are named for whoever keeps or labels them.
+        box = self._boxed.box
+        here = structs.replace(context, workspace=Path(outside(box, box.workdir) or box.root))
+        named = self._tool.resources(args, here)
+        places = (path if seen(box, path) else outside(box, path) for path in named)
+        return frozenset({f"box:{box.name}", *(place for place in places if place is not None)})
 
     @answers
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
         return await self.inside(args, images=context.accepts_images)
 
     async def inside(self, args: Mapping[str, Any], *, images: bool) -> Output:
-        return await self._workers.of(self._boxed).ask(
+        box = self._boxed.box
+        output = await self._workers.of(self._boxed).ask(
             Ask(
                 id=0,
                 tool=self.spec.name,
                 args=dict(args),
-                workspace=self._boxed.box.workdir,
+                workspace=box.workdir,
                 images=images,
                 confined=self._confined,
                 patch_confined=self._patch_confined,
             )
+        )
+        return structs.replace(
+            output,
+            touched=tuple(outside(box, path) or path for path in output.touched),
+            listed=tuple(outside(box, path) or path for path in output.listed),
         )
 
 
