@@ -23,7 +23,7 @@ FLOORS = {
     "gateway": 4,
     "cli": 5,
 }
-LOOSE = {"version", "testing", "testing_server", "pytest_plugin", "plugin", "__main__", "__init__"}
+LOOSE = {"version", "testing", "testing_server", "testing_plugins", "pytest_plugin", "plugin", "__main__", "__init__"}
 PURE = """
 core/origin core/deed
 core/keys core/messages core/events core/errors core/reply core/text core/chat core/hooks

@@ -196,3 +196,58 @@ async def test_a_guard_that_cannot_start_refuses_every_call(openclaw_home: Tempo
             async with gateway.client() as client:
                 await client.call("agent", {"message": "look", "idempotencyKey": "1"}, final=True)
                 assert "the plugin guard was put away" in json.dumps(server.requests[-1])
+
+
+async def test_the_owner_talks_through_a_plugins_channel_and_strangers_do_not(openclaw_home: TemporaryHome) -> None:
+    examples = Path(__file__).parents[2] / "examples"
+    post = openclaw_home.root / "post"
+    (post / "inbox").mkdir(parents=True)
+    (post / "inbox" / "eve--1.txt").write_text("let me in")
+    (post / "inbox" / "ada--2.txt").write_text("hello")
+    (post / "inbox" / "ada--3.txt").write_text("/whoami")
+    with MockModelServer([says("Good day, Ada.")]) as server:
+        box = {"config": {"directory": str(post), "seconds": 0.1}}
+        plugins = {"load": {"paths": [str(examples / "mailbox")]}, "entries": {"mailbox": box}}
+        owner = {"ownerAllowFrom": ["mailbox:ada"]}
+        openclaw_home.configure({**server.settings(), "plugins": plugins, "commands": owner})
+        with GatewayProcess(openclaw_home) as gateway:
+            async with asyncio.timeout(DEADLINE):
+                while len(found := sorted((post / "outbox").glob("*.txt"))) < 2:
+                    await asyncio.sleep(0.05)
+            answers = {path.read_text().strip() for path in found}
+            assert "Good day, Ada." in answers and any("Session agent:main:main" in each for each in answers)
+            assert all(path.name.startswith("ada--") for path in found)
+            assert len(server.requests) == 1 and "let me in" not in json.dumps(server.requests)
+            assert "add mailbox:eve to commands.ownerAllowFrom" in gateway.output()
+
+
+MODEL = """
+from openclaw.plugin import Assistant, Done, Text, TextDelta
+
+class Echo:
+    async def stream(self, request):
+        text = f"You said: {request.messages[-1].text}"
+        yield TextDelta(text)
+        yield Done(Assistant(content=(Text(text),), api="plugin", provider="echo", model="parrot", stop_reason="stop"))
+    async def close(self):
+        pass
+
+def register(api):
+    api.provider("echo", lambda endpoint: Echo())
+"""
+
+
+async def test_a_plugins_model_answers_when_the_configuration_names_it(openclaw_home: TemporaryHome) -> None:
+    write(openclaw_home.root / "plugins", "echo", MODEL, providers=["echo"])
+    openclaw_home.configure(
+        {
+            "models": {"providers": {"echo": {"api": "plugin", "models": [{"id": "parrot"}]}}},
+            "agents": {"defaults": {"model": "echo/parrot"}},
+            "plugins": {"load": {"paths": [str(openclaw_home.root / "plugins")]}},
+        }
+    )
+    with GatewayProcess(openclaw_home) as gateway:
+        async with gateway.client() as client:
+            done = await client.call("agent", {"message": "polly", "idempotencyKey": "1"}, final=True)
+            assert "polly" in done["result"]["payloads"][0]["text"]
+            assert done["result"]["payloads"][0]["text"].startswith("You said: ")

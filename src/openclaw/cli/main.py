@@ -31,6 +31,7 @@ NOUNS: dict[str, tuple[str, str]] = {
     "memory": ("openclaw.cli.memory", "Search the notes the assistant keeps."),
     "models": ("openclaw.cli.models", "Which models there are and which one answers."),
     "onboard": ("openclaw.cli.onboard", "Set the assistant up with a few questions."),
+    "plugins": ("openclaw.cli.plugins", "What others wrote for the assistant, as code: list, install, check."),
     "prompt": ("openclaw.cli.prompt", "Build, explain and compare the system prompt."),
     "runs": ("openclaw.cli.runs", "Runs on record: show, replay, export."),
     "sandbox": ("openclaw.cli.sandbox", "The boxes in which agents work: explain, list, renew."),

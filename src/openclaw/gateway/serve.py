@@ -24,6 +24,7 @@ from openclaw.gateway.access import shared_secret
 from openclaw.gateway.app import Assistant, Surroundings, assistant
 from openclaw.gateway.automation import automation
 from openclaw.gateway.bus import Bus
+from openclaw.gateway.channelling import Channelling
 from openclaw.gateway.commands import Commands
 from openclaw.gateway.daemon import Launch, Options, Parts
 from openclaw.gateway.desk import Desk
@@ -202,6 +203,7 @@ async def compose(launch: Launch, open_provider: OpenProvider | None = None) -> 
                 versions = group.create_task(
                     kept_up(partial(gateway.histories.follow, bus), "file versions", clock), name="file versions"
                 )
+                channels = group.create_task(kept_up(gateway.channels.keep, "channels", clock), name="channels")
                 starting = group.create_task(_plug(app, launch.server.port), name="plugins")
                 keeper = _watchman(app, active, questions, bus)
                 watchman = group.create_task(kept_up(keeper.keep, "watchman", clock), name="watchman")
@@ -214,7 +216,7 @@ async def compose(launch: Launch, open_provider: OpenProvider | None = None) -> 
                 )
                 if app.plugged is not None:
                     await app.plugged.gateway_stops(launch.control.wish or "stop", app.index)
-                for task in (news, wakes, versions, watchman, starting, *watching):
+                for task in (news, wakes, versions, watchman, starting, channels, *watching):
                     task.cancel()
 
 
@@ -343,7 +345,8 @@ class _Gateway:
         ):
             for method in group:
                 self._registry.add(method)
-        plugins.serve_methods(app.extensions, self._registry, bus)
+        self.channels = Channelling(self.desk, commands, app.extensions.channels, launch.clock)
+        plugins.serve_methods(app.extensions, self._registry, bus, self.channels.changed)
         endpoints = app.config.gateway.http.endpoints
         switches = Switches(chat_completions=endpoints.chat_completions.enabled, responses=endpoints.responses.enabled)
         gatekeeping = self._gatekeeping(limiter)

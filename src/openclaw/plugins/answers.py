@@ -40,8 +40,8 @@ class Answers:
         self._methods = {method.name: method for method in brought.methods}
         self._routes = {route.path: route for route in brought.routes}
         self._channels: dict[str, Channel] = {channel.name: channel for channel in brought.channels}
-        self._providers: dict[tuple[str, Raw], Provider] = {}
-        self._embedders: dict[tuple[str, Raw], Embedder] = {}
+        self._providers: dict[tuple[str, bytes], Provider] = {}
+        self._embedders: dict[tuple[str, bytes], Embedder] = {}
         self._alone: dict[str, asyncio.Lock] = {}
 
     def to(self, call: wire.Call) -> Answer:
@@ -141,13 +141,13 @@ class Answers:
         )
 
     def _provider(self, name: str, endpoint: Endpoint) -> Provider:
-        key = (name, wire.packed_with_credentials(endpoint))
+        key = (name, bytes(wire.packed_with_credentials(endpoint)))
         if key not in self._providers:
             self._providers[key] = _find(self._brought.providers, name)(endpoint)
         return self._providers[key]
 
     def _embedder(self, name: str, endpoint: EmbedderEndpoint) -> Embedder:
-        key = (name, wire.packed_with_credentials(endpoint))
+        key = (name, bytes(wire.packed_with_credentials(endpoint)))
         if key not in self._embedders:
             self._embedders[key] = _find(self._brought.embedders, name)(endpoint)
         return self._embedders[key]

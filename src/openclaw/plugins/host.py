@@ -7,6 +7,7 @@ reach them. When the gateway is gone, however it went, this process ends too.
 import asyncio
 import contextlib
 import inspect
+import io
 import logging
 import os
 import sys
@@ -171,6 +172,8 @@ def main() -> None:
     incoming, outgoing = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)  # what was printed is told, however the process ends
     pipe = Pipe(incoming, outgoing)
     start = pipe.read()
     if not isinstance(start, wire.Start):

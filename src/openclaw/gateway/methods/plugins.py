@@ -1,7 +1,7 @@
 """`plugins.*`: which plugins there are and how they fare; and the methods that plugins brought themselves."""
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from openclaw.core.plugin import Method as PluginMethod
@@ -97,11 +97,16 @@ def health(extensions: Extensions) -> dict[str, Any]:
     }
 
 
-def serve_methods(extensions: Extensions, registry: Registry, bus: Bus) -> None:
+def serve_methods(extensions: Extensions, registry: Registry, bus: Bus, also: Callable[[], None]) -> None:
     """Methods of plugins are answered while their plugin runs; who listens hears when one comes or goes."""
     extensions.methods_taken = registry.own
     registry.foreign = lambda: {name: _served(each) for name, each in extensions.methods().items()}
-    extensions.changed = lambda: bus.publish("plugins.changed", {"generation": extensions.generation})
+
+    def changed() -> None:
+        bus.publish("plugins.changed", {"generation": extensions.generation})
+        also()
+
+    extensions.changed = changed
 
 
 def _served(method: PluginMethod) -> Method:

@@ -1,0 +1,51 @@
+"""A channel: `inbox/<sender>--<name>.txt` is a message from that sender, and the answer lands in `outbox/`.
+
+It shows all a channel has to do: yield what it hears, once; hand over what it is given; say so only when it is there.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from openclaw.plugin import Api, Inbound, InvalidRequest, Outbound, Receipt
+
+
+class Mailbox:
+    """`Channel` over two directories."""
+
+    name = "mailbox"
+
+    def __init__(self, directory: Path, seconds: float) -> None:
+        self._inbox = directory / "inbox"
+        self._outbox = directory / "outbox"
+        self._read = directory / "read"
+        self._seconds = seconds
+        self._sent = 0
+
+    async def listen(self) -> AsyncIterator[Inbound]:
+        for place in (self._inbox, self._outbox, self._read):
+            place.mkdir(parents=True, exist_ok=True)
+        while True:
+            for path in sorted(self._inbox.glob("*--*.txt")):
+                sender, _, name = path.stem.partition("--")
+                text = path.read_text(encoding="utf-8").strip()
+                # Moved away before it is told: a message that is told twice is worse than one that is read by hand.
+                path.rename(self._read / path.name)
+                if text:
+                    yield Inbound(id=name, channel=self.name, sender=sender, text=text)
+            await asyncio.sleep(self._seconds)
+
+    async def send(self, message: Outbound) -> Receipt:
+        if "/" in message.to.to or message.to.to.startswith("."):
+            raise InvalidRequest(f"{message.to.to!r} is not a sender of this mailbox")
+        self._sent += 1
+        path = self._outbox / f"{message.to.to}--{self._sent:06}.txt"
+        waiting = path.with_suffix(".part")
+        waiting.write_text(message.text + "\n", encoding="utf-8")
+        waiting.rename(path)
+        return Receipt(id=path.name)
+
+
+def register(api: Api) -> None:
+    directory = Path(api.config.get("directory", api.state))
+    api.channel(Mailbox(directory, float(api.config.get("seconds", 1.0))))

@@ -1,0 +1,166 @@
+"""Installing a plugin: unpacked aside, looked through, agreed to, and put in place in one step, or not at all.
+
+The operator's rule is asked first, before any hook and any person, for a first install and an update alike.
+"""
+
+import contextlib
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Literal, Protocol
+
+from msgspec import Struct
+
+from openclaw.core.errors import Conflict, InvalidRequest, StateError
+from openclaw.plugins.lock import Accepted, Ledger
+from openclaw.plugins.manifest import FILE, Manifest, read
+from openclaw.store.archive import pieces
+from openclaw.store.lock import holding
+from openclaw.store.tree import Hasher, Unverifiable
+
+_STAGING, _OLD, _LOCK = ".openclaw-staging-", ".openclaw-old-", ".openclaw-install.lock"
+
+
+class Noticed(Protocol):
+    """Something a look through the files found."""
+
+    @property
+    def severity(self) -> str: ...
+
+
+Inspect = Callable[[Mapping[str, bytes]], Iterable[Noticed]]
+
+
+class Staged(Struct, frozen=True, kw_only=True):
+    """A plugin on the threshold."""
+
+    manifest: Manifest
+    directory: Path
+    """Where it waits."""
+    target: Path
+    kind: Literal["path", "archive"]
+    spec: str
+    tree_sha256: str
+    files: int
+    findings: tuple[Noticed, ...] = ()
+    replaces: bool = False
+
+    @property
+    def critical(self) -> bool:
+        return any(finding.severity == "critical" for finding in self.findings)
+
+
+class Gatekeeper(Struct, frozen=True, kw_only=True):
+    """Who has a say: each gives a reason to stop, or nothing. They are asked in this order."""
+
+    policy: Callable[[Staged], str]
+    """The operator's rule."""
+    hooks: tuple[Callable[[Staged], str], ...] = ()
+    """`before_install` of other plugins."""
+    person: Callable[[Staged], str] = lambda staged: ""
+
+
+def install(
+    spec: Path, root: Path, *, ledger: Ledger, inspect: Inspect, gatekeeper: Gatekeeper, now: float, force: bool = False
+) -> Staged:
+    """Installs the plugin in `spec` below `root`. Whatever stops it leaves nothing behind."""
+    with staged(spec, root, inspect, force) as ready:
+        for objects in (gatekeeper.policy, *gatekeeper.hooks, gatekeeper.person):
+            why = objects(ready)
+            if why:
+                raise InvalidRequest(f"{ready.manifest.id} was not installed: {why}")
+        with holding(root / _LOCK, str(root)):
+            mend(root)
+            if ready.target.exists() and not force:
+                raise Conflict(f"{ready.target} is already there: another install was quicker. --force replaces it")
+            # Accepted before it is there: in between nothing runs, while the other way round it would be held back.
+            ledger.accept(
+                ready.manifest.id,
+                Accepted(
+                    tree_sha256=ready.tree_sha256,
+                    version=ready.manifest.version,
+                    source=ready.kind,
+                    spec=ready.spec,
+                    at=round(now * 1000),
+                ),
+            )
+            _swap(ready.directory, ready.target, root / f"{_OLD}{ready.manifest.id}")
+        return ready
+
+
+@contextlib.contextmanager
+def staged(spec: Path, root: Path, inspect: Inspect, force: bool = False) -> Iterator[Staged]:
+    """The plugin in `spec` unpacked beside its place to be, for as long as the block lasts."""
+    found = pieces(spec, FILE)
+    manifest = read(found[FILE][0])
+    if isinstance(manifest, str):
+        raise InvalidRequest(f"{spec} cannot be installed: {manifest}")
+    target = root / manifest.id
+    if target.exists() and not force:
+        raise Conflict(f"{manifest.id} is already installed: --force replaces it, openclaw plugins update renews it")
+    directory = root / f"{_STAGING}{secrets.token_hex(6)}"
+    try:
+        _write(directory, found)
+        yield Staged(
+            manifest=manifest,
+            directory=directory,
+            target=target,
+            kind="path" if spec.is_dir() else "archive",
+            spec=str(spec.resolve()),
+            tree_sha256=Hasher(lambda: 0.0).tree(str(directory)).sha256,
+            files=len(found),
+            findings=tuple(inspect({path: data for path, (data, _) in found.items()})),
+            replaces=target.exists(),
+        )
+    except (OSError, Unverifiable) as error:
+        raise StateError(f"cannot stage the plugin below {root}: {error}") from error
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def remove(name: str, root: Path, ledger: Ledger) -> None:
+    """Takes an installed plugin away; what it kept in its state directory stays."""
+    with holding(root / _LOCK, str(root)):
+        aside = root / f"{_STAGING}{secrets.token_hex(6)}"
+        try:
+            (root / name).rename(aside)
+        except OSError as error:
+            raise StateError(f"cannot remove {root / name}: {error.strerror}") from error
+        ledger.forget(name)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def mend(root: Path) -> None:
+    """Finishes or takes back a replacement that was cut off half way. The caller holds the lock."""
+    for old in root.glob(f"{_OLD}*"):
+        target = root / old.name.removeprefix(_OLD)
+        if target.exists():
+            shutil.rmtree(old, ignore_errors=True)
+        else:
+            old.rename(target)
+
+
+def _write(directory: Path, found: Mapping[str, tuple[bytes, bool]]) -> None:
+    directory.mkdir(parents=True, mode=0o700)
+    for path, (data, runs) in found.items():
+        target = directory / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o755 if runs else 0o644), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def _swap(new: Path, target: Path, old: Path) -> None:
+    moved = target.exists()
+    if moved:
+        target.rename(old)
+    try:
+        new.rename(target)
+    except OSError:
+        if moved:
+            old.rename(target)
+        raise
+    shutil.rmtree(old, ignore_errors=True)

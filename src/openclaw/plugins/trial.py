@@ -1,0 +1,145 @@
+"""One plugin started by itself, without a gateway round it: to test it, or to see whether it keeps to the contract."""
+
+import tempfile
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from openclaw.core.channel import Channel
+from openclaw.core.clock import Clock
+from openclaw.core.embedder import Embedder, EmbedderEndpoint
+from openclaw.core.errors import NotFound, OpenClawError
+from openclaw.core.hooks import POINTS, HookContext
+from openclaw.core.plugin import Brought, CommandCall, CommandReply, HttpAnswer, HttpRequest
+from openclaw.core.provider import Endpoint, Provider
+from openclaw.core.secret import Secret
+from openclaw.core.tool import Output, ToolContext
+from openclaw.plugins.calling import called
+from openclaw.plugins.contract import problems
+from openclaw.plugins.find import Found, Unusable, one
+from openclaw.plugins.running import Plugins, Status
+from openclaw.plugins.settings import PluginEntry, PluginLimits, PluginsSettings
+
+
+class RunningPlugin:
+    """A plugin that runs, and what it brought."""
+
+    def __init__(self, found: Found, workspace: Path) -> None:
+        self.found = found
+        self.brought = Brought()
+        self.status = Status(id=found.id, state="starting", plugin=found)
+        self._workspace = workspace
+
+    def taken(self, plugin: str) -> Mapping[str, Iterable[str]]:
+        return {}
+
+    def join(self, plugin: Found, entry: PluginEntry, brought: Brought) -> tuple[str, ...]:
+        self.brought = brought
+        return ()
+
+    def leave(self, plugin: str) -> None:
+        self.brought = Brought()
+
+    async def tool(self, name: str, /, **args: Any) -> Output:
+        """Calls a tool."""
+        tool = _named(self.brought.tools, name, lambda each: each.spec.name, "tool")
+        return await tool.call(args, ToolContext(call_id="test", workspace=self._workspace))  # type: ignore[no-any-return]
+
+    async def command(self, name: str, args: str = "") -> CommandReply:
+        """Types a slash command."""
+        command = _named(self.brought.commands, name, lambda each: each.name, "command")
+        said = await called(command.run, CommandCall(name=name, args=args))
+        return said if isinstance(said, CommandReply) else CommandReply(text=str(said))
+
+    async def hook(self, event: Any, context: HookContext | None = None) -> Any:
+        """What the plugin's handler answers to `event`, as the point's answer type; None when it says nothing."""
+        import msgspec
+
+        point = next(each for each in POINTS.values() if isinstance(event, each.event))
+        hook = _named(self.brought.hooks, point.name, lambda each: each.point, "handler")
+        said = await called(hook.run, event, context or HookContext())
+        return (
+            said if said is None or point.answer is None else msgspec.convert(said, point.answer, from_attributes=True)
+        )
+
+    async def method(self, name: str, /, **params: Any) -> Any:
+        """Calls a method of the gateway's protocol."""
+        return await called(_named(self.brought.methods, name, lambda each: each.name, "method").run, params)
+
+    async def request(self, path: str, method: str = "GET", body: bytes = b"", **headers: str) -> HttpAnswer:
+        """Sends an HTTP request, past the gateway's own check of who asks."""
+        route = _named(self.brought.routes, path, lambda each: each.path, "address")
+        asked = HttpRequest(method=method, path=path, body=body, headers=headers)
+        answer: HttpAnswer = await called(route.run, asked)
+        return answer
+
+    def channel(self, name: str) -> Channel:
+        found: Channel = _named(self.brought.channels, name, lambda each: each.name, "channel")
+        return found
+
+    def provider(self, name: str, endpoint: Endpoint) -> Provider:
+        return self.brought.providers[name](endpoint)
+
+    def embedder(self, name: str, endpoint: EmbedderEndpoint) -> Embedder:
+        return self.brought.embedders[name](endpoint)
+
+
+@asynccontextmanager
+async def running(
+    directory: str | Path,
+    clock: Clock,
+    *,
+    config: Mapping[str, Any] | None = None,
+    env: Mapping[str, str] | None = None,
+    limits: PluginLimits | None = None,
+    isolation: str = "process",
+) -> AsyncIterator[RunningPlugin]:
+    """The plugin in `directory`, started; raises what keeps it from starting."""
+    found = one(Path(directory))
+    if isinstance(found, Unusable):
+        raise NotFound(f"{directory}: {found.why}")
+    with tempfile.TemporaryDirectory() as state:
+        entry = PluginEntry(
+            enabled=True,
+            isolation="inprocess" if isolation == "inprocess" else "process",
+            config=config or {},
+            env={name: Secret(value) for name, value in (env or {}).items()},
+        )
+        settings = PluginsSettings(entries={found.id: entry}, limits=limits or PluginLimits())
+        plugin = RunningPlugin(found, Path(state))
+        plugins = Plugins(Path(state), lambda given: [Path(directory)], clock)
+        try:
+            await plugins.apply(settings, plugin)
+            await plugins.settled()
+            plugin.status = plugins.status(found.id)
+            if plugin.status.state != "running":
+                raise OpenClawError(f"{found.id} does not run: {plugin.status.why}")
+            yield plugin
+        finally:
+            await plugins.close()
+
+
+async def problems_of(
+    directory: str | Path,
+    clock: Clock,
+    *,
+    config: Mapping[str, Any] | None = None,
+    env: Mapping[str, str] | None = None,
+) -> list[str]:
+    """Everything in which the plugin in `directory` does not keep to the contract; an empty list when it does."""
+    found = one(Path(directory))
+    if isinstance(found, Unusable):
+        return [found.why]
+    try:
+        async with running(directory, clock, config=config, env=env) as plugin:
+            return [*plugin.status.notes, *problems(found, plugin.brought, plugin.status.brings)]
+    except OpenClawError as error:
+        return [error.message]
+
+
+def _named(things: Iterable[Any], name: str, name_of: Any, kind: str) -> Any:
+    for each in things:
+        if name_of(each) == name:
+            return each
+    raise NotFound(f"the plugin has no {kind} {name}")
