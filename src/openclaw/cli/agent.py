@@ -69,8 +69,8 @@ def command(
 
 
 def _gateway_is_running() -> bool:
-    from openclaw.gateway.app import Surroundings
     from openclaw.gateway.lock import running
+    from openclaw.gateway.surroundings import Surroundings
 
     return running(Surroundings.of_process().home.state) is not None
 
@@ -86,8 +86,8 @@ def _through_gateway(
 ) -> int:
     from openclaw.cli.remote import ask
     from openclaw.cli.running import DEFAULT_TIMEOUT
-    from openclaw.gateway.app import Surroundings
     from openclaw.gateway.reach import find
+    from openclaw.gateway.surroundings import Surroundings
 
     surroundings = Surroundings.of_process()
     given = {

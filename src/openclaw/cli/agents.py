@@ -7,7 +7,7 @@ import click
 if TYPE_CHECKING:
     from openclaw.config.edit import Editor
     from openclaw.config.schema import Config
-    from openclaw.gateway.app import Surroundings
+    from openclaw.gateway.surroundings import Surroundings
 
 
 @click.group("agents")
@@ -20,7 +20,7 @@ def command() -> None:
 def list_agents(as_json: bool) -> None:
     """The agents, with where they live and what they answer with."""
     from openclaw.cli.output import print_json, table
-    from openclaw.gateway.app import workspace_of
+    from openclaw.gateway.surroundings import workspace_of
     from openclaw.turns.agents import agent_ids, view
     from openclaw.workspace.identity import parse
 
@@ -71,8 +71,8 @@ def add(agent_id: str, workspace: str | None, model: str | None, name: str | Non
     from openclaw.cli.output import print_json
     from openclaw.core.errors import InvalidRequest
     from openclaw.core.keys import normalise_agent
-    from openclaw.gateway.app import workspace_of
     from openclaw.gateway.clock import SystemClock
+    from openclaw.gateway.surroundings import workspace_of
     from openclaw.turns.agents import agent_ids
     from openclaw.workspace.seed import ensure
 
@@ -154,7 +154,7 @@ def delete(agent_id: str, yes: bool) -> None:
     """Take the agent ID out of the configuration. Its files and conversations stay on disk."""
     from openclaw.core.errors import InvalidRequest
     from openclaw.core.keys import normalise_agent
-    from openclaw.gateway.app import workspace_of
+    from openclaw.gateway.surroundings import workspace_of
     from openclaw.turns.agents import agent_ids, view
 
     surroundings, config, editor = _here()
@@ -187,7 +187,7 @@ def set_identity(
 ) -> None:
     """Give an agent a name, an emoji, a manner, a picture."""
     from openclaw.core.errors import InvalidRequest
-    from openclaw.gateway.app import workspace_of
+    from openclaw.gateway.surroundings import workspace_of
     from openclaw.turns.agents import default_agent, view
     from openclaw.workspace.identity import parse
 
@@ -215,7 +215,7 @@ def set_identity(
 def _here() -> "tuple[Surroundings, Config, Editor]":
     from openclaw.config.edit import Editor
     from openclaw.config.load import load
-    from openclaw.gateway.app import Surroundings
+    from openclaw.gateway.surroundings import Surroundings
 
     surroundings = Surroundings.of_process()
     home = surroundings.home

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from openclaw.cli.lines import Chosen
-    from openclaw.gateway.app import Surroundings
+    from openclaw.cli.chosen import Chosen
+    from openclaw.gateway.surroundings import Surroundings
 
 NO_TEXTUAL = (
     "Line by line, because the package textual is not installed; `scripts/run` installs it, and so does "
@@ -40,9 +40,9 @@ def command(
     import os
     import sys
 
-    from openclaw.cli.lines import Chosen
+    from openclaw.cli.chosen import Chosen
     from openclaw.core.errors import InvalidRequest
-    from openclaw.gateway.app import Surroundings
+    from openclaw.gateway.surroundings import Surroundings
 
     if os.environ.get("OPENCLAW_SHELL") == "exec":
         raise InvalidRequest("this shell was opened by the assistant itself: it does not send messages to itself")

@@ -146,8 +146,8 @@ def _books() -> Any:
     from openclaw.budget.ledger import SpendLedger
     from openclaw.config.load import load
     from openclaw.gateway.accounts import zone_of
-    from openclaw.gateway.app import Surroundings, local_timezone, state
     from openclaw.gateway.clock import SystemClock
+    from openclaw.gateway.surroundings import Surroundings, local_timezone, state
 
     @asynccontextmanager
     async def opened() -> Any:

@@ -331,7 +331,7 @@ def _watches(given: dict[str, Any]) -> list[dict[str, Any]]:
 def _local_zone() -> str:
     import os
 
-    from openclaw.gateway.app import local_timezone
+    from openclaw.gateway.surroundings import local_timezone
 
     return local_timezone(os.environ) or "UTC"
 

@@ -18,8 +18,8 @@ def command(no_open: bool, as_json: bool) -> None:
     from openclaw.cli.output import print_json
     from openclaw.cli.starting import gateway_up, web_address
     from openclaw.core.errors import InvalidRequest
-    from openclaw.gateway.app import Surroundings
     from openclaw.gateway.reach import ask, find
+    from openclaw.gateway.surroundings import Surroundings
     from openclaw.wire.client import CallFailed
 
     surroundings = Surroundings.of_process()

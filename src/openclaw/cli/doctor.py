@@ -22,8 +22,8 @@ def command(fix: bool, yes: bool, as_json: bool) -> None:
 
     from openclaw.cli.output import print_json
     from openclaw.gateway import doctor
-    from openclaw.gateway.app import Surroundings
     from openclaw.gateway.checks import CHECKS
+    from openclaw.gateway.surroundings import Surroundings
 
     surroundings = Surroundings.of_process()
     scene = doctor.look(surroundings)

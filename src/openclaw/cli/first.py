@@ -2,9 +2,9 @@
 
 from openclaw.cli.starting import gateway_up, web_address
 from openclaw.config.load import load
-from openclaw.gateway.app import Surroundings, workspace_of
 from openclaw.gateway.clock import SystemClock
 from openclaw.gateway.lock import running
+from openclaw.gateway.surroundings import Surroundings, workspace_of
 from openclaw.turns.agents import agent_ids
 from openclaw.workspace.seed import Seeded, ensure
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from openclaw.gateway.app import Surroundings
     from openclaw.gateway.service import Services
+    from openclaw.gateway.surroundings import Surroundings
 
 PORT = click.IntRange(0, 65_535)
 
@@ -57,8 +57,8 @@ def run(
     """Run the gateway here, until it is stopped."""
     from openclaw.core.secret import Secret
     from openclaw.gateway import daemon, serve
-    from openclaw.gateway.app import Surroundings
     from openclaw.gateway.exposure import Wishes
+    from openclaw.gateway.surroundings import Surroundings
 
     if password_file is not None:
         password = password_file.readline().strip()
@@ -188,8 +188,8 @@ def uninstall(as_json: bool) -> None:
 def auth_token() -> None:
     """Print the token or password that clients of this gateway need."""
     from openclaw.gateway.access import shared_secret
-    from openclaw.gateway.app import Surroundings
     from openclaw.gateway.reach import exposure_of
+    from openclaw.gateway.surroundings import Surroundings
 
     surroundings = Surroundings.of_process()
     secret = shared_secret(exposure_of(surroundings), surroundings.home.state)
@@ -223,8 +223,8 @@ def call(
     import json
 
     from openclaw.cli.output import print_json
-    from openclaw.gateway.app import Surroundings
     from openclaw.gateway.reach import ask, find
+    from openclaw.gateway.surroundings import Surroundings
 
     try:
         given = json.loads(params)
@@ -235,8 +235,8 @@ def call(
 
 
 def _here(port: int | None = None) -> "tuple[Surroundings, Services]":
-    from openclaw.gateway.app import Surroundings
     from openclaw.gateway.standing import services_of
+    from openclaw.gateway.surroundings import Surroundings
 
     surroundings = Surroundings.of_process()
     return surroundings, services_of(surroundings, port)

@@ -13,9 +13,9 @@ def command(as_json: bool, timeout: int) -> None:
     from openclaw.cli.output import print_json
     from openclaw.core.errors import OpenClawError
     from openclaw.gateway import process
-    from openclaw.gateway.app import Surroundings
     from openclaw.gateway.lock import running
     from openclaw.gateway.reach import ask, find
+    from openclaw.gateway.surroundings import Surroundings
 
     surroundings = Surroundings.of_process()
     started = time.monotonic()

@@ -162,8 +162,8 @@ class _Here:
     def __init__(self) -> None:
         from openclaw.config.load import load
         from openclaw.core.clock import millis
-        from openclaw.gateway.app import Surroundings
         from openclaw.gateway.clock import SystemClock
+        from openclaw.gateway.surroundings import Surroundings
         from openclaw.hooks.internal.lock import Ledger
 
         self.surroundings = Surroundings.of_process()

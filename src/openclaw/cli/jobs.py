@@ -6,9 +6,9 @@ from typing import Any
 from openclaw.core.errors import Unavailable
 from openclaw.cron.book import Book, run_shown, shown
 from openclaw.cron.store import CronStore
-from openclaw.gateway.app import Surroundings, local_timezone, state
 from openclaw.gateway.clock import SystemClock
 from openclaw.gateway.lock import running
+from openclaw.gateway.surroundings import Surroundings, local_timezone, state
 
 TIMEOUT = 30.0
 PAGE = 200

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from openclaw.gateway.app import Surroundings
+    from openclaw.gateway.surroundings import Surroundings
 
 
 @click.group("labels")
@@ -73,6 +73,6 @@ def clear(paths: tuple[str, ...]) -> None:
 
 
 def _here() -> "Surroundings":
-    from openclaw.gateway.app import Surroundings
+    from openclaw.gateway.surroundings import Surroundings
 
     return Surroundings.of_process()

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import click
-from msgspec import Struct
 
+from openclaw.cli.chosen import Chosen
 from openclaw.cli.output import note, printable
 from openclaw.cli.running import Shown, TerminalApprover, drive, interruptible
 from openclaw.core.errors import OpenClawError
@@ -23,28 +23,6 @@ WELCOME = """\
 OpenClaw {version}, answering with {model}.
 Type a message and press Enter. Ctrl-C stops an answer, Ctrl-D or /exit leaves, /help says what else there is.
 """
-
-
-class Chosen(Struct, frozen=True, kw_only=True):
-    """What the command line said."""
-
-    session_key: str | None = None
-    agent_id: str | None = None
-    model: str | None = None
-    thinking: str | None = None
-    url: str | None = None
-
-    def target(self, surroundings: Surroundings) -> reach.Target:
-        return reach.find(surroundings, url=self.url)
-
-    def params(self) -> dict[str, Any]:
-        given = {
-            "sessionKey": self.session_key,
-            "agentId": self.agent_id,
-            "model": self.model,
-            "thinking": self.thinking,
-        }
-        return {name: value for name, value in given.items() if value is not None}
 
 
 def _lines() -> Iterator[str]:

@@ -18,8 +18,8 @@ def command(follow: bool, limit: int, level: str | None, session: str | None, ru
     from openclaw.config.load import load
     from openclaw.core.errors import ConfigError
     from openclaw.gateway import logfiles
-    from openclaw.gateway.app import Surroundings
     from openclaw.gateway.logs import LEVELS, Place, show
+    from openclaw.gateway.surroundings import Surroundings
 
     surroundings = Surroundings.of_process()
     home = surroundings.home

@@ -6,7 +6,7 @@ import click
 
 if TYPE_CHECKING:
     from openclaw.config.load import Loaded
-    from openclaw.gateway.app import Surroundings
+    from openclaw.gateway.surroundings import Surroundings
 
 _json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
@@ -103,7 +103,7 @@ def set_server(name: str, settings: str, as_json: bool) -> None:
 def unset_server(name: str, as_json: bool) -> None:
     """Take a server out, and forget what was accepted of it."""
     from openclaw.cli.output import print_json
-    from openclaw.gateway.app import Surroundings
+    from openclaw.gateway.surroundings import Surroundings
     from openclaw.mcp.ledger import Ledger
 
     _editor().unset(f'mcp.servers["{name}"]')
@@ -147,7 +147,7 @@ def accept(name: str, tool: str | None, as_json: bool) -> None:
 
     from openclaw.cli.output import print_json, printable
     from openclaw.core.errors import NotFound
-    from openclaw.gateway.app import Surroundings
+    from openclaw.gateway.surroundings import Surroundings
     from openclaw.mcp import pins
     from openclaw.mcp.ledger import Ledger
 
@@ -171,8 +171,8 @@ def serve(session: str | None, agent_id: str | None) -> None:
     """Lend our tools to another program, over standard input and output."""
     import asyncio
 
-    from openclaw.gateway.app import Surroundings
     from openclaw.gateway.mcp_serve import serve
+    from openclaw.gateway.surroundings import Surroundings
 
     asyncio.run(serve(Surroundings.of_process(), session, agent_id))
 
@@ -189,7 +189,7 @@ def _editor() -> Any:
 
 def _loaded() -> "tuple[Surroundings, Loaded]":
     from openclaw.config.load import load
-    from openclaw.gateway.app import Surroundings
+    from openclaw.gateway.surroundings import Surroundings
 
     surroundings = Surroundings.of_process()
     return surroundings, load(surroundings.home, surroundings.environ)

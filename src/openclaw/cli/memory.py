@@ -247,7 +247,7 @@ def _with_memory(agent: str | None, work: Callable[[Memory], Awaitable[None]]) -
 
     from openclaw.config.load import load
     from openclaw.core.errors import InvalidRequest
-    from openclaw.gateway.app import Surroundings, workspace_of
+    from openclaw.gateway.surroundings import Surroundings, workspace_of
     from openclaw.turns import agents
 
     surroundings = Surroundings.of_process()

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from openclaw.core.errors import OpenClawError
-from openclaw.gateway.app import Surroundings
 from openclaw.gateway.lock import running
 from openclaw.gateway.reach import ask, find
+from openclaw.gateway.surroundings import Surroundings
 
 SECONDS = 120.0
 """For all plugins together; each has its own, shorter limit."""

@@ -9,7 +9,7 @@ import click
 if TYPE_CHECKING:
     from openclaw.config.load import Loaded
     from openclaw.core.secret import Secret
-    from openclaw.gateway.app import Surroundings
+    from openclaw.gateway.surroundings import Surroundings
     from openclaw.models.refs import Ref
     from openclaw.models.situation import Situation
 
@@ -52,7 +52,7 @@ def command(
 
     from openclaw.cli.output import print_json
     from openclaw.core.secret import Secret
-    from openclaw.gateway.app import Surroundings
+    from openclaw.gateway.surroundings import Surroundings
 
     ask = not (non_interactive or as_json)
     if ask and not sys.stdin.isatty():
@@ -228,7 +228,7 @@ class _Setup:
     # Name.
 
     def choose_name(self, name: str | None, *, ask: bool) -> None:
-        from openclaw.gateway.app import workspace_of
+        from openclaw.gateway.surroundings import workspace_of
         from openclaw.store import atomic
         from openclaw.turns.agents import default_agent
         from openclaw.workspace import identity

@@ -200,8 +200,8 @@ def _with_index(work: "Callable[[SessionIndex, float], Coroutine[Any, Any, None]
     """Runs `work` with the index of this home open."""
     import asyncio
 
-    from openclaw.gateway.app import Surroundings, state
     from openclaw.gateway.clock import SystemClock
+    from openclaw.gateway.surroundings import Surroundings, state
 
     async def main() -> None:
         clock = SystemClock()

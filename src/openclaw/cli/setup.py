@@ -15,8 +15,8 @@ def command(workspace: str | None, as_json: bool) -> None:
     from openclaw.cli.output import note, print_json
     from openclaw.config.edit import Editor
     from openclaw.config.load import load
-    from openclaw.gateway.app import Surroundings, workspace_of
     from openclaw.gateway.clock import SystemClock
+    from openclaw.gateway.surroundings import Surroundings, workspace_of
     from openclaw.turns.agents import agent_ids
     from openclaw.workspace.seed import ensure
 

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from openclaw.gateway.app import Surroundings
     from openclaw.gateway.skills import Skills
+    from openclaw.gateway.surroundings import Surroundings
     from openclaw.skills.record import Source
     from openclaw.skills.shelf import Item, Shelf
 
@@ -32,9 +32,9 @@ class Here:
 
         from openclaw.config.load import load
         from openclaw.core.clock import millis
-        from openclaw.gateway.app import Surroundings, workspace_of
         from openclaw.gateway.clock import SystemClock
         from openclaw.gateway.skills import Skills
+        from openclaw.gateway.surroundings import Surroundings, workspace_of
         from openclaw.skills.install import mend_unlocked
         from openclaw.turns.agents import default_agent, view
 

@@ -2,9 +2,9 @@
 
 from openclaw.core.errors import StateError
 from openclaw.gateway import process
-from openclaw.gateway.app import Surroundings
 from openclaw.gateway.lock import Running, running
 from openclaw.gateway.standing import services_of, wait_ready
+from openclaw.gateway.surroundings import Surroundings
 
 
 def gateway_up(surroundings: Surroundings) -> Running:

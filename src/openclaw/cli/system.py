@@ -70,9 +70,9 @@ def _show(document: Any, as_json: bool, line: str) -> None:
 
 
 def _ask(method: str, params: dict[str, Any]) -> Any:
-    from openclaw.gateway.app import Surroundings
     from openclaw.gateway.lock import running
     from openclaw.gateway.reach import ask, find
+    from openclaw.gateway.surroundings import Surroundings
 
     surroundings = Surroundings.of_process()
     if running(surroundings.home.state) is None:

@@ -50,9 +50,9 @@ def command(run: str | None, listing: bool, dry_run: bool, yes: bool, force: boo
 
 def _journal() -> "Journal":
     from openclaw.config.load import load
-    from openclaw.gateway.app import Surroundings
     from openclaw.gateway.clock import SystemClock
     from openclaw.gateway.labelling import journal
+    from openclaw.gateway.surroundings import Surroundings
 
     here = Surroundings.of_process()
     return journal(here.home.state, load(here.home, here.environ).config.security, SystemClock())

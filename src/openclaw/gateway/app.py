@@ -5,7 +5,7 @@ import logging
 import os
 import random
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property, partial
 from pathlib import Path
@@ -16,11 +16,9 @@ import msgspec
 from openclaw.agent.limits import result_cap
 from openclaw.agent.loop import Job
 from openclaw.agent.repeats import RepeatLimits, Repeats
-from openclaw.agent.settings import AgentsSettings
 from openclaw.agent.toolrun import Toolbox
 from openclaw.approvals.grants import ApprovalFile
 from openclaw.config.load import Loaded, load, remember_good
-from openclaw.config.paths import Home, locate
 from openclaw.core.approval import Approver
 from openclaw.core.clock import Clock, millis
 from openclaw.core.embedder import Vector
@@ -37,6 +35,10 @@ from openclaw.gateway.accounts import Accounts, zone_of
 from openclaw.gateway.boxes import Boxes, said
 from openclaw.gateway.keys import StateKeys
 from openclaw.gateway.skills import SkillGate, Skills
+from openclaw.gateway.surroundings import Surroundings as Surroundings
+from openclaw.gateway.surroundings import local_timezone as local_timezone
+from openclaw.gateway.surroundings import state as state
+from openclaw.gateway.surroundings import workspace_of as workspace_of
 from openclaw.gateway.tools import building, reaching
 from openclaw.memory.choose import usual_keys
 from openclaw.memory.index import Memory
@@ -61,8 +63,6 @@ from openclaw.skills.roots import PluginDirectory
 from openclaw.skills.shelf import Shelf
 from openclaw.skills.snapshot import shortened
 from openclaw.store.db import Database
-from openclaw.store.migrations import STATE
-from openclaw.store.sqlite import Sqlite
 from openclaw.turns import agents as agent_views
 from openclaw.turns import knobs
 from openclaw.turns.aside import Aside
@@ -75,7 +75,6 @@ from openclaw.turns.route import ModelRoute, OpenProvider
 from openclaw.turns.spending import Spending
 from openclaw.turns.turn import News, Opened, Prepared, Turn, Turns
 from openclaw.turns.upkeep import Upkeep
-from openclaw.workspace import locate as workspaces
 from openclaw.workspace.files import FileCache
 from openclaw.workspace.record import WorkspaceFile
 from openclaw.workspace.seed import ensure
@@ -94,42 +93,6 @@ log = logging.getLogger(__name__)
 
 LARGEST_WINDOW = 200_000
 """The context window a tool result is cut for when no model is going to read it."""
-
-
-class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the process was started with."""
-
-    environ: Mapping[str, str]
-    home_dir: Path
-    cwd: Path
-
-    @classmethod
-    def of_process(cls) -> "Surroundings":
-        return cls(environ=dict(os.environ), home_dir=Path.home(), cwd=Path.cwd())
-
-    @property
-    def home(self) -> Home:
-        return locate(self.environ, self.home_dir, self.cwd)
-
-
-def workspace_of(agents: AgentsSettings, agent_id: str, surroundings: Surroundings) -> Path:
-    """The directory of an agent's files, whether or not it is there yet."""
-    agent = agent_views.view(agents, agent_id)
-    environ = surroundings.environ
-    return Path(
-        workspaces.locate(
-            workspaces.AgentPlace(id=agent.id, workspace=agent.workspace, default=agent.is_default),
-            workspaces.Places(
-                home=str(surroundings.home_dir),
-                state_dir=str(surroundings.home.state),
-                # Without a state directory of its own, a profile already has one that is named after it.
-                profile=environ.get("OPENCLAW_PROFILE", "") if "OPENCLAW_STATE_DIR" in environ else "",
-                override=environ.get("OPENCLAW_WORKSPACE_DIR", ""),
-            ),
-            default_workspace=agents.defaults.workspace,
-            exists=os.path.isdir,
-        )
-    )
 
 
 class Assistant:
@@ -843,20 +806,6 @@ def _handed_over(turn: Turn) -> list[Tool]:
 
 
 @asynccontextmanager
-async def state(home: Home, clock: Clock) -> AsyncIterator[tuple[Database, SessionIndex]]:
-    """The database and the list of sessions, rebuilt from the transcripts when it is new."""
-    # A name of our own: an existing home has an openclaw.sqlite that is not ours to touch.
-    db = await Sqlite.open(home.state / "state" / "openclaw-py.sqlite", STATE)
-    try:
-        index = SessionIndex(db, home.state, clock)
-        if not await db.read("SELECT 1 FROM transcripts LIMIT 1"):
-            await index.rebuild()
-        yield db, index
-    finally:
-        await db.close()
-
-
-@asynccontextmanager
 async def assistant(
     surroundings: Surroundings,
     *,
@@ -883,15 +832,3 @@ async def assistant(
             remember_good(home, loaded)
     finally:
         await providers.close()
-
-
-def local_timezone(environ: Mapping[str, str]) -> str:
-    """The machine's IANA time zone, or nothing when it does not say."""
-    named = environ.get("TZ", "").lstrip(":")
-    if named and "/" in named and not named.startswith("/"):
-        return named
-    try:
-        target = os.path.realpath("/etc/localtime")
-    except OSError:
-        return ""
-    return target.partition("/zoneinfo/")[2]

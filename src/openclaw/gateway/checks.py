@@ -14,12 +14,12 @@ from openclaw.config.load import read
 from openclaw.core.errors import AuthFailed, ConfigError, InvalidRequest, NotFound, StateError
 from openclaw.core.text import units
 from openclaw.gateway import ports
-from openclaw.gateway.app import workspace_of
 from openclaw.gateway.doctor import Check, Finding, Fix, Scene
 from openclaw.gateway.exposure import LEAST_SECRET, Wishes, decide
 from openclaw.gateway.lock import running
 from openclaw.gateway.safemode import CRASHES, Starts, judge
 from openclaw.gateway.standing import services_of
+from openclaw.gateway.surroundings import workspace_of
 from openclaw.models import catalog
 from openclaw.models.profilestore import ProfileStore
 from openclaw.models.situation import assess

@@ -25,7 +25,6 @@ from openclaw.core.secret import Secret
 from openclaw.devices.settings import GatewaySettings
 from openclaw.gateway import ports, process
 from openclaw.gateway.access import shared_secret
-from openclaw.gateway.app import Surroundings
 from openclaw.gateway.clock import SystemClock
 from openclaw.gateway.control import Control, signals
 from openclaw.gateway.exposure import Exposure, Fences, Wishes, decide, fences
@@ -37,6 +36,7 @@ from openclaw.gateway.redaction import Redactor, secret_variables, secrets_in
 from openclaw.gateway.reload import Reload, Reloader
 from openclaw.gateway.safemode import Starts, Verdict
 from openclaw.gateway.server import Server, Service, Transport, serving
+from openclaw.gateway.surroundings import Surroundings
 from openclaw.version import __version__
 
 RESTART_PAUSE = 30.0

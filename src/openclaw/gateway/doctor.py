@@ -10,7 +10,7 @@ from openclaw.config.check import Problem
 from openclaw.config.load import Loaded, load, problems_of
 from openclaw.config.paths import Home
 from openclaw.core.errors import ConfigError, OpenClawError
-from openclaw.gateway.app import Surroundings
+from openclaw.gateway.surroundings import Surroundings
 
 Severity = Literal["critical", "warn", "info"]
 

@@ -23,10 +23,10 @@ from openclaw.core.keys import SessionKey
 from openclaw.cron import heartbeat
 from openclaw.cron.heartbeat import DENIED_TOOLS, Pulse, Skip, Wait
 from openclaw.cron.watch import CommandWatch, FileWatch, HttpWatch, Watch, changes
-from openclaw.gateway.app import local_timezone
 from openclaw.gateway.desk import Desk
 from openclaw.gateway.looking import Looking
 from openclaw.gateway.scheduler import sleep_or
+from openclaw.gateway.surroundings import local_timezone
 from openclaw.prompt.facts import DEFAULT_HEARTBEAT
 from openclaw.trust.scan import is_critical, scan
 from openclaw.turns.agents import agent_ids, default_agent

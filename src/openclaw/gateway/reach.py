@@ -12,10 +12,10 @@ from openclaw.config.load import Loaded, load
 from openclaw.core.errors import InvalidRequest, StateError
 from openclaw.core.secret import Secret
 from openclaw.gateway.access import own_token
-from openclaw.gateway.app import Surroundings
 from openclaw.gateway.exposure import Exposure, Wishes, decide
 from openclaw.gateway.lock import running
 from openclaw.gateway.process import reachable
+from openclaw.gateway.surroundings import Surroundings
 from openclaw.version import __version__
 from openclaw.wire.client import connect
 from openclaw.wire.greeting import Introduction

@@ -22,9 +22,9 @@ from openclaw.cron.schedule import due
 from openclaw.cron.store import LEASE_MS, CronStore, Fire
 from openclaw.cron.watch import changes
 from openclaw.gateway.announcing import Announcer
-from openclaw.gateway.app import local_timezone
 from openclaw.gateway.desk import Desk
 from openclaw.gateway.looking import Looking, watch_origins
+from openclaw.gateway.surroundings import local_timezone
 from openclaw.turns.guarding import guarded, kept_up
 from openclaw.turns.ledger import Outcome
 from openclaw.turns.queue import QueueRules

@@ -11,13 +11,13 @@ from msgspec import Struct
 from openclaw.config.load import load, problems_of
 from openclaw.core.errors import ConfigError, OpenClawError, StateError
 from openclaw.gateway import ports, process, service
-from openclaw.gateway.app import Surroundings
 from openclaw.gateway.exposure import Exposure
 from openclaw.gateway.lock import Running, running
 from openclaw.gateway.logfiles import newest
 from openclaw.gateway.logs import Place
 from openclaw.gateway.reach import ask, exposure_of, find
 from openclaw.gateway.safemode import Starts, judge
+from openclaw.gateway.surroundings import Surroundings
 from openclaw.version import __version__
 
 DEFAULT_PORT = 18_789

@@ -9,9 +9,9 @@ from typing import Any
 from openclaw.config.load import Loaded
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import OpenClawError
-from openclaw.gateway.app import Surroundings
 from openclaw.gateway.internal_hooks import bundled
 from openclaw.gateway.internal_hooks.looking import look, workspaces
+from openclaw.gateway.surroundings import Surroundings
 from openclaw.hooks.internal.dispatch import Dispatcher, Listener
 from openclaw.hooks.internal.events import NOTHING, Answer, Event
 from openclaw.hooks.internal.lock import Ledger

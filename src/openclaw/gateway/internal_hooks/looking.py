@@ -19,7 +19,7 @@ from openclaw.hooks.internal.settings import InternalHooksSettings
 from openclaw.turns.agents import agent_ids
 
 if TYPE_CHECKING:
-    from openclaw.gateway.app import Surroundings
+    from openclaw.gateway.surroundings import Surroundings
 
 
 class Item(Struct, frozen=True, kw_only=True):
@@ -50,7 +50,7 @@ class Shelf(Struct, frozen=True, kw_only=True):
 
 def workspaces(loaded: Loaded, surroundings: "Surroundings") -> dict[str, Path]:
     """By agent, the directory of its files."""
-    from openclaw.gateway.app import workspace_of
+    from openclaw.gateway.surroundings import workspace_of
 
     agents = loaded.config.agents
     return {agent: workspace_of(agents, agent, surroundings) for agent in agent_ids(agents)}

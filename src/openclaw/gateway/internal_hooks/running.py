@@ -17,8 +17,8 @@ from openclaw.core.clock import Clock
 from openclaw.turns.guarding import guarded
 
 if TYPE_CHECKING:
-    from openclaw.gateway.app import Surroundings
     from openclaw.gateway.internal_hooks.building import Own
+    from openclaw.gateway.surroundings import Surroundings
     from openclaw.hooks.internal.dispatch import Dispatcher, Listener
     from openclaw.hooks.internal.events import Answer, Event
 

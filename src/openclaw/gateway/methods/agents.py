@@ -6,9 +6,9 @@ from openclaw.config.edit import Editor
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.keys import normalise_agent
 from openclaw.gateway import rows
-from openclaw.gateway.app import Surroundings
 from openclaw.gateway.commands import catalog as command_catalog
 from openclaw.gateway.desk import Desk
+from openclaw.gateway.surroundings import Surroundings
 from openclaw.models import thinking
 from openclaw.policy.layers import GROUPS, PROFILES
 from openclaw.turns.agents import agent_ids, default_agent, view

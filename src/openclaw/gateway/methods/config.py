@@ -13,9 +13,9 @@ from openclaw.config.parse import parse
 from openclaw.config.redact import redact
 from openclaw.config.schema import json_schema
 from openclaw.core.errors import ConfigError, Conflict, InvalidRequest, NotFound
-from openclaw.gateway.app import Surroundings
 from openclaw.gateway.bus import Bus
 from openclaw.gateway.desk import Desk
+from openclaw.gateway.surroundings import Surroundings
 from openclaw.version import __version__
 from openclaw.wire.caller import Caller
 from openclaw.wire.params.config import (

@@ -5,8 +5,8 @@ from typing import Any
 
 from openclaw.config.edit import Editor
 from openclaw.core.errors import Conflict, InvalidRequest
-from openclaw.gateway.app import Surroundings
 from openclaw.gateway.desk import Desk
+from openclaw.gateway.surroundings import Surroundings
 from openclaw.skills.lock import accepted
 from openclaw.skills.shelf import Item
 from openclaw.wire.caller import Caller

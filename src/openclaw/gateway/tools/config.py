@@ -16,7 +16,7 @@ from openclaw.config.redact import redact
 from openclaw.config.schema import json_schema
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.tool import Effects, Output, ToolContext
-from openclaw.gateway.app import Surroundings
+from openclaw.gateway.surroundings import Surroundings
 from openclaw.gateway.tools.shape import Simple, spec, taken, told
 
 ACTIONS = (

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from openclaw.core.keys import SessionKey
 from openclaw.core.tool import Tool
-from openclaw.gateway.app import Surroundings
 from openclaw.gateway.desk import Desk
+from openclaw.gateway.surroundings import Surroundings
 from openclaw.gateway.tools.config import GatewayTool
 from openclaw.gateway.tools.sessions import AgentsList, SessionsHistory, SessionsList, SessionsSend, SessionStatus
 from openclaw.gateway.tools.spawn import SessionsSpawn, SessionsYield, SubagentsTool

@@ -1,0 +1,33 @@
+"""What the command line of a chat said, and the gateway it means."""
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from openclaw.gateway.reach import Target
+    from openclaw.gateway.surroundings import Surroundings
+
+
+class Chosen(Struct, frozen=True, kw_only=True):
+    """The choices of a person."""
+
+    session_key: str | None = None
+    agent_id: str | None = None
+    model: str | None = None
+    thinking: str | None = None
+    url: str | None = None
+
+    def target(self, surroundings: "Surroundings") -> "Target":
+        from openclaw.gateway.reach import find
+
+        return find(surroundings, url=self.url)
+
+    def params(self) -> dict[str, Any]:
+        given = {
+            "sessionKey": self.session_key,
+            "agentId": self.agent_id,
+            "model": self.model,
+            "thinking": self.thinking,
+        }
+        return {name: value for name, value in given.items() if value is not None}
