@@ -42,7 +42,10 @@ def fail() -> str:
 @shop.tool(description="Never answer")
 async def wait() -> str:
     (place / "waiting").touch()
-    await asyncio.sleep(3600)
+    try:
+        await asyncio.sleep(3600)
+    finally:
+        (place / "stopped").touch()
     return ""
 
 

@@ -157,6 +157,9 @@ async def test_a_stopped_call_leaves_the_server_in_use(openclaw_home, shop, plac
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
+        async with asyncio.timeout(30):
+            while not (place / "stopped").exists():
+                await asyncio.sleep(0.02)
         assert not (await use(tools["shop__add"], openclaw_home, a=1, b=1)).is_error
 
 

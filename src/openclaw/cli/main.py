@@ -10,6 +10,7 @@ import sys
 from openclaw.version import __version__
 
 NOUNS: dict[str, tuple[str, str]] = {
+    "acp": ("openclaw.cli.acp", "Serve the assistant to an editor (ACP)."),
     "agent": ("openclaw.cli.agent", "Send one message to the assistant and print its answer."),
     "audit": ("openclaw.cli.audit", "What plugins changed, and whether the record of it is whole."),
     "agents": ("openclaw.cli.agents", "List, add and change agents."),

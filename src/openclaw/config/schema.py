@@ -27,7 +27,7 @@ from openclaw.mcp.settings import McpSettings
 from openclaw.memory.settings import MemorySettings
 from openclaw.models.settings import AuthSettings, ModelsSettings
 from openclaw.plugins.settings import PluginsSettings
-from openclaw.policy.reach import BrowserSettings
+from openclaw.policy.reach import AcpSettings, BrowserSettings
 from openclaw.policy.settings import ToolsSettings
 from openclaw.sessions.settings import SessionSettings
 from openclaw.skills.settings import SkillsSettings
@@ -53,6 +53,7 @@ class Config(Settings, frozen=True):
     session: Annotated[SessionSettings, doc("how conversations are kept apart and kept whole")] = SessionSettings()
     tools: Annotated[ToolsSettings, doc("which tools an agent has and how far they may go")] = ToolsSettings()
     browser: Annotated[BrowserSettings, doc("a real browser for the assistant")] = BrowserSettings()
+    acp: Annotated[AcpSettings, doc("handing work to coding agents of other makers")] = AcpSettings()
     mcp: Annotated[McpSettings, doc("servers that lend us tools")] = McpSettings()
     cron: Annotated[CronSettings, doc("jobs that run by the clock")] = CronSettings()
     hooks: Annotated[Hooks, doc("calls from outside that wake the assistant, and handlers for what happens")] = Hooks()

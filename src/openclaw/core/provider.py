@@ -18,6 +18,7 @@ Api = Literal[
     "ollama",
     "offline",
     "plugin",
+    "acp",
 ]
 ThinkingLevel = Literal["off", "minimal", "low", "medium", "high", "xhigh", "max", "adaptive"]
 CacheRetention = Literal["none", "short", "long"]

@@ -80,6 +80,7 @@ from openclaw.workspace.record import WorkspaceFile
 from openclaw.workspace.seed import ensure
 
 if TYPE_CHECKING:
+    from openclaw.gateway.external import External
     from openclaw.gateway.internal_hooks.running import InternalHooks
     from openclaw.gateway.labelling import Labelling
     from openclaw.gateway.plugged import Plugged
@@ -327,6 +328,8 @@ class Assistant:
             await self.mcp.close()
         if "browsers" in self.__dict__:
             await self.browsers.close()
+        if "external" in self.__dict__:
+            await self.external.close()
         if self.has_standing.is_set():
             await self.standing.close()
         for memory in self._memories.values():
@@ -508,10 +511,25 @@ class Assistant:
     async def manner(self, key: SessionKey, model: str | None = None) -> Manner:
         """How much a conversation wants to see besides answers, and how its model marks them."""
         chosen = await self.lifecycle.preferences(key)
-        situation = self.situation(key.agent)
         wanted = model or chosen.model
+        situation = self._seen(key.agent, wanted)
         found = situation.model(situation.resolve(wanted) if wanted else situation.default)
         return Manner.of(chosen.reasoning_level, chosen.verbose_level, enforce_final=bool(found.compat.reasoning_tags))
+
+    def _seen(self, agent_id: str, wanted: str | None) -> Situation:
+        """The models as a turn that wants `wanted` sees them; an external agent is the only one in its own."""
+        if wanted is None or not wanted.startswith("acp/"):
+            return self.situation(agent_id)
+        from openclaw.gateway.external import situation
+
+        return situation(self.config.acp, wanted)
+
+    @cached_property
+    def external(self) -> "External":
+        """Coding agents of other makers."""
+        from openclaw.gateway.external import External
+
+        return External(self._approver, lambda: self.loaded.variables)
 
     async def _last_truncation(self, key: SessionKey) -> tuple[str, ...]:
         """The cuts of workspace files that a session's model was told of; only `once` needs to know."""
@@ -560,8 +578,11 @@ class Assistant:
         picked: bool = True,
     ) -> ModelRoute:
         """The models of a turn. One that a person picked, for the turn or the session, is not traded for another."""
-        situation = self.situation(agent.id)
         wanted = turn.model or chosen.model
+        situation = self._seen(agent.id, wanted)
+        opens = self._open_provider
+        if wanted is not None and wanted.startswith("acp/"):
+            opens = self.external.open(self.config.acp, wanted, turn, str(self.workspace(agent.id)))
         requested = situation.resolve(wanted) if wanted else None
         chain = situation.chain(requested, strict=picked and requested is not None)
         if requested is None or not picked:
@@ -569,7 +590,7 @@ class Assistant:
         return ModelRoute(
             situation,
             chain,
-            open_provider=self._open_provider,
+            open_provider=opens,
             clock=self.clock,
             thinking=lambda model: self._thinking(model, turn.thinking, agent, chosen.thinking_level),
             patience=lambda model: patience(model, run_timeout=turn.timeout),
@@ -732,6 +753,7 @@ class Assistant:
             key=key,
             sandbox=self.boxes.facts(key, elevated),
             sandbox_mode=self.boxes.rules(key.agent).mode,
+            external_agents=self.config.acp.enabled and bool(self.config.acp.agents),
             workspace=self.workspace(agent.id),
             skills=self.skills.snapshot(agent.id, shelf).text,
             model=model,

@@ -10,7 +10,7 @@ Kind = Literal["none", "hot", "restart"]
 _ORDER: tuple[Kind, ...] = ("none", "hot", "restart")
 _HOT = (
     "agents models auth bindings broadcast session messages tools skills logging ui tts talk hooks cron plugins"
-    " channels browser memory commands security approvals env secrets mcp diagnostics budget record"
+    " channels acp browser memory commands security approvals env secrets mcp diagnostics budget record"
 )
 RULES: dict[tuple[str, ...], Kind] = {
     **{(section,): "hot" for section in _HOT.split()},

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from openclaw.core.approval import Approver
 from openclaw.core.clock import Clock
 from openclaw.core.errors import ConfigError, ServerFailed
 from openclaw.core.provider import Endpoint, ModelRequest, Provider
@@ -65,7 +66,7 @@ class Providers:
 
 def encoded(request: ModelRequest) -> bytes:
     """The bytes a provider of the request's wire API would be sent."""
-    if request.model.api in ("offline", "plugin"):
+    if request.model.api in ("offline", "plugin", "acp"):
         timeless = [msgspec.structs.replace(message, timestamp=0) for message in request.messages]
         return msgspec.json.encode((request.system, timeless, request.tools))
     modules = importlib.import_module("openclaw.providers.catalog").MODULES
@@ -114,6 +115,16 @@ def browser_tool(browsers: Any, wrap: Any, rules: Mapping[str, Any]) -> Tool:
     module = importlib.import_module("openclaw.tools.browser.tool")
     made: Tool = module.BrowserTool(browsers, module.BrowserRules(**rules), wrap)
     return made
+
+
+def external_agents(approver: Approver, environ: Callable[[], Mapping[str, str]]) -> Any:
+    """Coding agents of other makers, none of them started; to be closed."""
+    return importlib.import_module("openclaw.tools.acp.agent").Agents(approver, environ)
+
+
+def external_agent(agents: Any, **hired: Any) -> Provider:
+    found: Provider = agents.agent(importlib.import_module("openclaw.tools.acp.agent").Hired(**hired))
+    return found
 
 
 def device_tools(clock: Clock) -> list[Tool]:

@@ -78,6 +78,25 @@ class BrowserSettings(Settings, frozen=True):
     ssrf_policy: Annotated[SsrfSettings, doc("addresses beyond the public internet")] = SsrfSettings()
 
 
+class AcpAgentSettings(Settings, frozen=True):
+    """`acp.agents.<id>`: a coding agent on this machine."""
+
+    command: Annotated[str, doc("the program to start; it speaks ACP on its standard input and output", min_length=1)]
+    args: Annotated[tuple[str, ...], doc("its arguments")] = ()
+    env: Annotated[
+        Mapping[str, Secret], doc("variables it gets; of ours it sees HOME, PATH, SHELL, USER, LOGNAME, TERM only")
+    ] = field(default_factory=dict)
+
+
+class AcpSettings(Settings, frozen=True):
+    """`acp`: handing work to coding agents of other makers."""
+
+    enabled: Annotated[bool, doc("let work be handed to them")] = True
+    agents: Annotated[Mapping[str, AcpAgentSettings], doc("agents by name")] = field(default_factory=dict)
+    default_agent: Annotated[str, doc("the agent when nobody is named")] = ""
+    allowed_agents: Annotated[tuple[str, ...], doc("only these; all that are configured when empty")] = ()
+
+
 class SessionToolSettings(Settings, frozen=True):
     """`tools.sessions`: what the session tools may see."""
 

@@ -59,7 +59,7 @@ class Helper:
         self._body = start
         self._idle = idle
         self._environ = {name: environ[name] for name in (*_INHERITED, *role.variables) if name in environ}
-        self._heard = heard
+        self.heard = heard
         self._child: Process | None = None
         self._reader: asyncio.Task[None] | None = None
         self._starting = asyncio.Lock()
@@ -97,7 +97,8 @@ class Helper:
             await self.stop(patient=False)  # whatever it is busy with, the next question finds a fresh one
             raise Unavailable(f"{self._role.name} gave no answer within {seconds:g} s and was stopped") from error
         except asyncio.CancelledError:
-            if self._child is not None and not waiting.answer.done():
+            # Being cancelled cancels what was waited for, too; an answer that came in time needs no taking back.
+            if self._child is not None and (waiting.answer.cancelled() or not waiting.answer.done()):
                 with suppress(Unavailable):
                     await self._send(Ask(id=number, stop=True))
             raise
@@ -198,7 +199,7 @@ class Helper:
                 elif tell.ready and not ready.done():
                     ready.set_result(None)
                 elif not tell.ready:
-                    self._heard(tell.body)
+                    self.heard(tell.body)
         except (ValueError, msgspec.DecodeError):
             reason = "it sent something that cannot be read"
         finally:

@@ -66,14 +66,23 @@ class LastWords:
 class Desk:
     """Answers questions side by side; one that is taken back is cancelled."""
 
-    def __init__(self, voice: Voice, answer: Callable[[Ask], Awaitable[Tell]]) -> None:
+    def __init__(
+        self,
+        voice: Voice,
+        answer: Callable[[Ask], Awaitable[Tell]],
+        heard: Callable[[Any], None] = lambda news: None,
+    ) -> None:
         self._voice = voice
         self._answer = answer
+        self._heard = heard
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
     async def serve(self, questions: "asyncio.Queue[Ask | None]") -> None:
         try:
             while (ask := await questions.get()) is not None:
+                if not ask.id:  # it wants no answer
+                    self._heard(ask.body)
+                    continue
                 if ask.stop:
                     if ask.id in self._tasks:
                         self._tasks[ask.id].cancel()

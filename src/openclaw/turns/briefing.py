@@ -63,6 +63,8 @@ class Brief(Struct, frozen=True, kw_only=True):
     """The directory of the terminal the person is at."""
     sandbox: SandboxFacts | None = None
     sandbox_mode: str = "off"
+    external_agents: bool = False
+    """Whether work can be handed to agents of other makers."""
     files: tuple[WorkspaceFile, ...] | None = None
     """The workspace files as hooks left them; None when they are as they lie there."""
     skills: PromptText | None = None
@@ -161,6 +163,7 @@ def _facts(what: Brief, about: Machine, defaults: AgentDefaults, cut: Cut, told:
         model_aliases=knobs.aliases,
         memory_citations=knobs.citations,
         delegation=knobs.delegation,
+        acp_enabled=what.external_agents,
         authorized_senders=knobs.senders,
         silent_replies="generic",
         contribution=contributions.resolve(model.provider, model.id, context_window=model.context_window),

@@ -57,6 +57,8 @@ class Errand(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     origins: tuple[Origin, ...] = ()
     """What its starter had read: the task may come from there."""
+    external: bool = False
+    """An agent of another maker does it: it hears the task and nothing of how we work."""
 
 
 class Subagents:
@@ -111,7 +113,7 @@ class Subagents:
                 f"{bounds.children} sub-agents are running already (subagents.maxChildrenPerAgent): wait for one to end"
             )
         run_id = str(uuid.uuid4())
-        key = SessionKey(errand.agent, f"subagent:{uuid.uuid4()}")
+        key = SessionKey(errand.agent, f"{'acp' if errand.external else 'subagent'}:{uuid.uuid4()}")
         child = await self.roster.put(
             Child(
                 run_id=run_id,
@@ -131,6 +133,8 @@ class Subagents:
             )
         )
         text = opening(errand.task, depth=depth, deepest=bounds.depth, parent=str(errand.parent), notes=errand.notes)
+        if errand.external:
+            text = "\n\n".join((errand.task, *errand.notes))
         turn = Turn(
             run_id=run_id,
             key=key,

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from openclaw.core.keys import SessionKey
+from openclaw.core.origin import Origin, joined, origin
 from openclaw.core.tool import Tool
 from openclaw.gateway.desk import Desk
 from openclaw.gateway.surroundings import Surroundings
@@ -44,7 +45,7 @@ class Hall:
             desk.runs,
             app.clock,
             bounds=lambda agent: self._bounds(),
-            origins=desk.origins,
+            origins=self._origins,
             discard=self._discard,
             archive=self._archive,
         )
@@ -80,6 +81,11 @@ class Hall:
             # An empty list of names would allow everything, so a starter without tools is said in another way.
             found.append(Layer(name="the session that started it", allow=child.tools or ("none",)))
         return found
+
+    async def _origins(self, key: SessionKey) -> tuple[Origin, ...]:
+        """Whose words a child's answer holds; those of an external agent are its own."""
+        found = await self._desk.origins(key)
+        return joined(found, (origin("external", "an external agent"),)) if key.is_acp else found
 
     def _is_owners(self, key: SessionKey) -> bool:
         """Whether only the owner can speak in a session, as far as its key tells."""

@@ -16,6 +16,7 @@ from openclaw.core.keys import SessionKey, normalise_agent
 from openclaw.core.origin import Origin
 from openclaw.core.tool import Effects, Output, ToolContext
 from openclaw.gateway.desk import Desk
+from openclaw.gateway.external import PROVIDER, chosen
 from openclaw.gateway.tools.sessions import allowed_agents
 from openclaw.gateway.tools.shape import Simple, spec, taken, told
 from openclaw.models import thinking
@@ -75,7 +76,11 @@ class SessionsSpawn(Simple):
             "thinking": {"type": "string", "description": "How hard it thinks"},
             "runTimeoutSeconds": {"type": "integer", "minimum": 0, "description": "Stop it after this; 0 means never"},
             "cwd": {"type": "string", "description": "Directory to work in, inside the workspace"},
-            "runtime": {"type": "string", "enum": ["subagent"], "description": "Who runs it"},
+            "runtime": {
+                "type": "string",
+                "enum": ["subagent", "acp"],
+                "description": "acp: an external coding agent (agentId is its name)",
+            },
             "mode": {"type": "string", "enum": ["run", "session"], "description": "One task, or a session to keep"},
             "cleanup": {"type": "string", "enum": ["keep", "delete"], "description": "Keep its session afterwards?"},
             "sandbox": {"type": "string", "enum": ["inherit", "require"], "description": "Demand a sandbox"},
@@ -104,12 +109,13 @@ class SessionsSpawn(Simple):
         self._subagents = subagents
 
     def effects(self, args: Mapping[str, Any]) -> Effects:
-        return Effects.DELEGATES
+        # What an external agent is told leaves the house.
+        return Effects.SENDS_OUT if args.get("runtime") == "acp" else Effects.DELEGATES
 
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
         wanted = taken(args, SpawnWanted)
         try:
-            agent = self._agent(wanted, context.agent_id)
+            agent = context.agent_id if wanted.runtime == "acp" else self._agent(wanted, context.agent_id)
         except OpenClawError as error:
             return told({"status": "forbidden", "error": error.message}, failed=True)
         try:
@@ -150,9 +156,17 @@ class SessionsSpawn(Simple):
         app.boxes.check_child(self._desk.key(context.session_key), child_key, required=wanted.sandbox == "require")
         defaults = app.config.agents.defaults.subagents
         own = view(app.config.agents, agent).entry.subagents
-        situation = app.situation(agent)
-        named = wanted.model or _primary(own.model) or _primary(defaults.model)
-        ref = situation.resolve(named) if named else situation.default
+        external = wanted.runtime == "acp"
+        if external:
+            parent = self._desk.key(context.session_key)
+            if app.boxes.of(parent) is not None:
+                raise InvalidRequest("runtime acp: an external agent works on the host, and this session may not.")
+            named: str | None = f"{PROVIDER}/{chosen(app.config.acp, wanted.agent_id)}"
+            ref: Any = named
+        else:
+            situation = app.situation(agent)
+            named = wanted.model or _primary(own.model) or _primary(defaults.model)
+            ref = situation.resolve(named) if named else situation.default
         level = wanted.thinking or own.thinking or defaults.thinking
         limit = defaults.run_timeout_seconds if wanted.run_timeout_seconds is None else wanted.run_timeout_seconds
         notes = []
@@ -180,11 +194,17 @@ class SessionsSpawn(Simple):
             files=files,
             notes=tuple(notes),
             origins=context.origins,
+            external=external,
         )
         child = await self._subagents.spawn(errand)
         await self._desk.lifecycle.prefer(
             child.session,
-            {"label": child.label or None, "spawned_by": child.parent, "parent_session_key": child.parent},
+            {
+                "label": child.label or None,
+                "spawned_by": child.parent,
+                "parent_session_key": child.parent,
+                **({"model": named} if external else {}),
+            },
         )
         await self._desk.changed(child.session, "create")
         return child, str(ref)
@@ -193,8 +213,8 @@ class SessionsSpawn(Simple):
 def _check(wanted: SpawnWanted) -> None:
     if not wanted.task.strip():
         raise InvalidRequest("The task is empty: say what is to be done.")
-    if wanted.runtime != "subagent":
-        raise InvalidRequest(f"runtime {wanted.runtime!r} is not available: leave it out.")
+    if wanted.runtime not in ("subagent", "acp"):
+        raise InvalidRequest(f"runtime {wanted.runtime!r} is not available: it is subagent or acp.")
     if wanted.context == "fork":
         raise InvalidRequest("context fork is not available: put what it needs into the task.")
     if wanted.task_name and (not _TASK_NAME.match(wanted.task_name) or wanted.task_name in ("last", "all")):

@@ -1,0 +1,15 @@
+"""`openclaw acp`: the assistant for editors."""
+
+import click
+
+
+@click.command("acp")
+@click.option("--agent", "agent_id", metavar="ID", help="The agent that answers (default: the default one).")
+def command(agent_id: str | None) -> None:
+    """Serve the assistant to an editor (Agent Client Protocol), over standard input and output."""
+    import asyncio
+
+    from openclaw.gateway.acp_serve import serve
+    from openclaw.gateway.app import Surroundings
+
+    asyncio.run(serve(Surroundings.of_process(), agent_id))

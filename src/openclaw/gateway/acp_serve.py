@@ -1,0 +1,274 @@
+"""The assistant for editors: an ACP agent on standard input and output. Each of an editor's sessions is one of ours."""
+
+import asyncio
+import contextvars
+import logging
+import uuid
+from collections.abc import Sequence
+from contextlib import aclosing
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Literal
+
+from openclaw.core.approval import Answer, ApprovalRequest, Decision
+from openclaw.core.errors import OpenClawError, Unavailable
+from openclaw.core.events import RunEnded, ToolEnded, ToolStarted, ToolUpdated
+from openclaw.core.keys import SessionKey
+from openclaw.core.messages import Assistant as Said
+from openclaw.core.messages import Image, User
+from openclaw.gateway.app import Assistant, Surroundings, assistant
+from openclaw.gateway.clock import SystemClock
+from openclaw.sessions import history
+from openclaw.sessions.files import load
+from openclaw.turns import shaping
+from openclaw.turns.turn import Recorded, SessionRepaired, Turn
+from openclaw.version import __version__
+
+if TYPE_CHECKING:
+    from acp.schema import InitializeResponse, LoadSessionResponse, NewSessionResponse, PromptResponse
+
+log = logging.getLogger(__name__)
+
+INSTALL = "`openclaw acp` needs the extra `acp`: install it with: pip install 'openclaw-py[acp]'"
+SHOWN = 20_000
+Kind = Literal["read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"]
+KINDS: dict[str, Kind] = {
+    "read": "read",
+    "ls": "read",
+    "image": "read",
+    "memory_get": "read",
+    "write": "edit",
+    "edit": "edit",
+    "apply_patch": "edit",
+    "grep": "search",
+    "find": "search",
+    "memory_search": "search",
+    "web_search": "search",
+    "exec": "execute",
+    "process": "execute",
+    "web_fetch": "fetch",
+    "browser": "fetch",
+}
+_session: contextvars.ContextVar[str] = contextvars.ContextVar("acp_session", default="")
+
+
+class EditorApprover:
+    """Asks the person at the editor, in the session whose turn needs the answer."""
+
+    def __init__(self) -> None:
+        self.client: Any = None
+
+    async def decide(self, request: ApprovalRequest) -> Answer:
+        from acp import RequestError
+        from acp.schema import PermissionOption, ToolCallUpdate
+
+        options = [
+            PermissionOption(option_id="allow-once", name="Allow once", kind="allow_once"),
+            PermissionOption(option_id="deny", name="Reject", kind="reject_once"),
+        ]
+        if request.standing:
+            always = PermissionOption(option_id="allow-always", name="Always allow", kind="allow_always")
+            options.insert(1, always)
+        call = ToolCallUpdate(
+            tool_call_id=f"approval-{request.id}",
+            title=request.command[:500],
+            kind=KINDS.get(request.tool, "other"),
+            status="pending",
+            raw_input={"command": request.command, "cwd": request.cwd, "why": request.why},
+        )
+        try:
+            answer = await self.client.request_permission(session_id=_session.get(), tool_call=call, options=options)
+        except RequestError as error:
+            return Answer("deny", why=f"the editor could not ask ({error})")
+        chosen = getattr(answer.outcome, "option_id", "deny")
+        known: dict[str, Decision] = {"allow-once": "allow-once", "allow-always": "allow-always"}
+        return Answer(known.get(chosen, "deny"), by="editor")
+
+
+class EditorAgent:
+    """What an editor talks to."""
+
+    def __init__(self, app: Assistant, approver: EditorApprover, agent_id: str | None) -> None:
+        self._app = app
+        self._approver = approver
+        self._agent = app.key(None, agent_id).agent
+        self._places: dict[str, str] = {}
+        self._running: dict[str, asyncio.Task[str]] = {}
+        self._client: Any = None
+
+    def on_connect(self, conn: Any) -> None:
+        self._client = self._approver.client = conn
+
+    async def initialize(self, protocol_version: int, **given: Any) -> "InitializeResponse":
+        from acp import PROTOCOL_VERSION
+        from acp.schema import AgentCapabilities, Implementation, InitializeResponse, PromptCapabilities
+
+        return InitializeResponse(
+            protocol_version=min(protocol_version, PROTOCOL_VERSION),
+            agent_capabilities=AgentCapabilities(
+                load_session=True, prompt_capabilities=PromptCapabilities(image=True, embedded_context=True)
+            ),
+            agent_info=Implementation(name="openclaw", title="OpenClaw", version=__version__),
+        )
+
+    async def authenticate(self, method_id: str, **given: Any) -> None:
+        return None
+
+    async def new_session(self, cwd: str, **given: Any) -> "NewSessionResponse":
+        from acp.schema import NewSessionResponse
+
+        session_id = str(uuid.uuid4())
+        self._places[session_id] = cwd
+        return NewSessionResponse(session_id=session_id)
+
+    async def load_session(self, cwd: str, session_id: str, **given: Any) -> "LoadSessionResponse":
+        """Shows an earlier conversation again, message by message."""
+        from acp import RequestError, update_agent_message_text, update_user_message_text
+        from acp.schema import LoadSessionResponse
+
+        row = await self._app.index.get(self._key(session_id))
+        if row is None:
+            raise RequestError.invalid_params({"sessionId": f"there is no session {session_id}"})
+        self._places[session_id] = cwd
+        path = self._app.index.path(row.agent_id, row.session_id)
+        for each in history.rows_of(load(path).entries) if path.exists() else ():
+            text = each.message.text
+            if isinstance(each.message, User) and text:
+                await self._update(session_id, update_user_message_text(text))
+            elif isinstance(each.message, Said) and text:
+                await self._update(session_id, update_agent_message_text(text))
+        return LoadSessionResponse()
+
+    async def prompt(self, session_id: str, prompt: Sequence[Any], **given: Any) -> "PromptResponse":
+        from acp import RequestError
+        from acp.schema import PromptResponse
+
+        if session_id not in self._places:
+            raise RequestError.invalid_params({"sessionId": "start a session first"})
+        if session_id in self._running:
+            raise RequestError.invalid_params({"sessionId": "it is busy: cancel first, or wait"})
+        text, images = _asked(prompt)
+        turn = Turn(
+            run_id=str(uuid.uuid4()),
+            key=self._key(session_id),
+            text=text,
+            images=images,
+            place=self._places[session_id],
+        )
+        task = asyncio.create_task(self._drive(session_id, turn), name=f"acp:{session_id}")
+        self._running[session_id] = task
+        try:
+            reason: Any = await task
+        except asyncio.CancelledError:
+            if not task.cancelled():
+                task.cancel()
+                raise
+            reason = "cancelled"
+        except OpenClawError as error:
+            raise RequestError.internal_error({"reason": error.message}) from error
+        finally:
+            del self._running[session_id]
+        return PromptResponse(stop_reason=reason)
+
+    async def cancel(self, session_id: str, **given: Any) -> None:
+        task = self._running.get(session_id)
+        if task is not None:
+            task.cancel()
+
+    async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        from acp import RequestError
+
+        raise RequestError.method_not_found(method)
+
+    async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
+        return None
+
+    def _key(self, session_id: str) -> SessionKey:
+        return SessionKey(self._agent, f"acp:{session_id}")
+
+    async def _drive(self, session_id: str, turn: Turn) -> str:
+        """Runs the turn and shows it; gives why it ended, in the protocol's words."""
+        _session.set(session_id)
+        shaper = shaping.Shaper(await self._app.manner(turn.key, turn.model))
+        reason = "end_turn"
+        async with aclosing(self._app.turns.run(turn)) as events:
+            async for event in events:
+                if isinstance(event, SessionRepaired | Recorded):
+                    continue
+                await self._tool(session_id, event)
+                for each in shaper.take(event):
+                    reason = await self._show(session_id, each) or reason
+        return reason
+
+    async def _show(self, session_id: str, event: Any) -> str:
+        from acp import update_agent_message_text, update_agent_thought_text
+
+        match event:
+            case shaping.Said(text=text) if text:
+                await self._update(session_id, update_agent_message_text(text))
+            case shaping.Thought(text=text) if text:
+                await self._update(session_id, update_agent_thought_text(text))
+            case shaping.Noted(payload=payload) if payload.text:
+                await self._update(session_id, update_agent_message_text(payload.text))
+            case RunEnded(stop_reason="length"):
+                return "max_tokens"
+            case RunEnded(error=str(error)) if error:
+                await self._update(session_id, update_agent_message_text(f"\n{error}"))
+        return ""
+
+    async def _tool(self, session_id: str, event: Any) -> None:
+        from acp import start_tool_call, text_block, tool_content, update_tool_call
+
+        match event:
+            case ToolStarted(call=call):
+                title = f"{call.name} {_short(call.arguments)}".strip()
+                kind = KINDS.get(call.name, "other")
+                await self._update(
+                    session_id,
+                    start_tool_call(call.id, title, kind=kind, status="in_progress", raw_input=dict(call.arguments)),
+                )
+            case ToolUpdated(call=call, text=text):
+                shown = [tool_content(text_block(text[-SHOWN:]))]
+                await self._update(session_id, update_tool_call(call.id, status="in_progress", content=shown))
+            case ToolEnded(call=call, result=result):
+                shown = [tool_content(text_block(result.text[:SHOWN]))]
+                status: Any = "failed" if result.is_error else "completed"
+                await self._update(session_id, update_tool_call(call.id, status=status, content=shown))
+
+    async def _update(self, session_id: str, update: Any) -> None:
+        await self._client.session_update(session_id=session_id, update=update)
+
+
+def _asked(prompt: Sequence[Any]) -> tuple[str, tuple[Image, ...]]:
+    """What an editor sends, as words and pictures; files come along as text, links as addresses."""
+    words: list[str] = []
+    images: list[Image] = []
+    for block in prompt:
+        match block.type:
+            case "text":
+                words.append(block.text)
+            case "image":
+                images.append(Image(data=block.data, mime_type=block.mime_type))
+            case "resource" if getattr(block.resource, "text", None) is not None:
+                words.append(f"[{block.resource.uri}]\n{block.resource.text}")
+            case "resource_link":
+                words.append(f"[{block.uri}]")
+            case other:
+                words.append(f"[{other}: cannot be read here]")
+    return "\n\n".join(words), tuple(images)
+
+
+def _short(arguments: dict[str, Any]) -> str:
+    text = " ".join(str(value).replace("\n", " ") for value in arguments.values())
+    return text if len(text) <= 80 else text[:79] + "…"
+
+
+async def serve(surroundings: Surroundings, agent_id: str | None) -> None:
+    """Serves until the editor hangs up."""
+    if find_spec("acp") is None:
+        raise Unavailable(INSTALL)
+    from acp import run_agent
+
+    approver = EditorApprover()
+    async with assistant(surroundings, clock=SystemClock(), approver=approver) as app:
+        agent: Any = EditorAgent(app, approver, agent_id)
+        await run_agent(agent)

@@ -1,0 +1,83 @@
+"""Conversations that a coding agent of another maker carries on: who it is, and how a turn reaches it."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from openclaw.core.approval import Approver
+from openclaw.core.errors import InvalidRequest
+from openclaw.core.provider import Endpoint, Price, Provider
+from openclaw.core.secret import Secret
+from openclaw.gateway import wings
+from openclaw.models.catalog import Catalog
+from openclaw.models.profiles import Profiles
+from openclaw.models.settings import AuthSettings, ModelEntry, ModelsSettings, ProviderSettings
+from openclaw.models.situation import Situation, assess
+from openclaw.policy.reach import AcpSettings
+from openclaw.turns.turn import Turn
+
+PROVIDER = "acp"
+SILENCE = 3_600.0
+"""It works for itself and may say nothing for long."""
+
+
+def chosen(settings: AcpSettings, named: str) -> str:
+    """The agent that is meant, or why there is none."""
+    if not settings.enabled:
+        raise InvalidRequest("acp.enabled is false: no work is handed to external agents.")
+    name = named or settings.default_agent
+    known = sorted(settings.agents)
+    if not known:
+        raise InvalidRequest("No external agent is configured: set acp.agents.<name>.command (see docs/acp.md).")
+    if not name:
+        raise InvalidRequest(f"Say which external agent: agentId is one of {', '.join(known)}.")
+    if name not in settings.agents:
+        raise InvalidRequest(f"There is no external agent {name!r}: agentId is one of {', '.join(known)}.")
+    if settings.allowed_agents and name not in settings.allowed_agents:
+        raise InvalidRequest(f"acp.allowedAgents does not name {name}.")
+    return name
+
+
+class External:
+    """The external agents of this process; whoever made it closes it."""
+
+    def __init__(self, approver: Approver, environ: Callable[[], Mapping[str, str]]) -> None:
+        self._agents: Any = wings.external_agents(approver, environ)
+
+    def open(self, settings: AcpSettings, ref: str, turn: Turn, workspace: str) -> Callable[[Endpoint], Provider]:
+        """What answers a turn."""
+        name = chosen(settings, ref.partition("/")[2])
+        how = settings.agents[name]
+        return lambda endpoint: wings.external_agent(
+            self._agents,
+            name=name,
+            command=how.command,
+            args=how.args,
+            env=how.env,
+            session_key=str(turn.key),
+            agent_id=turn.key.agent,
+            workspace=workspace,
+        )
+
+    async def close(self) -> None:
+        await self._agents.close()
+
+
+def situation(settings: AcpSettings, ref: str) -> Situation:
+    """The models as a conversation with an external agent sees them: there is one, and it is the agent."""
+    name = chosen(settings, ref.partition("/")[2])
+    provider = ProviderSettings(
+        base_url="http://localhost/acp",
+        api="acp",
+        api_key=Secret("not needed"),
+        timeout_seconds=SILENCE,
+        models=(ModelEntry(id=name, name=name, context_window=1_000_000, cost=Price()),),
+    )
+    return assess(
+        ModelsSettings(mode="replace", providers={PROVIDER: provider}),
+        Catalog(providers=(), models=()),
+        environ={},
+        probe=lambda: (),
+        auth=AuthSettings(),
+        stored=Profiles(),
+        primary=f"{PROVIDER}/{name}",
+    )

@@ -1,0 +1,149 @@
+"""External coding agents as something that answers: a `Provider` whose answers come from a program on this machine.
+
+The program has tools of its own; when it asks for permission, the owner is asked as for one of our commands.
+"""
+
+import asyncio
+import json
+import secrets
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from msgspec import Struct
+
+from openclaw.core.approval import ApprovalRequest, Approver, Decision
+from openclaw.core.errors import BadRequest, OpenClawError
+from openclaw.core.events import Done, ModelEvent, TextDelta, ThinkingDelta
+from openclaw.core.messages import Assistant, Text, User
+from openclaw.core.provider import ModelRequest
+from openclaw.core.secret import Secret
+from openclaw.tools.acp.worker import Start
+from openclaw.tools.helper import Helper, Role
+
+INSTALL = "External agents need the extra `acp`: install it with: pip install 'openclaw-py[acp]'"
+IDLE_SECONDS = 900.0
+LONGEST = 6 * 3600.0
+"""The run that waits has a limit of its own; this is for one that has none."""
+_KINDS: dict[Decision, tuple[str, ...]] = {
+    "allow-once": ("allow_once",),
+    "allow-always": ("allow_always", "allow_once"),
+    "deny": ("reject_once", "reject_always"),
+}
+
+
+class Hired(Struct, frozen=True, kw_only=True):
+    """One agent, for one conversation of ours."""
+
+    name: str
+    command: str
+    args: tuple[str, ...] = ()
+    env: Mapping[str, Secret] = {}
+    session_key: str
+    agent_id: str
+    workspace: str
+
+
+class Agents:
+    """All that were started, one process for each conversation; whoever made it closes it."""
+
+    def __init__(self, approver: Approver, environ: Callable[[], Mapping[str, str]]) -> None:
+        self._approver = approver
+        self._environ = environ
+        self._open: dict[str, AcpAgent] = {}
+
+    def agent(self, hired: Hired) -> "AcpAgent":
+        """The provider for a conversation; the same one as long as it is set up the same way."""
+        known = self._open.get(hired.session_key)
+        if known is None or known.hired != hired:
+            self._open[hired.session_key] = known = AcpAgent(hired, self._approver, self._environ())
+        return known
+
+    async def close(self) -> None:
+        agents = list(self._open.values())
+        self._open.clear()
+        await asyncio.gather(*(agent.end() for agent in agents))
+
+
+class AcpAgent:
+    """A `Provider`: what is said last goes to the program, what it says comes back as it comes."""
+
+    def __init__(self, hired: Hired, approver: Approver, environ: Mapping[str, str]) -> None:
+        self.hired = hired
+        self._approver = approver
+        role = Role(
+            name=f"the agent {hired.name}",
+            module="openclaw.tools.acp.worker",
+            missing=INSTALL,
+            start_seconds=90.0,
+            secrets=tuple(hired.env.values()),
+        )
+        self._helper = Helper(role, self._start, idle=IDLE_SECONDS, environ=environ)
+
+    def _start(self) -> Start:
+        env = {name: value.reveal() for name, value in self.hired.env.items()}
+        return Start(command=self.hired.command, args=self.hired.args, env=env, cwd=self.hired.workspace)
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        asked = next((message.text for message in reversed(request.messages) if isinstance(message, User)), "")
+        queue: asyncio.Queue[Mapping[str, Any] | None] = asyncio.Queue()
+        self._helper.heard = queue.put_nowait
+        work = asyncio.create_task(self._helper.ask({"prompt": asked}, LONGEST), name=f"acp:{self.hired.name}")
+        work.add_done_callback(lambda done: queue.put_nowait(None))
+        questions: set[asyncio.Task[None]] = set()
+        said: list[str] = []
+        try:
+            while (news := await queue.get()) is not None:
+                if "said" in news:
+                    said.append(news["said"])
+                    yield TextDelta(news["said"])
+                elif "thought" in news:
+                    yield ThinkingDelta(news["thought"])
+                elif "tool" in news:
+                    yield ThinkingDelta(f"\n[{news['tool']}]\n")
+                elif "permission" in news:
+                    questions.add(asyncio.create_task(self._permit(news)))
+            try:
+                await work
+            except OpenClawError as error:
+                raise BadRequest(error.message) from error
+        finally:
+            for task in (work, *questions):
+                task.cancel()
+            await asyncio.gather(work, *questions, return_exceptions=True)
+        model = request.model
+        answer = Assistant(
+            content=(Text("".join(said) or "(it said nothing)"),),
+            api=model.api,
+            provider=model.provider,
+            model=model.id,
+            stop_reason="stop",
+        )
+        yield Done(answer)
+
+    async def close(self) -> None:
+        return None
+
+    async def end(self) -> None:
+        await self._helper.close()
+
+    async def _permit(self, news: Mapping[str, Any]) -> None:
+        about = news["about"]
+        title = about.get("title") or about.get("kind") or "something"
+        raw = about.get("raw_input")
+        answer = await self._approver.decide(
+            ApprovalRequest(
+                id=secrets.token_hex(4),
+                tool=f"acp:{self.hired.name}",
+                command=f"{title} {json.dumps(raw, ensure_ascii=False)}" if raw is not None else title,
+                cwd=self.hired.workspace,
+                agent_id=self.hired.agent_id,
+                session_key=self.hired.session_key,
+                why=f"the external agent {self.hired.name} asks for permission",
+                standing=any(each["kind"] == "allow_always" for each in news["options"]),
+            )
+        )
+        by_kind = {each["kind"]: each["id"] for each in news["options"]}
+        chosen = next((by_kind[kind] for kind in _KINDS[answer.decision] if kind in by_kind), None)
+        with suppress(OpenClawError):
+            await self._helper.tell({"permission": news["permission"], "option": chosen})
