@@ -79,6 +79,8 @@ class _Item(Struct, kw_only=True):
     lane: str
     priority: Priority
     arrived: float
+    told: bool = True
+    """Whether plugins have heard of it; when it came, they may still have been starting."""
 
 
 class _Active:
@@ -181,11 +183,13 @@ class Runs:
         entry, new = await self._ledger.accept(turn.run_id, str(turn.key), request)
         if not new:
             return _repeated(entry, turn.key)
-        if (plugins := self._messages()) is not None:
+        plugins = self._messages()
+        if plugins is not None:
             plugins.received(turn)
         self._accepted(turn, lane)
         self._ends[turn.run_id] = asyncio.get_running_loop().create_future()
         item = _Item(turn=turn, rules=rules or QueueRules(), lane=lane, priority=priority, arrived=self._clock.now())
+        item.told = plugins is not None
         status = await self._place(item)
         return Submission(run_id=turn.run_id, key=turn.key, status=status, accepted_at=entry.accepted_at)
 
@@ -587,7 +591,10 @@ class Runs:
                     active.activity.take(event, self._clock.now())
                     if not looked:  # not before the turn was prepared: plugins may still have been starting
                         plugins, looked = self._messages(), True
-                        outgoing = plugins.outgoing(turn) if plugins is not None else None
+                        if plugins is not None:
+                            outgoing = plugins.outgoing(turn)
+                            if not active.item.told:
+                                plugins.received(turn)
                     for shown in shaper.take(event):
                         for allowed in (shown,) if outgoing is None else await outgoing.take(shown):
                             self._say(turn, allowed)
