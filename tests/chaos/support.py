@@ -153,6 +153,7 @@ async def hall(
     ledger: type[Ledger] = Ledger,
     models: tuple[str, ...] = ("scripted/scripted",),
     settings: dict[str, Any] | None = None,
+    sections: dict[str, Any] | None = None,
 ) -> AsyncIterator[Hall]:
     """Runs around `model`; without one the models of `settings` are opened for real.
 
@@ -161,7 +162,7 @@ async def hall(
     if settings is not None:
         home.configure(settings)
     else:
-        home.use_model(*models)
+        home.use_model(*models, **(sections or {}))
     if not local and settings is None:
         text = home.config_path.read_text().replace("http://127.0.0.1:9/v1", "https://models.example.com/v1")
         home.config_path.write_text(text)

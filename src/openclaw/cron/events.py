@@ -57,6 +57,10 @@ class SystemEvents:
         )
         return [row["text"] for row in rows]
 
+    async def forget(self, key: SessionKey) -> None:
+        """Drops what nobody has been told yet: the conversation it was for is over."""
+        await self._db.write("DELETE FROM system_events WHERE session_key = :key AND taken_by = ''", {"key": str(key)})
+
     async def take(self, key: SessionKey, run_id: str) -> tuple[str, tuple[Origin, ...]]:
         """The lines for a run, ready to stand before what it was asked, and their origins.
 

@@ -70,6 +70,7 @@ from openclaw.turns.briefing import Brief, Briefing, brief, machine
 from openclaw.turns.gate import ExecGate
 from openclaw.turns.patience import patience
 from openclaw.turns.recording import RecordedCall
+from openclaw.turns.renewing import Renewal
 from openclaw.turns.replaying import Compared, compare
 from openclaw.turns.route import ModelRoute, OpenProvider
 from openclaw.turns.spending import Spending
@@ -148,7 +149,15 @@ class Assistant:
         """The plugins that listen, once there are any."""
         self.has_standing = asyncio.Event()
         """Whether `standing` was made: with the first tools, not before."""
-        self.turns = Turns(index, self.locks, clock, self.workspace, self.prepare, self._news)
+        self.renewal = Renewal(
+            index,
+            self.lifecycle,
+            self.events,
+            clock,
+            settings=lambda: self.config.session,
+            zone=lambda: zone_of(self.machine.timezone),
+        )
+        self.turns = Turns(index, self.locks, clock, self.workspace, self.prepare, self._news, self.renewal)
 
     def offer(self, tool: Tool) -> None:
         """Adds a tool that only the running gateway can carry out."""

@@ -18,6 +18,7 @@ from openclaw.sessions.lifecycle import Lifecycle, Preferences
 from openclaw.sessions.transcript import path_to_leaf
 from openclaw.turns.origins import path_origins
 from openclaw.turns.runs import Runs
+from openclaw.turns.turn import Turn
 
 
 class Desk:
@@ -29,6 +30,7 @@ class Desk:
         self.runs = runs
         self.bus = bus
 
+        app.renewal.renewed = self._renewed
         self.stop_below: Callable[[SessionKey], Awaitable[int]] = _nobody
         """Ends the sub-agents of a session."""
 
@@ -142,6 +144,15 @@ class Desk:
             store_path=str(self.app.home.state / "agents" / key.agent / "sessions"),
         )
         return (await hooks.fire(event)).messages
+
+    async def _renewed(self, turn: Turn, before: SessionRow, after: SessionRow, why: str) -> None:
+        """A conversation started over by itself."""
+        await self.changed(turn.key, "reset")
+        hooks = self.app.internal_hooks
+        if hooks.on:
+            ended = telling.session(before, self._transcript(before))
+            workspace = self.app.workspace(turn.key.agent)
+            hooks.tell(telling.renewed(self.app.clock, turn.key, workspace, why, ended, after.session_id))
 
     def _transcript(self, row: SessionRow) -> Path | None:
         """Where a conversation is written down, also when it was set aside."""

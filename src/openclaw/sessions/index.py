@@ -16,6 +16,7 @@ from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Usage
 from openclaw.sessions.files import Loaded, load
 from openclaw.sessions.lock import lock_path
+from openclaw.sessions.reset import Contact
 from openclaw.sessions.transcript import Header, MessageEntry, Tally, headline, tally, title_of
 from openclaw.store.db import Database, Row, Transaction
 from openclaw.store.lock import Holder, KernelLock
@@ -125,14 +126,23 @@ class SessionIndex:
         await self._db.write(f"{_NEW} ON CONFLICT (session_key) DO NOTHING", structs.asdict(row))
         return await self.get(key) or row
 
-    async def started(self, row: SessionRow, run_id: str, text: str) -> None:
+    async def contact(self, row: SessionRow) -> Contact:
+        """When a session began and a person last spoke in it; one made from a file tells by its last change."""
+        rows = await self._db.look(
+            "SELECT last_interaction FROM sessions WHERE session_key = :key", {"key": row.session_key}
+        )
+        last = rows[0]["last_interaction"] if rows else 0
+        return Contact(row.created_at, last or row.updated_at)
+
+    async def started(self, row: SessionRow, run_id: str, text: str, *, by_person: bool = True) -> None:
         """Records the start of a run; `text`, what was asked, names a session that has no name yet."""
         now = millis(self._clock)
         await self._db.write_all(
             (
                 "UPDATE sessions SET status = 'running', updated_at = :now, "
+                "last_interaction = CASE WHEN :person = 1 THEN :now ELSE last_interaction END, "
                 "title = CASE WHEN title = '' THEN :title ELSE title END WHERE session_key = :key",
-                {"now": now, "key": row.session_key, "title": headline(text)},
+                {"now": now, "key": row.session_key, "title": headline(text), "person": int(by_person)},
             ),
             (
                 "INSERT INTO runs (run_id, session_key, session_id, status, started_at) "

@@ -20,7 +20,7 @@ from openclaw.sessions.lock import WriteLocks
 from openclaw.sessions.transcript import VERSION, Header, Leaf, MessageEntry, path_to_leaf
 from openclaw.store.db import Database
 
-Ending = Literal["new", "reset", "deleted"]
+Ending = Literal["new", "reset", "daily", "idle", "deleted"]
 
 
 class Preferences(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -110,6 +110,7 @@ class Lifecycle:
             await tx.write("DELETE FROM transcripts WHERE session_id = :id", {"id": row.session_id})
             await tx.write(
                 "UPDATE sessions SET session_id = :new, status = 'idle', title = '', created_at = :now, "
+                "last_interaction = 0, "
                 "updated_at = :now, messages = 0, input_tokens = 0, output_tokens = 0, cache_read_tokens = 0, "
                 "cache_write_tokens = 0, context_tokens = 0, cost_usd = NULL WHERE session_key = :key",
                 {"new": fresh.session_id, "now": now, "key": row.session_key},

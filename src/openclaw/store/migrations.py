@@ -250,4 +250,5 @@ STATE: tuple[Migration, ...] = (
         ),
     ),
     Migration(8, ("ALTER TABLE system_events ADD COLUMN origins TEXT NOT NULL DEFAULT ''",)),
+    Migration(9, ("ALTER TABLE sessions ADD COLUMN last_interaction BIGINT NOT NULL DEFAULT 0",)),
 )

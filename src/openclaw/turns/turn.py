@@ -155,8 +155,10 @@ class Turns:
         workspace_of: Callable[[str], Path],
         prepare: Callable[[Turn, Opened], Awaitable[Prepared]],
         news: Callable[[Turn], Awaitable[News]] | None = None,
+        renew: Callable[[Turn, SessionRow], Awaitable[SessionRow]] | None = None,
     ) -> None:
         self._news = news
+        self._renew = renew
         self._index = index
         self._locks = locks
         self._clock = clock
@@ -190,7 +192,7 @@ class Turns:
                 prepared.hooks.session_started(session.row.session_id)
             record = _Record(transcript, session.total, self._clock, prepared.hooks)
             try:
-                await self._index.started(session.row, turn.run_id, turn.text)
+                await self._index.started(session.row, turn.run_id, turn.text, by_person=turn.trigger == "user")
                 carried = self._compacting if turn.compact is not None else self._asking
                 async with aclosing(carried(turn, session, prepared, record, steering or Steering())) as events:
                     async for event in events:
@@ -361,6 +363,8 @@ class Turns:
     async def _opened(self, turn: Turn) -> AsyncIterator[Opened]:
         """The session, locked and loaded. A new one gets its file with its first message, not before."""
         row = await self._index.resolve(turn.key)
+        if self._renew is not None and turn.compact is None:
+            row = await self._renew(turn, row)
         path = self._index.path(row.agent_id, row.session_id)
         async with self._locks.writing(path, turn.run_id):
             if not path.exists():

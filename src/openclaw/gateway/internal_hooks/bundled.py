@@ -12,7 +12,16 @@ from openclaw.core.errors import StateError
 from openclaw.core.messages import Assistant, Message, User
 from openclaw.core.text import Label
 from openclaw.delivery.silence import Visible, settle
-from openclaw.hooks.internal.events import NOTHING, Answer, BootstrapContext, BootstrapFile, CommandContext, Event
+from openclaw.hooks.internal.events import (
+    NOTHING,
+    Answer,
+    BootstrapContext,
+    BootstrapFile,
+    CommandContext,
+    Event,
+    RenewedContext,
+    Session,
+)
 from openclaw.hooks.internal.settings import EntrySettings
 from openclaw.memory import notes
 from openclaw.sessions.files import load
@@ -37,15 +46,17 @@ class SessionMemory:
         self._zone = zone
 
     async def __call__(self, event: Event, entry: EntrySettings) -> Answer:
-        context = event.context
-        if isinstance(context, CommandContext) and context.previous_session_entry is not None:
-            await asyncio.to_thread(self._keep, event, context, entry.messages or MESSAGES)
+        count = entry.messages or MESSAGES
+        match event.context:
+            case CommandContext(previous_session_entry=Session() as ended, command_source=source) as context:
+                await asyncio.to_thread(self._keep, event, ended, context.workspace_dir, source or "unknown", count)
+            case RenewedContext(session_entry=ended, reason=reason) as context:
+                await asyncio.to_thread(self._keep, event, ended, context.workspace_dir, f"{reason} reset", count)
         return NOTHING
 
-    def _keep(self, event: Event, context: CommandContext, count: int) -> None:
-        previous = context.previous_session_entry
-        path = Path(previous.session_file) if previous is not None and previous.session_file else None
-        if previous is None or path is None or not path.exists():
+    def _keep(self, event: Event, previous: Session, workspace: str, source: str, count: int) -> None:
+        path = Path(previous.session_file)
+        if not previous.session_file or not path.exists():
             return
         entries = path_to_leaf(load(path).entries)
         messages = [each.message for each in entries if isinstance(each, MessageEntry)]
@@ -55,12 +66,12 @@ class SessionMemory:
         if not said:
             return
         when = datetime.fromisoformat(event.timestamp).astimezone(self._zone)
-        about = [f"- Session ID: {previous.session_id}", f"- Source: {context.command_source or 'unknown'}"]
+        about = [f"- Session ID: {previous.session_id}", f"- Source: {source}"]
         text = notes.session_note(when, event.session_key, said, about)
         # What strangers said stays marked as theirs when it comes back from the notes.
         foreign = bool(path_origins(entries)) or any(is_wrapped(message.text) for message in messages)
         label: Label = "external" if foreign else "agent"
-        notes.append(Path(context.workspace_dir), f"memory/{when:%Y-%m-%d-%H%M}.md", text, label)
+        notes.append(Path(workspace), f"memory/{when:%Y-%m-%d-%H%M}.md", text, label)
 
 
 def spoken(messages: Sequence[Message]) -> list[tuple[str, str]]:

@@ -20,6 +20,7 @@ from openclaw.hooks.internal.events import (
     GatewayContext,
     PatchContext,
     ReceivedContext,
+    RenewedContext,
     SentContext,
     Session,
 )
@@ -64,6 +65,20 @@ def command(
         **known,
     )
     return event(clock, "command", action, context, str(key))
+
+
+def renewed(clock: Clock, key: SessionKey, workspace: Path, why: str, ended: Session, next_id: str) -> Event:
+    """A conversation started over by itself, because of the hour or a silence."""
+    context = RenewedContext(
+        agent_id=key.agent,
+        workspace_dir=str(workspace),
+        reason=why,
+        session_entry=ended,
+        next_session_id=next_id,
+        next_session_key=str(key),
+        store_path=str(Path(ended.session_file).parent) if ended.session_file else "",
+    )
+    return event(clock, "session", "auto-reset", context, str(key))
 
 
 def patched(clock: Clock, key: SessionKey, row: SessionRow | None, patch: Mapping[str, Any]) -> Event:

@@ -14,6 +14,7 @@ NAMES = (
     "session:compact:before",
     "session:compact:after",
     "session:patch",
+    "session:auto-reset",
     "agent:bootstrap",
     "gateway:startup",
     "gateway:shutdown",
@@ -25,7 +26,6 @@ NAMES = (
 """Every other command (`/status`, `/model`, …) is an event of the family `command` as well."""
 SILENT_HERE = {
     "message:transcribed": "nothing turns speech into text yet",
-    "session:auto-reset": "conversations are not started over by the clock",
 }
 MOST_MESSAGES = 20
 MESSAGE_CHARS = 4_000
@@ -59,6 +59,18 @@ class CommandContext(_Told, frozen=True, kw_only=True):
     session_id: str = ""
     session_entry: Session | None = None
     previous_session_entry: Session | None = None
+    store_path: str = ""
+
+
+class RenewedContext(_Told, frozen=True, kw_only=True):
+    """A conversation started over by itself; `session_entry` is the one that ended."""
+
+    agent_id: str
+    workspace_dir: str
+    reason: str
+    session_entry: Session
+    next_session_id: str
+    next_session_key: str
     store_path: str = ""
 
 
@@ -131,7 +143,14 @@ class SentContext(_Told, frozen=True, kw_only=True):
 
 
 Context = (
-    CommandContext | CompactContext | PatchContext | BootstrapContext | GatewayContext | ReceivedContext | SentContext
+    CommandContext
+    | RenewedContext
+    | CompactContext
+    | PatchContext
+    | BootstrapContext
+    | GatewayContext
+    | ReceivedContext
+    | SentContext
 )
 
 

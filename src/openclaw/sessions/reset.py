@@ -1,0 +1,69 @@
+"""When a conversation is too old to go on with: by the hour of the day, or after a silence. Pure."""
+
+from datetime import datetime, timedelta, tzinfo
+from typing import Literal
+
+from msgspec import Struct, structs
+
+from openclaw.core.keys import SessionKey
+from openclaw.sessions.settings import ResetSettings, SessionSettings
+
+AT_HOUR = 4
+Reason = Literal["daily", "idle"]
+
+
+class Contact(Struct, frozen=True):
+    """When a conversation began, and when a person last spoke in it; milliseconds."""
+
+    started: int
+    last: int
+
+
+def policy_of(settings: SessionSettings, key: SessionKey, channel: str = "") -> ResetSettings | None:
+    """The rule for a conversation, None when it never starts over by itself.
+
+    A channel's own rule stands alone; one for a kind of conversation fills in over the general one.
+    """
+    if channel and channel in settings.reset_by_channel:
+        return _named(settings.reset_by_channel[channel])
+    general, special = settings.reset, getattr(settings.reset_by_type, _kind(key))
+    if general is None or special is None:
+        return _named(special or general)
+    given = {name: value for name, value in structs.asdict(special).items() if value is not None}
+    return _named(structs.replace(general, **given))
+
+
+def stale(policy: ResetSettings, contact: Contact, now_ms: int, zone: tzinfo) -> Reason | None:
+    """Why a conversation must start over now, the rule that came first when both do."""
+    expired: list[tuple[int, Reason]] = []
+    if policy.mode == "daily":
+        boundary = _latest(now_ms, AT_HOUR if policy.at_hour is None else policy.at_hour, zone)
+        if contact.started < boundary:
+            expired.append((boundary, "daily"))
+    if policy.idle_minutes:
+        ends = contact.last + policy.idle_minutes * 60_000
+        if now_ms > ends:
+            expired.append((ends, "idle"))
+    return min(expired)[1] if expired else None
+
+
+def _named(policy: ResetSettings | None) -> ResetSettings | None:
+    """A rule that does not say which kind it is, is for the day."""
+    if policy is None or policy.mode == "none":
+        return None
+    return policy if policy.mode else structs.replace(policy, mode="daily")
+
+
+def _kind(key: SessionKey) -> Literal["direct", "group", "thread"]:
+    if ":thread:" in key.rest or ":topic:" in key.rest:
+        return "thread"
+    return "group" if key.route is not None and key.route.kind != "direct" else "direct"
+
+
+def _latest(now_ms: int, hour: int, zone: tzinfo) -> int:
+    """The last time the clock on the wall showed `hour`."""
+    now = datetime.fromtimestamp(now_ms / 1000, zone)
+    boundary = now.replace(hour=hour, minute=0, second=0, microsecond=0, fold=0)
+    if boundary.timestamp() * 1000 > now_ms:
+        boundary = (now - timedelta(days=1)).replace(hour=hour, minute=0, second=0, microsecond=0, fold=0)
+    return round(boundary.timestamp() * 1000)
