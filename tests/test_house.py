@@ -33,7 +33,8 @@ cron/schedule cron/jobs cron/results cron/heartbeat cron/watch cron/settings gat
 sessions/transcript sessions/compact sessions/essentials sessions/prune
 agent/arguments agent/limits agent/repeats agent/settings
 budget/price budget/limits budget/settings
-policy/shell policy/execution policy/layers policy/settings policy/reach policy/deeds policy/labels policy/breaker
+policy/shell policy/inline policy/execution policy/layers policy/order policy/narrowing policy/confine policy/elevation
+core/sandbox policy/settings policy/reach policy/deeds policy/labels policy/breaker
 models/choose models/cooldown models/thinking models/refs models/locality models/settings
 turns/addresses turns/origins turns/patience turns/agents turns/summary turns/measures turns/stuck
 delivery/think delivery/directives delivery/silence delivery/duplicates delivery/shape delivery/blocks

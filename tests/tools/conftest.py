@@ -1,14 +1,20 @@
-"""A workspace to work in, and a way to call a tool as the loop does."""
+"""A workspace, a place for commands in the background, and a way to call a tool as the loop does."""
 
-from collections.abc import Awaitable, Callable
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from openclaw.core.tool import Output, Tool, ToolContext
+from openclaw.gateway.clock import SystemClock
+from openclaw.tools.background import Background
+from openclaw.tools.exec import Exec
+from openclaw.tools.process import Process
 
 Call = Callable[..., Awaitable[Output]]
+ENV = {"PATH": os.environ["PATH"], "HOME": "/tmp", "LANG": "C.UTF-8"}
 
 
 @pytest.fixture
@@ -20,7 +26,7 @@ def workspace(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def context(workspace: Path) -> ToolContext:
-    return ToolContext(call_id="call-1", workspace=workspace)
+    return ToolContext(call_id="call-1", workspace=workspace, session_key="agent:main:main")
 
 
 @pytest.fixture
@@ -29,3 +35,20 @@ def call(context: ToolContext) -> Call:
         return await tool.call(args, context)
 
     return run
+
+
+@pytest.fixture
+async def background() -> AsyncIterator[Background]:
+    kept = Background(SystemClock())
+    yield kept
+    await kept.close()
+
+
+@pytest.fixture
+def run(background: Background) -> Exec:
+    return Exec(shell="/bin/bash", env=ENV, background=background)
+
+
+@pytest.fixture
+def process(background: Background) -> Process:
+    return Process(background)

@@ -229,3 +229,93 @@ async def test_full_never_asks_and_always_asks_every_time(tmp_path: Path) -> Non
     assert await strict.asks("ls") is None
     assert await strict.asks("ls") is None
     assert len(strict.shown) == 2
+
+
+async def test_always_is_for_the_script_as_it_was(tmp_path: Path) -> None:
+    door = Door(tmp_path, "allow-always", "deny")
+    script = door.workspace / "deploy.sh"
+    script.write_text("#!/bin/sh\necho one\n")
+    script.chmod(0o755)
+    assert await door.asks("./deploy.sh") is None
+    assert await door.asks("./deploy.sh") is None
+    script.write_text("#!/bin/sh\necho two\n")
+    assert await door.asks("./deploy.sh") is not None
+    assert "is not what it was" in door.approver.asked[-1].why
+
+
+async def test_always_again_renews_what_was_changed(tmp_path: Path) -> None:
+    door = Door(tmp_path, "allow-always", "allow-always")
+    script = door.workspace / "deploy.sh"
+    script.write_text("one")
+    script.chmod(0o755)
+    assert await door.asks("./deploy.sh > out") is None
+    script.write_text("two")
+    assert await door.asks("./deploy.sh > out") is None
+    assert await door.asks("./deploy.sh > out") is None
+    assert len(door.approver.asked) == 2
+    assert len(json.loads(door.file.read_text())["agents"]["main"]["allowlist"]) == 1
+
+
+async def test_a_script_that_changes_while_a_person_is_asked_is_not_run(tmp_path: Path) -> None:
+    door = Door(tmp_path)
+    script = door.workspace / "deploy.sh"
+    script.write_text("one")
+    script.chmod(0o755)
+
+    class Swaps:
+        async def decide(self, request: ApprovalRequest) -> Answer:
+            script.write_text("two")
+            return Answer("allow-once")
+
+    door.approver = Swaps()  # type: ignore[assignment]
+    assert "was changed while" in str(await door.asks("./deploy.sh"))
+
+
+async def test_code_in_an_argument_is_never_remembered(tmp_path: Path) -> None:
+    door = Door(tmp_path, "allow-always", "deny")
+    assert await door.asks("sh -c 'echo hi'") is None
+    assert await door.asks("sh -c 'echo hi'") is not None
+    assert not door.file.exists()
+
+
+@pytest.mark.parametrize(
+    ("fallback", "command", "runs"),
+    [
+        ({}, "ls", False),
+        ({"defaults": {"askFallback": "full"}}, "ls", True),
+        ({"defaults": {"askFallback": "deny"}, "agents": {"main": {"askFallback": "full"}}}, "ls", True),
+        (
+            {
+                "defaults": {"ask": "always", "askFallback": "allowlist"},
+                "agents": {"main": {"allowlist": [{"pattern": "ls"}]}},
+            },
+            "ls",
+            True,
+        ),
+        (
+            {
+                "defaults": {"ask": "always", "askFallback": "allowlist"},
+                "agents": {"main": {"allowlist": [{"pattern": "ls"}]}},
+            },
+            "id",
+            False,
+        ),
+    ],
+)
+async def test_a_question_nobody_answers_ends_as_the_file_says(
+    tmp_path: Path, fallback: dict[str, Any], command: str, runs: bool
+) -> None:
+    door = Door(tmp_path)
+    door.write({"version": 1, **fallback})
+
+    class Nobody:
+        async def decide(self, request: ApprovalRequest) -> Answer:
+            return Answer("deny", why="nobody answered in time", nobody=True)
+
+    door.approver = Nobody()  # type: ignore[assignment]
+    assert (await door.asks(command) is None) is runs
+
+
+async def test_an_agent_can_have_rules_of_its_own(tmp_path: Path) -> None:
+    door = Door(tmp_path, security="full", ask="off", agents={"main": ("deny", "off")})
+    assert "switched off" in str(await door.asks("ls"))

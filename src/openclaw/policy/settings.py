@@ -57,6 +57,7 @@ class ExecSettings(Settings, frozen=True):
         ),
     ] = True
     timeout_seconds: Annotated[Seconds, doc("longest run of a command; 0 means no limit")] = 1_800
+    max_processes: Annotated[int, doc("most processes of one command at once; 0 means no limit", ge=0)] = 1_000
     background_ms: Annotated[Millis, doc("wait this long before a command goes on in the background")] = 10_000
     cleanup_ms: Annotated[int, doc("how long the output of an ended command is kept", ge=60_000, le=10_800_000)] = (
         1_800_000

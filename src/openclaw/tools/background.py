@@ -128,12 +128,12 @@ class Background:
                 "End some with process kill, then try again."
             )
 
-    def start(self, child: Child, *, command: str, cwd: Path, owner: str, timeout: float | None) -> Job:
+    def start(self, child: Child, *, command: str, cwd: Path, owner: str, timeout: float | None, most: int = 0) -> Job:
         """Takes `child` over: from now on it is read, timed and, at the latest when this closes, ended."""
         name = fresh_name(self._jobs)
         job = Job(name, child, command=command, cwd=cwd, owner=owner, started_at=millis(self._clock))
         self._jobs[name] = job
-        self._tasks[name] = asyncio.create_task(self._see_through(job, timeout), name=f"command:{name}")
+        self._tasks[name] = asyncio.create_task(self._see_through(job, timeout, most), name=f"command:{name}")
         return job
 
     async def wait(self, job: Job, seconds: float) -> bool:
@@ -209,10 +209,10 @@ class Background:
             await asyncio.wait(tasks)
         self._jobs.clear()
 
-    async def _see_through(self, job: Job, timeout: float | None) -> None:
+    async def _see_through(self, job: Job, timeout: float | None, most: int) -> None:
         ended = Ended(code=None)
         try:
-            ended = await attend(job.child, [job.add], timeout=timeout)
+            ended = await attend(job.child, [job.add], timeout=timeout, most=most)
         finally:
             job.end(ended if ended.seconds else Ended(code=None, seconds=job.seconds))
             job.ended_at = millis(self._clock)

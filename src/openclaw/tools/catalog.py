@@ -13,7 +13,7 @@ from openclaw.tools.background import Background, Retention
 from openclaw.tools.boxed import ImageInBox, InBox, Workers
 from openclaw.tools.edit import EditFile
 from openclaw.tools.environment import safe_env
-from openclaw.tools.exec import YIELD_MS, Elevated, Exec
+from openclaw.tools.exec import MOST_PROCESSES, YIELD_MS, Elevated, Exec
 from openclaw.tools.guard import Fence
 from openclaw.tools.image import Look, ViewImage
 from openclaw.tools.ls import Ls
@@ -79,6 +79,7 @@ def build(
     boxed: Boxed | None = None,
     workers: Workers | None = None,
     elevated: Elevated = "off",
+    most_processes: int = MOST_PROCESSES,
 ) -> list[Tool]:
     """All tools, in the order a prompt lists them. What commands inherit of `env` has no credentials in it.
 
@@ -113,6 +114,7 @@ def build(
             yield_ms=yield_ms,
             boxed=boxed,
             elevated=elevated,
+            most_processes=most_processes,
         ),
         *([Process(background)] if background is not None else []),
         *([image] if image is not None else []),

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from openclaw.tools import group
+from openclaw.tools import crowd, group
 from openclaw.tools.finishing import finish
 
 CHUNK = 64 * 1024
@@ -50,6 +50,8 @@ class Ended(Struct, frozen=True, kw_only=True):
     limit: float = 0.0
     """The seconds it was given, 0 for no end."""
     seconds: float = 0.0
+    crowd: int = 0
+    """How many processes it had when it was stopped for having too many."""
 
 
 class Piped:
@@ -142,26 +144,33 @@ class InTerminal:
 
 
 async def attend(
-    child: Child, sinks: Sequence[Sink], *, timeout: float | None, enough: asyncio.Event | None = None
+    child: Child,
+    sinks: Sequence[Sink],
+    *,
+    timeout: float | None,
+    enough: asyncio.Event | None = None,
+    most: int = 0,
 ) -> Ended:
     """Feeds output to `sinks` until `child` ends, `timeout` passes, `enough` is set or the call is cancelled.
 
-    In the last three cases the whole family is ended before this returns or raises. Processes that a
-    command left in the background on purpose live on when it ends by itself.
+    With `most` it is also stopped when it has more processes than that. Whenever it is stopped, the whole family is
+    ended before this returns or raises. Processes that a command left in the background on purpose live on when it
+    ends by itself.
     """
     loop = asyncio.get_running_loop()
     started = loop.time()
     taps = [_Tap(loop, descriptor, sink) for descriptor, sink in zip(child.outputs, sinks, strict=True)]
     code, timed_out = None, False
+    crowded = asyncio.create_task(crowd.outgrown(child.pid, most), name=f"crowd:{child.pid}") if most else None
     try:
         try:
             async with asyncio.timeout(timeout):
-                code = await _outcome(child, enough)
+                code = await _outcome(child, enough, crowded)
         except TimeoutError:
             timed_out = True
         finally:
             if code is None:
-                await finish(_stop(child))
+                await finish(_stop(child, at_once=crowded is not None and crowded.done()))
         for tap in taps:
             tap.drain()
         with suppress(TimeoutError):
@@ -169,22 +178,29 @@ async def attend(
                 for tap in taps:
                     await tap.ended.wait()
     finally:
+        if crowded is not None and not crowded.done():
+            crowded.cancel()
+            await asyncio.wait({crowded})
         for tap in taps:
             tap.close()
         child.close()
         if child.after:
             await finish(_clear(child.after))
-    return Ended(code=code, timed_out=timed_out, limit=timeout or 0.0, seconds=loop.time() - started)
+    many = crowded.result() if crowded is not None and not crowded.cancelled() and code is None else 0
+    return Ended(code=code, timed_out=timed_out, limit=timeout or 0.0, seconds=loop.time() - started, crowd=many)
 
 
-async def _outcome(child: Child, enough: asyncio.Event | None) -> int | None:
-    """The exit code, or None as soon as `enough` is set."""
+async def _outcome(
+    child: Child, enough: asyncio.Event | None, crowded: "asyncio.Task[int] | None" = None
+) -> int | None:
+    """The exit code, or None as soon as `enough` is set or there are too many of it."""
     exit_code = asyncio.ensure_future(_exited(child))
     waiting: set[asyncio.Future[Any]] = {exit_code}
     if enough is not None:
         waiting.add(asyncio.ensure_future(enough.wait()))
+    watched: set[asyncio.Future[Any]] = {*waiting, *([crowded] if crowded is not None else [])}
     try:
-        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
         return exit_code.result() if exit_code.done() else None
     finally:
         for future in waiting:
@@ -230,8 +246,8 @@ async def _clear(command: Sequence[str]) -> None:
         await process.wait()
 
 
-async def _stop(child: Child) -> None:
-    await group.end(child.pid)
+async def _stop(child: Child, *, at_once: bool = False) -> None:
+    await (crowd.end(child.pid) if at_once else group.end(child.pid))
     for _ in range(100):
         if child.poll() is not None:
             return

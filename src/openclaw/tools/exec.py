@@ -22,6 +22,7 @@ from openclaw.tools.paths import locate, missing, shown
 from openclaw.tools.terminal import Tail
 
 REPORT_EVERY = 0.2
+MOST_PROCESSES = 1000
 REPORTED_CHARS = 2000
 YIELD_MS = 10_000
 SHORTEST_YIELD_MS, LONGEST_YIELD_MS = 10, 120_000
@@ -114,7 +115,9 @@ class Exec:
         yield_ms: float = YIELD_MS,
         boxed: Boxed | None = None,
         elevated: Elevated = "off",
+        most_processes: int = MOST_PROCESSES,
     ) -> None:
+        self.most_processes = most_processes
         self.background = background
         self.yield_ms = yield_ms
         self.boxed = boxed
@@ -170,7 +173,7 @@ class Exec:
             progress.add(chunk)
 
         try:
-            ended = await attend(child, [take], timeout=timeout or None)
+            ended = await attend(child, [take], timeout=timeout or None, most=self.most_processes)
         finally:
             progress.close()
         return outcome(ended, tail.text(), cwd, None if self.boxed is not None and not outside else child.pid)
@@ -187,6 +190,7 @@ class Exec:
             cwd=cwd,
             owner=context.session_key,
             timeout=timeout or None,
+            most=self.most_processes,
         )
         job.contained = self.boxed is not None and not self._outside(wanted.elevated, wanted.host)
         progress = _Progress(context.report, job.tail)

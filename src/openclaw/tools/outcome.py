@@ -18,7 +18,9 @@ def outcome(ended: Ended, text: str, cwd: Path, leader: int | None, **details: A
     """
     number = -ended.code if ended.code is not None and ended.code < 0 else None
     name = _signal_name(number) if number else None
-    if ended.timed_out:
+    if ended.crowd:
+        reason, note = "signal", _crowd_note(ended.crowd)
+    elif ended.timed_out:
         reason, note = "overall-timeout", _timeout_note(ended.limit)
     elif ended.code is None:
         reason, note = "signal", "(Command was stopped)"
@@ -44,6 +46,13 @@ def outcome(ended: Ended, text: str, cwd: Path, leader: int | None, **details: A
     said = "\n\n".join([text or "(no output)", *notes])
     output = Output.failed(said, **about) if failed else Output.of(said, **about)
     return structs.replace(output, end_matters=True)
+
+
+def _crowd_note(count: int) -> str:
+    return (
+        f"Command was stopped with everything it had started: it had {count} processes at once, more than "
+        "tools.exec.maxProcesses allows. Start fewer at a time."
+    )
 
 
 def _timeout_note(timeout: float) -> str:

@@ -69,6 +69,7 @@ def machine_tools(
             "boxed": boxed,
             "workers": standing.workers,
             "elevated": elevated,
+            "most_processes": settings.exec.max_processes,
             "patch_workspace_only": settings.exec.apply_patch.workspace_only,
             "exec_timeout": longest,
             "shell": variables.get("SHELL", "/bin/sh"),

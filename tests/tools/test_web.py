@@ -20,7 +20,7 @@ from openclaw.tools.web_memory import WebMemory
 from openclaw.tools.web_pages import Limits, Pages
 from openclaw.tools.web_readable import readable
 from openclaw.tools.web_search import WebSearch
-from tests.tools2.site import Site
+from tests.tools.site import Site
 
 pytestmark = pytest.mark.anyio
 

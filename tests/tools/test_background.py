@@ -18,7 +18,7 @@ from openclaw.tools.group import members
 from openclaw.tools.process import Process
 from openclaw.tools.process_keys import key, pasted, typed
 from openclaw.tools.terminal import DISCARDED
-from tests.tools2.conftest import ENV
+from tests.tools.conftest import ENV
 
 pytestmark = pytest.mark.anyio
 
