@@ -261,3 +261,27 @@ def test_the_page_about_plugins_tells_the_truth(terminal: Terminal, tmp_path: Pa
         {"plugins": {"load": {"paths": [str(tmp_path)]}, "entries": {"dice": {"config": {"sides": 2}}}}}
     )
     assert "dice: keeps to the contract" in terminal.does("doctor", "dice")
+
+
+@pytest.mark.anyio
+async def test_another_plugin_may_object_to_an_install(terminal: Terminal, tmp_path: Path) -> None:
+    code = """
+from openclaw.plugin import InstallVerdict
+
+def register(api):
+    api.on("before_install", judge)
+
+def judge(event, context):
+    return InstallVerdict(block=event.target_type == "plugin", block_reason=f"no {event.target_name} here")
+"""
+    write(tmp_path / "guards", "doorman", code, hooks=["before_install"])
+    source = write(tmp_path / "mine", "dice", DICE, **DECLARED)
+    with MockModelServer([says("hi")]) as server:
+        load = {"load": {"paths": [str(tmp_path / "guards")]}}
+        terminal.home.configure({**server.settings(), "plugins": load})
+        with GatewayProcess(terminal.home) as gateway:
+            async with gateway.client() as client:
+                await client.call("plugins.list", {})
+            said = await asyncio.to_thread(terminal.fails, "install", str(source), "--yes")
+            assert "no dice here" in said
+            assert not (terminal.home.state / "extensions" / "dice").exists()

@@ -251,3 +251,32 @@ async def test_the_kit_says_what_keeps_a_plugin_from_running(tmp_path):
     for problem in ("names u", "before_breakfast", "t has no description", "a of t", "SKILL.md", "no description"):
         assert problem in said, problem
     assert (await plugin_problems(Path(tmp_path / "nothing")))[0].startswith("there is no openclaw.plugin.json")
+
+
+async def test_a_trusted_plugin_whose_service_cannot_start_is_put_away(tmp_path):
+    code = """
+class Broken:
+    async def start(self): raise RuntimeError("no port left")
+    async def stop(self): pass
+
+def register(api):
+    api.service("broken", Broken())
+"""
+    write(tmp_path / "p", "serves", code, contracts={"services": ["broken"]})
+    async with bench(tmp_path, tmp_path / "p", entries={"serves": {"isolation": "inprocess"}}) as here:
+        assert "no port left" in (await here.until("serves", "quarantined")).why
+
+
+async def test_no_turn_runs_as_if_there_were_no_plugins(openclaw_home):
+    from openclaw.core.errors import StateError
+    from openclaw.testing import ScriptedModel, ask, says
+
+    write(openclaw_home.state / "extensions", "guard", "", hooks=["before_tool_call"])
+    (openclaw_home.state / "plugins-lock.json").write_text("{")
+    openclaw_home.use_model()
+    async with openclaw_home.assistant(ScriptedModel(says("hello"))) as app:
+        for _ in range(2):
+            with pytest.raises(StateError, match=r"plugins-lock\.json cannot be read"):
+                await ask(app, "hi")
+        (openclaw_home.state / "plugins-lock.json").unlink()
+        assert (await ask(app, "hi")).text == "hello"

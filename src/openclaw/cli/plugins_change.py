@@ -160,6 +160,7 @@ def _install(
     expected: str = "",
 ) -> dict[str, Any]:
     """Stages, asks everyone who has a say, installs; gives the report."""
+    from openclaw.cli.objections import objection
     from openclaw.plugins.install import Gatekeeper
     from openclaw.plugins.install import install as put
     from openclaw.trust import installpolicy
@@ -180,6 +181,18 @@ def _install(
         settings = here.loaded.config.security.install_policy
         return installpolicy.ask(question, settings, here.loaded.variables, asked)
 
+    def others(ready: Staged) -> str:
+        return objection(
+            here.surroundings,
+            target="plugin",
+            name=ready.manifest.id,
+            staged=ready.directory,
+            spec=ready.spec,
+            tree_sha256=ready.tree_sha256,
+            mode=mode,
+            findings=[finding_document(each) for each in ready.findings],
+        )
+
     def person(ready: Staged) -> str:
         if not quiet:
             _show(_report(ready))
@@ -196,7 +209,7 @@ def _install(
         here.installed,
         ledger=here.ledger,
         inspect=inspect,
-        gatekeeper=Gatekeeper(policy=policy, person=person),
+        gatekeeper=Gatekeeper(policy=policy, hooks=(others,), person=person),
         now=here.now(),
         force=force,
     )

@@ -78,19 +78,23 @@ class Extensions:
 
     async def apply(self) -> None:
         """Starts and stops plugins until they are those the settings want."""
-        self._begun = self._begun or asyncio.Event()
+        begun = self._begun = self._begun or asyncio.Event()
         try:
             if self._any and not self.off:
                 await self.plugins.apply(self._settings(), self)
+        except BaseException:
+            # Nothing runs as if there were no plugins: whoever waits tries again, and fails for the same reason.
+            self._begun = None
+            raise
         finally:
-            self._begun.set()
+            begun.set()
 
     async def ready(self) -> None:
         """Returns when every plugin has come or was put away; the first to ask starts them."""
+        if self._begun is not None:
+            await self._begun.wait()
         if self._begun is None:
             await self.apply()
-        else:
-            await self._begun.wait()
         if self._any:
             await self.plugins.settled()
 

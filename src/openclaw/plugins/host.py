@@ -23,10 +23,10 @@ from openclaw.core.errors import OpenClawError
 from openclaw.core.plugin import Api, Brought
 from openclaw.plugins import schema, wire
 from openclaw.plugins.answers import Answers, declaration
+from openclaw.plugins.child import OUT_OF_MEMORY
 from openclaw.plugins.load import register, told
 from openclaw.plugins.wire import packed
 
-OUT_OF_MEMORY = 97
 GONE = 98
 GOODBYE_SECONDS = 3.0
 

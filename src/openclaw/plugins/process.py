@@ -4,28 +4,21 @@ import asyncio
 import contextlib
 import itertools
 import logging
-import os
-import signal
-import sys
-from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator, Callable, Mapping
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator, Callable
 from typing import Any, TypeVar
 
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError, Unavailable
-from openclaw.core.secret import Secret, hide
+from openclaw.core.secret import hide
 from openclaw.plugins import wire
-from openclaw.plugins.settings import PluginLimits
+from openclaw.plugins.child import GOODBYE_SECONDS, Launch, exit_reason, kill, out_of_memory, reap, spawn
+from openclaw.plugins.printing import Meter, printed
 
 T = TypeVar("T")
 
-OUT_OF_MEMORY = 97
-GOODBYE_SECONDS = 5.0
 BUSY_BEAT, IDLE_BEAT = 1.0, 15.0
-PRINT_WINDOW = 10.0
-SLACK = 768 << 20
-"""Address space beyond the memory a plugin may use: libraries, stacks and what the allocator only reserves."""
 
 
 class PluginFailed(OpenClawError):
@@ -36,32 +29,6 @@ class PluginFailed(OpenClawError):
     def __init__(self, message: str, *, kind: str = "") -> None:
         super().__init__(message)
         self.kind = kind
-
-
-class Launch(Struct, frozen=True, kw_only=True):
-    """How a plugin's process is started."""
-
-    start: wire.Start
-    limits: PluginLimits
-    env: Mapping[str, Secret]
-    """All of its environment."""
-    cwd: str
-
-
-class _Meter:
-    """How much somebody said within a while."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._since = -PRINT_WINDOW
-        self._said = 0
-
-    def add(self, count: int, now: float) -> bool:
-        """Counts; True when it is too much."""
-        if now - self._since > PRINT_WINDOW:
-            self._since, self._said = now, 0
-        self._said += count
-        return self._said > self._most
 
 
 class _Waiting:
@@ -88,7 +55,7 @@ class PluginProcess:
         self._stopping = False
         self._verdict: asyncio.Future[str] | None = None
         self._failures = 0
-        self._meter = _Meter(launch.limits.output_mb << 20)
+        self._meter = Meter(launch.limits.output_mb << 20)
 
     @property
     def pid(self) -> int | None:
@@ -101,19 +68,10 @@ class PluginProcess:
         """
         self._ready = ready
         self._verdict = asyncio.get_running_loop().create_future()
-        # Bytecode for the plugin goes to its own state directory, and nothing of ours is compiled by it.
-        child = self._child = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-I", "-B", "-m", "openclaw.plugins.host"),
-            stdin=PIPE,
-            stdout=PIPE,
-            stderr=PIPE,
-            env={name: value.reveal() for name, value in self._launch.env.items()},
-            cwd=self._launch.cwd,
-            start_new_session=os.name != "nt",
-        )
+        child = self._child = await spawn(self._launch)
         jobs = [
             asyncio.create_task(self._hear(child), name=f"{self._launch.start.id}: hear"),
-            asyncio.create_task(self._printed(child), name=f"{self._launch.start.id}: printed"),
+            asyncio.create_task(self._print(child), name=f"{self._launch.start.id}: printed"),
             asyncio.create_task(self._watch(child), name=f"{self._launch.start.id}: watch"),
         ]
         why = "the gateway let go of it"
@@ -121,7 +79,7 @@ class PluginProcess:
             await self._write(self._launch.start)
             why = await self._first(jobs, child)
         except ConnectionError:
-            why = await self._exit_reason(child)
+            why = await exit_reason(child, self._launch)
         finally:
             await self._end(child, jobs, why)
         return "" if self._stopping else why
@@ -258,18 +216,18 @@ class PluginProcess:
             return self._verdict.result()
         # A process that died is seen by several at once; one that was found out says more than its exit code.
         reasons = [job.result() for job in jobs if job.done()]
-        return next((reason for reason in reasons if reason), "") or await self._exit_reason(child)
+        return next((reason for reason in reasons if reason), "") or await exit_reason(child, self._launch)
 
     async def _end(self, child: Process, jobs: list[asyncio.Task[str]], why: str) -> None:
         """The process and all it started are gone, and nobody waits for an answer any more."""
         self._condemn(why)
         for job in jobs:
             job.cancel()
-        _kill(child)
+        kill(child)
         if child.stdin is not None:
             child.stdin.close()
         await asyncio.gather(*jobs, return_exceptions=True)
-        await _reap(child)
+        await reap(child)
         for waiting in self._waiting.values():
             if not waiting.answer.done():
                 waiting.answer.set_exception(PluginFailed(f"{self._name} is not running: {why}", kind="Gone"))
@@ -320,20 +278,9 @@ class PluginProcess:
                 self._log.log(max(10, min(level, 40)), "%s", self._hidden(text))
         return ""
 
-    async def _printed(self, child: Process) -> str:
-        """What the plugin prints goes to the log, a line at a time, as long as it keeps within reason."""
+    async def _print(self, child: Process) -> str:
         assert child.stderr is not None
-        rest = b""
-        while data := await child.stderr.read(65_536):
-            if self._meter.add(len(data), asyncio.get_running_loop().time()):
-                return f"it printed more than {self._limits.output_mb} MiB within ten seconds"
-            *lines, rest = (rest + data).split(b"\n")
-            for line in lines[-20:]:
-                if line.strip():
-                    self._log.info("%s", self._hidden(line[:1_000].decode("utf-8", "replace")))
-            rest = rest[-1_000:]
-        await asyncio.get_running_loop().create_future()
-        raise AssertionError  # pragma: no cover
+        return await printed(child.stderr, self._meter, lambda line: self._log.info("%s", self._hidden(line)))
 
     async def _watch(self, child: Process) -> str:
         """Memory, and signs of life: often while something is asked of it, now and then otherwise."""
@@ -342,11 +289,10 @@ class PluginProcess:
         loop, numbers = asyncio.get_running_loop(), itertools.count(1)
         assert self._ready is not None
         born = loop.time()
-        most = self._launch.start.memory_bytes - SLACK
         while True:
             with contextlib.suppress(psutil.Error):
-                if psutil.Process(child.pid).memory_info().rss > most:
-                    return f"it used more than its {most >> 20} MiB of memory"
+                if psutil.Process(child.pid).memory_info().rss > self._launch.memory:
+                    return out_of_memory(self._launch)
             now = loop.time()
             if not self._ready.done():
                 if now - born > self._limits.start_seconds:
@@ -363,19 +309,6 @@ class PluginProcess:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(IDLE_BEAT):
                         await self._busy.wait()
-
-    async def _exit_reason(self, child: Process) -> str:
-        try:
-            async with asyncio.timeout(GOODBYE_SECONDS):
-                code = await child.wait()
-        except TimeoutError:
-            return "it closed its pipe"
-        if code == OUT_OF_MEMORY:
-            return f"it used more than its {(self._launch.start.memory_bytes - SLACK) >> 20} MiB of memory"
-        if code < 0:
-            with contextlib.suppress(ValueError):
-                return f"its process crashed ({signal.Signals(-code).name})"
-        return f"its process ended by itself (exit code {code})"
 
     def _hidden(self, text: str) -> str:
         return hide(text, *self._launch.env.values())
@@ -409,27 +342,3 @@ async def _either(queue: "asyncio.Queue[Raw]", end: "asyncio.Future[Raw]") -> Ra
         return queue.get_nowait()
     end.result()
     return None
-
-
-async def _reap(child: Process) -> None:
-    """Waits for a killed process. Its pipes have to be read to their end first, or its end is never told."""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(GOODBYE_SECONDS):
-            await asyncio.gather(*(_drained(pipe) for pipe in (child.stdout, child.stderr) if pipe is not None))
-            await child.wait()
-            return
-    # Something it started got away and still holds a pipe: we let go of our end.
-    child._transport.close()  # type: ignore[attr-defined]
-
-
-async def _drained(pipe: asyncio.StreamReader) -> None:
-    while await pipe.read(1 << 20):
-        pass
-
-
-def _kill(child: Process) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        if os.name != "nt":
-            os.killpg(child.pid, signal.SIGKILL)
-        elif child.returncode is None:
-            child.kill()

@@ -7,6 +7,7 @@ import asyncio
 import logging
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -16,15 +17,16 @@ from msgspec import Struct, structs
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import NotFound, OpenClawError
 from openclaw.core.hooks import POINTS, HookContext
-from openclaw.core.plugin import Api, Brought, Hook
+from openclaw.core.plugin import Api, Brought, Hook, Service
 from openclaw.core.secret import Secret
 from openclaw.plugins import proxies, schema, wire
 from openclaw.plugins.admit import admit
+from openclaw.plugins.child import SLACK, Launch
 from openclaw.plugins.choose import Verdict, judge
 from openclaw.plugins.find import Found, Unusable, look
 from openclaw.plugins.load import register, told
 from openclaw.plugins.lock import Ledger, digest_of
-from openclaw.plugins.process import SLACK, Launch, PluginFailed, PluginProcess
+from openclaw.plugins.process import PluginFailed, PluginProcess
 from openclaw.plugins.settings import PluginEntry, PluginsSettings
 from openclaw.store.atomic import private_directory
 
@@ -189,9 +191,10 @@ class Plugins:
             why = error.message
         except OSError as error:
             why = f"its process cannot be started: {error.strerror or error}"
+        finally:
+            one.settled.set()
         if name in self._ones and self._ones[name] is one:
             self._put_away(one, why or "it ended by itself")
-        one.settled.set()
 
     async def _apart(self, one: _One) -> str:
         """In a process of its own; gives why that ended."""
@@ -241,23 +244,18 @@ class Plugins:
         if str(plugin.directory) not in sys.path:
             sys.path.append(str(plugin.directory))
         api = Api(plugin.id, config=config, directory=plugin.directory, state=data)
-        try:
-            brought = register(api, plugin.entry)
-        # A plugin's own code: whatever it raises while it registers is the reason it cannot run.
-        except Exception as error:
-            return error.message if isinstance(error, OpenClawError) else told(error, plugin.directory)
-        started = []
-        try:
-            for name, service in brought.services.items():
-                await service.start()
-                started.append((name, service))
+        async with AsyncExitStack() as started:
+            # A plugin's own code: whatever it raises before it runs is the reason it cannot.
+            try:
+                brought = register(api, plugin.entry)
+                for name, service in brought.services.items():
+                    await service.start()
+                    started.push_async_callback(_stopped, plugin, name, service)
+            except Exception as error:
+                return error.message if isinstance(error, OpenClawError) else told(error, plugin.directory)
             self._join(one, brought, tuple(brought.services))
             forever: asyncio.Future[str] = asyncio.get_running_loop().create_future()
             return await forever
-        finally:
-            for name, service in reversed(started):
-                log.debug("plugin %s: stopping %s", plugin.id, name)
-                await service.stop()
 
     def _join(self, one: _One, brought: Brought, services: tuple[str, ...]) -> None:
         assert self._house is not None
@@ -290,6 +288,14 @@ class Plugins:
         )
         guarding = "; what it guards is refused until it runs again or is disabled" if guards else ""
         log.error("plugin %s was put away: %s%s", plugin.id, why, guarding)
+
+
+async def _stopped(plugin: Found, name: str, service: Service) -> None:
+    try:
+        await service.stop()
+    # A plugin's own code, and we are going on without it.
+    except Exception as error:
+        log.warning("plugin %s: the service %s did not stop: %s", plugin.id, name, told(error, plugin.directory))
 
 
 def _refusing(plugin: str, point: str, why: str) -> Hook:
