@@ -98,6 +98,24 @@ class Exec:
                 },
                 "timeoutSeconds": {"type": "number", "description": "Stop after this long; 0 means never"},
                 "pty": {"type": "boolean", "description": "Run in a terminal"},
+                "title": {"type": "string", "maxLength": 120, "description": "A few words for people"},
+                "elevated": {"type": "boolean", "description": "Outside the sandbox; there is none here"},
+                "host": {
+                    "type": "string",
+                    "enum": ["auto", "sandbox", "gateway", "node"],
+                    "description": "Where it runs (default auto: here)",
+                },
+                "node": {"type": "string", "description": "host node: which; none is connected"},
+                "security": {
+                    "type": "string",
+                    "enum": ["deny", "allowlist", "full"],
+                    "description": "Be stricter than the policy; never looser",
+                },
+                "ask": {
+                    "type": "string",
+                    "enum": ["off", "on-miss", "always"],
+                    "description": "Ask the owner more often than the policy; never less",
+                },
             },
         },
         aliases={"timeout": "timeoutSeconds", "timeout_seconds": "timeoutSeconds", "cwd": "workdir", "cmd": "command"},
@@ -295,7 +313,7 @@ def _with_box(spec: ToolSpec) -> ToolSpec:
                 "elevated": {"type": "boolean", "description": "Run outside the sandbox, if the owner allowed it"},
                 "host": {
                     "type": "string",
-                    "enum": ["auto", "sandbox", "gateway"],
+                    "enum": ["auto", "sandbox", "gateway", "node"],
                     "description": "Where it runs: in the sandbox (default), or on the gateway's machine if allowed",
                 },
             },

@@ -27,6 +27,8 @@ class _Wish(Struct, frozen=True, kw_only=True):
 
     command: str
     cwd: str
+    security: Security = "full"
+    ask: Ask = "off"
 
 
 class ExecGate:
@@ -69,7 +71,8 @@ class ExecGate:
         cwd = _workdir(args, context)
         if not cwd.is_dir():
             return f"Not run: {cwd} is not a directory."
-        wish = _Wish(command=_visible(args), cwd=str(cwd.resolve()))
+        security, ask = _own_limits(args)
+        wish = _Wish(command=_visible(args), cwd=str(cwd.resolve()), security=security, ask=ask)
         ruling = _despite(self._rule(wish, context.agent_id, leaving), cause)
         if not isinstance(ruling, AskFirst):
             return _refusal(ruling)
@@ -82,7 +85,7 @@ class ExecGate:
 
     async def _inside(self, tool: Tool, args: Mapping[str, Any], context: ToolContext, cause: str) -> str | None:
         """In a sandbox the box is what limits a command, not the list."""
-        security, ask = self._effective(context.agent_id)
+        security, ask = stricter(self._effective(context.agent_id), _own_limits(args))
         if security == "deny":
             return "Not run: tools.exec.security is deny."
         if ask == "always" or cause:
@@ -130,7 +133,7 @@ class ExecGate:
 
     def _rule(self, wish: _Wish, agent_id: str, leaving: bool = False) -> Ruling:
         agent = self._approvals.read().agents.get(agent_id)
-        security, ask = self._effective(agent_id)
+        security, ask = stricter(self._effective(agent_id), (wish.security, wish.ask))
         if leaving:  # the owner let this session out, and still sees what goes
             security, ask = stricter((security, ask), ("allowlist", "on-miss"))
         grants = [_grant(entry) for entry in (agent.allowlist if agent else ())]
@@ -234,6 +237,15 @@ def _visible(args: Mapping[str, Any]) -> str:
     env = args.get("env") or {}
     exports = "".join(f"export {name}={shlex.quote(str(value))}; " for name, value in sorted(env.items()))
     return exports + str(args.get("command", ""))
+
+
+def _own_limits(args: Mapping[str, Any]) -> tuple[Security, Ask]:
+    """What a call asks for itself; it can only be stricter than what holds anyway."""
+    security, ask = args.get("security"), args.get("ask")
+    return (
+        security if security in ("deny", "allowlist") else "full",
+        ask if ask in ("on-miss", "always") else "off",
+    )
 
 
 def _workdir(args: Mapping[str, Any], context: ToolContext) -> Path:

@@ -43,7 +43,7 @@ def _is_foreign(viewer: str, target: str) -> bool:
     key = target.strip().lower()
     agent = viewer.split(":")[1] if viewer.startswith("agent:") else ""
     other = key.startswith("agent:") and key.split(":")[1] != agent
-    return other or any(f"{word}:" in key for word in ("hook", "cron", "subagent", "group", "channel", "direct"))
+    return other or any(f"{word}:" in key for word in ("hook", "cron", "subagent", "acp", "group", "channel", "direct"))
 
 
 class _Reaching(Simple):
@@ -73,6 +73,11 @@ class ListWanted(Struct, frozen=True, rename="camel"):
     agent_id: str | None = None
     search: str | None = None
     archived: bool | Literal["all"] = False
+    pinned: bool | None = None
+    active_only: bool = False
+    exclude_subagents: bool = False
+    include_last_message: bool = False
+    include_derived_titles: bool = False
 
 
 class SessionsList(_Reaching):
@@ -96,16 +101,29 @@ class SessionsList(_Reaching):
             "label": {"type": "string", "description": "Only the one with this label"},
             "agentId": {"type": "string", "description": "Only those of this agent"},
             "search": {"type": "string", "description": "Text in key or title"},
+            "archived": {"type": "boolean", "description": "Those put away instead"},
+            "pinned": {"type": "boolean", "description": "Only those that are pinned, or only the others"},
+            "activeOnly": {"type": "boolean", "description": "Only those that are at work now"},
+            "excludeSubagents": {"type": "boolean", "description": "Without sub-agents"},
+            "includeLastMessage": {"type": "boolean", "description": "With the last message of each"},
+            "includeDerivedTitles": {"type": "boolean", "description": "With the title made from the first message"},
         },
     )
 
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
         wanted = taken(args, ListWanted)
+        if wanted.include_last_message and not wanted.message_limit:
+            wanted = structs.replace(wanted, message_limit=1)
         viewer = self._desk.key(context.session_key)
         limit = max(1, min(wanted.limit, 200))
         found = [each for each in await self._desk.list(wanted.agent_id) if self._fits(each, wanted, viewer)]
         page = found[wanted.offset : wanted.offset + limit]
         shown = [await self._shown(each, min(wanted.message_limit, 20)) for each in page]
+        if wanted.include_derived_titles:
+            shown = [
+                {**row, "derivedTitle": sanitize_external_text(each["derivedTitle"] or "")}
+                for row, each in zip(shown, page, strict=True)
+            ]
         heard = joined(
             *[await self._desk.origins(self._desk.key(each["key"])) for each in page if wanted.message_limit]
         )
@@ -123,6 +141,9 @@ class SessionsList(_Reaching):
             and may_see(viewer, key, self._desk.app.config.tools, self._roster)
             and (not wanted.kinds or kind_of(key) in wanted.kinds)
             and (wanted.archived == "all" or each["archived"] == wanted.archived)
+            and (wanted.pinned is None or each["pinned"] == wanted.pinned)
+            and (not wanted.active_only or each["status"] in ("running", "queued"))
+            and not (wanted.exclude_subagents and (key.is_subagent or key.is_acp))
             and (wanted.label is None or each.get("label") == wanted.label)
             and (not wanted.search or wanted.search.lower() in f"{each['key']} {each['displayName']}".lower())
             and (not wanted.active_minutes or each["updatedAt"] >= self._desk.now - wanted.active_minutes * 60_000)

@@ -44,12 +44,25 @@ class Simple:
 
 
 def spec(
-    name: str, label: str, summary: str, description: str, properties: Mapping[str, Any], *required: str
+    name: str,
+    label: str,
+    summary: str,
+    description: str,
+    properties: Mapping[str, Any],
+    *required: str,
+    aliases: Mapping[str, str] | None = None,
 ) -> ToolSpec:
     parameters: dict[str, Any] = {"type": "object", "properties": properties}
     if required:
         parameters["required"] = list(required)
-    return ToolSpec(name=name, label=label, summary=summary, description=description, parameters=parameters)
+    return ToolSpec(
+        name=name,
+        label=label,
+        summary=summary,
+        description=description,
+        parameters=parameters,
+        aliases=aliases or {},
+    )
 
 
 def may_see(viewer: SessionKey, target: SessionKey, settings: ToolsSettings, roster: Roster) -> bool:

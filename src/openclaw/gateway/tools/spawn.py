@@ -40,6 +40,10 @@ class Attachment(Struct, frozen=True, rename="camel"):
     encoding: Literal["utf8", "base64"] = "utf8"
 
 
+class MountWanted(Struct, frozen=True, rename="camel"):
+    mount_path: str = ""
+
+
 class SpawnWanted(Struct, frozen=True, rename="camel"):
     task: str
     label: str = ""
@@ -48,6 +52,9 @@ class SpawnWanted(Struct, frozen=True, rename="camel"):
     model: str = ""
     thinking: str = ""
     run_timeout_seconds: int | None = None
+    thread: bool = False
+    stream_to: str = ""
+    resume_session_id: str = ""
     cwd: str = ""
     runtime: str = "subagent"
     mode: Literal["run", "session"] = "run"
@@ -56,6 +63,7 @@ class SpawnWanted(Struct, frozen=True, rename="camel"):
     context: Literal["isolated", "fork"] = "isolated"
     expects_completion_message: bool = True
     attachments: tuple[Attachment, ...] = field(default_factory=tuple)
+    attach_as: MountWanted = MountWanted()
 
 
 class SessionsSpawn(Simple):
@@ -84,6 +92,15 @@ class SessionsSpawn(Simple):
             "mode": {"type": "string", "enum": ["run", "session"], "description": "One task, or a session to keep"},
             "cleanup": {"type": "string", "enum": ["keep", "delete"], "description": "Keep its session afterwards?"},
             "sandbox": {"type": "string", "enum": ["inherit", "require"], "description": "Demand a sandbox"},
+            "context": {"type": "string", "enum": ["isolated", "fork"], "description": "Only isolated is available"},
+            "thread": {"type": "boolean", "description": "Bind to a thread; not available"},
+            "resumeSessionId": {"type": "string", "description": "acp: an earlier session; not available"},
+            "streamTo": {"type": "string", "enum": ["parent"], "description": "acp: not available"},
+            "attachAs": {
+                "type": "object",
+                "description": "Where files are put: a directory of the workspace",
+                "properties": {"mountPath": {"type": "string"}},
+            },
             "expectsCompletionMessage": {"type": "boolean", "description": "Be told of its end (default true)"},
             "attachments": {
                 "type": "array",
@@ -102,6 +119,7 @@ class SessionsSpawn(Simple):
             },
         },
         "task",
+        aliases={"timeoutSeconds": "runTimeoutSeconds"},
     )
 
     def __init__(self, desk: Desk, subagents: Subagents) -> None:
@@ -175,7 +193,8 @@ class SessionsSpawn(Simple):
             notes.append(f"Work in {app.boxes.place(child_key, _inside(workspace, wanted.cwd))}.")
         files = ""
         if wanted.attachments:
-            files = _deliver(workspace, wanted.attachments, app.config.tools.sessions_spawn.attachments)
+            limits = app.config.tools.sessions_spawn.attachments
+            files = _deliver(workspace, wanted.attachments, limits, wanted.attach_as.mount_path)
             there = app.boxes.place(child_key, files)
             notes.append(f"Files for you are in {there}: {', '.join(each.name for each in wanted.attachments)}.")
         errand = Errand(
@@ -215,6 +234,10 @@ def _check(wanted: SpawnWanted) -> None:
         raise InvalidRequest("The task is empty: say what is to be done.")
     if wanted.runtime not in ("subagent", "acp"):
         raise InvalidRequest(f"runtime {wanted.runtime!r} is not available: it is subagent or acp.")
+    if wanted.thread:
+        raise InvalidRequest("thread is not available: no channel here binds threads. Leave it out.")
+    if wanted.stream_to or wanted.resume_session_id:
+        raise InvalidRequest("streamTo and resumeSessionId are not available: leave them out.")
     if wanted.context == "fork":
         raise InvalidRequest("context fork is not available: put what it needs into the task.")
     if wanted.task_name and (not _TASK_NAME.match(wanted.task_name) or wanted.task_name in ("last", "all")):
@@ -232,7 +255,7 @@ def _inside(workspace: Path, given: str) -> str:
     return str(path)
 
 
-def _deliver(workspace: Path, files: Sequence[Attachment], limits: AttachmentSettings) -> str:
+def _deliver(workspace: Path, files: Sequence[Attachment], limits: AttachmentSettings, mount: str = "") -> str:
     """Writes the files for a sub-agent; all of them are checked before the first is written."""
     if not limits.enabled:
         raise InvalidRequest("Attachments are switched off (tools.sessions_spawn.attachments.enabled).")
@@ -247,7 +270,9 @@ def _deliver(workspace: Path, files: Sequence[Attachment], limits: AttachmentSet
             raise InvalidRequest(f"{file.name} is larger than {limits.max_file_bytes} bytes.")
     if sum(map(len, contents.values())) > limits.max_total_bytes:
         raise InvalidRequest(f"The attachments together are larger than {limits.max_total_bytes} bytes.")
-    place = workspace / ".openclaw" / "attachments" / str(uuid.uuid4())
+    place = (workspace / (mount or f".openclaw/attachments/{uuid.uuid4()}")).resolve()
+    if not place.is_relative_to(workspace.resolve()) or place.exists():
+        raise InvalidRequest("attachAs.mountPath must be a new directory inside the workspace.")
     place.mkdir(parents=True, mode=0o700)
     for name, content in contents.items():
         atomic.replace(place / name, content, mode=0o600)
