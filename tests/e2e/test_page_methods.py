@@ -207,3 +207,21 @@ async def test_a_file_comes_with_a_message_and_lies_in_the_workspace(openclaw_ho
                 await send("run-1", file(wrong, b"x"))
         with pytest.raises(CallFailed, match="same name"):
             await send("run-2", file("a.pdf", b"1"), file("a.pdf", b"2"))
+
+
+async def test_a_history_leaves_images_out_and_gives_them_when_they_are_asked_for(openclaw_home: TemporaryHome) -> None:
+    pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+    async with talking(openclaw_home) as (client, _):
+        image = {"mimeType": "image/png", "content": pixel}
+        sent = {"sessionKey": "main", "message": "look", "idempotencyKey": "run-0", "attachments": [image]}
+        await client.call("chat.send", sent)
+        await collect(client, lambda name, data: name == "chat" and data.get("state") == "final", 30)
+        first = (await client.call("chat.history", {"sessionKey": "main"}))["messages"][0]
+        assert [each["text"] for each in first["content"]] == ["look", "[image image/png]"]
+        where = {"sessionKey": "main", "messageId": first["__openclaw"]["id"]}
+        assert (await client.call("chat.images.get", where))["images"] == [{"mimeType": "image/png", "data": pixel}]
+        back = await client.call("sessions.rewind", {"sessionKey": "main", "entryId": first["__openclaw"]["id"]})
+        assert back == {"editorText": "look", "editorAttachments": [{"mimeType": "image/png", "data": pixel}]}
+        assert (await client.call("chat.history", {"sessionKey": "main"}))["messages"] == []
+        with pytest.raises(CallFailed, match="no message"):
+            await client.call("chat.images.get", where)

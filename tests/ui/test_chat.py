@@ -91,6 +91,9 @@ def test_a_command_waits_for_a_click_and_shows_what_is_hidden_in_it(openclaw_hom
             page.wait_for_selector(".approval")
             assert page.inner_text(".approval pre") == "touch made⟨U+202E⟩ && echo done"
             assert not list(openclaw_home.workspace.glob("made*"))
+            page.keyboard.press("Alt+n")
+            page.wait_for_url("**/chat/agent*")
+            page.click(".hint:has-text('wait for your word') a")
             page.click("[data-decision=allow-once]")
             page.wait_for_selector("text=ran")
             assert list(openclaw_home.workspace.glob("made*"))
@@ -131,7 +134,7 @@ def test_images_and_files_go_with_a_message_and_are_still_there_later(
     openclaw_home: TemporaryHome, browser: Any
 ) -> None:
     bill = {"name": "bill.pdf", "mimeType": "application/pdf", "buffer": b"%PDF-1.7"}
-    with MockModelServer([says("a pixel and a bill")]) as server:
+    with MockModelServer([says("a pixel and a bill"), says("both again")]) as server:
         openclaw_home.configure(server.settings(input=["text", "image"]))
         with site(openclaw_home, browser) as here:
             page = here.open()
@@ -151,6 +154,16 @@ def test_images_and_files_go_with_a_message_and_are_still_there_later(
             assert page.inner_text("article.user p") == "what is it?"
             size = "document.querySelector('oc-image img').naturalWidth"
             page.wait_for_function(f"() => {size} === 1")
+            page.hover("article.user")
+            page.click("text=Edit and send again")
+            say(page, "what is it really?")
+            page.wait_for_selector("article.assistant >> text=both again")
+            page.wait_for_selector("article.user oc-image img")
+            wait_idle(page)
+            assert said(page, "assistant") == ["both again"]
+            asked = json.dumps(server.requests[-1]["messages"])
+            assert "what is it?" not in asked and base64.b64encode(PIXEL).decode() in asked
+            assert str(kept.relative_to(openclaw_home.workspace)) in asked
             page.set_input_files(".attach input", {"name": "none.txt", "mimeType": "text/plain", "buffer": b""})
             page.wait_for_selector("text=none.txt is empty")
             assert here.complaints == []

@@ -137,8 +137,10 @@ def test_a_transcript_written_by_an_attacker_shows_and_does_nothing(openclaw_hom
             here.requests.clear()  # it listens elsewhere now
             page = here.open()
             page.wait_for_selector("article.assistant >> text=the last word")
+            assert page.locator(".thinking").count() == 1 and page.locator(".thinking[open]").count() == 0
             for summary in page.locator("oc-tool summary, .thinking summary").all():
                 summary.click()
+            assert page.locator(".thinking[open]").count() == 1
             harmless(page, here)
             assert page.locator(".tool .child a").count() == 0, "a key that is none leads nowhere"
             page.keyboard.press("Control+/")

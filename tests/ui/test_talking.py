@@ -28,6 +28,7 @@ def test_a_message_is_changed_and_sent_again_and_what_followed_is_gone_in_every_
                 say(page, text)
                 page.wait_for_selector(f"article.assistant >> text={answer}")
                 wait_idle(page)
+            page.bring_to_front()  # a page in the background draws slowly
             first = page.locator("article.user").first
             first.hover()
             first.locator("text=Edit and send again").click()
@@ -128,6 +129,7 @@ def test_what_waits_is_seen_in_every_tab_and_can_be_taken_back(openclaw_home: Te
                 each.wait_for_selector("text=1 message waiting")
             other.reload()
             other.wait_for_selector("article.waiting >> text=and this too")
+            page.bring_to_front()
             page.click(".stop")
             other.wait_for_selector("article.waiting", state="detached")
             page.wait_for_selector("text=stopped before it was read")

@@ -3,7 +3,8 @@
 import { html, nothing } from "lit";
 import { Element } from "./element.js";
 import { gateway, type Json } from "./gateway.js";
-import { visible } from "./text.js";
+import { address } from "./place.js";
+import { oneLine, visible } from "./text.js";
 
 class Approvals extends Element {
   static properties = { sessionKey: {}, questions: { state: true }, problem: { state: true } };
@@ -50,9 +51,11 @@ class Approvals extends Element {
 
   render() {
     const mine = this.questions.filter((each) => each.request.sessionKey === this.sessionKey);
-    const others = this.questions.length - mine.length;
+    const others = [...new Set(this.questions.filter((each) => !mine.includes(each)).map((each) => String(each.request.sessionKey ?? "")))];
     return html`${mine.map((each) => this.question(each))}
-    ${others ? html`<p class="hint">${others} more question${others > 1 ? "s" : ""} in other conversations.</p>` : nothing}
+    ${others.length
+      ? html`<p class="hint">Other conversations wait for your word: ${others.map((key) => html`<a href=${address("chat", key || "main")}>${oneLine(key, 60)}</a> `)}</p>`
+      : nothing}
     ${this.problem ? html`<p class="problem" role="alert">${this.problem}</p>` : nothing}`;
   }
 

@@ -6,7 +6,7 @@ import "./approvals.js";
 import "./composer.js";
 import { Element } from "./element.js";
 import { gateway, type Json } from "./gateway.js";
-import { rowView, saidView, streaming, waiting, type Acts } from "./message.js";
+import { apart, rowView, saidView, streaming, waiting, type Acts } from "./message.js";
 import { planCard, steps, type Step } from "./plan.js";
 import "./search.js";
 import { Talk, type Pending } from "./talk.js";
@@ -97,7 +97,7 @@ class Chat extends Element {
   }
 
   private changed(payload: Json): void {
-    if (payload.reason === "reset" || payload.reason === "delete") void this.load(true);
+    if (["reset", "rewind", "delete"].includes(payload.reason)) void this.load(true);
     else if (payload.session) this.session = payload.session;
     else if (payload.reason === "send" && this.talk.live) void this.attempt(() => this.queue());
     else if (["end", "error", "send"].includes(payload.phase ?? payload.reason)) void this.attempt(() => this.describe());
@@ -210,7 +210,11 @@ class Chat extends Element {
     this.last = undefined;
     if (again) {
       try {
-        await gateway.call("sessions.rewind", { sessionKey: this.talk.key, entryId: again });
+        const undone = await gateway.call("sessions.rewind", { sessionKey: this.talk.key, entryId: again });
+        // What came with the message goes with it again.
+        pending.text = [text, ...apart(undone.editorText ?? "").told].join("\n");
+        const images: Json[] = undone.editorAttachments ?? [];
+        pending.attached = [...attached, ...images.map(({ mimeType, data }) => ({ name: "image", kind: mimeType, content: `data:${mimeType};base64,${data}` }))];
       } catch (error) {
         // Nothing was taken back, so nothing is sent: the words go back to where they were.
         this.problem = (error as Error).message;

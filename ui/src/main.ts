@@ -55,8 +55,11 @@ class App extends Element {
   connectedCallback(): void {
     super.connectedCallback();
     const move = () => {
+      const before = this.place.page;
       this.place = here();
       this.menu = false;
+      // Who cannot see that the page is another one is brought to its beginning; the chat has a place to write.
+      if (before !== this.place.page && this.place.page !== "chat") void this.updateComplete.then(() => this.querySelector<HTMLElement>("main")?.focus());
     };
     this.listenTo(window, "popstate", move);
     this.listenTo(window, "place", move);
@@ -162,7 +165,7 @@ class App extends Element {
           <button type="button" class="quiet" title="Keys (?)" aria-label="Keys" @click=${() => keys(KEYS)}>?</button>
         </div>
       </nav>
-      <main id="main">${this.page()}</main>
+      <main id="main" tabindex="-1">${this.page()}</main>
       ${gateway.state === "ready" ? nothing : html`<p class="connection" role="status">${gateway.state === "away" ? "The gateway does not answer. Trying again…" : "Connecting…"}</p>`}`;
   }
 

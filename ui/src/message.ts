@@ -29,9 +29,9 @@ function recorded(talk: Talk, row: Row, acts: Acts): TemplateResult {
   const images = blocks.filter((block) => IMAGE.test(block.text));
   const text = blocks.filter((block) => !IMAGE.test(block.text)).map((block) => block.text).join("\n");
   const pictures = images.map((_, place) => html`<oc-image .sessionKey=${talk.key} .messageId=${row.id} .place=${place}></oc-image>`);
-  const { words, files } = apart(text);
+  const { words, told } = apart(text);
   return html`<article class="user" aria-label="You" data-id=${row.id}>
-    <div class="bubble">${pictures} ${words ? html`<p>${words}</p>` : nothing} ${files.map((name) => chip(name))}</div>
+    <div class="bubble">${pictures} ${words ? html`<p>${words}</p>` : nothing} ${told.map((line) => chip(FILE.exec(line)![1]!.split("/").pop()!))}</div>
     <footer>
       <time>${clock(message.timestamp)}</time>
       <button type="button" class="quiet" @click=${(event: Event) => void copy(event.currentTarget as HTMLElement, words)}>Copy</button>
@@ -40,12 +40,12 @@ function recorded(talk: Talk, row: Row, acts: Acts): TemplateResult {
   </article>`;
 }
 
-/** A message's words, and the names of the files that came with it. */
-function apart(text: string): { words: string; files: string[] } {
+/** A message's words, and the lines that tell of the files that came with it. */
+export function apart(text: string): { words: string; told: string[] } {
   const lines = text.split("\n");
-  const files: string[] = [];
-  while (lines.length && FILE.test(lines.at(-1)!)) files.unshift(FILE.exec(lines.pop()!)![1]!.split("/").pop()!);
-  return { words: lines.join("\n").trim(), files };
+  const told: string[] = [];
+  while (lines.length && FILE.test(lines.at(-1)!)) told.unshift(lines.pop()!);
+  return { words: lines.join("\n").trim(), told };
 }
 
 function chip(name: string): TemplateResult {

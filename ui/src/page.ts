@@ -46,6 +46,7 @@ export class Page extends Element {
   }
 
   protected frame(title: string, content: unknown, actions: unknown = nothing): TemplateResult {
+    document.title = `${title} · OpenClaw`;
     return html`<section class="page">
       <header class="bar"><h1>${title}</h1>${actions}</header>
       ${this.problem ? html`<p class="problem" role="alert">${this.problem}</p>` : nothing}

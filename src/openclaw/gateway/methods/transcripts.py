@@ -44,7 +44,7 @@ def methods(desk: Desk) -> list[Method]:
         if desk.runs.active(key):
             raise Conflict("the assistant is busy here: stop it, then go back")
         undone = await desk.lifecycle.rewind(key, params.entry_id)
-        await desk.changed(key, "reset")
+        await desk.changed(key, "rewind")
         pictures = _images(undone)
         return {"editorText": undone.text, **({"editorAttachments": pictures} if pictures else {})}
 
