@@ -2,10 +2,16 @@
 
 from typing import Any
 
+import pytest
+
 from openclaw.cli.tui.completion import completions
+from openclaw.cli.tui.markdown import Drawn, pieces
 from openclaw.cli.tui.status import Situation, line
-from openclaw.cli.tui.talk import MOST_ROWS, Card, Item, Pending, Said, Talk
+from openclaw.cli.tui.talk import MOST_ROWS, Pending, Talk
+from openclaw.cli.tui.view import Card, Item, Said
 from openclaw.cli.tui.words import harmless, last_lines, one_line, pretty
+
+pytest.importorskip("rich", reason="needs textual: the extra tui")
 
 KEY = "agent:main:main"
 
@@ -195,3 +201,22 @@ def test_the_status_line_keeps_the_important_part_in_a_narrow_window() -> None:
     assert line(situation, 100) == "answering 3 s · 2 waiting · p/m · main:main · 1.5k/200.0k tokens · $0.5000"
     assert line(situation, 30) == "answering 3 s · 2 waiting"
     assert len(line(situation, 8)) <= 8
+
+
+def test_a_long_answer_is_cut_where_it_means_the_same() -> None:
+    code = "```python\n" + "x = 1\n\n" * 40 + "```"
+    text = f"# One\n\npara\n\n{code}\n\n1. item\n\n    more of it\n\n2. item\n\nend"
+    cut = pieces(text, 5)
+    assert "\n".join(cut) == text
+    assert any(piece.startswith(code) for piece in cut) and any(
+        piece.startswith("1. item\n\n    more") for piece in cut
+    )
+    assert len(cut) == 6
+    assert pieces("short") == ["short"]
+
+
+def test_entities_bring_nothing_hidden_back() -> None:
+    drawn = "".join(
+        each.content for token in Drawn("a&#x202e;b &#27;[31m &#x200b;").parsed for each in token.children or ()
+    )
+    assert drawn.isprintable() and drawn.startswith("ab")

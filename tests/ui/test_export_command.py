@@ -74,7 +74,9 @@ def test_nothing_that_was_said_becomes_markup() -> None:
                 Image(data="aGk=", mime_type="image/png"),
             )
         ),
-        Assistant(content=(Thinking(hostile), Text(hostile), call), error_message=hostile),
+        Assistant(
+            content=(Thinking(hostile), Text(f"{hostile}\n\n&#x202e;&#27;[31m `&#x202e;`"), call), error_message=hostile
+        ),
         ToolResult(tool_call_id="c1", tool_name="x", content=(Text(hostile),)),
         ToolResult(tool_call_id="lost", tool_name=hostile, content=(Text(hostile),), is_error=True),
     ]

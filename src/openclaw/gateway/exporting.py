@@ -19,6 +19,7 @@ from msgspec import Struct
 from openclaw.core.messages import Assistant, Image, Message, ToolCall, ToolResult
 from openclaw.core.visible import printable, spelled
 from openclaw.delivery.shape import shape
+from openclaw.gateway.markdown import parser
 
 STYLE = (
     "body{font:16px/1.6 system-ui,sans-serif;max-width:46rem;margin:2rem auto;padding:0 1rem;color-scheme:light dark;"
@@ -131,7 +132,7 @@ def _text(text: str) -> str:
 
 
 def _markdown() -> MarkdownIt:
-    made = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    made = parser()
     made.core.ruler.push("plain", _without_styles)
     made.add_render_rule("image", _image)
     made.add_render_rule("link_open", _link)

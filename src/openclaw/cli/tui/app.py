@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
+from rich.theme import Theme
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Static
@@ -13,12 +14,13 @@ from textual.widgets import Static
 from openclaw.cli.tui.composer import Completions, Composer
 from openclaw.cli.tui.images import MOST_IMAGES, attachment
 from openclaw.cli.tui.look import KEYS, STYLE, welcome
+from openclaw.cli.tui.markdown import THEME
 from openclaw.cli.tui.question import WORDS, Question
 from openclaw.cli.tui.rows import Rows
 from openclaw.cli.tui.session import Session
 from openclaw.cli.tui.status import Situation, line
 from openclaw.cli.tui.switcher import Switcher
-from openclaw.cli.tui.talk import Said
+from openclaw.cli.tui.view import Said
 from openclaw.cli.tui.words import harmless, one_line
 from openclaw.core.clock import Clock
 from openclaw.core.errors import InvalidRequest, OpenClawError
@@ -68,6 +70,7 @@ class ChatApp(App[int]):
 
     def on_mount(self) -> None:
         self.theme = "ansi-dark"
+        self.console.push_theme(Theme(THEME))
         self._rows.anchor()
         self._composer.focus()
         self.run_worker(self.session.keep(), name="gateway")
@@ -85,8 +88,10 @@ class ChatApp(App[int]):
         while True:
             await self.session.changed.wait()
             self.session.changed.clear()
+            began = self._clock.now()
             await self._draw()
-            await self._clock.sleep(PAINT_SECONDS)
+            # A long answer takes longer to draw; most of the time is left to the keys.
+            await self._clock.sleep(max(PAINT_SECONDS, 2 * (self._clock.now() - began)))
 
     async def _draw(self) -> None:
         session, talk = self.session, self.session.talk

@@ -13,8 +13,7 @@ Screen { layout: vertical; }
 .gateway { color: ansi_bright_black; padding: 0 0 0 2; }
 .problem { color: ansi_red; padding: 0 0 0 2; }
 .answer { padding: 0 0 0 2; }
-.answer Markdown { padding: 0; margin: 0; height: auto; }
-.answer MarkdownBlock:last-of-type { margin-bottom: 0; }
+.answer Static { height: auto; }
 .thought { color: ansi_bright_black; text-style: italic; height: auto; }
 .card { border-left: outer ansi_bright_black; padding: 0 0 0 1; }
 .card.running { border-left: outer ansi_yellow; }

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from textual.app import ComposeResult
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.widgets import Markdown, Static
+from textual.widgets import Static
 
-from openclaw.cli.tui.markdown import parser
-from openclaw.cli.tui.talk import Card, Item, Said
+from openclaw.cli.tui.markdown import Drawn, pieces
+from openclaw.cli.tui.view import Card, Item, Said
 from openclaw.cli.tui.words import last_lines
 
 LIVE_LINES = 5
@@ -21,26 +21,30 @@ class AnswerRow(Vertical):
 
     def __init__(self, item: Said, details: bool) -> None:
         super().__init__(classes="answer")
-        self.item = Said(key=item.key, who=item.who, text="")
+        self.item = item
         self._thought = Static(markup=False, classes="thought")
-        self._thought.display = False
-        self._text = Markdown(parser_factory=parser, open_links=False)
+        self._drawn: list[str] = []
+        self._parts: list[Static] = []
         self._details = details
-        self._first = item
 
     def compose(self) -> ComposeResult:
-        return [self._thought, self._text]
+        return [self._thought]
 
     async def on_mount(self) -> None:
-        await self.show(self._first, self._details)
+        await self.show(self.item, self._details)
 
     async def show(self, item: Said, details: bool) -> None:
-        before, self.item = self.item, item
-        if item.text.startswith(before.text) and before.text:
-            if item.text != before.text:
-                await self._text.append(item.text[len(before.text) :])
-        elif item.text != before.text:
-            await self._text.update(item.text)
+        self.item = item
+        wanted = pieces(item.text) if item.text else []
+        for place, text in enumerate(wanted):
+            if place >= len(self._parts):
+                self._parts.append(Static(Drawn(text)))
+                await self.mount(self._parts[place])
+            elif self._drawn[place] != text:
+                self._parts[place].update(Drawn(text))
+        for part in self._parts[len(wanted) :]:
+            await part.remove()
+        self._parts, self._drawn = self._parts[: len(wanted)], wanted
         self._thought.display = bool(item.thinking)
         if item.thinking:
             words = len(item.thinking.split())

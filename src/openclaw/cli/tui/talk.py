@@ -5,44 +5,20 @@ pages in the words of the wire; touches no socket and no screen.
 """
 
 from bisect import insort
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from msgspec import Struct, structs
 
-from openclaw.cli.tui.words import harmless, one_line, pretty, summary_of, text_of
+from openclaw.cli.tui.view import Item, Said, Tool, card, of_message
+from openclaw.cli.tui.words import harmless, one_line, text_of
 from openclaw.commands.parse import is_command
 
 Json = Mapping[str, Any]
-Who = Literal["you", "assistant", "gateway", "problem"]
 ENDS = ("final", "aborted", "error")
 WHOLE_CHARS = 200_000
 """From here on the gateway sends the end of a run's text only."""
 MOST_ROWS = 300
-
-
-class Said(Struct, frozen=True, kw_only=True):
-    """Something somebody said, on the screen."""
-
-    key: str
-    who: Who
-    text: str
-    thinking: str = ""
-    hint: str = ""
-
-
-class Card(Struct, frozen=True, kw_only=True):
-    """A tool at work, on the screen."""
-
-    key: str
-    name: str
-    summary: str
-    arguments: str
-    output: str = ""
-    state: Literal["running", "done", "failed"] = "running"
-
-
-Item = Said | Card
 
 
 class Pending(Struct, frozen=True, kw_only=True):
@@ -59,19 +35,25 @@ class Pending(Struct, frozen=True, kw_only=True):
     def is_command(self) -> bool:
         return is_command(self.text)
 
+    @property
+    def shown(self) -> str:
+        count = len(self.images)
+        return f"{self.text}\n[{count} image{'s' if count > 1 else ''}]".strip() if count else self.text
+
+    def hint(self, busy: bool) -> str:
+        """Where it is on its way."""
+        if self.problem:
+            return f"not delivered: {one_line(self.problem)}"
+        if not self.sent:
+            return "goes out when the gateway is back"
+        return "waits for the next step" if busy else "sent"
+
 
 class _Row(Struct, frozen=True, kw_only=True):
     key: str
     id: str
     seq: float
     message: Json
-
-
-class _Tool(Struct, frozen=True, kw_only=True):
-    name: str = ""
-    args: Any = None
-    output: str = ""
-    state: Literal["running", "done", "failed"] = "running"
 
 
 class _Live(Struct, frozen=True, kw_only=True):
@@ -107,7 +89,7 @@ class Talk:
         self.problem = ""
         self._rows: list[_Row] = []
         self._results: dict[str, Json] = {}
-        self._tools: dict[str, _Tool] = {}
+        self._tools: dict[str, Tool] = {}
         self._live: _Live | None = None
         self._replies: list[tuple[float, Said]] = []
         self._ended: set[str] = set()
@@ -245,7 +227,7 @@ class Talk:
 
     def _hear_tool(self, data: Json) -> None:
         call, phase = str(data.get("toolCallId")), data.get("phase")
-        known = self._tools.get(call) or _Tool(name=str(data.get("name", "")))
+        known = self._tools.get(call) or Tool(name=str(data.get("name", "")))
         if phase == "start":
             known = structs.replace(known, args=data.get("args"))
         elif phase == "update":
@@ -312,9 +294,8 @@ class Talk:
         """What is on the screen, in order."""
         shown: list[Item] = []
         called: set[str] = set()
-        replies = list(self._replies)
         first = self._rows[0].seq if self._rows else 0.0
-        replies = [(seq, said) for seq, said in replies if seq >= first or not self.more]
+        replies = [(seq, said) for seq, said in self._replies if seq >= first or not self.more]
         for row in self._rows:
             while replies and replies[0][0] < row.seq:
                 shown.append(replies.pop(0)[1])
@@ -322,74 +303,27 @@ class Talk:
         shown += [said for _, said in replies]
         live = self._live
         if live is not None and (live.text or live.thinking):
-            shown.append(
-                Said(key=live.key, who="assistant", text=harmless(live.text), thinking=harmless(live.thinking))
-            )
+            text, thinking = harmless(live.text), harmless(live.thinking)
+            shown.append(Said(key=live.key, who="assistant", text=text, thinking=thinking))
         if self.problem:
             shown.append(Said(key="problem", who="problem", text=harmless(self.problem)))
-        shown += [
-            Said(key=each.run_id, who="you", text=harmless(_with_images(each)), hint=_hint(each, bool(live)))
-            for each in self.pending
-        ]
+        for each in self.pending:
+            shown.append(Said(key=each.run_id, who="you", text=harmless(each.shown), hint=each.hint(bool(live))))
         return shown
 
-    def _shown(self, row: _Row, called: set[str]) -> Sequence[Item]:
-        message, role = row.message, row.message.get("role")
-        if role == "user":
-            return [Said(key=row.key, who="you", text=harmless(text_of(message)))]
-        if role == "toolResult":
+    def _shown(self, row: _Row, called: set[str]) -> list[Item]:
+        """A recorded message with the cards of its calls; a result whose call is not here gets a card of its own."""
+        message = row.message
+        calls: list[tuple[str, str, Any]] = []
+        if message.get("role") == "toolResult":
             call = str(message.get("toolCallId"))
-            return [] if call in called else [self._card(call, str(message.get("toolName", "")), None)]
-        if role != "assistant":
-            return [Said(key=row.key, who="gateway", text=harmless(text_of(message)))]
-        items: list[Item] = []
-        text, thinking = text_of(message), text_of(message, "thinking")
-        if text.strip() or thinking.strip():
-            items.append(
-                Said(key=row.key, who="assistant", text=harmless(text.strip("\n")), thinking=harmless(thinking))
-            )
-        error = message.get("errorMessage")
-        if error and message.get("stopReason") != "aborted":
-            items.append(Said(key=f"{row.key}:error", who="problem", text=harmless(str(error))))
-        if message.get("stopReason") == "aborted":
-            items.append(Said(key=f"{row.key}:stopped", who="gateway", text="stopped"))
-        content = message.get("content")
-        for block in content if isinstance(content, list) else ():
-            if isinstance(block, Mapping) and block.get("type") == "toolCall":
-                call = str(block.get("id"))
-                called.add(call)
-                items.append(self._card(call, str(block.get("name", "")), block.get("arguments")))
-        return items
-
-    def _card(self, call: str, name: str, args: Any) -> Card:
-        live, result = self._tools.get(call), self._results.get(call)
-        state: Literal["running", "done", "failed"] = "running"
-        output = ""
-        if result is not None:
-            state, output = ("failed" if result.get("isError") else "done"), text_of(result)
-        elif live is not None:
-            state, output = live.state, live.output
-        elif self._live is None:
-            state = "failed"
-        args = args if args is not None else live.args if live else None
-        return Card(
-            key=f"call:{call}",
-            name=one_line(name, 40),
-            summary=summary_of(args),
-            arguments=pretty(args),
-            output=output,
-            state=state,
-        )
-
-
-def _with_images(message: Pending) -> str:
-    count = len(message.images)
-    return f"{message.text}\n[{count} image{'s' if count > 1 else ''}]".strip() if count else message.text
-
-
-def _hint(message: Pending, busy: bool) -> str:
-    if message.problem:
-        return f"not delivered: {one_line(message.problem)}"
-    if not message.sent:
-        return "goes out when the gateway is back"
-    return "waits for the next step" if busy else "sent"
+            calls = [] if call in called else [(call, str(message.get("toolName", "")), None)]
+        elif message.get("role") == "assistant" and isinstance(content := message.get("content"), list):
+            blocks = [block for block in content if isinstance(block, Mapping) and block.get("type") == "toolCall"]
+            calls = [(str(block.get("id")), str(block.get("name", "")), block.get("arguments")) for block in blocks]
+        called.update(call for call, _, _ in calls)
+        busy = self._live is not None
+        cards = [
+            card(call, name, args, self._tools.get(call), self._results.get(call), busy) for call, name, args in calls
+        ]
+        return [*of_message(row.key, message), *cards]
