@@ -15,6 +15,7 @@ from openclaw.core.events import (
     Done,
     MessageEnded,
     ModelEvent,
+    Notice,
     Steered,
     TextDelta,
     ToolEnded,
@@ -303,6 +304,42 @@ async def test_a_stream_that_ends_in_the_middle_is_an_error_that_says_so() -> No
 async def test_an_empty_reply_is_an_error_that_says_so() -> None:
     ran = await play(ScriptedModel(says("   ")), toolbox())
     assert (ran.end.error_code, ran.end.error) == ("empty_response", "scripted/scripted gave an empty answer")
+
+
+async def test_a_model_that_acts_and_says_nothing_is_asked_for_words_with_its_hands_tied() -> None:
+    model = ScriptedModel(calls("draw", what="a cat"), says(" "), says("A cat is on the paper."))
+    ran = await play(model, toolbox(FakeTool("draw")))
+    assert ran.end.stop_reason == "stop" and ran.end.error is None
+    assert [request.tool_choice for request in model.requests] == ["auto", "auto", "none"]
+    # The tools are still told: a conversation that holds calls cannot be read without them.
+    assert [len(request.tools) for request in model.requests] == [1, 1, 1]
+    assert model.requests[1].messages == model.requests[2].messages
+
+
+async def test_a_model_that_never_says_what_it_did_ends_with_a_word_of_ours() -> None:
+    model = ScriptedModel(calls("draw", what="a cat"), *[says("")] * 5)
+    ran = await play(model, toolbox(FakeTool("draw")))
+    assert ran.end.stop_reason == "stop" and ran.end.error is None
+    (notice,) = [event.text for event in ran.events if isinstance(event, Notice)]
+    assert "no summary" in notice
+    assert len(model.requests) == 4  # its turn, the silence, and two more chances
+
+
+async def test_a_circle_that_goes_on_after_a_compaction_ends_the_run() -> None:
+    model = ScriptedModel(*(calls("look", what="the same") for _ in range(10)), says("never"))
+    box = toolbox(FakeTool("look"))
+    box.compacted()
+    ran = await play(model, box)
+    assert ran.end.error_code == "compaction_loop_persisted"
+    assert len(model.requests) == 3
+
+
+async def test_work_that_goes_on_after_a_compaction_is_left_alone() -> None:
+    model = ScriptedModel(*(calls("look", what=name) for name in "aab"), *[calls("look", what="a")] * 2, says("done"))
+    box = toolbox(FakeTool("look"))
+    box.compacted()
+    ran = await play(model, box)
+    assert (ran.end.stop_reason, ran.end.error) == ("stop", None)
 
 
 async def test_a_failing_provider_ends_the_run_with_its_reason() -> None:

@@ -22,6 +22,7 @@ from openclaw.core.events import (
     Event,
     MessageEnded,
     ModelCalled,
+    Notice,
     RunEnded,
     Steered,
     TextDelta,
@@ -35,7 +36,10 @@ LOOPS_ALLOWED = 1
 LOOPING = "stopped: the model kept repeating calls that bring nothing new"
 CROWDED = "context_crowded"
 """How a run ends that should be gone on with after a compaction."""
+PERSISTED = "compaction_loop_persisted"
 FULL_SHARE = 0.99
+CLOSING_ATTEMPTS = 2
+WITHOUT_SUMMARY = "The work is done, but the model gave no summary of it. Ask for one if you need it."
 
 
 class EmptyReply(BadResponse):
@@ -116,7 +120,8 @@ async def run(
     """One run, from its messages to its end; `crowded` is asked between steps and ends it where it stands."""
     messages = list(job.messages)
     usage = Usage()
-    turns = 0
+    turns = closing = 0
+    acted = False
     while True:
         if (steered := steering.take()) is not None:
             messages.append(steered)
@@ -127,11 +132,23 @@ async def run(
             return
         reply: Assistant | None = None
         try:
-            async with aclosing(_ask(job, tuple(messages), route, tools, clock)) as events:
+            asking = _ask(job, tuple(messages), route, tools, clock, acted=acted, closing=bool(closing))
+            async with aclosing(asking) as events:
                 async for event in events:
                     yield event
                     if isinstance(event, MessageEnded):
                         reply = event.message
+        except EmptyReply as error:
+            if not acted:
+                yield RunEnded("error", usage, route.verdict(error), error.reason, turns)
+                return
+            # The work was done and nothing said of it: it is asked to say it, with its hands tied.
+            closing += 1
+            if closing <= CLOSING_ATTEMPTS:
+                continue
+            yield Notice(WITHOUT_SUMMARY)
+            yield RunEnded("stop", usage, turns=turns)
+            return
         except ProviderError as error:
             yield RunEnded("error", usage, route.verdict(error), error.reason, turns)
             return
@@ -141,6 +158,7 @@ async def run(
         usage = usage + reply.usage
         messages.append(reply)
         if reply.calls:
+            acted, closing = True, 0
             results: dict[str, ToolResult] = {}
             async with aclosing(tools.run_all(reply.calls, lambda: steering.waiting)) as acts:
                 async for act in acts:
@@ -152,6 +170,9 @@ async def run(
             if tools.loops > LOOPS_ALLOWED:
                 yield RunEnded("error", usage, LOOPING, "tool_loop", turns)
                 return
+            if tools.persisted:
+                yield RunEnded("error", usage, LOOPING, PERSISTED, turns)
+                return
             if tools.ended:
                 yield RunEnded("toolUse", usage, turns=turns)
                 return
@@ -161,13 +182,22 @@ async def run(
 
 
 async def _ask(
-    job: Job, messages: tuple[Message, ...], route: Route, tools: Toolbox, clock: Clock
+    job: Job,
+    messages: tuple[Message, ...],
+    route: Route,
+    tools: Toolbox,
+    clock: Clock,
+    *,
+    acted: bool = False,
+    closing: bool = False,
 ) -> AsyncGenerator[Event, None]:
-    """One answer, from whichever model the route ends up with."""
+    """One answer, from whichever model the route ends up with. One that has `acted` may have nothing left to say."""
     while True:
         attempt = route.attempt
         model = attempt.model
         request = _request(job, messages, attempt, tools)
+        if closing:
+            request = structs.replace(request, tool_choice="none")
         try:
             if isinstance(attempt.provider, Admits):
                 await attempt.provider.admit(request)
@@ -177,6 +207,11 @@ async def _ask(
                     yield event
             route.answered()
             return
+        except EmptyReply as error:
+            wait = None if acted else route.failed(error)
+            if wait is None:
+                raise
+            failure = AttemptFailed(model.provider, model.id, error.reason, error.message, wait)
         except ProviderError as error:
             wait = route.failed(error)
             if wait is None:

@@ -11,6 +11,8 @@ from msgspec import Struct
 from openclaw.core.tool import Output
 
 UNKNOWN_TOOL_LIMIT = 10
+AFTER_COMPACTION = 3
+"""Calls after a compaction that are watched: the same one with the same result each time is the loop that filled it."""
 
 
 class RepeatLimits(Struct, frozen=True, kw_only=True):
@@ -65,6 +67,13 @@ class Repeats:
         self._limits = limits
         self._seen: deque[_Seen] = deque(maxlen=limits.history + limits.breaker)
         self._unknown = 0
+        self._fresh: list[_Seen] | None = None
+        self.persisted = False
+        """Whether a loop went on after a compaction."""
+
+    def compacted(self) -> None:
+        """The conversation was just shortened; whoever went in circles before may have forgotten that."""
+        self._fresh = [] if self._limits.enabled else None
 
     def unknown(self, tool: str) -> Verdict:
         """A tool that does not exist was called."""
@@ -97,7 +106,13 @@ class Repeats:
         return Fine()
 
     def after(self, tool: str, arguments: Mapping[str, Any], output: Output) -> None:
-        self._seen.append(_Seen(signature(tool, arguments), outcome(output), tool))
+        seen = _Seen(signature(tool, arguments), outcome(output), tool)
+        self._seen.append(seen)
+        if self._fresh is not None:
+            self._fresh.append(seen)
+            if len(self._fresh) == AFTER_COMPACTION:
+                self.persisted = len(set(map(_fact, self._fresh))) == 1
+                self._fresh = None
 
     def _stagnant(self) -> int:
         """How many of the latest calls in a row only repeated a call and result already seen."""
@@ -124,6 +139,10 @@ class Repeats:
             return False
         counts = [sum(1 for seen in recent if seen.signature == one) for one in {seen.signature for seen in recent}]
         return len(counts) >= 2 and min(counts) >= 3
+
+
+def _fact(seen: _Seen) -> tuple[str, str]:
+    return seen.signature, seen.outcome
 
 
 def _trailing_equal(outcomes: list[str]) -> int:

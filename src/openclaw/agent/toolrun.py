@@ -136,8 +136,13 @@ class Toolbox:
         self._busy: dict[str, asyncio.Lock] = {}
         self.loops = 0
         """How many replies were stopped for going in circles."""
+        self.persisted = False
+        """Whether the run goes in the same circle as before its conversation was shortened."""
         self.ended = False
         """Whether a tool has ended the run."""
+
+    def compacted(self) -> None:
+        self._repeats.compacted()
 
     @property
     def tools(self) -> tuple[Tool, ...]:
@@ -247,6 +252,7 @@ class Toolbox:
         if self._interceptor is not None:
             self._interceptor.after(name, plan.args, context, output, self._clock.now() - began)
         self._repeats.after(name, asked, output)
+        self.persisted = self._repeats.persisted
         self.ended = self.ended or output.ends_run
         if plan.warning:
             output = structs.replace(output, content=(*output.content, Text(f"[{plan.warning}]")))

@@ -22,6 +22,7 @@ Api = Literal[
 ]
 ThinkingLevel = Literal["off", "minimal", "low", "medium", "high", "xhigh", "max", "adaptive"]
 CacheRetention = Literal["none", "short", "long"]
+ToolChoice = Literal["auto", "none"]
 
 
 class Price(Struct, frozen=True, rename="camel"):
@@ -100,6 +101,8 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     system: System = System()
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...] = ()
+    tool_choice: ToolChoice = "auto"
+    """`none`: the tools are told, so that the conversation can be read, and none may be called."""
     thinking: ThinkingLevel = "off"
     max_tokens: int | None = None
     temperature: float | None = None

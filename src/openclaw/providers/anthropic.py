@@ -76,6 +76,8 @@ def encode(request: ModelRequest) -> dict[str, Any]:
     ]
     if tools:
         body["tools"] = tools
+        if request.tool_choice == "none":
+            body["tool_choice"] = {"type": "none"}
         if not request.system.stable.strip():
             tools[-1] |= mark
     limit = output_limit(request) or default_output(model)

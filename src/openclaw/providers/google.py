@@ -69,6 +69,8 @@ def encode(request: ModelRequest) -> dict[str, Any]:
     ]
     if declared:
         body["tools"] = [{"functionDeclarations": declared}]
+        if request.tool_choice == "none":
+            body["toolConfig"] = {"functionCallingConfig": {"mode": "NONE"}}
     config = passed_params(model)
     limit = output_limit(request)
     if limit is not None:

@@ -41,7 +41,7 @@ def encode(request: ModelRequest) -> dict[str, Any]:
         {"name": tool.name, "description": tool.description, "parameters": schema(tool, model)}
         for tool in sorted_tools(request)
     ]
-    if tools:
+    if tools and request.tool_choice != "none":  # it has no word for it
         body["tools"] = [{"type": "function", "function": tool} for tool in tools]
     params = passed_params(model)
     options = {name: value for name, value in params.items() if name not in _TOP_LEVEL}

@@ -52,7 +52,7 @@ def encode(request: ModelRequest) -> dict[str, Any]:
         body["stream_options"] = {"include_usage": True}
     tools = [_tool(tool.name, tool.description, schema(tool, model), kind) for tool in sorted_tools(request)]
     if tools:
-        body |= {"tools": tools, "tool_choice": "auto"}
+        body |= {"tools": tools, "tool_choice": request.tool_choice}
     limit = output_limit(request)
     if limit is not None:
         body[kind.limit_field] = limit

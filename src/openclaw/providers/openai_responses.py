@@ -47,7 +47,7 @@ def encode(request: ModelRequest) -> dict[str, Any]:
         for tool in sorted_tools(request)
     ]
     if tools:
-        body |= {"tools": tools, "tool_choice": "auto", "parallel_tool_calls": True}
+        body |= {"tools": tools, "tool_choice": request.tool_choice, "parallel_tool_calls": True}
     limit = output_limit(request)
     if limit is not None:
         body["max_output_tokens"] = limit

@@ -21,7 +21,7 @@ from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import InvalidRequest, NotFound, ProviderError
 from openclaw.core.events import CallDelta, Done, ModelEvent, TextDelta, ThinkingDelta
 from openclaw.core.messages import Assistant, Message
-from openclaw.core.provider import CacheRetention, Model, ModelRequest, System, ThinkingLevel
+from openclaw.core.provider import CacheRetention, Model, ModelRequest, System, ThinkingLevel, ToolChoice
 from openclaw.core.tool import ToolSpec
 from openclaw.store.db import Database
 
@@ -100,6 +100,7 @@ class _Card(Struct, frozen=True, rename="camel", omit_defaults=True):
     temperature: float | None = None
     cache_key: str = ""
     cache_retention: CacheRetention = "short"
+    tool_choice: ToolChoice = "auto"
 
 
 class _Taken(Struct, frozen=True):
@@ -219,6 +220,7 @@ class Recorder:
             temperature=request.temperature,
             cache_key=request.cache_key,
             cache_retention=request.cache_retention,
+            tool_choice=request.tool_choice,
         )
         return _Taken(
             card=put(msgspec.json.encode(card)),
@@ -275,6 +277,7 @@ class Recorder:
             temperature=card.temperature,
             cache_key=card.cache_key,
             cache_retention=card.cache_retention,
+            tool_choice=card.tool_choice,
         )
 
     async def _blob(self, name: str, cache: dict[str, bytes]) -> bytes:

@@ -26,7 +26,7 @@ from openclaw.core.events import (
     ToolStarted,
 )
 from openclaw.core.messages import Assistant, Message, Text, Thinking, ToolCall, ToolResult, User
-from openclaw.core.provider import CacheRetention, Model, ModelRequest, System, ThinkingLevel
+from openclaw.core.provider import CacheRetention, Model, ModelRequest, System, ThinkingLevel, ToolChoice
 from openclaw.core.tool import ToolSpec
 from openclaw.turns.recording import Failure, RecordedCall, digest
 
@@ -213,7 +213,7 @@ class _RecordedTools(Toolbox):
     def __init__(self, stretch: _Stretch) -> None:
         self._stretch = stretch
         self.loops = 0
-        self.ended = False
+        self.ended = self.persisted = False
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -275,6 +275,7 @@ class _ExportedCall(Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     temperature: float | None = None
     cache_key: str = ""
     cache_retention: CacheRetention = "short"
+    tool_choice: ToolChoice = "auto"
     reply: Assistant | None = None
     failure: Failure | None = None
 
@@ -319,6 +320,7 @@ def export(run_id: str, session_key: str, calls: Sequence[RecordedCall], redact:
                 temperature=request.temperature,
                 cache_key=request.cache_key,
                 cache_retention=request.cache_retention,
+                tool_choice=request.tool_choice,
                 reply=call.reply,
                 failure=call.failure,
             )
@@ -363,6 +365,7 @@ def load_export(data: bytes) -> tuple[Exported, list[RecordedCall]]:
             temperature=call.temperature,
             cache_key=call.cache_key,
             cache_retention=call.cache_retention,
+            tool_choice=call.tool_choice,
         )
         calls.append(
             RecordedCall(

@@ -306,6 +306,8 @@ class Turns:
                 record.take(cut)
                 yield cut
                 return
+            if shrunk:
+                prepared.tools.compacted()
             retried, patient = True, not shrunk
             before, turns = record.spent, cut.turns
             seen = await upkeep.messages(record.transcript)
