@@ -62,6 +62,25 @@ async def test_a_command_in_a_box_needs_nobodys_word(openclaw_home: TemporaryHom
     assert approver.asked == []
 
 
+@pytest.mark.parametrize("access", ["none", "rw"])
+async def test_files_of_the_box_are_no_strangers_words(openclaw_home: TemporaryHome, access: str) -> None:
+    configure(openclaw_home, {"mode": "all", "workspaceAccess": access})
+    approver = ScriptedApprover("deny")
+    model = ScriptedModel(
+        calls("exec", command="ls /; echo made > made.txt"),
+        calls("read", path="/workspace/made.txt"),
+        calls("exec", command="cat made.txt /tmp/none; ls /usr /etc"),
+        calls("write", path="script.sh", content="echo ran"),
+        calls("exec", command="sh script.sh"),
+        says("ok"),
+    )
+    async with openclaw_home.assistant(model, approver=approver, clock=SystemClock()) as app:
+        await ask(app, "go")
+    texts = [message.text for message in model.requests[-1].messages if isinstance(message, ToolResult)]
+    assert approver.asked == []
+    assert texts[-1] == "ran"
+
+
 @pytest.mark.parametrize(
     ("access", "seen", "written"),
     [("none", "ls: cannot access '/agent'", False), ("ro", "AGENTS.md", False), ("rw", "AGENTS.md", True)],
@@ -153,7 +172,7 @@ async def test_a_directory_of_the_owners_is_mounted(openclaw_home: TemporaryHome
     (openclaw_home.root / "data" / "x").write_text("mine")
     configure(openclaw_home, {"mode": "all", "docker": {"binds": ["~/data:/data:ro"], "env": {"A": "b"}}})
     text, _ = await said(openclaw_home, "cat /data/x; echo $A; touch /data/y")
-    assert text.startswith("mineb")
+    assert "mineb" in text
     assert not (openclaw_home.root / "data" / "y").exists()
 
 

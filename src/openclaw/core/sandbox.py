@@ -5,7 +5,7 @@ what `read` sees is what a command sees.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from msgspec import Struct, field
 
@@ -131,3 +131,11 @@ class Boxed(Struct, frozen=True):
 
     sandbox: Sandbox
     box: Box
+
+
+@runtime_checkable
+class WorksInBox(Protocol):
+    """A tool whose paths are those of a box, for those of its calls that are contained."""
+
+    @property
+    def boxed(self) -> Boxed | None: ...

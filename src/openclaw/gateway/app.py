@@ -659,6 +659,7 @@ class Assistant:
             str(key),
             self.workspace(key.agent),
             place=turn.place if turn else "",
+            boxes=self.boxes.root(self.boxes.rules(key.agent)) if self.boxes.is_boxed(key) else None,
             skills=self.skills.labels(shelf),
             origins=(*path_origins(session.path), *turn.origins) if turn and session else (),
             said=session.context.messages if session else (),

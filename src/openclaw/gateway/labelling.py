@@ -72,14 +72,16 @@ class Labelling:
         workspace: Path,
         *,
         place: str = "",
+        boxes: Path | None = None,
         skills: dict[str, tuple[Origin, ...]] | None = None,
         origins: Sequence[Origin] = (),
         said: Sequence[Message] = (),
     ) -> RunLabels:
-        """The labels of one run. `place` is the directory the person is in."""
+        """The labels of one run. `place` is where the person is, `boxes` where sandboxes keep their files."""
         external = self._settings.external_content
         own = [workspace, Path(openclaw.__file__).parent, *(self._home / Path(each) for each in external.trusted_paths)]
         own += [Path(place)] if place else []
+        own += [boxes] if boxes is not None else []
         known = Known(
             files=self.files,
             places=Places(

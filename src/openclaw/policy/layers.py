@@ -58,6 +58,9 @@ PROFILES: dict[str, tuple[str, ...]] = {
 }
 
 
+_GLOB = frozenset("*?[")
+
+
 class Layer(Struct, frozen=True, kw_only=True):
     """One place that may remove tools; `allow` None allows all."""
 
@@ -100,8 +103,8 @@ def _expand(entries: Iterable[str]) -> set[str]:
     return out
 
 
-def _listed(tool: str, entries: Iterable[str]) -> bool:
-    return any(fnmatch.fnmatchcase(tool, entry) for entry in entries)
+def _listed(tool: str, entries: set[str]) -> bool:
+    return tool in entries or any(fnmatch.fnmatchcase(tool, entry) for entry in entries if _GLOB & set(entry))
 
 
 def remaining(tools: Sequence[str], layers: Sequence[Layer]) -> tuple[tuple[str, ...], tuple[Removed, ...]]:

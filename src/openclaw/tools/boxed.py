@@ -165,7 +165,7 @@ class InBox:
 
     def __init__(self, tool: Tool, boxed: Boxed, workers: Workers, *, confined: bool, patch_confined: bool) -> None:
         self._tool = tool
-        self._boxed = boxed
+        self.boxed = boxed
         self._workers = workers
         self._confined = confined
         self._patch_confined = patch_confined
@@ -182,7 +182,7 @@ class InBox:
             return frozenset()
         # Which file a path means is known inside only, so changes to one box take turns. The files of this machine that
         # are meant, as far as no link leads out of the box, are named for whoever keeps or labels them.
-        box = self._boxed.box
+        box = self.boxed.box
         here = structs.replace(context, workspace=Path(outside(box, box.workdir) or box.root))
         named = self._tool.resources(args, here)
         places = (path if seen(box, path) else outside(box, path) for path in named)
@@ -193,8 +193,8 @@ class InBox:
         return await self.inside(args, images=context.accepts_images)
 
     async def inside(self, args: Mapping[str, Any], *, images: bool) -> Output:
-        box = self._boxed.box
-        output = await self._workers.of(self._boxed).ask(
+        box = self.boxed.box
+        output = await self._workers.of(self.boxed).ask(
             Ask(
                 id=0,
                 tool=self.spec.name,

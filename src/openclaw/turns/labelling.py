@@ -29,7 +29,7 @@ from openclaw.trust.wrap import (
 )
 from openclaw.turns.addresses import given
 from openclaw.turns.keepsakes import Keepsakes
-from openclaw.turns.named import directory, files_in, paths_in
+from openclaw.turns.named import box_of, directory, files_in, paths_in
 from openclaw.turns.noting import is_note, mark_note, note_origins
 from openclaw.turns.origins import message_origins
 
@@ -111,9 +111,9 @@ class RunLabels:
         writes = [path for path in tool.resources(args, context) if path.startswith("/")]
         public = [text for _, text in self._public]
         facts = Facts(
-            reads=paths_in(args, context),
+            reads=paths_in(args, context, box_of(tool, args)),
             writes=writes if Effects.WRITES_FILES in effects else (),
-            workspace=os.path.realpath(context.workspace),
+            workspace=directory({}, context, box_of(tool, args)),
             address_known=Effects.FETCHES not in effects or given(args, self._said, public, self._owner),
             named=self._owner,
         )
@@ -124,15 +124,18 @@ class RunLabels:
         command = args.get("command")
         if Effects.RUNS_CODE not in tool.effects(args) or not isinstance(command, str):
             return self._origins
-        return joined(self._origins, *self._run_by(command, args, context))
+        return joined(self._origins, *self._run_by(tool, command, args, context))
 
-    def _run_by(self, command: str, args: Mapping[str, Any], context: ToolContext) -> Iterable[tuple[Origin, ...]]:
+    def _run_by(
+        self, tool: Tool, command: str, args: Mapping[str, Any], context: ToolContext
+    ) -> Iterable[tuple[Origin, ...]]:
         runner = _RUNNERS.search(command) is not None
-        for path in files_in(command, directory(args, context)):
+        box = box_of(tool, args)
+        for path in files_in(command, directory(args, context, box), box):
             if runner or os.access(path, os.X_OK):
                 yield self.of_file(path)
         if runner:
-            yield self._known.files.code_below(directory(args, context))
+            yield self._known.files.code_below(directory(args, context, box))
 
     async def before(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> "Began":
         """Files are kept as they are, and labelled before anything is written, so that no crash comes in between."""
@@ -176,12 +179,12 @@ class RunLabels:
             found.append((origin("external", f"{tool.spec.name} {_about(args)}".strip()),))
         command = args.get("command")
         if Effects.RUNS_CODE in effects and isinstance(command, str):
-            found.append(self._printed(command, args, context))
+            found.append(self._printed(tool, command, args, context))
             name = (output.details or {}).get("sessionId")
             if isinstance(name, str):
                 self._known.jobs[name] = joined(*found)
         elif Effects.READS_FILES in effects:
-            shown = output.touched or (() if output.listed else paths_in(args, context))
+            shown = output.touched or (() if output.listed else paths_in(args, context, box_of(tool, args)))
             found += [self.of_file(path) for path in shown]
             found += [self.of_name(path) for path in output.listed]
         named = args.get("sessionId")
@@ -189,9 +192,10 @@ class RunLabels:
             found.append(self._known.jobs.get(named, ()))
         return joined(*found)
 
-    def _printed(self, command: str, args: Mapping[str, Any], context: ToolContext) -> tuple[Origin, ...]:
+    def _printed(self, tool: Tool, command: str, args: Mapping[str, Any], context: ToolContext) -> tuple[Origin, ...]:
         """What the output of a command may hold: pages it fetches, files it names."""
-        named = files_in(command, directory(args, context))
+        box = box_of(tool, args)
+        named = files_in(command, directory(args, context, box), box)
         files = [self.of_name(path) if Path(path).is_dir() else self.of_file(path) for path in named]
         here = (origin("external", f"exec {command[:COMMAND_CHARS]}"),) if reaches_out(command) else ()
         return joined(here, *files)
