@@ -307,6 +307,14 @@ def test_what_a_point_tells_can_cross_a_pipe(name: HookName) -> None:
             msgspec.json.decode(b'{"nonsense": 1}', type=point.answer)
 
 
+@pytest.mark.parametrize("name", POINTS)
+def test_authors_of_plugins_can_import_the_types_of_every_point(name: HookName) -> None:
+    import openclaw.plugin
+
+    for kind in (POINTS[name].event, POINTS[name].answer):
+        assert kind is None or getattr(openclaw.plugin, kind.__name__) is kind
+
+
 async def test_nobody_listening_costs_nothing_and_changes_nothing() -> None:
     hooks = Hooks(FakeClock())
     assert not any(hooks.has(name) for name in POINTS)

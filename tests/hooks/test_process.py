@@ -30,7 +30,7 @@ def register(api):
             if name == "before_prompt_build":
                 return {"prependContext": "It rains.", "appendSystemContext": "Be brief."}
             if name == "before_install":
-                return {"block": event.target_name == "poet", "blockReason": "no poets"}
+                return {"block": event.target_name in ("poet", "bard"), "blockReason": f"no {event.target_type} poets"}
             if name == "message_sending":
                 return {"content": event.content.replace("hunter2", "xxx")}
         return hears
@@ -74,9 +74,12 @@ async def test_a_plugin_hears_of_everything_and_its_words_reach_the_model(opencl
                 await until(home, "session_end")
                 blocked = await asyncio.to_thread(run, home, "skills", "install", skill(home.root, "poet"), "--yes")
                 assert blocked.returncode == 1
-                assert "poet was not installed: the plugin witness objects: no poets" in blocked.stderr
+                assert "poet was not installed: the plugin witness objects: no skill poets" in blocked.stderr
                 fine = await asyncio.to_thread(run, home, "skills", "install", skill(home.root, "clerk"), "--yes")
                 assert fine.returncode == 0, fine.stderr
+                bard = write(home.root / "new", "bard", "def register(api): ...")
+                blocked = await asyncio.to_thread(run, home, "plugins", "install", str(bard), "--yes")
+                assert blocked.returncode == 1 and "witness objects: no plugin poets" in blocked.stderr
                 await until(home, "message_sent")
             gateway.stop()
         asked = json.dumps(list(server.requests))
@@ -91,3 +94,15 @@ async def test_a_plugin_hears_of_everything_and_its_words_reach_the_model(opencl
     listed = run(home, "prompt", "audit").stdout
     for field in ("prependContext", "appendSystemContext", "content", "block"):
         assert f" {field}: " in listed
+
+
+def test_a_guard_watches_what_is_said_in_a_terminal_without_a_gateway_too(openclaw_home: TemporaryHome) -> None:
+    home = openclaw_home
+    write(home.root / "plugins", "witness", WITNESS.replace("NAMES", '["message_sending"]'), hooks=["message_sending"])
+    with MockModelServer([says("it is hunter2"), says("it is hunter2")]) as server:
+        home.configure({**server.settings(), "plugins": {"load": {"paths": [str(home.root / "plugins")]}}})
+        done = run(home, "agent", "-m", "hi")
+        document = json.loads(run(home, "agent", "-m", "hi", "--json").stdout)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "it is xxx\n"
+    assert "hunter2" not in json.dumps(document) and "it is xxx" in json.dumps(document)

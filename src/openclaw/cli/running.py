@@ -165,14 +165,23 @@ async def drive(app: Assistant, turn: Turn, shown: Shown) -> None:
             return
         turn = structs.replace(turn, text=reply.message) if reply else turn
     shaper = Shaper(await app.manner(turn.key, turn.model))
+    outgoing, looked = None, False
     async with aclosing(app.turns.run(turn)) as events:
         async for event in events:
             if isinstance(event, SessionRepaired | Recorded):
                 shown.take(event)
                 continue
+            if not looked:  # the turn is prepared, so plugins have started
+                looked = True
+                if app.plugged is not None:
+                    app.plugged.messages.received(turn)
+                    outgoing = app.plugged.messages.outgoing(turn)
             for each in shaper.take(event):
-                shown.take(each)
-            shown.payloads = shaper.payloads
+                for allowed in (each,) if outgoing is None else await outgoing.take(each):
+                    shown.take(allowed)
+            shown.payloads = shaper.payloads if outgoing is None else await outgoing.allowed(shaper.payloads)
+    if app.plugged is not None:
+        app.plugged.messages.sent(turn, shown.payloads)
 
 
 @contextmanager

@@ -4,6 +4,8 @@ Where a plugin listens to what goes out, a reply is not shown word by word: it i
 The transcript keeps what the model wrote.
 """
 
+from collections.abc import Sequence
+
 from msgspec import structs
 
 from openclaw.core.clock import Clock, millis
@@ -47,10 +49,10 @@ class MessageHooks:
             await self._audit.record(deeds, run_id=context.run_id, session_key=context.session_key)
         return merged
 
-    def sent(self, turn: Turn, outcome: Outcome) -> None:
+    def sent(self, turn: Turn, payloads: Sequence[Payload]) -> None:
         """Tells of everything that was delivered."""
         if self._hooks.has("message_sent"):
-            for payload in outcome.payloads:
+            for payload in payloads:
                 self.tell_sent(str(turn.key), payload.text, context_of(turn))
 
     def tell_sent(self, to: str, text: str, context: HookContext, error: str | None = None) -> None:
@@ -84,12 +86,16 @@ class Outgoing:
 
     async def settled(self, outcome: Outcome) -> Outcome:
         """The outcome with what may be delivered."""
-        decided = [await self._allowed(each) for each in outcome.payloads]
-        payloads = tuple(each for each in decided if each is not None)
+        payloads = await self.allowed(outcome.payloads)
         texts = tuple(each.text for each in payloads if each.kind in ("answer", "error") and each.text)
         return structs.replace(
             outcome, payloads=payloads, texts=texts, silent=outcome.silent or bool(outcome.texts and not texts)
         )
+
+    async def allowed(self, payloads: Sequence[Payload]) -> tuple[Payload, ...]:
+        """What of `payloads` is delivered, in the words it is delivered in."""
+        decided = [await self._allowed(each) for each in payloads]
+        return tuple(each for each in decided if each is not None)
 
     async def _replied(self, event: Replied) -> list[ShapedEvent]:
         reasoning = event.reasoning

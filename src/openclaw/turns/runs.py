@@ -528,7 +528,7 @@ class Runs:
         )
         await self._settle([turn.run_id, *active.merged], turn.key, outcome, state)
         if (plugins := self._messages()) is not None:
-            plugins.sent(turn, outcome)
+            plugins.sent(turn, outcome.payloads)
 
     async def _placed(self, active: _Active) -> Outcome:
         """The run in its lane; its time counts from when it has a place."""
