@@ -98,6 +98,9 @@ class _Active:
         self.steering = Steering()
         self.steered: dict[str, _Item] = {}
         """Inputs handed to this run, as they came."""
+        self.spoken = False
+        self.outgoing: Outgoing | None = None
+        """The plugins that have a say in what it says."""
         self.steerable = False
         self.begun = False
         """Whether the model was asked: from then on the transcript has what was said."""
@@ -559,8 +562,6 @@ class Runs:
             manner = await self._manner_of(turn) if self._manner_of else Manner()
         except OpenClawError as error:
             return _failed(error.message, error.code.lower(), started, millis(self._clock))
-        outgoing: Outgoing | None = None
-        looked = False
         shaper = Shaper(manner, not_ours=[tool.name for tool in turn.client_tools])
         last: Assistant | None = None
         notices: list[str] = []
@@ -589,12 +590,7 @@ class Runs:
                         self._say(turn, event)
                         continue
                     active.activity.take(event, self._clock.now())
-                    if not looked:  # not before the turn was prepared: plugins may still have been starting
-                        plugins, looked = self._messages(), True
-                        if plugins is not None:
-                            outgoing = plugins.outgoing(turn)
-                            if not active.item.told:
-                                plugins.received(turn)
+                    outgoing = self._outgoing(active)
                     for shown in shaper.take(event):
                         for allowed in (shown,) if outgoing is None else await outgoing.take(shown):
                             self._say(turn, allowed)
@@ -619,7 +615,17 @@ class Runs:
             notices=tuple(notices),
             compaction=compaction,
         )
-        return outcome if outgoing is None else await outgoing.settled(outcome)
+        return outcome if active.outgoing is None else await active.outgoing.settled(outcome)
+
+    def _outgoing(self, active: _Active) -> "Outgoing | None":
+        """Who has a say in what the run says. Looked up at its first words: before, plugins may still be starting."""
+        if not active.spoken:
+            active.spoken, plugins = True, self._messages()
+            if plugins is not None:
+                active.outgoing = plugins.outgoing(active.item.turn)
+                if not active.item.told:
+                    plugins.received(active.item.turn)
+        return active.outgoing
 
     async def _heard(self, message: User, turn: Turn) -> None:
         run_id = _run_of(message)
