@@ -38,7 +38,7 @@ class Place:
         self.notices.append(notice)
         self._heard.set()
 
-    async def until(self, wanted: Callable[[Notice], bool], deadline: float = 10.0) -> Notice:
+    async def until(self, wanted: Callable[[Notice], bool], deadline: float = 60.0) -> Notice:
         async with asyncio.timeout(deadline):
             while True:
                 for notice in self.notices:
@@ -58,7 +58,7 @@ class Place:
 
     async def quiet(self) -> None:
         """Until nothing runs and the database is idle."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             for _ in range(20):  # more trips than anything here makes in a row: what was going on has gone to sleep
                 await self.desk.app.db.read("SELECT 1")
                 await asyncio.sleep(0)

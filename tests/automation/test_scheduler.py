@@ -149,6 +149,24 @@ async def test_a_scheduled_run_cannot_make_more_of_itself(
         assert scripted_model.saw("may list jobs and remove its own")
 
 
+async def test_among_ten_thousand_jobs_only_the_one_that_is_due_runs(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel
+) -> None:
+    scripted_model.script(says("NO_REPLY"))
+    async with place(openclaw_home, scripted_model) as here:
+        job = await here.scheduler.book.add({"message": "x", "at": "2027-01-15T08:00:30Z"})
+        async with here.desk.app.db.transaction() as tx:
+            for number in range(10_000):
+                await tx.write(
+                    "INSERT INTO cron_jobs (job_id, job, name, enabled, next_run_at, updated_at) "
+                    "SELECT :id, job, :id, 1, :next, 0 FROM cron_jobs WHERE job_id = :like",
+                    {"id": f"other-{number}", "next": round(START * 1000) + 86_400_000 + number, "like": job.id},
+                )
+        await here.pass_time(60)
+        await here.until(here.ended(job.id), 30)
+        assert len(scripted_model.requests) == 1 and await here.scheduler.store.count() == 10_000
+
+
 async def test_nothing_fires_when_it_is_switched_off(
     openclaw_home: TemporaryHome, scripted_model: ScriptedModel
 ) -> None:

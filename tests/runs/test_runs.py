@@ -20,7 +20,7 @@ from openclaw.testing import FakeClock, ScriptedModel, TemporaryHome, calls, fai
 from openclaw.turns.lanes import Lanes
 from openclaw.turns.ledger import Ledger
 from openclaw.turns.queue import QueueRules
-from openclaw.turns.runs import RunEvent, Runs, Settled
+from openclaw.turns.runs import INTERRUPTED, RunEvent, Runs, Settled
 from openclaw.turns.shaping import Said
 from openclaw.turns.turn import Turn
 
@@ -275,12 +275,12 @@ async def test_what_was_accepted_survives_a_stop_and_is_answered_once(
             await place.say("r3", "third")
     scripted_model.script(says("whole answer"), says("second answer"))
     async with hall(openclaw_home, scripted_model) as place:
-        assert await place.runs.resume() == 2
+        assert [each.begun for each in await place.runs.resume()] == [True, False]
         one, two = await place.runs.wait("r1", 10), await place.runs.wait("r2", 10)
-        assert one is not None and one.texts == ("whole answer",)
-        assert two is not None and two.texts == ("second answer",)
+        assert one is not None and one.texts == ("whole answer",) and one.notices == (INTERRUPTED,)
+        assert two is not None and two.texts == ("second answer",) and two.notices == ()
     async with hall(openclaw_home, scripted_model) as place:
-        assert await place.runs.resume() == 0
+        assert await place.runs.resume() == []
     asked = [message.text for message in place.messages(openclaw_home) if isinstance(message, User)]
     assert asked == ["first", "second"]
 
@@ -295,7 +295,7 @@ async def test_an_answer_that_was_written_down_is_not_asked_for_again(
         # As if the process had died between writing the answer and closing the books.
         await place.app.db.write("UPDATE inputs SET state = 'running', outcome = NULL WHERE run_id = 'r1'")
     async with hall(openclaw_home, scripted_model) as place:
-        assert await place.runs.resume() == 1
+        assert len(await place.runs.resume()) == 1
         outcome = await place.runs.wait("r1", 10)
     assert outcome is not None and outcome.texts == ("the answer",)
     assert len(scripted_model.requests) == 1
@@ -308,7 +308,8 @@ async def test_a_run_that_keeps_dying_is_given_up(openclaw_home: TemporaryHome, 
         await place.runs.wait("r1", 10)
         await place.app.db.write("UPDATE inputs SET state = 'running', outcome = NULL, attempts = 3")
     async with hall(openclaw_home, scripted_model) as place:
-        await place.runs.resume()
+        (taken,) = await place.runs.resume()
+        assert taken.given_up == "it did not finish in 3 attempts" and taken.text == "question"
         outcome = await place.runs.wait("r1", 0)
     assert outcome is not None and outcome.status == "error" and "3 attempts" in (outcome.error or "")
 

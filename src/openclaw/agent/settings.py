@@ -55,6 +55,8 @@ class HeartbeatWatch(Settings, frozen=True):
     files: Annotated[tuple[str, ...], doc("files or folders, relative to the workspace")] = ()
     commands: Annotated[tuple[str, ...], doc("command lines whose exit code or output is compared")] = ()
     urls: Annotated[tuple[str, ...], doc("addresses whose status or content is compared")] = ()
+    maildirs: Annotated[tuple[str, ...], doc("Maildirs that are looked into for new mail")] = ()
+    due: Annotated[bool, doc("look for lines in the notes that say due: and a date")] = False
 
 
 class HeartbeatSettings(Settings, frozen=True):

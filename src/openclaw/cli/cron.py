@@ -46,6 +46,10 @@ def _timing(added: bool) -> Callable[[F], F]:
             "--when-command", multiple=True, metavar="LINE", help="Only when its exit code or output changed."
         ),
         click.option("--when-url", multiple=True, metavar="URL", help="Only when its status or content changed."),
+        click.option("--when-mail", multiple=True, metavar="MAILDIR", help="Only when new mail came into it."),
+        click.option("--when-imap", metavar="USER@HOST", help="Only when new mail came; password in IMAP_PASSWORD."),
+        click.option("--when-silent", metavar="TIME", help="Only when nobody has written for so long."),
+        click.option("--when-due", is_flag=True, help="Only when a line in the notes is due."),
         click.option("--delete-after-run/--keep-after-run", default=None, help="Remove it after a good run."),
     ]
     if added:
@@ -317,14 +321,30 @@ def _schedule_of(given: dict[str, Any]) -> dict[str, Any] | None:
     return schedule
 
 
+def _imap(text: str) -> dict[str, Any]:
+    """USER@HOST[/MAILBOX]: the user may hold an @ of its own."""
+    account, _, mailbox = text.partition("/")
+    user, _, host = account.rpartition("@")
+    if not user or not host:
+        raise click.UsageError("write --when-imap USER@HOST or USER@HOST/MAILBOX")
+    named = {"mailbox": mailbox} if mailbox else {}
+    return {"kind": "mail", "host": host, "user": user, "passwordEnv": "IMAP_PASSWORD", **named}
+
+
 def _watches(given: dict[str, Any]) -> list[dict[str, Any]]:
     import shlex
     from pathlib import Path
+
+    from openclaw.cron.schedule import duration
 
     return [
         *({"kind": "file", "path": str(Path(path).expanduser().absolute())} for path in given["when_file"]),
         *({"kind": "command", "argv": shlex.split(line)} for line in given["when_command"]),
         *({"kind": "http", "url": url} for url in given["when_url"]),
+        *({"kind": "mail", "path": str(Path(path).expanduser().absolute())} for path in given["when_mail"]),
+        *([_imap(given["when_imap"])] if given["when_imap"] else []),
+        *([{"kind": "silence", "longerThanMs": duration(given["when_silent"])}] if given["when_silent"] else []),
+        *([{"kind": "due"}] if given["when_due"] else []),
     ]
 
 

@@ -10,6 +10,9 @@ class CronSettings(Settings, frozen=True):
 
     enabled: Annotated[bool, doc("run jobs at all")] = True
     skip_missed_jobs: Annotated[bool, doc("after a pause, do not run what was missed")] = False
+    session_retention: Annotated[
+        str | bool, doc("how long the conversation of a single run is kept, for example 24h; false for ever")
+    ] = "24h"
     webhook_token: Annotated[SecretInput | None, doc("sent as a bearer token with results that go to a webhook")] = None
     webhook_allow_private: Annotated[bool, doc("let results go to addresses inside your own network")] = False
 
@@ -30,6 +33,9 @@ class HookMapping(Settings, frozen=True):
     agent_id: Annotated[str | None, doc("which agent")] = None
     message_template: Annotated[str | None, doc("the task; {{payload.a.b[0]}} puts values in")] = None
     text_template: Annotated[str | None, doc("the line for the main conversation")] = None
+    session_key: Annotated[str | None, doc("the conversation; {{…}} puts values in; a new one when absent")] = None
+    deliver: Annotated[bool, doc("tell the main conversation what came of it")] = True
+    for_each: Annotated[str | None, doc("a list in the body, payload.a.b: each entry is a call of its own")] = None
     model: Annotated[str | None, doc("which model")] = None
     thinking: Annotated[str | None, doc("how hard to think")] = None
     timeout_seconds: Annotated[Count | None, doc("longest run")] = None
@@ -46,4 +52,5 @@ class HooksSettings(Settings, frozen=True):
     default_session_key: Annotated[str | None, doc("the conversation of a run that names none")] = None
     allow_request_session_key: Annotated[bool, doc("let callers name the conversation")] = False
     allowed_session_key_prefixes: Annotated[tuple[str, ...], doc("how a named conversation must begin")] = ()
+    presets: Annotated[tuple[Literal["gmail"], ...], doc("ready-made mappings; yours come first")] = ()
     mappings: Annotated[tuple[HookMapping, ...], doc("further addresses; the first match counts")] = ()

@@ -19,6 +19,8 @@ from openclaw.store.db import Database, Row, Transaction
 
 LEASE_MS = 60_000
 KEPT_MS = 7 * 86_400_000
+KEPT_RUNS = 2_000
+"""Of one job."""
 _SLOTS = uuid.UUID("4f7e6a0e-8c1e-5d0a-9a55-3c1b64d0f0a7")
 # A job does not overlap itself: its next slot waits until the run before it has ended.
 _IDLE = (
@@ -248,7 +250,15 @@ class CronStore:
         return [_fire(row) for row in rows], total[0]["n"]
 
     async def forget_old(self, now: int) -> None:
+        """The history goes back a week, and of one job no further than its latest runs."""
         await self._db.write_all(
+            (
+                "DELETE FROM cron_fires WHERE status <> 'running' AND delivery <> 'unknown' AND run_id IN "
+                "(SELECT run_id FROM (SELECT run_id, row_number() OVER "
+                "(PARTITION BY job_id ORDER BY fired_at DESC, slot DESC) AS place FROM cron_fires) "
+                "WHERE place > :kept)",
+                {"kept": KEPT_RUNS},
+            ),
             ("DELETE FROM cron_fires WHERE status <> 'running' AND fired_at < :before", {"before": now - KEPT_MS}),
             ("DELETE FROM system_events WHERE taken_by <> '' AND created_at < :before", {"before": now - KEPT_MS}),
         )

@@ -4,6 +4,8 @@ Each look gives a short fingerprint; a job or heartbeat goes on when one differs
 """
 
 import hashlib
+import re
+from datetime import datetime, tzinfo
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -38,7 +40,36 @@ class SilenceWatch(_Kind, frozen=True, kw_only=True, tag="silence"):
     longer_than_ms: Annotated[int, Meta(ge=60_000)]
 
 
-Watch = FileWatch | CommandWatch | HttpWatch | SilenceWatch
+class MailWatch(_Kind, frozen=True, kw_only=True, tag="mail"):
+    """New mail came: into a Maildir on this machine, or into a mailbox that an IMAP server keeps."""
+
+    path: str = ""
+    """The Maildir. Relative paths are in the workspace."""
+    host: str = ""
+    """The IMAP server."""
+    port: Annotated[int, Meta(ge=1, le=65535)] = 993
+    tls: bool = True
+    user: str = ""
+    password_env: str = ""
+    """The variable that holds the password; a job never holds one itself."""
+    mailbox: str = "INBOX"
+
+    def __post_init__(self) -> None:
+        if bool(self.path) == bool(self.host):
+            raise ValueError("a mail watch has either a path (a Maildir) or a host (IMAP)")
+        if self.host and not (self.user and self.password_env):
+            raise ValueError("a mail watch over IMAP needs user and passwordEnv")
+        if self.host and not self.tls and self.host not in ("localhost", "127.0.0.1", "::1"):
+            raise ValueError("a password leaves this machine over TLS only: leave tls on")
+        if re.search(r'[\r\n"\\\\]', self.mailbox + self.user):
+            raise ValueError("a mailbox and a user have no quotes, backslashes and line ends in their names")
+
+
+class DueWatch(_Kind, frozen=True, kw_only=True, tag="due"):
+    """A line in the notes is due: MEMORY.md or memory/*.md say `due: 2027-03-01`, with a time of day if they like."""
+
+
+Watch = FileWatch | CommandWatch | HttpWatch | SilenceWatch | MailWatch | DueWatch
 
 
 class Look(Struct, frozen=True, kw_only=True):
@@ -49,6 +80,10 @@ class Look(Struct, frozen=True, kw_only=True):
     """The fingerprint; empty when there is nothing to see."""
     says: str
     """The same for a reader."""
+    news: bool = True
+    """Whether a change to this is worth telling; that somebody wrote again, or read the mail, is not."""
+    adds: bool = False
+    """The fingerprint is a list, and only what was not in it before counts, also at the first look."""
 
 
 def name_of(watch: Watch) -> str:
@@ -61,6 +96,10 @@ def name_of(watch: Watch) -> str:
             return f"address {watch.url}"
         case SilenceWatch():
             return f"silence for {watch.longer_than_ms // 60_000} min"
+        case MailWatch():
+            return f"mail in {watch.path}" if watch.path else f"mail of {watch.user} in {watch.mailbox}"
+        case DueWatch():
+            return "notes that are due"
 
 
 def mark(*parts: object) -> str:
@@ -69,4 +108,38 @@ def mark(*parts: object) -> str:
 
 def changes(looks: list[Look], seen: dict[str, str]) -> list[Look]:
     """The looks that differ from what was seen. The first look at a thing is for comparison only."""
-    return [look for look in looks if look.name in seen and look.mark and look.mark != seen[look.name]]
+    return [look for look in looks if look.mark and look.news and _differs(look, seen.get(look.name))]
+
+
+def _differs(look: Look, before: str | None) -> bool:
+    if look.adds:
+        return bool(set(look.mark.split(",")) - set((before or "").split(",")))
+    return before is not None and look.mark != before
+
+
+class Due(Struct, frozen=True, kw_only=True):
+    """A line of a note with the moment it speaks of."""
+
+    where: str
+    text: str
+    at: int
+    """In milliseconds."""
+
+
+_DUE = re.compile(r"\bdue:?\s*\(?(\d{4}-\d{2}-\d{2})(?:[ T](\d{1,2}:\d{2}))?", re.IGNORECASE)
+_DONE = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s*\[[xX]\]|~~")
+
+
+def due_lines(text: str, where: str, zone: tzinfo) -> list[Due]:
+    """The lines of a note that are due some day and not ticked off; one without a time is due when its day begins."""
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        named = _DUE.search(line)
+        if named is None or _DONE.search(line):
+            continue
+        try:
+            moment = datetime.fromisoformat(f"{named[1]} {(named[2] or '0:00').zfill(5)}").replace(tzinfo=zone)
+        except ValueError:
+            continue  # the 30th of February is due never
+        found.append(Due(where=f"{where}:{number}", text=line.strip()[:300], at=round(moment.timestamp() * 1000)))
+    return found

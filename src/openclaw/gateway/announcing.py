@@ -1,18 +1,16 @@
 """Where the result of a job goes: into the main conversation, or to an address."""
 
-import asyncio
-import ipaddress
-import socket
 from typing import Any
 from urllib.parse import urlsplit
 
-from openclaw.core.errors import Conflict, InvalidRequest, StateError, Unavailable
+from openclaw.core.errors import Conflict, InvalidRequest, OpenClawError, StateError, Unavailable
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Assistant, Text
 from openclaw.core.origin import Origin
 from openclaw.cron.book import run_shown
 from openclaw.cron.jobs import Delivery
 from openclaw.cron.store import Fire
+from openclaw.gateway import wings
 from openclaw.gateway.desk import Desk
 
 WEBHOOK_SECONDS = 15.0
@@ -22,8 +20,10 @@ HERE = (None, "last", "webchat", "main")
 class Announcer:
     """Hands results over; what cannot be handed over is an error with a reason."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, resolve: Any = None) -> None:
         self._desk = desk
+        self._resolve = resolve
+        """Looks names up in place of the system."""
 
     async def deliver(self, fire: Fire, delivery: Delivery, text: str) -> None:
         if delivery.mode == "announce":
@@ -64,28 +64,23 @@ class Announcer:
         await self._desk.changed(key, "inject")
 
     async def _post(self, url: str, document: dict[str, Any]) -> None:
+        """Results leave for the open network only, unless the owner says otherwise."""
         import httpx2  # slow to import, and few installations send anything there
 
         settings = self._desk.app.config.cron
-        if not settings.webhook_allow_private:
-            await _check_public(url)
         token = settings.webhook_token
         headers = {"authorization": f"Bearer {token.reveal()}"} if token else {}
+        transport = wings.pinned(allow_private=settings.webhook_allow_private, resolve=self._resolve)
         try:
-            async with httpx2.AsyncClient(timeout=WEBHOOK_SECONDS, follow_redirects=False) as client:
+            async with httpx2.AsyncClient(
+                timeout=WEBHOOK_SECONDS, follow_redirects=False, transport=transport
+            ) as client:
                 response = await client.post(url, json=document, headers=headers)
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise Unavailable(f"the webhook did not answer ({type(error).__name__})") from error
+        except OpenClawError as error:
+            host = urlsplit(url).hostname or ""
+            hint = "set cron.webhookAllowPrivate to send results there"
+            raise InvalidRequest(f"{host} is inside your network ({error.message}): {hint}") from error
         if response.status_code >= 300:
             raise StateError(f"the webhook answered {response.status_code}")
-
-
-async def _check_public(url: str) -> None:
-    """Results leave for the open network only, unless the owner says otherwise."""
-    host = urlsplit(url).hostname or ""
-    try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    except OSError as error:
-        raise Unavailable(f"cannot find the webhook's host {host}") from error
-    if not all(ipaddress.ip_address(str(place[4][0]).partition("%")[0]).is_global for place in found):
-        raise InvalidRequest(f"{host} is inside your network: set cron.webhookAllowPrivate to send results there")

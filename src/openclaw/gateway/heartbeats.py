@@ -22,7 +22,7 @@ from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.keys import SessionKey
 from openclaw.cron import heartbeat
 from openclaw.cron.heartbeat import DENIED_TOOLS, Pulse, Skip, Wait
-from openclaw.cron.watch import CommandWatch, FileWatch, HttpWatch, Watch, changes
+from openclaw.cron.watch import CommandWatch, DueWatch, FileWatch, HttpWatch, MailWatch, Watch, changes
 from openclaw.gateway.desk import Desk
 from openclaw.gateway.looking import Looking
 from openclaw.gateway.scheduler import sleep_or
@@ -196,7 +196,9 @@ class Heartbeats:
         seen = dict(memory.seen)
         watches = _watches(settings)
         if watches and not woken:
-            looks = await Looking(workspace, self._environ, self._clock, 0).all(watches)
+            looks = await Looking(workspace, self._environ, self._clock, 0, self._desk.app.accounts.ledger.zone).all(
+                watches
+            )
             found = [f"Changed: {look.name}. {look.says}" for look in changes(looks, seen)]
             seen |= {look.name: look.mark for look in looks if look.mark}
         pulse = Pulse(
@@ -309,6 +311,8 @@ def _watches(settings: HeartbeatSettings) -> list[Watch]:
         *(FileWatch(path=path) for path in watch.files),
         *(CommandWatch(argv=_words(line)) for line in watch.commands),
         *(HttpWatch(url=url) for url in watch.urls),
+        *(MailWatch(path=path) for path in watch.maildirs),
+        *([DueWatch()] if watch.due else []),
     ]
 
 

@@ -4,17 +4,32 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Mapping, Sequence
+from datetime import UTC, tzinfo
 from pathlib import Path
 
 from openclaw.core.clock import Clock
+from openclaw.core.errors import Unavailable
 from openclaw.core.origin import Origin, joined, origin
-from openclaw.cron.watch import CommandWatch, FileWatch, HttpWatch, Look, SilenceWatch, Watch, mark, name_of
+from openclaw.cron.watch import (
+    CommandWatch,
+    DueWatch,
+    FileWatch,
+    HttpWatch,
+    Look,
+    MailWatch,
+    SilenceWatch,
+    Watch,
+    due_lines,
+    mark,
+    name_of,
+)
 from openclaw.policy.deeds import reaches_out
 from openclaw.trust.wrap import sanitize_external_text
 
 MOST_ENTRIES = 2_000
 MOST_BYTES = 1_048_576
 SHOWN_CHARS = 600
+MOST_DUE = 50
 
 
 def watch_origins(watches: Sequence[Watch]) -> tuple[Origin, ...]:
@@ -26,11 +41,14 @@ def watch_origins(watches: Sequence[Watch]) -> tuple[Origin, ...]:
 class Looking:
     """Looks, with the environment and the workspace of one agent."""
 
-    def __init__(self, workspace: Path, environ: Mapping[str, str], clock: Clock, last_contact: int) -> None:
+    def __init__(
+        self, workspace: Path, environ: Mapping[str, str], clock: Clock, last_contact: int, zone: tzinfo = UTC
+    ) -> None:
         self._workspace = workspace
         self._environ = environ
         self._clock = clock
         self._last_contact = last_contact
+        self._zone = zone
 
     async def all(self, watches: Sequence[Watch]) -> list[Look]:
         return [await self.look(watch) for watch in watches]
@@ -47,7 +65,14 @@ class Looking:
                 quiet = round(self._clock.now() * 1000) - self._last_contact
                 over = self._last_contact > 0 and quiet >= watch.longer_than_ms
                 says = f"nobody has written for {quiet // 60_000} minutes" if over else "somebody wrote recently"
-                return Look(name=name_of(watch), mark=mark("silent", self._last_contact) if over else "no", says=says)
+                fingerprint = mark("silent", self._last_contact) if over else "no"
+                return Look(name=name_of(watch), mark=fingerprint, says=says, news=over)
+            case MailWatch(host=""):
+                return await asyncio.to_thread(self._maildir, watch)
+            case MailWatch():
+                return await asyncio.to_thread(self._mailbox, watch)
+            case DueWatch():
+                return await asyncio.to_thread(self._due, watch)
 
     def _file(self, watch: FileWatch) -> Look:
         path = (self._workspace / Path(watch.path).expanduser()).absolute()
@@ -65,6 +90,47 @@ class Looking:
         except OSError as error:
             parts, says = ["gone", error.errno], f"{watch.path}: {error.strerror}"
         return Look(name=name_of(watch), mark=mark(*parts), says=says)
+
+    def _maildir(self, watch: MailWatch) -> Look:
+        """New are letters whose names were not there before; reading one moves it and renames it behind the colon."""
+        path = (self._workspace / Path(watch.path).expanduser()).absolute()
+        name = name_of(watch)
+        try:
+            waiting = sum(1 for _ in os.scandir(path / "new"))
+            letters = [entry for part in ("new", "cur") for entry in os.scandir(path / part)]
+        except OSError as error:
+            return Look(name=name, mark="", says=f"{watch.path} is no Maildir: {error.strerror}")
+        latest = max((entry.name.partition(":")[0] for entry in letters), default="")
+        return Look(name=name, mark=mark(latest), says=f"{waiting} new of {len(letters)} letters", news=waiting > 0)
+
+    def _mailbox(self, watch: MailWatch) -> Look:
+        """New is what gets a higher number from the server than anything before it."""
+        name, password = name_of(watch), self._environ.get(watch.password_env, "")
+        if not password:
+            return Look(name=name, mark="", says=f"{watch.password_env} is not set")
+        from openclaw.gateway.mailbox import status
+
+        try:
+            letters = status(watch, password)
+        except Unavailable as error:
+            return Look(name=name, mark="", says=error.message)  # one failed look is no news
+        return Look(
+            name=name, mark=mark(letters.following), says=f"{letters.unread} unread letters", news=letters.unread > 0
+        )
+
+    def _due(self, watch: DueWatch) -> Look:
+        now, found = round(self._clock.now() * 1000), []
+        for path in [self._workspace / "MEMORY.md", *sorted(self._workspace.glob("memory/*.md"))[-MOST_ENTRIES:]]:
+            try:
+                with path.open("rb") as file:
+                    text = file.read(MOST_BYTES).decode(errors="replace")
+            except OSError:
+                continue
+            found += due_lines(text, path.relative_to(self._workspace).as_posix(), self._zone)
+        ripe = sorted((each for each in found if each.at <= now), key=lambda each: -each.at)[:MOST_DUE]
+        says = "\n".join(f"{each.where}: {each.text}" for each in ripe)
+        marks = ",".join(sorted(mark(each.text, each.at)[:12] for each in ripe)) or "none"
+        return Look(name=name_of(watch), mark=marks, says=says or "nothing is due", news=bool(ripe), adds=True)
 
     async def _command(self, watch: CommandWatch) -> Look:
         name = name_of(watch)

@@ -25,6 +25,7 @@ from openclaw.gateway.announcing import Announcer
 from openclaw.gateway.desk import Desk
 from openclaw.gateway.looking import Looking, watch_origins
 from openclaw.gateway.surroundings import local_timezone
+from openclaw.gateway.sweeping import sweep
 from openclaw.turns.guarding import guarded, kept_up
 from openclaw.turns.ledger import Outcome
 from openclaw.turns.queue import QueueRules
@@ -37,6 +38,7 @@ LONGEST_SLEEP = 60.0
 TURN_SECONDS = 3_600.0
 AT_ONCE = 5
 SPACING = 5.0
+SWEEP_MS = 3_600_000
 UNATTENDED = (
     "This run is unattended: nobody answers questions. Your final reply is what gets delivered; if there is nothing "
     "worth telling, reply exactly NO_REPLY."
@@ -127,7 +129,6 @@ class Scheduler:
     # The loop: look, take, sleep until the next slot.
 
     async def _fire(self) -> None:
-        await self.store.forget_old(millis(self._clock))
         # The kernel's lock on the home says that whoever held these slots is gone.
         for fire in await self.store.adopt(self._owner, millis(self._clock), alone=True):
             log.info("taking up the job %s again: its run was interrupted", fire.job.name)
@@ -135,9 +136,14 @@ class Scheduler:
         for fire in await self.store.undelivered():
             self._spawn(self._deliver(fire, fire.result), fire)
         late = 0
+        swept = 0
         while True:
             self._changed.clear()
             now = millis(self._clock)
+            if now - swept >= SWEEP_MS:
+                swept = now
+                await self.store.forget_old(now)
+                await sweep(self._desk)
             for job in await self.store.due(now) if self._enabled else ():
                 started = await self._take(job)
                 late += started and now - (job.state.next_run_at_ms or now) > LEASE_MS
@@ -234,7 +240,8 @@ class Scheduler:
     async def _look(self, job: Job, key: SessionKey) -> tuple[dict[str, str], list[str]]:
         row = await self._desk.app.index.get(key)
         contact = row.updated_at if row else 0
-        looking = Looking(self._desk.app.workspace(key.agent), self._environ, self._clock, contact)
+        app = self._desk.app
+        looking = Looking(app.workspace(key.agent), self._environ, self._clock, contact, app.accounts.ledger.zone)
         looks = await looking.all(job.watch)
         found = changes(looks, job.state.seen)
         seen = {**job.state.seen, **{look.name: look.mark for look in looks if look.mark}}

@@ -68,6 +68,7 @@ from openclaw.gateway.methods import (
 from openclaw.gateway.plugins import begin
 from openclaw.gateway.presence import Presence
 from openclaw.gateway.projection import Projector
+from openclaw.gateway.recovering import announce
 from openclaw.gateway.reload import Reload
 from openclaw.gateway.sockets import Sockets
 from openclaw.gateway.tools.hall import Hall
@@ -173,9 +174,7 @@ async def compose(launch: Launch, open_provider: OpenProvider | None = None) -> 
             fires = not launch.safe and launch.surroundings.environ.get("OPENCLAW_SKIP_CRON") != "1"
             # Before anything runs on: what a sub-agent may do is on the roster.
             await gateway.hall.subagents.roster.load()
-            resumed = await active.resume()
-            if resumed:
-                log.info("took up %d unfinished input(s) of an earlier run", resumed)
+            await announce(gateway.desk, await active.resume())
             async with (
                 gateway.hall.subagents.serving(),
                 gateway.automation.serving(fires=fires),

@@ -5,14 +5,15 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.keys import SessionKey
-from openclaw.cron.settings import HookMapping, HooksSettings
+from openclaw.cron.settings import HookMapping, HookMatch, HooksSettings
 
 _SLOT = re.compile(r"\{\{\s*([^{}]+?)\s*\}\}")
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
+_UNKEYED = re.compile(r"[^A-Za-z0-9_.@-]")
 FILLED_CHARS = 20_000
 KEY_CHARS = 256
 
@@ -52,15 +53,40 @@ class Incoming(Struct, frozen=True, kw_only=True):
     now: str
 
 
+PRESETS = {
+    "gmail": HookMapping(
+        id="gmail",
+        match=HookMatch(path="gmail"),
+        name="Gmail",
+        session_key="hook:gmail:{{payload.id}}",
+        for_each="payload.messages",
+        message_template=(
+            "A mail has come.\nFrom: {{payload.from}}\nSubject: {{payload.subject}}\n\n"
+            "{{payload.snippet}}\n{{payload.body}}"
+        ),
+    )
+}
+"""What a Pub/Sub push of Gmail brings, as `gog gmail watch serve` posts it: a list of letters, each its own run."""
+MOST_CALLS = 200
+
+
 def find(settings: HooksSettings, call: Incoming) -> HookMapping | None:
-    """The first mapping that fits."""
+    """The first mapping that fits; ready-made ones come last."""
     source = call.payload.get("source") if isinstance(call.payload, dict) else None
-    for mapping in settings.mappings:
+    for mapping in (*settings.mappings, *(PRESETS[name] for name in settings.presets)):
         path, wanted = mapping.match.path, mapping.match.source
         named = path if path is not None else mapping.id
         if (named is None or named.strip("/") == call.path.strip("/")) and wanted in (None, source):
             return mapping
     return None
+
+
+def each(mapping: HookMapping, call: Incoming) -> list[Incoming]:
+    """The calls in a call: one for each entry of the list a mapping names, or the call itself."""
+    if mapping.for_each is None:
+        return [call]
+    found = _at(mapping.for_each, call)
+    return [structs.replace(call, payload=entry) for entry in found[:MOST_CALLS]] if isinstance(found, list) else []
 
 
 def act(mapping: HookMapping, call: Incoming) -> WakeCall | AgentCall | None:
@@ -75,7 +101,11 @@ def act(mapping: HookMapping, call: Incoming) -> WakeCall | AgentCall | None:
         message=text,
         name=mapping.name or mapping.id or "Hook",
         agent_id=mapping.agent_id,
+        session_key=_key(mapping, call),
+        # A push comes again until it is acknowledged: a letter is one run however often it is told of.
+        idempotency_key=_key(mapping, call) if mapping is PRESETS["gmail"] else None,
         wake_mode=mapping.wake_mode,
+        deliver=mapping.deliver,
         model=mapping.model,
         thinking=mapping.thinking,
         timeout_seconds=mapping.timeout_seconds,
@@ -84,20 +114,33 @@ def act(mapping: HookMapping, call: Incoming) -> WakeCall | AgentCall | None:
 
 def fill(template: str, call: Incoming) -> str:
     """The template with `{{payload.a.b[0]}}`, `{{headers.x}}`, `{{query.k}}`, `{{path}}` and `{{now}}` put in."""
+    return _SLOT.sub(lambda match: _text(_at(match[1], call))[:FILLED_CHARS], template)
+
+
+def _key(mapping: HookMapping, call: Incoming) -> str | None:
+    """The conversation a mapping names. What a caller puts into it cannot change which kind it is."""
+    if not mapping.session_key:
+        return None
+    values = [_text(_at(slot, call)) for slot in _SLOT.findall(mapping.session_key)]
+    if not all(values):
+        return None
+    inert = iter(_UNKEYED.sub("_", value) for value in values)
+    return _SLOT.sub(lambda match: next(inert), mapping.session_key)[:KEY_CHARS]
+
+
+def _at(path: str, call: Incoming) -> Any:
+    """What stands at `path`; nothing where it leads nowhere. A path that names none of our words is one in the body."""
     found = {"payload": call.payload, "headers": call.headers, "query": call.query, "path": call.path, "now": call.now}
-
-    def value(match: re.Match[str]) -> str:
-        at: Any = found
-        for name, place in _STEP.findall(match[1]):
-            if place:
-                at = at[int(place)] if isinstance(at, list) and int(place) < len(at) else None
-            elif isinstance(at, Mapping):
-                at = at.get(name.lower() if at is call.headers else name)
-            else:
-                at = None
-        return _text(at)[:FILLED_CHARS]
-
-    return _SLOT.sub(value, template)
+    steps = _STEP.findall(path)
+    at: Any = found if steps and steps[0][0] in found else call.payload
+    for name, place in steps:
+        if place:
+            at = at[int(place)] if isinstance(at, list) and int(place) < len(at) else None
+        elif isinstance(at, Mapping):
+            at = at.get(name.lower() if at is call.headers else name)
+        else:
+            at = None
+    return at
 
 
 def _text(value: Any) -> str:

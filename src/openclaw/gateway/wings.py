@@ -133,6 +133,17 @@ def device_tools(clock: Clock) -> list[Tool]:
     return [module.Canvas(), module.Nodes(clock)]
 
 
+def pinned(*, allow_private: bool, resolve: Any = None) -> Any:
+    """A transport for HTTP that looks a name up once, checks what it finds and connects to that and nothing else.
+
+    `resolve` stands in for the system's look-up of names. An address that may not be talked to raises an error of the
+    tree in `core.errors`.
+    """
+    module = importlib.import_module("openclaw.tools.fetch_transport")
+    fence = importlib.import_module("openclaw.tools.guard").Fence(allow_private=allow_private)
+    return module.GuardedTransport(fence, resolve or module.system_resolve)
+
+
 def embedders() -> tuple[Any, Any]:
     """How an embedder is built, and what would keep one from being built."""
     wing = importlib.import_module("openclaw.embedders.catalog")

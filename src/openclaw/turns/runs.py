@@ -36,6 +36,7 @@ log = logging.getLogger(__name__)
 
 MOST_ATTEMPTS = 3
 DEFAULT_TIMEOUT = 172_800.0
+INTERRUPTED = "The gateway was restarted while it worked on this, and has taken it up again."
 Why = Literal["user", "timeout", "shutdown", "interrupt", "stalled"]
 
 
@@ -71,6 +72,18 @@ class Submission(Struct, frozen=True, kw_only=True):
     outcome: Outcome | None = None
 
 
+class TakenUp(Struct, frozen=True, kw_only=True):
+    """An input that an earlier process left unfinished."""
+
+    run_id: str
+    session_key: str
+    text: str = ""
+    begun: bool = False
+    """It was being worked on, not only waiting."""
+    given_up: str = ""
+    """Why it is not tried again."""
+
+
 class _Item(Struct, kw_only=True):
     """An input in memory."""
 
@@ -81,6 +94,8 @@ class _Item(Struct, kw_only=True):
     arrived: float
     told: bool = True
     """Whether plugins have heard of it; when it came, they may still have been starting."""
+    interrupted: bool = False
+    """An earlier process had begun it."""
 
 
 class _Active:
@@ -196,23 +211,35 @@ class Runs:
         status = await self._place(item)
         return Submission(run_id=turn.run_id, key=turn.key, status=status, accepted_at=entry.accepted_at)
 
-    async def resume(self) -> int:
-        """Takes up what an earlier process accepted and did not finish; gives how many."""
-        entries = await self._ledger.unfinished()
-        for entry in entries:
+    async def resume(self) -> list[TakenUp]:
+        """Takes up what an earlier process accepted and did not finish; gives what became of each."""
+        found = []
+        for entry in await self._ledger.unfinished():
+            taken = TakenUp(run_id=entry.run_id, session_key=entry.session_key, begun=entry.attempts > 0)
             try:
                 turn = msgspec.json.decode(entry.request, type=Turn)
             except msgspec.DecodeError as error:
-                await self._give_up(entry, f"the request cannot be read any more ({error})")
-                continue
-            if entry.attempts >= MOST_ATTEMPTS:
-                await self._give_up(entry, f"it did not finish in {entry.attempts} attempts")
+                why = f"the request cannot be read any more ({error})"
+            else:
+                taken = structs.replace(taken, text=turn.text)
+                tried = entry.attempts >= MOST_ATTEMPTS
+                why = f"it did not finish in {entry.attempts} attempts" if tried else ""
+            found.append(structs.replace(taken, given_up=why))
+            if why:
+                await self._give_up(entry, why)
                 continue
             self._ends[turn.run_id] = asyncio.get_running_loop().create_future()
             rules = QueueRules(mode="followup", cap=10_000)
-            item = _Item(turn=turn, rules=rules, lane="main", priority="normal", arrived=self._clock.now())
+            item = _Item(
+                turn=turn,
+                rules=rules,
+                lane="main",
+                priority="normal",
+                arrived=self._clock.now(),
+                interrupted=taken.begun,
+            )
             self._enqueue(item)
-        return len(entries)
+        return found
 
     async def wait(self, run_id: str, timeout: float) -> Outcome | None:
         """The outcome of a run, or None when it has none yet after `timeout` seconds. Waiting never stops a run."""
@@ -564,7 +591,7 @@ class Runs:
             return _failed(error.message, error.code.lower(), started, millis(self._clock))
         shaper = Shaper(manner, not_ours=[tool.name for tool in turn.client_tools])
         last: Assistant | None = None
-        notices: list[str] = []
+        notices: list[str] = [INTERRUPTED] if active.item.interrupted else []
         compaction: CompactionEnded | None = None
         end: RunEnded | None = None
         try:

@@ -22,8 +22,8 @@ from openclaw.devices.rate import AuthLimiter, Limits
 from openclaw.gateway.desk import Desk
 from openclaw.gateway.heartbeats import Heartbeats
 from openclaw.gateway.http.auth import Gatekeeping, same
-from openclaw.gateway.webhooks import AgentCall, Incoming, WakeCall, act, checked_agent, find, session_of
-from openclaw.trust.wrap import build_safe_external_prompt, sanitize_external_text
+from openclaw.gateway.webhooks import AgentCall, Incoming, WakeCall, act, checked_agent, each, find, session_of
+from openclaw.trust.wrap import Source, build_safe_external_prompt, sanitize_external_text
 from openclaw.turns.queue import QueueRules
 from openclaw.turns.turn import Turn
 from openclaw.wire.problems import describe
@@ -94,13 +94,16 @@ class Hooks:
         mapping = find(settings, call)
         if mapping is None:
             raise _Refused(_problem(404, f"no hook {path}: add it under hooks.mappings"))
-        match act(mapping, call):
-            case None:
-                return Response(status_code=204)
-            case WakeCall() as wake:
-                return await self._wake(wake)
-            case AgentCall() as agent:
-                return await self._agent(agent, request)
+        answers = []
+        for number, part in enumerate(each(mapping, call)):
+            match act(mapping, part):
+                case WakeCall() as wake:
+                    answers.append(await self._wake(wake))
+                case AgentCall() as agent:
+                    answers.append(await self._agent(agent, request, mapped=True, part=number))
+        if not answers:
+            return Response(status_code=204)
+        return answers[0] if mapping.for_each is None else _together(answers)
 
     def _admit(self, request: Request) -> None:
         address, now = self._gateway.address(request.scope), millis(self._desk.app.clock)
@@ -142,16 +145,18 @@ class Hooks:
             self._heartbeats.wake(key, "hook:wake")
         return JSONResponse({"ok": True, "mode": call.mode, "eventOutcome": "queued" if new else "coalesced"})
 
-    async def _agent(self, call: AgentCall, request: Request) -> Response:
+    async def _agent(self, call: AgentCall, request: Request, *, mapped: bool = False, part: int = 0) -> Response:
+        """A run for a call. What a mapping of ours names was chosen by the owner, not by whoever calls."""
         settings = self._settings
         key = self._desk.key("main", checked_agent(settings, call.agent_id))
         once = _idempotency(request) or call.idempotency_key
-        run_id = str(uuid.uuid5(_RUNS, once)) if once else str(uuid.uuid4())
-        target = self._desk.key(
-            session_of(settings, call.session_key, SessionKey(key.agent, f"hook:{run_id}")), key.agent
-        )
+        run_id = str(uuid.uuid5(_RUNS, f"{once}#{part}" if part else once)) if once else str(uuid.uuid4())
+        fresh_key = SessionKey(key.agent, f"hook:{run_id}")
+        named = call.session_key if mapped and call.session_key else None
+        target = self._desk.key(named or session_of(settings, call.session_key, fresh_key), key.agent)
+        source: Source = "email" if target.rest.startswith("hook:gmail:") else "webhook"
         text = build_safe_external_prompt(
-            call.message, "webhook", marker_id=secrets.token_hex(8), task_name=call.name, job_id=run_id
+            call.message, source, marker_id=secrets.token_hex(8), task_name=call.name, job_id=run_id
         )
         turn = Turn(
             run_id=run_id,
@@ -194,6 +199,12 @@ class Hooks:
 
 def routes(hooks: Hooks, path: str) -> list[Route]:
     return [Route(f"{path.rstrip('/')}/{{name:path}}", hooks)]
+
+
+def _together(answers: list[Response]) -> Response:
+    """One answer to a call that was several."""
+    found = [msgspec.json.decode(bytes(answer.body)) for answer in answers]
+    return JSONResponse({"ok": True, "runIds": [each_["runId"] for each_ in found if "runId" in each_]})
 
 
 def _presented(request: Request) -> str:

@@ -39,6 +39,7 @@ class InternalHooks:
         self._zone = zone
         self._enrolled: dict[str, Own] = {}
         self._built: Dispatcher | None = None
+        self._building = asyncio.Lock()
         self._group: asyncio.TaskGroup | None = None
         self._lanes: dict[str, Lane] = {}
         """What each hook has yet to hear."""
@@ -130,10 +131,12 @@ class InternalHooks:
         task.add_done_callback(self._workers.discard)
 
     async def _dispatcher(self) -> Dispatcher:
-        if self._built is None:
-            from openclaw.gateway.internal_hooks.building import build
+        # The lock is fair: what happens while hooks are looked for is told in the order it happened.
+        async with self._building:
+            if self._built is None:
+                from openclaw.gateway.internal_hooks.building import build
 
-            self._built = await asyncio.to_thread(
-                build, self._loaded, self._surroundings, self._clock, self._zone, dict(self._enrolled)
-            )
-        return self._built
+                self._built = await asyncio.to_thread(
+                    build, self._loaded, self._surroundings, self._clock, self._zone, dict(self._enrolled)
+                )
+            return self._built

@@ -1,0 +1,78 @@
+"""What the last life of a gateway left unfinished: taken up, or given up, and told of once."""
+
+import asyncio
+
+import pytest
+
+from openclaw.core.keys import SessionKey
+from openclaw.gateway.recovering import announce
+from openclaw.testing import ScriptedModel, TemporaryHome, says
+from openclaw.testing_server import Hangs, MockModelServer
+from openclaw.turns.runs import INTERRUPTED, TakenUp
+from tests.automation.support import MAIN, place
+from tests.e2e.gateway_process import GatewayProcess
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_an_interrupted_run_is_answered_after_a_kill_and_told_of_once(openclaw_home: TemporaryHome) -> None:
+    with MockModelServer([Hangs("I am th"), says("Here is the answer."), says("and more")]) as server:
+        openclaw_home.configure(server.settings())
+        with GatewayProcess(openclaw_home) as gateway:
+            async with gateway.client() as client:
+                await client.call("chat.send", {"sessionKey": "main", "message": "think hard", "idempotencyKey": "k1"})
+                await asyncio.to_thread(server.asked.wait, 60)
+            gateway.kill()
+        for _ in range(2):  # a second start has nothing more to tell
+            with GatewayProcess(openclaw_home) as gateway:
+                async with gateway.client() as client:
+                    waited = await client.call("agent.wait", {"runId": "k1", "timeoutMs": 60_000})
+                    assert waited["status"] == "ok"
+                assert gateway.stop() == 0
+        with GatewayProcess(openclaw_home) as gateway:
+            async with gateway.client() as client:
+                await client.call("agent", {"message": "go on", "idempotencyKey": "k2"}, final=True)
+                await client.call("agent", {"message": "and on", "idempotencyKey": "k3"}, final=True)
+            assert gateway.stop() == 0
+    told = [message["content"] for message in server.requests[-1]["messages"] if message["role"] == "user"]
+    text = str(told)
+    assert text.count("The gateway was restarted during a run and has taken it up again") == 1
+    assert "think hard" in text and gateway.output().count("took up 1 unfinished input") == 1
+
+
+async def test_a_run_that_is_given_up_is_said_in_its_conversation_once(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel
+) -> None:
+    gone = TakenUp(run_id="r9", session_key=str(MAIN), text="paint the boat", begun=True, given_up="it never ended")
+    async with place(openclaw_home, scripted_model, fires=False) as here:
+        for _ in range(3):
+            await announce(here.desk, [gone])
+        (said,) = here.said()
+        assert "I could not answer “paint the boat”" in said
+        (line,) = await here.desk.app.events.waiting(MAIN)
+        assert line == "A message was never answered, because it never ended: “paint the boat”"
+
+
+async def test_one_that_was_interrupted_first_and_given_up_later_is_told_of_both_times(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel
+) -> None:
+    async with place(openclaw_home, scripted_model, fires=False) as here:
+        await announce(here.desk, [TakenUp(run_id="r1", session_key=str(MAIN), text="x", begun=True)])
+        await announce(here.desk, [TakenUp(run_id="r1", session_key=str(MAIN), text="x", begun=True, given_up="y")])
+        assert len(await here.desk.app.events.waiting(MAIN)) == 2 and len(here.said()) == 1
+
+
+async def test_what_only_waited_and_what_nobody_reads_is_not_announced(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel
+) -> None:
+    async with place(openclaw_home, scripted_model, fires=False) as here:
+        await announce(here.desk, [TakenUp(run_id="r1", session_key=str(MAIN), text="x")])
+        for rest in ("cron:j:run:r", "hook:h", "subagent:s", "boot:b"):
+            key = SessionKey("main", rest)
+            await announce(here.desk, [TakenUp(run_id=rest, session_key=str(key), begun=True, given_up="gone")])
+            assert await here.desk.app.events.waiting(key) == [] and here.said(str(key)) == []
+        assert await here.desk.app.events.waiting(MAIN) == []
+
+
+def test_the_word_beside_an_answer_says_what_happened() -> None:
+    assert "taken it up again" in INTERRUPTED
