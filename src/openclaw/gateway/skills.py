@@ -119,12 +119,12 @@ class Skills:
 
     def labels(self, shelf: Shelf) -> dict[str, tuple[Origin, ...]]:
         """The directories of skills, with the label of those that neither the owner nor OpenClaw wrote."""
-        from openclaw.skills.install import origin_of
+        from openclaw.skills.install import ORIGIN, RECORDS
 
         return {
             item.skill.base_dir: ()
             if item.skill.bundled and not item.trust.held
-            else _origins(item, installed=origin_of(Path(item.skill.base_dir)) is not None)
+            else _origins(item, installed=Path(item.skill.base_dir, RECORDS, ORIGIN).exists())
             for item in shelf.items
         }
 

@@ -22,12 +22,10 @@ GOES_ON = re.compile(r"[\w\-.~%&=+$@!*',:]")
 def given(args: Mapping[str, Any], said: Sequence[str], public: Sequence[str], owner: Sequence[str]) -> bool:
     """Whether every word in `args` is harmless to send.
 
-    `said` is all the model has read that it did not write, `public` the part of it that strangers wrote, `owner` what
-    the owner wrote.
+    `said` is what people and strangers wrote and no model did, `public` the part of it that is no secret to strangers,
+    `owner` what the owner wrote.
     """
-    return all(
-        _address(text, said, owner) if _URL.match(text) else _words(text, public, owner) for text in strings(args)
-    )
+    return all(_address(text, said, owner) if _URL.match(text) else _words(text, public) for text in strings(args))
 
 
 def strings(value: Any) -> Iterable[str]:
@@ -80,12 +78,12 @@ def _sentence_ends(text: str, end: int) -> bool:
     return text[end] in ".,:!'*" and (end + 1 >= len(text) or text[end + 1].isspace() or text[end + 1] in "\"'*)\\")
 
 
-def _words(text: str, public: Sequence[str], owner: Sequence[str]) -> bool:
+def _words(text: str, public: Sequence[str]) -> bool:
     """Plain words can go to a search engine; a key, a number or an encoded text cannot, unless it was given."""
     words = [word for piece in text.split() for word in (piece.strip(_TRIM),) if word]
     if len(words) > MOST_WORDS:
         return False
-    known = [each.lower() for each in (*public, *owner)]
+    known = [each.lower() for each in public]
     strange = [
         word
         for word in words

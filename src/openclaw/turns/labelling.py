@@ -31,7 +31,7 @@ from openclaw.turns.addresses import given
 from openclaw.turns.keepsakes import Keepsakes
 from openclaw.turns.named import box_of, directory, files_in, paths_in
 from openclaw.turns.noting import is_note, mark_note, note_origins
-from openclaw.turns.origins import message_origins
+from openclaw.turns.origins import copied, is_given, is_given_by, message_origins
 
 LONGEST_JOB_NS = 1_800_000_000_000
 COMMAND_CHARS = 100
@@ -59,8 +59,11 @@ class RunLabels:
     def __init__(self, known: Known, *, origins: Sequence[Origin] = (), said: Sequence[Message] = ()) -> None:
         self._known = known
         self._origins = joined(origins)
-        self._said: list[str] = []
-        self._public: list[tuple[Origin, str]] = []
+        self._given: list[str] = []
+        """What the model was given and did not write itself, nor had another run write for it."""
+        self._public: list[str] = []
+        """The part of it that is no secret: strangers' words, and what the owner said himself."""
+        self._untrusted: list[tuple[Origin, str]] = []
         self._owner: list[str] = []
         self._vouched: set[str] = set()
         for message in said:
@@ -76,19 +79,22 @@ class RunLabels:
             return
         found = message_origins(message)
         self._remember(message.text, found)
-        if isinstance(message, User) and not found:
+        own = isinstance(message, User) and not found
+        if is_given(message, found):
+            self._given.append(message.text)
+            self._public += [message.text] if found or own else []
+        if own:
             self._owner.append(message.text)
 
     def _remember(self, text: str, origins: Sequence[Origin]) -> None:
         self._origins = joined(self._origins, origins)
-        self._said.append(text)
-        self._public += [(each, text) for each in origins]
+        self._untrusted += [(each, text) for each in origins]
 
     def asked_by(self, call: str) -> str:
         """The untrusted text that most resembles a call: its source and the words in question; empty when none does."""
         wanted = set(re.findall(r"[\w./:@-]{4,}", call.lower()))
         best, shared = None, 0
-        for where, text in self._public:
+        for where, text in self._untrusted:
             count = sum(word in text.lower() for word in wanted)
             if count > shared:
                 best, shared = (where, text), count
@@ -109,12 +115,11 @@ class RunLabels:
         """What a call amounts to."""
         effects = tool.effects(args)
         writes = [path for path in tool.resources(args, context) if path.startswith("/")]
-        public = [text for _, text in self._public]
         facts = Facts(
             reads=paths_in(args, context, box_of(tool, args)),
             writes=writes if Effects.WRITES_FILES in effects else (),
             workspace=directory({}, context, box_of(tool, args)),
-            address_known=Effects.FETCHES not in effects or given(args, self._said, public, self._owner),
+            address_known=Effects.FETCHES not in effects or given(args, self._given, self._public, self._owner),
             named=self._owner,
         )
         return deeds(effects, facts)
@@ -169,6 +174,9 @@ class RunLabels:
             self._close_span(tool, args, began.at, output, found)
         output = self._cleaned(output, found, _source_of(tool))
         self._remember(output.text, found)
+        if is_given_by(tool.spec.name, found):
+            self._given.append(output.text)
+            self._public += [output.text] if found else []
         return structs.replace(output, origins=found)
 
     def _brought(self, tool: Tool, args: Mapping[str, Any], context: ToolContext, output: Output) -> tuple[Origin, ...]:
@@ -203,12 +211,14 @@ class RunLabels:
     def of_file(self, path: str) -> tuple[Origin, ...]:
         """Whose words a file holds: by its place, by who wrote it, by the marks in a note."""
         real = os.path.realpath(path)
-        return joined(label_of(real, self._known.places), self._known.files.of(real), note_origins(real))
+        written = [copied(each, real) for each in self._known.files.of(real)]
+        return joined(label_of(real, self._known.places), written, note_origins(real))
 
     def of_name(self, path: str) -> tuple[Origin, ...]:
         """Whose word the name of a file is."""
         real = os.path.realpath(path)
-        return joined(label_of(real, self._known.places, name_only=True), self._known.files.of(real))
+        written = [copied(each, real) for each in self._known.files.of(real)]
+        return joined(label_of(real, self._known.places, name_only=True), written)
 
     def _settle(self, tool: Tool, context: ToolContext, began: "Began", output: Output) -> None:
         """Labels of written files as they should stay: notes carry theirs inside, untouched files lose theirs."""

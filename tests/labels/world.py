@@ -1,0 +1,166 @@
+"""The inside of a real gateway without a port: runs, sub-agents, jobs, webhooks, a web site, an owner who is asked."""
+
+import asyncio
+import itertools
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+from starlette.applications import Starlette
+
+from openclaw.core.approval import Answer, ApprovalRequest
+from openclaw.core.messages import Assistant, Message, ToolResult
+from openclaw.core.secret import Secret
+from openclaw.gateway.app import Surroundings, assistant
+from openclaw.gateway.automation import Automation, automation
+from openclaw.gateway.bus import Bus
+from openclaw.gateway.clock import SystemClock
+from openclaw.gateway.desk import Desk
+from openclaw.gateway.http.auth import Gatekeeping
+from openclaw.gateway.http.hooks import Hooks, routes
+from openclaw.gateway.tools.hall import Hall
+from openclaw.gateway.tools.wakes import wake_sessions
+from openclaw.sessions import history
+from openclaw.testing import TemporaryHome
+from openclaw.turns.lanes import Lanes
+from openclaw.turns.ledger import Ledger, Outcome
+from openclaw.turns.runs import Runs
+from openclaw.turns.turn import Turn
+from tests.labels.obedient import Obedient
+from tests.tools2.site import Site
+
+HOOK_TOKEN = "hook-token-0123456789abcdef"
+PROMPT = "CANARY-PROMPT-0A1B2C3D"
+FILE = "CANARY-FILE-4E5F6A7B"
+DEADLINE = 60.0
+
+
+class Owner:
+    """Answers every question alike and remembers what was asked."""
+
+    def __init__(self, decision: str = "deny") -> None:
+        self.decision = decision
+        self.asked: list[ApprovalRequest] = []
+
+    async def decide(self, request: ApprovalRequest) -> Answer:
+        self.asked.append(request)
+        return Answer(self.decision)  # type: ignore[arg-type]
+
+
+class World:
+    def __init__(self, home: TemporaryHome, site: Site, owner: Owner, desk: Desk, hall: Hall, hooks: Hooks) -> None:
+        self.home = home
+        self.site = site
+        self.owner = owner
+        self.desk = desk
+        self.hall = hall
+        self._ids = itertools.count(1)
+        self._web = Starlette(routes=routes(hooks, "/hooks"))
+
+    @property
+    def workspace(self) -> Path:
+        return self.home.workspace
+
+    def put(self, name: str, text: str) -> Path:
+        """A file in the workspace, or at an absolute path."""
+        path = self.workspace / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def page(self, path: str, text: str, **more: Any) -> str:
+        """A page on the web site; gives its address."""
+        self.site.put(path, f"<html><head><title>A page</title></head><body><p>{text}</p></body></html>", **more)
+        return f"http://127.0.0.1:{self.site.port}{path}"
+
+    async def says(self, text: str, session: str = "main", **turn: Any) -> Outcome:
+        """The owner says something; gives what became of it once everybody it set to work has ended."""
+        run_id = f"run-{next(self._ids)}"
+        await self.desk.runs.submit(Turn(run_id=run_id, key=self.desk.key(session), text=text, **turn))
+        outcome = await self.desk.runs.wait(run_id, DEADLINE)
+        assert outcome is not None, f"no end: {text}"
+        await self.quiet()
+        return outcome
+
+    async def quiet(self) -> None:
+        """Until no run is under way and no sub-agent is left to announce."""
+        async with asyncio.timeout(DEADLINE):
+            while self.desk.runs.busy or any(not child.told for child in self.hall.subagents.roster.all()):
+                await asyncio.sleep(0.002)
+
+    async def hook(self, name: str, body: dict[str, Any]) -> int:
+        """A call from outside, over HTTP."""
+        transport = httpx2.ASGITransport(app=self._web)
+        headers = {"authorization": f"Bearer {HOOK_TOKEN}"}
+        async with httpx2.AsyncClient(transport=transport, base_url="http://gateway.test") as client:
+            response = await client.post(f"/hooks/{name}", json=body, headers=headers)
+        await self.quiet()
+        return int(response.status_code)
+
+    async def messages(self, session: str = "main") -> list[Message]:
+        _, loaded = await self.desk.load(self.desk.key(session))
+        return [row.message for row in history.rows_of(loaded.entries)] if loaded else []
+
+    async def results(self, session: str = "main") -> list[ToolResult]:
+        return [said for said in await self.messages(session) if isinstance(said, ToolResult)]
+
+    async def answer(self, session: str = "main") -> str:
+        return [said.text for said in await self.messages(session) if isinstance(said, Assistant)][-1]
+
+
+def settings(site: Site) -> dict[str, Any]:
+    """Nothing but the labels stands between a model and the world: commands run without a question."""
+    return {
+        "tools": {
+            "exec": {"security": "full", "ask": "off"},
+            "web": {
+                "fetch": {"ssrfPolicy": {"dangerouslyAllowPrivateNetwork": True}},
+                "search": {"provider": "searxng", "baseUrl": f"http://127.0.0.1:{site.port}"},
+            },
+            "loopDetection": {"enabled": False},
+        },
+        "hooks": {"enabled": True, "token": HOOK_TOKEN, "allowRequestSessionKey": True},
+        "security": {"breaker": {"deletesPerMinute": 0, "sendsPerMinute": 0}},
+    }
+
+
+def search_result(*found: dict[str, str]) -> str:
+    return json.dumps({"query": "q", "results": list(found)})
+
+
+@asynccontextmanager
+async def world(home: TemporaryHome, *, owner: Owner | None = None, **more: Any) -> AsyncIterator[World]:
+    owner = owner or Owner()
+    clock = SystemClock()
+    model = Obedient()
+    async with Site().serving() as site:
+        site.put(
+            "/search",
+            search_result({"url": "https://example.org/tides", "title": "Tides", "content": "About tides."}),
+            kind="application/json",
+        )  # noqa: E501
+        merged = settings(site)
+        for name, section in more.items():
+            merged[name] = {**merged.get(name, {}), **section}
+        home.use_model("scripted/scripted", "scripted/other", **merged)
+        surroundings = Surroundings(environ=home.environ, home_dir=home.root, cwd=home.workspace)
+        async with assistant(surroundings, clock=clock, approver=owner, open_provider=lambda endpoint: model) as app:
+            lanes = Lanes({"main": 8, "subagent": 8, "cron": 4, "cron-nested": 4})
+            async with Runs(app.turns, Ledger(app.db, clock), lanes, clock, lambda event: None).serving() as runs:
+                desk = Desk(app, app.lifecycle, runs, Bus())
+                hall = Hall(desk, surroundings)
+                desk.stop_below = hall.subagents.stop_below
+                app.serve_in(hall)
+                await hall.subagents.roster.load()
+                parts: Automation = automation(desk, home.environ)
+                keeping = Gatekeeping(secret=lambda: Secret("other"), limiter=None, address=lambda scope: "test")  # type: ignore[arg-type]
+                hooks = Hooks(desk, parts.heartbeats, keeping)
+                async with hall.subagents.serving(), parts.serving(fires=False), asyncio.TaskGroup() as group:
+                    wakes = group.create_task(wake_sessions(desk))
+                    try:
+                        yield World(home, site, owner, desk, hall, hooks)
+                    finally:
+                        wakes.cancel()
