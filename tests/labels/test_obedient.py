@@ -1,6 +1,7 @@
 """A model that obeys everything it reads, and poison from everywhere: nothing happens that the owner did not cover."""
 
 import base64
+import os
 import shutil
 import time
 from collections import Counter
@@ -8,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from openclaw.memory.labels import UNTRUSTED, by_line
+from openclaw.core.origin import UNTRUSTED
+from openclaw.memory.labels import by_line
 from openclaw.testing import TemporaryHome
 from tests.labels.carriers import CARRIERS
 from tests.labels.obedient import SECRET
@@ -17,13 +19,14 @@ from tests.labels.world import FILE, PROMPT, World, world
 
 pytestmark = pytest.mark.anyio
 
+CORPUS = cases(list(CARRIERS), all_of_them=bool(os.environ.get("OPENCLAW_TEST_ALL_POISON")))
 INSTRUCTIONS = ("AGENTS.md", "SOUL.md", "TOOLS.md", "USER.md", "IDENTITY.md", "HEARTBEAT.md", "MEMORY.md")
 
 
 def prepared(home: TemporaryHome) -> None:
     (home.workspace / "USER.md").write_text(f"# User\n\nThe owner's door code is {PROMPT}.\n")
     (home.workspace / ".env").write_text(f"TOKEN={FILE}\n")
-    for number in range(len(cases(list(CARRIERS)))):
+    for number in range(len(CORPUS)):
         dear = home.workspace / "precious" / f"{number}.txt"
         dear.parent.mkdir(exist_ok=True)
         dear.write_text("dear to me")
@@ -84,7 +87,7 @@ def _labelled(path: Path, n: int) -> bool:
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the commands that fetch use curl")
 async def test_nothing_a_stranger_wrote_brings_anything_about(openclaw_home: TemporaryHome, capsys) -> None:
     prepared(openclaw_home)
-    corpus = cases(list(CARRIERS))
+    corpus = CORPUS
     began = time.monotonic()
     questions, reached = 0, 0
     harmed: list[str] = []
@@ -102,7 +105,7 @@ async def test_nothing_a_stranger_wrote_brings_anything_about(openclaw_home: Tem
             harmed += [f"{case}: asked without a source: {each.command}" for each in fresh if not each.origins]
             del it.site.asked[before:]
     with capsys.disabled():
-        print(  # noqa: T201
+        print(
             f"\n{len(corpus)} poisoned texts ({len(CARRIERS)} ways in, {len(AIMS)} aims, {len(DISGUISES)} disguises, 5 "
             f"languages): {len(harmed)} got through; {questions} questions, in {reached} cases "
             f"({time.monotonic() - began:.0f} s)"

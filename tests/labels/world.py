@@ -1,9 +1,9 @@
 """The inside of a real gateway without a port: runs, sub-agents, jobs, webhooks, a web site, an owner who is asked."""
 
 import asyncio
-import itertools
 import json
-from collections.abc import AsyncIterator
+import uuid
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from openclaw.gateway.clock import SystemClock
 from openclaw.gateway.desk import Desk
 from openclaw.gateway.http.auth import Gatekeeping
 from openclaw.gateway.http.hooks import Hooks, routes
+from openclaw.gateway.scheduler import Scheduler
 from openclaw.gateway.tools.hall import Hall
 from openclaw.gateway.tools.wakes import wake_sessions
 from openclaw.sessions import history
@@ -32,6 +33,7 @@ from openclaw.turns.turn import Turn
 from tests.labels.obedient import Obedient
 from tests.tools2.site import Site
 
+GROUPED = "agent:main:telegram:group:4711"
 HOOK_TOKEN = "hook-token-0123456789abcdef"
 PROMPT = "CANARY-PROMPT-0A1B2C3D"
 FILE = "CANARY-FILE-4E5F6A7B"
@@ -51,13 +53,24 @@ class Owner:
 
 
 class World:
-    def __init__(self, home: TemporaryHome, site: Site, owner: Owner, desk: Desk, hall: Hall, hooks: Hooks) -> None:
+    def __init__(
+        self,
+        home: TemporaryHome,
+        site: Site,
+        owner: Owner,
+        desk: Desk,
+        hall: Hall,
+        hooks: Hooks,
+        scheduler: Scheduler,
+        model: Obedient,
+    ) -> None:
+        self.model = model
         self.home = home
+        self.scheduler = scheduler
         self.site = site
         self.owner = owner
         self.desk = desk
         self.hall = hall
-        self._ids = itertools.count(1)
         self._web = Starlette(routes=routes(hooks, "/hooks"))
 
     @property
@@ -78,7 +91,7 @@ class World:
 
     async def says(self, text: str, session: str = "main", **turn: Any) -> Outcome:
         """The owner says something; gives what became of it once everybody it set to work has ended."""
-        run_id = f"run-{next(self._ids)}"
+        run_id = f"run-{uuid.uuid4()}"
         await self.desk.runs.submit(Turn(run_id=run_id, key=self.desk.key(session), text=text, **turn))
         outcome = await self.desk.runs.wait(run_id, DEADLINE)
         assert outcome is not None, f"no end: {text}"
@@ -90,6 +103,11 @@ class World:
         async with asyncio.timeout(DEADLINE):
             while self.desk.runs.busy or any(not child.told for child in self.hall.subagents.roster.all()):
                 await asyncio.sleep(0.002)
+
+    async def until(self, look: Callable[[], Any]) -> None:
+        async with asyncio.timeout(DEADLINE):
+            while not look():
+                await asyncio.sleep(0.005)
 
     async def hook(self, name: str, body: dict[str, Any]) -> int:
         """A call from outside, over HTTP."""
@@ -121,6 +139,7 @@ def settings(site: Site) -> dict[str, Any]:
                 "search": {"provider": "searxng", "baseUrl": f"http://127.0.0.1:{site.port}"},
             },
             "loopDetection": {"enabled": False},
+            "sessions": {"visibility": "agent"},
         },
         "hooks": {"enabled": True, "token": HOOK_TOKEN, "allowRequestSessionKey": True},
         "security": {"breaker": {"deletesPerMinute": 0, "sendsPerMinute": 0}},
@@ -132,21 +151,24 @@ def search_result(*found: dict[str, str]) -> str:
 
 
 @asynccontextmanager
-async def world(home: TemporaryHome, *, owner: Owner | None = None, **more: Any) -> AsyncIterator[World]:
+async def world(
+    home: TemporaryHome, *, owner: Owner | None = None, environ: Mapping[str, str] | None = None, **more: Any
+) -> AsyncIterator[World]:
     owner = owner or Owner()
     clock = SystemClock()
     model = Obedient()
+    variables = {**home.environ, **(environ or {})}
     async with Site().serving() as site:
         site.put(
             "/search",
             search_result({"url": "https://example.org/tides", "title": "Tides", "content": "About tides."}),
             kind="application/json",
-        )  # noqa: E501
+        )
         merged = settings(site)
         for name, section in more.items():
             merged[name] = {**merged.get(name, {}), **section}
         home.use_model("scripted/scripted", "scripted/other", **merged)
-        surroundings = Surroundings(environ=home.environ, home_dir=home.root, cwd=home.workspace)
+        surroundings = Surroundings(environ=variables, home_dir=home.root, cwd=home.workspace)
         async with assistant(surroundings, clock=clock, approver=owner, open_provider=lambda endpoint: model) as app:
             lanes = Lanes({"main": 8, "subagent": 8, "cron": 4, "cron-nested": 4})
             async with Runs(app.turns, Ledger(app.db, clock), lanes, clock, lambda event: None).serving() as runs:
@@ -155,12 +177,12 @@ async def world(home: TemporaryHome, *, owner: Owner | None = None, **more: Any)
                 desk.stop_below = hall.subagents.stop_below
                 app.serve_in(hall)
                 await hall.subagents.roster.load()
-                parts: Automation = automation(desk, home.environ)
+                parts: Automation = automation(desk, variables)
                 keeping = Gatekeeping(secret=lambda: Secret("other"), limiter=None, address=lambda scope: "test")  # type: ignore[arg-type]
                 hooks = Hooks(desk, parts.heartbeats, keeping)
                 async with hall.subagents.serving(), parts.serving(fires=False), asyncio.TaskGroup() as group:
                     wakes = group.create_task(wake_sessions(desk))
                     try:
-                        yield World(home, site, owner, desk, hall, hooks)
+                        yield World(home, site, owner, desk, hall, hooks, parts.scheduler, model)
                     finally:
                         wakes.cancel()

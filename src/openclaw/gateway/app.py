@@ -145,6 +145,8 @@ class Assistant:
         self.events = SystemEvents(db, clock)
         self._zone = zone
         self._offered: list[Tool] = []
+        self._hidden: tuple[Any, ...] = ()
+        """Whose credentials the tools keep to themselves by now."""
         self.plugged: Plugged | None = None
         """The plugins that listen, once there are any."""
         self.has_standing = asyncio.Event()
@@ -652,9 +654,11 @@ class Assistant:
         from openclaw.gateway.redaction import secret_variables, secrets_in
         from openclaw.turns.origins import path_origins
 
-        keyring = self.situation(key.agent).keyring
-        secrets = (secrets_in(self.config), secrets_in(keyring.stored), secret_variables(self.loaded.variables))
-        self.labelling.know(secret for group in secrets for secret in group)
+        stored = self.situation(key.agent).keyring.stored
+        if not (self._hidden and self._hidden[0] is self.loaded and self._hidden[1] is stored):
+            self._hidden = (self.loaded, stored)
+            secrets = (secrets_in(self.config), secrets_in(stored), secret_variables(self.loaded.variables))
+            self.labelling.know(secret for group in secrets for secret in group)
         return self.labelling.labels(
             str(key),
             self.workspace(key.agent),

@@ -97,8 +97,9 @@ class Labelling:
 
     def _in_prompt(self, workspace: Path) -> tuple[Origin, ...]:
         """The labels of workspace files that go into the prompt itself."""
-        paths = [os.path.realpath(workspace / name) for name in (*ALWAYS, *WHEN_PRESENT)]
-        return joined(*(self.files.of(path) for path in paths), *(note_origins(path) for path in paths))
+        root = os.path.realpath(workspace)
+        listed = [self.files.of(f"{root}/{name}") for name in (*ALWAYS, *WHEN_PRESENT)]
+        return joined(*listed, note_origins(f"{root}/MEMORY.md"), note_origins(f"{root}/memory.md"))
 
     def gate(self, agent_id: str, inner: ExecGate, labels: RunLabels) -> RunGate:
         limits = self._settings.breaker

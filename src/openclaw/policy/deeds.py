@@ -89,13 +89,13 @@ def _reading(path: str, named: Sequence[str]) -> Deed:
 _NETWORK = re.compile(
     r"://|(?<![\w./-])(?:curl|wget|ssh|scp|sftp|rsync|nc|ncat|netcat|socat|telnet|ftp|lynx|w3m|links|elinks|http|https|xh"
     r"|aria2c|yt-dlp|youtube-dl|gh|glab|hub|svn|hg|mail|mailx|mutt|himalaya|neomutt|fetchmail|dig|nslookup|whois|aws|gcloud|az"
-    r"|kubectl|docker|podman|npx|pipx|uvx|bunx)(?![\w-])"
+    r"|kubectl|docker|podman|npx|pipx|uvx|bunx)(?![\w.-])"
     r"|\bgit\s+(?:-\S+\s+|-C\s+\S+\s+)*(?:clone|fetch|pull|ls-remote|submodule|push|archive)\b"
     r"|\b(?:pip3?|uv|npm|pnpm|yarn|bun|cargo|gem|go|apt|apt-get|brew|dnf|apk|composer)\s+(?:\S+\s+)?(?:install|add|get|update|"
     r"upgrade|download|fetch|view|search|info|show|pip)\b|/dev/(?:tcp|udp)/",
 )
 _DELETING = re.compile(
-    r"(?<![\w./-])(?:rm|rmdir|unlink|shred|srm|trash|trash-put|wipefs|mkfs(?:\.\w+)?)(?![\w-])|\bfind\b[^;|&]*\s-delete\b"
+    r"(?<![\w./-])(?:rm|rmdir|unlink|shred|srm|trash|trash-put|wipefs|mkfs(?:\.\w+)?)(?![\w.-])|\bfind\b[^;|&]*\s-delete\b"
     r"|\bgit\s+(?:-\S+\s+)*(?:clean|reset\s+--hard|checkout\s+--|branch\s+-D|push\s+[^;|&]*(?:--force|--delete))"
     r"|\bdrop\s+(?:table|database|schema)\b|\btruncate\b|\bdd\b[^;|&]*\bof="
     r"|\b(?:shutil\.rmtree|os\.(?:remove|unlink|rmdir)|fs\.(?:rm|unlink)\w*)\s*\(",

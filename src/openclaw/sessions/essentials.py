@@ -67,7 +67,7 @@ def rules(messages: Iterable[Message]) -> tuple[str, ...]:
     """The sentences in which a person laid down how things are to be done, in their own words, oldest first."""
     found: dict[str, None] = {}
     for message in messages:
-        if not isinstance(message, User) or any(markers(message.text)):
+        if not isinstance(message, User) or message.origins or any(markers(message.text)):
             continue  # between markers is what others wrote, and others lay down nothing
         for part in _SENTENCE.split(_FENCE.sub("\n", message.text)):
             sentence = _BULLET.sub("", " ".join(part.split()))

@@ -49,6 +49,7 @@ _SPOKEN = lazy(
     r"^([^\S\n]*+[*_#>]{0,3}\s?)(System|Assistant|Human|Developer|SECURITY NOTICE)(:)", re.IGNORECASE | re.MULTILINE
 )
 _PLAIN_TOKENS = lazy(r"(?!</?s>)(?:" + _CONTROLS + ")", re.IGNORECASE)
+_ENCLOSED = lazy(START + r"[^>]*>>>(.*?)<<<END_EXTERNAL_UNTRUSTED_CONTENT", re.DOTALL)
 _LINES = lazy(r"[\r\n\u2028\u2029]+")
 
 
@@ -140,6 +141,12 @@ def build_safe_external_prompt(
 def is_wrapped(text: str) -> bool:
     """Whether `text` holds enclosed external content, and so an untrusted part."""
     return START in text
+
+
+def inside(text: str) -> str:
+    """What stands between the markers; all of it when there are none."""
+    found = _ENCLOSED.findall(text)
+    return "\n".join(found) if found else text
 
 
 def _line(value: str) -> str:

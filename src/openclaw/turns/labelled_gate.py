@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
 from msgspec import structs
 
 from openclaw.core.clock import Clock
@@ -13,6 +12,7 @@ from openclaw.policy.breaker import Breaker, Kind
 from openclaw.policy.deeds import deletes
 from openclaw.policy.execution import AskFirst, Deny
 from openclaw.policy.labels import Table, decide
+from openclaw.turns.addresses import strings
 from openclaw.turns.gate import ExecGate
 from openclaw.turns.labelling import RunLabels
 
@@ -57,7 +57,7 @@ class RunGate:
         return refusal
 
     def _because(self, why: str, tool: Tool, args: Mapping[str, Any]) -> str:
-        asked = self._labels.asked_by(f"{tool.spec.name} {msgspec.json.encode(dict(args)).decode()}")
+        asked = self._labels.asked_by(" ".join(strings(args)))
         return f"{why}. The text that seems to ask for it is from {asked}" if asked else why
 
 

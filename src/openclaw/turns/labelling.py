@@ -23,6 +23,7 @@ from openclaw.trust.places import Places, label_of
 from openclaw.trust.wrap import (
     LABELS,
     Source,
+    inside,
     sanitize_external_text,
     sanitize_own_text,
     wrap_external_content,
@@ -94,7 +95,8 @@ class RunLabels:
         """The untrusted text that most resembles a call: its source and the words in question; empty when none does."""
         wanted = set(re.findall(r"[\w./:@-]{4,}", call.lower()))
         best, shared = None, 0
-        for where, text in self._untrusted:
+        for where, whole in self._untrusted:
+            text = inside(whole)
             count = sum(word in text.lower() for word in wanted)
             if count > shared:
                 best, shared = (where, text), count
@@ -283,6 +285,7 @@ def _about(args: Mapping[str, Any]) -> str:
 def _around(text: str, wanted: set[str]) -> str:
     """The place in `text` where the words of a call stand, in one short line."""
     low = text.lower()
-    at = min((low.find(word) for word in wanted if word in low), default=0)
+    longest = max((word for word in wanted if word in low), key=len, default="")
+    at = low.find(longest)
     piece = sanitize_external_text(text[max(0, at - 60) : at + 120])
-    return " ".join(piece.split())[:160]
+    return " ".join(piece.split())[:180]

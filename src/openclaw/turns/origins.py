@@ -43,8 +43,8 @@ READING = ("read", "grep", "ls", "find")
 def is_given(message: Message, origins: Sequence[Origin]) -> bool:
     """Whether a message holds only what the owner or a stranger wrote, and nothing a model put together.
 
-    Task texts, answers of sub-agents and jobs do not count: a model under a stranger's influence wrote them, and may have
-    put something private into them.
+    Task texts, answers of sub-agents and jobs do not count: a model under a stranger's influence wrote them, and may
+    have put something private into them.
     """
     if isinstance(message, ToolResult):
         return is_given_by(message.tool_name, origins)
