@@ -100,9 +100,13 @@ class World:
 
     async def quiet(self) -> None:
         """Until no run is under way and no sub-agent is left to announce."""
+        still = 0
         async with asyncio.timeout(DEADLINE):
-            while self.desk.runs.busy or any(not child.told for child in self.hall.subagents.roster.all()):
+            while still < 3:  # between the end of a run and the news of it there is a moment when nothing runs
+                await self.desk.app.db.read("SELECT 1")
                 await asyncio.sleep(0.002)
+                waiting = any(not child.told for child in self.hall.subagents.roster.all())
+                still = 0 if self.desk.runs.busy or waiting else still + 1
 
     async def until(self, look: Callable[[], Any]) -> None:
         async with asyncio.timeout(DEADLINE):
