@@ -31,7 +31,7 @@ from openclaw.turns.ledger import Ledger, Outcome
 from openclaw.turns.runs import Runs
 from openclaw.turns.turn import Turn
 from tests.labels.obedient import Obedient
-from tests.tools2.site import Site
+from tests.tools.site import Site
 
 GROUPED = "agent:main:telegram:group:4711"
 HOOK_TOKEN = "hook-token-0123456789abcdef"
