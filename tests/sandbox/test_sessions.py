@@ -238,6 +238,25 @@ async def test_a_sub_agent_stays_in_its_starters_box(openclaw_home: TemporaryHom
         assert [result.text for result in await home.results("exec", child.key)] == ["sandbox"]
 
 
+@pytest.mark.parametrize(("visibility", "seen"), [("spawned", False), ("all", True)])
+async def test_from_a_box_other_sessions_are_not_seen(
+    openclaw_home: TemporaryHome, visibility: str, seen: bool
+) -> None:
+    sandbox = {"mode": "non-main", "sessionToolsVisibility": visibility}
+    configure(openclaw_home, sandbox, tools={"sessions": {"visibility": "agent"}})
+    model = Cast(
+        first=ScriptedModel(says("secret plans")),
+        peek=ScriptedModel(calls("sessions_history", sessionKey="main"), says("ok")),
+    )
+    async with house(openclaw_home, model, Owner()) as home:
+        await home.say("r1", "first")
+        await home.outcome("r1")
+        await home.say("r2", "peek", key="agent:main:other")
+        await home.outcome("r2")
+        (answer,) = await home.results("sessions_history", "agent:main:other")
+        assert ("secret plans" in answer.text) is seen
+
+
 async def test_a_sandbox_can_be_demanded_for_a_sub_agent(openclaw_home: TemporaryHome) -> None:
     configure(openclaw_home, {"mode": "off"})
     model = Cast(hatch=ScriptedModel(calls("sessions_spawn", task="x", sandbox="require"), says("ok")))

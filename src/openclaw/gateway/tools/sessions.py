@@ -56,11 +56,16 @@ class _Reaching(Simple):
     def _reach(self, context: ToolContext, text: str) -> SessionKey:
         viewer = self._desk.key(context.session_key)
         target = self._desk.key(text) if text.startswith("agent:") else self._desk.key(text, viewer.agent)
-        if not may_see(viewer, target, self._desk.app.config.tools, self._roster):
+        if not self._sees(viewer, target):
             raise InvalidRequest(
                 f"{target} is not visible from this session (tools.sessions.visibility and tools.agentToAgent decide)."
             )
         return target
+
+    def _sees(self, viewer: SessionKey, target: SessionKey) -> bool:
+        app = self._desk.app
+        closed = app.boxes.is_boxed(viewer) and app.boxes.rules(viewer.agent).spawned_only
+        return may_see(viewer, target, app.config.tools, self._roster, spawned_only=closed)
 
 
 class ListWanted(Struct, frozen=True, rename="camel"):
@@ -138,7 +143,7 @@ class SessionsList(_Reaching):
         key = self._desk.key(each["key"]) if each["agentId"] in agent_ids(self._desk.app.config.agents) else None
         return (
             key is not None
-            and may_see(viewer, key, self._desk.app.config.tools, self._roster)
+            and self._sees(viewer, key)
             and (not wanted.kinds or kind_of(key) in wanted.kinds)
             and (wanted.archived == "all" or each["archived"] == wanted.archived)
             and (wanted.pinned is None or each["pinned"] == wanted.pinned)

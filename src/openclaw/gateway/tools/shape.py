@@ -65,10 +65,14 @@ def spec(
     )
 
 
-def may_see(viewer: SessionKey, target: SessionKey, settings: ToolsSettings, roster: Roster) -> bool:
-    """Whether the tools of one session may look at or write to another."""
+def may_see(
+    viewer: SessionKey, target: SessionKey, settings: ToolsSettings, roster: Roster, *, spawned_only: bool = False
+) -> bool:
+    """Whether the tools of one session may look at or write to another; in a sandbox usually only at its sub-agents."""
     if viewer == target:
         return True
+    if spawned_only:
+        return str(target) in {child.key for child in roster.below(str(viewer))}
     if target.agent != viewer.agent:
         between = settings.agent_to_agent
         return (
