@@ -164,7 +164,7 @@ async def drive(app: Assistant, turn: Turn, shown: Shown) -> None:
             shown.answer(reply.text)
             return
         turn = structs.replace(turn, text=reply.message) if reply else turn
-    shaper = Shaper(await app.manner(turn.key, turn.model))
+    shaper = Shaper(await app.manner(turn.key, turn.model), proofread=lambda text: app.proofread(turn.key, text))
     outgoing, looked = None, False
     async with aclosing(app.turns.run(turn)) as events:
         async for event in events:

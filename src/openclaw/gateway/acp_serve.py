@@ -188,7 +188,9 @@ class EditorAgent:
     async def _drive(self, session_id: str, turn: Turn) -> str:
         """Runs the turn and shows it; gives why it ended, in the protocol's words."""
         _session.set(session_id)
-        shaper = shaping.Shaper(await self._app.manner(turn.key, turn.model))
+        app = self._app
+        manner = await app.manner(turn.key, turn.model)
+        shaper = shaping.Shaper(manner, proofread=lambda text: app.proofread(turn.key, text))
         reason = "end_turn"
         async with aclosing(self._app.turns.run(turn)) as events:
             async for event in events:

@@ -40,6 +40,7 @@ from openclaw.gateway.surroundings import local_timezone as local_timezone
 from openclaw.gateway.surroundings import state as state
 from openclaw.gateway.surroundings import workspace_of as workspace_of
 from openclaw.gateway.tools import building, reaching
+from openclaw.memory import citations, reading
 from openclaw.memory.choose import usual_keys
 from openclaw.memory.index import Memory
 from openclaw.memory.opening import open_memory
@@ -314,6 +315,11 @@ class Assistant:
             )
             self.remembers(self._memories[agent_id])
         return self._memories[agent_id]
+
+    def proofread(self, key: SessionKey, text: str) -> str:
+        """An answer without sources that do not exist."""
+        memory = self.memory(key.agent) if "#" in text else None
+        return citations.checked(text, partial(reading.length, memory.plan.scope)) if memory is not None else text
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Vector]:
         """Texts as vectors, from the embedder of the default agent's memory."""

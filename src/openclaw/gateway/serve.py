@@ -161,6 +161,7 @@ async def compose(launch: Launch, open_provider: OpenProvider | None = None) -> 
             clock,
             tell,
             manner_of=lambda turn: app.manner(turn.key, turn.model),
+            proofread=lambda turn, text: app.proofread(turn.key, text),
             deadline_of=partial(_deadline, app),
             about=lambda turn: about(run_id=turn.run_id, session_key=str(turn.key)),
             longest=lambda: app.config.agents.defaults.timeout_seconds,

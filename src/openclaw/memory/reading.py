@@ -2,12 +2,13 @@
 
 import os
 import stat
+import sys
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 
-from openclaw.core.errors import InvalidRequest, NotFound
+from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError
 from openclaw.core.text import head, units
 from openclaw.memory.discover import CURATED, Scope, read
 
@@ -53,6 +54,17 @@ def resolve(raw: str, scope: Scope) -> Path:
                 _no_links(path, root, raw)
                 return path
     raise NotAllowed(f"{raw!r} is not a note: name MEMORY.md, a file memory/….md, or an extra path")
+
+
+def length(scope: Scope, name: str) -> int | None:
+    """How many lines a note has; None when there is none of that name, and no end to a file that is no note."""
+    if not name.startswith("memory/") and name not in ALLOWED:
+        return sys.maxsize
+    try:
+        text = read(resolve(name, scope)).text
+    except (OpenClawError, OSError):
+        return None
+    return text.count("\n") + (not text.endswith("\n"))
 
 
 def excerpt(path: Path, name: str, start: int | None, count: int | None, max_chars: int = MAX_CHARS) -> Excerpt:

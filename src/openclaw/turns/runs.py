@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, aclosing, asynccontextmanager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -152,6 +153,7 @@ class Runs:
         tell: Callable[[RunEvent], None],
         *,
         manner_of: Callable[[Turn], Awaitable[Manner]] | None = None,
+        proofread: Callable[[Turn, str], str] = lambda turn, text: text,
         deadline_of: Callable[[ToolCall], float | None] = lambda call: None,
         about: Callable[[Turn], AbstractContextManager[None]] = lambda turn: nullcontext(),
         longest: Callable[[], float] = lambda: DEFAULT_TIMEOUT,
@@ -164,6 +166,7 @@ class Runs:
         self._clock = clock
         self._tell = tell
         self._manner_of = manner_of
+        self._proofread = proofread
         """How much of a run its conversation wants to see."""
         self._deadline_of = deadline_of
         """How long a tool call may take at most, where that is known."""
@@ -589,7 +592,11 @@ class Runs:
             manner = await self._manner_of(turn) if self._manner_of else Manner()
         except OpenClawError as error:
             return _failed(error.message, error.code.lower(), started, millis(self._clock))
-        shaper = Shaper(manner, not_ours=[tool.name for tool in turn.client_tools])
+        shaper = Shaper(
+            manner,
+            not_ours=[tool.name for tool in turn.client_tools],
+            proofread=partial(self._proofread, turn),
+        )
         last: Assistant | None = None
         notices: list[str] = [INTERRUPTED] if active.item.interrupted else []
         compaction: CompactionEnded | None = None

@@ -6,7 +6,7 @@ these types and has no way to the rest. The transcript is written before this po
 """
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from msgspec import Struct, structs
@@ -27,7 +27,7 @@ from openclaw.delivery import shape as shapes
 from openclaw.delivery.directives import HEARTBEAT, DirectiveParser, Directives
 from openclaw.delivery.duplicates import repeats, same_media
 from openclaw.delivery.shape import Manner, Payload, Shaped, shape
-from openclaw.delivery.silence import Silence, SilenceGate
+from openclaw.delivery.silence import Silence, SilenceGate, Visible
 from openclaw.delivery.think import Reasoning, ThinkParser, Words
 
 log = logging.getLogger(__name__)
@@ -104,8 +104,16 @@ class _Message:
 class Shaper:
     """Reads one run."""
 
-    def __init__(self, manner: Manner = _PLAIN, *, not_ours: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        manner: Manner = _PLAIN,
+        *,
+        not_ours: Collection[str] = (),
+        proofread: Callable[[str], str] = lambda text: text,
+    ) -> None:
         self._manner = manner
+        self._proofread = proofread
+        """The last look at an answer before it leaves."""
         self._not_ours = frozenset(not_ours)
         """Functions of the caller: whatever they are called, they deliver nothing."""
         self._sent: list[str] = []
@@ -167,6 +175,8 @@ class Shaper:
             log.info("took a stray %s out of an answer", HEARTBEAT)
         if shaped.text and repeats(shaped.text, self._sent):
             shaped = structs.replace(shaped, said=Silence())
+        elif isinstance(shaped.said, Visible) and shaped.text:
+            shaped = structs.replace(shaped, said=structs.replace(shaped.said, text=self._proofread(shaped.text)))
         self._silent = shaped.silent
         payload = shapes.answer(shaped.text, self._fresh_media(shaped))
         reasoning = self._reasoning(message, shaped)
