@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from openclaw.testing import TemporaryHome, calls, says
+from openclaw.testing import Calls, Says, TemporaryHome, calls, says
 from openclaw.testing_server import MockModelServer
 from openclaw.wire.client import CallFailed, Client
 from openclaw.wire.scopes import READ
@@ -219,6 +219,32 @@ async def test_the_owner_talks_through_a_plugins_channel_and_strangers_do_not(op
             assert all(path.name.startswith("ada--") for path in found)
             assert len(server.requests) == 1 and "let me in" not in json.dumps(server.requests)
             assert "add mailbox:eve to commands.ownerAllowFrom" in gateway.output()
+
+
+async def test_the_assistant_writes_to_people_on_a_plugins_channel(openclaw_home: TemporaryHome) -> None:
+    examples = Path(__file__).parents[2] / "examples"
+    post = openclaw_home.root / "post"
+    (post / "inbox").mkdir(parents=True)
+    script: list[Says | Calls] = [
+        calls("message", action="send", target="bob", message="Lunch at one?"),
+        calls("message", action="send", channel="pigeon", target="bob", message="Lunch?"),
+        calls("message", action="broadcast", targets=["ada", "carl"], message="Lunch at one."),
+        says("Told them."),
+    ]
+    with MockModelServer(script) as server:
+        box = {"config": {"directory": str(post), "seconds": 0.1}}
+        plugins = {"load": {"paths": [str(examples / "mailbox")]}, "entries": {"mailbox": box}}
+        openclaw_home.configure({**server.settings(), "plugins": plugins})
+        with GatewayProcess(openclaw_home) as gateway:
+            async with gateway.client() as client:
+                async with asyncio.timeout(DEADLINE):
+                    while "mailbox" not in json.dumps(await client.call("plugins.list", {})):
+                        await asyncio.sleep(0.05)
+                await client.call("agent", {"message": "lunch", "idempotencyKey": "1"}, final=True, timeout=60)
+            sent = {path.name.partition("--")[0]: path.read_text().strip() for path in (post / "outbox").glob("*.txt")}
+            assert sent == {"bob": "Lunch at one?", "ada": "Lunch at one.", "carl": "Lunch at one."}
+            asked = json.dumps(server.requests)
+            assert "no channel pigeon: there is mailbox" in asked
 
 
 MODEL = """

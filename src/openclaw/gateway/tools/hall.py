@@ -1,15 +1,17 @@
 """The tools a running gateway offers to each session, and the limits that hold there."""
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from openclaw.core.channel import Channel
 from openclaw.core.keys import SessionKey
 from openclaw.core.origin import Origin, joined, origin
 from openclaw.core.tool import Tool
 from openclaw.gateway.desk import Desk
 from openclaw.gateway.surroundings import Surroundings
 from openclaw.gateway.tools.config import GatewayTool
+from openclaw.gateway.tools.message import MessageTool
 from openclaw.gateway.tools.sessions import AgentsList, SessionsHistory, SessionsList, SessionsSend, SessionStatus
 from openclaw.gateway.tools.spawn import SessionsSpawn, SessionsYield, SubagentsTool
 from openclaw.policy.layers import Layer
@@ -29,6 +31,7 @@ _TOOLS = (
     SessionsYield,
     SubagentsTool,
     GatewayTool,
+    MessageTool,
 )
 NAMES = tuple(tool.spec.name for tool in _TOOLS)
 """What a running gateway offers besides the tools of the machine."""
@@ -61,9 +64,14 @@ class Hall:
             SubagentsTool(desk, self.subagents),
             GatewayTool(surroundings, restart),
         ]
+        self._message = MessageTool(desk, self._channels)
 
     def tools(self, key: SessionKey) -> list[Tool]:
-        return list(self._tools)
+        # Without a channel there is nobody to write to, and nothing to tell a model about it.
+        return [*self._tools, *([self._message] if self._channels() else [])]
+
+    def _channels(self) -> Mapping[str, Channel]:
+        return self._desk.app.extensions.channels()
 
     def layers(self, key: SessionKey) -> list[Layer]:
         """What a session may not have because of what it is; a sub-agent never has more than its starter."""

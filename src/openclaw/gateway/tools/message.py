@@ -1,0 +1,115 @@
+"""Writing to people where they are: the `message` tool, over the channels that are connected."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from openclaw.core.channel import Channel
+from openclaw.core.chat import Address, Outbound
+from openclaw.core.errors import Conflict, InvalidRequest, OpenClawError
+from openclaw.core.tool import Effects, Output, ToolContext
+from openclaw.gateway.desk import Desk
+from openclaw.gateway.tools.shape import Simple, spec, taken, told
+
+MOST_TARGETS = 50
+
+
+class Wanted(Struct, frozen=True, kw_only=True, rename="camel"):
+    action: Literal["send", "broadcast"]
+    channel: str = ""
+    target: str = ""
+    targets: tuple[str, ...] = ()
+    account_id: str = "default"
+    message: str = ""
+    media: str = ""
+    caption: str = ""
+    reply_to: str | None = None
+    thread_id: str | None = None
+    dry_run: bool = False
+
+
+class MessageTool(Simple):
+    """`message`: sends a text to a person or a group of a connected channel."""
+
+    spec = spec(
+        "message",
+        "Message",
+        "send messages to people on connected channels",
+        "Send a message on a connected channel: action send with one target, broadcast with several. Your answer in "
+        "this conversation goes to its own people by itself; this is for others.",
+        {
+            "action": {"type": "string", "enum": ["send", "broadcast"]},
+            "channel": {"type": "string", "description": "Channel name; needed when several are connected"},
+            "target": {"type": "string", "description": "Person or group on that channel"},
+            "targets": {"type": "array", "items": {"type": "string"}, "description": "broadcast: all of them"},
+            "accountId": {"type": "string"},
+            "message": {"type": "string", "description": "The text"},
+            "media": {"type": "string", "description": "Path or address of a file to go along"},
+            "caption": {"type": "string"},
+            "replyTo": {"type": "string", "description": "Id of the message this answers"},
+            "threadId": {"type": "string"},
+            "dryRun": {"type": "boolean", "description": "Only check whether it could be sent"},
+        },
+        "action",
+        aliases={"to": "target", "text": "message", "content": "message"},
+    )
+
+    def __init__(self, desk: Desk, channels: Callable[[], Mapping[str, Channel]]) -> None:
+        self._desk = desk
+        self._channels = channels
+
+    def effects(self, args: Mapping[str, Any]) -> Effects:
+        return Effects.SENDS_OUT
+
+    def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
+        return frozenset(("message",))
+
+    async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
+        try:
+            wanted = taken(args, Wanted)
+            channel, targets, text = self._checked(wanted)
+        except OpenClawError as error:
+            return told({"status": "error", "error": error.message}, failed=True)
+        if wanted.dry_run:
+            return told({"status": "ok", "dryRun": True, "channel": channel.name, "targets": targets})
+        sent, failed = [], []
+        for target in targets:
+            try:
+                sent.append({"target": target, "messageId": await self._send(channel, wanted, target, text)})
+            except OpenClawError as error:
+                failed.append({"target": target, "error": error.message})
+        result = {"status": "error" if failed else "ok", "channel": channel.name, "sent": sent}
+        return told({**result, **({"failed": failed} if failed else {})}, failed=bool(failed))
+
+    def _checked(self, wanted: Wanted) -> tuple[Channel, list[str], str]:
+        there = dict(self._channels())
+        names = ", ".join(sorted(there))
+        name = wanted.channel or (next(iter(there)) if len(there) == 1 else "")
+        if not there:
+            raise InvalidRequest("no channel is connected: a plugin brings one (openclaw plugins list)")
+        if name not in there:
+            raise InvalidRequest(f"say which channel: {names}" if not name else f"no channel {name}: there is {names}")
+        targets = list(dict.fromkeys(each for each in (wanted.target, *wanted.targets) if each.strip()))
+        if not targets or (wanted.action == "send" and len(targets) > 1):
+            raise InvalidRequest("send needs one target; broadcast takes several")
+        if len(targets) > MOST_TARGETS:
+            raise InvalidRequest(f"{len(targets)} targets at once; {MOST_TARGETS} is the most")
+        text = wanted.message or wanted.caption
+        if not text.strip() and not wanted.media:
+            raise InvalidRequest("there is nothing to send: give message or media")
+        return there[name], targets, text
+
+    async def _send(self, channel: Channel, wanted: Wanted, target: str, text: str) -> str:
+        plugged = self._desk.app.plugged
+        if plugged is not None:
+            merged = await plugged.messages.decided(target, text, plugged.errand("system"))
+            if merged.cancelled is not None:
+                raise Conflict(f"the plugin {merged.cancelled.plugin} cancelled it: {merged.cancelled.text}")
+            text = merged.content
+        address = Address(channel=channel.name, to=target, account=wanted.account_id, thread=wanted.thread_id)
+        media = (wanted.media,) if wanted.media else ()
+        receipt = await channel.send(Outbound(to=address, text=text, media=media, reply_to=wanted.reply_to))
+        if plugged is not None:
+            plugged.messages.tell_sent(target, text, plugged.errand("system"))
+        return receipt.id
