@@ -26,18 +26,21 @@ async def test_an_interrupted_run_is_answered_after_a_kill_and_told_of_once(open
         for _ in range(2):  # a second start has nothing more to tell
             with GatewayProcess(openclaw_home) as gateway:
                 async with gateway.client() as client:
-                    waited = await client.call("agent.wait", {"runId": "k1", "timeoutMs": 60_000})
+                    waited = await client.call("agent.wait", {"runId": "k1", "timeoutMs": 60_000}, timeout=70)
                     assert waited["status"] == "ok"
+                    again = {"message": "think hard", "idempotencyKey": "k1"}
+                    done = await client.call("agent", again, final=True)
+                    assert "Here is the answer." in str(done) and INTERRUPTED in str(done), done
                 assert gateway.stop() == 0
         with GatewayProcess(openclaw_home) as gateway:
             async with gateway.client() as client:
-                await client.call("agent", {"message": "go on", "idempotencyKey": "k2"}, final=True)
-                await client.call("agent", {"message": "and on", "idempotencyKey": "k3"}, final=True)
+                done = await client.call("agent", {"message": "go on", "idempotencyKey": "k2"}, final=True)
+                assert INTERRUPTED not in str(done)
             assert gateway.stop() == 0
     told = [message["content"] for message in server.requests[-1]["messages"] if message["role"] == "user"]
-    text = str(told)
-    assert text.count("The gateway was restarted during a run and has taken it up again") == 1
-    assert "think hard" in text and gateway.output().count("took up 1 unfinished input") == 1
+    # What the runtime has to say of itself is never put into a person's mouth.
+    assert len(told) == 2 and "restarted" not in str(told)
+    assert gateway.output().count("took up 1 unfinished input") == 1
 
 
 async def test_a_run_that_is_given_up_is_said_in_its_conversation_once(
@@ -53,15 +56,6 @@ async def test_a_run_that_is_given_up_is_said_in_its_conversation_once(
         assert line == "A message was never answered, because it never ended: “paint the boat”"
 
 
-async def test_one_that_was_interrupted_first_and_given_up_later_is_told_of_both_times(
-    openclaw_home: TemporaryHome, scripted_model: ScriptedModel
-) -> None:
-    async with place(openclaw_home, scripted_model, fires=False) as here:
-        await announce(here.desk, [TakenUp(run_id="r1", session_key=str(MAIN), text="x", begun=True)])
-        await announce(here.desk, [TakenUp(run_id="r1", session_key=str(MAIN), text="x", begun=True, given_up="y")])
-        assert len(await here.desk.app.events.waiting(MAIN)) == 2 and len(here.said()) == 1
-
-
 async def test_what_only_waited_and_what_nobody_reads_is_not_announced(
     openclaw_home: TemporaryHome, scripted_model: ScriptedModel
 ) -> None:
@@ -72,7 +66,3 @@ async def test_what_only_waited_and_what_nobody_reads_is_not_announced(
             await announce(here.desk, [TakenUp(run_id=rest, session_key=str(key), begun=True, given_up="gone")])
             assert await here.desk.app.events.waiting(key) == [] and here.said(str(key)) == []
         assert await here.desk.app.events.waiting(MAIN) == []
-
-
-def test_the_word_beside_an_answer_says_what_happened() -> None:
-    assert "taken it up again" in INTERRUPTED

@@ -223,6 +223,13 @@ async def test_every_advertised_reading_method_answers(openclaw_home: TemporaryH
         "sessions.search": {"query": "x"},
         "skills.trust.show": {"name": "weather"},
         "progressCard.get": {"sessionKey": "main"},
+        "install.check": {
+            "targetType": "skill",
+            "targetName": "x",
+            "sourcePath": "/nowhere",
+            "spec": "x",
+            "treeSha256": "0",
+        },
     }
     skipped = (
         "set-heartbeats",
@@ -247,6 +254,7 @@ async def test_every_advertised_reading_method_answers(openclaw_home: TemporaryH
         "inject",
         "approve",
         "reject",
+        "reload",
     )
     (openclaw_home.workspace / "MEMORY.md").write_text("A note.\n")
     with GatewayProcess(openclaw_home) as gateway:

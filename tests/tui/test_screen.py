@@ -207,7 +207,7 @@ def test_hostile_text_stays_text(openclaw_home: TemporaryHome) -> None:
         assert "[31mred" in text and "esrever" in text and "\u202e" not in text
         assert "[red]not markup[/red] <b>tag</b> good.example (http://evil.example/x)" in text
         shown.presses("C-t")
-        shown.until("path: ")
+        shown.until("path:")
         assert shown.title == before
         assert "owned" not in shown.clipboard
         shown.presses("C-y")

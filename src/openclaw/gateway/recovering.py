@@ -15,20 +15,22 @@ SHOWN_CHARS = 120
 
 
 async def announce(desk: Desk, taken: Sequence[TakenUp]) -> None:
-    """Each interrupted run is told of once, in the conversation it belongs to, however often it is interrupted."""
+    """Runs that are given up are told of once, in the conversation they belong to.
+
+    One that was taken up again says so beside its own answer (`turns.runs.INTERRUPTED`).
+    """
     if taken:
         log.info("took up %d unfinished input(s) of an earlier run", sum(not each.given_up for each in taken))
     for each in taken:
-        if each.given_up:
-            log.warning("the run %s in %s is given up: %s", each.run_id, each.session_key, each.given_up)
+        if not each.given_up:
+            continue
+        log.warning("the run %s in %s is given up: %s", each.run_id, each.session_key, each.given_up)
         key = parse(each.session_key)
-        if not _of_people(key) or not (each.begun or each.given_up):
+        if not _of_people(key):
             continue
         try:
             # Kept under the run's name: the same run is not announced a second time.
-            end = ":given-up" if each.given_up else ""
-            new = await desk.app.events.add(key, _line(each), f"recovery:{each.run_id}{end}")
-            if new and each.given_up:
+            if await desk.app.events.add(key, _line(each), f"recovery:{each.run_id}:given-up"):
                 await _tell(desk, key, each)
         except OpenClawError as error:
             log.warning("nobody could be told of the run %s: %s", each.run_id, error.message)
@@ -41,9 +43,7 @@ def _of_people(key: SessionKey) -> bool:
 
 def _line(taken: TakenUp) -> str:
     """What the assistant is told with its next turn there."""
-    if taken.given_up:
-        return f"A message was never answered, because {taken.given_up}: {_quoted(taken.text)}"
-    return f"The gateway was restarted during a run and has taken it up again: {_quoted(taken.text)}"
+    return f"A message was never answered, because {taken.given_up}: {_quoted(taken.text)}"
 
 
 async def _tell(desk: Desk, key: SessionKey, taken: TakenUp) -> None:
