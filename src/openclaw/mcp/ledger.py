@@ -3,11 +3,8 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import msgspec
-
-from openclaw.core.errors import StateError
 from openclaw.mcp.pins import Document, Record
-from openclaw.store import atomic
+from openclaw.store.jsonfile import JsonFile
 
 FILE = "mcp-tools.json"
 
@@ -16,26 +13,12 @@ class Ledger:
     """One for the process. A file that cannot be read accepts nothing, and says so."""
 
     def __init__(self, state: Path) -> None:
-        self.path = state / FILE
-        self._known: tuple[tuple[int, int, int], Mapping[str, Record]] | None = None
+        self._file = JsonFile(state / FILE, Document, "move it away, then the servers are accepted anew")
+        self.path = self._file.path
 
     def read(self) -> Mapping[str, Record]:
-        try:
-            found = self.path.stat()
-            identity = (found.st_ino, found.st_mtime_ns, found.st_size)
-            if self._known is not None and self._known[0] == identity:
-                return self._known[1]
-            servers = msgspec.json.decode(self.path.read_bytes(), type=Document).servers
-        except FileNotFoundError:
-            return {}
-        except OSError as error:
-            raise StateError(f"cannot read {self.path}: {error.strerror}") from error
-        except msgspec.DecodeError as error:
-            raise StateError(
-                f"{self.path} cannot be read ({error}): move it away, then the servers are accepted anew"
-            ) from error
-        self._known = (identity, servers)
-        return servers
+        document = self._file.read()
+        return document.servers if document is not None else {}
 
     def change(self, server: str, how: Callable[[Record | None], Record | None]) -> Record | None:
         """Replaces the record of one server by what `how` makes of it; None takes it off the list."""
@@ -49,5 +32,5 @@ class Ledger:
         else:
             servers[server] = new
         document = Document(servers=dict(sorted(servers.items())))
-        atomic.replace(self.path, msgspec.json.format(msgspec.json.encode(document), indent=2))
+        self._file.write(document)
         return new

@@ -18,6 +18,7 @@ from openclaw.plugins.lock import Accepted, Ledger
 from openclaw.plugins.manifest import FILE, Manifest, read
 from openclaw.store.archive import pieces
 from openclaw.store.lock import holding
+from openclaw.store.swap import mend, swap
 from openclaw.store.tree import Hasher, Unverifiable
 
 _STAGING, _OLD, _LOCK = ".openclaw-staging-", ".openclaw-old-", ".openclaw-install.lock"
@@ -72,7 +73,7 @@ def install(
             if why:
                 raise InvalidRequest(f"{ready.manifest.id} was not installed: {why}")
         with holding(root / _LOCK, str(root)):
-            mend(root)
+            mend(root, _OLD)
             if ready.target.exists() and not force:
                 raise Conflict(f"{ready.target} is already there: another install was quicker. --force replaces it")
             # Accepted before it is there: in between nothing runs, while the other way round it would be held back.
@@ -86,7 +87,7 @@ def install(
                     at=round(now * 1000),
                 ),
             )
-            _swap(ready.directory, ready.target, root / f"{_OLD}{ready.manifest.id}")
+            swap(ready.directory, ready.target, root / f"{_OLD}{ready.manifest.id}")
         return ready
 
 
@@ -132,16 +133,6 @@ def remove(name: str, root: Path, ledger: Ledger) -> None:
     shutil.rmtree(aside, ignore_errors=True)
 
 
-def mend(root: Path) -> None:
-    """Finishes or takes back a replacement that was cut off half way. The caller holds the lock."""
-    for old in root.glob(f"{_OLD}*"):
-        target = root / old.name.removeprefix(_OLD)
-        if target.exists():
-            shutil.rmtree(old, ignore_errors=True)
-        else:
-            old.rename(target)
-
-
 def _write(directory: Path, found: Mapping[str, tuple[bytes, bool]]) -> None:
     directory.mkdir(parents=True, mode=0o700)
     for path, (data, runs) in found.items():
@@ -151,16 +142,3 @@ def _write(directory: Path, found: Mapping[str, tuple[bytes, bool]]) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-
-
-def _swap(new: Path, target: Path, old: Path) -> None:
-    moved = target.exists()
-    if moved:
-        target.rename(old)
-    try:
-        new.rename(target)
-    except OSError:
-        if moved:
-            old.rename(target)
-        raise
-    shutil.rmtree(old, ignore_errors=True)

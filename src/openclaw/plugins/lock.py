@@ -4,11 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-import msgspec
 from msgspec import Struct, field
 
-from openclaw.core.errors import StateError
-from openclaw.store import atomic
+from openclaw.store.jsonfile import JsonFile
 from openclaw.store.lock import holding
 from openclaw.store.tree import Hasher, Unverifiable
 
@@ -33,19 +31,12 @@ class _Document(Struct, frozen=True, kw_only=True):
 
 class Ledger:
     def __init__(self, state: Path) -> None:
-        self.path = state / FILE
+        self._file = JsonFile(state / FILE, _Document, "mend it, or move it away and install your plugins again")
+        self.path = self._file.path
 
     def read(self) -> Mapping[str, Accepted]:
-        try:
-            return msgspec.json.decode(self.path.read_bytes(), type=_Document).plugins
-        except FileNotFoundError:
-            return {}
-        except OSError as error:
-            raise StateError(f"cannot read {self.path}: {error.strerror}") from error
-        except msgspec.DecodeError as error:
-            raise StateError(
-                f"{self.path} cannot be read ({error}): mend it, or move it away and install your plugins again"
-            ) from error
+        document = self._file.read()
+        return document.plugins if document is not None else {}
 
     def accept(self, name: str, entry: Accepted) -> None:
         self._change(name, entry)
@@ -59,7 +50,7 @@ class Ledger:
             if entry is not None:
                 entries[name] = entry
             document = _Document(plugins=dict(sorted(entries.items())))
-            atomic.replace(self.path, msgspec.json.format(msgspec.json.encode(document), indent=2))
+            self._file.write(document)
 
 
 def digest_of(directory: Path) -> str:

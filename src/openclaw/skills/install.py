@@ -23,6 +23,7 @@ from openclaw.skills.references import Reference, leaving
 from openclaw.store import atomic
 from openclaw.store.archive import pieces
 from openclaw.store.lock import holding
+from openclaw.store.swap import mend, swap
 from openclaw.store.tree import Hasher, Unverifiable
 
 RECORDS = ".openclaw"
@@ -162,43 +163,20 @@ def _put(ready: Staged, root: Path, source: Source, ledger: Ledger, force: bool,
         ready.directory / RECORDS / ORIGIN, msgspec.json.format(msgspec.json.encode(origin), indent=2), 0o644
     )
     with holding(root / _LOCK, f"{root}"):
-        mend(root)
+        mend(root, _OLD)
         if ready.target.exists() and not force:
             raise Conflict(f"{ready.target} is already there: another install was quicker. --force replaces it")
-        _swap(ready.directory, ready.target, root / f"{_OLD}{ready.slug}")
+        swap(ready.directory, ready.target, root / f"{_OLD}{ready.slug}")
         ledger.accept(
             {os.path.realpath(ready.target): accepted(_as_skill(ready, source), "install", round(now * 1000))}
         )
-
-
-def _swap(new: Path, target: Path, old: Path) -> None:
-    moved = target.exists()
-    if moved:
-        target.rename(old)
-    try:
-        new.rename(target)
-    except OSError:
-        if moved:
-            old.rename(target)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
-
-
-def mend(root: Path) -> None:
-    """Finishes or takes back a replacement that was cut off half way. The caller holds the root's lock."""
-    for old in root.glob(f"{_OLD}*"):
-        target = root / old.name.removeprefix(_OLD)
-        if target.exists():
-            shutil.rmtree(old, ignore_errors=True)
-        else:
-            old.rename(target)
 
 
 def mend_unlocked(root: Path) -> None:
     """The same, for whoever only came to look."""
     if any(root.glob(f"{_OLD}*")):
         with holding(root / _LOCK, f"{root}"):
-            mend(root)
+            mend(root, _OLD)
 
 
 def _as_skill(ready: Staged, source: Source) -> Skill:

@@ -13,10 +13,10 @@ from msgspec import Struct, field, structs
 from openclaw.core.errors import StateError
 from openclaw.skills.record import Skill
 from openclaw.skills.standing import Accepted
-from openclaw.store import atomic
 from openclaw.store.atomic import private_directory
+from openclaw.store.jsonfile import JsonFile
 from openclaw.store.lock import holding
-from openclaw.store.tree import Tree, contents, identity_of
+from openclaw.store.tree import Tree, contents
 
 FILE = "skills-trust.json"
 COPIES = "skills-trust"
@@ -32,27 +32,14 @@ class Ledger:
     """Accepted skills by the real path of their directory."""
 
     def __init__(self, state: Path) -> None:
-        self.path = state / FILE
+        self._file = JsonFile(state / FILE, _Document, "mend it, or move it away and accept your skills again")
+        self.path = self._file.path
         self._copies = state / COPIES
-        self._known: tuple[object, Mapping[str, Accepted]] | None = None
 
     def read(self) -> Mapping[str, Accepted]:
         """Everything accepted; raises `StateError` when the file cannot be used, because then nothing is."""
-        try:
-            identity = identity_of(self.path.stat())
-            if self._known is not None and self._known[0] == identity:
-                return self._known[1]
-            found = msgspec.json.decode(self.path.read_bytes(), type=_Document).skills
-        except FileNotFoundError:
-            return {}
-        except OSError as error:
-            raise StateError(f"cannot read {self.path}: {error.strerror}") from error
-        except msgspec.DecodeError as error:
-            raise StateError(
-                f"{self.path} cannot be read ({error}): mend it, or move it away and accept your skills again"
-            ) from error
-        self._known = (identity, found)
-        return found
+        document = self._file.read()
+        return document.skills if document is not None else {}
 
     def accept(self, accepted: Mapping[str, Accepted]) -> None:
         """Records skills by directory, with copies of their files."""
@@ -117,7 +104,7 @@ class Ledger:
             entries = dict(self.read())
             yield entries
             document = _Document(skills=dict(sorted(entries.items())))
-            atomic.replace(self.path, msgspec.json.format(msgspec.json.encode(document), indent=2))
+            self._file.write(document)
             self._sweep({file.sha256 for entry in entries.values() for file in entry.files})
 
     def _sweep(self, needed: set[str]) -> None:

@@ -10,12 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-import msgspec
 from msgspec import Struct, field
 
 from openclaw.core.errors import StateError
 from openclaw.hooks.internal.record import Hook
-from openclaw.store import atomic
+from openclaw.store.jsonfile import JsonFile
 
 FILE = "hooks-trust.json"
 MAX_FILES = 500
@@ -47,28 +46,14 @@ class Ledger:
     """Accepted hooks by directory. Reading it again costs one `stat` while nothing changes."""
 
     def __init__(self, state: Path) -> None:
-        self.path = state / FILE
-        self._known: tuple[tuple[int, int, int], Mapping[str, Accepted]] | None = None
+        self._file = JsonFile(state / FILE, _Document, "mend it, or move it away and enable your hooks again")
+        self.path = self._file.path
         self._digests: dict[str, tuple[Signature, str]] = {}
 
     def read(self) -> Mapping[str, Accepted]:
         """Everything accepted; raises `StateError` when the file cannot be used, because then nothing is."""
-        try:
-            about = self.path.stat()
-            identity = (about.st_ino, about.st_size, about.st_mtime_ns)
-            if self._known is not None and self._known[0] == identity:
-                return self._known[1]
-            found = msgspec.json.decode(self.path.read_bytes(), type=_Document).hooks
-        except FileNotFoundError:
-            return {}
-        except OSError as error:
-            raise StateError(f"cannot read {self.path}: {error.strerror}") from error
-        except msgspec.DecodeError as error:
-            raise StateError(
-                f"{self.path} cannot be read ({error}): mend it, or move it away and enable your hooks again"
-            ) from error
-        self._known = (identity, found)
-        return found
+        document = self._file.read()
+        return document.hooks if document is not None else {}
 
     def accept(self, hook: Hook, by: Literal["owner", "first-use"], now: int) -> Accepted:
         """Records a hook as it is now; raises `StateError` when it cannot be vouched for."""
@@ -78,7 +63,7 @@ class Ledger:
             raise StateError(f"{hook.name} cannot be accepted: {error}") from error
         entry = Accepted(name=hook.name, sha256=sha256, approved_at=now, approved_by=by)
         document = _Document(hooks=dict(sorted({**self.read(), hook.directory: entry}.items())))
-        atomic.replace(self.path, msgspec.json.format(msgspec.json.encode(document), indent=2))
+        self._file.write(document)
         return entry
 
     def objection(self, hook: Hook) -> str:
