@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from math import inf
@@ -182,31 +182,22 @@ async def compose(launch: Launch, open_provider: OpenProvider | None = None) -> 
                 app.internal_hooks.serving(),
                 asyncio.TaskGroup() as group,
             ):
-                news = group.create_task(
-                    kept_up(
-                        lambda: devices.tell_requests(app.db, gateway.pairing, bus, clock), "pairing requests", clock
-                    ),
-                    name="pairing requests",
-                )
-                watching: list[asyncio.Task[None]] = []
+
+                def beside(work: Callable[[], Awaitable[None]], name: str) -> None:
+                    tasks.append(group.create_task(kept_up(work, name, clock), name=name))
 
                 def follow(memory: Memory) -> None:
                     """Notes are followed from the first turn that has them on: nobody asked for them before."""
                     if memory.settings.sync.watch:
-                        work = kept_up(partial(watch, memory, log.warning), "notes", clock)
-                        watching.append(group.create_task(work, name="notes"))
+                        beside(partial(watch, memory, log.warning), "notes")
 
+                tasks = [group.create_task(_plug(app, launch.server.port), name="plugins")]
+                beside(lambda: devices.tell_requests(app.db, gateway.pairing, bus, clock), "pairing requests")
+                beside(partial(wake_sessions, gateway.desk), "ended commands")
+                beside(partial(gateway.histories.follow, bus), "file versions")
+                beside(gateway.channels.keep, "channels")
+                beside(_watchman(app, active, questions, bus).keep, "watchman")
                 app.remembers = follow
-                wakes = group.create_task(
-                    kept_up(partial(wake_sessions, gateway.desk), "ended commands", clock), name="ended commands"
-                )
-                versions = group.create_task(
-                    kept_up(partial(gateway.histories.follow, bus), "file versions", clock), name="file versions"
-                )
-                channels = group.create_task(kept_up(gateway.channels.keep, "channels", clock), name="channels")
-                starting = group.create_task(_plug(app, launch.server.port), name="plugins")
-                keeper = _watchman(app, active, questions, bus)
-                watchman = group.create_task(kept_up(keeper.keep, "watchman", clock), name="watchman")
                 app.internal_hooks.tell(telling.gateway(app, "startup"))
                 yield Parts(
                     connection=gateway.sockets.serve,
@@ -216,7 +207,7 @@ async def compose(launch: Launch, open_provider: OpenProvider | None = None) -> 
                 )
                 if app.plugged is not None:
                     await app.plugged.gateway_stops(launch.control.wish or "stop", app.index)
-                for task in (news, wakes, versions, watchman, starting, channels, *watching):
+                for task in tasks:
                     task.cancel()
 
 
