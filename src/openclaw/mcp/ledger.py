@@ -5,6 +5,7 @@ from pathlib import Path
 
 from openclaw.mcp.pins import Document, Record
 from openclaw.store.jsonfile import JsonFile
+from openclaw.store.lock import holding
 
 FILE = "mcp-tools.json"
 
@@ -22,15 +23,16 @@ class Ledger:
 
     def change(self, server: str, how: Callable[[Record | None], Record | None]) -> Record | None:
         """Replaces the record of one server by what `how` makes of it; None takes it off the list."""
-        servers = dict(self.read())
-        was = servers.get(server)
-        new = how(was)
-        if new == was:
+        with holding(self.path.with_name(f"{FILE}.lock"), "the list of accepted MCP tools"):
+            servers = dict(self.read())
+            was = servers.get(server)
+            new = how(was)
+            if new == was:
+                return new
+            if new is None:
+                servers.pop(server, None)
+            else:
+                servers[server] = new
+            document = Document(servers=dict(sorted(servers.items())))
+            self._file.write(document)
             return new
-        if new is None:
-            servers.pop(server, None)
-        else:
-            servers[server] = new
-        document = Document(servers=dict(sorted(servers.items())))
-        self._file.write(document)
-        return new

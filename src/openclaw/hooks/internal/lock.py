@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from openclaw.core.errors import StateError
 from openclaw.hooks.internal.record import Hook
 from openclaw.store.jsonfile import JsonFile
+from openclaw.store.lock import holding
 
 FILE = "hooks-trust.json"
 MAX_FILES = 500
@@ -62,8 +63,9 @@ class Ledger:
         except Unverifiable as error:
             raise StateError(f"{hook.name} cannot be accepted: {error}") from error
         entry = Accepted(name=hook.name, sha256=sha256, approved_at=now, approved_by=by)
-        document = _Document(hooks=dict(sorted({**self.read(), hook.directory: entry}.items())))
-        self._file.write(document)
+        with holding(self.path.with_name(f"{FILE}.lock"), "the list of accepted hooks"):
+            document = _Document(hooks=dict(sorted({**self.read(), hook.directory: entry}.items())))
+            self._file.write(document)
         return entry
 
     def objection(self, hook: Hook) -> str:
