@@ -13,6 +13,7 @@ from openclaw.gateway.clock import SystemClock
 from openclaw.testing import FakeClock
 from openclaw.tools.background import Background, Retention
 from openclaw.tools.background_names import fresh_name
+from openclaw.tools.child import Piped
 from openclaw.tools.exec import Exec
 from openclaw.tools.group import members
 from openclaw.tools.process import Process
@@ -133,6 +134,24 @@ async def test_closing_the_house_leaves_nothing_behind(workspace):
     await background.close()
     assert not [pid for pid in pids if in_the_house(pid)]
     assert (await tool.call({"command": "true"}, context)).is_error
+
+
+async def test_a_command_that_was_only_just_started_is_ended_too(workspace):
+    background = Background(SystemClock())
+    child = Piped(["sleep", "60"], cwd=workspace, env=ENV, fed=True)
+    background.start(child, command="sleep 60", cwd=workspace, owner="agent:main:main", timeout=None)
+    await background.close()  # nothing ran in between: the task that attends to it had not begun
+    assert child.input is None
+    assert not in_the_house(child.pid)
+
+
+async def test_two_who_end_the_same_command_leave_nothing_open(workspace):
+    background = Background(SystemClock())
+    child = Piped(["sh", "-c", "trap '' TERM; sleep 60 & wait"], cwd=workspace, env=ENV, fed=True)
+    job = background.start(child, command="", cwd=workspace, owner="agent:main:main", timeout=None, most=100)
+    await asyncio.gather(background.kill(job), background.close(), background.kill(job))
+    assert child.input is None
+    assert not in_the_house(child.pid)
 
 
 async def test_a_cancelled_call_ends_its_command(run, call, workspace, background):

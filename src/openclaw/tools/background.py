@@ -51,6 +51,8 @@ class Job:
         """It runs in a sandbox, and so does what is typed to it."""
         self.killed = False
         """Somebody asked for its end, and needs not be told of it."""
+        self.stop = asyncio.Event()
+        """Set to end it. Its task is never cancelled: one that has not begun would leave the command running."""
         self.watched = 0
         """Calls that wait for its end at this moment."""
         self.tail = Tail(KEPT_CHARS)
@@ -187,7 +189,7 @@ class Background:
         job.killed = True
         task = self._tasks.get(job.name)
         if task is not None:
-            task.cancel()
+            job.stop.set()
             await asyncio.wait({task})
 
     def forget(self, job: Job) -> None:
@@ -202,17 +204,16 @@ class Background:
     async def close(self) -> None:
         """Ends everything that runs."""
         self._closed = True
-        tasks = list(self._tasks.values())
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        for job in self._jobs.values():
+            job.stop.set()
+        if self._tasks:
+            await asyncio.wait(list(self._tasks.values()))
         self._jobs.clear()
 
     async def _see_through(self, job: Job, timeout: float | None, most: int) -> None:
         ended = Ended(code=None)
         try:
-            ended = await attend(job.child, [job.add], timeout=timeout, most=most)
+            ended = await attend(job.child, [job.add], timeout=timeout, enough=job.stop, most=most)
         finally:
             job.end(ended if ended.seconds else Ended(code=None, seconds=job.seconds))
             job.ended_at = millis(self._clock)

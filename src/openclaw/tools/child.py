@@ -178,12 +178,13 @@ async def attend(
                 for tap in taps:
                     await tap.ended.wait()
     finally:
-        if crowded is not None and not crowded.done():
-            crowded.cancel()
-            await asyncio.wait({crowded})
+        # What cannot be interrupted first.
         for tap in taps:
             tap.close()
         child.close()
+        if crowded is not None and not crowded.done():
+            crowded.cancel()
+            await asyncio.wait({crowded})
         if child.after:
             await finish(_clear(child.after))
     many = crowded.result() if crowded is not None and not crowded.cancelled() and code is None else 0
