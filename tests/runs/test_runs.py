@@ -198,6 +198,52 @@ async def test_interrupt_stops_the_run_and_starts_the_newest(
     assert new is not None and new.texts == ("new answer",)
 
 
+async def test_stopping_everything_while_messages_are_being_collected_leaves_the_session_usable(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel
+) -> None:
+    clock = FakeClock()
+    go = asyncio.Event()
+    scripted_model.script([says("one"), stalls(go)], says("fresh"))
+    rules = QueueRules(mode="collect", debounce_ms=500)
+    async with hall(openclaw_home, scripted_model, clock) as place:
+        key = place.app.key("main", None)
+        await place.say("r1", "first", rules=rules)
+        await place.until(spoken("r1"))
+        await place.say("r2", "apples", rules=rules)
+        await place.say("r3", "pears", rules=rules)
+        go.set()
+        await place.until(settled("r1"))
+        assert await place.runs.abort(key) == ["r2", "r3"]
+        await place.say("r4", "again", rules=rules)
+        await clock.advance(1)
+        outcome = await place.runs.wait("r4", 30)
+    assert outcome is not None and outcome.texts == ("fresh",)
+
+
+async def test_what_was_collected_and_never_asked_is_taken_up_after_a_restart(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel
+) -> None:
+    go, rules = asyncio.Event(), QueueRules(mode="collect", debounce_ms=0)
+    for _ in range(4):
+        scripted_model.script([says("x"), stalls()])
+    scripted_model.script([says("one"), stalls(go)])
+    async with hall(openclaw_home, scripted_model) as place:
+        await place.say("r1", "first", rules=rules)
+        await place.until(spoken("r1"))
+        await place.say("r2", "apples", rules=rules)
+        await place.say("r3", "pears", rules=rules)
+        for number in range(4):
+            await place.say(f"o{number}", "hi", key=f"s{number}")
+        await place.until(spoken("o2"))
+        await place.runs.abort(place.app.key("main", None), "r1")
+        # Its place goes to another session; what was collected waits for one.
+        await place.until(spoken("o3"))
+        await place.runs.drain(0.0)
+    scripted_model.script(*(says("ok") for _ in range(6)))
+    async with hall(openclaw_home, scripted_model) as place:
+        assert {"apples", "pears"} <= {each.text for each in await place.runs.resume()}
+
+
 async def test_abort_stops_what_runs_and_what_waits(
     openclaw_home: TemporaryHome, scripted_model: ScriptedModel
 ) -> None:

@@ -184,7 +184,8 @@ async def test_a_child_that_is_steered_before_it_began_still_knows_its_task(home
         go.set()
         await it.until(lambda: boss.left == 0)
         (request,) = worker.requests
-        assert "alpha" in request.messages[-1].text and "do it in blue" in request.messages[-1].text
+        task, more = (message.text for message in request.messages[-2:])
+        assert "alpha" in task and more == "do it in blue"
 
 
 async def test_a_killed_child_is_silent_and_takes_its_own_along(home):

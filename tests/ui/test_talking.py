@@ -43,7 +43,7 @@ def test_a_message_is_changed_and_sent_again_and_what_followed_is_gone_in_every_
             for each in (page, other):
                 each.wait_for_selector("article.assistant >> text=Rome is old")
                 wait_idle(each)
-                each.wait_for_function("document.querySelectorAll('article.user').length === 1")
+                each.wait_for_function("() => document.querySelectorAll('article.user').length === 1")
                 assert said(each, "user") == ["about Rome"]
                 assert said(each, "assistant") == ["Rome is old"]
             assert "Paris" not in json.dumps(server.requests[-1]["messages"])

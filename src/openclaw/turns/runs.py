@@ -28,7 +28,7 @@ from openclaw.turns.ledger import Entry, Ledger, Outcome
 from openclaw.turns.queue import Enqueue, Interrupt, QueueRules, Reject, Start, Steer, Waiting
 from openclaw.turns.shaping import ShapedEvent, Shaper
 from openclaw.turns.stuck import SETTLE, Action, Activity, Recovery, Sighting
-from openclaw.turns.turn import Recorded, SessionRepaired, Turn, Turns
+from openclaw.turns.turn import Recorded, SessionRepaired, Turn, Turns, question
 
 if TYPE_CHECKING:
     from openclaw.turns.messaging import MessageHooks, Outgoing
@@ -97,12 +97,18 @@ class _Item(Struct, kw_only=True):
     """Whether plugins have heard of it; when it came, they may still have been starting."""
     interrupted: bool = False
     """An earlier process had begun it."""
+    also: tuple[str, ...] = ()
+    """Other inputs that are part of it and end with it."""
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return (self.turn.run_id, *self.also)
 
 
 class _Active:
     """The run a session is busy with."""
 
-    def __init__(self, item: _Item, merged: Sequence[str], activity: Activity) -> None:
+    def __init__(self, item: _Item, activity: Activity) -> None:
         self.item = item
         self.activity = activity
         self.place: Place | None = None
@@ -110,7 +116,6 @@ class _Active:
         self.given_up = asyncio.Event()
         """Set when it did not end although it was stopped: nobody waits for it any longer."""
         self.over = asyncio.Event()
-        self.merged = tuple(merged)
         self.steering = Steering()
         self.steered: dict[str, _Item] = {}
         """Inputs handed to this run, as they came."""
@@ -120,6 +125,8 @@ class _Active:
         self.steerable = False
         self.begun = False
         """Whether the model was asked: from then on the transcript has what was said."""
+        self.brought_along = False
+        """Interrupted before that: the newer message says it, and its end is the other's."""
         self.why: Why | None = None
         self.task: asyncio.Task[Outcome] | None = None
 
@@ -261,10 +268,10 @@ class Runs:
         stopped = [item for item in session.waiting if run_id in (None, item.turn.run_id)]
         session.waiting = [item for item in session.waiting if item not in stopped]
         for item in stopped:
-            await self._settle([item.turn.run_id], key, _aborted("aborted"), "aborted")
+            await self._settle(item.ids, key, _aborted("aborted"), "aborted")
         active = session.active
-        names = [item.turn.run_id for item in stopped]
-        if active is not None and run_id in (None, active.item.turn.run_id, *active.merged):
+        names = [name for item in stopped for name in item.ids]
+        if active is not None and run_id in (None, *active.item.ids):
             for user in _unheard(active.steering):
                 own = _run_of(user)
                 if own:
@@ -282,14 +289,6 @@ class Runs:
         first = (session.active.item.turn.run_id,) if session.active else ()
         return (*first, *(item.turn.run_id for item in session.waiting))
 
-    def unsaid(self, key: SessionKey) -> list[str]:
-        """What a session was told and no model has been asked yet: an interruption would lose it."""
-        session = self._sessions.get(key)
-        if session is None:
-            return []
-        first = [session.active.item] if session.active and not session.active.begun else []
-        return [item.turn.text for item in (*first, *session.waiting)]
-
     def unread(self, key: SessionKey) -> list[tuple[Turn, float]]:
         """What a session was told and has not taken up yet, with when it came."""
         session = self._sessions.get(key)
@@ -297,8 +296,9 @@ class Runs:
             return []
         active = session.active
         handed = [active.steered.get(_run_of(user) or "") for user in active.steering.left] if active else []
-        items = (*(item for item in handed if item is not None), *session.waiting)
-        return [(item.turn, item.arrived) for item in items]
+        first = [active.item] if active and not (active.begun or active.brought_along) else []
+        items = (*first, *(item for item in handed if item is not None), *session.waiting)
+        return [(turn, item.arrived) for item in items for turn in (*item.turn.earlier, item.turn)]
 
     def is_running(self, key: SessionKey) -> bool:
         session = self._sessions.get(key)
@@ -426,19 +426,14 @@ class Runs:
                 assert session is not None and session.active is not None
                 self._say(item.turn, Accepted(queued=False))
                 session.active.steered[item.turn.run_id] = item
-                session.active.steering.add(_message(item.turn, millis(self._clock)))
+                session.active.steering.add(question(item.turn, millis(self._clock)))
                 return "steered"
             case Interrupt():
+                assert session is not None
                 self._say(item.turn, Accepted(queued=False))
-                older = [each.turn.run_id for each in session.waiting] if session else []
-                if session is not None:
-                    session.waiting = [item]
-                    if session.active is not None:
-                        session.active.stop("interrupt")
-                    else:
-                        self._enqueue(item)
-                for run_id in older:
-                    await self._settle([run_id], key, _aborted("interrupted by a newer message"), "aborted")
+                _bring_along(session, item)
+                if session.active is not None:
+                    session.active.stop("interrupt")
                 return "started"
             case Enqueue():
                 self._say(item.turn, Accepted(queued=True))
@@ -484,16 +479,18 @@ class Runs:
         """The lane of one session: lives while there is something to do, survives whatever a run does."""
         try:
             while session.waiting and not self._draining:
-                item, merged = await self._next(session)
+                item = await self._next(session)
+                if item is None:
+                    continue
                 session.generation += 1
                 activity = Activity(self._clock.now(), self._deadline_of)
-                active = session.active = _Active(item, merged, activity)
+                active = session.active = _Active(item, activity)
                 try:
                     await self._one(active)
                 except Exception:
                     log.exception("run %s failed", item.turn.run_id)
                     outcome = _failed("something went wrong inside OpenClaw; the log has the details", "internal")
-                    await self._settle([item.turn.run_id, *merged], key, outcome, "failed")
+                    await self._settle(item.ids, key, outcome, "failed")
                 finally:
                     session.active = None
                     session.touched = self._clock.now()
@@ -510,32 +507,31 @@ class Runs:
             if late is not None:
                 self._enqueue(late)
 
-    async def _next(self, session: _Session) -> tuple[_Item, list[str]]:
+    async def _next(self, session: _Session) -> _Item | None:
         """The next turn: one input, or several put together once it has been quiet for a moment."""
-        first = session.waiting[0]
-        if first.rules.mode == "collect" and len(session.waiting) > 1:
-            while (pause := self._quiet_in(session, first)) > 0:
-                await self._clock.sleep(pause)
+        while _collects(session.waiting) and (pause := self._quiet_in(session.waiting)) > 0:
+            await self._clock.sleep(pause)
         items = session.waiting
-        if first.rules.mode != "collect" or len(items) < 2:
-            item, merged, text = items.pop(0), [], first.turn.text
-        else:
+        if not items:
+            return None  # all of it was stopped meanwhile
+        item, text, count = items[0], items[0].turn.text, 1
+        if _collects(items):
             together, text = queue.collect([_waiting(each) for each in items])
-            merged = [each.run_id for each in together[1:]]
-            item = items[0]
-            origins = joined(*(each.turn.origins for each in items[: len(together)]))
-            item = structs.replace(item, turn=structs.replace(item.turn, origins=origins))
-            session.waiting = items[len(together) :]
+            count = len(together)
+            turns = [each.turn for each in items[:count]]
+            origins = joined(*(each.origins for each in turns))
+            images = tuple(image for each in turns for image in each.images)
+            also = (*item.also, *(name for each in items[1:count] for name in each.ids))
+            item = structs.replace(item, turn=structs.replace(item.turn, origins=origins, images=images), also=also)
+        session.waiting = items[count:]
         if session.dropped:
             text = f"{queue.overflow_note(session.dropped)}\n\n{text}"
             session.dropped = []
-        if merged:
-            await self._ledger.ended(merged, "steered", _merged_into(item.turn.run_id))
-        return structs.replace(item, turn=structs.replace(item.turn, text=text)), merged
+        return structs.replace(item, turn=structs.replace(item.turn, text=text))
 
-    def _quiet_in(self, session: _Session, first: _Item) -> float:
-        latest = max(item.arrived for item in session.waiting)
-        return latest + first.rules.debounce_ms / 1000 - self._clock.now()
+    def _quiet_in(self, waiting: Sequence[_Item]) -> float:
+        latest = max(item.arrived for item in waiting)
+        return latest + waiting[0].rules.debounce_ms / 1000 - self._clock.now()
 
     async def _one(self, active: _Active) -> None:
         """One run, from waiting for its place to a stated end."""
@@ -551,15 +547,15 @@ class Runs:
             active.task.cancel()
             await asyncio.gather(gone, *(() if active.given_up.is_set() else (active.task,)), return_exceptions=True)
         if not active.task.done():  # it does not stop: its end is not waited for, and stated all the same
-            await self._settle([turn.run_id, *active.merged], turn.key, _stopped("stalled", 0.0), "failed")
+            await self._settle(active.item.ids, turn.key, _stopped("stalled", 0.0), "failed")
             return
-        if active.task.cancelled() and active.why == "shutdown":
-            return  # parked: it stays in the ledger and is taken up at the next start
+        if active.task.cancelled() and (active.why == "shutdown" or active.brought_along):
+            return  # it stays in the ledger: the next start takes it up, or the message that brings it along ends it
         outcome = _stopped(active.why, self._limit(turn)) if active.task.cancelled() else active.task.result()
         state: Literal["done", "failed", "aborted"] = (
             "aborted" if active.task.cancelled() else "done" if outcome.status == "ok" else "failed"
         )
-        await self._settle([turn.run_id, *active.merged], turn.key, outcome, state)
+        await self._settle(active.item.ids, turn.key, outcome, state)
         if (plugins := self._messages()) is not None:
             plugins.sent(turn, outcome.payloads)
 
@@ -608,6 +604,9 @@ class Runs:
                         return _stopped("stalled", 0.0)
                     match event:
                         case ModelCalled():
+                            if active.item.also and not active.begun:
+                                # What they say is in the transcript from now on, and not before.
+                                await self._ledger.ended(active.item.also, "steered", _merged_into(turn.run_id))
                             active.steerable = active.begun = True
                         case MessageEnded(message=message):
                             last = message
@@ -709,8 +708,29 @@ def _unheard(steering: Steering) -> list[User]:
     return found
 
 
-def _message(turn: Turn, now: int) -> User:
-    return User(content=turn.text, timestamp=now, idempotency_key=f"{turn.run_id}:user", origins=turn.origins)
+def _bring_along(session: _Session, newest: _Item) -> None:
+    """Puts `newest` in front of the queue, with what its sender said before and no model has seen: that is not lost."""
+    active = session.active
+    unseen = list(session.waiting)
+    if active is not None:
+        unseen[:0] = [active.steered[_run_of(user) or ""] for user in _unheard(active.steering)]
+        if not active.begun and _alike(active.item, newest):
+            unseen.insert(0, active.item)
+            active.brought_along = True
+    said = [item for item in unseen if _alike(item, newest)]
+    turns = [each for item in said for each in (*item.turn.earlier, structs.replace(item.turn, earlier=()))]
+    newest.turn = structs.replace(newest.turn, earlier=tuple(turns))
+    newest.also = tuple(name for item in said for name in item.ids)
+    session.waiting = [newest, *(item for item in unseen if not _alike(item, newest))]
+
+
+def _alike(one: _Item, other: _Item) -> bool:
+    """Whether both are something said, by the same kind of sender."""
+    return one.turn.trigger == other.turn.trigger and one.turn.compact is other.turn.compact is None
+
+
+def _collects(waiting: Sequence[_Item]) -> bool:
+    return len(waiting) > 1 and waiting[0].rules.mode == "collect"
 
 
 def _run_of(message: User) -> str | None:
@@ -719,7 +739,8 @@ def _run_of(message: User) -> str | None:
 
 
 def _waiting(item: _Item) -> Waiting:
-    return Waiting(run_id=item.turn.run_id, text=item.turn.text, target=item.turn.channel)
+    turn = item.turn
+    return Waiting(run_id=turn.run_id, text=turn.text, target=turn.channel, protected=bool(turn.earlier))
 
 
 def _repeated(entry: Entry, key: SessionKey) -> Submission:

@@ -160,8 +160,7 @@ class Subagents:
         run_id = str(uuid.uuid4())
         # Written down first: the end of the interrupted run is then not its end.
         child = await self.roster.change(child.run_id, current=run_id)
-        text = "\n\n".join((*self._runs.unsaid(child.session), message))
-        turn = Turn(run_id=run_id, key=child.session, text=text, origins=origins, trigger="system")
+        turn = Turn(run_id=run_id, key=child.session, text=message, origins=origins, trigger="system")
         await self._runs.submit(turn, rules=QueueRules(mode="interrupt"), lane="subagent")
         return child
 

@@ -96,6 +96,8 @@ class Turn(Struct, frozen=True, kw_only=True):
     """Nothing is asked; the conversation is compacted, with attention to this."""
     origins: tuple[Origin, ...] = ()
     """Where untrusted parts of the text came from; empty for a person's own words."""
+    earlier: tuple["Turn", ...] = ()
+    """What was said before it, was interrupted by it, and no model has seen; said again with it, each as itself."""
 
 
 class News(Struct, frozen=True):
@@ -103,6 +105,9 @@ class News(Struct, frozen=True):
 
     text: str = ""
     origins: tuple[Origin, ...] = ()
+
+
+_NO_NEWS = News()
 
 
 class Opened(Struct, frozen=True, kw_only=True):
@@ -230,13 +235,17 @@ class Turns:
         """The question and its answer, with room made for them first."""
         upkeep = prepared.upkeep
         made_room = False
-        question = None
-        if not _asked(_said(session.path), turn.run_id):
+        asked: list[User] = []
+        before = _said(session.path)
+        if not _asked(before, turn.run_id):
+            now = millis(self._clock)
             news = await self._news(turn) if self._news else News()
-            question = _question(turn, millis(self._clock), news)
-            prepared.tools.heard(question)
-        if question is not None and session.transcript is not None:
-            async with aclosing(upkeep.before_turn(record.transcript, session.path, question)) as events:
+            asked = [question(each, now) for each in turn.earlier if not _asked(before, each.run_id)]
+            asked.append(question(turn, now, news))
+            for each in asked:
+                prepared.tools.heard(each)
+        if asked and session.transcript is not None:
+            async with aclosing(upkeep.before_turn(record.transcript, session.path, asked[-1])) as events:
                 async for event in events:
                     made_room = made_room or (isinstance(event, CompactionEnded) and event.ok)
                     await record.tell(event)
@@ -247,9 +256,9 @@ class Turns:
             if made_room
             else upkeep.shown(record.transcript, session.path, session.context)
         )
-        if question is not None:
-            record.say(question)
-            messages = (*messages, question)
+        for each in asked:
+            record.say(each)
+        messages = (*messages, *asked)
         if prepared.hooks is not None:
             claim = await prepared.hooks.reply(turn.text)
             if claim.plugin:
@@ -424,7 +433,8 @@ def _answer_on_record(messages: Sequence[Message], run_id: str) -> Assistant | N
     return None
 
 
-def _question(turn: Turn, now: int, news: News) -> User:
+def question(turn: Turn, now: int, news: News = _NO_NEWS) -> User:
+    """What somebody asked for, as a message."""
     text = whole(f"{news.text}\n\n{turn.text}" if news.text else turn.text)
     content: str | tuple[Text | Image, ...] = (Text(text), *turn.images) if turn.images else text
     origins = joined(turn.origins, news.origins)

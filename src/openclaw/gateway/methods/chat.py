@@ -1,11 +1,12 @@
 """`chat.*`: a conversation as chat windows need it."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.keys import SessionKey
-from openclaw.core.messages import Assistant, Text
+from openclaw.core.messages import Assistant, Text, User
 from openclaw.gateway import rows
 from openclaw.gateway.commands import Commands, catalog
 from openclaw.gateway.desk import Desk
@@ -155,9 +156,10 @@ async def _expect_leaf(desk: Desk, key: SessionKey, expected: Any) -> None:
         raise InvalidRequest("the conversation has changed since you loaded it: reload and send again")
 
 
-def _pending(desk: Desk, key: SessionKey) -> dict[str, Any]:
-    """What waits to be read, oldest first."""
-    unread = desk.runs.unread(key)
+def _pending(desk: Desk, key: SessionKey, said: Sequence[history.HistoryRow]) -> dict[str, Any]:
+    """What waits to be read, oldest first, and is not among what was `said`."""
+    known = {each.message.idempotency_key for each in said if isinstance(each.message, User)}
+    unread = [each for each in desk.runs.unread(key) if f"{each[0].run_id}:user" not in known]
     items = [
         {
             "id": turn.run_id,
@@ -196,7 +198,7 @@ async def _history(
         "sessionKey": str(key),
         "sessionId": session_id,
         "messages": shown,
-        "pendingInputs": _pending(desk, key),
+        "pendingInputs": _pending(desk, key, page.rows),
         "deltaCursor": f"{session_id}:{page.total}",
         "hasMore": next_offset is not None,
         "totalMessages": page.total,
