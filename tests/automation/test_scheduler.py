@@ -1,8 +1,11 @@
 """Jobs in a gateway: fired on time, once, with their result where it belongs."""
 
+import json
+
 import pytest
 
 from openclaw.core.errors import RateLimited
+from openclaw.core.messages import ToolResult
 from openclaw.testing import FakeClock, ScriptedModel, TemporaryHome, calls, fails, says
 from tests.automation.support import MAIN, START, place
 
@@ -174,3 +177,31 @@ async def test_nothing_fires_when_it_is_switched_off(
         job = await here.scheduler.book.add({"message": "x", "everyMs": 60_000})
         await here.pass_time(600)
         assert here.of(job.id, "started") == [] and not (await here.scheduler.status())["enabled"]
+
+
+async def test_the_assistant_pages_through_jobs_and_runs_one_only_when_it_is_due(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel
+) -> None:
+    async with place(openclaw_home, scripted_model) as here:
+        names = ("a", "b", "c")
+        raw = {"message": "x", "everyMs": 60_000, "agentId": "main"}
+        jobs = [await here.scheduler.book.add({"name": name, **raw}) for name in names]
+        scripted_model.script(
+            calls("cron", action="list", limit=2, agentId="main"),
+            calls("cron", action="list", limit=2, offset=2),
+            calls("cron", action="get", jobId="b"),
+            calls("cron", action="run", jobId="b", runMode="due"),
+            calls("cron", action="list", agentId="nobody"),
+            says("done"),
+        )
+        from openclaw.turns.turn import Turn
+
+        await here.desk.runs.submit(Turn(run_id="r1", key=MAIN, text="look"))
+        await here.desk.runs.wait("r1", 30)
+        told = [message.text for message in scripted_model.requests[-1].messages if isinstance(message, ToolResult)]
+        first, second, got, run, nobody = (json.loads(text) for text in told)
+        assert [each["name"] for each in first["jobs"]] == ["a", "b"] and first["nextOffset"] == 2
+        assert [each["name"] for each in second["jobs"]] == ["c"] and second["total"] == 3
+        assert got["id"] == jobs[1].id
+        assert run == {"ok": True, "ran": False, "reason": "it is not due"}
+        assert nobody["jobs"] == []

@@ -3,13 +3,17 @@
 import json
 import uuid
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from openclaw.core.errors import InvalidRequest
+from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.keys import parse
+from openclaw.core.tool import ToolContext
 from openclaw.gateway.tools.config import refuse_protected
-from openclaw.testing import ScriptedModel, TemporaryHome, calls, says
+from openclaw.gateway.tools.message import MessageTool
+from openclaw.sessions import history
+from openclaw.testing import FakeChannel, ScriptedModel, TemporaryHome, calls, says
 from tests.subagents.house import SETTINGS, Cast, Owner, house
 
 pytestmark = pytest.mark.anyio
@@ -150,3 +154,84 @@ async def test_without_process_exec_does_not_offer_the_background(home):
         tools = {tool.spec.name: tool for tool in it.desk.app.tools()}
         assert "process" not in tools
         assert "background" not in tools["exec"].spec.parameters["properties"]
+
+
+async def test_a_history_can_be_read_around_one_message(home):
+    open_up(home, sessions={"visibility": "agent"})
+    async with house(home, Cast(please=ScriptedModel(), side=(side := ScriptedModel()))) as it:
+        for number in range(4):
+            side.script(says(f"answer {number}"))
+            await it.say(f"s{number}", f"side question {number}", key="agent:main:side")
+            await it.outcome(f"s{number}")
+        _, loaded = await it.desk.load(it.desk.key("agent:main:side"))
+        assert loaded is not None
+        middle = history.rows_of(loaded.entries)[4]
+        tool = next(each for each in it.hall.tools(parse("main")) if each.spec.name == "sessions_history")
+        context = ToolContext(call_id="1", workspace=home.workspace, session_key="agent:main:main")
+
+        async def read(**args: Any) -> Any:
+            return json.loads((await tool.call({"sessionKey": "agent:main:side", **args}, context)).text)
+
+        shown = await read(messageId=middle.entry_id, limit=3)
+        assert ["question 2" in json.dumps(each) for each in shown["messages"]] == [False, True, False]
+        with pytest.raises(NotFound, match="no message"):
+            await read(messageId="elsewhere")
+
+
+async def test_what_was_said_before_starting_over_is_found_under_its_own_id(home):
+    open_up(home, sessions={"visibility": "agent"})
+    side = ScriptedModel(says("the first answer"), says("the second answer"))
+    async with house(home, Cast(side=side)) as it:
+        key = it.desk.key("agent:main:side")
+        await it.say("s1", "side one", key=str(key))
+        await it.outcome("s1")
+        old = await it.desk.app.index.get(key)
+        assert old is not None
+        await it.desk.lifecycle.reset(key)
+        await it.say("s2", "side two", key=str(key))
+        await it.outcome("s2")
+        tool = next(each for each in it.hall.tools(parse("main")) if each.spec.name == "sessions_history")
+        context = ToolContext(call_id="1", workspace=home.workspace, session_key="agent:main:main")
+        earlier = await tool.call({"sessionKey": str(key), "sessionId": old.session_id}, context)
+        assert "the first answer" in earlier.text
+        assert "the second answer" not in earlier.text
+        for other in ("../../../main/sessions/x", "*", "0000"):
+            with pytest.raises(NotFound, match="no conversation"):
+                await tool.call({"sessionKey": str(key), "sessionId": other}, context)
+        # Somebody who may read one session does not get another one's past by its id.
+        with pytest.raises(NotFound, match="no conversation"):
+            await tool.call({"sessionKey": "agent:main:main", "sessionId": old.session_id}, context)
+
+
+async def test_sessions_are_listed_by_their_group_and_put_away_ones_beside_the_others(home):
+    open_up(home, sessions={"visibility": "agent"})
+    side = ScriptedModel(says("one"), says("two"))
+    async with house(home, Cast(side=side)) as it:
+        for name in ("side", "aside"):
+            await it.say(name, "side talk", key=f"agent:main:{name}")
+            await it.outcome(name)
+        await it.desk.lifecycle.prefer(it.desk.key("agent:main:side"), {"category": "boat"})
+        await it.desk.lifecycle.prefer(it.desk.key("agent:main:aside"), {"archived": True})
+        tool = next(each for each in it.hall.tools(parse("main")) if each.spec.name == "sessions_list")
+        context = ToolContext(call_id="1", workspace=home.workspace, session_key="agent:main:main")
+
+        async def keys(**args: Any) -> set[str]:
+            return {row["key"] for row in json.loads((await tool.call(args, context)).text)["sessions"]}
+
+        assert await keys(group="boat") == {"agent:main:side"}
+        assert await keys(archived=True) == {"agent:main:aside"}
+        assert await keys(archived="all") == {"agent:main:side", "agent:main:aside"}
+
+
+async def test_a_message_takes_several_files_along(home):
+    async with house(home, Cast(please=ScriptedModel())) as it:
+        channel = FakeChannel("pigeon")
+        tool = MessageTool(it.desk, lambda: {"pigeon": channel})
+        context = ToolContext(call_id="1", workspace=home.workspace, session_key="agent:main:main")
+        files = [{"media": "a.png"}, {"media": "b.png", "type": "image"}]
+        sent = await tool.call({"action": "send", "target": "bob", "media": "c.png", "attachments": files}, context)
+        assert not sent.is_error
+        (message,) = channel.sent
+        assert message.media == ("c.png", "a.png", "b.png")
+        refused = await tool.call({"action": "send", "target": "bob", "attachments": [{"name": "x"}]}, context)
+        assert "every attachment needs media" in refused.text

@@ -283,3 +283,18 @@ async def test_failures_of_an_engine_say_what_to_do(site, call):
 )
 def test_broken_pages_are_read_as_far_as_they_go(html):
     assert isinstance(readable(html, "http://x.example/", markdown=True).text, str)
+
+
+async def test_snippets_stay_within_the_tokens_that_were_given(site, call):
+    results = [{"title": f"t{n}", "url": f"https://a.example/{n}", "description": "x" * 300} for n in range(4)]
+    site.put("/brave", json.dumps({"web": {"results": results}}), "application/json")
+    engine = searcher(site, brave_key=Secret("key-of-brave"))
+
+    async def lengths(**limits: int) -> list[int]:
+        shown = json.loads((await call(engine, query="moon", **limits)).text)
+        return [len(each.get("description", "")) for each in json.loads(inside(shown["results"]))]
+
+    assert await lengths() == [300] * 4
+    assert await lengths(max_tokens_per_page=25) == [100] * 4
+    assert await lengths(max_tokens=100) == [300, 100, 0, 0]
+    assert await lengths(max_tokens=60, max_tokens_per_page=25) == [100, 100, 40, 0]

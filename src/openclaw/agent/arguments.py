@@ -14,6 +14,7 @@ from msgspec import Struct
 MAX_ECHO_CHARS = 2_000
 _SNAKE = re.compile(r"_([a-z0-9])")
 _CAMEL = re.compile(r"(?<=[a-z0-9])([A-Z])")
+NOTHING_ABSENT: Mapping[str, str] = {}
 _TRUE, _FALSE = {"true", "yes", "1"}, {"false", "no", "0"}
 
 
@@ -26,11 +27,19 @@ class Rejected(Struct, frozen=True):
 
 
 def prepare(
-    tool: str, schema: Mapping[str, Any], aliases: Mapping[str, str], arguments: Mapping[str, Any]
+    tool: str,
+    schema: Mapping[str, Any],
+    aliases: Mapping[str, str],
+    arguments: Mapping[str, Any],
+    absent: Mapping[str, str] = NOTHING_ABSENT,
 ) -> Accepted | Rejected:
-    """`arguments` checked against `schema`; a rejection is the text the model gets."""
-    problems: list[str] = []
-    cleaned = _object(_renamed(arguments, schema, aliases), schema, "", problems)
+    """`arguments` checked against `schema`; a rejection is the text the model gets.
+
+    A parameter that is `absent` on purpose is refused with its reason, unless it was set to nothing.
+    """
+    problems = [f"{name}: {why}" for name, why in absent.items() if arguments.get(name) not in (None, False, "", [])]
+    there = {name: value for name, value in arguments.items() if name not in absent} if absent else arguments
+    cleaned = _object(_renamed(there, schema, aliases), schema, "", problems)
     if not problems:
         return Accepted(cleaned)
     received = msgspec.json.format(msgspec.json.encode(arguments), indent=2).decode()

@@ -202,7 +202,7 @@ class Toolbox:
                 f'Validation failed for tool "{name}":\n- the arguments are not a JSON object, or were cut off: '
                 f"send the call again, shorter if it was long\n\nReceived arguments:\n{call.broken}"
             )
-        prepared = prepare(name, tool.spec.parameters, tool.spec.aliases, call.arguments)
+        prepared = prepare(name, tool.spec.parameters, tool.spec.aliases, call.arguments, tool.spec.absent)
         args = call.arguments if isinstance(prepared, Rejected) else prepared.arguments
         verdict = self._repeats.before(name, args)
         if isinstance(verdict, Blocked):
@@ -266,7 +266,7 @@ class Toolbox:
             raise _Objection(decided)
         if decided is plan.args:
             return plan
-        prepared = prepare(spec.name, spec.parameters, spec.aliases, decided)
+        prepared = prepare(spec.name, spec.parameters, spec.aliases, decided, spec.absent)
         if isinstance(prepared, Rejected):
             raise _Objection(f"Not run: a plugin changed the arguments, and they do not fit. {prepared.text}")
         return structs.replace(plan, args=prepared.arguments)

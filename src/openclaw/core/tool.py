@@ -46,6 +46,8 @@ class ToolSpec(Struct, frozen=True, kw_only=True, dict=True):
     """A short fragment for the prompt's tool list."""
     aliases: Mapping[str, str] = field(default_factory=dict)
     """Parameter names models also use, and the real name of each."""
+    absent: Mapping[str, str] = field(default_factory=dict)
+    """Parameters that models may know from elsewhere and this tool lacks: what it answers to whoever uses one."""
 
     @cached_property
     def schema(self) -> bytes:

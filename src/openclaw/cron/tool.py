@@ -12,16 +12,19 @@ from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
 from openclaw.cron.book import Book, run_shown, shown
 from openclaw.cron.jobs import Job, tidy
 
-ACTIONS = ("status", "list", "add", "update", "remove", "run", "runs", "wake")
-READS = ("status", "list", "runs")
+ACTIONS = ("status", "list", "get", "add", "update", "remove", "run", "runs", "wake")
+READS = ("status", "list", "get", "runs")
+PAGE = 200
+RUNS_PAGE = 20
 MOST_CONTEXT = 10
 CONTEXT_CHARS = 700
 LINE_CHARS = 220
 
 DESCRIPTION = """Manage scheduled jobs and wake events of the gateway.
 
-Actions: status; list (includeDisabled); add (job); update (jobId, patch); remove (jobId); run (jobId: now);
-runs (jobId: history); wake (text, mode "now" or "next-heartbeat").
+Actions: status; list (includeDisabled, agentId); get (jobId); add (job); update (jobId, patch); remove (jobId);
+run (jobId: now, or with runMode "due" only if it is due); runs (jobId: history); wake (text, mode "now" or
+"next-heartbeat"). list and runs take limit and offset.
 
 A job: {name?, schedule, payload, sessionTarget?, delivery?, enabled?, deleteAfterRun?, misfire?}
 schedule, one of:
@@ -41,8 +44,12 @@ PARAMETERS: dict[str, Any] = {
     "properties": {
         "action": {"type": "string", "enum": list(ACTIONS)},
         "includeDisabled": {"type": "boolean"},
+        "agentId": {"type": "string"},
+        "limit": {"type": "integer", "minimum": 1, "maximum": PAGE},
+        "offset": {"type": "integer", "minimum": 0},
         "job": {"type": "object", "additionalProperties": True},
         "jobId": {"type": "string"},
+        "runMode": {"type": "string", "enum": ["due", "force"]},
         "patch": {"type": "object", "additionalProperties": True},
         "text": {"type": "string"},
         "mode": {"type": "string", "enum": ["now", "next-heartbeat"]},
@@ -65,12 +72,19 @@ class CronTool:
             "reminder when it fires, and include recent context where it helps)"
         ),
         aliases={"id": "jobId"},
+        absent={
+            "gatewayUrl": "jobs are those of this gateway; leave it out",
+            "gatewayToken": "jobs are those of this gateway; leave it out",
+            "timeoutMs": "nothing here waits on a network; leave it out",
+            "in": "a job cannot move its own next check; change its schedule with update",
+            "sessionKey": "wake speaks to this conversation, and a job names its own in job.sessionTarget",
+        },
     )
 
     def __init__(
         self,
         book: Book,
-        run: Callable[[str], Awaitable[str]],
+        run: Callable[[str, bool], Awaitable[str | None]],
         wake: Callable[[str, str, str, Sequence[Origin]], Awaitable[None]],
         recent: Callable[[str, int], Awaitable[Sequence[str]]],
         status: Callable[[], Awaitable[Mapping[str, Any]]],
@@ -102,8 +116,7 @@ class CronTool:
             case "status":
                 return _json(dict(await self._status()))
             case "list":
-                jobs = await self._book.list(include_disabled=bool(args.get("includeDisabled")))
-                return _json({"jobs": [shown(job) for job in jobs if own in (None, job.id)]})
+                return _json(await self._list(args, own))
             case "add":
                 return _json(shown(await self._add(args, context)))
             case "wake":
@@ -112,10 +125,19 @@ class CronTool:
                     return Output.failed("wake needs a text")
                 await self._wake(str(key), text, str(args.get("mode") or "now"), context.origins)
                 return _json({"ok": True})
-            case "update" | "remove" | "run" | "runs":
+            case "get" | "update" | "remove" | "run" | "runs":
                 return await self._on_job(action, args, own, context.origins)
             case _:
                 return Output.failed(f"{action!r} is no action: use one of {', '.join(ACTIONS)}")
+
+    async def _list(self, args: Mapping[str, Any], own: str | None) -> dict[str, Any]:
+        found = await self._book.list(
+            include_disabled=bool(args.get("includeDisabled")), agent_id=args.get("agentId") or None
+        )
+        jobs = [job for job in found if own in (None, job.id)]
+        limit, offset = _page(args, PAGE)
+        page = {"jobs": [shown(job) for job in jobs[offset : offset + limit]], "total": len(jobs)}
+        return {**page, **({"nextOffset": offset + limit} if offset + limit < len(jobs) else {})}
 
     async def _on_job(self, action: str, args: Mapping[str, Any], own: str | None, origins: Sequence[Origin]) -> Output:
         named = str(args.get("jobId") or "").strip()
@@ -133,10 +155,16 @@ class CronTool:
                 return _json(shown(await self._book.update(job.id, _labelled(patch, (*job.origins, *origins)))))
             case "remove":
                 return _json({"ok": True, "removed": await self._book.remove(job.id)})
+            case "get":
+                return _json(shown(job))
             case "run":
-                return _json({"ok": True, "runId": await self._run(job.id)})
+                run_id = await self._run(job.id, args.get("runMode") == "due")
+                if run_id is None:
+                    return _json({"ok": True, "ran": False, "reason": "it is not due"})
+                return _json({"ok": True, "runId": run_id})
             case _:
-                entries, total = await self._book.store.runs(job.id, limit=20)
+                limit, offset = _page(args, RUNS_PAGE)
+                entries, total = await self._book.store.runs(job.id, limit=limit, offset=offset)
                 return _json({"entries": [run_shown(entry) for entry in entries], "total": total})
 
     async def _add(self, args: Mapping[str, Any], context: ToolContext) -> Job:
@@ -154,6 +182,10 @@ class CronTool:
             lines = await self._recent(context.session_key, min(count, MOST_CONTEXT))
             job["payload"] = {**payload, "text": with_context(str(payload.get("text", "")), lines)}
         return await self._book.add(job)
+
+
+def _page(args: Mapping[str, Any], usual: int) -> tuple[int, int]:
+    return args.get("limit") or usual, args.get("offset") or 0
 
 
 def with_context(text: str, lines: Sequence[str]) -> str:

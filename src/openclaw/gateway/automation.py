@@ -32,8 +32,8 @@ def automation(desk: Desk, environ: Mapping[str, str]) -> Automation:
     heartbeats = Heartbeats(desk, environ)
     scheduler = Scheduler(desk, heartbeats.wake, environ)
 
-    async def run(job_id: str) -> str:
-        return await scheduler.run_now(job_id) or ""
+    async def run(job_id: str, only_due: bool) -> str | None:
+        return await scheduler.run_now(job_id, only_due=only_due)
 
     async def wake(session_key: str, text: str, mode: str, origins: Sequence[Origin]) -> None:
         key = parse(session_key)

@@ -1,5 +1,6 @@
 """The sessions as the gateway's methods see them: rows with their state, changes told to everyone."""
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -91,6 +92,16 @@ class Desk:
         path = self.app.index.path(found.agent_id, found.session_id)
         return found.session_id, load(path) if path.exists() else None
 
+    def earlier(self, key: SessionKey, session_id: str) -> Loaded | None:
+        """A conversation that was held under `key` before it started over."""
+        if not _SESSION_ID.fullmatch(session_id):
+            return None
+        path = self.app.index.path(key.agent, session_id)
+        aside = max(path.parent.glob(f"{path.name}.reset.*"), default=None)
+        loaded = load(aside) if aside is not None else None
+        known = loaded is not None and loaded.header is not None and loaded.header.session_key == str(key)
+        return loaded if known else None
+
     async def origins(self, key: SessionKey) -> tuple[Origin, ...]:
         """Where the untrusted text of a conversation came from, also what it does not see any more."""
         _, loaded = await self.load(key)
@@ -176,3 +187,4 @@ async def _nobody(key: SessionKey) -> int:
 
 
 _NOTHING_CHOSEN = Preferences()
+_SESSION_ID = re.compile(r"[\w-]{1,64}")

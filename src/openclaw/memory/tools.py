@@ -25,13 +25,14 @@ class Query(Struct, frozen=True, rename="camel"):
     query: str
     max_results: int | None = None
     min_score: float | None = None
-    corpus: Literal["memory", "sessions", "all", "wiki"] = "all"
+    corpus: Literal["memory", "sessions", "all"] = "all"
 
 
 class Lines(Struct, frozen=True):
     path: str
     start: int | None = msgspec.field(default=None, name="from")
     lines: int | None = None
+    corpus: Literal["memory", "all"] = "all"
 
 
 class MemorySearch:
@@ -79,7 +80,7 @@ class MemorySearch:
             wanted = msgspec.convert(dict(args), Query, strict=False)
         except msgspec.ValidationError as error:
             return Output.failed(f"Invalid arguments: {error}")
-        sources = None if wanted.corpus in ("all", "wiki") else (wanted.corpus,)
+        sources = None if wanted.corpus == "all" else (wanted.corpus,)
         try:
             async with asyncio.timeout(DEADLINE):
                 answer = await self._memory.search(
@@ -156,6 +157,7 @@ class MemoryGet:
                 "path": {"type": "string", "description": "The path as memory_search gave it"},
                 "from": {"type": "integer", "minimum": 1, "description": "First line, counted from 1"},
                 "lines": {"type": "integer", "minimum": 1, "description": "How many lines, usually 120"},
+                "corpus": {"type": "string", "enum": ["memory", "all"], "description": "Both mean the notes"},
             },
         },
         aliases={"file": "path", "start": "from", "startLine": "from"},

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from openclaw.core.errors import NotFound
 from openclaw.core.messages import Message
 from openclaw.sessions.transcript import AnyEntry, MessageEntry, path_to_leaf
 
@@ -47,6 +48,16 @@ def page(entries: Sequence[AnyEntry], *, limit: int, offset: int = 0) -> Page:
         next_offset=offset + (end - start) if start > 0 else None,
         leaf=path[-1].id if path else None,
     )
+
+
+def around(entries: Sequence[AnyEntry], entry_id: str, *, limit: int) -> Page:
+    """The `limit` rows in whose middle one message stands."""
+    place = next((each.number for each in rows_of(entries) if each.entry_id == entry_id), None)
+    if place is None:
+        raise NotFound(f"there is no message {entry_id} in this conversation")
+    total = len(rows_of(entries))
+    after = min(total - place, limit // 2)
+    return page(entries, limit=limit, offset=total - place - after)
 
 
 def within(rows: Sequence[dict[str, Any]], max_bytes: int, max_chars: int = BLOCK_CHARS) -> list[dict[str, Any]]:

@@ -56,6 +56,7 @@ class UpdatePlan:
                 "explanation": {"type": "string", "description": "Why the plan changed"},
             },
         },
+        aliases={"markdown": "explanation"},
     )
 
     def effects(self, args: Mapping[str, Any]) -> Effects:

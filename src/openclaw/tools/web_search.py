@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct, structs
@@ -10,9 +10,10 @@ from msgspec import Struct, structs
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
 from openclaw.tools.answer import answers, parse
-from openclaw.tools.web_engines import Engine, Query
+from openclaw.tools.web_engines import Engine, Found, Query
 from openclaw.tools.web_memory import WebMemory, Wrap
 
+CHARS_PER_TOKEN = 4
 NO_ENGINE = "web_search is disabled or no provider is available."
 
 
@@ -27,6 +28,8 @@ class Wanted(Struct, frozen=True):
     search_lang: str = ""
     ui_lang: str = ""
     domain_filter: tuple[str, ...] = ()
+    max_tokens: int | None = None
+    max_tokens_per_page: int | None = None
 
 
 class WebSearch:
@@ -57,6 +60,17 @@ class WebSearch:
                     "type": "array",
                     "items": {"type": "string"},
                     "description": "Only these sites; -site leaves one out",
+                },
+                "max_tokens": {
+                    "type": "number",
+                    "minimum": 1,
+                    "maximum": 1_000_000,
+                    "description": "Most tokens of all snippets together, about",
+                },
+                "max_tokens_per_page": {
+                    "type": "number",
+                    "minimum": 1,
+                    "description": "Most tokens of one snippet, about",
                 },
             },
         },
@@ -101,7 +115,8 @@ class WebSearch:
             "count": len(found),
             "tookMs": round((time.monotonic() - began) * 1000),
             "results": [
-                {name: value for name, value in each.shown().items() if value} for each in found[: _count(wanted)]
+                {name: value for name, value in each.shown().items() if value}
+                for each in shortened(found[: _count(wanted)], wanted.max_tokens, wanted.max_tokens_per_page)
             ],
         }
         self._memory.keep(key, result)
@@ -116,6 +131,18 @@ class WebSearch:
             json.dumps(shown, indent=2, ensure_ascii=False), provider=result["provider"], count=shown["count"]
         )
         return structs.replace(output, enclosed=True)
+
+
+def shortened(found: Sequence[Found], total: int | None, each: int | None) -> list[Found]:
+    """Results whose snippets stay within so many tokens, together and one by one; titles and addresses stay whole."""
+    left = None if total is None else total * CHARS_PER_TOKEN
+    kept = []
+    for one in found:
+        limits = [limit for limit in (left, None if each is None else each * CHARS_PER_TOKEN) if limit is not None]
+        snippet = one.description[: min(limits)] if limits else one.description
+        left = None if left is None else left - len(snippet)
+        kept.append(structs.replace(one, description=snippet))
+    return kept
 
 
 def _count(wanted: Wanted) -> int:

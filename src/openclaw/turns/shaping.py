@@ -226,7 +226,9 @@ class Shaper:
             return
         text = next((arguments[name] for name in ("message", "text", "content", "caption") if arguments.get(name)), "")
         self._sent.append(str(text))
+        files = arguments.get("attachments") or ()
         media = [arguments.get(name) for name in ("media", "mediaUrl", "filePath", "path")]
+        media += [file.get("media") for file in files if isinstance(file, Mapping)] if isinstance(files, list) else []
         self._sent_media |= {same_media(each) for each in media if isinstance(each, str) and each}
 
     def _last_word(self, end: RunEnded) -> list[ShapedEvent]:

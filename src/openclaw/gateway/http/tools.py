@@ -139,7 +139,7 @@ def _with_action(request: InvokeRequest, spec: ToolSpec) -> dict[str, Any]:
 
 
 def _checked(spec: ToolSpec, args: dict[str, Any]) -> dict[str, Any]:
-    prepared = prepare(spec.name, spec.parameters, spec.aliases, args)
+    prepared = prepare(spec.name, spec.parameters, spec.aliases, args, spec.absent)
     if isinstance(prepared, Rejected):
         raise Problem(400, prepared.text, "tool_error")
     return prepared.arguments

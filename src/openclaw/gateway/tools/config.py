@@ -17,7 +17,7 @@ from openclaw.config.schema import json_schema
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.tool import Effects, Output, ToolContext
 from openclaw.gateway.surroundings import Surroundings
-from openclaw.gateway.tools.shape import Simple, spec, taken, told
+from openclaw.gateway.tools.shape import ELSEWHERE, Simple, spec, taken, told
 
 ACTIONS = (
     "config.get",
@@ -62,6 +62,7 @@ class GatewayTool(Simple):
             "note": {"type": "string", "description": "Why, for the log"},
         },
         "action",
+        absent=ELSEWHERE,
     )
 
     def __init__(self, surroundings: Surroundings, restart: Callable[[str], None] | None = None) -> None:

@@ -10,9 +10,11 @@ from openclaw.core.origin import Origin, joined, origin
 from openclaw.core.tool import Tool
 from openclaw.gateway.desk import Desk
 from openclaw.gateway.surroundings import Surroundings
+from openclaw.gateway.tools.agents import AgentsList
 from openclaw.gateway.tools.config import GatewayTool
 from openclaw.gateway.tools.message import MessageTool
-from openclaw.gateway.tools.sessions import AgentsList, SessionsHistory, SessionsList, SessionsSend, SessionStatus
+from openclaw.gateway.tools.sending import SessionsSend, SessionStatus
+from openclaw.gateway.tools.sessions import SessionsHistory, SessionsList
 from openclaw.gateway.tools.spawn import SessionsSpawn, SessionsYield, SubagentsTool
 from openclaw.policy.layers import Layer
 from openclaw.turns.roster import Child, Roster
@@ -21,7 +23,7 @@ from openclaw.turns.subagents import Bounds, Subagents
 NEVER = ("gateway", "agents_list", "session_status", "update_plan", "cron", "message", "sessions_send")
 LEAF = ("subagents", "sessions_list", "sessions_history", "sessions_spawn", "sessions_yield")
 OWNER_ONLY = ("gateway",)
-_TOOLS = (
+TOOLS = (
     SessionsList,
     SessionsHistory,
     SessionsSend,
@@ -33,7 +35,7 @@ _TOOLS = (
     GatewayTool,
     MessageTool,
 )
-NAMES = tuple(tool.spec.name for tool in _TOOLS)
+NAMES = tuple(tool.spec.name for tool in TOOLS)
 """What a running gateway offers besides the tools of the machine."""
 
 

@@ -10,9 +10,30 @@ from openclaw.core.chat import Address, Outbound
 from openclaw.core.errors import Conflict, InvalidRequest, OpenClawError
 from openclaw.core.tool import Effects, Output, ToolContext
 from openclaw.gateway.desk import Desk
-from openclaw.gateway.tools.shape import Simple, spec, taken, told
+from openclaw.gateway.tools.shape import ELSEWHERE, Simple, spec, taken, told
 
 MOST_TARGETS = 50
+
+
+_AS_FILE = "write the content to a file and give its path as media"
+_PLAIN = "the connected channels send plain messages and files; leave it out"
+ABSENT = {
+    **ELSEWHERE,
+    **dict.fromkeys(("buffer", "filename", "contentType", "mimeType"), _AS_FILE),
+    **dict.fromkeys(("asVoice", "voiceText", "voiceProvider", "voiceId"), "there is no voice here; send it as text"),
+    **dict.fromkeys(("effect", "effectId", "silent", "gifPlayback", "forceDocument", "asDocument"), _PLAIN),
+    "quoteText": "name the message with replyTo instead",
+    "final": "your turn ends with your own answer; leave it out",
+}
+
+
+class Attachment(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A file to go along. What it is called and of which type is told by the file itself."""
+
+    media: str = ""
+    type: str = ""
+    name: str = ""
+    mime_type: str = ""
 
 
 class Wanted(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -23,6 +44,7 @@ class Wanted(Struct, frozen=True, kw_only=True, rename="camel"):
     account_id: str = "default"
     message: str = ""
     media: str = ""
+    attachments: tuple[Attachment, ...] = ()
     caption: str = ""
     reply_to: str | None = None
     thread_id: str | None = None
@@ -46,6 +68,20 @@ class MessageTool(Simple):
             "accountId": {"type": "string"},
             "message": {"type": "string", "description": "The text"},
             "media": {"type": "string", "description": "Path or address of a file to go along"},
+            "attachments": {
+                "type": "array",
+                "description": "Several files to go along",
+                "items": {
+                    "type": "object",
+                    "required": ["media"],
+                    "properties": {
+                        "media": {"type": "string", "description": "Path or address"},
+                        "type": {"type": "string", "enum": ["image", "audio", "video", "file"]},
+                        "name": {"type": "string"},
+                        "mimeType": {"type": "string"},
+                    },
+                },
+            },
             "caption": {"type": "string"},
             "replyTo": {"type": "string", "description": "Id of the message this answers"},
             "threadId": {"type": "string"},
@@ -53,6 +89,7 @@ class MessageTool(Simple):
         },
         "action",
         aliases={"to": "target", "text": "message", "content": "message"},
+        absent=ABSENT,
     )
 
     def __init__(self, desk: Desk, channels: Callable[[], Mapping[str, Channel]]) -> None:
@@ -96,7 +133,9 @@ class MessageTool(Simple):
         if len(targets) > MOST_TARGETS:
             raise InvalidRequest(f"{len(targets)} targets at once; {MOST_TARGETS} is the most")
         text = wanted.message or wanted.caption
-        if not text.strip() and not wanted.media:
+        if any(not each.media.strip() for each in wanted.attachments):
+            raise InvalidRequest("every attachment needs media: the path or address of a file")
+        if not text.strip() and not wanted.media and not wanted.attachments:
             raise InvalidRequest("there is nothing to send: give message or media")
         return there[name], targets, text
 
@@ -108,7 +147,7 @@ class MessageTool(Simple):
                 raise Conflict(f"the plugin {merged.cancelled.plugin} cancelled it: {merged.cancelled.text}")
             text = merged.content
         address = Address(channel=channel.name, to=target, account=wanted.account_id, thread=wanted.thread_id)
-        media = (wanted.media,) if wanted.media else ()
+        media = tuple(each for each in (wanted.media, *(file.media for file in wanted.attachments)) if each)
         receipt = await channel.send(Outbound(to=address, text=text, media=media, reply_to=wanted.reply_to))
         if plugged is not None:
             plugged.messages.tell_sent(target, text, plugged.errand("system"))

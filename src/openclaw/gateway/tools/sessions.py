@@ -1,27 +1,25 @@
-"""Tools that look at sessions and write to them: lists, histories, messages, status."""
+"""Tools that look at sessions: `sessions_list`, `sessions_history`."""
 
 import asyncio
-import uuid
 from collections.abc import Mapping
 from typing import Any, Literal
 
 from msgspec import Struct, structs
 
-from openclaw.core.errors import InvalidRequest, NotFound
+from openclaw.core.errors import NotFound
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Assistant, User
 from openclaw.core.origin import joined, origin
-from openclaw.core.tool import Effects, Output, ToolContext
-from openclaw.gateway.desk import Desk
+from openclaw.core.tool import Output, ToolContext
 from openclaw.gateway.projection import row
-from openclaw.gateway.tools.shape import Simple, may_see, spec, taken, told
+from openclaw.gateway.tools.shape import Reaching, spec, taken, told
 from openclaw.gateway.tools.wrapping import wrap
 from openclaw.sessions import history
+from openclaw.sessions.files import Loaded
+from openclaw.sessions.transcript import path_to_leaf
 from openclaw.trust.wrap import sanitize_external_text
-from openclaw.turns.agents import agent_ids, view
-from openclaw.turns.queue import QueueRules
-from openclaw.turns.roster import Roster
-from openclaw.turns.turn import Turn
+from openclaw.turns.agents import agent_ids
+from openclaw.turns.origins import path_origins
 
 HISTORY_BYTES = 80_000
 LIST_BYTES = 65_536
@@ -46,28 +44,6 @@ def _is_foreign(viewer: str, target: str) -> bool:
     return other or any(f"{word}:" in key for word in ("hook", "cron", "subagent", "acp", "group", "channel", "direct"))
 
 
-class _Reaching(Simple):
-    """A tool that finds other sessions, as far as its own session may see."""
-
-    def __init__(self, desk: Desk, roster: Roster) -> None:
-        self._desk = desk
-        self._roster = roster
-
-    def _reach(self, context: ToolContext, text: str) -> SessionKey:
-        viewer = self._desk.key(context.session_key)
-        target = self._desk.key(text) if text.startswith("agent:") else self._desk.key(text, viewer.agent)
-        if not self._sees(viewer, target):
-            raise InvalidRequest(
-                f"{target} is not visible from this session (tools.sessions.visibility and tools.agentToAgent decide)."
-            )
-        return target
-
-    def _sees(self, viewer: SessionKey, target: SessionKey) -> bool:
-        app = self._desk.app
-        closed = app.boxes.is_boxed(viewer) and app.boxes.rules(viewer.agent).spawned_only
-        return may_see(viewer, target, app.config.tools, self._roster, spawned_only=closed)
-
-
 class ListWanted(Struct, frozen=True, rename="camel"):
     kinds: tuple[Kind, ...] = ()
     limit: int = 100
@@ -78,6 +54,7 @@ class ListWanted(Struct, frozen=True, rename="camel"):
     agent_id: str | None = None
     search: str | None = None
     archived: bool | Literal["all"] = False
+    group: str | None = None
     pinned: bool | None = None
     active_only: bool = False
     exclude_subagents: bool = False
@@ -85,7 +62,7 @@ class ListWanted(Struct, frozen=True, rename="camel"):
     include_derived_titles: bool = False
 
 
-class SessionsList(_Reaching):
+class SessionsList(Reaching):
     """The `sessions_list` tool."""
 
     spec = spec(
@@ -103,15 +80,24 @@ class SessionsList(_Reaching):
             "offset": {"type": "integer", "minimum": 0, "description": "Sessions to skip"},
             "activeMinutes": {"type": "integer", "minimum": 1, "description": "Used within so many minutes"},
             "messageLimit": {"type": "integer", "minimum": 0, "description": "Last messages of each, at most 20"},
-            "label": {"type": "string", "description": "Only the one with this label"},
-            "agentId": {"type": "string", "description": "Only those of this agent"},
-            "search": {"type": "string", "description": "Text in key or title"},
-            "archived": {"type": "boolean", "description": "Those put away instead"},
+            "label": {"type": "string", "minLength": 1, "description": "Only the one with this label"},
+            "agentId": {"type": "string", "minLength": 1, "maxLength": 64, "description": "Only those of this agent"},
+            "search": {"type": "string", "minLength": 1, "description": "Text in key or title"},
+            "archived": {
+                "anyOf": [{"type": "boolean"}, {"type": "string", "enum": ["all"]}],
+                "description": "Those put away instead; all for both",
+            },
+            "group": {"type": "string", "description": "Only those filed under this group"},
             "pinned": {"type": "boolean", "description": "Only those that are pinned, or only the others"},
             "activeOnly": {"type": "boolean", "description": "Only those that are at work now"},
             "excludeSubagents": {"type": "boolean", "description": "Without sub-agents"},
             "includeLastMessage": {"type": "boolean", "description": "With the last message of each"},
             "includeDerivedTitles": {"type": "boolean", "description": "With the title made from the first message"},
+        },
+        absent={
+            **dict.fromkeys(("relationship", "ownerId", "creatorId"), "all sessions here belong to one owner"),
+            "projectId": "there are no projects here; use group",
+            "workspaceDir": "a workspace belongs to an agent; use agentId",
         },
     )
 
@@ -146,6 +132,7 @@ class SessionsList(_Reaching):
             and self._sees(viewer, key)
             and (not wanted.kinds or kind_of(key) in wanted.kinds)
             and (wanted.archived == "all" or each["archived"] == wanted.archived)
+            and (wanted.group is None or each.get("category") == wanted.group)
             and (wanted.pinned is None or each["pinned"] == wanted.pinned)
             and (not wanted.active_only or each["status"] in ("running", "queued"))
             and not (wanted.exclude_subagents and (key.is_subagent or key.is_acp))
@@ -176,10 +163,12 @@ class HistoryWanted(Struct, frozen=True, rename="camel"):
     session_key: str
     limit: int = 50
     offset: int = 0
+    message_id: str = ""
+    session_id: str = ""
     include_tools: bool = False
 
 
-class SessionsHistory(_Reaching):
+class SessionsHistory(Reaching):
     """The `sessions_history` tool."""
 
     spec = spec(
@@ -191,18 +180,27 @@ class SessionsHistory(_Reaching):
             "sessionKey": {"type": "string", "minLength": 1, "description": "The session"},
             "limit": {"type": "integer", "minimum": 1, "maximum": 1000, "description": "Most messages (default 50)"},
             "offset": {"type": "integer", "minimum": 0, "description": "Newest messages to skip"},
+            "messageId": {"type": "string", "minLength": 1, "description": "Those around this message instead"},
+            "sessionId": {
+                "type": "string",
+                "minLength": 1,
+                "description": "An earlier conversation under this key, from before it started over",
+            },
             "includeTools": {"type": "boolean", "description": "With tool calls and results"},
         },
         "sessionKey",
+        absent={"pendingBefore": "what waits to be read is not part of a history"},
     )
 
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
         wanted = taken(args, HistoryWanted)
         key = self._reach(context, wanted.session_key)
-        session_id, loaded = await self._desk.load(key)
-        if loaded is None:
-            raise NotFound(f"nothing was said in {key} yet")
-        page = history.page(loaded.entries, limit=max(1, min(wanted.limit, 1000)), offset=max(0, wanted.offset))
+        session_id, loaded = await self._loaded(key, wanted.session_id)
+        limit = max(1, min(wanted.limit, 1000))
+        if wanted.message_id:
+            page = history.around(loaded.entries, wanted.message_id, limit=limit)
+        else:
+            page = history.page(loaded.entries, limit=limit, offset=max(0, wanted.offset))
         rows = [
             each
             for each in page.rows
@@ -217,187 +215,18 @@ class SessionsHistory(_Reaching):
             "droppedMessages": len(shown) - len(kept),
             "messages": kept,
         }
-        origins = await self._desk.origins(key)
+        origins = path_origins(path_to_leaf(loaded.entries))
         if not origins and _is_foreign(context.session_key, str(key)):
             origins = (origin("external", f"session {key}"),)
         return structs.replace(told(result), origins=origins)
 
-
-class SendWanted(Struct, frozen=True, rename="camel"):
-    message: str
-    session_key: str = ""
-    label: str = ""
-    agent_id: str = ""
-    timeout_seconds: int = 30
-    mode: Literal["notify", "steer", "followup", "resume"] = "steer"
-
-
-class SessionsSend(_Reaching):
-    """The `sessions_send` tool."""
-
-    spec = spec(
-        "sessions_send",
-        "Send",
-        "write to another session",
-        "Send a message into another session you may see and, within timeoutSeconds, wait for its answer. "
-        "Name the session by sessionKey, label or agentId.",
-        {
-            "message": {"type": "string", "description": "What to say there"},
-            "sessionKey": {"type": "string", "description": "The session"},
-            "label": {"type": "string", "description": "The session with this label"},
-            "agentId": {"type": "string", "description": "The main session of this agent"},
-            "timeoutSeconds": {"type": "integer", "minimum": 0, "description": "0 does not wait (default 30)"},
-            "mode": {
-                "type": "string",
-                "enum": ["notify", "steer", "followup", "resume"],
-                "description": "When it is busy: steer into its run (default) or follow after it",
-            },
-        },
-        "message",
-    )
-
-    def effects(self, args: Mapping[str, Any]) -> Effects:
-        """Another conversation of the owner's takes the labels over; one that others hear is the world outside."""
-        target = str(args.get("sessionKey") or "").lower()
-        heard = not target or any(f"{word}:" in target for word in ("group", "channel", "direct"))
-        own = bool(args.get("agentId")) and not target and not args.get("label")
-        return Effects.SENDS_OUT if heard and not own else Effects.DELEGATES
-
-    async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
-        wanted = taken(args, SendWanted)
-        if not wanted.message.strip():
-            raise InvalidRequest("The message is empty.")
-        key = await self._target(wanted, context)
-        if str(key) == context.session_key:
-            raise InvalidRequest("This is your own session: just say it.")
-        run_id = str(uuid.uuid4())
-        said = sanitize_external_text(wanted.message) if context.origins else wanted.message
-        turn = Turn(
-            run_id=run_id,
-            key=key,
-            text=f"[Message from session {context.session_key}]\n{said}",
-            origins=context.origins,
-            trigger="system",
-        )
-        mode: Literal["steer", "followup"] = "followup" if wanted.mode == "followup" else "steer"
-        sent = await self._desk.runs.submit(turn, rules=QueueRules(mode=mode))
-        result: dict[str, Any] = {
-            "runId": run_id,
-            "sessionKey": str(key),
-            "delivery": {"status": sent.status, "mode": mode},
-        }
-        if wanted.timeout_seconds <= 0 or wanted.mode == "notify":
-            return told({**result, "status": "accepted"})
-        outcome = await self._desk.runs.wait(run_id, min(wanted.timeout_seconds, 3600))
-        if outcome is None:
-            return told({**result, "status": "timeout"})
-        if outcome.steered_into:
-            return told({**result, "status": "accepted", "steeredInto": outcome.steered_into})
-        if outcome.status == "error":
-            return told({**result, "status": "error", "error": outcome.error}, failed=True)
-        if not outcome.texts:
-            return told({**result, "status": "no_reply"})
-        reply = "\n\n".join(outcome.texts)
-        origins = await self._desk.origins(key)
-        if not origins and key.agent != context.agent_id:
-            origins = (origin("external", f"session {key}"),)
-        return structs.replace(told({**result, "status": "ok", "reply": reply}), origins=origins)
-
-    async def _target(self, wanted: SendWanted, context: ToolContext) -> SessionKey:
-        given = [bool(wanted.session_key), bool(wanted.label), bool(wanted.agent_id and not wanted.label)]
-        if sum(given) != 1:
-            raise InvalidRequest("Name one session: by sessionKey, by label, or by agentId for its main one.")
-        if wanted.session_key:
-            return self._reach(context, wanted.session_key)
-        if wanted.label:
-            rows = await self._desk.list(wanted.agent_id or None)
-            named = [each["key"] for each in rows if each.get("label") == wanted.label]
-            if len(named) != 1:
-                raise NotFound(f"{len(named)} sessions are called {wanted.label!r}: give the sessionKey.")
-            return self._reach(context, named[0])
-        return self._reach(context, f"agent:{wanted.agent_id}:main")
-
-
-class StatusWanted(Struct, frozen=True, rename="camel"):
-    session_key: str = ""
-    model: str = ""
-
-
-class SessionStatus(_Reaching):
-    """The `session_status` tool."""
-
-    spec = spec(
-        "session_status",
-        "Status",
-        "time, model and usage of a session",
-        "A status card: model, tokens, what runs. With model it sets the session's model; default takes that back.",
-        {
-            "sessionKey": {"type": "string", "description": "The session (default: this one)"},
-            "model": {"type": "string", "description": "Model to use from the next message on, or default"},
-        },
-    )
-
-    def effects(self, args: Mapping[str, Any]) -> Effects:
-        return Effects.SPENDS if args.get("model") else Effects.NONE
-
-    async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
-        wanted = taken(args, StatusWanted)
-        key = self._reach(context, wanted.session_key or context.session_key)
-        situation = self._desk.app.situation(key.agent)
-        if wanted.model:
-            chosen = None if wanted.model.strip().lower() == "default" else str(situation.resolve(wanted.model))
-            await self._desk.lifecycle.prefer(key, {"model": chosen})
-            await self._desk.changed(key, "patch")
-        found = await self._desk.app.index.get(key)
-        preferences = await self._desk.lifecycle.preferences(key)
-        model = situation.model(situation.resolve(preferences.model) if preferences.model else situation.default)
-        zone = await asyncio.to_thread(_local_time, self._desk.app.clock.now())
-        lines = [
-            f"Session: {key}",
-            f"Time: {zone}",
-            f"Model: {model.ref}" + (" (chosen for this session)" if preferences.model else ""),
-            f"Context: {found.context_tokens if found else 0} of {model.context_window} tokens",
-            f"Used: {found.total_tokens if found else 0} tokens in {found.messages if found else 0} messages",
-            f"Cost: {'unknown' if found is None or found.cost_usd is None else f'${found.cost_usd:.4f}'}",
-            f"Runs: {len(self._desk.runs.active(key))}",
-            f"Sub-agents: {len(self._roster.running(str(key)))} running",
-        ]
-        return Output.of("\n".join(lines))
-
-
-def _local_time(now: float) -> str:
-    from datetime import datetime
-
-    return datetime.fromtimestamp(now).astimezone().isoformat(timespec="seconds")
-
-
-class AgentsList(Simple):
-    """The `agents_list` tool."""
-
-    spec = spec("agents_list", "Agents", "list agents you may start", "List the agents sessions_spawn may start.", {})
-
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-
-    async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
-        config = self._desk.app.config.agents
-        allowed = allowed_agents(self._desk, context.agent_id)
-        any_agent = "*" in allowed
-        rows = []
-        for agent_id in agent_ids(config):
-            if any_agent or agent_id in allowed or agent_id == context.agent_id:
-                entry = view(config, agent_id).entry
-                name = entry.name or entry.identity.name
-                model = str(self._desk.app.situation(agent_id).default)
-                runtime = {"id": "openclaw", "source": "default"}
-                shown = {"id": agent_id, "configured": bool(config.list), "model": model, "agentRuntime": runtime}
-                rows.append({**shown, **({"name": name} if name else {})})
-        return told({"requester": context.agent_id, "allowAny": any_agent, "agents": rows})
-
-
-def allowed_agents(desk: Desk, agent_id: str) -> tuple[str, ...]:
-    """The agents an agent may start; itself when nothing is said."""
-    config = desk.app.config.agents
-    own = view(config, agent_id).entry.subagents.allow_agents
-    allowed = own if own is not None else config.defaults.subagents.allow_agents
-    return allowed if allowed is not None else (agent_id,)
+    async def _loaded(self, key: SessionKey, session_id: str) -> tuple[str, Loaded]:
+        current, loaded = await self._desk.load(key)
+        if session_id and session_id != current:
+            earlier = await asyncio.to_thread(self._desk.earlier, key, session_id)
+            if earlier is None:
+                raise NotFound(f"{key} has no conversation {session_id}: leave sessionId out for the present one")
+            return session_id, earlier
+        if loaded is None:
+            raise NotFound(f"nothing was said in {key} yet")
+        return current, loaded

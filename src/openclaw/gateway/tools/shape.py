@@ -10,10 +10,15 @@ import msgspec
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.keys import SessionKey
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
+from openclaw.gateway.desk import Desk
 from openclaw.policy.settings import ToolsSettings
 from openclaw.turns.roster import Roster
 
 T = TypeVar("T")
+
+OWN_GATEWAY = "this tool works in the gateway it belongs to; leave it out"
+ELSEWHERE = {"gatewayUrl": OWN_GATEWAY, "gatewayToken": OWN_GATEWAY, "timeoutMs": "nothing here waits on a network"}
+"""How other gateways would be reached."""
 
 
 def taken(args: Mapping[str, Any], wanted: type[T]) -> T:
@@ -51,6 +56,7 @@ def spec(
     properties: Mapping[str, Any],
     *required: str,
     aliases: Mapping[str, str] | None = None,
+    absent: Mapping[str, str] | None = None,
 ) -> ToolSpec:
     parameters: dict[str, Any] = {"type": "object", "properties": properties}
     if required:
@@ -62,7 +68,30 @@ def spec(
         description=description,
         parameters=parameters,
         aliases=aliases or {},
+        absent=absent or {},
     )
+
+
+class Reaching(Simple):
+    """A tool that finds other sessions, as far as its own session may see."""
+
+    def __init__(self, desk: Desk, roster: Roster) -> None:
+        self._desk = desk
+        self._roster = roster
+
+    def _reach(self, context: ToolContext, text: str) -> SessionKey:
+        viewer = self._desk.key(context.session_key)
+        target = self._desk.key(text) if text.startswith("agent:") else self._desk.key(text, viewer.agent)
+        if not self._sees(viewer, target):
+            raise InvalidRequest(
+                f"{target} is not visible from this session (tools.sessions.visibility and tools.agentToAgent decide)."
+            )
+        return target
+
+    def _sees(self, viewer: SessionKey, target: SessionKey) -> bool:
+        app = self._desk.app
+        closed = app.boxes.is_boxed(viewer) and app.boxes.rules(viewer.agent).spawned_only
+        return may_see(viewer, target, app.config.tools, self._roster, spawned_only=closed)
 
 
 def may_see(

@@ -17,7 +17,7 @@ from openclaw.core.origin import Origin
 from openclaw.core.tool import Effects, Output, ToolContext
 from openclaw.gateway.desk import Desk
 from openclaw.gateway.external import PROVIDER, chosen
-from openclaw.gateway.tools.sessions import allowed_agents
+from openclaw.gateway.tools.agents import allowed_agents
 from openclaw.gateway.tools.shape import Simple, spec, taken, told
 from openclaw.models import thinking
 from openclaw.policy.reach import AttachmentSettings
@@ -32,6 +32,21 @@ NOTE = (
     "Its result comes to you as a message when it is done. Do not poll: go on with other work, or end your turn with "
     "sessions_yield."
 )
+
+
+_NO_SWARM = "results come to you one by one as messages; say in the task what to return"
+_NO_PLACE = "a sub-agent works in its agent's workspace on this machine; use cwd, or a git worktree made with exec"
+_NO_WINDOW = "sessions are listed everywhere as they are; leave it out"
+ABSENT = {
+    **dict.fromkeys(("collect", "outputSchema", "groupId"), _NO_SWARM),
+    **dict.fromkeys(("worktree", "worktreeName", "worktreeBaseRef", "projectId", "projectGitUrl"), _NO_PLACE),
+    "placement": _NO_PLACE,
+    **dict.fromkeys(("visible", "group"), _NO_WINDOW),
+    "fastMode": "choose a quicker model with model, or less thought with thinking",
+    "lightContext": "a sub-agent carries only its task, AGENTS.md and TOOLS.md as it is",
+    "thread": "no channel here binds threads; leave it out",
+    **dict.fromkeys(("resumeSessionId", "streamTo"), "not available with acp agents; leave it out"),
+}
 
 
 class Attachment(Struct, frozen=True, rename="camel"):
@@ -52,9 +67,6 @@ class SpawnWanted(Struct, frozen=True, rename="camel"):
     model: str = ""
     thinking: str = ""
     run_timeout_seconds: int | None = None
-    thread: bool = False
-    stream_to: str = ""
-    resume_session_id: str = ""
     cwd: str = ""
     runtime: str = "subagent"
     mode: Literal["run", "session"] = "run"
@@ -93,15 +105,13 @@ class SessionsSpawn(Simple):
             "cleanup": {"type": "string", "enum": ["keep", "delete"], "description": "Keep its session afterwards?"},
             "sandbox": {"type": "string", "enum": ["inherit", "require"], "description": "Demand a sandbox"},
             "context": {"type": "string", "enum": ["isolated", "fork"], "description": "Only isolated is available"},
-            "thread": {"type": "boolean", "description": "Bind to a thread; not available"},
-            "resumeSessionId": {"type": "string", "description": "acp: an earlier session; not available"},
-            "streamTo": {"type": "string", "enum": ["parent"], "description": "acp: not available"},
             "attachAs": {
                 "type": "object",
                 "description": "Where files are put: a directory of the workspace",
                 "properties": {"mountPath": {"type": "string"}},
             },
             "expectsCompletionMessage": {"type": "boolean", "description": "Be told of its end (default true)"},
+            "completionTarget": {"type": "string", "enum": ["parent"], "description": "Who is told: you"},
             "attachments": {
                 "type": "array",
                 "maxItems": 50,
@@ -120,6 +130,7 @@ class SessionsSpawn(Simple):
         },
         "task",
         aliases={"timeoutSeconds": "runTimeoutSeconds"},
+        absent=ABSENT,
     )
 
     def __init__(self, desk: Desk, subagents: Subagents) -> None:
@@ -234,10 +245,6 @@ def _check(wanted: SpawnWanted) -> None:
         raise InvalidRequest("The task is empty: say what is to be done.")
     if wanted.runtime not in ("subagent", "acp"):
         raise InvalidRequest(f"runtime {wanted.runtime!r} is not available: it is subagent or acp.")
-    if wanted.thread:
-        raise InvalidRequest("thread is not available: no channel here binds threads. Leave it out.")
-    if wanted.stream_to or wanted.resume_session_id:
-        raise InvalidRequest("streamTo and resumeSessionId are not available: leave them out.")
     if wanted.context == "fork":
         raise InvalidRequest("context fork is not available: put what it needs into the task.")
     if wanted.task_name and (not _TASK_NAME.match(wanted.task_name) or wanted.task_name in ("last", "all")):
@@ -298,6 +305,10 @@ class SessionsYield(Simple):
         "End your turn after starting sub-agents. You go on when all of those you started in this turn have ended, "
         "with their results as the next message.",
         {"message": {"type": "string", "description": "A note on what you wait for"}},
+        absent={
+            "waitFor": "this waits for sub-agents only; to wait for a person, end your turn with your answer",
+            "acknowledgment": "say it before you call this",
+        },
     )
 
     def __init__(self, desk: Desk, subagents: Subagents) -> None:
@@ -355,7 +366,13 @@ class SubagentsTool(Simple):
             "message": {"type": "string", "description": "steer: what it is to do now"},
             "recentMinutes": {"type": "integer", "minimum": 1, "description": "list: ended ones of so many minutes"},
             "taskId": {"type": "string", "description": "cancel: the same as target"},
-            "taskIds": {"type": "array", "items": {"type": "string"}, "description": "wait: which (default all)"},
+            "taskIds": {
+                "type": "array",
+                "items": {"type": "string"},
+                "minItems": 1,
+                "maxItems": 32,
+                "description": "wait: which (default all)",
+            },
             "timeoutSeconds": {"type": "integer", "minimum": 0, "maximum": 60, "description": "wait: how long"},
         },
     )
