@@ -19,7 +19,7 @@ from openclaw.embedders import catalog
 from openclaw.gateway.clock import SystemClock
 from openclaw.memory.index import Memory
 from openclaw.memory.opening import open_memory
-from openclaw.memory.settings import MemorySearchSettings, ProviderName
+from openclaw.memory.settings import EmbedderName, MemorySearchSettings
 
 WORDS = 20_000
 QUERIES = 200
@@ -37,7 +37,7 @@ def write_notes(folder: Path, count: int) -> None:
         path.write_text(f"# Note {number}\n\n{body}\n- ticket TK-{number:06}\n", encoding="utf-8")
 
 
-def opened(folder: Path, provider: ProviderName) -> Memory:
+def opened(folder: Path, provider: EmbedderName) -> Memory:
     return open_memory(
         MemorySearchSettings(provider=provider),
         agent_id=provider,
@@ -51,7 +51,7 @@ def opened(folder: Path, provider: ProviderName) -> Memory:
     )
 
 
-async def measure(folder: Path, count: int, provider: ProviderName) -> dict[str, object]:
+async def measure(folder: Path, count: int, provider: EmbedderName) -> dict[str, object]:
     memory = opened(folder, provider)
     wall, cpu = time.perf_counter(), time.process_time()
     await memory.sync()
@@ -97,7 +97,7 @@ def main() -> None:
     parser.add_argument("--notes", default="1000,10000", help="how many, with commas")
     parser.add_argument("--vectors", action="store_true", help="also with the local model")
     arguments = parser.parse_args()
-    providers: list[ProviderName] = ["none", "hash"]
+    providers: list[EmbedderName] = ["none", "hash"]
     if arguments.vectors:
         if why := catalog.problem(EmbedderEndpoint(provider="local")):
             parser.error(why)

@@ -8,7 +8,7 @@ def register(api: Api) -> None:
 
 from openclaw.core.channel import Channel, ShowsTyping
 from openclaw.core.chat import Address, Inbound, Outbound, Receipt
-from openclaw.core.embedder import Embedder, EmbedderEndpoint, Traits
+from openclaw.core.embedder import Embedder, EmbedderEndpoint, EmbedsQueries, HasTraits, Traits, Vector
 from openclaw.core.errors import InvalidRequest, NotFound, ProviderError, RateLimited, Unavailable
 from openclaw.core.events import CallDelta, Done, ModelEvent, TextDelta, ThinkingDelta
 from openclaw.core.hooks import (
@@ -85,10 +85,12 @@ __all__ = [
     "Effects",
     "Embedder",
     "EmbedderEndpoint",
+    "EmbedsQueries",
     "Endpoint",
     "FunctionTool",
     "GatewayStart",
     "GatewayStop",
+    "HasTraits",
     "HookContext",
     "HttpAnswer",
     "HttpRequest",
@@ -137,4 +139,5 @@ __all__ = [
     "Unavailable",
     "Usage",
     "User",
+    "Vector",
 ]

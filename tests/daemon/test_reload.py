@@ -36,6 +36,8 @@ pytestmark = pytest.mark.anyio
         ("meta.lastTouchedAt", "none"),
         ("$schema", "none"),
         ("something.new", "none"),
+        ("agents.defaults.memorySearch.provider", "restart"),
+        ("agents.list[1].memorySearch", "restart"),
         (".", "restart"),
     ],
 )

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from openclaw.config.schema import Config
     from openclaw.core.secret import Secret
+    from openclaw.gateway.embedders import Embedders
     from openclaw.memory.evaluate import Figures, Question
     from openclaw.memory.index import Answer, Memory
     from openclaw.memory.settings import MemorySearchSettings
@@ -247,6 +248,8 @@ def _with_memory(agent: str | None, work: Callable[[Memory], Awaitable[None]]) -
 
     from openclaw.config.load import load
     from openclaw.core.errors import InvalidRequest
+    from openclaw.gateway.clock import SystemClock
+    from openclaw.gateway.embedders import for_one_command
     from openclaw.gateway.surroundings import Surroundings, workspace_of
     from openclaw.turns import agents
 
@@ -259,32 +262,39 @@ def _with_memory(agent: str | None, work: Callable[[Memory], Awaitable[None]]) -
         raise InvalidRequest(f"memory search is off for {found.id}: set agents.defaults.memorySearch.enabled to true")
 
     async def main() -> None:
-        memory = _open(
-            settings,
-            found.id,
-            workspace=workspace_of(config.agents, found.id, surroundings),
-            state=surroundings.home.state,
-            home=surroundings.home_dir,
-            keys=_keys(config, loaded.variables),
-        )
-        try:
-            await work(memory)
-        finally:
-            await memory.close()
+        names = (settings.provider, settings.fallback)
+        async with for_one_command(names, config.plugins, surroundings, SystemClock()) as embedders:
+            memory = _open(
+                settings,
+                found.id,
+                embedders,
+                workspace=workspace_of(config.agents, found.id, surroundings),
+                state=surroundings.home.state,
+                home=surroundings.home_dir,
+                keys=_keys(config, loaded.variables),
+            )
+            try:
+                await work(memory)
+            finally:
+                await memory.close()
 
     asyncio.run(main())
 
 
 def _open(
-    settings: MemorySearchSettings, agent_id: str, *, workspace: Path, state: Path, home: Path, keys: dict[str, Secret]
+    settings: MemorySearchSettings,
+    agent_id: str,
+    embedders: Embedders,
+    *,
+    workspace: Path,
+    state: Path,
+    home: Path,
+    keys: dict[str, Secret],
 ) -> Memory:
-    import importlib
-
     from openclaw.cli.output import note
     from openclaw.gateway.clock import SystemClock
     from openclaw.memory.opening import open_memory
 
-    wing = importlib.import_module("openclaw.embedders.catalog")
     return open_memory(
         settings,
         agent_id=agent_id,
@@ -293,8 +303,8 @@ def _open(
         home=home,
         clock=SystemClock(),
         keys=keys,
-        build=wing.build,
-        problem=wing.problem,
+        build=embedders.build,
+        problem=embedders.problem,
         warn=note,
     )
 
@@ -373,17 +383,17 @@ def _evaluate_sample(as_json: bool) -> None:
     import tempfile
     from pathlib import Path
 
+    from openclaw.gateway.embedders import Embedders, NoPlugins
     from openclaw.memory.evaluate import compare
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         workspace = folder / "workspace"
-        found = asyncio.run(
-            compare(
-                workspace,
-                lambda way, settings: _open(settings, way, workspace=workspace, state=folder, home=folder, keys={}),
-            )
-        )
+
+        def opened(way: str, settings: MemorySearchSettings) -> Memory:
+            return _open(settings, way, Embedders(NoPlugins), workspace=workspace, state=folder, home=folder, keys={})
+
+        found = asyncio.run(compare(workspace, opened))
     _print_figures(found, as_json)
 
 

@@ -45,6 +45,16 @@ class HasTraits(Protocol):
     def traits(self) -> Traits: ...
 
 
+@runtime_checkable
+class Prepares(Protocol):
+    """An embedder that learns its model by asking; before `prepared`, its `model` and `traits` mean nothing."""
+
+    @property
+    def prepared(self) -> bool: ...
+
+    async def prepare(self) -> None: ...
+
+
 class EmbedderEndpoint(Struct, frozen=True, kw_only=True):
     """How an embedder is reached; the adapters are built from this."""
 

@@ -33,6 +33,7 @@ from openclaw.delivery.shape import Manner
 from openclaw.gateway import keeping, wings
 from openclaw.gateway.accounts import Accounts, zone_of
 from openclaw.gateway.boxes import Boxes, said
+from openclaw.gateway.embedders import Embedders
 from openclaw.gateway.keys import StateKeys
 from openclaw.gateway.skills import SkillGate, Skills
 from openclaw.gateway.surroundings import Surroundings as Surroundings
@@ -299,7 +300,7 @@ class Assistant:
             settings = overlay(self.config.agents.defaults.memory_search, own.memory_search if own else None)
             if not settings.enabled:
                 return None
-            build, problem = wings.embedders()
+            embedders = Embedders(lambda: self.extensions)
             providers = self.config.models.providers
             configured = {name: section.api_key for name, section in providers.items() if section.api_key}
             self._memories[agent_id] = open_memory(
@@ -310,8 +311,9 @@ class Assistant:
                 home=self._surroundings.home_dir,
                 clock=self.clock,
                 keys=usual_keys(self.loaded.variables, configured),
-                build=build,
-                problem=problem,
+                build=embedders.build,
+                problem=embedders.problem,
+                warn=log.warning,
             )
             self.remembers(self._memories[agent_id])
         return self._memories[agent_id]
@@ -337,6 +339,9 @@ class Assistant:
             await self.mcp.settle()
 
     async def close(self) -> None:
+        for memory in self._memories.values():  # before the plugins, which may make its vectors
+            await memory.close()
+        self._memories.clear()
         if self._added:
             await self._added.close()
         if self.plugged is not None:
@@ -349,9 +354,6 @@ class Assistant:
             await self.external.close()
         if self.has_standing.is_set():
             await self.standing.close()
-        for memory in self._memories.values():
-            await memory.close()
-        self._memories.clear()
 
     def tools(
         self,

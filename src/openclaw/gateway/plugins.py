@@ -18,6 +18,7 @@ from openclaw.core.origin import origin
 from openclaw.core.plugin import Brought, Command, HttpRoute, Method, OpensEmbedder, OpensProvider
 from openclaw.core.tool import Effects, Output, Tool, ToolContext, ToolSpec
 from openclaw.gateway.tools.wrapping import wrap
+from openclaw.memory.settings import BUILT_IN as EMBEDDERS
 from openclaw.plugins.settings import PluginEntry, PluginsSettings
 from openclaw.policy.layers import GROUPS, Layer
 from openclaw.policy.settings import ToolsSettings
@@ -112,6 +113,7 @@ class Extensions:
             "tools": [name for group in GROUPS.values() for name in group],
             "commands": list(NAMES),
             "methods": list(self.methods_taken()),
+            "embedders": [*EMBEDDERS, "auto", "none"],
         }
         others = [brought.names() for name, brought in self._here.items() if name != plugin]
         return {

@@ -34,6 +34,8 @@ RULES: dict[tuple[str, ...], Kind] = {
 def kind_of(path: str) -> Kind:
     """What a change at `path` needs."""
     parts = tuple(str(part) for part in parse(path)) if path not in ("", ".") else ()
+    if parts[:1] == ("agents",) and "memorySearch" in parts:  # of all agents or of one; its index is open and watched
+        return "restart"
     for length in range(len(parts), 0, -1):
         found = RULES.get(parts[:length])
         if found is not None:

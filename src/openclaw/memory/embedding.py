@@ -99,7 +99,9 @@ class Vectors:
 def unit(vector: Vector, dims: int) -> "array[float]":
     """`vector` with length 1, or of zeros; refused when it cannot be compared with the others."""
     if dims and len(vector) != dims:
-        raise BadResponse(f"the embedding model gave {len(vector)} numbers, and the index has {dims}")
+        raise BadResponse(
+            f"the embedding model gave {len(vector)} numbers, and the index has {dims}: openclaw memory index --force"
+        )
     length = math.sqrt(math.fsum(value * value for value in vector))
     if not vector or not math.isfinite(length):
         raise BadResponse("the embedding model gave a vector with values that are not numbers")

@@ -189,8 +189,11 @@ class Memory:
         choice = self.means.choice
         if vectors is None:
             return None, choice.why, choice.strict
-        if why := self.means.resting():
-            return None, why, choice.strict
+        await self.means.prepared()
+        choice = self.means.choice
+        vectors = self.means.vectors()
+        if vectors is None or (why := self.means.resting()):
+            return None, choice.why or why, choice.strict
         wanted = self.means.identity(self.plan)
         known = await self._read(lambda: self._open().identity())
         if known is None or not known.vector_dims or not _comparable(known, wanted):
@@ -291,7 +294,7 @@ class Memory:
             path=self.path,
             provider=known.provider if known else self.means.choice.provider,
             model=known.model if known else wanted.model,
-            reason=self.means.choice.why,
+            reason=self.means.choice.why or self.means.resting(),
             files=files,
             pieces=pieces,
             waiting=waiting if known and known.model != KEYWORDS_ONLY else 0,

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import msgspec
 
 from openclaw.core.clock import Clock
-from openclaw.core.embedder import Embedder, EmbedderEndpoint
+from openclaw.core.embedder import Embedder, EmbedderEndpoint, Prepares
 from openclaw.core.errors import OpenClawError, ProviderError
 from openclaw.memory.choose import Choice, provider_key
 from openclaw.memory.database import Identity
@@ -43,6 +43,19 @@ class Means:
                 self.choice = Choice(why=error.message, strict=self.choice.strict)
         return self._open
 
+    async def prepared(self) -> None:
+        """Returns when it is known what model there is. One that cannot say counts as failed."""
+        while (asked := self._unknown()) is not None and not self.resting():
+            try:
+                await asked.prepare()
+            except ProviderError as error:
+                self.failed(error)
+
+    def _unknown(self) -> Prepares | None:
+        vectors = self.vectors()
+        asked: object = vectors.embedder if vectors else None
+        return asked if isinstance(asked, Prepares) and not asked.prepared else None
+
     def resting(self) -> str:
         """Why the embedder is left alone just now; nothing when it is not."""
         return self._why if self._clock.now() < self._rests_until else ""
@@ -72,7 +85,8 @@ class Means:
 
     def identity(self, plan: Plan) -> Identity:
         """What an index made now would be made with."""
-        vectors = self.vectors()
+        # An index made while the model is unknown has words alone, and is made anew when the model is known.
+        vectors = None if self._unknown() else self.vectors()
         endpoint = self.choice.endpoint
         return Identity(
             model=vectors.model if vectors else KEYWORDS_ONLY,

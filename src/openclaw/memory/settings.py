@@ -8,8 +8,9 @@ from openclaw.core.secret import Secret
 from openclaw.core.settings import Count, Millis, Settings, doc
 
 Source = Literal["memory", "sessions"]
-ProviderName = Literal["auto", "local", "openai", "gemini", "voyage", "ollama", "openai-compatible", "none", "hash"]
-FallbackName = Literal["openai", "gemini", "voyage", "ollama", "openai-compatible", "local", "none"]
+BUILT_IN = ("local", "openai", "gemini", "voyage", "ollama", "openai-compatible", "hash")
+"""The embedders that come with us; any other name is one that a plugin brings."""
+EmbedderName = Annotated[str, Meta(pattern=r"^[a-zA-Z][a-zA-Z0-9_.-]{0,63}$")]
 Citations = Literal["auto", "on", "off"]
 Share = Annotated[float, Meta(ge=0, le=1)]
 
@@ -141,10 +142,13 @@ class MemorySearchSettings(Settings, frozen=True):
     enabled: Annotated[bool, doc("offer the memory tools")] = True
     sources: Annotated[tuple[Source, ...], doc("what is searched")] = ("memory",)
     extra_paths: Annotated[tuple[str | ExtraPath, ...], doc("more Markdown files and directories")] = ()
-    provider: Annotated[ProviderName, doc("what turns text into vectors")] = "auto"
+    provider: Annotated[
+        EmbedderName,
+        doc("what turns text into vectors: auto, none, one of ours, or the name of a plugin's"),
+    ] = "auto"
     remote: Annotated[RemoteSettings, doc("embeddings from elsewhere")] = RemoteSettings()
     experimental: Annotated[ExperimentalSettings, doc("what may still change")] = ExperimentalSettings()
-    fallback: Annotated[FallbackName, doc("used when the provider fails")] = "none"
+    fallback: Annotated[EmbedderName, doc("used when the provider fails: a name as in provider, or none")] = "none"
     model: Annotated[str, doc("embedding model; the provider's usual one when empty")] = ""
     local: Annotated[LocalSettings, doc("the model on this machine")] = LocalSettings()
     store: Annotated[StoreSettings, doc("where the index is kept")] = StoreSettings()

@@ -139,6 +139,7 @@ class Upkeep:
             index.close()
 
     async def _run(self, words: asyncio.Event, force: bool, only: frozenset[str], progress: Progress | None) -> Report:
+        await self._means.prepared()
         wanted = self._means.identity(self.plan)
         writer, fresh = await self._do(partial(self._target, wanted, force))
         try:

@@ -11,7 +11,7 @@ from msgspec import Raw
 
 from openclaw.core.channel import Channel, ShowsTyping
 from openclaw.core.chat import Address, Outbound
-from openclaw.core.embedder import Embedder, EmbedderEndpoint, HasTraits, Traits
+from openclaw.core.embedder import Embedder, EmbedderEndpoint, EmbedsQueries, HasTraits, Traits
 from openclaw.core.errors import NotFound
 from openclaw.core.plugin import Brought, CommandCall, CommandReply, FunctionTool, HttpAnswer, HttpRequest, output_of
 from openclaw.core.provider import Endpoint, Provider
@@ -131,7 +131,10 @@ class Answers:
     async def _embed(self, call: wire.Call) -> Raw:
         asked = unpacked(call.payload, wire.EmbedInput)
         embedder = self._embedder(call.name, asked.endpoint)
-        vectors = await embedder.embed(asked.texts) if asked.texts else ()
+        if asked.query and isinstance(embedder, EmbedsQueries):
+            vectors = [await embedder.embed_query(text) for text in asked.texts]
+        else:
+            vectors = list(await embedder.embed(asked.texts)) if asked.texts else []
         return packed(
             wire.EmbedOutput(
                 vectors=tuple(tuple(vector) for vector in vectors),

@@ -26,9 +26,11 @@ class PluginFailed(OpenClawError):
 
     code = "UNAVAILABLE"
 
-    def __init__(self, message: str, *, kind: str = "") -> None:
+    def __init__(self, message: str, *, kind: str = "", meant: bool = False) -> None:
         super().__init__(message)
         self.kind = kind
+        self.meant = meant
+        """It chose one of our errors to say something (`RateLimited`): an answer, and no fault of the plugin."""
 
 
 class _Waiting:
@@ -128,7 +130,7 @@ class PluginProcess:
             self._condemn(f"it answered something else than was asked ({error})")
             raise PluginFailed(f"{self._name} answered something else than was asked") from None
         except PluginFailed as error:
-            self._failed(error.message)
+            self._failed(error.message, meant=error.meant)
             raise
         finally:
             self._answered(number)
@@ -162,7 +164,7 @@ class PluginProcess:
             raise PluginFailed(f"{self._name} answered something else than was asked") from None
         except PluginFailed as error:
             done = True
-            self._failed(error.message)
+            self._failed(error.message, meant=error.meant)
             raise
         finally:
             self._answered(number)
@@ -199,8 +201,8 @@ class PluginProcess:
         child.stdin.write(wire.frame(value))
         await child.stdin.drain()
 
-    def _failed(self, why: str) -> None:
-        self._failures += 1
+    def _failed(self, why: str, *, meant: bool = False) -> None:
+        self._failures = 0 if meant else self._failures + 1
         if self._failures >= self._limits.failures:
             self._condemn(f"it failed {self._failures} times in a row, the last time: {why}")
 
@@ -324,7 +326,8 @@ def _error(failed: wire.Failed, name: str) -> OpenClawError:
         case "UNAVAILABLE" if failed.kind == "Unavailable":
             return Unavailable(failed.message)
         case _:
-            return PluginFailed(f"{name} failed: {failed.message}", kind=failed.kind)
+            meant = failed.code not in ("", OpenClawError.code)
+            return PluginFailed(f"{name} failed: {failed.message}", kind=failed.kind, meant=meant)
 
 
 async def _either(queue: "asyncio.Queue[Raw]", end: "asyncio.Future[Raw]") -> Raw | None:

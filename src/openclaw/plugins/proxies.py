@@ -184,18 +184,37 @@ class ProcessEmbedder:
         self._process = process
         self._name = name
         self._endpoint = endpoint
+        self.prepared = False
         self.model = endpoint.model or name
         self.traits = Traits()
 
+    async def prepare(self) -> None:
+        found = await self._asked(())
+        self.model, self.traits, self.prepared = found.model, found.traits, True
+
     async def embed(self, texts: Sequence[str]) -> Sequence[Vector]:
-        asked = packed_with_credentials(wire.EmbedInput(endpoint=self._endpoint, texts=tuple(texts)))
-        try:
-            found = await self._process.call("embed", self._name, asked, wire.EmbedOutput)
-        except errors.OpenClawError as error:
-            raise _provider_error(error) from error
+        return (await self._vectors(texts)).vectors
+
+    async def embed_query(self, text: str) -> Vector:
+        return (await self._vectors((text,), query=True)).vectors[0]
+
+    async def _vectors(self, texts: Sequence[str], *, query: bool = False) -> wire.EmbedOutput:
+        if not self.prepared:
+            await self.prepare()
+        found = await self._asked(texts, query=query)
         if len(found.vectors) != len(texts):
             raise errors.BadResponse(f"{self._name} gave {len(found.vectors)} vectors for {len(texts)} texts")
-        return found.vectors
+        if found.model != self.model:
+            # Vectors of two models cannot be compared, and nothing would show it.
+            raise errors.ProviderError(f"{self._name} answered with {found.model}, and its model was {self.model}")
+        return found
+
+    async def _asked(self, texts: Sequence[str], *, query: bool = False) -> wire.EmbedOutput:
+        asked = wire.EmbedInput(endpoint=self._endpoint, texts=tuple(texts), query=query)
+        try:
+            return await self._process.call("embed", self._name, packed_with_credentials(asked), wire.EmbedOutput)
+        except errors.OpenClawError as error:
+            raise _provider_error(error) from error
 
     async def close(self) -> None:
         """What the plugin keeps open ends with its process."""
@@ -213,4 +232,6 @@ def _provider_error(error: errors.OpenClawError) -> errors.ProviderError:
             return kind(error.message)
         if error.kind == "Gone":
             return errors.ServerFailed(error.message)
+        if error.kind == "Timeout":
+            return errors.ProviderTimeout(error.message)
     return errors.ProviderError(error.message)

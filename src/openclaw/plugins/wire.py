@@ -256,6 +256,8 @@ class EmbedInput(Struct, frozen=True, kw_only=True):
     endpoint: EmbedderEndpoint
     texts: tuple[str, ...] = ()
     """With no texts it is asked what it is."""
+    query: bool = False
+    """The text is a question, which some models read differently."""
 
 
 class EmbedOutput(Struct, frozen=True, kw_only=True):
