@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from openclaw.testing import TemporaryHome, calls, says
-from openclaw.testing_server import Hangs, MockModelServer
+from openclaw.testing_server import Answers, Hangs, MockModelServer
 from tests.e2e.gateway_process import GatewayProcess
 from tests.tui.terminal import Terminal, needs_tmux, terminal
 
@@ -58,6 +58,22 @@ def test_a_conversation_of_before_is_there_again(openclaw_home: TemporaryHome) -
             assert screen.count("the answer?") == 1
             again.presses("Up")
             again.until(lambda text: text.count("the answer?") == 2)
+
+
+def test_it_says_who_answered_instead_and_says_it_again_later(openclaw_home: TemporaryHome) -> None:
+    limited = Answers(429, '{"error": {"message": "slow down"}}', retry_after="3600")
+    with MockModelServer([limited]) as first, MockModelServer([says("From the spare one.")]) as spare:
+        settings = first.settings()
+        settings["models"]["providers"]["spare"] = spare.settings()["models"]["providers"]["mock"]
+        settings["agents"]["defaults"]["model"] = {"primary": "mock/mock", "fallbacks": ["spare/mock"]}
+        openclaw_home.configure(settings)
+        with GatewayProcess(openclaw_home):
+            with chat(openclaw_home) as shown:
+                shown.says("hello")
+                screen = shown.until("mock/mock was rate limited at")
+                assert "answered by spare/mock" in screen and "From the spare one." in screen
+            with chat(openclaw_home) as again:
+                assert again.until("mock/mock was rate limited at").count("answered by spare/mock") == 1
 
 
 def test_a_command_is_shown_as_it_is_and_runs_after_a_yes(openclaw_home: TemporaryHome) -> None:

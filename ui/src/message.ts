@@ -37,6 +37,7 @@ function recorded(talk: Talk, row: Row, acts: Acts): TemplateResult {
       <button type="button" class="quiet" @click=${(event: Event) => void copy(event.currentTarget as HTMLElement, words)}>Copy</button>
       <button type="button" class="quiet" @click=${() => acts.edit(words, row.id)}>Edit and send again</button>
     </footer>
+    ${notices(message)}
   </article>`;
 }
 
@@ -75,7 +76,7 @@ function assistant(talk: Talk, row: Row): TemplateResult {
   return html`<article class="assistant" aria-label="Assistant" data-id=${row.id}>
     ${blocks.map((block: Json) => part(talk, block))}
     ${message.errorMessage ? html`<p class="problem">${message.errorMessage}</p>` : nothing}
-    ${message.stopReason === "aborted" ? html`<p class="hint">stopped</p>` : nothing}
+    ${message.stopReason === "aborted" ? html`<p class="hint">stopped</p>` : nothing} ${notices(message)}
     ${text.trim()
       ? html`<footer><time>${clock(message.timestamp)}</time> <button type="button" class="quiet" @click=${(event: Event) => void copy(event.currentTarget as HTMLElement, text)}>Copy</button></footer>`
       : nothing}
@@ -107,6 +108,11 @@ export function saidView(each: Said): TemplateResult {
     <p class="hint">${each.asked}</p>
     <oc-markdown class="md" .text=${each.text}></oc-markdown>
   </article>`;
+}
+
+/** What the gateway says beside a message: who answered instead, what it was interrupted by. */
+function notices(message: Json): TemplateResult[] {
+  return (message.__openclaw?.notices ?? []).map((text: string) => html`<p class="notice" role="note">${text}</p>`);
 }
 
 function thinking(text: string): TemplateResult | typeof nothing {

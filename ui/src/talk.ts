@@ -161,6 +161,7 @@ export class Talk {
       const live = this.begin(runId);
       this.live = { ...live, text: live.text + data.delta, note: "" };
     } else if (stream === "thinking") this.live = { ...this.begin(runId), thinking: data.text };
+    else if (stream === "compaction") this.live = { ...this.begin(runId), note: data.phase === "start" ? "summarising what was said before" : "" };
     else if (stream === "tool") this.tool(data);
   }
 
@@ -173,16 +174,23 @@ export class Talk {
     if (!["final", "aborted", "error"].includes(state)) return;
     this.ended.add(runId);
     const waiting = this.pending.find((each) => each.runId === runId);
-    if (waiting && state === "final" && payload.message) {
-      // Nothing was recorded: the gateway itself answered a command.
-      this.pending = this.pending.filter((each) => each !== waiting);
+    if (waiting && state === "final") this.pending = this.pending.filter((each) => each !== waiting);
+    if (waiting?.text.startsWith("/") && state === "final" && payload.message) {
+      // Nothing was recorded: the gateway itself answered a command. Anything else is on record with what it was put together with.
       this.said.push({ after: this.rows.at(-1)?.seq ?? 0, asked: waiting.text, text: textOf(payload.message) });
     }
     if (waiting?.foreign) this.pending = this.pending.filter((each) => each !== waiting);
     else if (waiting && state === "aborted") waiting.problem = "stopped before it was read";
+    if (payload.notices) this.noted(runId, payload.notices);
     if (this.live?.runId === runId) this.live = undefined;
     this.problem = state === "error" ? String(payload.errorMessage ?? "the run failed") : "";
     for (const tool of this.tools.values()) tool.done = true;
+  }
+
+  /** What a run had to say beside its answer stands with its last message, as it does when the page is loaded again. */
+  private noted(runId: string, notices: string[]): void {
+    const last = this.rows.findLast((row) => row.message.__openclaw?.runId === runId);
+    if (last) last.message = { ...last.message, __openclaw: { ...last.message.__openclaw, notices } };
   }
 
   private begin(runId: string): Live {

@@ -22,6 +22,7 @@ from openclaw.core.events import (
 from openclaw.core.messages import Assistant, Image, Message, Text, Thinking, ToolResult
 from openclaw.delivery.shape import shape
 from openclaw.gateway.bus import Notice
+from openclaw.sessions.history import HistoryRow
 from openclaw.turns.ledger import Outcome
 from openclaw.turns.runs import Accepted, RunEvent, Settled
 from openclaw.turns.shaping import Noted, Replied, Said, Thought
@@ -210,6 +211,8 @@ class Projector:
                 "errorKind": kind,
                 "stopReason": outcome.stop_reason,
             }
+        if outcome.notices:
+            chat["notices"] = list(outcome.notices)
         lifecycle = _agent(told, run, "lifecycle", data)
         return [lifecycle, _chat(told, run, **chat), _changed(told, phase=data["phase"])]
 
@@ -260,16 +263,24 @@ def _recorded(told: RunEvent, recorded: Recorded) -> Notice:
     )
 
 
+def on_record(each: HistoryRow) -> dict[str, Any]:
+    """A message on record as clients get it, with what people were told beside it."""
+    made = row(each.message, each.entry_id, each.number)
+    if each.notices:
+        made["__openclaw"]["notices"] = list(each.notices)
+    return made
+
+
 def row(message: Any, entry_id: str, number: int, run_id: str | None = None) -> dict[str, Any]:
     """A message as history rows and `session.message` show it; runtime details and image data stay here."""
-    shown: dict[str, Any] = msgspec.to_builtins(_presentable(message))
-    shown.pop("details", None)
-    if not isinstance(shown.get("content"), str):
-        shown["content"] = [_block(block) for block in shown.get("content", ())]
-    shown["__openclaw"] = {"id": entry_id, "seq": number, **({"runId": run_id} if run_id else {})}
-    if key := shown.get("idempotencyKey"):
-        shown["__openclaw"]["idempotencyKey"] = key
-    return shown
+    made: dict[str, Any] = msgspec.to_builtins(_presentable(message))
+    made.pop("details", None)
+    if not isinstance(made.get("content"), str):
+        made["content"] = [_block(block) for block in made.get("content", ())]
+    made["__openclaw"] = {"id": entry_id, "seq": number, **({"runId": run_id} if run_id else {})}
+    if key := made.get("idempotencyKey"):
+        made["__openclaw"]["idempotencyKey"] = key
+    return made
 
 
 def _presentable(message: Message) -> Message:

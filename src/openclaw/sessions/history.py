@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from openclaw.core.errors import NotFound
 from openclaw.core.messages import Message
-from openclaw.sessions.transcript import AnyEntry, MessageEntry, path_to_leaf
+from openclaw.sessions.transcript import NOTICE, AnyEntry, Custom, MessageEntry, path_to_leaf
 
 BLOCK_CHARS = 4_000
 TOTAL_BYTES = 262_144
@@ -21,6 +21,8 @@ class HistoryRow(Struct, frozen=True):
     entry_id: str
     number: int
     message: Message
+    notices: tuple[str, ...] = ()
+    """What the person was told beside it."""
 
 
 class Page(Struct, frozen=True, kw_only=True):
@@ -31,9 +33,15 @@ class Page(Struct, frozen=True, kw_only=True):
 
 
 def rows_of(entries: Sequence[AnyEntry]) -> list[HistoryRow]:
-    """The messages of a conversation, in order."""
-    said = [entry for entry in path_to_leaf(entries) if isinstance(entry, MessageEntry)]
-    return [HistoryRow(entry.id, number, entry.message) for number, entry in enumerate(said, 1)]
+    """The messages of a conversation, in order, each with the notices that follow it."""
+    rows: list[HistoryRow] = []
+    for entry in path_to_leaf(entries):
+        match entry:
+            case MessageEntry(message=message):
+                rows.append(HistoryRow(entry.id, len(rows) + 1, message))
+            case Custom(custom_type=kind, data={"text": str(text)}) if kind == NOTICE and rows:
+                rows[-1] = structs.replace(rows[-1], notices=(*rows[-1].notices, text))
+    return rows
 
 
 def page(entries: Sequence[AnyEntry], *, limit: int, offset: int = 0) -> Page:

@@ -66,6 +66,15 @@ class Custom(_Entry, frozen=True, tag="custom"):
     data: Any = None
 
 
+NOTICE = "openclaw.notice"
+"""The kind of entry that keeps a word to the person beside a message; no model sees it."""
+
+
+def noted(text: str) -> Custom:
+    """A word to the person, to be kept behind the message it is about."""
+    return Custom(custom_type=NOTICE, data={"text": text})
+
+
 class CustomMessage(_Entry, frozen=True, tag="custom_message"):
     custom_type: str
     content: str | tuple[Text | Image, ...]

@@ -594,11 +594,12 @@ class Runs:
             proofread=partial(self._proofread, turn),
         )
         last: Assistant | None = None
-        notices: list[str] = [INTERRUPTED] if active.item.interrupted else []
+        notices: list[str] = []
+        notice = INTERRUPTED if active.item.interrupted else ""
         compaction: CompactionEnded | None = None
         end: RunEnded | None = None
         try:
-            async with aclosing(self._turns.run(turn, active.steering)) as events:
+            async with aclosing(self._turns.run(turn, active.steering, notice)) as events:
                 async for event in events:
                     if active.given_up.is_set():  # it woke up after its end was told: it does and says nothing more
                         return _stopped("stalled", 0.0)

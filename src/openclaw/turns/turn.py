@@ -23,6 +23,7 @@ from openclaw.core.events import (
     Event,
     MessageEnded,
     ModelCalled,
+    Notice,
     RunEnded,
     Steered,
     TextDelta,
@@ -46,6 +47,7 @@ from openclaw.sessions.transcript import (
     Problem,
     Tally,
     build_context,
+    noted,
     path_to_leaf,
     synthetic,
     tally,
@@ -171,9 +173,9 @@ class Turns:
         self._prepare = prepare
 
     async def run(
-        self, turn: Turn, steering: Steering | None = None
+        self, turn: Turn, steering: Steering | None = None, notice: str = ""
     ) -> AsyncGenerator[Event | SessionRepaired | Recorded, None]:
-        """Everything that happens, ending with `RunEnded`.
+        """Everything that happens, ending with `RunEnded`; `notice` is told beside the answer.
 
         A turn whose question is already in the transcript was begun by an earlier process: it goes on from there, and
         an answer that was written down is not asked for again.
@@ -202,8 +204,9 @@ class Turns:
                 async with aclosing(carried(turn, session, prepared, record, steering or Steering())) as events:
                     async for event in events:
                         if isinstance(event, RunEnded):
-                            for notice in await prepared.spending.ended():
-                                yield notice
+                            for told in (*([Notice(notice)] if notice else ()), *await prepared.spending.ended()):
+                                record.take(told)
+                                yield told
                         yield event
             finally:
                 await self._finish(turn, session.row, record)
@@ -521,6 +524,8 @@ class _Record:
                 self.say(message)
             case Steered(message=message):
                 self.say(message)
+            case Notice(text=text):
+                self.transcript.append(noted(text), self._clock.now())
             case ToolEnded(call=call, result=result):
                 self._open.pop(call.id, None)
                 self.say(result)

@@ -251,6 +251,8 @@ class Talk:
             else:
                 # It was put together with others and is on record with them.
                 self.pending = [each for each in self.pending if each.run_id != run_id]
+        if notices := payload.get("notices"):
+            self._noted(run_id, notices)
         if self._live is not None and self._live.run_id == run_id:
             self._live = None
             self.problem = str(payload.get("errorMessage") or "the run failed") if state == "error" else ""
@@ -258,6 +260,14 @@ class Talk:
                 call: tool if tool.state != "running" else structs.replace(tool, state="failed")
                 for call, tool in self._tools.items()
             }
+
+    def _noted(self, run_id: str, notices: Any) -> None:
+        """What a run had to say beside its answer goes with its last message."""
+        for row in reversed(self._rows):
+            about = row.message.get("__openclaw") or {}
+            if about.get("runId") == run_id:
+                self._add({**row.message, "__openclaw": {**about, "notices": notices}}, {})
+                return
 
     def _begin(self, run_id: str) -> _Live:
         if self._live is None or self._live.run_id != run_id:

@@ -49,8 +49,10 @@ def of_message(key: str, message: Mapping[str, Any]) -> list[Item]:
     role = message.get("role")
     if role == "toolResult":
         return []
+    notices = _notices(key, message)
     if role != "assistant":
-        return [Said(key=key, who="you" if role == "user" else "gateway", text=harmless(text_of(message)))]
+        who: Who = "you" if role == "user" else "gateway"
+        return [Said(key=key, who=who, text=harmless(text_of(message))), *notices]
     items: list[Item] = []
     text, thinking = text_of(message).strip("\n"), text_of(message, "thinking")
     if text.strip() or thinking.strip():
@@ -59,7 +61,13 @@ def of_message(key: str, message: Mapping[str, Any]) -> list[Item]:
         items.append(Said(key=f"{key}:stopped", who="gateway", text="stopped"))
     elif error := message.get("errorMessage"):
         items.append(Said(key=f"{key}:error", who="problem", text=harmless(str(error))))
-    return items
+    return [*items, *notices]
+
+
+def _notices(key: str, message: Mapping[str, Any]) -> list[Item]:
+    """What the gateway says beside a message: who answered instead, what it was interrupted by."""
+    told = (message.get("__openclaw") or {}).get("notices") or ()
+    return [Said(key=f"{key}:notice{n}", who="gateway", text=harmless(str(text))) for n, text in enumerate(told)]
 
 
 def card(

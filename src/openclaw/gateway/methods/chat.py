@@ -12,7 +12,7 @@ from openclaw.gateway.commands import Commands, catalog
 from openclaw.gateway.desk import Desk
 from openclaw.gateway.methods.inputs import images_of, queue_rules
 from openclaw.gateway.methods.uploads import deliver, sorted_out
-from openclaw.gateway.projection import Projector, row
+from openclaw.gateway.projection import Projector, on_record
 from openclaw.sessions import history
 from openclaw.turns.turn import Turn
 from openclaw.wire.caller import Caller
@@ -104,7 +104,7 @@ def methods(desk: Desk, projector: Projector, commands: Commands) -> list[Method
             for found in situation.registry.list()
         ]
         return {
-            "models": [shown for shown in models if shown["available"]],
+            "models": [each for each in models if each["available"]],
             "commands": [command.shown() for command in catalog(desk.app.extensions)],
             "swarmEnabled": False,
             "accountSelection": {"kind": "automatic", "label": "Automatic"},
@@ -116,8 +116,7 @@ def methods(desk: Desk, projector: Projector, commands: Commands) -> list[Method
         _, loaded = await desk.load(key)
         for each in history.rows_of(loaded.entries) if loaded else []:
             if each.entry_id == params.message_id:
-                shown = row(each.message, each.entry_id, each.number)
-                return {"message": history.within([shown], 4_000_000, params.max_chars or 200_000)[0]}
+                return {"message": history.within([on_record(each)], 4_000_000, params.max_chars or 200_000)[0]}
         raise NotFound(f"no message {params.message_id} in {key}")
 
     return [
@@ -184,20 +183,20 @@ async def _history(
 ) -> dict[str, Any]:
     session_id, loaded = await desk.load(key)
     page = history.page(loaded.entries if loaded else (), limit=limit or DEFAULT_LIMIT, offset=offset)
-    shown = history.within(
-        [row(each.message, each.entry_id, each.number) for each in page.rows],
+    messages = history.within(
+        [on_record(each) for each in page.rows],
         max_bytes or DEFAULT_BYTES,
         max_chars or history.BLOCK_CHARS,
     )
     next_offset = page.next_offset
-    if len(shown) < len(page.rows):
-        next_offset = offset + len(shown)
+    if len(messages) < len(page.rows):
+        next_offset = offset + len(messages)
     info = await desk.row(key)
     active = desk.runs.active(key)
     answer: dict[str, Any] = {
         "sessionKey": str(key),
         "sessionId": session_id,
-        "messages": shown,
+        "messages": messages,
         "pendingInputs": _pending(desk, key, page.rows),
         "deltaCursor": f"{session_id}:{page.total}",
         "hasMore": next_offset is not None,

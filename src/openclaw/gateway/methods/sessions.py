@@ -11,7 +11,7 @@ from openclaw.core.keys import SessionKey
 from openclaw.gateway import compacting, rows
 from openclaw.gateway.desk import Desk
 from openclaw.gateway.methods.inputs import images_of, queue_rules
-from openclaw.gateway.projection import row, visible
+from openclaw.gateway.projection import on_record, visible
 from openclaw.models import thinking
 from openclaw.sessions import history
 from openclaw.turns.turn import Turn
@@ -179,8 +179,7 @@ def methods(desk: Desk) -> list[Method]:
     async def get(params: SessionsGetParams, caller: Caller) -> Any:
         _, loaded = await desk.load(desk.key(params.key))
         page = history.page(loaded.entries if loaded else (), limit=params.limit or 200)
-        shown = [row(each.message, each.entry_id, each.number) for each in page.rows]
-        return {"messages": history.within(shown, history.TOTAL_BYTES)}
+        return {"messages": history.within([on_record(each) for each in page.rows], history.TOTAL_BYTES)}
 
     async def listed(params: SessionsListParams, caller: Caller) -> Any:
         return await list_sessions(desk, params)
