@@ -1,6 +1,6 @@
 """The gateway against a model server on loopback: start, memory, cost a turn, turns a second.
 
-Run: python benchmarks/gateway.py [--quick]
+Run: python benchmarks/gateway.py [--quick] [--fan-out]
 """
 
 import asyncio
@@ -16,8 +16,12 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from openclaw.testing import TemporaryHome, says
 from openclaw.testing_server import MockModelServer
 from openclaw.wire.client import Client
+from openclaw.wire.scopes import WRITE
+from tests.e2e.crowd import Crowd
 from tests.e2e.gateway_process import GatewayProcess
 
+FAN_OUT = ((200, 1, 20), (1000, 1, 20), (1000, 32, 2))
+"""Listeners, sessions at once, turns of each."""
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -86,6 +90,36 @@ async def measure(gateway: GatewayProcess, quick: bool) -> None:
     print(f"after the load {pss(pid):.1f} MiB PSS")
 
 
+async def fan_out(gateway: GatewayProcess, listeners: int, sessions: int, rounds: int) -> None:
+    """What an event costs for each client that hears it."""
+    assert gateway.process is not None
+    pid = gateway.process.pid
+    async with gateway.client(scopes=(WRITE,)) as client:
+
+        async def work(name: str) -> None:
+            for _ in range(rounds):
+                await turn(client, name)
+
+        async def everyone(prefix: str) -> float:
+            used = cpu(pid)
+            await asyncio.gather(*(work(f"{prefix}{number}") for number in range(sessions)))
+            return cpu(pid) - used
+
+        alone = await everyone("alone")
+        before = pss(pid)
+        with Crowd(gateway, listeners) as crowd:
+            each = (pss(pid) - before) * 1024 / listeners
+            began = time.perf_counter()
+            together = await everyone("heard")
+            took = time.perf_counter() - began
+    deliveries = sum(crowd.heard)
+    print(
+        f"{listeners:>4} listeners, {sessions} sessions: {(together - alone) / deliveries * 1e6:5.1f} us CPU an event"
+        f" and connection, {deliveries / took:,.0f} deliveries/s, {each:.0f} KiB PSS a connection,"
+        f" {crowd.closed} closed, {crowd.gaps} gaps"
+    )
+
+
 def main() -> None:
     with (
         tempfile.TemporaryDirectory() as root,
@@ -94,7 +128,11 @@ def main() -> None:
         home = TemporaryHome(Path(root))
         home.configure(model.settings())
         with GatewayProcess(home) as gateway:
-            asyncio.run(measure(gateway, "--quick" in sys.argv))
+            quick = "--quick" in sys.argv
+            if "--fan-out" not in sys.argv:
+                asyncio.run(measure(gateway, quick))
+            for listeners, sessions, rounds in ((100, 1, 10), (100, 32, 2)) if quick else FAN_OUT:
+                asyncio.run(fan_out(gateway, listeners, sessions, rounds))
 
 
 if __name__ == "__main__":

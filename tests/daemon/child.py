@@ -14,7 +14,7 @@ from openclaw.gateway import daemon
 from openclaw.gateway.app import Surroundings
 from openclaw.gateway.logs import about
 from openclaw.gateway.reload import Reload
-from openclaw.gateway.server import Transport
+from openclaw.gateway.transport import Transport
 
 GIVEN: dict[str, Any] = json.loads(sys.argv[1])
 

@@ -14,7 +14,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from openclaw.gateway.exposure import Fences
 from openclaw.gateway.ports import listen
-from openclaw.gateway.server import Limits, Server, Service, Transport, body_of, serving
+from openclaw.gateway.server import Limits, Server, Service, body_of, serving
+from openclaw.gateway.transport import Transport
 
 pytestmark = pytest.mark.anyio
 
@@ -25,7 +26,7 @@ async def echo(transport: Transport) -> None:
         if message == "bug":
             raise ZeroDivisionError
         if message == "leave":
-            await transport.close(4001, "withdrawn " * 50)
+            transport.close(4001, "withdrawn " * 50)
             return
         await transport.send(message)
 
@@ -202,7 +203,7 @@ async def test_the_protocol_hears_where_a_page_comes_from() -> None:
             async with asyncio.timeout(5):
                 transport = await heard.get()
     assert transport.peer.origin == "http://evil.example"
-    assert transport.peer.local and transport.path == "/any/path" and transport.buffered() == 0
+    assert transport.peer.local and transport.path == "/any/path" and transport.buffered == 0
 
 
 async def test_bodies_have_a_limit_declared_or_not() -> None:

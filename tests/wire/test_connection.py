@@ -10,7 +10,6 @@ from openclaw.core.secret import Secret
 from openclaw.wire.actions import Close, Send
 from openclaw.wire.caller import Caller
 from openclaw.wire.connection import (
-    Broadcast,
     Connection,
     DeviceRemoved,
     GatewayAuthChanged,
@@ -52,7 +51,7 @@ def test_an_event_for_one_client_has_no_number() -> None:
     client = connection()
     frame = json.loads(_data(client.tell("models.snapshot", {"a": 1}, 0)))
     assert frame == {"type": "event", "event": "models.snapshot", "payload": {"a": 1}}
-    assert event_of(client.tick(5, 0)).seq == 1
+    assert event_of(client.hear(broadcast("tick", {"ts": 5}), 0)).seq == 1
 
 
 def test_what_a_client_may_not_hear_leaves_no_gap() -> None:
@@ -63,7 +62,7 @@ def test_what_a_client_may_not_hear_leaves_no_gap() -> None:
 
 
 def test_a_tick_carries_the_time_to_everyone() -> None:
-    frame = json.loads(_data(connection(scopes=()).tick(1234, 0)))
+    frame = json.loads(_data(connection(scopes=()).hear(broadcast("tick", {"ts": 1234}), 0)))
     assert frame == {"type": "event", "event": "tick", "payload": {"ts": 1234}, "seq": 1}
 
 
@@ -185,9 +184,11 @@ def test_a_fresh_token_is_shown_once() -> None:
 
 def test_requests_wait_in_one_queue_of_so_many() -> None:
     intake = Intake(requests=2, size=100)
-    assert intake.offer(50) and intake.offer(50)
+    place = intake.offer(50)
+    assert place and intake.offer(50)
     assert not intake.offer(0)
-    intake.started(50)
+    place.leave()
+    place.leave()
     assert not intake.offer(51)
     assert intake.offer(50)
 
@@ -200,9 +201,19 @@ def test_the_queue_has_the_protocols_size() -> None:
 
 
 def test_a_payload_is_encoded_once_for_all() -> None:
-    news = broadcast("chat", {"a": 1})
-    assert isinstance(news, Broadcast)
-    assert bytes(news.payload) == b'{"a":1}'
+    payload = {"a": 1}
+    news = broadcast("chat", payload)
+    first = _data(connection().hear(news, 0))
+    payload["a"] = 2
+    assert _data(connection().hear(news, 0)) == first
+    assert first == b'{"type":"event","event":"chat","payload":{"a":1},"seq":1}'
+
+
+def test_what_a_slow_client_does_without_is_counted() -> None:
+    client = connection()
+    client.hear(broadcast("tick", {}), FULL)
+    client.hear(broadcast("exec.approval.requested", {}, droppable=True), FULL)
+    assert client.dropped == 1
 
 
 def _data(action: Any) -> bytes:

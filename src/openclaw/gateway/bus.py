@@ -24,6 +24,7 @@ class Listener:
     def __init__(self) -> None:
         self.queue: asyncio.Queue[Notice] = asyncio.Queue(MOST_WAITING)
         self.missed = 0
+        """How many came while it lagged; whoever makes them good sets it back."""
 
     def put(self, notice: Notice) -> None:
         try:
@@ -34,6 +35,13 @@ class Listener:
     async def __aiter__(self) -> AsyncIterator[Notice]:
         while True:
             yield await self.queue.get()
+
+    async def some(self, most: int) -> list[Notice]:
+        """What waits to be read, up to `most`; waits for the first."""
+        found = [await self.queue.get()]
+        while len(found) < most and not self.queue.empty():
+            found.append(self.queue.get_nowait())
+        return found
 
 
 class Bus:

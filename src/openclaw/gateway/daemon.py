@@ -35,8 +35,9 @@ from openclaw.gateway.process import RESTART_SECONDS, STOP_SECONDS
 from openclaw.gateway.redaction import Redactor, secret_variables, secrets_in
 from openclaw.gateway.reload import Reload, Reloader
 from openclaw.gateway.safemode import Starts, Verdict
-from openclaw.gateway.server import Server, Service, Transport, serving
+from openclaw.gateway.server import Server, Service, serving
 from openclaw.gateway.surroundings import Surroundings
+from openclaw.gateway.transport import Transport
 from openclaw.version import __version__
 
 RESTART_PAUSE = 30.0
@@ -310,7 +311,7 @@ async def health_only(launch: Launch) -> AsyncIterator[Parts]:
     """A gateway that only says that it lives."""
 
     async def connection(transport: Transport) -> None:
-        await transport.close(1013, "no service is configured")
+        transport.close(1013, "no service is configured")
 
     async def reload(change: Reload) -> None:
         """Nothing here depends on the configuration."""

@@ -22,6 +22,7 @@ from openclaw.devices.rate import AuthLimiter
 from openclaw.gateway import daemon
 from openclaw.gateway.access import shared_secret
 from openclaw.gateway.app import Assistant, Surroundings, assistant
+from openclaw.gateway.audience import Audience
 from openclaw.gateway.automation import automation
 from openclaw.gateway.bus import Bus
 from openclaw.gateway.channelling import Channelling
@@ -195,6 +196,7 @@ async def compose(launch: Launch, open_provider: OpenProvider | None = None) -> 
                 beside(lambda: devices.tell_requests(app.db, gateway.pairing, bus, clock), "pairing requests")
                 beside(partial(wake_sessions, gateway.desk), "ended commands")
                 beside(partial(gateway.histories.follow, bus), "file versions")
+                beside(gateway.audience.keep, "events")
                 beside(gateway.channels.keep, "channels")
                 beside(_watchman(app, active, questions, bus).keep, "watchman")
                 app.remembers = follow
@@ -298,13 +300,13 @@ class _Gateway:
         self.histories = Histories(app.home.state, app.workspace, lambda: millis(launch.clock))
         self._registry = Registry()
         limiter = AuthLimiter()
+        self.audience = Audience(bus, self._presence, launch.clock)
         self.sockets = Sockets(
             policy=self._policy,
             registry=self._registry,
             offer=self._offer,
             snapshot=self._snapshot,
-            bus=bus,
-            presence=self._presence,
+            audience=self.audience,
             devices=self.pairing,
             limiter=limiter,
             verify=signature.verify,
@@ -320,7 +322,7 @@ class _Gateway:
             sessions.methods(self.desk),
             cron.methods(self.desk, self.automation.scheduler, self.automation.heartbeats),
             usage.methods(self.desk),
-            subscriptions.methods(self.desk, self.sockets),
+            subscriptions.methods(self.desk, self.audience),
             agents.methods(self.desk, launch.surroundings),
             files.methods(self.desk, self.histories),
             notes.methods(self.desk),
@@ -329,7 +331,7 @@ class _Gateway:
             config.methods(self.desk, launch.surroundings, bus),
             skills.methods(self.desk),
             approvals.methods(questions, ApprovalFile(granted), str(granted)),
-            devices.methods(self.pairing, self.sockets, bus, launch.clock),
+            devices.methods(self.pairing, self.audience, bus, launch.clock),
             prompt.methods(self.desk),
             plugins.methods(self.desk),
             install.methods(self.desk),
@@ -360,7 +362,7 @@ class _Gateway:
         if secret != self._secret:
             # From here on the old secret opens nothing, and whoever came in with it is shown out.
             self._secret = secret
-            closed = await self.sockets.withdraw(GatewayAuthChanged())
+            closed = self.audience.withdraw(GatewayAuthChanged())
             log.info("the gateway's credential changed; closed %d connection(s)", closed)
         self._bus.publish(
             "config.changed",
@@ -414,7 +416,7 @@ class _Gateway:
         return {
             "up_seconds": ("seconds since the gateway started", uptime),
             "runs_active": ("runs going on", float(self._runs.busy)),
-            "connections": ("connected clients", float(self.sockets.count)),
+            "connections": ("connected clients", float(len(self.audience))),
             "resident_bytes": ("resident memory", float(system.resident())),
         }
 

@@ -23,6 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from openclaw.gateway.exposure import Fences, host_allowed
+from openclaw.gateway.transport import Disconnected, Transport
 from openclaw.wire.peer import Peer, origin_problem
 
 MAX_FRAME = 25 << 20
@@ -31,68 +32,10 @@ PING_SECONDS = 25.0
 CLOSE_SECONDS = 1.0
 START_SECONDS = 15.0
 """How long a client that came too early is kept waiting before it is sent away."""
-REASON_BYTES = 123
 GOING = 1012
 TRY_LATER = 1013
 
 log = logging.getLogger("openclaw.gateway.server")
-
-
-class Disconnected(Exception):
-    """The other side is gone; nothing can be sent any more."""
-
-    def __init__(self, code: int = 1006, reason: str = "") -> None:
-        super().__init__(f"{code} {reason}".strip())
-        self.code = code
-        self.reason = reason
-
-
-class Transport:
-    """One WebSocket, as the protocol sees it."""
-
-    def __init__(self, peer: Peer, path: str, receive: Receive, send: Send, buffered: Callable[[], int]) -> None:
-        self.peer = peer
-        self.path = path
-        self.buffered = buffered
-        """How many bytes wait to be taken by the other side."""
-        self.closed = False
-        self._receive = receive
-        self._send = send
-
-    async def receive(self) -> str | bytes:
-        """The next message; raises `Disconnected` when there will be none."""
-        message = await self._receive()
-        if message["type"] != "websocket.receive":
-            self.closed = True
-            raise Disconnected(message.get("code") or 1006, message.get("reason") or "")
-        text = message.get("text")
-        found: str | bytes = text if text is not None else message["bytes"]
-        return found
-
-    async def send(self, data: str | bytes) -> None:
-        """Sends one text message; waits while the client is slower than we are."""
-        text = data if isinstance(data, str) else data.decode()
-        await self._say({"type": "websocket.send", "text": text})
-
-    async def close(self, code: int = 1000, reason: str = "") -> None:
-        """Says goodbye; harmless when the client is gone."""
-        if not self.closed:
-            self.closed = True
-            with contextlib.suppress(Disconnected):
-                await self._say({"type": "websocket.close", "code": code, "reason": fitting(reason)})
-
-    async def _say(self, message: Message) -> None:
-        try:
-            await self._send(message)
-        except (OSError, RuntimeError) as error:
-            # The server reports a client that is gone as an OSError, and one that we closed as a RuntimeError.
-            self.closed = True
-            raise Disconnected from error
-
-
-def fitting(reason: str) -> str:
-    """`reason` within what a close frame can carry."""
-    return reason.encode()[:REASON_BYTES].decode(errors="ignore")
 
 
 class Service(Struct, frozen=True, kw_only=True):
@@ -193,9 +136,9 @@ class Front:
             await send({"type": "websocket.close", "code": 1008})
             return
         await send({"type": "websocket.accept"})
-        transport = Transport(peer, scope["path"], receive, send, scope["state"][_BUFFERED])
+        transport = Transport(peer, scope["path"], scope["state"][_LINE])
         if not await self._is_ready() or self._service is None:
-            await transport.close(TRY_LATER, "the gateway is not ready: try again")
+            transport.close(TRY_LATER, "the gateway is not ready: try again")
             return
         self.connections += 1
         try:
@@ -205,10 +148,10 @@ class Front:
         # A connection is where a bug ends: the client is told, the others never notice.
         except Exception:
             log.exception("a connection from %s failed", peer.remote_ip)
-            await transport.close(1011, "internal error")
+            transport.close(1011, "internal error")
         finally:
             self.connections -= 1
-            await transport.close()
+            transport.close()
 
     async def _is_ready(self) -> bool:
         if not self._ready.is_set() and "startup" in self.failing:
@@ -266,20 +209,46 @@ class Server:
         return f"http://{host}:{self.port}"
 
 
-_BUFFERED = "buffered"
+_LINE = "line"
 
 
 def _socket_kind(goodbye: float) -> type[asyncio.Protocol]:
     """The server's WebSocket, whose closing takes at most `goodbye` seconds."""
 
     class Socket(WebSocketsSansIOProtocol):
+        """Beside what ASGI knows it is a `Line`: events go to many sockets at once, and none may wait for another."""
+
         def __init__(self, *args: Any, **named: Any) -> None:
             super().__init__(*args, **named)
-            self.close_timeout = goodbye
-            self.app_state = {**self.app_state, _BUFFERED: self.waiting}
+            self.app_state = {**self.app_state, _LINE: self}
 
+        @property
         def waiting(self) -> int:
             return self.transport.get_write_buffer_size()
+
+        def write(self, frames: bytes) -> bool:
+            # Frames of ours and of the library may alternate: without extensions it keeps no account of them.
+            if self.close_sent or self.transport.is_closing():
+                return False
+            self.transport.write(frames)
+            return True
+
+        async def drained(self) -> bool:
+            await self.writable.wait()
+            return not self.disconnected
+
+        def say_goodbye(self, code: int, reason: str) -> None:
+            if self.close_sent or self.transport.is_closing():
+                return
+            self.queue.put_nowait({"type": "websocket.disconnect", "code": code, "reason": reason})
+            self.conn.send_close(code, reason)
+            self.transport.write(b"".join(self.conn.data_to_send()))
+            self.close_sent = True
+            if self.read_paused:
+                self.read_paused = False
+                self.transport.resume_reading()
+            # Not a polite close: that would wait for a client that never reads what is already in the buffer.
+            self.close_timer = self.loop.call_later(goodbye, self.transport.abort)
 
     return Socket
 

@@ -4,12 +4,12 @@ match connection.receive(data):
     case Request() as request: …            # intake, then rpc.dispatch
     case Send(data) | Close() as action: …  # answer, or end
 for action in connection.answer(response, buffered): …
-action = connection.hear(broadcast, buffered)   # Send, Close, or None when it is not for this client
+action = connection.hear(news, buffered)        # Send, Close, or None when it is not for this client
 """
 
 from typing import Any
 
-from msgspec import UNSET, Raw, Struct
+from msgspec import Struct
 
 from openclaw.core.device import DeviceToken
 from openclaw.wire.actions import Close, Send, closing
@@ -40,7 +40,7 @@ from openclaw.wire.frames import (
     success,
 )
 from openclaw.wire.hello import Offer, Snapshot, hello_ok
-from openclaw.wire.scopes import ADMIN, is_wrong_role, may_hear
+from openclaw.wire.scopes import ADMIN, audible, is_wrong_role
 
 MAX_ROLE_ERRORS = 10
 TOOL_EVENTS = "tool-events"
@@ -51,16 +51,35 @@ _PER_SESSION = frozenset(("session.message", "session.tool", "session.approval")
 TOO_MANY = ErrorShape(code=UNAVAILABLE, message="too many requests are waiting; try again", retryable=True)
 
 
-class Broadcast(Struct, frozen=True, kw_only=True):
-    """One event for everyone who may hear it, its payload encoded once."""
+class Broadcast:
+    """One event for everyone who may hear it. It is encoded once, when the first one does: only its number differs."""
 
-    event: str
-    payload: Raw
-    droppable: bool = False
-    session_key: str | None = None
-    stream: str | None = None
-    """Of an `agent` event; `tool` goes only to clients that asked for it."""
-    state_version: StateVersion | None = None
+    __slots__ = ("_head", "_payload", "_tail", "droppable", "event", "session_key", "stream")
+
+    def __init__(
+        self,
+        event: str,
+        payload: Any,
+        *,
+        droppable: bool,
+        session_key: str | None,
+        stream: str | None,
+        state_version: StateVersion | None,
+    ) -> None:
+        self.event = event
+        self.droppable = droppable
+        self.session_key = session_key
+        self.stream = stream
+        """Of an `agent` event; `tool` goes only to clients that asked for it."""
+        self._payload = payload
+        self._head = b""
+        self._tail = b"}" if state_version is None else b',"stateVersion":%b}' % bytes(raw(state_version))
+
+    def numbered(self, seq: int) -> bytes:
+        """The frame that carries this number."""
+        if not self._head:
+            self._head = encode(Event(event=self.event, payload=self._payload))[:-1] + b',"seq":'
+        return b"%b%d%b" % (self._head, seq, self._tail)
 
 
 def broadcast(
@@ -74,8 +93,8 @@ def broadcast(
 ) -> Broadcast:
     """`droppable` says a slow client can do without it; by default only news that the next one replaces are."""
     return Broadcast(
-        event=event,
-        payload=raw(payload),
+        event,
+        payload,
         droppable=event in _DROPPABLE if droppable is None else droppable,
         session_key=session_key,
         stream=stream,
@@ -108,10 +127,12 @@ class Connection:
         self.caller = caller
         self.method = method
         self.seq = 0
+        self.dropped = 0
         self.follows_sessions = False
         """Set by `sessions.subscribe`: hears `sessions.changed`, and `session.message` of every session."""
         self.followed: set[str] = set()
         """Session keys of `sessions.messages.subscribe`."""
+        self._audible = audible(caller.scopes)
         self._issued = issued
         self._role_errors = 0
 
@@ -158,7 +179,7 @@ class Connection:
 
     def wants(self, news: Broadcast) -> bool:
         """Whether this client may hear `news` and asked to."""
-        if not may_hear(news.event, self.caller.scopes):
+        if news.event not in self._audible:
             return False
         if news.event == "agent" and news.stream == "tool":
             return TOOL_EVENTS in self.caller.caps
@@ -175,26 +196,17 @@ class Connection:
             return None
         self.seq += 1
         if buffered > MAX_BUFFERED_BYTES:
-            return None if news.droppable else _slow()
-        return Send(
-            encode(
-                Event(
-                    event=news.event,
-                    payload=news.payload,
-                    seq=self.seq,
-                    state_version=news.state_version or UNSET,
-                )
-            )
-        )
+            if not news.droppable:
+                return _slow()
+            self.dropped += 1
+            return None
+        return Send(news.numbered(self.seq))
 
     def tell(self, event: str, payload: Any, buffered: int) -> Send | Close:
         """An event for this client alone, without a number."""
         if buffered > MAX_BUFFERED_BYTES:
             return _slow()
         return Send(encode(Event(event=event, payload=payload)))
-
-    def tick(self, now: int, buffered: int) -> Send | Close | None:
-        return self.hear(broadcast("tick", {"ts": now}), buffered)
 
     def withdrawn(self, change: Withdrawal) -> Close | None:
         """The close this change means for this connection, if it does."""
@@ -217,17 +229,29 @@ class Intake:
         self.waiting = 0
         self.bytes = 0
 
-    def offer(self, size: int) -> bool:
-        """Whether a request of `size` bytes may wait; if so it does, until `started`."""
+    def offer(self, size: int) -> "Place | None":
+        """A place for a request of `size` bytes, or None when there is none left."""
         if self.waiting >= self._requests or self.bytes + size > self._size:
-            return False
-        self.waiting += 1
-        self.bytes += size
-        return True
+            return None
+        return Place(self, size)
 
-    def started(self, size: int) -> None:
-        self.waiting -= 1
-        self.bytes -= size
+
+class Place:
+    """Where one request waits, until it starts or is given up; leaving twice is harmless."""
+
+    __slots__ = ("_intake", "_size")
+
+    def __init__(self, intake: Intake, size: int) -> None:
+        intake.waiting += 1
+        intake.bytes += size
+        self._intake: Intake | None = intake
+        self._size = size
+
+    def leave(self) -> None:
+        if self._intake is not None:
+            self._intake.waiting -= 1
+            self._intake.bytes -= self._size
+            self._intake = None
 
 
 def _slow() -> Close:

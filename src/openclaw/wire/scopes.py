@@ -1,6 +1,7 @@
 """Roles, scopes, what implies what, and which event goes to whom. Pure."""
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Literal, get_args
 
 from openclaw.wire.frames import FORBIDDEN, INVALID_REQUEST, ErrorShape
@@ -98,10 +99,9 @@ EVENT_SCOPES: dict[str, tuple[str, ...]] = {
 """Each broadcast and the scopes of which one is enough; an empty tuple means every connection."""
 
 
-def may_hear(event: str, held: Iterable[str]) -> bool:
-    """Whether a connection with `held` gets this broadcast; an event not in the table goes to nobody."""
-    needed = EVENT_SCOPES.get(event)
-    if needed is None:
-        return False
-    held = tuple(held)
-    return not needed or any(allows(held, scope) for scope in needed)
+@lru_cache(maxsize=64)
+def audible(held: tuple[str, ...]) -> frozenset[str]:
+    """The broadcasts a connection with `held` gets; an event not in the table goes to nobody."""
+    return frozenset(
+        event for event, needed in EVENT_SCOPES.items() if not needed or any(allows(held, scope) for scope in needed)
+    )

@@ -7,8 +7,8 @@ import msgspec
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import NotFound
 from openclaw.devices.pairing import REQUESTED, PairedDevice, Pairing, PendingRequest
+from openclaw.gateway.audience import Audience
 from openclaw.gateway.bus import Bus
-from openclaw.gateway.sockets import Sockets
 from openclaw.store.db import Database
 from openclaw.wire.caller import Caller
 from openclaw.wire.connection import DeviceRemoved, TokenWithdrawn
@@ -25,11 +25,12 @@ from openclaw.wire.rpc import Method, refusal
 from openclaw.wire.scopes import PAIRING, covers, missing_scope
 
 
-def methods(pairing: Pairing, sockets: Sockets, bus: Bus, clock: Clock) -> list[Method]:
+def methods(pairing: Pairing, audience: Audience, bus: Bus, clock: Clock) -> list[Method]:
     async def listed(params: NoParams, caller: Caller) -> Any:
         pending = [_pending(request) for request in await pairing.pending(millis(clock))]
         paired = [
-            {**_shown(device), "connected": sockets.is_connected(device.device_id)} for device in await pairing.paired()
+            {**_shown(device), "connected": audience.is_connected(device.device_id)}
+            for device in await pairing.paired()
         ]
         return {"pending": pending, "paired": paired}
 
@@ -49,7 +50,7 @@ def methods(pairing: Pairing, sockets: Sockets, bus: Bus, clock: Clock) -> list[
 
     async def remove(params: DevicePairRemoveParams, caller: Caller) -> Any:
         await pairing.remove(params.device_id)
-        closed = await sockets.withdraw(DeviceRemoved(params.device_id))
+        closed = audience.withdraw(DeviceRemoved(params.device_id))
         return {"ok": True, "deviceId": params.device_id, "closed": closed}
 
     async def rename(params: DevicePairRenameParams, caller: Caller) -> Any:
@@ -57,7 +58,7 @@ def methods(pairing: Pairing, sockets: Sockets, bus: Bus, clock: Clock) -> list[
 
     async def rotate(params: DeviceTokenRotateParams, caller: Caller) -> Any:
         token = await pairing.rotate(params.device_id, params.role, params.scopes, millis(clock))
-        await sockets.withdraw(TokenWithdrawn(params.device_id, params.role))
+        audience.withdraw(TokenWithdrawn(params.device_id, params.role))
         return {
             "ok": True,
             "deviceId": params.device_id,
@@ -68,7 +69,7 @@ def methods(pairing: Pairing, sockets: Sockets, bus: Bus, clock: Clock) -> list[
 
     async def revoke(params: DeviceTokenRevokeParams, caller: Caller) -> Any:
         await pairing.revoke(params.device_id, params.role)
-        await sockets.withdraw(TokenWithdrawn(params.device_id, params.role))
+        audience.withdraw(TokenWithdrawn(params.device_id, params.role))
         return {"ok": True, "deviceId": params.device_id, "role": params.role}
 
     return [

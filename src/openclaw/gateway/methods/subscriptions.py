@@ -4,9 +4,9 @@ from typing import Any
 
 import msgspec
 
+from openclaw.gateway.audience import Audience
 from openclaw.gateway.desk import Desk
 from openclaw.gateway.methods.sessions import list_sessions
-from openclaw.gateway.sockets import Sockets
 from openclaw.wire.caller import Caller
 from openclaw.wire.params.sessions import (
     SessionsListParams,
@@ -19,9 +19,9 @@ from openclaw.wire.scopes import READ
 _NOTHING_ASKED = SessionsListParams()
 
 
-def methods(desk: Desk, sockets: Sockets) -> list[Method]:
+def methods(desk: Desk, audience: Audience) -> list[Method]:
     async def subscribe(params: SessionsListParams, caller: Caller) -> Any:
-        connection = sockets.connection(caller.conn_id)
+        connection = audience.connection(caller.conn_id)
         if connection is not None:
             connection.follows_sessions = True
         if msgspec.structs.asdict(params) == msgspec.structs.asdict(_NOTHING_ASKED):
@@ -29,21 +29,21 @@ def methods(desk: Desk, sockets: Sockets) -> list[Method]:
         return {"subscribed": True, "list": await list_sessions(desk, params)}
 
     async def unsubscribe(params: SessionsListParams, caller: Caller) -> Any:
-        connection = sockets.connection(caller.conn_id)
+        connection = audience.connection(caller.conn_id)
         if connection is not None:
             connection.follows_sessions = False
         return {"subscribed": False}
 
     async def follow(params: SessionsMessagesSubscribeParams, caller: Caller) -> Any:
         key = str(desk.key(params.key, params.agent_id))
-        connection = sockets.connection(caller.conn_id)
+        connection = audience.connection(caller.conn_id)
         if connection is not None:
             connection.followed.add(key)
         return {"subscribed": True, "key": key}
 
     async def unfollow(params: SessionsMessagesUnsubscribeParams, caller: Caller) -> Any:
         key = str(desk.key(params.key, params.agent_id))
-        connection = sockets.connection(caller.conn_id)
+        connection = audience.connection(caller.conn_id)
         if connection is not None:
             connection.followed.discard(key)
         return {"subscribed": False, "key": key}
