@@ -75,6 +75,7 @@ from openclaw.turns.recording import RecordedCall
 from openclaw.turns.renewing import Renewal
 from openclaw.turns.replaying import Compared, compare
 from openclaw.turns.route import ModelRoute, OpenProvider
+from openclaw.turns.settled import Settled
 from openclaw.turns.spending import Spending
 from openclaw.turns.turn import News, Opened, Prepared, Turn, Turns
 from openclaw.turns.upkeep import Upkeep
@@ -138,6 +139,7 @@ class Assistant:
         self._cache = FileCache()
         self._approver = approver
         self.approvals = ApprovalFile(self.home.state / "exec-approvals.json")
+        self._settled = Settled()
         self._gate = self._make_gate()
         self._hall: building.Hall = building.NoHall()
         self.skills = self._make_skills()
@@ -172,6 +174,7 @@ class Assistant:
         return News(*await self.events.take(turn.key, turn.run_id))
 
     def _session_ended(self, row: SessionRow, why: Ending) -> None:
+        self._settled.forget(row.session_key)
         if self.plugged is not None:
             self.plugged.session_ended(row, why)
 
@@ -833,6 +836,7 @@ class Assistant:
             agents=building.exec_policies(settings, self.config.agents.list),
             safe_bins=settings.safe_bins,
             strict=settings.strict_inline_eval,
+            settled=self._settled,
             approvals=self.approvals,
             approver=self._approver,
             clock=self.clock,

@@ -14,12 +14,16 @@ from msgspec import Struct, structs
 
 from openclaw.approvals.grants import ApprovalFile
 from openclaw.approvals.identity import identity
-from openclaw.core.approval import ApprovalRequest, Approver
+from openclaw.core.approval import Answer, ApprovalRequest, Approver
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import StateError
 from openclaw.core.tool import Effects, Tool, ToolContext
 from openclaw.policy.execution import Allow, AskFirst, Deny, Grant, Ruling, grants_for, rule, stricter, words_of
 from openclaw.policy.narrowing import Ask, Security
+from openclaw.turns.settled import Exactly, Settled
+
+HERE = "Always: you are not asked about exactly this command again in this conversation"
+"""What "always" adds where text from elsewhere made us ask."""
 
 
 class _Wish(Struct, frozen=True, kw_only=True):
@@ -46,8 +50,10 @@ class ExecGate:
         path: str,
         agents: Mapping[str, tuple[Security, Ask]] | None = None,
         strict: bool = True,
+        settled: Settled | None = None,
     ) -> None:
         self._strict = strict
+        self._settled = settled or Settled()
         self._agents = agents or {}
         self._security: Security = security
         self._ask: Ask = ask
@@ -58,39 +64,73 @@ class ExecGate:
         self._path = path
         self._asking = asyncio.Lock()
 
-    async def admit(self, tool: Tool, args: Mapping[str, Any], context: ToolContext, cause: str = "") -> str | None:
-        """A `cause` asks a person even where the list would not."""
+    async def admit(
+        self, tool: Tool, args: Mapping[str, Any], context: ToolContext, cause: str = "", bulk: str = ""
+    ) -> str | None:
+        """A `cause` asks a person even where the list would not, and `bulk` also about what was settled before."""
         effects = tool.effects(args)
         if Effects.RUNS_CODE not in effects:
             return None
         if Effects.CONTAINED in effects:
-            return await self._inside(tool, args, context, cause)
+            return await self._inside(tool, args, context, cause, bulk)
         leaving = Effects.LEAVES_SANDBOX in effects
         if "command" not in tool.spec.parameters.get("properties", {}):
-            return await self._typed(tool, args, context, cause)
+            return await self._typed(tool, args, context, _joined(cause, bulk))
         cwd = _workdir(args, context)
         if not cwd.is_dir():
             return f"Not run: {cwd} is not a directory."
         security, ask = _own_limits(args)
         wish = _Wish(command=_visible(args), cwd=str(cwd.resolve()), security=security, ask=ask)
-        ruling = _despite(self._rule(wish, context.agent_id, leaving), cause)
+        ruling = self._despite(wish, context, leaving, cause, bulk)
         if not isinstance(ruling, AskFirst):
             return _refusal(ruling)
         async with self._asking:  # one question at a time, and the last answer may have settled this one
-            ruling = _despite(self._rule(wish, context.agent_id, leaving), cause)
+            ruling = self._despite(wish, context, leaving, cause, bulk)
             if not isinstance(ruling, AskFirst):
                 return _refusal(ruling)
-            fallback = "" if cause or leaving else self._fallback(context.agent_id)
-            return await self._asked(tool, wish, ruling.why, context, fallback)
+            fallback = "" if cause or bulk or leaving else self._fallback(context.agent_id)
+            return await self._asked(tool, wish, ruling.why, context, fallback, labelled=bool(cause))
 
-    async def _inside(self, tool: Tool, args: Mapping[str, Any], context: ToolContext, cause: str) -> str | None:
+    def _despite(self, wish: _Wish, context: ToolContext, leaving: bool, cause: str, bulk: str) -> Ruling:
+        """What the list says, unless there is a cause to ask all the same."""
+        ruling = self._rule(wish, context.agent_id, leaving)
+        if isinstance(ruling, Deny):
+            return ruling
+        if cause and self._is_settled(wish, context):
+            cause = ""
+        if isinstance(ruling, AskFirst):
+            return AskFirst(_joined(ruling.why, cause, bulk))
+        if cause and self._is_listed(wish, context.agent_id):
+            cause = f"you allowed it before, but {cause}"
+        return AskFirst(_joined(cause, bulk)) if cause or bulk else ruling
+
+    def _is_settled(self, wish: _Wish, context: ToolContext) -> bool:
+        """Whether a person said "always" to this very command here, and has not taken it back since."""
+        what = Exactly(command=wish.command, cwd=wish.cwd, identity=self._seen(wish))
+        return self._settled.knows(context.session_key, what) and self._is_listed(wish, context.agent_id)
+
+    def _seen(self, wish: _Wish) -> str:
+        return self._identity(words_of(wish.command), wish.cwd)
+
+    async def _inside(
+        self, tool: Tool, args: Mapping[str, Any], context: ToolContext, cause: str, bulk: str
+    ) -> str | None:
         """In a sandbox the box is what limits a command, not the list."""
         security, ask = stricter(self._effective(context.agent_id), _own_limits(args))
         if security == "deny":
             return "Not run: tools.exec.security is deny."
-        if ask == "always" or cause:
-            return await self.ask(tool, args, context, cause or "every command is approved by hand")
-        return None
+        by_hand = "every command is approved by hand" if ask == "always" else ""
+        what = Exactly(command=_visible(args), cwd=str(args.get("workdir") or ""), boxed=True)
+        settles = bool(cause) and "command" in args and not by_hand
+        if settles and self._settled.knows(context.session_key, what):
+            cause = ""
+        if not (by_hand or cause or bulk):
+            return None
+        why = _joined(by_hand, cause, bulk)
+        answer = await self._answer(tool, args, context, f"{why}. {HERE}" if settles else why, standing=settles)
+        if settles and answer.decision == "allow-always":
+            self._settled.add(context.session_key, what)
+        return _denied(answer)
 
     async def _typed(self, tool: Tool, args: Mapping[str, Any], context: ToolContext, cause: str) -> str | None:
         """What is typed to a running program can be anything, so no list knows it: a person does, or nobody."""
@@ -105,7 +145,12 @@ class ExecGate:
 
     async def ask(self, tool: Tool, args: Mapping[str, Any], context: ToolContext, why: str) -> str | None:
         """Asks a person about a call that is no command; the answer holds this once."""
-        answer = await self._approver.decide(
+        return _denied(await self._answer(tool, args, context, why))
+
+    async def _answer(
+        self, tool: Tool, args: Mapping[str, Any], context: ToolContext, why: str, *, standing: bool = False
+    ) -> Answer:
+        return await self._approver.decide(
             ApprovalRequest(
                 id=secrets.token_hex(4),
                 tool=tool.spec.name,
@@ -115,12 +160,9 @@ class ExecGate:
                 session_key=context.session_key,
                 why=why,
                 origins=context.origins,
-                standing=False,
+                standing=standing,
             )
         )
-        if answer.decision == "deny":
-            return f"Not run: {answer.why or 'the user said no'}. Do not try to get round it; ask what to do instead."
-        return None
 
     def _effective(self, agent_id: str) -> tuple[Security, Ask]:
         """The stricter of the configuration and the approvals file."""
@@ -161,8 +203,11 @@ class ExecGate:
         own = document.agents.get(agent_id)
         return (own.ask_fallback if own else None) or document.defaults.ask_fallback or "deny"
 
-    async def _asked(self, tool: Tool, wish: _Wish, why: str, context: ToolContext, fallback: str) -> str | None:
-        seen = self._identity(words_of(wish.command), wish.cwd)
+    async def _asked(
+        self, tool: Tool, wish: _Wish, why: str, context: ToolContext, fallback: str, *, labelled: bool
+    ) -> str | None:
+        seen = self._seen(wish)
+        grants = self._grants(wish)
         answer = await self._approver.decide(
             ApprovalRequest(
                 id=secrets.token_hex(4),
@@ -171,35 +216,42 @@ class ExecGate:
                 cwd=wish.cwd,
                 agent_id=context.agent_id,
                 session_key=context.session_key,
-                why=why,
+                why=f"{why}. {HERE}" if labelled and grants else why,
                 origins=context.origins,
+                standing=bool(grants),
             )
         )
         if answer.nobody and self._goes_on(wish, context.agent_id, fallback):
             return None
         if answer.decision == "deny":
-            return f"Not run: {answer.why or 'the user said no'}. Do not try to get round it; ask what to do instead."
-        if self._identity(words_of(wish.command), wish.cwd) != seen:
+            return _denied(answer)
+        if self._seen(wish) != seen:
             return "Not run: a program or script in it was changed while the user was asked. Ask again."
-        if answer.decision == "allow-always":
-            grants = grants_for(
-                wish.command,
-                wish.cwd,
-                lambda word: self._resolve(word, wish.cwd),
-                lambda: secrets.token_hex(4),
-                lambda words: self._identity(words, wish.cwd),
-                self._strict,
+        if answer.decision == "allow-always" and grants:
+            self._approvals.allow(
+                context.agent_id, [msgspec.to_builtins(grant) for grant in grants], millis(self._clock)
             )
-            if grants:
-                self._approvals.allow(
-                    context.agent_id, [msgspec.to_builtins(grant) for grant in grants], millis(self._clock)
-                )
+            if labelled:
+                what = Exactly(command=wish.command, cwd=wish.cwd, identity=seen)
+                self._settled.add(context.session_key, what)
         return None
+
+    def _grants(self, wish: _Wish) -> tuple[Grant, ...]:
+        """What "always" would mean; nothing for code in an argument."""
+        return grants_for(
+            wish.command,
+            wish.cwd,
+            lambda word: self._resolve(word, wish.cwd),
+            lambda: secrets.token_hex(4),
+            lambda words: self._identity(words, wish.cwd),
+            self._strict,
+        )
 
     def _goes_on(self, wish: _Wish, agent_id: str, fallback: str) -> bool:
         """Whether a command nobody answered for runs: all with `full`, what is listed with `allowlist`."""
-        if fallback != "allowlist":
-            return fallback == "full"
+        return self._is_listed(wish, agent_id) if fallback == "allowlist" else fallback == "full"
+
+    def _is_listed(self, wish: _Wish, agent_id: str) -> bool:
         agent = self._approvals.read().agents.get(agent_id)
         grants = [_grant(entry) for entry in (agent.allowlist if agent else ())]
         ruling = self._judge(wish, "allowlist", "off", grants)
@@ -212,10 +264,14 @@ class ExecGate:
         return str(Path(found).resolve()) if found else None
 
 
-def _despite(ruling: Ruling, cause: str) -> Ruling:
-    if not cause or isinstance(ruling, Deny):
-        return ruling
-    return AskFirst(f"{ruling.why}; {cause}" if isinstance(ruling, AskFirst) else cause)
+def _joined(*reasons: str) -> str:
+    return "; ".join(reason for reason in reasons if reason)
+
+
+def _denied(answer: Answer) -> str | None:
+    if answer.decision != "deny":
+        return None
+    return f"Not run: {answer.why or 'the user said no'}. Do not try to get round it; ask what to do instead."
 
 
 def _refusal(ruling: Allow | Deny) -> str | None:

@@ -37,18 +37,18 @@ class RunGate:
         ruling = decide(deeds, behind, self._table)
         if isinstance(ruling, Deny):
             return f"Not done: {ruling.why}. It is refused by the table of labels (security.externalContent)."
-        causes = [self._because(ruling.why, tool, args)] if isinstance(ruling, AskFirst) else []
+        cause = self._because(ruling.why, tool, args) if isinstance(ruling, AskFirst) else ""
         counts = _counts(deeds, effects, args)
         now = self._clock.now()
         tripped = [kind for kind, count in counts.items() if self._breaker.tripped(kind, count, now)]
-        causes += [why for kind in tripped if (why := self._breaker.tripped(kind, counts[kind], now))]
-        cause = "; ".join(causes)
+        bulk = "; ".join(why for kind in tripped if (why := self._breaker.tripped(kind, counts[kind], now)))
         if Effects.RUNS_CODE in effects:
-            refusal = await self._inner.admit(tool, args, context, cause)
+            refusal = await self._inner.admit(tool, args, context, cause, bulk)
         else:
-            refusal = await self._inner.ask(tool, args, context, cause) if cause else None
+            why = "; ".join(each for each in (cause, bulk) if each)
+            refusal = await self._inner.ask(tool, args, context, why) if why else None
         if refusal is None:
-            if causes and Effects.WRITES_FILES in effects:
+            if (cause or bulk) and Effects.WRITES_FILES in effects:
                 self._labels.vouch(context.call_id)
             for kind in tripped:
                 self._breaker.excused(kind)
