@@ -1,4 +1,4 @@
-"""`openclaw audit` and `openclaw prompt audit`: what plugins changed, and whether the record of it is whole."""
+"""`openclaw audit` and `openclaw prompt audit`: what was changed by whom, and whether the record of it is whole."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -109,8 +109,8 @@ def _inside(piece: str) -> list[str]:
     """A piece of a prompt, and what stands between the markers in it."""
     import re
 
-    fenced = re.findall(r"<<<PLUGIN_CONTEXT [^\n]*>>>\n(.*?)\n<<<END_PLUGIN_CONTEXT ", piece, re.DOTALL)
-    return [piece, piece.strip(), *fenced]
+    fenced = re.findall(r"<<<([A-Z_]+) [^\n]*>>>\n(.*?)\n<<<END_\1 ", piece, re.DOTALL)
+    return [piece, piece.strip(), *(text for _, text in fenced)]
 
 
 def _with_assistant(work: Any) -> None:

@@ -33,7 +33,6 @@ from openclaw.delivery.shape import Manner
 from openclaw.gateway import keeping, wings
 from openclaw.gateway.accounts import Accounts, zone_of
 from openclaw.gateway.boxes import Boxes, said
-from openclaw.gateway.embedders import Embedders
 from openclaw.gateway.keys import StateKeys
 from openclaw.gateway.skills import SkillGate, Skills
 from openclaw.gateway.surroundings import Surroundings as Surroundings
@@ -87,10 +86,12 @@ if TYPE_CHECKING:
     from openclaw.gateway.external import External
     from openclaw.gateway.internal_hooks.running import InternalHooks
     from openclaw.gateway.labelling import Labelling
+    from openclaw.gateway.modeladdresses import ModelAddresses
     from openclaw.gateway.plugged import Plugged
     from openclaw.gateway.plugins import Extensions
     from openclaw.gateway.tools.mcp import McpServers
     from openclaw.hooks.dispatch import Hooks
+    from openclaw.trust.audit import Deed
     from openclaw.trust.auditlog import AuditLog
     from openclaw.turns.labelling import RunLabels
 
@@ -200,10 +201,16 @@ class Assistant:
 
         return InternalHooks(self.loaded, self._surroundings, self.clock, self._zone)
 
-    async def bootstrap_files(self, key: SessionKey, session_id: str = "") -> tuple[WorkspaceFile, ...] | None:
+    async def bootstrap_files(self, key: SessionKey) -> tuple[WorkspaceFile, ...] | None:
         """The files of a prompt as hooks leave them; None when no hook has a say."""
+        return (await self._bootstrap(key))[0]
+
+    async def _bootstrap(
+        self, key: SessionKey, session_id: str = ""
+    ) -> "tuple[tuple[WorkspaceFile, ...] | None, Sequence[Deed]]":
+        """The same, with what the hooks did to them."""
         if not self.config.hooks.internal.wanted:
-            return None
+            return None, ()
         from openclaw.gateway.internal_hooks.prompting import bootstrap_files
 
         return await bootstrap_files(
@@ -252,6 +259,7 @@ class Assistant:
     def situation(self, agent_id: str) -> Situation:
         """The models as this agent sees them."""
         if agent_id not in self._situations:
+            self._addresses.settle(self.config.models)
             agent = agent_views.view(self.config.agents, agent_id)
             self._situations[agent_id] = assess(
                 self.config.models,
@@ -265,6 +273,12 @@ class Assistant:
                 aliases=agent.aliases,
             )
         return self._situations[agent_id]
+
+    @cached_property
+    def _addresses(self) -> "ModelAddresses":
+        from openclaw.gateway.modeladdresses import ModelAddresses
+
+        return ModelAddresses(self.home.state, lambda: self.audit)
 
     @cached_property
     def audit(self) -> "AuditLog":
@@ -303,6 +317,8 @@ class Assistant:
             settings = overlay(self.config.agents.defaults.memory_search, own.memory_search if own else None)
             if not settings.enabled:
                 return None
+            from openclaw.gateway.embedders import Embedders
+
             embedders = Embedders(lambda: self.extensions)
             providers = self.config.models.providers
             configured = {name: section.api_key for name, section in providers.items() if section.api_key}
@@ -471,6 +487,7 @@ class Assistant:
         toolbox = self._toolbox(turn, model, shelf, labels, caps, elevated.level)
         last = await self._last_truncation(turn.key)
         what = self._brief(turn.key, agent, model, toolbox.specs, shelf, elevated)
+        files, deeds = await self._bootstrap(turn.key, session_id)
         what = msgspec.structs.replace(
             what,
             thinking=route.attempt.thinking,
@@ -479,12 +496,18 @@ class Assistant:
             channel=turn.channel,
             extra=PromptText(turn.extra, "the caller", "owner") if turn.extra.strip() else None,
             session_id=session.row.session_id,
-            files=await self.bootstrap_files(turn.key, session.row.session_id),
+            files=files,
             warned=last,
         )
         briefing = self._render(what)
+        told = await self.audit.record(deeds, run_id=turn.run_id, session_key=str(turn.key)) if deeds else ()
         if hooks is not None:
+            hooks.entries += told
             briefing = await hooks.applied(briefing, toolbox.specs)
+        elif told:
+            from openclaw.turns.changes import recorded
+
+            briefing = recorded(briefing, told, toolbox.specs)
         await self.archive.keep(turn.run_id, str(turn.key), what.now, briefing.prompt, briefing.report)
         system = briefing.prompt.system
         upkeep = self._upkeep(turn, agent, chosen, route, system, toolbox, shelf, spending, labels)

@@ -1,7 +1,11 @@
 """Entries of the audit as a prompt's report has them."""
 
+from collections.abc import Sequence
+
+from openclaw.core.tool import ToolSpec
 from openclaw.prompt.report import ChangeLine
 from openclaw.trust.audit import Entry
+from openclaw.turns.briefing import Briefing, changed
 
 
 def lined(entry: Entry) -> ChangeLine:
@@ -16,3 +20,8 @@ def lined(entry: Entry) -> ChangeLine:
         seq=entry.seq,
         hash=entry.hash,
     )
+
+
+def recorded(briefing: Briefing, entries: Sequence[Entry], tools: Sequence[ToolSpec]) -> Briefing:
+    """The briefing with an account of what was changed before its prompt was written."""
+    return changed(briefing, briefing.prompt, tuple(map(lined, entries)), tools)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
+from contextlib import aclosing, asynccontextmanager
 from datetime import tzinfo
 from typing import TYPE_CHECKING
 
@@ -67,6 +67,13 @@ class InternalHooks:
         from openclaw.hooks.internal.events import NOTHING
 
         return await (await self._dispatcher()).fire(event) if self.on else NOTHING
+
+    async def answers(self, event: Event) -> AsyncGenerator[tuple[str, Answer]]:
+        """The same, with the name of each hook and what it said."""
+        if self.on:
+            async with aclosing((await self._dispatcher()).answers(event)) as answers:
+                async for each in answers:
+                    yield each
 
     async def listening(self, event: Event) -> bool:
         return self.on and bool((await self._dispatcher()).listening(event))

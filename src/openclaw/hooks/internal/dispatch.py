@@ -1,7 +1,8 @@
 """Tells hooks what happens: the right ones, in order, one after another; what goes wrong with one stays with it."""
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 
 from msgspec import Struct
 
@@ -49,18 +50,22 @@ class Dispatcher:
         return self._workspace_of(event.agent_id) == hook.workspace
 
     async def fire(self, event: Event) -> Answer:
-        """Tells everyone concerned, one after another; each sees what the one before has changed."""
+        """Tells everyone concerned; what they say amounts to one answer."""
         messages: list[str] = []
         files = None
+        async with aclosing(self.answers(event)) as answers:
+            async for _, said in answers:
+                messages += said.messages
+                files = files if said.bootstrap_files is None else said.bootstrap_files
+        return Answer(messages=tuple(messages), bootstrap_files=files)
+
+    async def answers(self, event: Event) -> AsyncGenerator[tuple[str, Answer]]:
+        """Tells everyone concerned, one after another, each what the one before has changed; gives who said what."""
         for listener in self.listening(event):
             said = await self.tell(listener, event)
-            if said is None:
-                continue
-            messages += said.messages
-            if said.bootstrap_files is not None:
-                files = said.bootstrap_files
+            if said is not None:
                 event = then(event, said)
-        return Answer(messages=tuple(messages), bootstrap_files=files)
+                yield listener.hook.name, said
 
     async def tell(self, listener: Listener, event: Event) -> Answer | None:
         """One hook's answer; None when it is held back or failed, which the log says in one line."""
