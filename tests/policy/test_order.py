@@ -12,7 +12,7 @@ from openclaw.core.keys import parse
 from openclaw.policy import confine
 from openclaw.policy.elevation import Said, Speaker, elevation, speaker
 from openclaw.policy.layers import Layer, emptied, remaining, unknown
-from openclaw.policy.narrowing import AgentElevated, AgentToolSettings, ElevatedSettings
+from openclaw.policy.narrowing import AgentElevated, AgentToolSettings, ChannelSettings, ElevatedSettings
 from openclaw.policy.order import Asked, Sender, layers
 from openclaw.policy.settings import ToolsSettings
 
@@ -188,3 +188,42 @@ def test_an_agents_sandbox_goes_before_the_defaults() -> None:
     assert confine.resolve(confine.SandboxSettings(), None).mode == "off"
     with pytest.raises(ConfigError, match="memory"):
         confine.size("much")
+
+
+GROUPS = {
+    "telegram": {
+        "groups": {
+            "-100": {
+                "tools": {"deny": ["exec", "process"]},
+                "toolsBySender": {"id:7": {"deny": ["cron"]}, "*": {"allow": ["group:fs", "session_status"]}},
+            },
+            "*": {"tools": {"allow": ["session_status"]}},
+        }
+    }
+}
+
+
+@pytest.mark.parametrize(
+    ("channel", "group", "sender", "gone", "key"),
+    [
+        ("telegram", "-100", "7", {"exec", "process", "cron"}, "channels.telegram.groups[-100].tools.deny"),
+        ("Telegram", "-100", "", set(TOOLS) - {"read", "write", "apply_patch", "session_status"}, None),
+        ("telegram", "-200", "7", set(TOOLS) - {"session_status"}, "channels.telegram.groups[*].tools.allow"),
+        ("signal", "-100", "7", set(), None),
+        ("telegram", "", "7", set(), None),
+    ],
+)
+def test_a_group_has_its_own_rules_and_others_by_who_speaks_in_it(channel, group, sender, gone, key):
+    channels = msgspec.convert(GROUPS, dict[str, ChannelSettings])
+    asked = Asked(agent="a", sender=Sender(channel=channel, id=sender), group=group)
+    _, taken = remaining(TOOLS, layers(ToolsSettings(), AgentToolSettings(), asked, channels))
+    assert {each.tool for each in taken} == gone
+    if key:
+        assert {each.key for each in taken if each.tool == "exec"} == {key}
+
+
+def test_a_group_cannot_give_back_what_the_owner_took():
+    channels = msgspec.convert({"x": {"groups": {"g": {"tools": {"allow": ["exec"]}}}}}, dict[str, ChannelSettings])
+    asked = Asked(agent="a", sender=Sender(channel="x"), group="g")
+    remain, _ = remaining(TOOLS, layers(ToolsSettings(deny=("exec",)), AgentToolSettings(), asked, channels))
+    assert remain == ()

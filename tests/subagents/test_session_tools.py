@@ -235,3 +235,16 @@ async def test_a_message_takes_several_files_along(home):
         assert message.media == ("c.png", "a.png", "b.png")
         refused = await tool.call({"action": "send", "target": "bob", "attachments": [{"name": "x"}]}, context)
         assert "every attachment needs media" in refused.text
+
+
+async def test_a_group_has_the_tools_its_channel_leaves_it(home):
+    quiet = {"groups": {"-100": {"tools": {"allow": ["session_status"]}}}}
+    home.use_model(**SETTINGS, channels={"telegram": quiet})
+    async with house(home, Cast(please=ScriptedModel())) as it:
+
+        def names(key: str) -> set[str]:
+            return {tool.spec.name for tool in it.desk.app.tools(key=it.desk.key(key))}
+
+        assert names("telegram:group:-100") == {"session_status"}
+        assert "exec" in names("telegram:group:-200")
+        assert "exec" in names("main")

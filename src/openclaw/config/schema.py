@@ -1,6 +1,6 @@
 """The page that lists all settings; each type comes from the room it belongs to."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import cache
 from typing import Annotated, Any, get_type_hints
 
@@ -27,6 +27,7 @@ from openclaw.mcp.settings import McpSettings
 from openclaw.memory.settings import MemorySettings
 from openclaw.models.settings import AuthSettings, ModelsSettings
 from openclaw.plugins.settings import PluginsSettings
+from openclaw.policy.narrowing import ChannelSettings
 from openclaw.policy.reach import AcpSettings, BrowserSettings
 from openclaw.policy.settings import ToolsSettings
 from openclaw.sessions.settings import SessionSettings
@@ -59,6 +60,9 @@ class Config(Settings, frozen=True):
     hooks: Annotated[Hooks, doc("calls from outside that wake the assistant, and handlers for what happens")] = Hooks()
     gateway: Annotated[GatewaySettings, doc("the long-lived process that every client talks to")] = GatewaySettings()
     commands: Annotated[CommandsSettings, doc("who may command the assistant")] = CommandsSettings()
+    channels: Annotated[
+        Mapping[str, ChannelSettings], doc("what may be used where several people talk, by channel")
+    ] = field(default_factory=dict)
     skills: Annotated[SkillsSettings, doc("abilities kept as files")] = SkillsSettings()
     plugins: Annotated[PluginsSettings, doc("extensions that others wrote")] = PluginsSettings()
     security: Annotated[SecuritySettings, doc("protections that work whatever the model does")] = SecuritySettings()

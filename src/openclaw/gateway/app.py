@@ -395,7 +395,7 @@ class Assistant:
         """Every layer that may take a tool from a session, in order."""
         own = self.boxes.tool_settings(key.agent)
         asked = building.asked(key, model, self.boxes.of(key))
-        found = [*order.layers(self.config.tools, own, asked), *self._hall.layers(key), *caps]
+        found = [*order.layers(self.config.tools, own, asked, self.config.channels), *self._hall.layers(key), *caps]
         return self._added.layers(self.config.tools, found) if self._added else found
 
     def offered(self, key: SessionKey) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Settings that take tools away from some: an agent, a provider, a sender, a sandbox."""
+"""Settings that take tools away from some: an agent, a provider, a group, a sender, a sandbox."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal
@@ -29,6 +29,23 @@ class ProviderRules(NarrowSettings, frozen=True):
     """`byProvider`: tools for the models of one provider, or for one model."""
 
     profile: Annotated[Profile | None, doc("the set of tools these models start from")] = None
+
+
+class GroupSettings(Settings, frozen=True):
+    """`channels.<channel>.groups.<id>`: one group, or with * every group that is not named."""
+
+    tools: Annotated[NarrowSettings, doc("tools in this group, out of those that remain")] = NarrowSettings()
+    tools_by_sender: Annotated[
+        Mapping[str, NarrowSettings], doc("and by who speaks: channel:CHANNEL:ID, id:, e164:, username:, name: or *")
+    ] = field(default_factory=dict)
+
+
+class ChannelSettings(Settings, frozen=True):
+    """`channels.<channel>`: one place people talk."""
+
+    groups: Annotated[Mapping[str, GroupSettings], doc("groups, channels and rooms by id; * for all others")] = field(
+        default_factory=dict
+    )
 
 
 class SandboxToolSettings(Settings, frozen=True):

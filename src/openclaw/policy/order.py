@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from openclaw.policy.layers import PROFILES, Layer
-from openclaw.policy.narrowing import AgentToolSettings, NarrowSettings, ProviderRules
+from openclaw.policy.narrowing import AgentToolSettings, ChannelSettings, GroupSettings, NarrowSettings, ProviderRules
 from openclaw.policy.settings import ToolsSettings
 
 BOXED_ALLOW = (
@@ -13,6 +13,7 @@ BOXED_ALLOW = (
     "sessions_spawn sessions_yield subagents session_status"
 ).split()
 BOXED_DENY = ("browser", "canvas", "nodes", "cron", "gateway", "message")
+NO_CHANNELS: Mapping[str, ChannelSettings] = {}
 READ_ONLY = ("write", "edit", "apply_patch")
 
 
@@ -33,12 +34,20 @@ class Asked(Struct, frozen=True, kw_only=True):
     model: str = ""
     """provider/model; without one no rule for a provider counts."""
     sender: Sender | None = None
+    """Nobody in particular where only the owner is; in a group at least its channel is known."""
+    group: str = ""
+    """The group, channel or room of `sender.channel` it is for."""
     boxed: bool = False
     read_only: bool = False
     """The sandbox mounts the workspace read-only."""
 
 
-def layers(shared: ToolsSettings, own: AgentToolSettings, asked: Asked) -> list[Layer]:
+def layers(
+    shared: ToolsSettings,
+    own: AgentToolSettings,
+    asked: Asked,
+    channels: Mapping[str, ChannelSettings] = NO_CHANNELS,
+) -> list[Layer]:
     """What the configuration takes away, first the widest rules."""
     mine = f"agents.list[{asked.agent}].tools"
     found = [_profile(shared, own, mine)]
@@ -59,7 +68,12 @@ def layers(shared: ToolsSettings, own: AgentToolSettings, asked: Asked) -> list[
             _narrow("agent's provider profile", f"{key}.profile", profile=rules.profile, also=rules.also_allow)
         )
         found.append(_rules("agent's provider", key, rules))
-    for table, where in ((shared.tools_by_sender, "tools"), (own.tools_by_sender, mine)):
+    tables = [(shared.tools_by_sender, "tools"), (own.tools_by_sender, mine)]
+    if asked.sender and asked.group and (there := group_of(channels, asked.sender.channel, asked.group)):
+        place, group = there
+        found.append(_rules(f"group {asked.group}", f"{place}.tools", group.tools))
+        tables.insert(0, (group.tools_by_sender, place))
+    for table, where in tables:
         chosen = by_sender(table, asked.sender)
         if chosen is not None:
             found.append(_rules("sender", f"{where}.toolsBySender[{chosen[0]}]", chosen[1]))
@@ -89,6 +103,14 @@ def _of_provider(table: Mapping[str, ProviderRules], model: str, where: str) -> 
     provider = model.partition("/")[0].lower()
     wanted = [provider, model.lower()] if provider else []
     return [(f"{where}.{name}", rules) for want in wanted for name, rules in table.items() if name.lower() == want]
+
+
+def group_of(channels: Mapping[str, ChannelSettings], channel: str, group: str) -> tuple[str, GroupSettings] | None:
+    """The rules for a group with the key they stand under; the group's own come before those for all."""
+    groups = next((each.groups for name, each in channels.items() if name.lower() == channel.lower()), {})
+    lowered = {name.lower(): name for name in groups}
+    name = lowered.get(group.lower()) or lowered.get("*")
+    return (f"channels.{channel.lower()}.groups[{name}]", groups[name]) if name else None
 
 
 def by_sender(table: Mapping[str, NarrowSettings], sender: Sender | None) -> tuple[str, NarrowSettings] | None:

@@ -114,9 +114,13 @@ def machine_tools(
 def asked(key: SessionKey, model: str, boxed: Boxed | None) -> Asked:
     """For whom tools are wanted, as far as the session's key and its box tell."""
     route = key.route
-    sender = Sender(channel=route.channel, id=route.peer) if route is not None and route.kind == "direct" else None
+    sender, group = None, ""
+    if route is not None and route.kind == "direct":
+        sender = Sender(channel=route.channel, id=route.peer)
+    elif route is not None:  # anyone of the group may be speaking
+        sender, group = Sender(channel=route.channel), route.peer
     read_only = boxed is not None and boxed.box.access == "ro"
-    return Asked(agent=key.agent, model=model, sender=sender, boxed=boxed is not None, read_only=read_only)
+    return Asked(agent=key.agent, model=model, sender=sender, group=group, boxed=boxed is not None, read_only=read_only)
 
 
 def kept(names: Sequence[str], layers: Sequence[Layer]) -> tuple[str, ...]:
