@@ -6,7 +6,7 @@ import pytest
 
 from openclaw.testing import TemporaryHome, says
 from openclaw.testing_server import MockModelServer
-from tests.e2e.gateway_process import GatewayProcess
+from tests.e2e.gateway_process import GatewayProcess, collect
 
 ANSWER = """The dentist is on Tuesday.
 
@@ -32,6 +32,14 @@ async def test_a_source_that_does_not_exist_is_not_sent(openclaw_home: Temporary
         openclaw_home.configure(model.settings())
         with GatewayProcess(openclaw_home) as gateway:
             async with gateway.client() as client:
+                await client.call("sessions.messages.subscribe", {"key": "main"})
                 params = {"message": "when?", "sessionKey": "main", "idempotencyKey": str(uuid.uuid4())}
                 done = await client.call("agent", params, final=True, timeout=60)
                 assert [each["text"] for each in done["result"]["payloads"]] == [SENT]
+                seen = await collect(client, lambda name, data: name == "chat" and data["state"] == "final")
+                history = await client.call("chat.history", {"sessionKey": "main"})
+    # Nobody saw it for a moment either: not in the stream, not in the message on record.
+    streamed = "".join(data["data"]["delta"] for name, data in seen if name == "agent" and "delta" in data["data"])
+    rows = [data["message"] for name, data in seen if name == "session.message"]
+    assert streamed == SENT
+    assert rows[-1]["content"] == history["messages"][-1]["content"] == [{"type": "text", "text": SENT}]

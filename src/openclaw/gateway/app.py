@@ -72,7 +72,6 @@ from openclaw.turns.gate import ExecGate
 from openclaw.turns.patience import patience
 from openclaw.turns.recording import RecordedCall
 from openclaw.turns.renewing import Renewal
-from openclaw.turns.replaying import Compared, compare
 from openclaw.turns.route import ModelRoute, OpenProvider
 from openclaw.turns.settled import Settled
 from openclaw.turns.spending import Spending
@@ -94,6 +93,7 @@ if TYPE_CHECKING:
     from openclaw.trust.audit import Deed
     from openclaw.trust.auditlog import AuditLog
     from openclaw.turns.labelling import RunLabels
+    from openclaw.turns.replaying import Compared
 
 log = logging.getLogger(__name__)
 
@@ -339,7 +339,7 @@ class Assistant:
 
     def proofread(self, key: SessionKey, text: str) -> str:
         """An answer without sources that do not exist."""
-        memory = self.memory(key.agent) if "#" in text else None
+        memory = self.memory(key.agent) if citations.cites(text) else None
         return citations.checked(text, partial(reading.length, memory.plan.scope)) if memory is not None else text
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Vector]:
@@ -644,8 +644,10 @@ class Assistant:
             probes=self.accounts.probes,
         )
 
-    async def ask_again(self, calls: Sequence[RecordedCall], ref: str) -> AsyncIterator[Compared]:
+    async def ask_again(self, calls: Sequence[RecordedCall], ref: str) -> AsyncIterator["Compared"]:
         """Recorded requests, answered by another model: real calls, on the books of the default agent."""
+        from openclaw.turns.replaying import compare  # few ever compare
+
         key = self.key(None, None)
         agent = agent_views.view(self.config.agents, key.agent)
         turn = Turn(run_id=f"replay-{uuid.uuid4()}", key=key, text="", model=ref)

@@ -4,6 +4,8 @@ Pure but for its memory of each run: how much text there is, how much of it was 
 that a fast model does not flood a slow client; nothing is held back past the next event or the end.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -19,6 +21,7 @@ from openclaw.core.events import (
     ToolStarted,
     ToolUpdated,
 )
+from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Assistant, Image, Message, Text, Thinking, ToolResult
 from openclaw.delivery.shape import shape
 from openclaw.gateway.bus import Notice
@@ -42,6 +45,10 @@ ERROR_KINDS = {
 }
 
 
+Proofread = Callable[[SessionKey, str], str]
+"""The last look at an answer before people see it."""
+
+
 class _Run:
     __slots__ = ("began", "said", "sent", "sent_at", "seq", "shown", "thought")
 
@@ -60,8 +67,9 @@ class _Run:
 class Projector:
     """Turns run events into notices for clients."""
 
-    def __init__(self) -> None:
+    def __init__(self, proofread: Proofread = lambda key, text: text) -> None:
         self._runs: dict[str, _Run] = {}
+        self._proofread = proofread
 
     def project(self, told: RunEvent) -> list[Notice]:
         run = self._runs.setdefault(told.run_id, _Run())
@@ -106,8 +114,8 @@ class Projector:
                 data = {"phase": "start", "name": call.name, "toolCallId": call.id, "args": call.arguments}
                 return [*self._sip(told, run), _agent(told, run, "tool", data)]
             case ToolUpdated(call=call, text=text):
-                partial = {"content": [{"type": "text", "text": text}]}
-                data = {"phase": "update", "name": call.name, "toolCallId": call.id, "partialResult": partial}
+                so_far = {"content": [{"type": "text", "text": text}]}
+                data = {"phase": "update", "name": call.name, "toolCallId": call.id, "partialResult": so_far}
                 return [_agent(told, run, "tool", data)]
             case ToolEnded(call=call, result=result):
                 data = {
@@ -124,7 +132,7 @@ class Projector:
             case CompactionEnded():
                 return [_agent(told, run, "compaction", _compaction(told.event))]
             case Recorded():
-                return [_recorded(told, told.event)]
+                return [_recorded(told, told.event, partial(self._proofread, told.key))]
             case RunEnded(stop_reason=reason):
                 data = {"phase": "finishing", "stopReason": reason, "aborted": reason == "aborted", "endedAt": told.at}
                 return [*self._sip(told, run), _agent(told, run, "lifecycle", data)]
@@ -249,7 +257,7 @@ def _changed(told: RunEvent, **more: Any) -> Notice:
     return Notice("sessions.changed", {**_base(told), "ts": told.at, **more}, str(told.key))
 
 
-def _recorded(told: RunEvent, recorded: Recorded) -> Notice:
+def _recorded(told: RunEvent, recorded: Recorded, proofread: Callable[[str], str]) -> Notice:
     return Notice(
         "session.message",
         {
@@ -257,23 +265,29 @@ def _recorded(told: RunEvent, recorded: Recorded) -> Notice:
             "sessionId": recorded.session_id,
             "messageId": recorded.entry_id,
             "messageSeq": recorded.number,
-            "message": row(recorded.message, recorded.entry_id, recorded.number, told.run_id),
+            "message": row(recorded.message, recorded.entry_id, recorded.number, told.run_id, proofread),
         },
         str(told.key),
     )
 
 
-def on_record(each: HistoryRow) -> dict[str, Any]:
+def on_record(each: HistoryRow, proofread: Callable[[str], str]) -> dict[str, Any]:
     """A message on record as clients get it, with what people were told beside it."""
-    made = row(each.message, each.entry_id, each.number)
+    made = row(each.message, each.entry_id, each.number, proofread=proofread)
     if each.notices:
         made["__openclaw"]["notices"] = list(each.notices)
     return made
 
 
-def row(message: Any, entry_id: str, number: int, run_id: str | None = None) -> dict[str, Any]:
+def row(
+    message: Any,
+    entry_id: str,
+    number: int,
+    run_id: str | None = None,
+    proofread: Callable[[str], str] = lambda text: text,
+) -> dict[str, Any]:
     """A message as history rows and `session.message` show it; runtime details and image data stay here."""
-    made: dict[str, Any] = msgspec.to_builtins(_presentable(message))
+    made: dict[str, Any] = msgspec.to_builtins(_presentable(message, proofread))
     made.pop("details", None)
     if not isinstance(made.get("content"), str):
         made["content"] = [_block(block) for block in made.get("content", ())]
@@ -283,16 +297,17 @@ def row(message: Any, entry_id: str, number: int, run_id: str | None = None) -> 
     return made
 
 
-def _presentable(message: Message) -> Message:
-    """A message of the assistant as a chat shows it: tags, directives and tokens taken out of its text."""
+def _presentable(message: Message, proofread: Callable[[str], str]) -> Message:
+    """A message of the assistant as a chat shows it: without tags, directives, tokens and sources that do not exist."""
     if not isinstance(message, Assistant):
         return message
     shaped = shape(message.text)
-    if shaped.text == message.text:
+    text = proofread(shaped.text)
+    if text == message.text:
         return message
     before = [block for block in message.content if isinstance(block, Thinking)]
     tagged = [Thinking(shaped.reasoning)] if shaped.reasoning.strip() else []
-    said = [Text(shaped.text)] if shaped.text else []
+    said = [Text(text)] if text else []
     return structs.replace(message, content=(*before, *tagged, *said, *message.calls))
 
 

@@ -15,6 +15,7 @@ from starlette.routing import Route
 from openclaw.approvals.grants import ApprovalFile
 from openclaw.approvals.pending import PendingApprovals
 from openclaw.core.clock import Clock, millis
+from openclaw.core.keys import SessionKey
 from openclaw.core.messages import ToolCall
 from openclaw.devices import signature
 from openclaw.devices.pairing import Pairing
@@ -136,8 +137,11 @@ async def compose(launch: Launch, open_provider: OpenProvider | None = None) -> 
         lambda question: approvals.tell_asked(bus, question),
         lambda question, end: approvals.tell_resolved(bus, question, end),
     )
-    projector = Projector()
 
+    def proofread(key: SessionKey, text: str) -> str:
+        return app.proofread(key, text)
+
+    projector = Projector(proofread)
     fanout = Fanout()
 
     def tell(event: RunEvent) -> None:

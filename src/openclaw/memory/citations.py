@@ -26,6 +26,11 @@ def cited(snippet: str, piece: Piece) -> str:
     return f"{snippet.rstrip()}\n\nSource: {citation(piece)}"
 
 
+def cites(text: str) -> bool:
+    """Whether there may be a citation in `text`."""
+    return ".md#" in text or ".jsonl#" in text
+
+
 def dangling(reply: str, length: Callable[[str], int | None]) -> list[str]:
     """The citations in `reply` that lead nowhere; `length` gives a file's number of lines, if there is one."""
     lost = []
@@ -42,6 +47,6 @@ def checked(reply: str, length: Callable[[str], int | None]) -> str:
     for lost in dangling(reply, length):
         path = lost.partition("#")[0]
         if length(path) is None:
-            reply = re.sub(rf"\n*Source: {re.escape(lost)}(?=\n|$)", "", reply)
+            reply = re.sub(rf"(?:\A|\n+)Source: {re.escape(lost)}(?=\n|\Z)", "", reply)
         reply = reply.replace(lost, path)
     return reply

@@ -28,6 +28,7 @@ from openclaw.delivery.directives import HEARTBEAT, DirectiveParser, Directives
 from openclaw.delivery.duplicates import repeats, same_media
 from openclaw.delivery.shape import Manner, Payload, Shaped, shape
 from openclaw.delivery.silence import Silence, SilenceGate, Visible
+from openclaw.delivery.sources import SourceGate
 from openclaw.delivery.think import Reasoning, ThinkParser, Words
 
 log = logging.getLogger(__name__)
@@ -76,10 +77,11 @@ _PLAIN = Manner()
 class _Message:
     """One message being written."""
 
-    def __init__(self, enforce_final: bool, quiet: bool) -> None:
+    def __init__(self, enforce_final: bool, quiet: bool, proofread: Callable[[str], str]) -> None:
         self._think = ThinkParser(enforce_final)
         self._directives = DirectiveParser()
         self._gate = SilenceGate()
+        self._sources = SourceGate(proofread)
         self._quiet = quiet
         """Nothing is shown before its end: it may only repeat what a tool has sent."""
         self._given: list[str] = []
@@ -89,7 +91,7 @@ class _Message:
         pieces = self._think.feed(text)
         words = "".join(piece.text for piece in pieces if isinstance(piece, Words))
         thoughts = "".join(piece.text for piece in pieces if isinstance(piece, Reasoning))
-        shown = self._gate.feed(self._directives.feed(words)) if words else ""
+        shown = self._sources.feed(self._gate.feed(self._directives.feed(words))) if words else ""
         if self._quiet or not shown:
             return "", thoughts
         self._given.append(shown)
@@ -163,7 +165,7 @@ class Shaper:
                 return [event]
 
     def _begin(self) -> _Message:
-        return _Message(self._manner.enforce_final, quiet=bool(self._sent))
+        return _Message(self._manner.enforce_final, bool(self._sent), self._proofread)
 
     def _thought(self, text: str) -> list[ShapedEvent]:
         return [Thought(text)] if text and self._manner.reasoning == "stream" else []

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from openclaw.core.errors import InvalidRequest, NotFound
@@ -116,7 +117,8 @@ def methods(desk: Desk, projector: Projector, commands: Commands) -> list[Method
         _, loaded = await desk.load(key)
         for each in history.rows_of(loaded.entries) if loaded else []:
             if each.entry_id == params.message_id:
-                return {"message": history.within([on_record(each)], 4_000_000, params.max_chars or 200_000)[0]}
+                whole = on_record(each, partial(desk.app.proofread, key))
+                return {"message": history.within([whole], 4_000_000, params.max_chars or 200_000)[0]}
         raise NotFound(f"no message {params.message_id} in {key}")
 
     return [
@@ -184,7 +186,7 @@ async def _history(
     session_id, loaded = await desk.load(key)
     page = history.page(loaded.entries if loaded else (), limit=limit or DEFAULT_LIMIT, offset=offset)
     messages = history.within(
-        [on_record(each) for each in page.rows],
+        [on_record(each, partial(desk.app.proofread, key)) for each in page.rows],
         max_bytes or DEFAULT_BYTES,
         max_chars or history.BLOCK_CHARS,
     )

@@ -1,6 +1,7 @@
 """`sessions.*`: the conversations of this gateway."""
 
 import uuid
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -177,9 +178,11 @@ def methods(desk: Desk) -> list[Method]:
         return {"ts": desk.now, "previews": previews}
 
     async def get(params: SessionsGetParams, caller: Caller) -> Any:
-        _, loaded = await desk.load(desk.key(params.key))
+        key = desk.key(params.key)
+        _, loaded = await desk.load(key)
         page = history.page(loaded.entries if loaded else (), limit=params.limit or 200)
-        return {"messages": history.within([on_record(each) for each in page.rows], history.TOTAL_BYTES)}
+        shown = [on_record(each, partial(desk.app.proofread, key)) for each in page.rows]
+        return {"messages": history.within(shown, history.TOTAL_BYTES)}
 
     async def listed(params: SessionsListParams, caller: Caller) -> Any:
         return await list_sessions(desk, params)
