@@ -18,7 +18,7 @@ from openclaw.testing_server import MockModelServer
 from openclaw.wire.client import Client
 from openclaw.wire.scopes import WRITE
 from tests.e2e.crowd import Crowd
-from tests.e2e.gateway_process import GatewayProcess
+from tests.e2e.gateway_process import GatewayProcess, pss
 
 FAN_OUT = ((200, 1, 20), (1000, 1, 20), (1000, 32, 2))
 """Listeners, sessions at once, turns of each."""
@@ -29,14 +29,6 @@ def cpu(pid: int) -> float:
     """CPU seconds of a process so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
-
-
-def pss(pid: int) -> float:
-    """Resident memory in MiB, shared pages counted by their share."""
-    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-        if line.startswith("Pss:"):
-            return int(line.split()[1]) / 1024
-    return 0.0
 
 
 async def turn(client: Client, key: str) -> float:

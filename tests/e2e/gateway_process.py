@@ -95,6 +95,14 @@ class GatewayProcess:
             self.kill()
 
 
+def pss(pid: int) -> float:
+    """Resident memory of a process in MiB, shared pages counted by their share."""
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1]) / 1024
+    raise AssertionError(f"no Pss line for {pid}")
+
+
 def descendants(pid: int) -> list[int]:
     """The processes below `pid`."""
     found: list[int] = []

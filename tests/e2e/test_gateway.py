@@ -6,14 +6,11 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from openclaw.core.messages import Assistant, User
 from openclaw.sessions.files import load
@@ -420,58 +417,6 @@ async def test_hundreds_of_clients_are_served_and_forgotten(openclaw_home: Tempo
             assert min(crowd.heard) == max(crowd.heard) > ACTIVE
             async with gateway.client() as client:
                 assert (await client.call("health"))["sessions"]["count"] == ACTIVE
-
-
-FUZZ = int(os.environ.get("OPENCLAW_TEST_FUZZ", "60"))
-ENDS = ("gateway.restart.request", "update.run", "system.shutdown")
-"""Methods that end the gateway when they are asked well."""
-LEAVES = st.none() | st.booleans() | st.integers() | st.text(max_size=10)
-VALUES = st.recursive(
-    LEAVES,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
-    max_leaves=8,
-)
-FRAMES = st.one_of(
-    st.text(max_size=200),
-    st.binary(max_size=50).map(lambda data: data.decode("latin-1")),
-    st.fixed_dictionaries(
-        {
-            "type": st.sampled_from(["req", "res", "event", "x"]),
-            "id": st.one_of(st.text(max_size=5), st.integers(), st.none()),
-            "method": st.integers(0, 500),
-            "params": VALUES,
-        }
-    ),
-)
-
-
-@settings(max_examples=FUZZ, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(frames=st.lists(FRAMES, max_size=6))
-def test_no_frame_brings_the_gateway_down(frames: list[str | dict[str, Any]], fuzzed: GatewayProcess) -> None:
-    """Anything may be sent to an open connection; the gateway answers, closes, or stays silent, and lives."""
-
-    async def send() -> None:
-        async with fuzzed.client() as client:
-            methods = [name for name in client.hello["features"]["methods"] if name not in ENDS]
-            for frame in frames:
-                if isinstance(frame, dict):
-                    frame = json.dumps({**frame, "method": methods[frame["method"] % len(methods)]})
-                try:
-                    await client._socket.send(frame)
-                except Exception:
-                    return
-        async with fuzzed.client() as client:
-            assert (await client.call("health"))["ok"] is True
-
-    asyncio.run(send())
-    assert "Traceback" not in fuzzed.output()
-
-
-@pytest.fixture(scope="module")
-def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
-    home = TemporaryHome(tmp_path_factory.mktemp("fuzz"))
-    with GatewayProcess(home) as gateway:
-        yield gateway
 
 
 async def test_commands_are_answered_by_the_gateway_and_never_by_the_model(openclaw_home: TemporaryHome) -> None:

@@ -153,6 +153,14 @@ def database(scene: Scene) -> Iterator[Finding]:
             title=f"{path} was written by a newer OpenClaw (schema {version}; this one knows {STATE[-1].version})",
             remediation="upgrade this program",
         )
+    elif 0 < version < STATE[-1].version and (older := running(scene.home.state)) is not None:
+        yield Finding(
+            id="gateway.older",
+            severity="warn",
+            title=f"the running gateway (pid {older.pid}) is older than this program (schema {version})",
+            detail="commands of this program that need the database refuse to change it under a running gateway",
+            remediation="openclaw gateway stop, then openclaw gateway start",
+        )
     if said != ["ok"]:
         yield Finding(
             id="db.damaged",

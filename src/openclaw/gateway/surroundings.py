@@ -6,12 +6,14 @@ Commands that only look import this and not `app`, which builds everything.
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from openclaw.config.paths import Home, locate
+from openclaw.core.errors import StateError
 
 if TYPE_CHECKING:
     from openclaw.agent.settings import AgentsSettings
@@ -67,7 +69,8 @@ async def state(home: Home, clock: "Clock") -> "AsyncIterator[tuple[Database, Se
     from openclaw.store.sqlite import Sqlite
 
     # A name of our own: an existing home has an openclaw.sqlite that is not ours to touch.
-    db = await Sqlite.open(home.state / "state" / "openclaw-py.sqlite", STATE)
+    admit = partial(_nobody_needs_the_old_one, home.state)
+    db = await Sqlite.open(home.state / "state" / "openclaw-py.sqlite", STATE, admit)
     try:
         index = SessionIndex(db, home.state, clock)
         if not await db.read("SELECT 1 FROM transcripts LIMIT 1"):
@@ -75,6 +78,20 @@ async def state(home: Home, clock: "Clock") -> "AsyncIterator[tuple[Database, Se
         yield db, index
     finally:
         await db.close()
+
+
+def _nobody_needs_the_old_one(state: Path, found: int, known: int) -> None:
+    """A gateway that still runs reads the database as it was when it started: it must not change under it."""
+    from openclaw.gateway.lock import running
+
+    gateway = running(state)
+    if gateway is None or gateway.pid == os.getpid():
+        return
+    raise StateError(
+        f"the running gateway (pid {gateway.pid}, version {gateway.version or 'unknown'}) is older than this program:"
+        f" its database has schema {found}, this program needs {known}. Nothing was changed. Run openclaw gateway stop,"
+        " then openclaw gateway start, and the gateway is this program too; or use the program it was started with."
+    )
 
 
 def local_timezone(environ: Mapping[str, str]) -> str:

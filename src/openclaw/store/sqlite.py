@@ -30,7 +30,11 @@ LONGEST_LOG = 1000
 """Pages of the write-ahead log at which it is folded back."""
 
 
-def connect(path: Path, migrations: Sequence[Migration]) -> apsw.Connection:
+Admit = Callable[[int, int], None]
+"""Asked before a database is brought from one version to another; raises when it must stay as it is."""
+
+
+def connect(path: Path, migrations: Sequence[Migration], admit: Admit | None = None) -> apsw.Connection:
     """A connection that may write to an up-to-date database; refuses a file that a newer program wrote."""
     try:
         private_directory(path.parent)
@@ -47,7 +51,9 @@ def connect(path: Path, migrations: Sequence[Migration]) -> apsw.Connection:
             _use_wal(connection)
             for pragma in PRAGMAS:
                 connection.execute(f"PRAGMA {pragma}").fetchall()
-            if _version(connection) < known:
+            if (found := _version(connection)) < known:
+                if found and admit is not None:
+                    admit(found, known)
                 _migrate(connection, path, migrations)
         except BaseException:
             connection.close()
@@ -201,10 +207,10 @@ class Sqlite:
         return connection
 
     @classmethod
-    async def open(cls, path: Path, migrations: Sequence[Migration]) -> "Sqlite":
+    async def open(cls, path: Path, migrations: Sequence[Migration], admit: Admit | None = None) -> "Sqlite":
         writing = ThreadPoolExecutor(1, "db-write")
         try:
-            writer = await asyncio.get_running_loop().run_in_executor(writing, connect, path, migrations)
+            writer = await asyncio.get_running_loop().run_in_executor(writing, connect, path, migrations, admit)
         except BaseException:
             writing.shutdown()
             raise

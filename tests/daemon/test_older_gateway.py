@@ -1,0 +1,60 @@
+"""A newer program beside a gateway that still runs the older one: it looks, and leaves the database as it is."""
+
+import asyncio
+
+import apsw
+import pytest
+
+from openclaw.gateway.lock import held
+from openclaw.store.migrations import STATE
+from openclaw.store.sqlite import Sqlite
+from openclaw.testing import TemporaryHome
+from tests.commandline import typed
+
+
+@pytest.fixture
+def older(openclaw_home: TemporaryHome) -> TemporaryHome:
+    """A home whose database is one migration behind."""
+
+    async def make() -> None:
+        await (await Sqlite.open(openclaw_home.state / "state" / "openclaw-py.sqlite", STATE[:-1])).close()
+
+    asyncio.run(make())
+    return openclaw_home
+
+
+def schema(home: TemporaryHome) -> int:
+    connection = apsw.Connection(str(home.state / "state" / "openclaw-py.sqlite"), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        return int(str(connection.pragma("user_version")))
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    "words", [("sessions", "list"), ("status",), ("cost",), ("prompt", "show"), ("cron", "list"), ("doctor",)]
+)
+def test_looking_does_not_migrate_under_a_running_older_gateway(older: TemporaryHome, words: tuple[str, ...]) -> None:
+    with held(older.state, "0.0.1"):
+        typed(older)(*words)
+    assert schema(older) == STATE[-2].version
+
+
+def test_a_command_that_needs_the_database_says_what_to_do(older: TemporaryHome) -> None:
+    with held(older.state, "0.0.1"):
+        done = typed(older)("sessions", "list")
+    assert done.code != 0
+    assert "openclaw gateway stop" in done.err and "0.0.1" in done.err
+    assert "Traceback" not in done.err
+
+
+def test_the_doctor_names_an_older_gateway(older: TemporaryHome) -> None:
+    with held(older.state, "0.0.1"):
+        done = typed(older)("doctor")
+    assert "is older than this program" in done.out
+
+
+def test_without_a_gateway_the_database_is_brought_up_to_date(older: TemporaryHome) -> None:
+    done = typed(older)("sessions", "list")
+    assert done.code == 0, done.err
+    assert schema(older) == STATE[-1].version
