@@ -4,11 +4,18 @@ import os
 import socket
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from openclaw.core.errors import ConfigError, StateError
 from openclaw.core.secret import Secret
-from openclaw.devices.settings import ControlUiSettings, GatewayAuthSettings, GatewaySettings
+from openclaw.devices.settings import (
+    ControlUiSettings,
+    DeviceAutoApproveSettings,
+    GatewayAuthSettings,
+    GatewaySettings,
+    TrustedProxySettings,
+)
 from openclaw.gateway import ports
 from openclaw.gateway.access import own_token, shared_secret, token_path
 from openclaw.gateway.daemon import claim
@@ -140,3 +147,41 @@ def test_a_home_that_everyone_can_write_to_is_refused(tmp_path: Path) -> None:
     (tmp_path / "new").chmod(0o777)
     with pytest.raises(StateError, match="chmod 700"):
         claim(tmp_path / "new")
+
+
+PROXY = TrustedProxySettings(user_header=" X-Forwarded-User ", required_headers=("X-Forwarded-Proto",))
+
+
+def behind(proxies: tuple[str, ...] = ("10.0.0.5",), bind: str = "lan", **fields: object) -> GatewaySettings:
+    auth = GatewayAuthSettings(mode="trusted-proxy", trusted_proxy=msgspec.structs.replace(PROXY, **fields))
+    return GatewaySettings(bind=bind, trusted_proxies=proxies, auth=auth)  # type: ignore[arg-type]
+
+
+def test_a_proxy_in_front_is_asked_who_people_are() -> None:
+    found = decide(behind(allow_users=("ann",)), {}, Wishes())
+    assert (found.mode, found.secret) == ("trusted-proxy", None)
+    assert found.proxy is not None
+    assert (found.proxy.user_header, found.proxy.required_headers) == ("x-forwarded-user", ("x-forwarded-proto",))
+    assert fences(behind(), (), found.proxy).proxy == found.proxy
+    assert decide(behind(bind="loopback", allow_loopback=True), {}, Wishes()).local
+
+
+@pytest.mark.parametrize(
+    ("settings", "path"),
+    [
+        (behind(user_header=" "), "gateway.auth.trustedProxy.userHeader"),
+        (behind(proxies=()), "gateway.trustedProxies"),
+        (behind(proxies=("proxy.example.org",)), "gateway.trustedProxies"),
+        (behind(proxies=("0.0.0.0/0",)), "gateway.trustedProxies"),
+        (behind(proxies=("10.0.0.5", "::/0")), "gateway.trustedProxies"),
+        (behind(bind="loopback"), "gateway.auth.trustedProxy.allowLoopback"),
+        (
+            behind(device_auto_approve=DeviceAutoApproveSettings(enabled=True, scopes=("everything",))),
+            "gateway.auth.trustedProxy.deviceAutoApprove.scopes",
+        ),
+    ],
+)
+def test_a_proxy_that_would_let_nobody_or_everybody_in_refuses_to_start(settings: GatewaySettings, path: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        decide(settings, {}, Wishes())
+    assert refused.value.path == path

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from openclaw.core.settings import Count, Millis, SecretInput, Settings, doc
 
 Bind = Literal["loopback", "lan", "auto", "custom"]
-AuthMode = Literal["token", "password", "none"]
+AuthMode = Literal["token", "password", "none", "trusted-proxy"]
 ReloadMode = Literal["hybrid", "hot", "restart", "off"]
 
 
@@ -20,15 +20,40 @@ class RateLimitSettings(Settings, frozen=True):
     ] = False
 
 
+class DeviceAutoApproveSettings(Settings, frozen=True):
+    """`gateway.auth.trustedProxy.deviceAutoApprove`: devices of people the proxy knows."""
+
+    enabled: Annotated[bool, doc("pair a new device without asking, up to these scopes")] = False
+    scopes: Annotated[tuple[str, ...], doc("what such a device may be given, such as operator.read")] = ()
+
+
+class TrustedProxySettings(Settings, frozen=True):
+    """`gateway.auth.trustedProxy`: a proxy in front that asks people who they are (its addresses: trustedProxies)."""
+
+    user_header: Annotated[str, doc("the header in which the proxy names the person, such as x-forwarded-user")] = ""
+    required_headers: Annotated[tuple[str, ...], doc("headers that must be there too")] = ()
+    allow_users: Annotated[tuple[str, ...], doc("who may come in; everyone the proxy knows when empty")] = ()
+    allow_loopback: Annotated[bool, doc("the proxy runs on this machine")] = False
+    device_auto_approve: Annotated[DeviceAutoApproveSettings, doc("devices of people the proxy knows")] = (
+        DeviceAutoApproveSettings()
+    )
+
+
 class GatewayAuthSettings(Settings, frozen=True):
     """`gateway.auth`: what a client has to know."""
 
     mode: Annotated[
         AuthMode | None,
-        doc("token, password or none; when absent: whichever is set, else a token made at the first start"),
+        doc(
+            "token, password, none, or trusted-proxy (see trustedProxy); when absent: whichever is set, else a token"
+            " made at the first start"
+        ),
     ] = None
     token: Annotated[SecretInput | None, doc("the shared token")] = None
     password: Annotated[SecretInput | None, doc("the shared password")] = None
+    trusted_proxy: Annotated[TrustedProxySettings, doc("a proxy in front that asks people who they are")] = (
+        TrustedProxySettings()
+    )
     rate_limit: Annotated[RateLimitSettings, doc("how fast credentials may be tried")] = RateLimitSettings()
 
 
@@ -88,7 +113,7 @@ class GatewaySettings(Settings, frozen=True):
     ] = "loopback"
     custom_bind_host: Annotated[str | None, doc("the IPv4 address to listen on when bind is custom")] = None
     auth: Annotated[GatewayAuthSettings, doc("what a client has to know")] = GatewayAuthSettings()
-    trusted_proxies: Annotated[tuple[str, ...], doc("addresses whose X-Forwarded-For is believed")] = ()
+    trusted_proxies: Annotated[tuple[str, ...], doc("addresses of proxies whose X-Forwarded-For is believed")] = ()
     control_ui: Annotated[ControlUiSettings, doc("the web pages")] = ControlUiSettings()
     reload: Annotated[ReloadSettings, doc("what happens when the configuration file changes")] = ReloadSettings()
     http: Annotated[GatewayHttpSettings, doc("HTTP beside the protocol of our own clients")] = GatewayHttpSettings()

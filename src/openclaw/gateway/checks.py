@@ -27,6 +27,7 @@ from openclaw.sessions.files import load as load_transcript
 from openclaw.sessions.transcript import build_context
 from openclaw.store.migrations import STATE
 from openclaw.turns.agents import agent_ids, view
+from openclaw.wire.auth import secret_kind
 from openclaw.workspace.files import load as load_workspace
 
 LOW_SPACE = 200 << 20
@@ -294,10 +295,10 @@ def gateway(scene: Scene) -> Iterator[Finding]:
         )
     if exposure.secret is not None and len(exposure.secret.reveal()) < LEAST_SECRET:
         yield Finding(
-            id=f"gateway.{exposure.mode}_too_short",
+            id=f"gateway.{secret_kind(exposure.mode)}_too_short",
             severity="warn",
-            title=f"the gateway {exposure.mode} has fewer than {LEAST_SECRET} characters",
-            remediation=f"set a longer gateway.auth.{exposure.mode}",
+            title=f"the gateway {secret_kind(exposure.mode)} has fewer than {LEAST_SECRET} characters",
+            remediation=f"set a longer gateway.auth.{secret_kind(exposure.mode)}",
         )
     if running(scene.home.state) is None and not ports.free(exposure.hosts, exposure.port):
         pid = ports.owner(exposure.port)

@@ -175,7 +175,7 @@ class _Life:
         self._logs.redactor.know([secret] if secret else [])
         starts = Starts(home.state)
         sockets = ports.listen(exposure.hosts, exposure.port)
-        async with serving(sockets, _fences(settings)) as server:
+        async with serving(sockets, _fences(settings, exposure)) as server:
             self._lock.describe(port=server.port, address=server.address)
             verdict = starts.begin()
             launch = Launch(
@@ -260,8 +260,9 @@ class _Life:
             log.warning("config changed; restart the gateway to apply: %s", names)
         else:
             _set_up(self._logs, reload.loaded, self._options, self._surroundings.home.state)
-            server.front.fences = _fences(settings)
             try:
+                exposure = decide(settings, reload.loaded.variables, self._options.wishes)
+                server.front.fences = _fences(settings, exposure)
                 await parts.reload(reload)
             except OpenClawError as error:
                 log.error("config change not applied (%s): %s", names, error.message)
@@ -301,9 +302,9 @@ class _Life:
                 log.error("a part failed while it came to rest", exc_info=outcome)
 
 
-def _fences(settings: GatewaySettings) -> Fences:
+def _fences(settings: GatewaySettings, exposure: Exposure) -> Fences:
     name = socket.gethostname()
-    return fences(settings, (name, f"{name}.local") if settings.bind in ("lan", "custom") else ())
+    return fences(settings, (name, f"{name}.local") if settings.bind in ("lan", "custom") else (), exposure.proxy)
 
 
 @asynccontextmanager

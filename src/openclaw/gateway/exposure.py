@@ -10,7 +10,10 @@ from msgspec import Struct
 from openclaw.core.errors import ConfigError
 from openclaw.core.secret import Secret
 from openclaw.devices.settings import AuthMode, Bind, GatewaySettings
+from openclaw.wire.auth import secret_kind
 from openclaw.wire.peer import host_name, is_loopback
+from openclaw.wire.scopes import SCOPES
+from openclaw.wire.vouching import ProxyRules
 
 LOOPBACK = "127.0.0.1"
 EVERYWHERE = "0.0.0.0"  # noqa: S104
@@ -36,7 +39,9 @@ class Exposure(Struct, frozen=True, kw_only=True):
     hosts: tuple[str, ...]
     mode: AuthMode
     secret: Secret | None = None
-    """None with mode `token` means: the token this installation made for itself."""
+    """None with a mode that needs one means: the token this installation made for itself."""
+    proxy: ProxyRules | None = None
+    """Of mode `trusted-proxy`."""
 
     @property
     def local(self) -> bool:
@@ -49,7 +54,14 @@ def decide(settings: GatewaySettings, environ: Mapping[str, str], wishes: Wishes
     bind = _bind(wishes.bind or settings.bind)
     hosts = _hosts(bind, settings.custom_bind_host)
     mode, secret = _auth(settings, environ, wishes)
-    found = Exposure(port=_port(settings, environ, wishes), bind=bind, hosts=hosts, mode=mode, secret=secret)
+    found = Exposure(
+        port=_port(settings, environ, wishes),
+        bind=bind,
+        hosts=hosts,
+        mode=mode,
+        secret=secret,
+        proxy=_proxy(settings, hosts) if mode == "trusted-proxy" else None,
+    )
     if found.local:
         return found
     if mode == "none":
@@ -58,11 +70,12 @@ def decide(settings: GatewaySettings, environ: Mapping[str, str], wishes: Wishes
             " gateway.auth.token (or gateway.auth.password), or set gateway.bind to loopback",
             path="gateway.bind",
         )
+    kind = secret_kind(mode)
     if secret is not None and len(secret.reveal()) < LEAST_SECRET:
         raise ConfigError(
-            f"the gateway {mode} has fewer than {LEAST_SECRET} characters, which is too short for a gateway that other"
-            f" machines can reach: set a longer gateway.auth.{mode}, or set gateway.bind to loopback",
-            path=f"gateway.auth.{mode}",
+            f"the gateway {kind} has fewer than {LEAST_SECRET} characters, which is too short for a gateway that other"
+            f" machines can reach: set a longer gateway.auth.{kind}, or set gateway.bind to loopback",
+            path=f"gateway.auth.{kind}",
         )
     return found
 
@@ -113,6 +126,8 @@ def _auth(settings: GatewaySettings, environ: Mapping[str, str], wishes: Wishes)
             return "none", None
         case "token":
             return "token", token or None
+        case "trusted-proxy":
+            return "trusted-proxy", token or None
         case "password":
             if not password:
                 raise ConfigError(
@@ -129,6 +144,55 @@ def _auth(settings: GatewaySettings, environ: Mapping[str, str], wishes: Wishes)
             )
 
 
+def _proxy(settings: GatewaySettings, hosts: Sequence[str]) -> ProxyRules:
+    """The rules of mode `trusted-proxy`; refuses such that let nobody in, or everybody."""
+    wanted, proxies = settings.auth.trusted_proxy, settings.trusted_proxies
+    if not wanted.user_header.strip():
+        raise ConfigError(
+            "gateway.auth.mode is trusted-proxy: set gateway.auth.trustedProxy.userHeader to the header in which the"
+            " proxy names the person, such as x-forwarded-user",
+            path="gateway.auth.trustedProxy.userHeader",
+        )
+    if not proxies:
+        raise ConfigError(
+            "gateway.auth.mode is trusted-proxy, but no proxy is trusted: list its addresses in gateway.trustedProxies",
+            path="gateway.trustedProxies",
+        )
+    for proxy in proxies:
+        try:
+            network = ipaddress.ip_network(proxy.strip(), strict=False)
+        except ValueError:
+            raise ConfigError(
+                f"{proxy!r} in gateway.trustedProxies is no address and no network: write 10.0.0.5 or 10.0.0.0/28",
+                path="gateway.trustedProxies",
+            ) from None
+        if network.prefixlen == 0:
+            raise ConfigError(
+                f"{proxy} in gateway.trustedProxies is everybody, and whoever is in it can be anyone: list only the"
+                " addresses of the proxy",
+                path="gateway.trustedProxies",
+            )
+    if all(is_loopback(host) for host in hosts) and not wanted.allow_loopback:
+        raise ConfigError(
+            "gateway.auth.mode is trusted-proxy and the gateway listens on this machine only: set"
+            " gateway.auth.trustedProxy.allowLoopback when the proxy runs here, else set gateway.bind",
+            path="gateway.auth.trustedProxy.allowLoopback",
+        )
+    if unknown := [scope for scope in wanted.device_auto_approve.scopes if scope not in SCOPES]:
+        raise ConfigError(
+            f"{', '.join(unknown)} in gateway.auth.trustedProxy.deviceAutoApprove.scopes is no scope: use"
+            f" {', '.join(SCOPES)}",
+            path="gateway.auth.trustedProxy.deviceAutoApprove.scopes",
+        )
+    return ProxyRules(
+        proxies=proxies,
+        user_header=wanted.user_header.strip().lower(),
+        required_headers=tuple(name.strip().lower() for name in wanted.required_headers if name.strip()),
+        allow_users=wanted.allow_users,
+        allow_loopback=wanted.allow_loopback,
+    )
+
+
 def _from(environ: Mapping[str, str], name: str) -> Secret | None:
     value = environ.get(name, "").strip()
     return Secret(value) if value else None
@@ -140,13 +204,16 @@ class Fences(Struct, frozen=True, kw_only=True):
     names: frozenset[str] = frozenset()
     """Host names, beside addresses and localhost."""
     origins: tuple[str, ...] = ()
+    proxy: ProxyRules | None = None
+    """Whose word for a person counts; None when nobody's does."""
 
 
-def fences(settings: GatewaySettings, own_names: Sequence[str] = ()) -> Fences:
+def fences(settings: GatewaySettings, own_names: Sequence[str] = (), proxy: ProxyRules | None = None) -> Fences:
     """The fences of a configuration; `own_names` are what this machine is called."""
     origins = settings.control_ui.allowed_origins
     listed = {_hostname(origin) for origin in origins}
-    return Fences(names=frozenset({*listed, *(name.lower() for name in own_names)} - {""}), origins=origins)
+    names = frozenset({*listed, *(name.lower() for name in own_names)} - {""})
+    return Fences(names=names, origins=origins, proxy=proxy)
 
 
 def host_allowed(host: str, known: Fences) -> bool:

@@ -17,6 +17,7 @@ from openclaw.gateway.lock import running
 from openclaw.gateway.process import reachable
 from openclaw.gateway.surroundings import Surroundings
 from openclaw.version import __version__
+from openclaw.wire.auth import secret_kind
 from openclaw.wire.client import connect
 from openclaw.wire.greeting import Introduction
 from openclaw.wire.peer import is_loopback
@@ -71,11 +72,10 @@ def _credentials(surroundings: Surroundings, given: Mapping[str, Secret | None])
     if any(given.values()):
         return dict(given)
     exposure = exposure_of(surroundings)
-    secret = exposure.secret or (own_token(surroundings.home.state) if exposure.mode == "token" else None)
-    return {
-        "token": secret if exposure.mode == "token" else None,
-        "password": secret if exposure.mode == "password" else None,
-    }
+    if exposure.mode == "none":
+        return dict(given)
+    kind = secret_kind(exposure.mode)
+    return {**given, kind: exposure.secret or (own_token(surroundings.home.state) if kind == "token" else None)}
 
 
 def introduction(target: Target) -> Introduction:

@@ -23,6 +23,7 @@ RULES: dict[tuple[str, ...], Kind] = {
     ("gateway", "remote"): "none",
     ("gateway", "auth", "token"): "hot",
     ("gateway", "auth", "password"): "hot",
+    ("gateway", "auth", "trustedProxy"): "hot",
     ("gateway", "auth", "rateLimit"): "hot",
     ("gateway", "trustedProxies"): "hot",
     ("gateway", "controlUi"): "hot",

@@ -90,7 +90,7 @@ from openclaw.wire.auth import Policy
 from openclaw.wire.connection import GatewayAuthChanged
 from openclaw.wire.frames import StateVersion
 from openclaw.wire.hello import Offer, SessionDefaults, Snapshot
-from openclaw.wire.peer import client_ip
+from openclaw.wire.peer import client_ip, is_vouched
 from openclaw.wire.rpc import Registry
 
 log = logging.getLogger("openclaw.gateway")
@@ -294,6 +294,7 @@ class _Gateway:
         self._boot = str(uuid.uuid4())
         self._presence = Presence(launch.clock)
         self._secret = launch.secret
+        self._proxy = launch.exposure.proxy
         self._http = http
         self.desk = Desk(app, app.lifecycle, active, bus)
         self.hall = Hall(self.desk, launch.surroundings, launch.control.restart)
@@ -363,9 +364,9 @@ class _Gateway:
         await self._app.extensions.apply()
         exposure = decide(change.loaded.config.gateway, change.loaded.variables, self._launch.wishes)
         secret = shared_secret(exposure, self._app.home.state)
-        if secret != self._secret:
+        if secret != self._secret or exposure.proxy != self._proxy:
             # From here on the old secret opens nothing, and whoever came in with it is shown out.
-            self._secret = secret
+            self._secret, self._proxy = secret, exposure.proxy
             closed = self.audience.withdraw(GatewayAuthChanged())
             log.info("the gateway's credential changed; closed %d connection(s)", closed)
         self._bus.publish(
@@ -389,6 +390,7 @@ class _Gateway:
             secret=lambda: self._secret,
             limiter=_Failures(limiter, self._launch.clock),
             address=lambda scope: client_ip(front.peer(scope), self._app.config.gateway.trusted_proxies),
+            vouched=lambda scope: is_vouched(front.peer(scope)),
         )
 
     def _pages(self, gatekeeping: Gatekeeping) -> list[Route]:
@@ -427,9 +429,11 @@ class _Gateway:
     def _policy(self) -> Policy:
         exposure = self._launch.exposure
         settings = self._app.config.gateway
+        approving = settings.auth.trusted_proxy.device_auto_approve
         return Policy(
             mode=exposure.mode,
             secret=self._secret,
+            auto_approve=approving.scopes if approving.enabled else (),
             allowed_origins=settings.control_ui.allowed_origins,
             known_hosts=tuple(self._launch.server.front.fences.names),
             trusted_proxies=settings.trusted_proxies,

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import uvicorn
-from msgspec import Struct
+from msgspec import Struct, structs
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -25,6 +25,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from openclaw.gateway.exposure import Fences, host_allowed
 from openclaw.gateway.transport import Disconnected, Transport
 from openclaw.wire.peer import Peer, origin_problem
+from openclaw.wire.vouching import vouch
 
 MAX_FRAME = 25 << 20
 MAX_BODY = 20_000_000
@@ -162,11 +163,19 @@ class Front:
 
     def peer(self, scope: Scope) -> Peer:
         """The facts about whoever sent a request."""
-        return Peer.of((scope.get("client") or ("",))[0], _headers(scope))
+        address = (scope.get("client") or ("",))[0]
+        peer = Peer.of(address, _headers(scope))
+        if self.fences.proxy is None:
+            return peer
+        return structs.replace(peer, vouched=vouch(self.fences.proxy, address, _all_headers(scope)))
 
 
 def _headers(scope: Scope) -> dict[str, str]:
-    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+    return dict(_all_headers(scope))
+
+
+def _all_headers(scope: Scope) -> list[tuple[str, str]]:
+    return [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in scope["headers"]]
 
 
 def _refusal(status: int, message: str) -> Response:

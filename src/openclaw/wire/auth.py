@@ -11,12 +11,12 @@ from openclaw.core.errors import ConfigError
 from openclaw.core.secret import Secret
 from openclaw.wire.frames import HANDSHAKE_TIMEOUT_MS
 from openclaw.wire.params.connect import ConnectAuth, ConnectParams
-from openclaw.wire.peer import BROWSER_CLIENTS, Peer
+from openclaw.wire.peer import BROWSER_CLIENTS, NotVouched, Peer, Vouched
 from openclaw.wire.proof import plain
 from openclaw.wire.scopes import allows, covers, known
 
-Mode = Literal["token", "password", "none"]
-Method = Literal["token", "password", "none", "device-token"]
+Mode = Literal["token", "password", "none", "trusted-proxy"]
+Method = Literal["token", "password", "none", "trusted-proxy", "device-token"]
 PairingReason = Literal["not-paired", "role-upgrade", "scope-upgrade", "metadata-upgrade"]
 
 _KEEPS_SCOPES = {("cli", "cli"), ("gateway-client", "backend")}
@@ -27,6 +27,9 @@ class Policy(Struct, frozen=True, kw_only=True):
 
     mode: Mode = "token"
     secret: Secret | None = None
+    """With `trusted-proxy`: what programs of this machine present, which come without the proxy."""
+    auto_approve: tuple[str, ...] = ()
+    """Scopes up to which a device of somebody the proxy vouches for needs no approval."""
     allowed_origins: tuple[str, ...] = ()
     known_hosts: tuple[str, ...] = ()
     """Names a browser may reach this gateway under, beside loopback and plain addresses."""
@@ -36,10 +39,16 @@ class Policy(Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if self.mode != "none" and not self.secret:
+            kind = secret_kind(self.mode)
             raise ConfigError(
-                f"gateway.auth.mode is {self.mode} but no {self.mode} is set: set gateway.auth.{self.mode}",
-                path=f"gateway.auth.{self.mode}",
+                f"gateway.auth.mode is {self.mode} but no {kind} is set: set gateway.auth.{kind}",
+                path=f"gateway.auth.{kind}",
             )
+
+
+def secret_kind(mode: Mode) -> Literal["token", "password"]:
+    """What the secret of a mode is called."""
+    return "password" if mode == "password" else "token"
 
 
 class Shared(Struct, frozen=True):
@@ -67,19 +76,25 @@ class Missing(Struct, frozen=True):
     """No secret was sent."""
 
 
-Credential = Shared | TryDeviceToken | TrySetupCode | Wrong | Missing
+Credential = Shared | TryDeviceToken | TrySetupCode | Wrong | Missing | NotVouched
 
 
-def judge_credential(policy: Policy, auth: ConnectAuth | None, has_device: bool) -> Credential:
+def judge_credential(policy: Policy, auth: ConnectAuth | None, has_device: bool, peer: Peer) -> Credential:
     """What the credentials in `auth` are worth; the field that matches the mode wins over the other one."""
     if policy.mode == "none":
         return Shared("none")
+    if policy.mode == "trusted-proxy":
+        if isinstance(peer.vouched, Vouched):
+            return Shared("trusted-proxy")
+        if not peer.local:  # past the proxy come only programs of this machine, which know the token
+            return peer.vouched or NotVouched("trusted_proxy_untrusted_source")
     if auth is None:
         return Missing()
-    fields = (auth.token, auth.password) if policy.mode == "token" else (auth.password, auth.token)
+    kind = secret_kind(policy.mode)
+    fields = (auth.token, auth.password) if kind == "token" else (auth.password, auth.token)
     given = fields[0] or fields[1]
     if given and policy.secret and same(given, policy.secret):
-        return Shared(policy.mode)
+        return Shared(kind)
     if has_device:
         if auth.device_token:
             return TryDeviceToken(Secret(auth.device_token), "deviceToken")
@@ -106,8 +121,18 @@ def protocol_fits(params: ConnectParams, current: int, oldest_probe: int) -> boo
     return (params.client.mode == "probe" or is_node) and high >= oldest_probe
 
 
-def granted_without_device(params: ConnectParams, peer: Peer) -> tuple[str, ...]:
-    """Declared scopes are only worth something from a program on this machine that no web page can be."""
+def needs_no_pairing(params: ConnectParams, method: Method) -> bool:
+    """Whether a page is let in on the word of a proxy: who may use it is decided there."""
+    return (
+        method == "trusted-proxy" and params.client.id in BROWSER_CLIENTS and (params.role or "operator") == "operator"
+    )
+
+
+def granted_without_device(params: ConnectParams, peer: Peer, method: Method) -> tuple[str, ...]:
+    """Declared scopes are only worth something from a page a proxy vouches for, or from a program on this machine that
+    no web page can be."""
+    if needs_no_pairing(params, method):
+        return declared(params, peer)
     client = (params.client.id, params.client.mode)
     if client in _KEEPS_SCOPES and peer.local and peer.origin is None:
         return declared(params, peer)
@@ -134,6 +159,12 @@ def pairing_reason(standing: DeviceStanding | None, claim: DeviceClaim) -> Pairi
         if before and plain(before) != plain(after):
             return "metadata-upgrade"
     return None
+
+
+def approves_by_proxy(reason: PairingReason, claim: DeviceClaim, policy: Policy, method: Method) -> bool:
+    """Whether the word of a proxy is approval enough for a device."""
+    asks = reason in ("not-paired", "scope-upgrade") and claim.role == "operator" and bool(claim.scopes)
+    return asks and method == "trusted-proxy" and covers(policy.auto_approve, claim.scopes)
 
 
 def approves_silently(reason: PairingReason, peer: Peer, client_id: str, method: Method) -> bool:

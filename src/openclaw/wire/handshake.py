@@ -38,7 +38,7 @@ from openclaw.wire.frames import (
     size,
 )
 from openclaw.wire.params.connect import ConnectParams
-from openclaw.wire.peer import Peer, client_ip, origin_problem
+from openclaw.wire.peer import NotVouched, Peer, client_ip, origin_problem
 from openclaw.wire.proof import Verify, plain, proof_problem
 from openclaw.wire.refusals import Rejection
 from openclaw.wire.rpc import Refusal, read_params, shape_of
@@ -212,9 +212,11 @@ class Handshake:
         credential = self._check_secret(params, now)
         if params.device is None:
             method = self._without_device(params, role, credential)
-            return self._connection(params, role, auth.granted_without_device(params, self.peer), method)
+            return self._connection(params, role, auth.granted_without_device(params, self.peer, method), method)
         if broken := proof_problem(params, self._nonce, now, self._verify):
             raise _Rejected(refusals.bad_proof(broken))
+        if isinstance(credential, auth.Shared) and auth.needs_no_pairing(params, credential.method):
+            return self._connection(params, role, auth.declared(params, self.peer), credential.method)
         return (yield from self._judge_device(params, role, credential, now))
 
     def _check_secret(self, params: ConnectParams, now: int) -> auth.Credential:
@@ -222,8 +224,10 @@ class Handshake:
         if mode != "none" and (wait := self._limiter.wait_ms(self._ip, now)):
             raise _Rejected(refusals.rate_limited(wait))
         has_device = params.device is not None
-        credential = auth.judge_credential(self.policy, params.auth, has_device)
+        credential = auth.judge_credential(self.policy, params.auth, has_device, self.peer)
         match credential:
+            case NotVouched(reason):
+                raise _Rejected(refusals.not_vouched(reason))
             case auth.Wrong():
                 raise self._failed(refusals.wrong_secret(mode, has_device), now)
             case auth.Missing() if has_device:
@@ -233,7 +237,8 @@ class Handshake:
         return credential
 
     def _without_device(self, params: ConnectParams, role: Role, credential: auth.Credential) -> Method:
-        if params.client.id == "openclaw-control-ui":
+        vouched = isinstance(credential, auth.Shared) and auth.needs_no_pairing(params, credential.method)
+        if params.client.id == "openclaw-control-ui" and not vouched:
             raise _Rejected(refusals.control_ui_device_required())
         if role != "operator" or not isinstance(credential, auth.Shared):
             raise _Rejected(refusals.device_required())
@@ -246,7 +251,10 @@ class Handshake:
         standing = found if isinstance(found, DeviceStanding) else None
         method = self._device_method(credential, claim, standing, now)
         reason = auth.pairing_reason(standing, claim)
-        if reason and not auth.approves_silently(reason, self.peer, params.client.id, method):
+        if reason and not (
+            auth.approves_silently(reason, self.peer, params.client.id, method)
+            or auth.approves_by_proxy(reason, claim, self.policy, method)
+        ):
             request_id = yield RequestPairing(claim, reason)
             raise _Rejected(refusals.pairing_required(reason, str(request_id), claim, standing))
         issued = yield AdmitDevice(claim, approve=reason is not None, issue=method != "device-token")

@@ -25,6 +25,18 @@ _PROXY_HEADERS = (
 _PORTS = {"http": 80, "https": 443}
 
 
+class Vouched(Struct, frozen=True):
+    """A proxy we trust says who this is."""
+
+    user: str
+
+
+class NotVouched(Struct, frozen=True):
+    """Nobody whose word counts says who this is; `reason` is for the log and the client."""
+
+    reason: str
+
+
 class Peer(Struct, frozen=True, kw_only=True):
     """The facts of one upgrade request."""
 
@@ -35,6 +47,8 @@ class Peer(Struct, frozen=True, kw_only=True):
     proxied: bool = False
     scopes_cap: tuple[str, ...] | None = None
     user_agent: str = ""
+    vouched: Vouched | NotVouched | None = None
+    """What a proxy in front says of it; None where no proxy is asked."""
 
     @classmethod
     def of(cls, remote_ip: str, headers: Mapping[str, str]) -> "Peer":
@@ -53,16 +67,24 @@ class Peer(Struct, frozen=True, kw_only=True):
     @property
     def local(self) -> bool:
         """Someone on this machine who asked for this machine, with nothing in between."""
-        return is_loopback(self.remote_ip) and is_loopback(host_name(self.host)) and not self.proxied
+        between = self.proxied or isinstance(self.vouched, Vouched)
+        return is_loopback(self.remote_ip) and is_loopback(host_name(self.host)) and not between
+
+
+def is_vouched(peer: Peer) -> bool | None:
+    """Whether a proxy lets this request in; None when a credential is asked of it instead."""
+    if peer.vouched is None or peer.local:
+        return None
+    return isinstance(peer.vouched, Vouched)
 
 
 def client_ip(peer: Peer, trusted_proxies: Iterable[str]) -> str:
     """Who to blame for a failure: the nearest hop that is not a proxy of ours."""
     trusted = tuple(trusted_proxies)
-    if not _is_one_of(peer.remote_ip, trusted):
+    if not is_one_of(peer.remote_ip, trusted):
         return peer.remote_ip
     for hop in reversed(peer.forwarded_for):
-        if not _is_one_of(hop, trusted):
+        if not is_one_of(hop, trusted):
             return hop
     return peer.remote_ip
 
@@ -119,7 +141,7 @@ def _origin(text: str) -> tuple[str, str, int | None] | None:
         return None
 
 
-def _is_one_of(text: str, proxies: Iterable[str]) -> bool:
+def is_one_of(text: str, proxies: Iterable[str]) -> bool:
     """Whether an address is one of the proxies, which are addresses or networks."""
     address = _address(text)
     if address is None:

@@ -5,7 +5,7 @@ from typing import Any
 from msgspec import Struct
 
 from openclaw.core.device import DeviceClaim, DeviceStanding
-from openclaw.wire.auth import Mode, PairingReason
+from openclaw.wire.auth import Mode, PairingReason, secret_kind
 from openclaw.wire.frames import (
     CLOSE_INTERNAL,
     CLOSE_NOT_READY,
@@ -97,22 +97,35 @@ def rate_limited(retry_after_ms: int) -> Rejection:
     return Rejection(error)
 
 
-def wrong_secret(mode: Mode, has_device: bool) -> Rejection:
-    retry = has_device and mode == "token"
+def not_vouched(reason: str) -> Rejection:
     return _invalid(
-        f"unauthorized: gateway {mode} mismatch; check gateway.auth.{mode}",
-        code=f"AUTH_{mode.upper()}_MISMATCH",
-        authReason=f"{mode}_mismatch",
+        f"unauthorized: no trusted proxy vouches for this connection ({reason}); check gateway.trustedProxies and"
+        " gateway.auth.trustedProxy",
+        code="AUTH_UNAUTHORIZED",
+        authReason=reason,
+        canRetryWithDeviceToken=False,
+        recommendedNextStep="update_auth_configuration",
+    )
+
+
+def wrong_secret(mode: Mode, has_device: bool) -> Rejection:
+    kind = secret_kind(mode)
+    retry = has_device and kind == "token"
+    return _invalid(
+        f"unauthorized: gateway {kind} mismatch; check gateway.auth.{kind}",
+        code=f"AUTH_{kind.upper()}_MISMATCH",
+        authReason=f"{kind}_mismatch",
         canRetryWithDeviceToken=retry,
         recommendedNextStep="retry_with_device_token" if retry else "update_auth_credentials",
     )
 
 
 def missing_secret(mode: Mode) -> Rejection:
+    kind = secret_kind(mode)
     return _invalid(
-        f"unauthorized: gateway {mode} missing; send the value of gateway.auth.{mode}",
-        code=f"AUTH_{mode.upper()}_MISSING",
-        authReason=f"{mode}_missing",
+        f"unauthorized: gateway {kind} missing; send the value of gateway.auth.{kind}",
+        code=f"AUTH_{kind.upper()}_MISSING",
+        authReason=f"{kind}_missing",
         canRetryWithDeviceToken=False,
         recommendedNextStep="update_auth_configuration",
     )

@@ -34,6 +34,8 @@ class Gatekeeping(Struct, frozen=True, kw_only=True):
     limiter: Limiter
     address: Callable[[Scope], str]
     """Who asks, seen through the proxies we trust."""
+    vouched: Callable[[Scope], bool | None] = lambda scope: None
+    """Whether a proxy in front lets this request in; None when the secret is asked for."""
 
 
 class Guard:
@@ -45,7 +47,10 @@ class Guard:
     def check(self, request: Request, needed: str) -> None:
         """Raises a problem unless the request may do what needs the scope `needed`."""
         secret = self._how.secret()
-        if secret is None:
+        vouched = self._how.vouched(request.scope)
+        if vouched is False:
+            raise problems.unauthorized()
+        if secret is None or vouched:
             held = _declared(request)
         else:
             self._authenticate(request, secret)
