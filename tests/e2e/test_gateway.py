@@ -155,6 +155,11 @@ async def test_sessions_are_made_named_reset_and_deleted(openclaw_home: Temporar
                 made = await client.call("sessions.create", {"label": "Plans"})
                 key = made["key"]
                 assert key.startswith("agent:main:dashboard:")
+                unnamed = (await client.call("sessions.create", {}))["key"]
+                listed = (await client.call("sessions.list", {}))["sessions"]
+                names = {each["key"]: each["displayName"] for each in listed}
+                assert names == {key: "Plans", unnamed: "New conversation"}
+                await client.call("sessions.delete", {"key": unnamed})
                 await client.call("agent", {"message": "hello", "sessionKey": key, "idempotencyKey": "r1"}, final=True)
                 patched = await client.call("sessions.patch", {"key": key, "label": "Trips", "pinned": True})
                 assert patched["entry"]["label"] == "Trips"
@@ -166,6 +171,7 @@ async def test_sessions_are_made_named_reset_and_deleted(openclaw_home: Temporar
                 reset = await client.call("sessions.reset", {"key": key})
                 assert reset["entry"]["sessionId"] != row["sessionId"]
                 assert (await client.call("chat.history", {"sessionKey": key}))["messages"] == []
+                assert [each["key"] for each in (await client.call("sessions.list", {}))["sessions"]] == [key]
                 await client.call("agent", {"message": "again", "sessionKey": key, "idempotencyKey": "r2"}, final=True)
                 gone = await client.call("sessions.delete", {"key": key})
                 assert gone["deleted"] and gone["archived"]

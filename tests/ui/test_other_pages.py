@@ -25,6 +25,11 @@ def test_conversations_are_made_named_started_anew_exported_and_deleted(
             page.click("nav a[href$='/sessions']")
             page.click("text=New conversation")
             page.wait_for_url("**/chat/agent*")
+            made = page.url
+            page.click("nav a[href$='/sessions']")
+            page.wait_for_selector("oc-sessions tbody >> text=New conversation")
+            page.click("oc-sessions .primary")
+            page.wait_for_url(made)
             say(page, "second")
             page.wait_for_selector("text=hello there")
             wait_idle(page)

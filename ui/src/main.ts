@@ -3,6 +3,7 @@
 import { html, nothing } from "lit";
 import "./chat.js";
 import { Element } from "./element.js";
+import { begin } from "./fresh.js";
 import { gateway, type Json } from "./gateway.js";
 import { address, base, elsewhere, go, here, takeCode, type Place } from "./place.js";
 import { keys, palette, type Way } from "./palette.js";
@@ -109,7 +110,7 @@ class App extends Element {
     else if (event.key === "?" && !writes && !event.ctrlKey && !event.altKey) keys(KEYS);
     else if (!event.altKey || event.ctrlKey || event.metaKey) return;
     else if (number && this.pages[(Number(number) + 9) % 10]) this.visit(this.pages[(Number(number) + 9) % 10]![0]);
-    else if (event.code === "KeyN") void this.fresh();
+    else if (event.code === "KeyN") void begin();
     else return;
     event.preventDefault();
   }
@@ -125,7 +126,7 @@ class App extends Element {
   private ways(): Way[] {
     return [
       ...this.pages.map(([page, label]) => ({ name: label, hint: "page", go: () => this.visit(page) })),
-      { name: "New conversation", go: () => void this.fresh() },
+      { name: "New conversation", go: () => void begin() },
       { name: "Light or dark", go: turn },
       { name: "Keys", go: () => keys(KEYS) },
       ...this.sessions.map((row) => ({ name: String(row.displayName), hint: "conversation", go: () => go("chat", row.key) })),
@@ -136,11 +137,6 @@ class App extends Element {
   private get key(): string {
     if (this.place.page === "chat" || this.place.page === "prompt") sessionStorage.setItem("openclaw.key", this.place.key);
     return sessionStorage.getItem("openclaw.key") ?? "main";
-  }
-
-  private async fresh(): Promise<void> {
-    const made = await gateway.call("sessions.create", {});
-    go("chat", made.key);
   }
 
   render() {
@@ -154,7 +150,7 @@ class App extends Element {
           ${this.pages.map(([page, label]) => this.link(page, label))}
         </ul>
         <div class="recent">
-          <h2>Recent <button type="button" class="quiet" title="New conversation (Alt+N)" @click=${() => void this.fresh()}>New</button></h2>
+          <h2>Recent <button type="button" class="quiet" title="New conversation (Alt+N)" @click=${() => void begin()}>New</button></h2>
           <ul>
             ${this.sessions.map((each) => this.session(each))}
           </ul>

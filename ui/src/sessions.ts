@@ -2,9 +2,10 @@
 
 import { html, nothing } from "lit";
 import { exported, type Format } from "./export.js";
+import { begin } from "./fresh.js";
 import { gateway, type Json } from "./gateway.js";
 import { ask, Page } from "./page.js";
-import { address, go } from "./place.js";
+import { address } from "./place.js";
 import { ago, dollars, oneLine, save, tokens, visible } from "./text.js";
 
 class Sessions extends Page {
@@ -25,10 +26,6 @@ class Sessions extends Page {
 
   protected async load(): Promise<void> {
     this.rows = (await gateway.call("sessions.list", { limit: 1000 })).sessions;
-  }
-
-  private async fresh(): Promise<void> {
-    go("chat", (await gateway.call("sessions.create", {})).key);
   }
 
   private async rename(row: Json): Promise<void> {
@@ -74,7 +71,7 @@ class Sessions extends Page {
           </table>
         </div>
         ${shown.length ? nothing : html`<p class="empty">No conversation ${wanted ? "is called that" : "yet"}.</p>`}`,
-      html`<button type="button" class="primary" @click=${() => void this.attempt(() => this.fresh())}>New conversation</button>`,
+      html`<button type="button" class="primary" @click=${() => void this.attempt(begin)}>New conversation</button>`,
     );
   }
 

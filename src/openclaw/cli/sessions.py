@@ -76,7 +76,7 @@ def show(session: str, tools: bool, as_json: bool) -> None:
         from openclaw.sessions.transcript import build_context
 
         row = await index.find(session)
-        loaded = load(index.path(row.agent_id, row.session_id))
+        loaded = load(_transcript(index, row))
         context = build_context(loaded.entries)
         problems = (*loaded.problems, *context.problems)
         if as_json:
@@ -106,7 +106,7 @@ def export(session: str, output: str | None, kind: str, html: bool) -> None:
 
     async def work(index: "SessionIndex", now: float) -> None:
         row = await index.find(session)
-        text = _exported(row, index.path(row.agent_id, row.session_id), "html" if html else kind)
+        text = _exported(row, _transcript(index, row), "html" if html else kind)
         if output is None:
             click.echo(text, nl=not text.endswith("\n"))
             return
@@ -114,6 +114,15 @@ def export(session: str, output: str | None, kind: str, html: bool) -> None:
         click.echo(output)
 
     _with_index(work)
+
+
+def _transcript(index: "SessionIndex", row: "SessionRow") -> "Path":
+    from openclaw.core.errors import NotFound
+
+    path = index.path(row.agent_id, row.session_id)
+    if not path.exists():
+        raise NotFound(f"nothing has been said in {row.session_key} yet")
+    return path
 
 
 def _save(output: str, text: str) -> None:

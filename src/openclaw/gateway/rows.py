@@ -48,7 +48,7 @@ def session(
         "totalTokens": row.context_tokens,
         "totalTokensFresh": True,
         "estimatedCostUsd": row.cost_usd,
-        "displayName": preferences.label or row.title or row.session_key,
+        "displayName": preferences.label or row.title or _unnamed(row, key),
         "derivedTitle": row.title or None,
         "isMain": key.is_main,
         "isBackground": key.is_cron or key.is_subagent or key.is_hook,
@@ -75,6 +75,12 @@ def session(
         "color": preferences.color,
     }
     return {**shown, **{name: value for name, value in optional.items() if value is not None}}
+
+
+def _unnamed(row: SessionRow, key: SessionKey) -> str:
+    if key.is_main:
+        return key.rest
+    return "New conversation" if row.status == "new" else row.session_key
 
 
 def _status(status: str) -> str:

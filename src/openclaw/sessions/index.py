@@ -30,6 +30,7 @@ class SessionRow(Struct, frozen=True, kw_only=True):
     session_id: str
     title: str = ""
     status: str = "idle"
+    """`new`: somebody made it and nothing was said in it yet. `idle`: it is known and not listed."""
     created_at: int = 0
     updated_at: int = 0
     model: str = ""
@@ -107,7 +108,7 @@ class SessionIndex:
     async def list(self, *, agent_id: str | None = None) -> Sequence[SessionRow]:
         """The sessions, most recently used first."""
         rows = await self._db.read(
-            "SELECT * FROM sessions WHERE (messages > 0 OR status = 'running') "
+            "SELECT * FROM sessions WHERE (messages > 0 OR status IN ('running', 'new')) "
             "AND (agent_id = :agent OR :agent = '') ORDER BY updated_at DESC, session_key",
             {"agent": agent_id or ""},
         )

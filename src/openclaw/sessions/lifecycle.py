@@ -76,6 +76,10 @@ class Lifecycle:
         """The session behind `key`, there and listed from now on, also before anything was said in it."""
         row = await self._index.resolve(key)
         await self.prefer(key, changes or {})
+        await self._db.write(
+            "UPDATE sessions SET status = 'new' WHERE session_key = :key AND status = 'idle' AND messages = 0",
+            {"key": str(key)},
+        )
         return row
 
     async def prefer(self, key: SessionKey, changes: Mapping[str, Any]) -> Preferences:
@@ -109,7 +113,7 @@ class Lifecycle:
         async with self._db.transaction() as tx:
             await tx.write("DELETE FROM transcripts WHERE session_id = :id", {"id": row.session_id})
             await tx.write(
-                "UPDATE sessions SET session_id = :new, status = 'idle', title = '', created_at = :now, "
+                "UPDATE sessions SET session_id = :new, status = 'new', title = '', created_at = :now, "
                 "last_interaction = 0, "
                 "updated_at = :now, messages = 0, input_tokens = 0, output_tokens = 0, cache_read_tokens = 0, "
                 "cache_write_tokens = 0, context_tokens = 0, cost_usd = NULL WHERE session_key = :key",

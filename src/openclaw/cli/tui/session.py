@@ -238,9 +238,15 @@ class Session:
         await self._load()
 
     async def begin(self) -> None:
-        """Starts another conversation beside the ones there are."""
-        made = await self._call("sessions.create", {})
+        """Starts another conversation beside the ones there are, or goes to one that nobody has used yet."""
+        unused = next((row for row in await self.listed() if _unused(row)), None)
+        made = unused or await self._call("sessions.create", {})
         await self.switch(str(made["key"]))
+
+
+def _unused(row: Mapping[str, Any]) -> bool:
+    busy = row.get("systemSent") or row.get("label") or row.get("activeRunIds")
+    return not busy and ":dashboard:" in str(row.get("key"))
 
 
 def _page(offset: int) -> dict[str, int]:
