@@ -18,7 +18,10 @@ def launch(name: str, settings: McpServerSettings, *, workspace: str) -> Launch:
     if transport != "stdio" and not settings.url.startswith(("http://", "https://")):
         raise ConfigError(f"{where}.url is missing or is not http(s): {transport} needs one")
     if settings.auth == "oauth":
-        raise ConfigError(f"{where}.auth: oauth is not supported; put a token into {where}.headers")
+        raise ConfigError(
+            f"{where}.auth: signing in with OAuth is not supported; take it out and put a token into "
+            f"{where}.headers.Authorization, for example as a secret reference"
+        )
     return Launch(
         name=name,
         transport=transport,

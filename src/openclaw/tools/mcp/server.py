@@ -64,9 +64,15 @@ class Held:
             env={name: value.reveal() for name, value in launch.env.items()},
             cwd=os.path.expanduser(launch.cwd) if launch.cwd else "",  # noqa: PTH111 (a text that goes down a pipe)
             url=launch.url,
-            headers={name: value.reveal() for name, value in launch.headers.items()},
+            headers={name: _header(name, value.reveal()) for name, value in launch.headers.items()},
             verify=launch.verify,
             client_cert=launch.client_cert,
             client_key=launch.client_key,
             connect_seconds=launch.connect_seconds,
         )
+
+
+def _header(name: str, value: str) -> str:
+    """A secret usually holds the bare token; the word in front of it is not part of it."""
+    bare = name.lower() == "authorization" and value and " " not in value.strip()
+    return f"Bearer {value.strip()}" if bare else value

@@ -3,7 +3,7 @@
 import asyncio
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,8 @@ import msgspec
 
 from openclaw.tools.helper_lines import Ask, Tell
 from openclaw.tools.helper_worker import Desk, LastWords, Voice, descendants, kill, run, told
+from openclaw.tools.mcp import lending
+from openclaw.tools.mcp.lending import MOST_TEXT, blocks
 from openclaw.tools.mcp.start import Start
 
 if TYPE_CHECKING:
@@ -19,10 +21,11 @@ if TYPE_CHECKING:
 MOST_TOOLS = 256
 MOST_PAGES = 50
 MOST_SCHEMA = 64 * 1024
-MOST_TEXT = 1_000_000
-MOST_IMAGE = 6_000_000
-MOST_BLOCKS = 64
 PROGRESS_EVERY = 0.25
+SIGN_IN = (
+    "it wants to know who calls, or does not accept the token. Put a token into the server's "
+    "headers.Authorization, for example as a secret reference; signing in with OAuth is not supported"
+)
 
 
 class Worker:
@@ -30,16 +33,23 @@ class Worker:
 
     def __init__(self, voice: Voice, words: LastWords) -> None:
         self.client: Any = None
+        self.refused = Refused()
         self._voice = voice
         self._words = words
         self._checks: dict[str, Any] = {}
+        self._lent: dict[str, Mapping[str, Any]] = {}
         self._told_change = False
 
     async def heard(self, message: Any) -> None:
         """Passes on that the tools changed; once, until somebody has looked at them again."""
-        from mcp_types import ToolListChangedNotification
+        from mcp_types import (
+            PromptListChangedNotification,
+            ResourceListChangedNotification,
+            ToolListChangedNotification,
+        )
 
-        if isinstance(message, ToolListChangedNotification) and not self._told_change:
+        news = (ToolListChangedNotification, ResourceListChangedNotification, PromptListChangedNotification)
+        if isinstance(message, news) and not self._told_change:
             self._told_change = True
             self._voice.say(Tell(body="changed"))
 
@@ -50,7 +60,7 @@ class Worker:
             return await self._called(ask.id, ask.body["tool"], ask.body["args"])
         except _failures() as error:
             if getattr(error, "code", None) != _closed_code():
-                return Tell(id=ask.id, error=told(error))
+                return Tell(id=ask.id, error=self.refused.told(error))
             return Tell(id=ask.id, error=self._words.after("its process ended or hung up"), over=True)
 
     async def _listed(self) -> tuple[Mapping[str, Any], ...]:
@@ -66,7 +76,11 @@ class Worker:
             cursor = page.next_cursor
             if not cursor:
                 break
-        return tuple(found.values())
+        # A tool of its own by such a name is the server's, not ours.
+        self._lent = {each["name"]: each for each in await lending.offered(self.client) if each["name"] not in found}
+        for name, each in self._lent.items():
+            self._checks[name] = _validator(each["parameters"])
+        return (*found.values(), *self._lent.values())
 
     def _checked(self, tool: Any) -> Mapping[str, Any] | None:
         """A tool whose schema can be used; None for one that cannot be called sensibly."""
@@ -96,6 +110,9 @@ class Worker:
         if wrong:
             return Tell(id=number, error="the arguments do not fit the server's schema: " + "; ".join(wrong))
 
+        if tool in self._lent:
+            return Tell(id=number, body=await lending.call(self.client, tool, args))
+
         last = 0.0
 
         async def progress(done: float, total: float | None, message: str | None) -> None:
@@ -110,26 +127,8 @@ class Worker:
         structured = result.structured_content
         if structured is not None and len(msgspec.json.encode(structured)) > MOST_TEXT:
             structured = None
-        content = tuple(_blocks(result.content))
+        content = tuple(blocks(result.content))
         return Tell(id=number, body={"content": content, "structured": structured, "is_error": bool(result.is_error)})
-
-
-def _blocks(content: Sequence[Any]) -> Iterator[Mapping[str, Any]]:
-    """What a result holds, as text and images; sound and bytes are only named."""
-    for block in content[:MOST_BLOCKS]:
-        match block.type:
-            case "text":
-                yield {"type": "text", "text": block.text[:MOST_TEXT]}
-            case "image" if len(block.data) <= MOST_IMAGE:
-                yield {"type": "image", "data": block.data, "mimeType": block.mime_type}
-            case "resource" if getattr(block.resource, "text", None) is not None:
-                yield {"type": "text", "text": f"[{block.resource.uri}]\n{block.resource.text[:MOST_TEXT]}"}
-            case "resource_link":
-                yield {"type": "text", "text": f"[link: {block.uri} {block.title or block.name}]"}
-            case other:
-                yield {"type": "text", "text": f"[{other}: not shown]"}
-    if len(content) > MOST_BLOCKS:
-        yield {"type": "text", "text": f"[{len(content) - MOST_BLOCKS} more parts: not shown]"}
 
 
 def _validator(schema: Mapping[str, Any]) -> Any:
@@ -181,7 +180,20 @@ def _failures() -> tuple[type[Exception], ...]:
     )
 
 
-def _http(start: Start) -> "httpx2.AsyncClient":
+class Refused:
+    """Notices that a server wants to know who we are; the SDK reports every refusal in the same words."""
+
+    def __init__(self) -> None:
+        self.status = 0
+
+    async def look(self, response: "httpx2.Response") -> None:
+        self.status = response.status_code if response.status_code in (401, 403) else 0
+
+    def told(self, error: BaseException) -> str:
+        return f"it answered {self.status}: {SIGN_IN}" if self.status else told(error)
+
+
+def _http(start: Start, refused: Refused) -> "httpx2.AsyncClient":
     import ssl
 
     import httpx2
@@ -195,11 +207,18 @@ def _http(start: Start) -> "httpx2.AsyncClient":
         verify = context
     timeout = httpx2.Timeout(start.connect_seconds, read=None)
     return httpx2.AsyncClient(
-        headers=dict(start.headers), verify=verify, timeout=timeout, trust_env=False, follow_redirects=False
+        headers=dict(start.headers),
+        verify=verify,
+        timeout=timeout,
+        trust_env=False,
+        follow_redirects=False,
+        event_hooks={"response": [refused.look]},
     )
 
 
-async def _transport(start: Start, stack: AsyncExitStack, words: LastWords) -> AbstractAsyncContextManager[Any]:
+async def _transport(
+    start: Start, stack: AsyncExitStack, words: LastWords, refused: Refused
+) -> AbstractAsyncContextManager[Any]:
     match start.transport:
         case "stdio":
             from mcp.client.stdio import StdioServerParameters, stdio_client
@@ -219,12 +238,12 @@ async def _transport(start: Start, stack: AsyncExitStack, words: LastWords) -> A
                 start.url,
                 timeout=start.connect_seconds,
                 sse_read_timeout=86_400,
-                httpx_client_factory=lambda headers=None, timeout=None, auth=None: _http(start),
+                httpx_client_factory=lambda headers=None, timeout=None, auth=None: _http(start, refused),
             )
         case _:
             from mcp.client.streamable_http import streamable_http_client
 
-            client = await stack.enter_async_context(_http(start))
+            client = await stack.enter_async_context(_http(start, refused))
             return streamable_http_client(start.url, http_client=client)
 
 
@@ -243,7 +262,7 @@ async def hold(start: Start, questions: "asyncio.Queue[Ask | None]", voice: Voic
             async with asyncio.timeout(start.connect_seconds):
                 client = await stack.enter_async_context(
                     Client(
-                        await _transport(start, stack, words),
+                        await _transport(start, stack, words, worker.refused),
                         message_handler=worker.heard,
                         client_info=types.Implementation(name="openclaw-py", version=__version__),
                     )
@@ -255,9 +274,9 @@ async def hold(start: Start, questions: "asyncio.Queue[Ask | None]", voice: Voic
     except TimeoutError:
         voice.say(Tell(error=words.after(f"it was not ready within {start.connect_seconds:g} s")))
     except ExceptionGroup as error:
-        voice.say(Tell(error=words.after(told(error))))
+        voice.say(Tell(error=words.after(worker.refused.told(error))))
     except _failures() as error:
-        voice.say(Tell(error=words.after(told(error))))
+        voice.say(Tell(error=words.after(worker.refused.told(error))))
     finally:
         kill(leaders)
 
