@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from openclaw.gateway import process
+from openclaw.gateway.lock import Running
 from openclaw.gateway.logfiles import last, read
 from openclaw.gateway.logs import Line, Place
 from openclaw.testing import TemporaryHome
@@ -60,7 +61,7 @@ class GatewayProcess:
     def ready(self) -> dict[str, Any]:
         composed = self.until("composed")
         self.port = composed["port"]
-        eventually(lambda: process.ask("127.0.0.1", self.port).ready, "the gateway is ready")
+        eventually(lambda: process.ask(Running(pid=0, created_at=0, port=self.port)).ready, "the gateway is ready")
         return composed
 
     def signal(self, number: signal.Signals) -> None:

@@ -1,7 +1,6 @@
 """A real gateway in its own process, for tests that stop, kill and restart it."""
 
 import asyncio
-import json
 import signal
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from typing import Any
 from openclaw.core.secret import Secret
 from openclaw.gateway.access import own_token
 from openclaw.gateway.lock import running
+from openclaw.gateway.process import ask
 from openclaw.testing import TemporaryHome
 from openclaw.wire.client import Client, connect
 from openclaw.wire.greeting import Introduction
@@ -27,6 +27,7 @@ class GatewayProcess:
         self.home = home
         self.process: subprocess.Popen[bytes] | None = None
         self.port = 0
+        self.fingerprint = ""
 
     def start(self, port: int = 0) -> None:
         log = (self.home.root / "gateway.out").open("ab")
@@ -44,22 +45,10 @@ class GatewayProcess:
             assert self.process.poll() is None, self.output()
             assert time.monotonic() < deadline, self.output()
             found = running(self.home.state)
-            if found is not None and found.pid == self.process.pid and found.port and self._ready(found.port):
-                self.port = found.port
+            if found is not None and found.pid == self.process.pid and found.port and ask(found).ready:
+                self.port, self.fingerprint = found.port, found.fingerprint
                 return
             time.sleep(0.02)
-
-    def _ready(self, port: int) -> bool:
-        import http.client
-
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
-        try:
-            connection.request("GET", "/readyz")
-            return bool(json.loads(connection.getresponse().read())["ready"])
-        except (OSError, ValueError, KeyError):
-            return False
-        finally:
-            connection.close()
 
     def kill(self) -> None:
         assert self.process is not None
@@ -83,7 +72,8 @@ class GatewayProcess:
     @asynccontextmanager
     async def client(self, *, scopes: tuple[str, ...] = SCOPES, caps: tuple[str, ...] = ()) -> AsyncIterator[Client]:
         card = Introduction(version="0", platform="test", scopes=scopes, caps=caps, token=self.token)
-        async with connect(f"ws://127.0.0.1:{self.port}", card) as client:
+        scheme = "wss" if self.fingerprint else "ws"
+        async with connect(f"{scheme}://127.0.0.1:{self.port}", card, pinned=self.fingerprint) as client:
             yield client
 
     def __enter__(self) -> "GatewayProcess":

@@ -22,7 +22,7 @@ def command(as_json: bool, timeout: int) -> None:
     found = running(surroundings.home.state)
     if found is None:
         raise click.ClickException("the gateway is not running: start it with openclaw gateway start")
-    told = process.ask(found.address, found.port, timeout / 1000)
+    told = process.ask(found, timeout / 1000)
     if not told.answers:
         raise click.ClickException(f"the gateway (pid {found.pid}) does not answer: {told.problem}")
     if not told.ready:

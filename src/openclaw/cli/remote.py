@@ -28,7 +28,7 @@ def ask(target: Target, params: dict[str, Any], *, as_json: bool, limit: float) 
 
 async def _ask(target: Target, params: dict[str, Any], as_json: bool, limit: float) -> int:
     card = structs.replace(introduction(target), caps=("tool-events",))
-    async with connect(target.url, card) as client:
+    async with connect(target.url, card, pinned=target.fingerprint) as client:
         screen = _Screen(client, params["idempotencyKey"], live=not as_json)
         watching = asyncio.create_task(screen.watch())
         running = asyncio.create_task(_final(client, params))

@@ -26,4 +26,5 @@ def web_address(found: Running) -> str:
     """Where a browser on this machine finds the gateway."""
     if not found.port:
         raise StateError("the gateway has not said yet where it listens: try again in a moment")
-    return f"http://{process.reachable(found.address)}:{found.port}"
+    scheme = "https" if found.fingerprint else "http"
+    return f"{scheme}://{process.reachable(found.address)}:{found.port}"

@@ -81,6 +81,17 @@ class ReloadSettings(Settings, frozen=True):
     debounce_ms: Annotated[Millis, doc("how long the file must be quiet before it is read")] = 300
 
 
+class TlsSettings(Settings, frozen=True):
+    """`gateway.tls`: encryption on the gateway's port; needed when it is reached over a network without a proxy."""
+
+    enabled: Annotated[bool, doc("speak https and wss, and nothing else")] = False
+    auto_generate: Annotated[
+        bool, doc("make a certificate for this machine when no files are named; browsers warn of it once")
+    ] = True
+    cert_path: Annotated[str | None, doc("PEM file with the certificate, and those that lead to its authority")] = None
+    key_path: Annotated[str | None, doc("PEM file with its private key, without a password")] = None
+
+
 class EndpointSettings(Settings, frozen=True):
     """One HTTP interface."""
 
@@ -114,6 +125,7 @@ class GatewaySettings(Settings, frozen=True):
     custom_bind_host: Annotated[str | None, doc("the IPv4 address to listen on when bind is custom")] = None
     auth: Annotated[GatewayAuthSettings, doc("what a client has to know")] = GatewayAuthSettings()
     trusted_proxies: Annotated[tuple[str, ...], doc("addresses of proxies whose X-Forwarded-For is believed")] = ()
+    tls: Annotated[TlsSettings, doc("encryption on the port")] = TlsSettings()
     control_ui: Annotated[ControlUiSettings, doc("the web pages")] = ControlUiSettings()
     reload: Annotated[ReloadSettings, doc("what happens when the configuration file changes")] = ReloadSettings()
     http: Annotated[GatewayHttpSettings, doc("HTTP beside the protocol of our own clients")] = GatewayHttpSettings()

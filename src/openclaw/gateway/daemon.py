@@ -13,8 +13,9 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
@@ -27,7 +28,7 @@ from openclaw.gateway import ports, process
 from openclaw.gateway.access import shared_secret
 from openclaw.gateway.clock import SystemClock
 from openclaw.gateway.control import Control, signals
-from openclaw.gateway.exposure import Exposure, Fences, Wishes, decide, fences
+from openclaw.gateway.exposure import EVERYWHERE, LOOPBACK, Exposure, Fences, Wishes, decide, fences
 from openclaw.gateway.lock import WAIT_SECONDS, GatewayLock, held
 from openclaw.gateway.logs import DailyFile, Logs, Place
 from openclaw.gateway.notify import notify
@@ -39,6 +40,9 @@ from openclaw.gateway.server import Server, Service, serving
 from openclaw.gateway.surroundings import Surroundings
 from openclaw.gateway.transport import Transport
 from openclaw.version import __version__
+
+if TYPE_CHECKING:
+    from openclaw.gateway.certificates import Shown
 
 RESTART_PAUSE = 30.0
 """Restarts that the configuration asks for are at least this far apart."""
@@ -173,10 +177,13 @@ class _Life:
         exposure = decide(settings, self._loaded.variables, self._options.wishes)
         secret = shared_secret(exposure, home.state)
         self._logs.redactor.know([secret] if secret else [])
+        shown = _certificate(settings, home.state, exposure)
         starts = Starts(home.state)
         sockets = ports.listen(exposure.hosts, exposure.port)
-        async with serving(sockets, _fences(settings, exposure)) as server:
-            self._lock.describe(port=server.port, address=server.address)
+        encryption = shown.context if shown else None
+        async with serving(sockets, _fences(settings, exposure), encryption=encryption) as server:
+            fingerprint = shown.fingerprint if shown else ""
+            self._lock.describe(port=server.port, address=server.address, fingerprint=fingerprint)
             verdict = starts.begin()
             launch = Launch(
                 surroundings=self._surroundings,
@@ -300,6 +307,20 @@ class _Life:
         for outcome in work.result():
             if isinstance(outcome, Exception):
                 log.error("a part failed while it came to rest", exc_info=outcome)
+
+
+def _certificate(settings: GatewaySettings, state: Path, exposure: Exposure) -> "Shown | None":
+    if not settings.tls.enabled:
+        return None
+    from openclaw.gateway.certificates import SOON, certificate
+
+    name, now = socket.gethostname(), datetime.now(UTC)
+    listed = (host for host in exposure.hosts if host != EVERYWHERE)
+    names = tuple(dict.fromkeys(("localhost", LOOPBACK, name, f"{name}.local", *listed)))
+    shown = certificate(settings.tls, state, names, now)
+    if shown and shown.expires - now < SOON:
+        log.warning("the certificate of the gateway expires on %s: renew it", f"{shown.expires:%Y-%m-%d}")
+    return shown
 
 
 def _fences(settings: GatewaySettings, exposure: Exposure) -> Fences:

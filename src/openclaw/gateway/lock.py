@@ -23,6 +23,8 @@ class Running(Holder, frozen=True, rename="camel", omit_defaults=True):
     port: int = 0
     address: str = "127.0.0.1"
     version: str = ""
+    fingerprint: str = ""
+    """SHA-256 of its certificate in hexadecimal; empty when it speaks plainly."""
 
 
 class AlreadyRunning(Conflict):
@@ -40,8 +42,8 @@ class GatewayLock:
         self._path = path
         self.holder = holder
 
-    def describe(self, *, port: int, address: str) -> None:
-        self.holder = msgspec.structs.replace(self.holder, port=port, address=address)
+    def describe(self, *, port: int, address: str, fingerprint: str = "") -> None:
+        self.holder = msgspec.structs.replace(self.holder, port=port, address=address, fingerprint=fingerprint)
         # In place: another file of that name would be another lock. The new text is never shorter than what counts.
         with suppress(OSError), self._path.open("r+b") as file:
             file.write(msgspec.json.encode(self.holder))

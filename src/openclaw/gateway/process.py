@@ -5,6 +5,7 @@ import http.client
 import json
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import time
@@ -36,9 +37,9 @@ class Health(Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
-def ask(address: str, port: int, timeout: float = 2.0) -> Health:
+def ask(gateway: Running, timeout: float = 2.0) -> Health:
     """Asks `/readyz`."""
-    connection = http.client.HTTPConnection(reachable(address), port, timeout=timeout)
+    connection = _connection(gateway, timeout)
     try:
         connection.request("GET", "/readyz")
         told: Any = json.loads(connection.getresponse().read(65_536))
@@ -54,6 +55,17 @@ def ask(address: str, port: int, timeout: float = 2.0) -> Health:
         return Health(answers=False, problem="something else than a gateway answers there")
     finally:
         connection.close()
+
+
+def _connection(gateway: Running, timeout: float) -> http.client.HTTPConnection:
+    host = reachable(gateway.address)
+    if not gateway.fingerprint:
+        return http.client.HTTPConnection(host, gateway.port, timeout=timeout)
+    # Whose certificate it is does not matter: nothing secret is asked or told here.
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return http.client.HTTPSConnection(host, gateway.port, timeout=timeout, context=context)
 
 
 def reachable(address: str) -> str:
@@ -87,7 +99,7 @@ def start(arguments: Sequence[str], environ: Mapping[str, str], state: Path, sec
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         found = running(state)
-        if found is not None and found.pid == child.pid and found.port and ask(found.address, found.port).ready:
+        if found is not None and found.pid == child.pid and found.port and ask(found).ready:
             # It outlives us; nobody has to wait for it.
             child.returncode = 0
             return found
@@ -143,7 +155,7 @@ def gone(state: Path, before: Running, seconds: float) -> bool:
 def restarted(state: Path, before: Running, seconds: float) -> Running:
     """Asks a gateway to begin again in its process, and waits until it is ready anew."""
     assert sys.platform != "win32"
-    since = ask(before.address, before.port).uptime_ms
+    since = ask(before).uptime_ms
     asked = time.monotonic()
     send(before, signal.SIGUSR1)
     while time.monotonic() < asked + seconds:
@@ -151,7 +163,7 @@ def restarted(state: Path, before: Running, seconds: float) -> Running:
         now = running(state)
         if now is None:
             raise StateError("the gateway ended instead of starting again; see openclaw logs")
-        told = ask(now.address, now.port)
+        told = ask(now)
         if told.ready and told.uptime_ms < since + (time.monotonic() - asked) * 1000 - 1:
             return now
     raise StateError(f"the gateway has not started again after {seconds:.0f} s; see openclaw logs")

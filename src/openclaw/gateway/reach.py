@@ -30,6 +30,8 @@ class Target(Struct, frozen=True, kw_only=True):
     url: str
     token: Secret | None = None
     password: Secret | None = None
+    fingerprint: str = ""
+    """Of the certificate it must show; empty when any that the system trusts will do."""
 
 
 def exposure_of(surroundings: Surroundings, loaded: Loaded | None = None, wishes: Wishes | None = None) -> Exposure:
@@ -48,7 +50,10 @@ def find(
 ) -> Target:
     """The gateway that is meant; the credentials of this home go to a gateway on this machine only."""
     url = url or surroundings.environ.get("OPENCLAW_GATEWAY_URL") or None
-    given = {"token": Secret(token) if token else None, "password": Secret(password) if password else None}
+    given: dict[str, Any] = {
+        "token": Secret(token) if token else None,
+        "password": Secret(password) if password else None,
+    }
     if url is not None:
         host = _checked(url)
         if any(given.values()) or not is_loopback(host):
@@ -58,7 +63,9 @@ def find(
     exposure = exposure_of(surroundings, wishes=Wishes(port=port))
     port = port or (found.port if found else 0) or exposure.port
     address = reachable(found.address if found else exposure.hosts[-1])
-    return Target(url=f"ws://{address}:{port}", **_credentials(surroundings, given))
+    pinned = found.fingerprint if found and port == found.port else ""
+    scheme = "wss" if pinned else "ws"
+    return Target(url=f"{scheme}://{address}:{port}", fingerprint=pinned, **_credentials(surroundings, given))
 
 
 def _checked(url: str) -> str:
@@ -68,7 +75,7 @@ def _checked(url: str) -> str:
     return parts.hostname
 
 
-def _credentials(surroundings: Surroundings, given: Mapping[str, Secret | None]) -> dict[str, Secret | None]:
+def _credentials(surroundings: Surroundings, given: Mapping[str, Secret | None]) -> dict[str, Any]:
     if any(given.values()):
         return dict(given)
     exposure = exposure_of(surroundings)
@@ -96,7 +103,10 @@ def ask(target: Target, method: str, params: Any, *, timeout: float, expect_fina
 
 async def _ask(target: Target, method: str, params: Any, timeout: float, expect_final: bool) -> Any:
     try:
-        async with asyncio.timeout(timeout), connect(target.url, introduction(target)) as client:
+        async with (
+            asyncio.timeout(timeout),
+            connect(target.url, introduction(target), pinned=target.fingerprint) as client,
+        ):
             return await client.call(method, params, timeout=None, final=expect_final)
     except TimeoutError as error:
         raise StateError(f"{target.url} has not answered {method} within {timeout:g} s") from error

@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import logging
 import socket
+import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
@@ -208,14 +209,15 @@ def _starting() -> Response:
 class Server:
     """A running server: its port, and the front that answers."""
 
-    def __init__(self, front: Front, sockets: Sequence[socket.socket]) -> None:
+    def __init__(self, front: Front, sockets: Sequence[socket.socket], encrypted: bool) -> None:
         self.front = front
+        self.encrypted = encrypted
         self.address, self.port = sockets[0].getsockname()[:2]
 
     @property
     def url(self) -> str:
         host = "127.0.0.1" if self.address == "0.0.0.0" else self.address  # noqa: S104
-        return f"http://{host}:{self.port}"
+        return f"{'https' if self.encrypted else 'http'}://{host}:{self.port}"
 
 
 _LINE = "line"
@@ -265,8 +267,9 @@ def _socket_kind(goodbye: float) -> type[asyncio.Protocol]:
 class _Uvicorn(uvicorn.Server):
     """uvicorn without its signal handlers and its clock: we own the signals, and idle means idle."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(self, config: uvicorn.Config, encryption: ssl.SSLContext | None) -> None:
         super().__init__(config)
+        self._encryption = encryption
         self.up = asyncio.Event()
         self.down = asyncio.Event()
 
@@ -275,6 +278,7 @@ class _Uvicorn(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self.config.ssl = self._encryption
         await super().startup(sockets=sockets)
         self.up.set()
 
@@ -284,7 +288,11 @@ class _Uvicorn(uvicorn.Server):
 
 @asynccontextmanager
 async def serving(
-    sockets: Sequence[socket.socket], fences: Fences, *, limits: Limits | None = None
+    sockets: Sequence[socket.socket],
+    fences: Fences,
+    *,
+    limits: Limits | None = None,
+    encryption: ssl.SSLContext | None = None,
 ) -> AsyncIterator[Server]:
     """A server on `sockets`, which it closes at the end together with every connection."""
     limits = limits or Limits()
@@ -306,7 +314,8 @@ async def serving(
             ws_ping_timeout=limits.ping_seconds,
             ws_per_message_deflate=False,
             timeout_graceful_shutdown=round(limits.close_seconds) or 1,
-        )
+        ),
+        encryption,
     )
     task = asyncio.create_task(engine.serve(sockets=list(sockets)), name="web-server")
     task.add_done_callback(lambda _: engine.up.set())
@@ -314,7 +323,7 @@ async def serving(
         await engine.up.wait()
         if task.done():
             await task
-        yield Server(front, sockets)
+        yield Server(front, sockets, encryption is not None)
     finally:
         front.withdraw("stopping")
         engine.down.set()

@@ -48,7 +48,7 @@ def wait_ready(surroundings: Surroundings, *, not_pid: int = 0, seconds: float =
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         found = running(surroundings.home.state)
-        if found and found.pid != not_pid and found.port and process.ask(found.address, found.port).ready:
+        if found and found.pid != not_pid and found.port and process.ask(found).ready:
             return found
         time.sleep(process.POLL_SECONDS)
     raise StateError(f"the gateway is not ready after {seconds:.0f} s; see openclaw logs")
@@ -167,7 +167,7 @@ def look(surroundings: Surroundings, services: service.Services, timeout: float)
     except ConfigError as error:
         problems = tuple(map(str, problems_of(error)))
     found = running(home.state)
-    health = process.ask(found.address, found.port, timeout) if found and found.port else None
+    health = process.ask(found, timeout) if found and found.port else None
     rpc_ok, rpc_problem = _rpc(surroundings, timeout) if health and health.ready else (False, "not ready")
     return Standing(
         config=home.config,

@@ -8,6 +8,8 @@ It reconnects never: a lost connection ends every call and every reader with `Co
 """
 
 import asyncio
+import hashlib
+import hmac
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
@@ -35,6 +37,8 @@ from openclaw.wire.greeting import Introduction, Signer, connect_request, read_c
 from openclaw.wire.peer import is_loopback
 
 if TYPE_CHECKING:
+    import ssl
+
     from websockets.asyncio.client import ClientConnection
 
 log = logging.getLogger(__name__)
@@ -236,21 +240,33 @@ class Client:
 
 @asynccontextmanager
 async def connect(
-    url: str, introduction: Introduction, signer: Signer | None = None, *, allow_plain: bool = False
+    url: str, introduction: Introduction, signer: Signer | None = None, *, allow_plain: bool = False, pinned: str = ""
 ) -> AsyncIterator[Client]:
-    """A greeted connection for the length of the block. Plain `ws://` leaves this machine only with `allow_plain`."""
+    """A greeted connection for the length of the block. Plain `ws://` leaves this machine only with `allow_plain`.
+
+    `pinned` is the SHA-256 of the certificate a `wss://` gateway must show, in hexadecimal; without it the system
+    decides whether the certificate is good.
+    """
     import websockets.asyncio.client
     from websockets.exceptions import InvalidHandshake, InvalidURI
 
     check_url(url, allow_plain)
+    encryption: dict[str, Any] = {"ssl": _for_pinning()} if pinned else {}
     try:
         socket = await websockets.asyncio.client.connect(
-            url, max_size=MAX_PAYLOAD_BYTES, compression=None, ping_interval=None, proxy=None
+            url,
+            max_size=MAX_PAYLOAD_BYTES,
+            compression=None,
+            ping_interval=None,
+            proxy=None,
+            **encryption,
         )
     except (OSError, InvalidHandshake, InvalidURI, TimeoutError) as error:
         raise ConnectionLost(f"cannot reach the gateway at {url}: {error}. Is it running?") from error
     client = Client(socket)
     try:
+        if pinned:
+            _check_pin(socket, pinned)
         await client.greet(introduction, signer)
         reading = asyncio.create_task(client.read(), name="gateway client")
         try:
@@ -260,6 +276,22 @@ async def connect(
             await asyncio.wait((reading,))
     finally:
         await socket.close()
+
+
+def _for_pinning() -> "ssl.SSLContext":
+    import ssl
+
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE  # the one certificate that is good is known
+    return context
+
+
+def _check_pin(socket: "ClientConnection", pinned: str) -> None:
+    """Before a secret is sent: whether this is the gateway that was meant."""
+    shown = socket.transport.get_extra_info("ssl_object").getpeercert(binary_form=True) or b""
+    if not hmac.compare_digest(hashlib.sha256(shown).hexdigest(), pinned.replace(":", "").lower()):
+        raise ConnectionLost("the gateway shows another certificate than expected: something else answers there")
 
 
 def check_url(url: str, allow_plain: bool) -> None:

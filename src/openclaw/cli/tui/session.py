@@ -78,7 +78,7 @@ class Session:
                 target = self._find()
                 self.address = target.url
                 card = structs.replace(introduction(target), caps=("tool-events",))
-                async with connect(target.url, card) as client:
+                async with connect(target.url, card, pinned=target.fingerprint) as client:
                     wait = FIRST_WAIT
                     await self._converse(client)
             except CallFailed as error:
