@@ -10,6 +10,7 @@ import pytest
 from openclaw.testing import TemporaryHome, calls, says
 from openclaw.testing_server import Hangs, MockModelServer
 from openclaw.wire.client import CallFailed, Client
+from openclaw.wire.scopes import READ
 from tests.e2e.gateway_process import GatewayProcess, collect
 
 pytestmark = pytest.mark.anyio
@@ -225,3 +226,26 @@ async def test_a_history_leaves_images_out_and_gives_them_when_they_are_asked_fo
         assert (await client.call("chat.history", {"sessionKey": "main"}))["messages"] == []
         with pytest.raises(CallFailed, match="no message"):
             await client.call("chat.images.get", where)
+
+
+async def test_a_repair_needs_the_plan_that_was_agreed_to_and_the_right_to_change_things(
+    openclaw_home: TemporaryHome,
+) -> None:
+    openclaw_home.configure({"tools": {"exec": {"security": "full", "ask": "off"}}})
+    openclaw_home.config_path.chmod(0o644)
+    with GatewayProcess(openclaw_home) as gateway:
+        async with gateway.client() as client:
+            report = await client.call("doctor.check", {})
+            found = {each["checkId"]: each for each in report["findings"]}
+            assert not report["ok"] and report["summary"]["critical"] == 1
+            agreed = {"checkId": "fs.permissions", "plan": found["fs.permissions"]["plan"]}
+            with pytest.raises(CallFailed, match="look again"):
+                await client.call("doctor.repair", {**agreed, "plan": "something else"})
+            with pytest.raises(CallFailed, match="look again"):
+                await client.call("doctor.repair", {"checkId": "tools.exec.security_full_configured", "plan": "x"})
+            after = await client.call("doctor.repair", agreed)
+            assert "fs.permissions" not in {each["checkId"] for each in after["findings"]}
+        async with gateway.client(scopes=(READ,)) as reader:
+            await reader.call("doctor.check", {})
+            with pytest.raises(CallFailed, match="scope"):
+                await reader.call("doctor.repair", agreed)

@@ -139,7 +139,7 @@ def test_logs_health_devices_and_models_are_there_and_a_removed_device_is_out(
             page.click("nav a[href$='/logs']")
             page.wait_for_selector(".line >> text=listens on")
             page.click("nav a[href$='/system']")
-            page.wait_for_selector("text=well")
+            page.wait_for_selector("text=Check again")
             assert "mock/mock" in page.inner_text("oc-system")
             assert "on Linux" in page.inner_text("oc-system")
             page.click("oc-system >> text=Remove")

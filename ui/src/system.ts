@@ -1,6 +1,7 @@
 // How the gateway is, which models it has, and which devices may come in.
 
 import { html, nothing } from "lit";
+import "./doctor.js";
 import { gateway, type Json } from "./gateway.js";
 import { ask, Page } from "./page.js";
 import { ago, bytes, oneLine, tokens } from "./text.js";
@@ -72,7 +73,8 @@ class System extends Page {
     ];
     return this.frame(
       "System",
-      html`<h2>Health <span class=${this.health.ok ? "good" : "problem"}>${this.health.ok ? "well" : "not well"}</span></h2>
+      html`<h2>Health</h2>
+        <oc-doctor></oc-doctor>
         <dl>${facts.map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>
         <h2>Devices</h2>
         ${this.devices.pending.map((each: Json) => this.request(each))}

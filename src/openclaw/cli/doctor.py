@@ -44,10 +44,7 @@ def command(fix: bool, yes: bool, as_json: bool) -> None:
     if as_json:
         print_json(
             {
-                "ok": not counts["critical"],
-                "ts": scene.now,
-                "summary": counts,
-                "findings": [finding.document() for finding in findings],
+                **doctor.report(scene, findings),
                 "repaired": [
                     {"checkId": finding.id, "plan": finding.fix.plan if finding.fix else "", "error": error or None}
                     for finding, error in repaired

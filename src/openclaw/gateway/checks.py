@@ -328,7 +328,7 @@ def service(scene: Scene) -> Iterator[Finding]:
             severity="warn",
             title=f"{state.path} is not what it would be if it were installed now",
             remediation="openclaw gateway install",
-            fix=Fix(f"write {state.path} anew and restart the service", services.install),
+            fix=Fix(f"write {state.path} anew and restart the service", services.install, ends_gateway=True),
         )
 
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 from openclaw.config.check import Problem
 from openclaw.config.load import Loaded, load, problems_of
 from openclaw.config.paths import Home
-from openclaw.core.errors import ConfigError, OpenClawError
+from openclaw.core.errors import ConfigError, Conflict, InvalidRequest, OpenClawError, StateError
 from openclaw.gateway.surroundings import Surroundings
 
 Severity = Literal["critical", "warn", "info"]
@@ -20,6 +20,8 @@ class Fix(Struct, frozen=True):
 
     plan: str
     apply: Callable[[], None]
+    ends_gateway: bool = False
+    """The gateway cannot do it to itself: it is done from a terminal."""
 
 
 class Finding(Struct, frozen=True, kw_only=True):
@@ -36,6 +38,8 @@ class Finding(Struct, frozen=True, kw_only=True):
         told: dict[str, Any] = {"checkId": self.id, "severity": self.severity, "title": self.title}
         told |= {"detail": self.detail} if self.detail else {}
         told |= {"remediation": self.remediation} if self.remediation else {}
+        if self.fix is not None:
+            told |= {"plan": self.fix.plan, "endsGateway": self.fix.ends_gateway}
         return {**told, "fixable": self.fix is not None}
 
 
@@ -88,6 +92,25 @@ def repair(findings: Iterable[Finding]) -> Iterator[tuple[Finding, str]]:
             yield finding, f"{error.filename or ''}: {error.strerror}".lstrip(": ")
         else:
             yield finding, ""
+
+
+def report(scene: Scene, findings: Sequence[Finding]) -> dict[str, Any]:
+    """All of it as one document."""
+    counts = summary(findings)
+    told = [finding.document() for finding in findings]
+    return {"ok": not counts["critical"], "ts": scene.now, "summary": counts, "findings": told}
+
+
+def carry_out(findings: Sequence[Finding], check_id: str, plan: str) -> None:
+    """One repair, if it would still do what was agreed to."""
+    found = next((each for each in findings if each.id == check_id and each.fix and each.fix.plan == plan), None)
+    if found is None:
+        raise Conflict(f"{check_id} is not what it was when you looked: look again")
+    if found.fix is not None and found.fix.ends_gateway:
+        raise InvalidRequest("the gateway cannot do this to itself: run `openclaw doctor --fix` in a terminal")
+    for _, error in repair([found]):
+        if error:
+            raise StateError(f"not done: {error}")
 
 
 def summary(findings: Iterable[Finding]) -> dict[str, int]:

@@ -321,7 +321,7 @@ class _Gateway:
         granted = app.home.state / "exec-approvals.json"
         logs = Place.of(app.home.state, app.config.logging.file)
         for group in (
-            system.methods(self.desk, self._presence, lambda: logs.files()[-1:], self._started),
+            system.methods(self.desk, self._presence, lambda: logs.files()[-1:], self._started, launch.surroundings),
             runs.methods(self.desk, commands),
             chat.methods(self.desk, projector, commands),
             sessions.methods(self.desk),

@@ -1,5 +1,6 @@
 """`health`, `status`, `system-presence`, `logs.tail` and their kind: how the gateway is."""
 
+import asyncio
 import os
 import platform
 import socket
@@ -11,19 +12,26 @@ from typing import Any
 from openclaw.gateway.desk import Desk
 from openclaw.gateway.methods import plugins
 from openclaw.gateway.presence import Presence
+from openclaw.gateway.surroundings import Surroundings
 from openclaw.turns.agents import agent_ids, default_agent
 from openclaw.version import __version__
 from openclaw.wire.caller import Caller
 from openclaw.wire.params.kinds import NoParams
-from openclaw.wire.params.system import HealthParams, LogsTailParams, StatusParams
+from openclaw.wire.params.system import DoctorRepairParams, HealthParams, LogsTailParams, StatusParams
 from openclaw.wire.rpc import Method
-from openclaw.wire.scopes import READ
+from openclaw.wire.scopes import ADMIN, READ
 
 TAIL_BYTES = 250_000
 TAIL_LINES = 500
 
 
-def methods(desk: Desk, presence: Presence, log_files: Callable[[], list[Path]], started_at: int) -> list[Method]:
+def methods(
+    desk: Desk,
+    presence: Presence,
+    log_files: Callable[[], list[Path]],
+    started_at: int,
+    surroundings: Surroundings,
+) -> list[Method]:
     async def health(params: HealthParams, caller: Caller) -> Any:
         return await snapshot(desk)
 
@@ -69,6 +77,12 @@ def methods(desk: Desk, presence: Presence, log_files: Callable[[], list[Path]],
             "memoryFreeBytes": _memory("SC_AVPHYS_PAGES"),
         }
 
+    async def check(params: NoParams, caller: Caller) -> Any:
+        return await asyncio.to_thread(_examined, surroundings)
+
+    async def repair(params: DoctorRepairParams, caller: Caller) -> Any:
+        return await asyncio.to_thread(_examined, surroundings, params)
+
     async def tail(params: LogsTailParams, caller: Caller) -> Any:
         found = log_files()
         path = found[-1] if found else desk.app.home.state / "logs" / "openclaw.log"
@@ -80,7 +94,20 @@ def methods(desk: Desk, presence: Presence, log_files: Callable[[], list[Path]],
         Method("system-presence", NoParams, who, READ),
         Method("system.info", NoParams, info, READ),
         Method("logs.tail", LogsTailParams, tail, READ),
+        Method("doctor.check", NoParams, check, READ),
+        Method("doctor.repair", DoctorRepairParams, repair, ADMIN),
     ]
+
+
+def _examined(surroundings: Surroundings, agreed: DoctorRepairParams | None = None) -> dict[str, Any]:
+    """What `openclaw doctor` finds, after a repair that was agreed to."""
+    from openclaw.gateway import doctor
+    from openclaw.gateway.checks import CHECKS
+
+    if agreed is not None:
+        doctor.carry_out(doctor.examine(doctor.look(surroundings), CHECKS), agreed.check_id, agreed.plan)
+    scene = doctor.look(surroundings)
+    return doctor.report(scene, doctor.examine(scene, CHECKS))
 
 
 async def snapshot(desk: Desk) -> dict[str, Any]:

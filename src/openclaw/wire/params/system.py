@@ -24,6 +24,13 @@ class LogsTailParams(Params, frozen=True, kw_only=True):
     max_bytes: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
 
 
+class DoctorRepairParams(Params, frozen=True, kw_only=True):
+    """Params of `doctor.repair`: a finding of `doctor.check`, and the plan a person agreed to."""
+
+    check_id: NonEmpty
+    plan: NonEmpty
+
+
 class HealthParams(Params, frozen=True, kw_only=True):
     """Params of `health`."""
 
