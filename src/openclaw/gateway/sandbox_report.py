@@ -86,7 +86,7 @@ async def listed(boxes: Boxes, config: Config) -> list[dict[str, Any]]:
                 "name": place.name,
                 "engine": "process",
                 "state": "idle",
-                "usedAt": round((place / "tmp").stat().st_mtime * 1000) if (place / "tmp").exists() else 0,
+                "usedAt": round((place / "used").stat().st_mtime * 1000) if (place / "used").exists() else 0,
                 "path": str(place),
             }
         for standing in await boxes.engine(rules).standing(rules.prefix):
@@ -106,3 +106,4 @@ async def renew(boxes: Boxes, config: Config, row: dict[str, Any]) -> None:
     if row["path"]:
         for name in ("home", "tmp"):
             await asyncio.to_thread(shutil.rmtree, Path(row["path"], name), ignore_errors=True)
+        await asyncio.to_thread(Path(row["path"], "made").unlink, True)

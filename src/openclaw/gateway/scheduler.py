@@ -25,7 +25,7 @@ from openclaw.gateway.announcing import Announcer
 from openclaw.gateway.desk import Desk
 from openclaw.gateway.looking import Looking, watch_origins
 from openclaw.gateway.surroundings import local_timezone
-from openclaw.gateway.sweeping import sweep
+from openclaw.gateway.sweeping import sweep, sweep_boxes
 from openclaw.turns.guarding import guarded, kept_up
 from openclaw.turns.ledger import Outcome
 from openclaw.turns.queue import QueueRules
@@ -144,6 +144,7 @@ class Scheduler:
                 swept = now
                 await self.store.forget_old(now)
                 await sweep(self._desk)
+                await sweep_boxes(self._desk)
             for job in await self.store.due(now) if self._enabled else ():
                 started = await self._take(job)
                 late += started and now - (job.state.next_run_at_ms or now) > LEASE_MS

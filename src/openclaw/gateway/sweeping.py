@@ -1,4 +1,4 @@
-"""Conversations that nobody comes back to: those of single runs are put away after a while."""
+"""What nobody comes back to is put away after a while: conversations of single runs, and sandboxes."""
 
 import asyncio
 import logging
@@ -9,11 +9,30 @@ from openclaw.core.keys import SessionKey
 from openclaw.cron.schedule import duration
 from openclaw.gateway.desk import Desk
 from openclaw.sessions.index import SessionRow
+from openclaw.turns.agents import agent_ids
 
 log = logging.getLogger(__name__)
 
 AT_ONCE = 200
 """A sweep takes no longer than so many; the next one goes on."""
+
+
+async def sweep_boxes(desk: Desk) -> None:
+    """Empties sandboxes that nobody uses any more (`sandbox.prune`)."""
+    app = desk.app
+    agents = list(agent_ids(app.config.agents))
+    try:
+        roots = {app.boxes.root(app.boxes.rules(agent)) for agent in agents}
+    except OpenClawError as error:
+        log.warning("sandboxes are left as they are: %s", error.message)
+        return
+    if not any([await asyncio.to_thread(root.is_dir) for root in roots]):
+        return
+    # Most homes have no sandbox: what it takes is loaded by those that do.
+    from openclaw.gateway.pruning import prune
+
+    busy = app.standing.background.boxed() if app.has_standing.is_set() else set()
+    await prune(app.boxes, agents, busy, app.clock)
 
 
 async def sweep(desk: Desk) -> int:

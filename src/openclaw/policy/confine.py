@@ -16,6 +16,7 @@ from openclaw.core.settings import Settings, doc
 Mode = Literal["off", "non-main", "all"]
 Scope = Literal["session", "agent", "shared"]
 PREFIX = "openclaw-sbx-"
+HOUR = 3600.0
 IMAGE = "openclaw-sandbox:bookworm-slim"
 BACKENDS = ("auto", "process", "docker", "podman")
 Number = Annotated[int, Meta(ge=0)]
@@ -41,6 +42,13 @@ class ContainerSettings(Settings, frozen=True):
     binds: Annotated[tuple[str, ...] | None, doc("more directories: HOST:INSIDE:ro or HOST:INSIDE:rw")] = None
 
 
+class PruneSettings(Settings, frozen=True):
+    """`sandbox.prune`: when a box is emptied by itself; its workspace stays."""
+
+    idle_hours: Annotated[Number | None, doc("hours without use, usually 24; 0 means never")] = None
+    max_age_days: Annotated[Number | None, doc("days since it was made, usually 7; 0 means never")] = None
+
+
 class SandboxSettings(Settings, frozen=True):
     """`sandbox`: a box for files and commands."""
 
@@ -59,6 +67,32 @@ class SandboxSettings(Settings, frozen=True):
         None
     )
     docker: Annotated[ContainerSettings, doc("what a box sees and may use")] = ContainerSettings()
+    prune: Annotated[PruneSettings, doc("when a box is emptied by itself")] = PruneSettings()
+
+
+class Prune(Struct, frozen=True):
+    """How long a box may be idle and how old it may get, in seconds; 0 for ever."""
+
+    idle: float = 24 * HOUR
+    age: float = 7 * 24 * HOUR
+
+
+def lenient(one: Prune, other: Prune) -> Prune:
+    """What keeps a box longer."""
+    return Prune(
+        idle=max(one.idle, other.idle) if one.idle and other.idle else 0,
+        age=max(one.age, other.age) if one.age and other.age else 0,
+    )
+
+
+def outlived(made: float, used: float, now: float, limits: Prune) -> str:
+    """Why a box is to be emptied; empty when it is not. One that was used within the hour is in somebody's hands."""
+    idle = now - used
+    if limits.idle and idle >= limits.idle:
+        return f"not used for {idle / HOUR:.0f} hours (sandbox.prune.idleHours)"
+    if limits.age and now - made >= limits.age and idle >= HOUR:
+        return f"{(now - made) / (24 * HOUR):.0f} days old (sandbox.prune.maxAgeDays)"
+    return ""
 
 
 class Rules(Struct, frozen=True, kw_only=True):
@@ -79,6 +113,7 @@ class Rules(Struct, frozen=True, kw_only=True):
     setup: str = ""
     limits: BoxLimits = BoxLimits()
     binds: tuple[str, ...] = ()
+    prune: Prune = Prune()
 
 
 def resolve(defaults: SandboxSettings, own: SandboxSettings | None) -> Rules:
@@ -118,9 +153,19 @@ def resolve(defaults: SandboxSettings, own: SandboxSettings | None) -> Rules:
             cpus=inner.cpus or 0.0,
         ),
         binds=inner.binds or (),
+        prune=_prune(defaults.prune, one.prune),
     )
     _check(rules)
     return rules
+
+
+def _prune(defaults: PruneSettings, own: PruneSettings) -> Prune:
+    hours = own.idle_hours if own.idle_hours is not None else defaults.idle_hours
+    days = own.max_age_days if own.max_age_days is not None else defaults.max_age_days
+    return Prune(
+        idle=24 * HOUR if hours is None else hours * HOUR,
+        age=7 * 24 * HOUR if days is None else days * 24 * HOUR,
+    )
 
 
 def _check(rules: Rules) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from openclaw.core.errors import Unavailable
 from openclaw.core.sandbox import BOX_HOME, RUNTIME, TMP, Box, Launch, Standing
+from openclaw.sandboxes.stamps import stamp
 
 INSTALL = (
     "install bubblewrap (Debian, Ubuntu: apt install bubblewrap; Fedora: dnf install bubblewrap; "
@@ -210,3 +211,4 @@ def _prepare(box: Box) -> None:
         passwd.write_text(f"agent:x:{uid}:{gid}:agent:{BOX_HOME}:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n")
     if not group.exists():
         group.write_text(f"agent:x:{gid}:\nnogroup:x:65534:\n")
+    stamp(box.root)

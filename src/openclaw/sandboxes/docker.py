@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from openclaw.core.errors import Unavailable
 from openclaw.core.sandbox import BOX_HOME, RUNTIME, TMP, Box, Launch, Mount, Standing
+from openclaw.sandboxes.stamps import stamp
 
 ASK_SECONDS = 30.0
 START_SECONDS = 120.0
@@ -66,6 +67,7 @@ class Docker:
         self, box: Box, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], terminal: bool = False
     ) -> Launch:
         await self._there(box)
+        await asyncio.to_thread(stamp, box.root)
         assert self._program is not None
         mark = f"{MARK}={secrets.token_hex(8)}"
         variables = [part for name, value in env.items() for part in ("--env", f"{name}={value}")]

@@ -163,6 +163,10 @@ class Background:
         job = self._jobs.get(name)
         return job is not None and job.contained
 
+    def boxed(self) -> set[str]:
+        """The sessions that have a command running in a sandbox."""
+        return {job.owner for job in self._jobs.values() if job.contained and job.ended is None}
+
     def of(self, owner: str) -> list[Job]:
         """The background commands of a session, the oldest first."""
         self._prune()

@@ -1,0 +1,110 @@
+"""Boxes that nobody uses any more are emptied by themselves; what was made in them stays."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from openclaw.core.tool import ToolContext
+from openclaw.gateway.clock import SystemClock
+from openclaw.gateway.sweeping import sweep_boxes
+from openclaw.policy.confine import HOUR, Prune, PruneSettings, SandboxSettings, lenient, outlived, resolve
+from openclaw.testing import ScriptedModel, TemporaryHome
+from tests.sandbox.test_sessions import configure, said
+from tests.subagents.house import Cast, house
+
+needs_bwrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap (bwrap) is not installed")
+
+DAY = 24 * HOUR
+NOW = 100 * DAY
+
+
+@pytest.mark.parametrize(
+    ("made", "used", "limits", "goes"),
+    [
+        (3 * HOUR, 2 * HOUR, Prune(), False),
+        (25 * HOUR, 24 * HOUR, Prune(), True),
+        (6 * DAY, HOUR, Prune(), False),
+        (7 * DAY, HOUR, Prune(), True),
+        (90 * DAY, HOUR / 2, Prune(), False),
+        (90 * DAY, 90 * DAY, Prune(idle=0, age=0), False),
+        (90 * DAY, 2 * HOUR, Prune(idle=0), True),
+        (90 * DAY, 25 * HOUR, Prune(age=0), True),
+    ],
+)
+def test_a_box_goes_when_it_is_idle_or_old_and_never_while_it_is_used(made, used, limits, goes):
+    assert bool(outlived(NOW - made, NOW - used, NOW, limits)) is goes
+
+
+def test_an_agents_own_limits_come_before_the_shared_ones():
+    shared = SandboxSettings(prune=PruneSettings(idle_hours=2, max_age_days=3))
+    assert resolve(SandboxSettings(), None).prune == Prune(idle=24 * HOUR, age=7 * DAY)
+    assert resolve(shared, None).prune == Prune(idle=2 * HOUR, age=3 * DAY)
+    assert resolve(shared, SandboxSettings(prune=PruneSettings(idle_hours=0))).prune == Prune(idle=0, age=3 * DAY)
+    assert lenient(Prune(idle=1, age=0), Prune(idle=5, age=9)) == Prune(idle=5, age=0)
+
+
+def aged(box: Path, hours: float) -> None:
+    """As if the box had been left so long ago."""
+    then = SystemClock().now() - hours * HOUR
+    for name in ("made", "used"):
+        os.utime(box / name, (then, then))
+
+
+async def swept(home: TemporaryHome) -> None:
+    async with house(home, Cast(please=ScriptedModel())) as here:
+        await sweep_boxes(here.desk)
+
+
+@pytest.mark.anyio
+@needs_bwrap
+async def test_what_a_box_kept_goes_and_what_was_made_in_it_stays(openclaw_home: TemporaryHome) -> None:
+    exec_freely = {"exec": {"security": "full", "ask": "off"}}
+    configure(openclaw_home, {"mode": "all", "scope": "session"}, tools=exec_freely)
+    await said(openclaw_home, "echo x > ~/a; echo x > /tmp/b; echo x > /workspace/c")
+    await said(openclaw_home, "echo x > ~/a", key="empty")
+    root = openclaw_home.state / "sandboxes"
+    full, empty = sorted(root.iterdir(), key=lambda place: not (place / "workspace" / "c").exists())
+    await swept(openclaw_home)
+    assert (full / "home" / "a").exists()
+    aged(full, 25)
+    aged(empty, 25)
+    await swept(openclaw_home)
+    assert not empty.exists()
+    assert (full / "workspace" / "c").read_text() == "x\n"
+    assert sorted(place.name for place in full.iterdir()) == ["etc", "workspace"]
+    again = await said(openclaw_home, "ls ~ /workspace")
+    assert "c" in again[-2]
+    assert (full / "home").is_dir()
+
+
+@pytest.mark.anyio
+@needs_bwrap
+async def test_a_box_in_which_something_runs_is_left_alone(openclaw_home: TemporaryHome) -> None:
+    configure(openclaw_home, {"mode": "all"}, tools={"exec": {"security": "full", "ask": "off"}})
+    async with house(openclaw_home, Cast(please=ScriptedModel())) as here:
+        key = here.desk.key("main")
+        tools = {tool.spec.name: tool for tool in here.desk.app.tools(key=key)}
+        context = ToolContext(call_id="1", workspace=openclaw_home.workspace, session_key=str(key))
+        started = await tools["exec"].call({"command": "touch ~/a; sleep 600", "background": True}, context)
+        (box,) = (openclaw_home.state / "sandboxes").iterdir()
+        aged(box, 25)
+        await sweep_boxes(here.desk)
+        assert (box / "home").is_dir()
+        name = (started.details or {})["sessionId"]
+        await tools["process"].call({"action": "kill", "sessionId": name}, context)
+        await sweep_boxes(here.desk)
+        assert not box.exists()
+
+
+@pytest.mark.anyio
+@needs_bwrap
+async def test_never_means_never(openclaw_home: TemporaryHome) -> None:
+    never = {"mode": "all", "prune": {"idleHours": 0, "maxAgeDays": 0}}
+    configure(openclaw_home, never, tools={"exec": {"security": "full", "ask": "off"}})
+    await said(openclaw_home, "touch ~/a")
+    (box,) = (openclaw_home.state / "sandboxes").iterdir()
+    aged(box, 9_000)
+    await swept(openclaw_home)
+    assert (box / "home" / "a").exists()
