@@ -46,6 +46,7 @@ skills/frontmatter skills/manifest skills/references skills/record skills/standi
 plugins/manifest plugins/settings plugins/admit plugins/wire
 skills/catalog skills/snapshot skills/environment skills/invoke skills/settings
 undo/plan
+commands/settings commands/parse policy/access
 mcp/settings mcp/launch mcp/names mcp/shape mcp/pins
 config/schema config/keypath config/redact config/tree config/migrate
 """.split()

@@ -1,5 +1,7 @@
 """A channel: `inbox/<sender>--<name>.txt` is a message from that sender, and the answer lands in `outbox/`.
 
+`inbox/<group>@<sender>--<name>.txt` was said in a group; it is meant for the assistant when it begins with `@bot`.
+
 It shows all a channel has to do: yield what it hears, once; hand over what it is given; say so only when it is there.
 """
 
@@ -8,6 +10,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from openclaw.plugin import Api, Inbound, InvalidRequest, Outbound, Receipt
+
+MENTION = "@bot"
 
 
 class Mailbox:
@@ -27,12 +31,21 @@ class Mailbox:
             place.mkdir(parents=True, exist_ok=True)
         while True:
             for path in sorted(self._inbox.glob("*--*.txt")):
-                sender, _, name = path.stem.partition("--")
+                where, _, name = path.stem.partition("--")
+                group, _, sender = where.rpartition("@")
                 text = path.read_text(encoding="utf-8").strip()
                 # Moved away before it is told: a message that is told twice is worse than one that is read by hand.
                 path.rename(self._read / path.name)
                 if text:
-                    yield Inbound(id=name, channel=self.name, sender=sender, text=text)
+                    # Who may be heard is not the channel's business: it only says who spoke, where, and to whom.
+                    yield Inbound(
+                        id=name,
+                        channel=self.name,
+                        sender=sender,
+                        text=text.removeprefix(MENTION).strip(),
+                        group=group or None,
+                        mentioned=text.startswith(MENTION),
+                    )
             await asyncio.sleep(self._seconds)
 
     async def send(self, message: Outbound) -> Receipt:

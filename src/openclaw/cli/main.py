@@ -32,6 +32,7 @@ NOUNS: dict[str, tuple[str, str]] = {
     "memory": ("openclaw.cli.memory", "Search the notes the assistant keeps."),
     "models": ("openclaw.cli.models", "Which models there are and which one answers."),
     "onboard": ("openclaw.cli.onboard", "Set the assistant up with a few questions."),
+    "pairing": ("openclaw.cli.pairing", "People who ask to be heard on a channel: list, approve, remove."),
     "plugins": ("openclaw.cli.plugins", "What others wrote for the assistant, as code: list, install, check."),
     "prompt": ("openclaw.cli.prompt", "Build, explain and compare the system prompt."),
     "runs": ("openclaw.cli.runs", "Runs on record: show, replay, export."),

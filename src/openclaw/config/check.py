@@ -204,6 +204,9 @@ def rules(data: dict[str, Any]) -> Iterable[tuple[Path, str]]:
             ("tools", "alsoAllow"),
             "cannot stand beside tools.allow: list every tool in allow, or use a profile with alsoAllow",
         )
+    for name, channel in data.get("channels", {}).items():
+        if channel.get("dmPolicy") == "open" and "*" not in channel.get("allowFrom", ()):
+            yield ("channels", name, "dmPolicy"), 'open hears everybody: say so with "*" in allowFrom, or use pairing'
     seen: set[str] = set()
     for index, agent in enumerate(data.get("agents", {}).get("list", ())):
         own = agent.get("tools", {}).get("exec", {})

@@ -61,7 +61,7 @@ class Config(Settings, frozen=True):
     gateway: Annotated[GatewaySettings, doc("the long-lived process that every client talks to")] = GatewaySettings()
     commands: Annotated[CommandsSettings, doc("who may command the assistant")] = CommandsSettings()
     channels: Annotated[
-        Mapping[str, ChannelSettings], doc("what may be used where several people talk, by channel")
+        Mapping[str, ChannelSettings], doc("whom each channel lets in, and what may be used in its groups")
     ] = field(default_factory=dict)
     skills: Annotated[SkillsSettings, doc("abilities kept as files")] = SkillsSettings()
     plugins: Annotated[PluginsSettings, doc("extensions that others wrote")] = PluginsSettings()

@@ -1,5 +1,6 @@
 """Session keys: which conversation a message belongs to. Parse, format, relate; nothing else."""
 
+import hashlib
 import re
 from typing import Literal, cast
 
@@ -13,10 +14,12 @@ MAIN = "main"
 MAX_KEY_CHARS = 512
 _SHAPE = f"a session key is 1 to {MAX_KEY_CHARS} printable characters, for example agent:main:main"
 
+_PLAIN = re.compile(r"[a-z0-9_.@+-]{1,128}\Z")
+
 Kind = Literal["direct", "group", "channel", "room"]
 _KINDS = ("direct", "group", "channel", "room")
 # First words that are no channel: what follows them is an id, never a kind of chat.
-_NO_CHANNEL = frozenset(("cron", "hook", "subagent", "acp", "node", "boot", "explicit", "dashboard", "agent"))
+NO_CHANNEL = frozenset(("cron", "hook", "subagent", "acp", "node", "boot", "explicit", "dashboard", "agent"))
 
 _THREAD = re.compile(r"(.+):thread:(.+)\Z", re.IGNORECASE | re.ASCII | re.DOTALL)
 # A Signal group id is one segment; a Matrix room id has colons of its own and goes on to the end.
@@ -108,6 +111,15 @@ class SessionKey(Struct, frozen=True):
         )
 
 
+def peer_part(name: str) -> str:
+    """A platform's id as a part of a key. Two ids never become one, whatever is in them."""
+    if _PLAIN.match(name):
+        return name
+    slug = re.sub(r"[^a-z0-9_.@+-]+", "-", name.lower()).strip("-")[:40] or "id"
+    # No plain id has a `~`, so nobody can choose an id that ends up as this one.
+    return f"{slug}~{hashlib.sha256(name.encode(errors='surrogatepass')).hexdigest()[:16]}"
+
+
 def normalise_agent(agent: str) -> str:
     """`agent` as an id, or an error that says what one looks like."""
     cleaned = agent.strip().lower()
@@ -168,7 +180,7 @@ def _split_thread(rest: str) -> tuple[str, str | None]:
 
 def _kind_at(parts: list[str]) -> int | None:
     """Which segment says what kind of chat it is: `direct:…`, `channel:kind:…` or `channel:account:kind:…`."""
-    if parts[0] in _NO_CHANNEL:
+    if parts[0] in NO_CHANNEL:
         return None
     for at, part in enumerate(parts[:-1][:3]):
         if part in ("direct", "dm") or (at > 0 and part in _KINDS):

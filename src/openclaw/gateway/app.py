@@ -51,7 +51,7 @@ from openclaw.models.cooldown import Stats
 from openclaw.models.profilestore import ProfileStore
 from openclaw.models.situation import Situation, assess
 from openclaw.policy import order
-from openclaw.policy.elevation import NOT_ELEVATED, Elevation, Level
+from openclaw.policy.elevation import NOT_ELEVATED, Elevation, Level, is_shared
 from openclaw.policy.layers import Layer, remaining
 from openclaw.prompt.archive import PromptArchive
 from openclaw.prompt.facts import Mode
@@ -214,7 +214,13 @@ class Assistant:
         from openclaw.gateway.internal_hooks.prompting import bootstrap_files
 
         return await bootstrap_files(
-            self.internal_hooks, self.clock, key, self.workspace(key.agent), self._cache, session_id
+            self.internal_hooks,
+            self.clock,
+            key,
+            self.workspace(key.agent),
+            self._cache,
+            session_id,
+            shared=is_shared(key, self.config.commands.owner_allow_from),
         )
 
     def _make_skills(self) -> Skills:
@@ -801,6 +807,7 @@ class Assistant:
     ) -> Brief:
         return Brief(
             key=key,
+            shared=is_shared(key, self.config.commands.owner_allow_from),
             sandbox=self.boxes.facts(key, elevated),
             sandbox_mode=self.boxes.rules(key.agent).mode,
             external_agents=self.config.acp.enabled and bool(self.config.acp.agents),

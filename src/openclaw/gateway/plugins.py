@@ -13,6 +13,7 @@ from openclaw.commands.parse import NAMES
 from openclaw.core.clock import Clock
 from openclaw.core.errors import OpenClawError
 from openclaw.core.hooks import POINTS, Registration
+from openclaw.core.keys import NO_CHANNEL
 from openclaw.core.messages import Text
 from openclaw.core.origin import origin
 from openclaw.core.plugin import Brought, Command, HttpRoute, Method, OpensEmbedder, OpensProvider
@@ -114,6 +115,7 @@ class Extensions:
             "commands": list(NAMES),
             "methods": list(self.methods_taken()),
             "embedders": [*EMBEDDERS, "auto", "none"],
+            "channels": [*NO_CHANNEL, "main", "global", "unknown", "direct", "webchat"],
         }
         others = [brought.names() for name, brought in self._here.items() if name != plugin]
         return {

@@ -5,7 +5,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from openclaw.core.keys import SessionKey
+from openclaw.core.keys import SessionKey, peer_part
 from openclaw.policy.narrowing import AgentElevated, ElevatedSettings, Id
 
 Level = Literal["off", "on", "ask", "full"]
@@ -26,9 +26,23 @@ def speaker(key: SessionKey, owners: Sequence[str]) -> Speaker:
     route = key.route
     if route is None:
         return Speaker(owner=not (key.is_cron or key.is_hook or key.is_subagent))
-    names = {name.strip().rpartition(":")[2] for name in owners} - {"*", ""}
     direct = route.kind == "direct"
-    return Speaker(channel=route.channel, id=route.peer if direct else "", owner=direct and route.peer in names)
+    # An id means somebody only together with its channel: 7 on one platform is not 7 on another.
+    named = any(_is(name.strip(), route.channel, route.peer) for name in owners)
+    return Speaker(channel=route.channel, id=route.peer if direct else "", owner=direct and named)
+
+
+def _is(name: str, channel: str, peer: str) -> bool:
+    """Whether a configured name (an id, or `channel:id`) is the one that a key has as `peer`."""
+    place, colon, rest = name.partition(":")
+    if colon and place.lower() != channel:
+        return False
+    return peer in {rest, peer_part(rest)} if colon else peer in {name, peer_part(name)}
+
+
+def is_shared(key: SessionKey, owners: Sequence[str]) -> bool:
+    """Whether somebody else than the owner speaks in a session, as far as its key tells."""
+    return key.route is not None and not speaker(key, owners).owner
 
 
 class Said(Struct, frozen=True):
@@ -90,5 +104,5 @@ def barred(speaker: Speaker, shared: ElevatedSettings, own: AgentElevated) -> st
 def _named(speaker: Speaker, allowed: Mapping[str, Sequence[Id]]) -> bool:
     if not speaker.channel or not speaker.id:
         return False
-    names = {str(name) for name in allowed.get(speaker.channel, ())}
-    return "*" in names or speaker.id in names or f"{speaker.channel}:{speaker.id}" in names
+    names = [str(name) for name in allowed.get(speaker.channel, ())]
+    return "*" in names or speaker.id in names or any(_is(name, speaker.channel, speaker.id) for name in names)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
+from openclaw.core.keys import peer_part
 from openclaw.policy.layers import PROFILES, Layer
 from openclaw.policy.narrowing import AgentToolSettings, ChannelSettings, GroupSettings, NarrowSettings, ProviderRules
 from openclaw.policy.settings import ToolsSettings
@@ -108,7 +109,7 @@ def _of_provider(table: Mapping[str, ProviderRules], model: str, where: str) -> 
 def group_of(channels: Mapping[str, ChannelSettings], channel: str, group: str) -> tuple[str, GroupSettings] | None:
     """The rules for a group with the key they stand under; the group's own come before those for all."""
     groups = next((each.groups for name, each in channels.items() if name.lower() == channel.lower()), {})
-    lowered = {name.lower(): name for name in groups}
+    lowered = {spelled: name for name in groups for spelled in (peer_part(name), name.lower())}
     name = lowered.get(group.lower()) or lowered.get("*")
     return (f"channels.{channel.lower()}.groups[{name}]", groups[name]) if name else None
 
@@ -119,12 +120,18 @@ def by_sender(table: Mapping[str, NarrowSettings], sender: Sender | None) -> tup
         return None
     keys = [f"channel:{sender.channel}:{sender.id}"] if sender.channel and sender.id else []
     keys += [f"{kind}:{value}" for kind, value in _names(sender) if value]
-    lowered = {name.lower(): name for name in table}
+    lowered = {spelled.lower(): name for name in table for spelled in (_in_key(name), name)}
     for key in [*keys, "*"]:
         if key.lower() in lowered:
             name = lowered[key.lower()]
             return name, table[name]
     return None
+
+
+def _in_key(name: str) -> str:
+    """An entry with its id as session keys have it, which is where a sender's id is read from."""
+    kind, _, rest = name.rpartition(":")
+    return f"{kind}:{peer_part(rest)}" if kind else name
 
 
 def _names(sender: Sender) -> tuple[tuple[str, str], ...]:

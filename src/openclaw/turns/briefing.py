@@ -72,6 +72,8 @@ class Brief(Struct, frozen=True, kw_only=True):
     """What the caller adds for this turn."""
     warned: tuple[str, ...] = ()
     """Cuts of workspace files this session's model was already told of."""
+    shared: bool = False
+    """Somebody else than the owner speaks in it, so that private notes stay out."""
     session_id: str = ""
     source: Literal["run", "estimate"] = "run"
     now: int = 0
@@ -105,7 +107,7 @@ def brief(what: Brief, about: Machine, defaults: AgentDefaults, cache: FileCache
     loaded = files.load(what.workspace, cache=cache)
     found = filter.choose(
         loaded if what.files is None else what.files,
-        filter.kind_of(what.key),
+        filter.kind_of(what.key, group=what.shared),
         heartbeats=what.knobs.heartbeats,
         known=loaded,
     )

@@ -24,7 +24,14 @@ BY_HOOK = "put there by a hook"
 
 
 async def bootstrap_files(
-    hooks: InternalHooks, clock: Clock, key: SessionKey, workspace: Path, cache: FileCache, session_id: str = ""
+    hooks: InternalHooks,
+    clock: Clock,
+    key: SessionKey,
+    workspace: Path,
+    cache: FileCache,
+    session_id: str = "",
+    *,
+    shared: bool = False,
 ) -> tuple[tuple[WorkspaceFile, ...] | None, list[Deed]]:
     """The files of a prompt as hooks leave them, None when no hook has a say; and what each hook did to them."""
     if not hooks.on:
@@ -38,7 +45,7 @@ async def bootstrap_files(
     )
     if not await hooks.listening(asked):
         return None, []
-    loaded = filter.choose(files.load(workspace, cache=cache), filter.kind_of(key))
+    loaded = filter.choose(files.load(workspace, cache=cache), filter.kind_of(key, group=shared))
     context = BootstrapContext(
         agent_id=key.agent,
         workspace_dir=str(workspace),

@@ -1,0 +1,95 @@
+"""`openclaw pairing`: people who ask to be heard on a channel, and those who were let in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from openclaw.commands.senders import Senders
+    from openclaw.gateway.surroundings import Surroundings
+
+
+@click.group("pairing")
+def command() -> None:
+    """People who ask to be heard on a channel: see them, let them in, take it back."""
+
+
+@command.command("list")
+@click.argument("channel", required=False)
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def listed(channel: str | None, as_json: bool) -> None:
+    """Who waits with which code, and who was let in, on CHANNEL or on all."""
+    from openclaw.cli.output import print_json, printable, table, when
+
+    here = _here()
+    names = [channel] if channel else _channels(here)
+    found = {name: _senders(here, name) for name in names}
+    if as_json:
+        import msgspec
+
+        print_json(
+            {
+                name: {"requests": msgspec.to_builtins(one.waiting()), "allowFrom": list(one.let_in())}
+                for name, one in found.items()
+            }
+        )
+        return
+    rows = [
+        (name, printable(each.id), f"waits since {when(each.created_at)}", each.code)
+        for name, one in found.items()
+        for each in one.waiting()
+    ]
+    rows += [(name, printable(who), "let in", "") for name, one in found.items() for who in one.let_in()]
+    click.echo(table(rows, ("channel", "who", "", "code")) if rows else "Nobody waits, and nobody was let in.")
+
+
+@command.command("approve")
+@click.argument("channel")
+@click.argument("code")
+@click.option("--guest", is_flag=True, help="Never as the owner, also when there is none yet.")
+def approve(channel: str, code: str, guest: bool) -> None:
+    """Let in whoever has CODE on CHANNEL. The first of all becomes the owner, unless --guest says otherwise."""
+    from openclaw.cli.output import printable
+    from openclaw.config.edit import Editor
+    from openclaw.config.load import load
+
+    here = _here()
+    let_in = _senders(here, channel).approve(code)
+    click.echo(printable(f"{let_in.id} is heard on {channel} from now on."))
+    if load(here.home, here.environ).config.commands.owner_allow_from or guest:
+        return
+    name = f"{channel}:{let_in.id}"
+    Editor(here.home, here.environ).set("commands.ownerAllowFrom", [name])
+    click.echo(printable(f"There was no owner yet: {name} may command the assistant now (commands.ownerAllowFrom)."))
+
+
+@command.command("remove")
+@click.argument("channel")
+@click.argument("sender")
+def remove(channel: str, sender: str) -> None:
+    """Take back that SENDER was let in on CHANNEL."""
+    from openclaw.cli.output import printable
+
+    _senders(_here(), channel).remove(sender)
+    click.echo(printable(f"{sender} has to ask again on {channel}."))
+
+
+def _here() -> Surroundings:
+    from openclaw.gateway.surroundings import Surroundings
+
+    return Surroundings.of_process()
+
+
+def _senders(here: Surroundings, channel: str) -> Senders:
+    from openclaw.commands.senders import Senders
+    from openclaw.gateway.clock import SystemClock
+
+    return Senders(here.home.state, channel, SystemClock())
+
+
+def _channels(here: Surroundings) -> list[str]:
+    """Channels on which somebody ever asked."""
+    found = (here.home.state / "credentials").glob("*-pairing.json")
+    return sorted(path.name.removesuffix("-pairing.json") for path in found)

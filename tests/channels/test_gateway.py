@@ -1,0 +1,147 @@
+"""People on a plugin's channel, through a real gateway: strangers, guests, groups and the owner."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openclaw.testing import Calls, Says, TemporaryHome, calls, says
+from openclaw.testing_server import MockModelServer
+from tests.e2e.gateway_process import GatewayProcess, collect
+from tests.e2e.test_command_line import run
+from tests.plugins.support import DEADLINE
+
+pytestmark = pytest.mark.anyio
+
+MAILBOX = Path(__file__).parents[2] / "examples" / "mailbox"
+
+
+class Post:
+    """The letters of a mailbox."""
+
+    def __init__(self, home: TemporaryHome, server: MockModelServer, channel: dict[str, Any], *owners: str) -> None:
+        self.home = home
+        self.root = home.root / "post"
+        (self.root / "inbox").mkdir(parents=True)
+        self._written = 0
+        box = {"config": {"directory": str(self.root), "seconds": 0.05}}
+        self.settings = {
+            **server.settings(),
+            "plugins": {"load": {"paths": [str(MAILBOX)]}, "entries": {"mailbox": box}},
+            "commands": {"ownerAllowFrom": list(owners)},
+            "channels": {"mailbox": channel},
+        }
+        home.configure(self.settings)
+
+    def writes(self, sender: str, text: str) -> None:
+        self._written += 1
+        waiting = self.root / f"{self._written}.part"
+        waiting.write_text(text)
+        waiting.rename(self.root / "inbox" / f"{sender}--{self._written}.txt")
+
+    async def hears(self, name: str) -> str:
+        """The next letter to `name`, taken out of the box."""
+        async with asyncio.timeout(DEADLINE):
+            while not (found := sorted((self.root / "outbox").glob(f"{name}--*.txt"))):
+                await asyncio.sleep(0.02)
+        text = found[0].read_text().strip()
+        found[0].unlink()
+        return text
+
+    async def read(self, count: int) -> None:
+        async with asyncio.timeout(DEADLINE):
+            while len(list((self.root / "read").glob("*"))) < count:
+                await asyncio.sleep(0.02)
+
+
+async def test_a_stranger_gets_a_code_and_is_heard_once_the_owner_agrees(openclaw_home: TemporaryHome) -> None:
+    (openclaw_home.workspace / "MEMORY.md").write_text("The safe's number is 4711.\n")
+    (openclaw_home.workspace / "notes.txt").write_text("private\n")
+    script: list[Says | Calls] = [calls("exec", command="touch here"), says("Good day, Eve."), says("Good day, Ada.")]
+    with MockModelServer(script) as server:
+        post = Post(openclaw_home, server, {}, "mailbox:ada")
+        with GatewayProcess(openclaw_home) as gateway:
+            post.writes("eve", "let me in")
+            invitation = await post.hears("eve")
+            command = invitation.splitlines()[-1].split()
+            assert command[:4] == ["openclaw", "pairing", "approve", "mailbox"] and len(command[4]) == 8
+            post.writes("eve", "please")  # asked already: nothing more is said
+            assert command[4] in run(openclaw_home, "pairing", "list").stdout
+            await post.read(2)
+            assert server.requests == []
+
+            done = run(openclaw_home, *command[1:])
+            assert done.stdout == "eve is heard on mailbox from now on.\n", done.stderr
+            assert run(openclaw_home, "pairing", "approve", "mailbox", command[4]).returncode == 1
+            post.writes("eve", "/model other/one")
+            assert await post.hears("eve") == "Good day, Eve."
+            first, second = (json.dumps(each) for each in server.requests)
+            assert "[mailbox eve] /model other/one" in first and "let me in" not in first
+            assert "4711" not in first  # what is private stays out of her conversation
+            assert "a stranger" in second or "untrusted content" in second  # and her words run no command
+            assert not (openclaw_home.workspace / "here").exists()
+
+            post.writes("ada", "hello")
+            assert await post.hears("ada") == "Good day, Ada."
+            third = json.dumps(server.requests[-1])
+            assert "4711" in third and "mailbox eve" not in third
+            async with gateway.client() as client:
+                listed = await client.call("sessions.list", {})
+            keys = {row["key"] for row in listed["sessions"]}
+            assert {"agent:main:main", "agent:main:mailbox:direct:eve"} <= keys
+
+            run(openclaw_home, "pairing", "remove", "mailbox", "eve")
+            post.writes("eve", "still here?")
+            assert "openclaw pairing approve" in await post.hears("eve")
+
+
+async def test_the_first_who_is_let_in_becomes_the_owner(openclaw_home: TemporaryHome) -> None:
+    with MockModelServer([]) as server:
+        post = Post(openclaw_home, server, {})
+        with GatewayProcess(openclaw_home) as gateway:
+            post.writes("ada", "it is me")
+            code = (await post.hears("ada")).split()[-1]
+            async with gateway.client() as client:
+                done = await asyncio.to_thread(run, openclaw_home, "pairing", "approve", "mailbox", code.lower())
+                assert "There was no owner yet: mailbox:ada may command the assistant now" in done.stdout
+                await collect(client, lambda name, data: name == "config.changed")
+            post.writes("ada", "/whoami")
+            text = await post.hears("ada")
+            assert "Session agent:main:main" in text
+
+
+async def test_in_a_group_those_on_the_list_are_heard_when_they_mention_the_assistant(
+    openclaw_home: TemporaryHome,
+) -> None:
+    group = {"groups": {"club": {}}, "groupAllowFrom": ["eve"]}
+    with MockModelServer([says("Hello, Eve."), says("Hello, Ada.")]) as server:
+        post = Post(openclaw_home, server, group, "mailbox:ada")
+        with GatewayProcess(openclaw_home) as gateway:
+            post.writes("club@eve", "the heron is blue")
+            post.writes("club@bob", "@bot hear me")
+            post.writes("pub@eve", "@bot hear me")
+            post.writes("club@eve", "@bot who is there?")
+            assert await post.hears("club") == "Hello, Eve."
+            post.writes("club@ada", "@bot and me?")
+            assert await post.hears("club") == "Hello, Ada."
+            assert len(server.requests) == 2
+            asked = json.dumps(server.requests[-1])
+            assert "[mailbox eve] who is there?" in asked and "[mailbox ada] and me?" in asked
+            assert "the heron is blue" not in asked and "hear me" not in asked
+            post.writes("club@ada", "/whoami")
+            assert "Session agent:main:mailbox:group:club" in await post.hears("club")
+        told = gateway.output()
+        for why in (
+            "it does not mention",
+            "bob is not in channels.mailbox.groupAllowFrom",
+            "to hear the group pub, add",
+        ):
+            assert why in told
+
+
+def test_open_has_to_be_said_twice(openclaw_home: TemporaryHome) -> None:
+    openclaw_home.configure({"channels": {"mailbox": {"dmPolicy": "open"}}})
+    done = run(openclaw_home, "config", "validate")
+    assert done.returncode == 1 and 'open hears everybody: say so with "*" in allowFrom' in done.stdout + done.stderr
