@@ -26,6 +26,7 @@ from openclaw.core.errors import InvalidRequest, StateError
 from openclaw.core.keys import MAIN, SessionKey, parse
 from openclaw.core.messages import Image, Text, User
 from openclaw.core.provider import Model, System, ThinkingLevel
+from openclaw.core.sandbox import Boxed
 from openclaw.core.text import PromptText
 from openclaw.core.tool import Tool, ToolContext, ToolSpec
 from openclaw.cron.events import SystemEvents
@@ -67,7 +68,7 @@ from openclaw.store.db import Database
 from openclaw.turns import agents as agent_views
 from openclaw.turns import knobs
 from openclaw.turns.aside import Aside
-from openclaw.turns.briefing import Brief, Briefing, brief, machine
+from openclaw.turns.briefing import Brief, Briefing, Briefings, machine
 from openclaw.turns.gate import ExecGate
 from openclaw.turns.patience import patience
 from openclaw.turns.recording import RecordedCall
@@ -138,6 +139,7 @@ class Assistant:
         self._workspaces: dict[str, Path] = {}
         self._seeded: set[Path] = set()
         self._cache = FileCache()
+        self._briefings = Briefings(self.machine, self._cache)
         self._approver = approver
         self.approvals = ApprovalFile(self.home.state / "exec-approvals.json")
         self._settled = Settled()
@@ -150,6 +152,8 @@ class Assistant:
         self.events = SystemEvents(db, clock)
         self._zone = zone
         self._offered: list[Tool] = []
+        self._usual: dict[tuple[str, bool, Level], list[Tool]] = {}
+        """The tools of agents without a sandbox, under this configuration."""
         self._hidden: tuple[Any, ...] = ()
         """Whose credentials the tools keep to themselves by now."""
         self.plugged: Plugged | None = None
@@ -185,6 +189,7 @@ class Assistant:
         self.config = loaded.config
         self._situations.clear()
         self._workspaces.clear()
+        self._usual.clear()
         if "mcp" in self.__dict__:
             self.mcp.configure(self.config.mcp)
         self._gate = self._make_gate()
@@ -409,6 +414,24 @@ class Assistant:
         return tuple(tool.spec.name for tool in self._built(key, background=True))
 
     def _built(self, key: SessionKey, *, background: bool, level: Level = "off") -> list[Tool]:
+        boxed = self.boxes.of(key)
+        kind = (key.agent, background, level)
+        usual = self._usual.get(kind) if boxed is None else None
+        if usual is None:
+            usual = self._own(key, background=background, level=level, boxed=boxed)
+            if boxed is None:
+                self._usual[kind] = usual
+        added = self._added.tools() if self._added else []
+        return [
+            *usual,
+            *self._offered,
+            *self._hall.tools(key),
+            *added,
+            *(self.mcp.tools() if self.config.mcp.servers else ()),
+        ]
+
+    def _own(self, key: SessionKey, *, background: bool, level: Level, boxed: Boxed | None) -> list[Tool]:
+        """The tools that depend on nothing but the configuration and the agent: they keep nothing between calls."""
         built = building.machine_tools(
             self.config.tools,
             self.loaded.variables,
@@ -416,21 +439,13 @@ class Assistant:
             self._look,
             background=background,
             own=self.boxes.tool_settings(key.agent),
-            boxed=self.boxes.of(key),
+            boxed=boxed,
             elevated=level,
         )
         memory = self.memory(key.agent)
         if memory is not None:
             built += [MemorySearch(memory, self.config.memory.citations), MemoryGet(memory)]
-        built += reaching.tools(self.config.browser, self.home.state, self.clock, lambda: self.browsers)
-        added = self._added.tools() if self._added else []
-        return [
-            *built,
-            *self._offered,
-            *self._hall.tools(key),
-            *added,
-            *(self.mcp.tools() if self.config.mcp.servers else ()),
-        ]
+        return built + reaching.tools(self.config.browser, self.home.state, self.clock, lambda: self.browsers)
 
     @cached_property
     def browsers(self) -> Any:
@@ -828,7 +843,7 @@ class Assistant:
         )
 
     def _render(self, what: Brief) -> Briefing:
-        return brief(what, self.machine, self.config.agents.defaults, self._cache)
+        return self._briefings.make(what, self.config.agents.defaults)
 
     def _thinking(
         self, model: Model, asked: str | None, agent: agent_views.AgentView, session: str | None = None

@@ -41,11 +41,14 @@ class Boxes:
         self._skills = skills
         self._build = build
         self._engines: dict[str, Sandbox] = {}
+        self._rules: dict[str, Rules] = {}
 
     def rules(self, agent_id: str) -> Rules:
-        agents = self._config.agents
-        own = next((entry.sandbox for entry in agents.list if normalise_agent(entry.id) == agent_id), None)
-        return confine.resolve(agents.defaults.sandbox, own)
+        if agent_id not in self._rules:
+            agents = self._config.agents
+            own = next((entry.sandbox for entry in agents.list if normalise_agent(entry.id) == agent_id), None)
+            self._rules[agent_id] = confine.resolve(agents.defaults.sandbox, own)
+        return self._rules[agent_id]
 
     def is_boxed(self, key: SessionKey) -> bool:
         return confine.is_boxed(self.rules(key.agent).mode, key)

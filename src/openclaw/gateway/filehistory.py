@@ -17,17 +17,22 @@ class Histories:
         self._state = state
         self._workspace_of = workspace_of
         self._now = now
+        self._kept: dict[tuple[str, Path], History] = {}
         self._turn = asyncio.Lock()
         """Two who notice one change must not keep it twice."""
 
     def of(self, agent_id: str) -> History:
-        return History(self._state / FOLDER / agent_id, self._workspace_of(agent_id))
+        workspace = self._workspace_of(agent_id)
+        if (agent_id, workspace) not in self._kept:
+            self._kept[agent_id, workspace] = History(self._state / FOLDER / agent_id, workspace)
+        return self._kept[agent_id, workspace]
 
     async def notice(self, agent_id: str, by: By) -> History:
         """The history of an agent's files, up to date."""
         history = self.of(agent_id)
-        async with self._turn:
-            await asyncio.to_thread(history.notice, by, self._now())
+        if history.is_behind:
+            async with self._turn:
+                await asyncio.to_thread(history.notice, by, self._now())
         return history
 
     async def edited(self, agent_id: str, name: str, data: bytes) -> None:

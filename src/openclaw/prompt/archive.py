@@ -42,6 +42,16 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+@lru_cache(maxsize=64)
+def _listed(sections: tuple[Section, ...]) -> str:
+    """Sections without their texts; the prompts of a conversation are mostly the same."""
+    kept = []
+    for section in sections:
+        fields = {name: getattr(section, name) for name in _Kept.__struct_fields__ if name != "hash"}
+        kept.append(_Kept(**fields, hash=_digest(section.text)))
+    return msgspec.json.encode(kept).decode()
+
+
 class PromptArchive:
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -50,14 +60,8 @@ class PromptArchive:
 
     async def keep(self, run_id: str, session_key: str, now: int, prompt: Prompt, report: Report) -> None:
         """Keeps the prompt of a run."""
-        kept = []
-        texts: dict[str, str] = {}
-        for section in prompt.sections:
-            digest = _digest(section.text)
-            if digest not in self._stored:
-                texts[digest] = section.text
-            fields = {name: getattr(section, name) for name in _Kept.__struct_fields__ if name != "hash"}
-            kept.append(_Kept(**fields, hash=digest))
+        digests = {_digest(section.text): section.text for section in prompt.sections}
+        texts = {digest: text for digest, text in digests.items() if digest not in self._stored}
         await self._db.write_all(
             *(
                 (
@@ -74,7 +78,7 @@ class PromptArchive:
                     "key": session_key,
                     "now": now,
                     "report": msgspec.json.encode(report).decode(),
-                    "sections": msgspec.json.encode(kept).decode(),
+                    "sections": _listed(prompt.sections),
                 },
             ),
         )

@@ -14,7 +14,7 @@ from typing import Literal
 from msgspec import Struct, structs
 
 from openclaw.agent.settings import AgentDefaults
-from openclaw.core.keys import SessionKey
+from openclaw.core.keys import MAIN, SessionKey
 from openclaw.core.provider import Model
 from openclaw.core.text import PromptText, tokens
 from openclaw.core.tool import ToolSpec
@@ -102,9 +102,55 @@ def machine(timezone: str, shell: str, fence_id: str, docs_path: str = "") -> Ma
     )
 
 
-def brief(what: Brief, about: Machine, defaults: AgentDefaults, cache: FileCache | None = None) -> Briefing:
+class Briefings:
+    """Makes briefings. What would say the same as the last one for its agent is that one, with another date."""
+
+    def __init__(self, about: Machine, cache: FileCache) -> None:
+        self._about = about
+        self._cache = cache
+        self._last: dict[tuple[str, filter.Kind], tuple[_Ground, Briefing]] = {}
+
+    def make(self, what: Brief, defaults: AgentDefaults) -> Briefing:
+        kind = (what.key.agent, filter.kind_of(what.key))
+        ground = _Ground(
+            # Of the key only the agent and the kind have a say in the prompt.
+            what=structs.replace(what, key=_ANYBODY, session_id="", now=0),
+            loaded=files.load(what.workspace, cache=self._cache),
+            defaults=defaults,
+            notes=_notes(what.workspace),
+            root=repo_root(defaults.repo_root, what.workspace),
+        )
+        last = self._last.get(kind)
+        if last is not None and last[0] == ground:
+            return _dated(last[1], what)
+        briefing = _brief(what, self._about, ground)
+        self._last[kind] = (ground, briefing)
+        return briefing
+
+
+class _Ground(Struct, frozen=True):
+    """Everything a prompt is made from."""
+
+    what: Brief
+    loaded: tuple[WorkspaceFile, ...]
+    defaults: AgentDefaults
+    notes: tuple[PromptText, ...]
+    root: str
+
+
+_ANYBODY = SessionKey("main", MAIN)
+
+
+def _dated(briefing: Briefing, what: Brief) -> Briefing:
+    key = str(what.key)
+    about = structs.replace(briefing.about, generated_at=what.now, session_id=what.session_id, session_key=key)
+    told = structs.replace(briefing.report, generated_at=what.now, session_id=what.session_id, session_key=key)
+    return structs.replace(briefing, about=about, report=told)
+
+
+def _brief(what: Brief, about: Machine, ground: _Ground) -> Briefing:
     """The prompt for `what`, small enough for its model."""
-    loaded = files.load(what.workspace, cache=cache)
+    loaded, defaults = ground.loaded, ground.defaults
     found = filter.choose(
         loaded if what.files is None else what.files,
         filter.kind_of(what.key, group=what.shared),
@@ -114,7 +160,7 @@ def brief(what: Brief, about: Machine, defaults: AgentDefaults, cache: FileCache
     cut = budget.fit(found, Limits(per_file=defaults.bootstrap_max_chars, total=defaults.bootstrap_total_max_chars))
     warning = defaults.bootstrap_prompt_truncation_warning
     told, seen = budget.warn(cut, warning, what.warned)
-    fitted = fit(_facts(what, about, defaults, cut, told), _room(what))
+    fitted = fit(_facts(what, about, ground, cut, told), _room(what))
     prompt = build(fitted.facts)
     truncation = Truncation(
         warning_mode=warning,
@@ -148,7 +194,7 @@ def _room(what: Brief) -> int:
     return max(500, allowance(what.model.context_window) - tokens(schemas))
 
 
-def _facts(what: Brief, about: Machine, defaults: AgentDefaults, cut: Cut, told: bool) -> PromptFacts:
+def _facts(what: Brief, about: Machine, ground: _Ground, cut: Cut, told: bool) -> PromptFacts:
     key, model, knobs = what.key, what.model, what.knobs
     return PromptFacts(
         workspace_dir=what.sandbox.container_workspace_dir if what.sandbox else str(what.workspace),
@@ -158,10 +204,10 @@ def _facts(what: Brief, about: Machine, defaults: AgentDefaults, cut: Cut, told:
         fence_id=about.fence_id,
         context_files=cut.files,
         truncation_notice=told,
-        workspace_notes=_notes(what.workspace),
+        workspace_notes=ground.notes,
         skills=what.skills,
         docs_path=about.docs_path,
-        user_timezone=defaults.user_timezone or about.timezone,
+        user_timezone=ground.defaults.user_timezone or about.timezone,
         model_aliases=knobs.aliases,
         memory_citations=knobs.citations,
         delegation=knobs.delegation,
@@ -172,7 +218,7 @@ def _facts(what: Brief, about: Machine, defaults: AgentDefaults, cut: Cut, told:
         runtime=RuntimeFacts(
             agent_id=key.agent,
             host=about.host,
-            repo_root=repo_root(defaults.repo_root, what.workspace),
+            repo_root=ground.root,
             os=about.os,
             arch=about.arch,
             python=about.python,

@@ -5,6 +5,7 @@ Long-term memory is left out: what a person has forgotten must be gone, and a co
 
 import contextlib
 import hashlib
+import os
 import re
 from pathlib import Path
 from typing import Literal
@@ -22,6 +23,7 @@ REMEMBERED = tuple(name for name in BOOTSTRAP_FILES if name not in FORGETTABLE)
 KEPT = 100
 """Versions of one file; the oldest gives way."""
 MOST_BYTES = 1024 * 1024
+UNSTEADY_MS = 1000
 _NAME = re.compile(r"(\d{13})-(edit|run|elsewhere)-([0-9a-f]{64})\Z")
 
 
@@ -41,14 +43,27 @@ class History:
     def __init__(self, folder: Path, workspace: Path) -> None:
         self._folder = folder
         self._workspace = workspace
+        self._paths = [str(workspace / name) for name in REMEMBERED]
+        self._seen: list[tuple[int, int, int] | None] = []
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether a file is not as it was when it was last noticed: quick enough to ask anywhere."""
+        return self._seen != self._look()
+
+    def _look(self) -> list[tuple[int, int, int] | None]:
+        return [_identity(path) for path in self._paths]
 
     def notice(self, by: By, at: int) -> None:
         """Keeps every file that is not as it was last seen."""
+        seen = self._look()
         for name in REMEMBERED:
             path = self._workspace / name
             with contextlib.suppress(OSError):
                 if path.is_file() and not path.is_symlink() and path.stat().st_size <= MOST_BYTES:
                     self.keep(name, path.read_bytes(), by, at)
+        # One that changed just now may change again without another time on it.
+        self._seen = seen if all(each is None or each[2] < (at - UNSTEADY_MS) * 1_000_000 for each in seen) else []
 
     def keep(self, name: str, data: bytes, by: By, at: int) -> None:
         """Keeps `data` as the newest version of `name`, unless it is that already."""
@@ -88,3 +103,11 @@ class History:
         if hashlib.sha256(data).hexdigest() != match[3]:
             raise StateError(f"the version {version} of {name} was damaged on disk: use another one")
         return data
+
+
+def _identity(path: str) -> tuple[int, int, int] | None:
+    try:
+        about = os.lstat(path)
+    except OSError:
+        return None
+    return about.st_ino, about.st_size, about.st_mtime_ns

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Protocol
 
 from openclaw.config.agents import Entry
@@ -125,6 +126,12 @@ def asked(key: SessionKey, model: str, boxed: Boxed | None) -> Asked:
 
 def kept(names: Sequence[str], layers: Sequence[Layer]) -> tuple[str, ...]:
     """The tools that remain; what went is logged, a list that leaves nothing is an error."""
+    return _kept(tuple(names), tuple(layers))
+
+
+@lru_cache(maxsize=256)
+def _kept(names: tuple[str, ...], layers: tuple[Layer, ...]) -> tuple[str, ...]:
+    """From turn to turn it is the same question."""
     remain, removed = remaining(names, layers)
     for each in removed:
         log.debug("%s was removed by %s (%s)", each.tool, each.by, each.key)

@@ -1,6 +1,7 @@
 """Tools that reach beyond the house: a browser, and devices that are paired with it."""
 
 from collections.abc import Callable
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,15 @@ from openclaw.policy.reach import BrowserSettings
 def tools(settings: BrowserSettings, state: Path, clock: Clock, browsers: Callable[[], Any]) -> list[Tool]:
     """What there is here. A browser is offered where its library is installed."""
     found = wings.device_tools(clock)
-    if settings.enabled and find_spec("playwright") is not None:
+    if settings.enabled and _has_playwright():
         found.append(wings.browser_tool(browsers(), wrap, _rules(settings, state)))
     return found
+
+
+@cache
+def _has_playwright() -> bool:
+    """What is installed does not change while the process lives, and finding out is slow."""
+    return find_spec("playwright") is not None
 
 
 def _rules(settings: BrowserSettings, state: Path) -> dict[str, Any]:
