@@ -32,6 +32,8 @@ class Done(Struct, frozen=True):
     """The complete message, with usage and stop reason."""
 
     message: Assistant
+    sent: bytes = b""
+    """What the provider was sent for it, where that went over a wire."""
 
 
 ModelEvent = TextDelta | ThinkingDelta | CallDelta | Done

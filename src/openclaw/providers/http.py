@@ -109,7 +109,7 @@ class Http:
                             yield event
         if not decoder.ended:
             raise _unfinished(origin, head if not frames else b"")
-        yield Done(decoder.message())
+        yield Done(decoder.message(), call.body)
 
     async def fetch(self, path: str, shape: type[Shape], *, post: Any = None) -> Shape:
         """A small JSON document, read as `shape`."""

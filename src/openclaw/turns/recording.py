@@ -56,12 +56,14 @@ class Tape:
     def __init__(self) -> None:
         self.events: list[ModelEvent] = []
         self.message: Assistant | None = None
+        self.sent = b""
         self.failure: Failure | None = None
         self.chars = 0
 
     def add(self, event: ModelEvent) -> None:
         if isinstance(event, Done):
-            self.message = event.message
+            self.message, self.sent = event.message, event.sent
+            event = Done(event.message)
         else:
             self.chars += len(event.fragment if isinstance(event, CallDelta) else event.text)
             if self.chars > LONGEST_TAPE:
@@ -225,7 +227,7 @@ class Recorder:
         return _Taken(
             card=put(msgspec.json.encode(card)),
             stream=put(encode_stream(tape.events, tape.failure)),
-            wire=digest(self.encode(request)),
+            wire=digest(tape.sent or self.encode(request)),
             packed={name: _pack(data) for name, data in parts.items() if self._seen.get(name) != hour},
         )
 
