@@ -87,7 +87,7 @@ class Usage(Struct, frozen=True, rename="camel"):
         return self.input + self.cache_read + self.cache_write
 
 
-class User(Struct, frozen=True, tag_field="role", tag="user", rename="camel", omit_defaults=True):
+class User(Struct, frozen=True, dict=True, tag_field="role", tag="user", rename="camel", omit_defaults=True):
     content: str | tuple[Text | Image, ...]
     timestamp: int = 0
     idempotency_key: str | None = None
@@ -104,7 +104,7 @@ class User(Struct, frozen=True, tag_field="role", tag="user", rename="camel", om
 AssistantBlock = Text | Thinking | ToolCall
 
 
-class Assistant(Struct, frozen=True, tag_field="role", tag="assistant", rename="camel", omit_defaults=True):
+class Assistant(Struct, frozen=True, dict=True, tag_field="role", tag="assistant", rename="camel", omit_defaults=True):
     content: tuple[AssistantBlock, ...] = ()
     api: str = ""
     provider: str = ""
@@ -130,7 +130,7 @@ class Assistant(Struct, frozen=True, tag_field="role", tag="assistant", rename="
         return tuple(block for block in self.content if isinstance(block, ToolCall))
 
 
-class ToolResult(Struct, frozen=True, tag_field="role", tag="toolResult", rename="camel", omit_defaults=True):
+class ToolResult(Struct, frozen=True, dict=True, tag_field="role", tag="toolResult", rename="camel", omit_defaults=True):
     """The one answer to a tool call. `details` is for the runtime; models never see it."""
 
     tool_call_id: str

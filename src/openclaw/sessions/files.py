@@ -210,8 +210,10 @@ class Transcript:
     def __init__(self, path: Path, fd: int, leaf: str | None, ids: set[str]) -> None:
         self.path = path
         self.leaf = leaf
+        self.ids = ids
+        self.added: list[Entry] = []
+        """What was written since it was opened."""
         self._fd: int | None = fd
-        self._ids = ids
 
     @classmethod
     def create(cls, path: Path, header: Header) -> "Transcript":
@@ -253,11 +255,17 @@ class Transcript:
             raise
         return transcript, loaded
 
+    @classmethod
+    def resume(cls, path: Path, leaf: str | None, ids: set[str]) -> "Transcript":
+        """A file that is as its last writer left it: nothing of it needs to be read or mended."""
+        return cls(path, _open(path, 0), leaf, ids)
+
     def append(self, entry: E, now: float) -> E:
         """Writes `entry` behind the current leaf and gives it back with its id, parent and time."""
         placed = structs.replace(entry, id=self._new_id(), parent_id=self.leaf, timestamp=iso(now))
         self._write(placed)
-        self._ids.add(placed.id)
+        self.ids.add(placed.id)
+        self.added.append(placed)
         self.leaf = placed.target_id if isinstance(placed, Leaf) else placed.id
         return placed
 
@@ -275,7 +283,7 @@ class Transcript:
             os.close(fd)
 
     def _new_id(self) -> str:
-        while (fresh := secrets.token_hex(4)) in self._ids:
+        while (fresh := secrets.token_hex(4)) in self.ids:
             pass
         return fresh
 

@@ -36,6 +36,7 @@ from openclaw.core.origin import Origin, joined
 from openclaw.core.provider import System
 from openclaw.core.text import whole
 from openclaw.delivery.directives import SILENT
+from openclaw.sessions.conversation import Conversation, Holding, conversation, extended
 from openclaw.sessions.files import Transcript, iso
 from openclaw.sessions.index import SessionIndex, SessionRow, counted
 from openclaw.sessions.lock import WriteLocks
@@ -46,11 +47,8 @@ from openclaw.sessions.transcript import (
     MessageEntry,
     Problem,
     Tally,
-    build_context,
     noted,
-    path_to_leaf,
     synthetic,
-    tally,
 )
 from openclaw.turns.route import ModelRoute
 from openclaw.turns.spending import Spending
@@ -117,10 +115,18 @@ class Opened(Struct, frozen=True, kw_only=True):
 
     row: SessionRow
     transcript: Transcript | None = None
-    path: tuple[AnyEntry, ...] = ()
-    context: Context = Context(messages=())
+    known: Conversation = Conversation()
+    """The conversation as it was found."""
     total: Tally = Tally()
     problems: tuple[Problem, ...] = ()
+
+    @property
+    def path(self) -> tuple[AnyEntry, ...]:
+        return self.known.path
+
+    @property
+    def context(self) -> Context:
+        return self.known.context
 
 
 class Prepared(Struct, frozen=True, kw_only=True):
@@ -166,6 +172,7 @@ class Turns:
     ) -> None:
         self._news = news
         self._renew = renew
+        self._holding = Holding()
         self._index = index
         self._locks = locks
         self._clock = clock
@@ -209,7 +216,7 @@ class Turns:
                                 yield told
                         yield event
             finally:
-                await self._finish(turn, session.row, record)
+                await self._finish(turn, session, record)
                 await prepared.spending.settle()
                 if prepared.hooks is not None:
                     prepared.hooks.ended(
@@ -341,10 +348,10 @@ class Turns:
             finally:
                 transcript.close()
 
-    async def _finish(self, turn: Turn, row: SessionRow, record: "_Record") -> None:
+    async def _finish(self, turn: Turn, session: Opened, record: "_Record") -> None:
         """Closes the books, whatever ended the run; nobody is let go before they are closed."""
         record.close()
-        books = asyncio.ensure_future(self._close_books(turn, row, record))
+        books = asyncio.ensure_future(self._close_books(turn, session, record))
         stopped: asyncio.CancelledError | None = None
         while not books.done():
             try:
@@ -355,10 +362,12 @@ class Turns:
         if stopped is not None:
             raise stopped
 
-    async def _close_books(self, turn: Turn, row: SessionRow, record: "_Record") -> None:
+    async def _close_books(self, turn: Turn, session: Opened, record: "_Record") -> None:
+        transcript = record.transcript
         try:
-            await asyncio.to_thread(record.transcript.sync)
-            told = counted(row, record.total)
+            await asyncio.to_thread(transcript.sync)
+            self._holding.keep(transcript.path, extended(session.known, transcript.added), transcript.ids)
+            told = counted(session.row, record.total)
             if record.context_tokens is not None:
                 told = structs.replace(told, context_tokens=record.context_tokens)
             await self._index.ended(
@@ -368,10 +377,10 @@ class Turns:
                 stop_reason=record.stop_reason,
                 error=record.error,
                 usage=record.spent,
-                size=record.transcript.path.stat().st_size,
+                size=transcript.path.stat().st_size,
             )
         finally:
-            record.transcript.close()
+            transcript.close()
 
     @asynccontextmanager
     async def _opened(self, turn: Turn) -> AsyncIterator[Opened]:
@@ -381,22 +390,25 @@ class Turns:
             row = await self._renew(turn, row)
         path = self._index.path(row.agent_id, row.session_id)
         async with self._locks.writing(path, turn.run_id):
-            if not path.exists():
+            held = self._holding.take(path)
+            if held is not None:
+                known = held.conversation
+                transcript = Transcript.resume(path, known.path[-1].id if known.path else None, held.ids)
+                problems: tuple[Problem, ...] = ()
+            elif path.exists():
+                transcript, loaded = Transcript.reopen(path, self._header(row))
+                known = conversation(loaded.entries)
+                problems = (*loaded.problems, *known.context.problems)
+            else:
                 yield Opened(row=row)
                 return
-            transcript, loaded = Transcript.reopen(path, self._header(row))
             try:
-                entries = tuple(path_to_leaf(loaded.entries))
-                context = build_context(loaded.entries)
-                total = tally(loaded.entries)
-                for call in context.unanswered:
+                total = known.total
+                for call in known.context.unanswered:
                     result = synthetic(call, timestamp=millis(self._clock))
                     transcript.say(result, self._clock.now())
                     total = total.plus(result)
-                problems = (*loaded.problems, *context.problems)
-                yield Opened(
-                    row=row, transcript=transcript, path=entries, context=context, total=total, problems=problems
-                )
+                yield Opened(row=row, transcript=transcript, known=known, total=total, problems=problems)
             finally:
                 transcript.close()
 

@@ -1,0 +1,94 @@
+"""A conversation as a run sees it, and those the last turns left: the next turn need not read them again."""
+
+import os
+from collections import OrderedDict
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct, structs
+
+from openclaw.sessions.transcript import (
+    AnyEntry,
+    Context,
+    Custom,
+    MessageEntry,
+    Tally,
+    build_context,
+    pair,
+    path_to_leaf,
+    tally,
+)
+
+MOST_BYTES = 4 << 20
+"""Of transcripts whose conversations are kept at hand."""
+
+
+class Conversation(Struct, frozen=True):
+    path: tuple[AnyEntry, ...] = ()
+    context: Context = Context(messages=())
+    total: Tally = Tally()
+
+
+def conversation(entries: Sequence[AnyEntry]) -> Conversation:
+    """What the entries of a transcript amount to."""
+    return Conversation(tuple(path_to_leaf(entries)), build_context(entries), tally(entries))
+
+
+def extended(known: Conversation, added: Sequence[AnyEntry]) -> Conversation | None:
+    """The same with more said at its end; None when only all of it together can tell."""
+    if known.context.unanswered or not all(isinstance(entry, MessageEntry | Custom) for entry in added):
+        return None
+    said = [entry.message for entry in added if isinstance(entry, MessageEntry)]
+    paired = pair(said)
+    if paired.problems or paired.unanswered:
+        return None
+    total = known.total
+    for message in said:
+        total = total.plus(message)
+    context = structs.replace(known.context, messages=(*known.context.messages, *paired.messages))
+    return Conversation((*known.path, *added), context, total)
+
+
+class Held(Struct, frozen=True):
+    """What the next turn of a conversation starts from."""
+
+    conversation: Conversation
+    ids: set[str]
+    """Of every entry in the file, also of those beside the path."""
+    identity: tuple[int, int, int]
+
+    @property
+    def size(self) -> int:
+        return self.identity[1]
+
+
+class Holding:
+    """The conversations of the last turns, as long as nobody else writes to their files."""
+
+    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+        self._most = most_bytes
+        self._held: OrderedDict[Path, Held] = OrderedDict()
+
+    def take(self, path: Path) -> Held | None:
+        """What is held of a file that is as it was left. It is given away: a turn that fails leaves nothing behind."""
+        held = self._held.pop(path, None)
+        return held if held is not None and held.identity == _identity(path) else None
+
+    def keep(self, path: Path, left: Conversation | None, ids: set[str]) -> None:
+        """Holds what a turn left, and lets go of what nobody has asked for longest."""
+        self._held.pop(path, None)
+        identity = _identity(path)
+        if left is None or left.context.problems or identity is None or identity[1] > self._most:
+            return
+        self._held[path] = Held(left, ids, identity)
+        total = sum(held.size for held in self._held.values())
+        while total > self._most:
+            total -= self._held.popitem(last=False)[1].size
+
+
+def _identity(path: Path) -> tuple[int, int, int] | None:
+    try:
+        about = os.stat(path)  # noqa: PTH116 (asked twice in every turn)
+    except OSError:
+        return None
+    return about.st_ino, about.st_size, about.st_mtime_ns
