@@ -3,11 +3,17 @@
 These are also the shapes inside a transcript file, hence the camel-case names on the border.
 """
 
-from typing import Any, Literal
+from collections.abc import Callable
+from functools import cached_property, wraps
+from typing import Any, Literal, TypeVar, TypeVarTuple
 
 from msgspec import Struct, field
 
 from openclaw.core.origin import Origin
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+M = TypeVar("M", bound="_Said")
 
 StopReason = Literal["stop", "length", "toolUse", "error", "aborted"]
 
@@ -87,7 +93,14 @@ class Usage(Struct, frozen=True, rename="camel"):
         return self.input + self.cache_read + self.cache_write
 
 
-class User(Struct, frozen=True, dict=True, tag_field="role", tag="user", rename="camel", omit_defaults=True):
+class _Said(Struct, frozen=True, dict=True):
+    @cached_property
+    def findings(self) -> dict[Any, Any]:
+        """What was worked out about this message; it never changes, and goes with the message."""
+        return {}
+
+
+class User(_Said, frozen=True, tag_field="role", tag="user", rename="camel", omit_defaults=True):
     content: str | tuple[Text | Image, ...]
     timestamp: int = 0
     idempotency_key: str | None = None
@@ -104,7 +117,7 @@ class User(Struct, frozen=True, dict=True, tag_field="role", tag="user", rename=
 AssistantBlock = Text | Thinking | ToolCall
 
 
-class Assistant(Struct, frozen=True, dict=True, tag_field="role", tag="assistant", rename="camel", omit_defaults=True):
+class Assistant(_Said, frozen=True, tag_field="role", tag="assistant", rename="camel", omit_defaults=True):
     content: tuple[AssistantBlock, ...] = ()
     api: str = ""
     provider: str = ""
@@ -117,7 +130,7 @@ class Assistant(Struct, frozen=True, dict=True, tag_field="role", tag="assistant
     origins: tuple[Origin, ...] = ()
     """Set only when it was put here from another conversation that had read untrusted text."""
 
-    @property
+    @cached_property
     def text(self) -> str:
         return "".join(block.text for block in self.content if isinstance(block, Text))
 
@@ -125,12 +138,12 @@ class Assistant(Struct, frozen=True, dict=True, tag_field="role", tag="assistant
     def thinking(self) -> str:
         return "".join(block.thinking for block in self.content if isinstance(block, Thinking))
 
-    @property
+    @cached_property
     def calls(self) -> tuple[ToolCall, ...]:
         return tuple(block for block in self.content if isinstance(block, ToolCall))
 
 
-class ToolResult(Struct, frozen=True, dict=True, tag_field="role", tag="toolResult", rename="camel", omit_defaults=True):
+class ToolResult(_Said, frozen=True, tag_field="role", tag="toolResult", rename="camel", omit_defaults=True):
     """The one answer to a tool call. `details` is for the runtime; models never see it."""
 
     tool_call_id: str
@@ -148,3 +161,18 @@ class ToolResult(Struct, frozen=True, dict=True, tag_field="role", tag="toolResu
 
 
 Message = User | Assistant | ToolResult
+
+
+def once(work: Callable[[M, *Ts], T]) -> Callable[[M, *Ts], T]:
+    """`work`, done once for a message and what else it is given: a long conversation is gone through in every turn."""
+
+    @wraps(work)
+    def found(message: M, *args: *Ts) -> T:
+        findings = message.findings
+        key = (work, *args)
+        if key not in findings:
+            findings[key] = work(message, *args)
+        result: T = findings[key]
+        return result
+
+    return found

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from openclaw.core.errors import NetworkFailed, Refused, ServerFailed
 from openclaw.core.events import CallDelta, ModelEvent, TextDelta, ThinkingDelta
-from openclaw.core.messages import Assistant, Image, StopReason, Text, Thinking, ToolResult, Usage, User
+from openclaw.core.messages import Assistant, Image, StopReason, Text, Thinking, ToolResult, Usage, User, once
 from openclaw.core.provider import Endpoint, Model, ModelRequest, Provider
 from openclaw.core.reply import Reply
 from openclaw.providers.errors import Origin, excerpt, fault_of, from_fault
@@ -120,6 +120,7 @@ def _shown(images: list[Image]) -> dict[str, Any]:
     return {"role": "user", "content": _parts(User(content=content))}
 
 
+@once
 def _parts(message: User) -> str | list[dict[str, Any]]:
     blocks = message.content
     if isinstance(blocks, str) or all(isinstance(block, Text) for block in blocks):
@@ -132,6 +133,7 @@ def _parts(message: User) -> str | list[dict[str, Any]]:
     ]
 
 
+@once
 def _assistant(message: Assistant, kind: Traits) -> dict[str, Any]:
     texts = [block.text for block in message.content if isinstance(block, Text)]
     out: dict[str, Any] = {"role": "assistant"}

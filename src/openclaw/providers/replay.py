@@ -7,7 +7,18 @@ from collections.abc import Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from openclaw.core.messages import Assistant, AssistantBlock, Image, Message, Text, Thinking, ToolCall, ToolResult, User
+from openclaw.core.messages import (
+    Assistant,
+    AssistantBlock,
+    Image,
+    Message,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    User,
+    once,
+)
 from openclaw.core.provider import Model
 
 NO_IMAGES = Text("[An image was here; this model cannot see images.]")
@@ -39,11 +50,10 @@ def replay(messages: Iterable[Message], model: Model, rules: Rules) -> tuple[Mes
     for message, results in _paired(messages):
         match message:
             case User():
-                content = _seen(_blocks(message), sees)
-                if content:
-                    out.append(replace(message, content=content))
+                out.extend(_question(message, sees))
             case Assistant():
-                out.extend(_turn(message, results, model, ids, sees))
+                native = (message.api, message.provider, message.model) == (model.api, model.provider, model.id)
+                out.extend(_turn(message, results, native, ids, sees) if message.calls else _words(message, native))
     if out and isinstance(out[-1], Assistant) and out[-1].stop_reason in ("error", "aborted"):
         out.pop()  # what failed last is being asked again
     if rules.merge:
@@ -72,12 +82,23 @@ def _paired(messages: Iterable[Message]) -> list[tuple[User | Assistant, dict[st
     return turns
 
 
+@once
+def _question(message: User, sees: bool) -> tuple[User, ...]:
+    content = _seen(_blocks(message), sees)
+    return (replace(message, content=content),) if content else ()
+
+
+@once
+def _words(message: Assistant, native: bool) -> tuple[Assistant | ToolResult, ...]:
+    """What becomes of a message that calls nothing."""
+    return tuple(_turn(message, {}, native, _Ids(Rules()), sees=False))
+
+
 def _turn(
-    message: Assistant, results: dict[str, ToolResult], model: Model, ids: "_Ids", sees: bool
+    message: Assistant, results: dict[str, ToolResult], native: bool, ids: "_Ids", sees: bool
 ) -> list[Assistant | ToolResult]:
     """An assistant message and, right after it, one result for each of its calls."""
     failed = message.stop_reason in ("error", "aborted")
-    native = (message.api, message.provider, message.model) == (model.api, model.provider, model.id)
     content: list[AssistantBlock] = []
     answers: list[ToolResult] = []
     for block in message.content:

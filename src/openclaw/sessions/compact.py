@@ -11,7 +11,7 @@ from itertools import takewhile
 import msgspec
 from msgspec import Struct
 
-from openclaw.core.messages import Assistant, Image, Message, Text, Thinking, ToolCall, ToolResult, User
+from openclaw.core.messages import Assistant, Image, Message, Text, Thinking, ToolCall, ToolResult, User, once
 from openclaw.core.patterns import lazy
 from openclaw.sessions.transcript import AnyEntry, Compaction, MessageEntry, Reset, message_of, visible
 
@@ -41,6 +41,7 @@ def estimate_text(text: str) -> int:
     return wide + -(-(len(text) - wide) // 4)
 
 
+@once
 def estimate(message: Message) -> int:
     """Tokens of one message; never 0, so that every message counts."""
     if isinstance(message, User) and isinstance(message.content, str):

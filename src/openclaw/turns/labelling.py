@@ -59,7 +59,7 @@ class RunLabels:
 
     def __init__(self, known: Known, *, origins: Sequence[Origin] = (), said: Sequence[Message] = ()) -> None:
         self._known = known
-        self._origins = joined(origins)
+        self._origins = joined(origins, *(message_origins(message) for message in said))
         self._given: list[str] = []
         """What the model was given and did not write itself, nor had another run write for it."""
         self._public: list[str] = []
@@ -67,8 +67,8 @@ class RunLabels:
         self._untrusted: list[tuple[Origin, str]] = []
         self._owner: list[str] = []
         self._vouched: set[str] = set()
-        for message in said:
-            self.heard(message)
+        self._unheard = list(said)
+        """What was said before, gone through when a call asks for it: most turns call nothing."""
 
     @property
     def origins(self) -> tuple[Origin, ...]:
@@ -76,16 +76,23 @@ class RunLabels:
 
     def heard(self, message: Message) -> None:
         """Something that is now in the context."""
-        if isinstance(message, Assistant) and not message.origins:
-            return
-        found = message_origins(message)
-        self._remember(message.text, found)
-        own = isinstance(message, User) and not found
-        if is_given(message, found):
-            self._given.append(message.text)
-            self._public += [message.text] if found or own else []
-        if own:
-            self._owner.append(message.text)
+        self._origins = joined(self._origins, message_origins(message))
+        self._unheard.append(message)
+
+    def _catch_up(self) -> None:
+        """Takes in what was said since a call last asked."""
+        unheard, self._unheard = self._unheard, []
+        for message in unheard:
+            if isinstance(message, Assistant) and not message.origins:
+                continue
+            found = message_origins(message)
+            self._remember(message.text, found)
+            own = isinstance(message, User) and not found
+            if is_given(message, found):
+                self._given.append(message.text)
+                self._public += [message.text] if found or own else []
+            if own:
+                self._owner.append(message.text)
 
     def _remember(self, text: str, origins: Sequence[Origin]) -> None:
         self._origins = joined(self._origins, origins)
@@ -93,6 +100,7 @@ class RunLabels:
 
     def asked_by(self, call: str) -> str:
         """The untrusted text that most resembles a call: its source and the words in question; empty when none does."""
+        self._catch_up()
         wanted = set(re.findall(r"[\w./:@-]{4,}", call.lower()))
         best, shared = None, 0
         for where, whole in self._untrusted:
@@ -115,6 +123,7 @@ class RunLabels:
 
     def deeds(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> tuple[Deed, ...]:
         """What a call amounts to."""
+        self._catch_up()
         effects = tool.effects(args)
         writes = [path for path in tool.resources(args, context) if path.startswith("/")]
         facts = Facts(

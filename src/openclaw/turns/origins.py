@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from openclaw.core.messages import Assistant, Message, ToolResult, User
+from openclaw.core.messages import Assistant, Message, ToolResult, User, once
 from openclaw.core.origin import Origin, joined, origin
 from openclaw.sessions.transcript import AnyEntry, Reset, message_of
 from openclaw.trust.wrap import is_wrapped
@@ -13,6 +13,7 @@ def context_origins(messages: Iterable[Message]) -> tuple[Origin, ...]:
     return joined(*(message_origins(message) for message in messages))
 
 
+@once
 def message_origins(message: Message) -> tuple[Origin, ...]:
     """The same for one message."""
     if message.origins:

@@ -20,7 +20,7 @@ from openclaw.budget.settings import RecordSettings
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import InvalidRequest, NotFound, ProviderError
 from openclaw.core.events import CallDelta, Done, ModelEvent, TextDelta, ThinkingDelta
-from openclaw.core.messages import Assistant, Message
+from openclaw.core.messages import Assistant, Message, once
 from openclaw.core.provider import CacheRetention, Model, ModelRequest, System, ThinkingLevel, ToolChoice
 from openclaw.core.tool import ToolSpec
 from openclaw.store.db import Database
@@ -119,18 +119,9 @@ class _Stream(Struct, frozen=True, omit_defaults=True):
     failure: Failure | None = None
 
 
-class Shelf:
-    """The messages of one run whose hashes are known; they are the same objects from call to call."""
-
-    def __init__(self) -> None:
-        self._known: dict[int, tuple[Message, str, bytes]] = {}
-
-    def name(self, message: Message) -> tuple[str, bytes]:
-        found = self._known.get(id(message))
-        if found is None or found[0] is not message:
-            data = msgspec.json.encode(message)
-            found = self._known[id(message)] = (message, digest(data), data)
-        return found[1], found[2]
+@once
+def _name(message: Message) -> str:
+    return digest(msgspec.json.encode(message))
 
 
 class Recorder:
@@ -153,9 +144,7 @@ class Recorder:
         self._added = 0
         self._full = False
 
-    async def keep(
-        self, call_id: str, run_id: str, request: ModelRequest, tape: Tape, shelf: Shelf, large: int = 0
-    ) -> None:
+    async def keep(self, call_id: str, run_id: str, request: ModelRequest, tape: Tape, large: int = 0) -> None:
         """Keeps one call, `large` by so many bytes. What cannot be written down is left out; no run fails for it."""
         settings = self._settings()
         if not settings.enabled:
@@ -165,7 +154,7 @@ class Recorder:
             await self.forget_old()
         if self._full:
             return
-        work = partial(self._take_apart, request, tape, shelf, hour)
+        work = partial(self._take_apart, request, tape, hour)
         try:
             taken = work() if large < LARGE else await asyncio.to_thread(work)
         except (TypeError, ValueError, UnicodeEncodeError, RecursionError) as error:
@@ -196,7 +185,7 @@ class Recorder:
         self._added += sum(map(len, taken.packed.values()))
         self._seen.update(dict.fromkeys(taken.packed, hour))
 
-    def _take_apart(self, request: ModelRequest, tape: Tape, shelf: Shelf, hour: int) -> "_Taken":
+    def _take_apart(self, request: ModelRequest, tape: Tape, hour: int) -> "_Taken":
         """A call in pieces, those that are new in this hour packed."""
         parts: dict[str, bytes] = {}
 
@@ -207,8 +196,9 @@ class Recorder:
 
         names = []
         for message in request.messages:
-            name, data = shelf.name(message)
-            parts[name] = data
+            name = _name(message)
+            if self._seen.get(name) != hour:
+                parts[name] = msgspec.json.encode(message)
             names.append(name)
         card = _Card(
             # Headers may hold credentials, and no request body is made from them.

@@ -17,14 +17,14 @@ from openclaw.budget.price import Size
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import OverBudget, ProviderError
 from openclaw.core.events import ModelEvent, Notice
-from openclaw.core.messages import Assistant, Image, Usage
+from openclaw.core.messages import Assistant, Image, Message, Usage, once
 from openclaw.core.provider import Model, ModelRequest, Price, Provider
 from openclaw.core.reply import cost_of
 from openclaw.models import cooldown
 from openclaw.models.cooldown import Stats
 from openclaw.models.credentials import Credential
 from openclaw.models.locality import is_own
-from openclaw.turns.recording import LARGE, Recorder, Shelf, Tape
+from openclaw.turns.recording import LARGE, Recorder, Tape
 
 KeepProfile = Callable[[str, Callable[[Stats], Stats], str | None], Awaitable[None]]
 """Changes the stats of a profile: its id, the change, and the provider it just worked with."""
@@ -85,7 +85,6 @@ class Spending:
         self._keep_profile = keep_profile
         self._footer = footer
         self._usage = Usage()
-        self._shelf = Shelf()
         self._missed: list[Missed] = []
         self._told: list[str] = []
         self._answered_by = ""
@@ -146,7 +145,7 @@ class Spending:
         for call, end, request, tape, size in closed:
             self._told += await self._ledger.commit(call, end, self.rules)
             large = LARGE if size.images else size.text_bytes
-            await self._recorder.keep(call.call_id, call.run_id, request, tape, self._shelf, large)
+            await self._recorder.keep(call.call_id, call.run_id, request, tape, large)
         amend, self._amend = self._amend, None
         if amend is not None:
             await self._ledger.amend(*amend)
@@ -250,17 +249,26 @@ def size_of(request: ModelRequest) -> Size:
     )
     images = 0
     for message in request.messages:
-        chars += len(message.text.encode(errors="replace"))
-        if isinstance(message, Assistant):
-            chars += len(message.thinking) + sum(len(str(call.arguments)) + len(call.name) for call in message.calls)
-        elif not isinstance(message.content, str):
-            images += sum(isinstance(block, Image) for block in message.content)
+        text, pictures = _extent(message)
+        chars, images = chars + text, images + pictures
     return Size(
         text_bytes=chars,
         images=images,
         output_limit=request.max_tokens or request.model.max_tokens,
         window=request.model.context_window,
     )
+
+
+@once
+def _extent(message: Message) -> tuple[int, int]:
+    """The bytes of a message's text, and its images."""
+    chars = len(message.text.encode(errors="replace"))
+    if isinstance(message, Assistant):
+        return chars + len(message.thinking) + sum(
+            len(str(call.arguments)) + len(call.name) for call in message.calls
+        ), 0
+    content = () if isinstance(message.content, str) else message.content
+    return chars, sum(isinstance(block, Image) for block in content)
 
 
 def _end(size: Size, model: Model, tape: Tape) -> End:
