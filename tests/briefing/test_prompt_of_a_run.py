@@ -217,3 +217,23 @@ def test_an_agents_own_delegation_wins() -> None:
         entry = AgentEntry(id="main", subagents=SubagentSettings(delegation_mode=own))  # type: ignore[arg-type]
         found = knobs.resolve(entry, defaults, CommandsSettings(), is_default=True, secret=lambda: Secret("x"))
         assert found.delegation == expected
+
+
+async def test_what_changed_between_two_turns_is_in_the_next_prompt(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel, fake_clock: FakeClock
+) -> None:
+    scripted_model.script(*(says("ok") for _ in range(4)))
+    openclaw_home.configure(SCRIPTED)
+    async with opened(openclaw_home, scripted_model, fake_clock) as app:
+        await say(app, "one")
+        await say(app, "two", key="another")
+        (openclaw_home.workspace / "USER.md").write_text("# User\n\nHer name is Ada.\n")
+        await say(app, "three")
+        await say(app, "four", place="/somewhere/else")
+        first, second, third, fourth = [request.system for request in scripted_model.requests]
+        kept = [await app.archive.find(name) for name in ("one", "two", "three")]
+    assert first == second and "Ada" not in first.text
+    assert "Ada" in third.text and "Ada" in fourth.text
+    assert "/somewhere/else" in fourth.dynamic and "/somewhere/else" not in third.dynamic
+    assert [each.report.session_key for each in kept] == ["agent:main:main", "agent:main:another", "agent:main:main"]
+    assert [each.prompt.text for each in kept[:2]] == [kept[0].prompt.text] * 2

@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 LEAST_CHARS = 10
 LEAST_SHARE = 0.5
@@ -16,8 +16,10 @@ def normalise(text: str) -> str:
     return re.sub(r"\s+", " ", plain).strip()
 
 
-def repeats(text: str, sent: Iterable[str]) -> bool:
+def repeats(text: str, sent: Sequence[str]) -> bool:
     """Whether `text` says again what one of the `sent` texts said."""
+    if not sent:
+        return False
     said = normalise(text)
     if len(said) < LEAST_CHARS:
         return False

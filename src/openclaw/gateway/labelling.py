@@ -46,6 +46,7 @@ class Labelling:
         self._breakers: dict[str, Breaker] = {}
         self.files = labelled_files(state)
         self._state = state
+        self._reals: dict[Path, str] = {}
         self.configure(settings)
 
     def configure(self, settings: SecuritySettings) -> None:
@@ -85,7 +86,7 @@ class Labelling:
         known = Known(
             files=self.files,
             places=Places(
-                own=tuple(os.path.realpath(each.expanduser()) for each in own),
+                own=tuple(map(self._real, own)),
                 untrusted=external.untrusted_paths,
                 directories=skills or {},
             ),
@@ -97,9 +98,16 @@ class Labelling:
 
     def _in_prompt(self, workspace: Path) -> tuple[Origin, ...]:
         """The labels of workspace files that go into the prompt itself."""
-        root = os.path.realpath(workspace)
-        listed = [self.files.of(f"{root}/{name}") for name in (*ALWAYS, *WHEN_PRESENT)]
-        return joined(*listed, note_origins(f"{root}/MEMORY.md"), note_origins(f"{root}/memory.md"))
+        root = self._real(workspace)
+        listed = self.files.of(*(f"{root}/{name}" for name in (*ALWAYS, *WHEN_PRESENT)))
+        return joined(listed, note_origins(f"{root}/MEMORY.md"), note_origins(f"{root}/memory.md"))
+
+    def _real(self, path: Path) -> str:
+        """A directory of the owner's without links, as it was when it was first asked for: one that is exchanged later
+        is not his by that."""
+        if path not in self._reals:
+            self._reals[path] = os.path.realpath(path.expanduser())
+        return self._reals[path]
 
     def gate(self, agent_id: str, inner: ExecGate, labels: RunLabels) -> RunGate:
         limits = self._settings.breaker

@@ -1,5 +1,6 @@
 """Whether an address is the user's own: this machine or this network. Pure."""
 
+from functools import lru_cache
 from ipaddress import ip_address, ip_network
 from urllib.parse import urlsplit
 
@@ -27,6 +28,7 @@ def host_of(base_url: str) -> str:
         return ""
 
 
+@lru_cache(maxsize=256)
 def is_own(base_url: str) -> bool:
     """True for loopback, private and link-local addresses, `localhost` and `*.local`."""
     host = host_of(base_url)

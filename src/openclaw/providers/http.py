@@ -5,7 +5,7 @@ import ipaddress
 import ssl
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Protocol, TypeVar
 
 import httpx2
@@ -189,6 +189,7 @@ def _certificates() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
+@lru_cache(maxsize=256)
 def is_loopback(host: str) -> bool:
     name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
     name = name.strip("[]")

@@ -57,33 +57,35 @@ class Held(Struct, frozen=True):
     """Of every entry in the file, also of those beside the path."""
     identity: tuple[int, int, int]
 
-    @property
-    def size(self) -> int:
-        return self.identity[1]
-
 
 class Holding:
     """The conversations of the last turns, as long as nobody else writes to their files."""
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self._most = most_bytes
-        self._held: OrderedDict[Path, Held] = OrderedDict()
+        self._held: OrderedDict[str, Held] = OrderedDict()
+        self._bytes = 0
 
     def take(self, path: Path) -> Held | None:
         """What is held of a file that is as it was left. It is given away: a turn that fails leaves nothing behind."""
-        held = self._held.pop(path, None)
+        held = self._pop(str(path))
         return held if held is not None and held.identity == _identity(path) else None
 
     def keep(self, path: Path, left: Conversation | None, ids: set[str]) -> None:
         """Holds what a turn left, and lets go of what nobody has asked for longest."""
-        self._held.pop(path, None)
+        self._pop(str(path))
         identity = _identity(path)
         if left is None or left.context.problems or identity is None or identity[1] > self._most:
             return
-        self._held[path] = Held(left, ids, identity)
-        total = sum(held.size for held in self._held.values())
-        while total > self._most:
-            total -= self._held.popitem(last=False)[1].size
+        self._held[str(path)] = Held(left, ids, identity)
+        self._bytes += identity[1]
+        while self._bytes > self._most:
+            self._pop(next(iter(self._held)))
+
+    def _pop(self, path: str) -> Held | None:
+        held = self._held.pop(path, None)
+        self._bytes -= held.identity[1] if held is not None else 0
+        return held
 
 
 def _identity(path: Path) -> tuple[int, int, int] | None:

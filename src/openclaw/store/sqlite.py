@@ -177,6 +177,25 @@ class _Transaction:
         return await self._db.on(self._connection, work)
 
 
+class _Turn:
+    """One writer at a time; a task that would wait for itself is told so instead."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+        self._owner: asyncio.Task[object] | None = None
+
+    async def __aenter__(self) -> None:
+        me = asyncio.current_task()
+        if self._owner is not None and self._owner is me:
+            raise RuntimeError("this task has a transaction open: write through it")
+        await self._lock.acquire()
+        self._owner = me
+
+    async def __aexit__(self, *ended: object) -> None:
+        self._owner = None
+        self._lock.release()
+
+
 class Sqlite:
     """`Database` over one file. Open it with `Sqlite.open`; close it, or its threads live on."""
 
@@ -186,8 +205,7 @@ class Sqlite:
         self._writing = writing
         self._reading = ThreadPoolExecutor(1, "db-read")
         self._reader: apsw.Connection | None = None
-        self._turn = asyncio.Lock()
-        self._owner: asyncio.Task[object] | None = None
+        self._turn = _Turn()
         self._listeners: dict[str, set[asyncio.Queue[str]]] = {}
         self._folding: asyncio.Task[None] | None = None
 
@@ -231,17 +249,17 @@ class Sqlite:
             raise _translated(error, self.path) from error
 
     async def write(self, sql: str, params: Params | None = None) -> int:
-        async with self._my_turn():
+        async with self._turn:
             return await self._do(lambda connection: _write(connection, sql, params), _size(params))
 
     async def write_all(self, *statements: tuple[str, Params]) -> tuple[int, ...]:
         size = sum(_size(params) for _, params in statements)
-        async with self._my_turn():
+        async with self._turn:
             return await self._do(lambda connection: _write_all(connection, statements), size)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[_Transaction]:
-        async with self._my_turn():
+        async with self._turn:
             connection = await self._do(_begin)
             transaction = _Transaction(self, connection)
             try:
@@ -281,18 +299,6 @@ class Sqlite:
         await self._in(self._writing, self._writer.close)
         self._writing.shutdown()
 
-    @asynccontextmanager
-    async def _my_turn(self) -> AsyncIterator[None]:
-        """One writer at a time; a task that would wait for itself is told so instead."""
-        if self._owner is not None and self._owner is asyncio.current_task():
-            raise RuntimeError("this task has a transaction open: write through it")
-        async with self._turn:
-            self._owner = asyncio.current_task()
-            try:
-                yield
-            finally:
-                self._owner = None
-
     async def _do(self, work: Callable[[apsw.Connection], T], size: int = 0) -> T:
         """`work`, which does all or nothing: here when it is small and nobody else writes, else in the thread."""
         if size <= LARGEST_HERE:
@@ -328,7 +334,7 @@ class Sqlite:
     async def _fold(self) -> None:
         # In its turn, so that nothing is added meanwhile and the log starts anew.
         with suppress(StateError):
-            async with self._my_turn():
+            async with self._turn:
                 await self.on(self._writer, lambda connection: connection.wal_checkpoint())
 
 

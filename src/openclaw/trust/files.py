@@ -57,16 +57,17 @@ class LabelledFiles:
         """A command ran between two moments and may have written what it brought."""
         self._append((Entry(span=(start, end), origins=tuple(origins)),))
 
-    def of(self, path: str) -> tuple[Origin, ...]:
-        """Where the text of a file came from, as far as it is listed."""
-        listed = self._current().get(path, ())
-        if not self._spans:
-            return listed
-        try:
-            changed = Path(path).stat().st_ctime_ns
-        except (OSError, ValueError):
-            return listed
-        return joined(listed, *(origins for start, end, origins in self._spans if start <= changed <= end))
+    def of(self, *paths: str) -> tuple[Origin, ...]:
+        """Where the text of files came from, as far as it is listed."""
+        here = self._current()
+        found = [here[path] for path in paths if path in here]
+        for path in paths if self._spans else ():
+            try:
+                changed = Path(path).stat().st_ctime_ns
+            except (OSError, ValueError):
+                continue
+            found += [origins for start, end, origins in self._spans if start <= changed <= end]
+        return joined(*found)
 
     def code_below(self, directory: str) -> tuple[Origin, ...]:
         """The origins of listed files below `directory` that a program may run or obey without being told to."""

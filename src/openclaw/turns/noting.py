@@ -1,5 +1,6 @@
 """Notes carry their labels inside: marks round the lines that a run wrote after reading text from elsewhere."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,7 +21,7 @@ def is_note(path: str, workspace: Path) -> bool:
 
 def note_origins(path: str) -> tuple[Origin, ...]:
     """The labels that stand in a note itself."""
-    if not path.endswith(".md"):
+    if not path.endswith(".md") or not os.path.exists(path):  # noqa: PTH110 (asked twice in every turn)
         return ()
     try:
         with Path(path).open(encoding="utf-8", errors="replace") as file:

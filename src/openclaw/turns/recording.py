@@ -119,6 +119,11 @@ class _Stream(Struct, frozen=True, omit_defaults=True):
     failure: Failure | None = None
 
 
+def _model_bytes(model: Model) -> bytes:
+    """Headers may hold credentials, and no request body is made from them."""
+    return msgspec.json.encode(structs.replace(model, headers={}))
+
+
 @once
 def _name(message: Message) -> str:
     return digest(msgspec.json.encode(message))
@@ -140,6 +145,7 @@ class Recorder:
         self.encode = encode
         self._seen: dict[str, int] = {}
         """Blobs known to be there, and the hour they were last marked as used."""
+        self._standing: dict[str, tuple[Any, str]] = {}
         self._swept_in = -1
         self._added = 0
         self._full = False
@@ -194,6 +200,15 @@ class Recorder:
             parts[name] = data
             return name
 
+        def standing(kind: str, part: Any, encode: Callable[[Any], bytes]) -> str:
+            """What is mostly the same object from call to call."""
+            last, name = self._standing.get(kind, (None, ""))
+            if last == part and self._seen.get(name) == hour:
+                return name
+            name = put(encode(part))
+            self._standing[kind] = (part, name)
+            return name
+
         names = []
         for message in request.messages:
             name = _name(message)
@@ -201,11 +216,10 @@ class Recorder:
                 parts[name] = msgspec.json.encode(message)
             names.append(name)
         card = _Card(
-            # Headers may hold credentials, and no request body is made from them.
-            model=put(msgspec.json.encode(structs.replace(request.model, headers={}))),
-            stable=put(request.system.stable.encode()),
+            model=standing("model", request.model, _model_bytes),
+            stable=standing("stable", request.system.stable, str.encode),
             dynamic=put(request.system.dynamic.encode()),
-            tools=put(msgspec.json.encode(request.tools)),
+            tools=standing("tools", request.tools, msgspec.json.encode),
             pages=tuple(put(msgspec.json.encode(names[at : at + PAGE])) for at in range(0, len(names), PAGE)),
             thinking=request.thinking,
             max_tokens=request.max_tokens,

@@ -1,0 +1,130 @@
+"""Conversations that are held between turns: always what the file says, and nothing that nobody needs."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+
+from openclaw.core.messages import Assistant, Message, Text, ToolCall, ToolResult, User
+from openclaw.sessions.conversation import Conversation, Holding, conversation, extended
+from openclaw.sessions.files import Transcript, load
+from openclaw.sessions.transcript import AnyEntry, Compaction, Custom, Header, MessageEntry, Reset
+
+IDS = st.sampled_from(["a", "b", "c"])
+MESSAGES = st.one_of(
+    st.builds(User, content=st.text(max_size=3)),
+    st.builds(lambda text: Assistant(content=(Text(text),)), st.text(max_size=3)),
+    st.builds(lambda ids: Assistant(content=tuple(ToolCall(id=each, name="t") for each in ids)), st.lists(IDS)),
+    st.builds(lambda call: ToolResult(tool_call_id=call, tool_name="t", content=(Text("r"),)), IDS),
+)
+ENTRIES = st.one_of(
+    MESSAGES.map(lambda message: MessageEntry(message=message)),
+    MESSAGES.map(lambda message: MessageEntry(message=message)),
+    st.just(Custom(custom_type="x")),
+    st.just(Compaction(summary="s", first_kept_entry_id="1", tokens_before=1)),
+    st.just(Reset()),
+)
+
+
+def chained(entries: list[AnyEntry]) -> list[AnyEntry]:
+    return [
+        structs.replace(entry, id=str(place), parent_id=str(place - 1) if place else None)
+        for place, entry in enumerate(entries)
+    ]
+
+
+@given(st.lists(ENTRIES, max_size=12), st.integers(0, 12))
+def test_what_is_added_gives_what_reading_all_of_it_gives(entries: list[AnyEntry], at: int) -> None:
+    entries = chained(entries)
+    before = conversation(entries[:at])
+    after = extended(before, entries[at:])
+    if after is None:
+        return
+    whole = conversation(entries)
+    assert after.path == whole.path
+    assert after.context.messages == whole.context.messages
+    assert after.context.summary == whole.context.summary
+    assert after.context.unanswered == whole.context.unanswered == ()
+    assert after.total == whole.total
+
+
+def test_a_question_and_its_answer_are_simply_added() -> None:
+    entries = chained([MessageEntry(message=User(content="?")), MessageEntry(message=Assistant(content=(Text("!"),)))])
+    assert extended(Conversation(), entries) == conversation(entries)
+    assert extended(Conversation(), chained([Compaction(summary="", first_kept_entry_id="", tokens_before=1)])) is None
+
+
+def written(path: Path, *messages: Message) -> Transcript:
+    transcript = Transcript.create(path, Header(id="s", timestamp="", cwd=""))
+    for message in messages:
+        transcript.say(message, 0.0)
+    return transcript
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "s.jsonl"
+    written(path, User(content="hello")).close()
+    return path
+
+
+def held(file: Path, most: int = 1 << 20) -> Holding:
+    holding = Holding(most)
+    loaded = load(file)
+    holding.keep(file, conversation(loaded.entries), {entry.id for entry in loaded.entries})
+    return holding
+
+
+def test_what_was_left_is_there_once(file: Path) -> None:
+    holding = held(file)
+    found = holding.take(file)
+    assert found is not None and found.conversation == conversation(load(file).entries)
+    assert holding.take(file) is None
+
+
+def test_a_file_that_somebody_else_wrote_to_is_read_again(file: Path) -> None:
+    holding = held(file)
+    other, _ = Transcript.reopen(file, Header(id="s", timestamp="", cwd=""))
+    other.say(User(content="me too"), 0.0)
+    other.close()
+    assert holding.take(file) is None
+
+
+def test_a_file_that_was_exchanged_is_read_again(file: Path) -> None:
+    holding = held(file)
+    copy = file.with_name("copy")
+    copy.write_bytes(file.read_bytes())
+    copy.replace(file)
+    assert holding.take(file) is None
+
+
+def test_a_file_that_is_gone_is_not_held(file: Path) -> None:
+    holding = held(file)
+    file.unlink()
+    assert holding.take(file) is None
+
+
+def test_the_longest_unasked_goes_when_there_is_too_much(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{number}.jsonl" for number in range(3)]
+    for path in paths:
+        written(path, User(content="x" * 1000)).close()
+    holding = Holding(3000)
+    for path in paths:
+        holding.keep(path, conversation(load(path).entries), set())
+    assert [holding.take(path) is not None for path in paths] == [False, True, True]
+    large = tmp_path / "large.jsonl"
+    written(large, User(content="x" * 4000)).close()
+    holding.keep(large, conversation(load(large).entries), set())
+    assert holding.take(large) is None
+
+
+def test_going_on_writes_what_reopening_would(file: Path) -> None:
+    found = held(file).take(file)
+    assert found is not None
+    transcript = Transcript.resume(file, found.conversation.path[-1].id, found.ids)
+    said = transcript.say(Assistant(content=(Text("yes"),)), 0.0)
+    transcript.close()
+    assert transcript.added == [said]
+    assert [message.text for message in conversation(load(file).entries).context.messages] == ["hello", "yes"]
