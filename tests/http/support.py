@@ -9,12 +9,14 @@ from typing import Any
 import uvicorn
 from openai import AsyncOpenAI
 from starlette.applications import Starlette
+from starlette.routing import Route
 
 from openclaw.core.approval import Answer, ApprovalRequest
 from openclaw.core.provider import Provider
 from openclaw.core.secret import Secret
 from openclaw.gateway.app import Assistant, Surroundings, assistant
 from openclaw.gateway.clock import SystemClock
+from openclaw.gateway.http import late
 from openclaw.gateway.http.auth import Gatekeeping
 from openclaw.gateway.http.embeddings import Embed
 from openclaw.gateway.http.listening import Fanout
@@ -72,6 +74,7 @@ class House:
         self.events: list[RunEvent] = []
         self.port = 0
         self.runs: Runs
+        self.routes: list[Route] = []
         self._changed = asyncio.Event()
 
     def tell(self, told: RunEvent) -> None:
@@ -146,7 +149,8 @@ async def house(
                 secret=lambda: place.secret, limiter=Strict(), address=lambda scope: (scope.get("client") or ("",))[0]
             )
             found = routes(parts_of(app, runs, ledger, place.fanout, embed), switches, how)
-            async with serving(Starlette(routes=found)) as port:
+            place.routes = found
+            async with serving(Starlette(routes=late.routes(lambda: found))) as port:
                 place.port = port
                 yield place
         assert len(place.fanout) == 0

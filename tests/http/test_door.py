@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from openclaw.core.events import ModelCalled
 from openclaw.core.secret import Secret
+from openclaw.gateway.http import late
 from openclaw.gateway.http.auth import same
 from openclaw.gateway.http.surface import Switches
 from openclaw.testing import ScriptedModel, TemporaryHome, says, stalls
@@ -236,3 +237,10 @@ async def _post(place: House, path: str, data: bytes) -> bytes:
 
 def test_an_empty_secret_fits_nothing() -> None:
     assert not same("", Secret("")) and not same("x", Secret("xy")) and same("pässwört", Secret("pässwört"))
+
+
+async def test_the_addresses_that_are_answered_late_are_those_of_the_surface(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel
+) -> None:
+    async with house(openclaw_home, scripted_model) as place:
+        assert tuple(route.path for route in place.routes) == late.PATHS

@@ -32,14 +32,12 @@ from openclaw.gateway.daemon import Launch, Options, Parts
 from openclaw.gateway.desk import Desk
 from openclaw.gateway.exposure import decide
 from openclaw.gateway.filehistory import Histories
-from openclaw.gateway.http import metrics, pages, surface
+from openclaw.gateway.http import late, metrics, pages
 from openclaw.gateway.http.auth import Gatekeeping
 from openclaw.gateway.http.hooks import Hooks
 from openclaw.gateway.http.hooks import routes as hook_routes
 from openclaw.gateway.http.listening import Fanout
 from openclaw.gateway.http.plugins import PluginRoutes
-from openclaw.gateway.http.surface import Switches, routes
-from openclaw.gateway.http.wiring import parts_of
 from openclaw.gateway.internal_hooks import telling
 from openclaw.gateway.internal_hooks.boot import Boot
 from openclaw.gateway.internal_hooks.telling import Listening
@@ -174,8 +172,7 @@ async def compose(launch: Launch, open_provider: OpenProvider | None = None) -> 
             accepted=listening.heard,
         )
         async with running.serving() as active:
-            http = parts_of(app, active, ledger, fanout, app.embed)
-            gateway = _Gateway(launch, app, active, bus, projector, questions, http)
+            gateway = _Gateway(launch, app, active, bus, projector, questions, ledger, fanout)
             app.internal_hooks.enroll("boot-md", Boot(gateway.desk))
             fires = not launch.safe and launch.surroundings.environ.get("OPENCLAW_SKIP_CRON") != "1"
             # Before anything runs on: what a sub-agent may do is on the roster.
@@ -222,6 +219,16 @@ async def _plug(app: Assistant, port: int) -> None:
     await begin(app.extensions)
     if app.plugged is not None:
         app.plugged.gateway_started(port)
+
+
+def _surface(app: Assistant, active: Runs, ledger: Ledger, fanout: Fanout, gatekeeping: Gatekeeping) -> list[Route]:
+    """The interfaces that other programs know from elsewhere."""
+    from openclaw.gateway.http.surface import Switches, routes
+    from openclaw.gateway.http.wiring import parts_of
+
+    endpoints = app.config.gateway.http.endpoints
+    switches = Switches(chat_completions=endpoints.chat_completions.enabled, responses=endpoints.responses.enabled)
+    return routes(parts_of(app, active, ledger, fanout, app.embed), switches, gatekeeping)
 
 
 def _watchman(app: Assistant, active: Runs, questions: PendingApprovals, bus: Bus) -> Watchman:
@@ -284,18 +291,19 @@ class _Gateway:
         bus: Bus,
         projector: Projector,
         questions: PendingApprovals,
-        http: surface.Parts,
+        ledger: Ledger,
+        fanout: Fanout,
     ) -> None:
         self._launch = launch
         self._app = app
         self._runs = active
         self._bus = bus
+        self._fanout = fanout
         self._started = millis(launch.clock)
         self._boot = str(uuid.uuid4())
         self._presence = Presence(launch.clock)
         self._secret = launch.secret
         self._proxy = launch.exposure.proxy
-        self._http = http
         self.desk = Desk(app, app.lifecycle, active, bus)
         self.hall = Hall(self.desk, launch.surroundings, launch.control.restart)
         self.desk.stop_below = self.hall.subagents.stop_below
@@ -345,12 +353,10 @@ class _Gateway:
                 self._registry.add(method)
         self.channels = Channelling(self.desk, commands, app.extensions.channels, launch.clock)
         plugins.serve_methods(app.extensions, self._registry, bus, self.channels.changed)
-        endpoints = app.config.gateway.http.endpoints
-        switches = Switches(chat_completions=endpoints.chat_completions.enabled, responses=endpoints.responses.enabled)
         gatekeeping = self._gatekeeping(limiter)
         hooks = Hooks(self.desk, self.automation.heartbeats, gatekeeping)
         self.routes = [
-            *routes(http, switches, gatekeeping),
+            *late.routes(partial(_surface, app, active, ledger, fanout, gatekeeping)),
             *hook_routes(hooks, app.config.hooks.path),
             metrics.route(self._figures, gatekeeping),
             PluginRoutes(app.extensions.route, gatekeeping),
@@ -380,7 +386,7 @@ class _Gateway:
         parked = await self._runs.drain(max(0.0, seconds - 2.0))
         if parked:
             log.info("parked %d run(s) for the next start", parked)
-        self._http.fanout.close()
+        self._fanout.close()
         await telling.settle(self._app, self._launch.control.wish == "restart")
 
     def _gatekeeping(self, limiter: AuthLimiter) -> Gatekeeping:
