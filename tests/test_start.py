@@ -58,7 +58,7 @@ main()
 VERSION_BUDGET = 60
 HELP_BUDGET = 110
 LOOKING_BUDGET = 330
-GATEWAY_BUDGET = 660
+GATEWAY_BUDGET = 640
 
 
 def modules_of(arguments: list[str], home: TemporaryHome) -> tuple[str, list[str]]:

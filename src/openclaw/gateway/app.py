@@ -41,12 +41,6 @@ from openclaw.gateway.surroundings import local_timezone as local_timezone
 from openclaw.gateway.surroundings import state as state
 from openclaw.gateway.surroundings import workspace_of as workspace_of
 from openclaw.gateway.tools import building, reaching
-from openclaw.memory import citations, reading
-from openclaw.memory.choose import usual_keys
-from openclaw.memory.index import Memory
-from openclaw.memory.opening import open_memory
-from openclaw.memory.settings import overlay
-from openclaw.memory.tools import MemoryGet, MemorySearch
 from openclaw.models import catalog, discover, thinking
 from openclaw.models.cooldown import Stats
 from openclaw.models.profilestore import ProfileStore
@@ -89,8 +83,10 @@ if TYPE_CHECKING:
     from openclaw.gateway.modeladdresses import ModelAddresses
     from openclaw.gateway.plugged import Plugged
     from openclaw.gateway.plugins import Extensions
+    from openclaw.gateway.remembering import Memories
     from openclaw.gateway.tools.mcp import McpServers
     from openclaw.hooks.dispatch import Hooks
+    from openclaw.memory.index import Memory
     from openclaw.trust.audit import Deed
     from openclaw.trust.auditlog import AuditLog
     from openclaw.turns.labelling import RunLabels
@@ -133,7 +129,6 @@ class Assistant:
         self.accounts = Accounts(db, clock, zone, lambda: self.config)
         self._open_provider = open_provider
         self._situations: dict[str, Situation] = {}
-        self._memories: dict[str, Memory] = {}
         self.remembers: Callable[[Memory], None] = lambda memory: None
         """Hears of every memory that is opened."""
         self._workspaces: dict[str, Path] = {}
@@ -320,48 +315,31 @@ class Assistant:
 
         return Labelling(self.home.state, self._surroundings.home_dir, self.config.security, self.clock)
 
-    def memory(self, agent_id: str) -> Memory | None:
-        """The notes of an agent, searchable; None when it is switched off."""
-        if agent_id not in self._memories:
-            agent = agent_views.view(self.config.agents, agent_id)
-            own = next((entry for entry in self.config.agents.list if entry.id == agent.entry.id), None)
-            settings = overlay(self.config.agents.defaults.memory_search, own.memory_search if own else None)
-            if not settings.enabled:
-                return None
-            from openclaw.gateway.embedders import Embedders
+    @cached_property
+    def memories(self) -> "Memories":
+        """What agents have written down; nothing of it is loaded before somebody asks."""
+        from openclaw.gateway.remembering import Memories
 
-            embedders = Embedders(lambda: self.extensions)
-            providers = self.config.models.providers
-            configured = {name: section.api_key for name, section in providers.items() if section.api_key}
-            self._memories[agent_id] = open_memory(
-                settings,
-                agent_id=agent_id,
-                workspace=self.workspace(agent_id),
-                state=self.home.state,
-                home=self._surroundings.home_dir,
-                clock=self.clock,
-                keys=usual_keys(self.loaded.variables, configured),
-                build=embedders.build,
-                problem=embedders.problem,
-                warn=log.warning,
-            )
-            self.remembers(self._memories[agent_id])
-        return self._memories[agent_id]
+        return Memories(
+            self._surroundings,
+            self.clock,
+            lambda: self.loaded,
+            self.workspace,
+            lambda: self.extensions,
+            lambda memory: self.remembers(memory),  # noqa: PLW0108 (set after this)
+        )
+
+    def memory(self, agent_id: str) -> "Memory | None":
+        """The notes of an agent, searchable; None when it is switched off."""
+        return self.memories.of(agent_id)
 
     def proofread(self, key: SessionKey, text: str) -> str:
         """An answer without sources that do not exist."""
-        memory = self.memory(key.agent) if citations.cites(text) else None
-        return citations.checked(text, partial(reading.length, memory.plan.scope)) if memory is not None else text
+        return self.memories.proofread(key.agent, text) if "#" in text else text
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Vector]:
-        """Texts as vectors, from the embedder of the default agent's memory."""
-        memory = self.memory(agent_views.default_agent(self.config.agents))
-        vectors = memory.means.vectors() if memory is not None else None
-        if vectors is None:
-            raise InvalidRequest(
-                "there is no embedder: set agents.defaults.memorySearch.provider, or install openclaw-py[local]"
-            )
-        return await vectors.of(texts)
+        """Texts as vectors."""
+        return await self.memories.embed(texts)
 
     async def settle(self) -> None:
         """Ends what an earlier configuration had running."""
@@ -369,9 +347,8 @@ class Assistant:
             await self.mcp.settle()
 
     async def close(self) -> None:
-        for memory in self._memories.values():  # before the plugins, which may make its vectors
-            await memory.close()
-        self._memories.clear()
+        if "memories" in self.__dict__:  # before the plugins, which may make their vectors
+            await self.memories.close()
         if self._added:
             await self._added.close()
         if self.plugged is not None:
@@ -442,9 +419,7 @@ class Assistant:
             boxed=boxed,
             elevated=level,
         )
-        memory = self.memory(key.agent)
-        if memory is not None:
-            built += [MemorySearch(memory, self.config.memory.citations), MemoryGet(memory)]
+        built += self.memories.tools(key.agent)
         return built + reaching.tools(self.config.browser, self.home.state, self.clock, lambda: self.browsers)
 
     @cached_property

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.routing import Route
 
@@ -73,8 +73,6 @@ from openclaw.gateway.reload import Reload
 from openclaw.gateway.sockets import Sockets
 from openclaw.gateway.tools.hall import Hall
 from openclaw.gateway.tools.wakes import wake_sessions
-from openclaw.memory.index import Memory
-from openclaw.memory.watch import watch
 from openclaw.turns.agents import default_agent
 from openclaw.turns.guarding import kept_up
 from openclaw.turns.lanes import Lanes
@@ -90,6 +88,9 @@ from openclaw.wire.frames import StateVersion
 from openclaw.wire.hello import Offer, SessionDefaults, Snapshot
 from openclaw.wire.peer import client_ip, is_vouched
 from openclaw.wire.rpc import Registry
+
+if TYPE_CHECKING:
+    from openclaw.memory.index import Memory
 
 log = logging.getLogger("openclaw.gateway")
 
@@ -188,8 +189,10 @@ async def compose(launch: Launch, open_provider: OpenProvider | None = None) -> 
                 def beside(work: Callable[[], Awaitable[None]], name: str) -> None:
                     tasks.append(group.create_task(kept_up(work, name, clock), name=name))
 
-                def follow(memory: Memory) -> None:
+                def follow(memory: "Memory") -> None:
                     """Notes are followed from the first turn that has them on: nobody asked for them before."""
+                    from openclaw.memory.watch import watch
+
                     if memory.settings.sync.watch:
                         beside(partial(watch, memory, log.warning), "notes")
 

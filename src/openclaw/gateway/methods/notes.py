@@ -2,23 +2,24 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from openclaw.core.errors import Conflict, InvalidRequest, NotFound
 from openclaw.gateway.desk import Desk
-from openclaw.memory import discover, reading
-from openclaw.memory.index import Memory
 from openclaw.store import atomic
 from openclaw.wire.caller import Caller
 from openclaw.wire.params.memory import MemoryNotesGetParams, MemoryNotesListParams, MemoryNotesSetParams
 from openclaw.wire.rpc import Method
 from openclaw.wire.scopes import ADMIN, READ
 
+if TYPE_CHECKING:
+    from openclaw.memory.index import Memory
+
 MOST_BYTES = 1_000_000
 
 
 def methods(desk: Desk) -> list[Method]:
-    def memory_of(agent_id: str | None) -> tuple[str, Memory]:
+    def memory_of(agent_id: str | None) -> "tuple[str, Memory]":
         agent = desk.key("main", agent_id).agent
         memory = desk.app.memory(agent)
         if memory is None:
@@ -26,6 +27,8 @@ def methods(desk: Desk) -> list[Method]:
         return agent, memory
 
     async def listed(params: MemoryNotesListParams, caller: Caller) -> Any:
+        from openclaw.memory import discover
+
         agent, memory = memory_of(params.agent_id)
         found = await asyncio.to_thread(discover.discover, memory.plan.scope)
         notes = [
@@ -36,12 +39,12 @@ def methods(desk: Desk) -> list[Method]:
 
     async def get(params: MemoryNotesGetParams, caller: Caller) -> Any:
         agent, memory = memory_of(params.agent_id)
-        path = reading.resolve(params.path, memory.plan.scope)
+        path = _resolved(memory, params.path)
         return {"agentId": agent, **await asyncio.to_thread(_note, memory, path)}
 
     async def put(params: MemoryNotesSetParams, caller: Caller) -> Any:
         agent, memory = memory_of(params.agent_id)
-        path = reading.resolve(params.path, memory.plan.scope)
+        path = _resolved(memory, params.path)
         shown = await asyncio.to_thread(_replace, memory, path, params.content, params.expected_hash)
         memory.changed()
         return {"ok": True, "agentId": agent, **shown}
@@ -53,19 +56,27 @@ def methods(desk: Desk) -> list[Method]:
     ]
 
 
-def _note(memory: Memory, path: Path) -> dict[str, Any]:
+def _resolved(memory: "Memory", name: str) -> Path:
+    from openclaw.memory import reading
+
+    return reading.resolve(name, memory.plan.scope)
+
+
+def _note(memory: "Memory", path: Path) -> dict[str, Any]:
     name = memory.plan.scope.name(path)
     if not path.exists():
         raise NotFound(f"there is no note {name}")
     if path.stat().st_size > MOST_BYTES:
         raise InvalidRequest(f"{name} is too large to be shown here: open it on the machine itself")
+    from openclaw.memory import discover
+
     found = discover.read(path)
     if found.problem:
         raise InvalidRequest(f"{name} cannot be shown: {found.problem}")
     return {"path": name, "content": found.text, "hash": found.hash, "updatedAtMs": found.mtime // 1_000_000}
 
 
-def _replace(memory: Memory, path: Path, content: str, expected: str | None) -> dict[str, Any]:
+def _replace(memory: "Memory", path: Path, content: str, expected: str | None) -> dict[str, Any]:
     name = memory.plan.scope.name(path)
     if len(content.encode()) > MOST_BYTES:
         raise InvalidRequest("the note is too large: keep it under 1 MB, or make two of it")

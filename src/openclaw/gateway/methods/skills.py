@@ -6,8 +6,6 @@ import msgspec
 
 from openclaw.core.errors import InvalidRequest
 from openclaw.gateway.desk import Desk
-from openclaw.memory.describe import status_document
-from openclaw.memory.tools import result
 from openclaw.skills.shelf import Item
 from openclaw.wire.caller import Caller
 from openclaw.wire.params.memory import MemorySearchParams, MemoryStatusParams
@@ -28,6 +26,8 @@ def methods(desk: Desk) -> list[Method]:
         }
 
     async def search(params: MemorySearchParams, caller: Caller) -> Any:
+        from openclaw.memory.tools import result
+
         agent = desk.key("main", params.agent_id).agent
         memory = desk.app.memory(agent)
         if memory is None:
@@ -44,6 +44,8 @@ def methods(desk: Desk) -> list[Method]:
         }
 
     async def about(params: MemoryStatusParams, caller: Caller) -> Any:
+        from openclaw.memory.describe import status_document
+
         agent = desk.key("main", params.agent_id).agent
         memory = desk.app.memory(agent)
         if memory is None:
