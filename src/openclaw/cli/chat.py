@@ -21,7 +21,12 @@ NO_TEXTUAL = (
 @click.option("--thinking", metavar="LEVEL", help="How hard to think.")
 @click.option("--plain", is_flag=True, help="Line by line, without a screen of its own.")
 @click.option("--no-mouse", is_flag=True, help="Leave the mouse to the terminal, for selecting text.")
-@click.option("--url", metavar="URL", help="Another gateway, at the end of a tunnel: ws://127.0.0.1:PORT.")
+@click.option(
+    "--url", metavar="URL", help="Another gateway: wss://host:18789, or ws://127.0.0.1:PORT through a tunnel."
+)
+@click.option("--token", help="Its token; asked for, unseen, when it is missing.")
+@click.option("--password", help="Its password, where it wants one instead.")
+@click.option("--tls-fingerprint", metavar="SHA256", default="", help="Of its certificate, when nobody signed it.")
 @click.option("--local", is_flag=True, help="Run in this process, line by line, even when a gateway is running.")
 def command(
     session_key: str | None = None,
@@ -31,6 +36,9 @@ def command(
     plain: bool = False,
     no_mouse: bool = False,
     url: str | None = None,
+    token: str | None = None,
+    password: str | None = None,
+    tls_fingerprint: str = "",
     local: bool = False,
 ) -> int:
     """Talk to the assistant in this terminal, through the gateway, which is started when it does not run.
@@ -42,13 +50,25 @@ def command(
 
     from openclaw.cli.chosen import Chosen
     from openclaw.core.errors import InvalidRequest
+    from openclaw.core.secret import Secret
     from openclaw.gateway.surroundings import Surroundings
 
     if os.environ.get("OPENCLAW_SHELL") == "exec":
         raise InvalidRequest("this shell was opened by the assistant itself: it does not send messages to itself")
     surroundings = Surroundings.of_process()
-    chosen = Chosen(session_key=session_key, agent_id=agent_id, model=model, thinking=thinking, url=url)
     at_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    if url and not (token or password) and _elsewhere(url) and at_terminal:
+        token = click.prompt(f"Token of {url}", hide_input=True)
+    chosen = Chosen(
+        session_key=session_key,
+        agent_id=agent_id,
+        model=model,
+        thinking=thinking,
+        url=url,
+        token=Secret(token) if token else None,
+        password=Secret(password) if password else None,
+        fingerprint=tls_fingerprint,
+    )
     screen = at_terminal and not (plain or local) and os.environ.get("TERM", "dumb") != "dumb"
     if screen and not _has_textual():
         click.echo(NO_TEXTUAL, err=True)
@@ -60,6 +80,14 @@ def command(
     from openclaw.cli import lines
 
     return lines.here(surroundings, chosen) if local else lines.through_gateway(surroundings, chosen)
+
+
+def _elsewhere(url: str) -> bool:
+    """Whether `url` is on another machine: what this home knows is not sent there."""
+    from openclaw.gateway.reach import find
+    from openclaw.gateway.surroundings import Surroundings
+
+    return find(Surroundings.of_process(), url=url).identity is not None
 
 
 def _has_textual() -> bool:

@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from openclaw.core.secret import Secret
+
 if TYPE_CHECKING:
     from openclaw.gateway.reach import Target
     from openclaw.gateway.surroundings import Surroundings
@@ -17,11 +19,20 @@ class Chosen(Struct, frozen=True, kw_only=True):
     model: str | None = None
     thinking: str | None = None
     url: str | None = None
+    token: Secret | None = None
+    password: Secret | None = None
+    fingerprint: str = ""
 
     def target(self, surroundings: "Surroundings") -> "Target":
         from openclaw.gateway.reach import find
 
-        return find(surroundings, url=self.url)
+        return find(
+            surroundings,
+            url=self.url,
+            token=self.token.reveal() if self.token else None,
+            password=self.password.reveal() if self.password else None,
+            fingerprint=self.fingerprint,
+        )
 
     def params(self) -> dict[str, Any]:
         given = {

@@ -205,6 +205,7 @@ def auth_token() -> None:
 @click.option("--port", type=PORT, help="The port on this machine.")
 @click.option("--token", help="The token to present.")
 @click.option("--password", help="The password to present.")
+@click.option("--tls-fingerprint", metavar="SHA256", default="", help="Of its certificate, when nobody signed it.")
 @click.option("--timeout", type=click.IntRange(min=1), default=10_000, show_default=True, help="Milliseconds to wait.")
 @click.option("--expect-final", is_flag=True, help="Wait for the final answer of a run.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document (the answer is JSON in any case).")
@@ -215,6 +216,7 @@ def call(
     port: int | None,
     token: str | None,
     password: str | None,
+    tls_fingerprint: str,
     timeout: int,
     expect_final: bool,
     as_json: bool,
@@ -230,7 +232,9 @@ def call(
         given = json.loads(params)
     except ValueError as error:
         raise click.UsageError(f"--params is not JSON: {error}") from error
-    target = find(Surroundings.of_process(), url=url, port=port, token=token, password=password)
+    target = find(
+        Surroundings.of_process(), url=url, port=port, token=token, password=password, fingerprint=tls_fingerprint
+    )
     print_json(ask(target, method, given, timeout=timeout / 1000, expect_final=expect_final))
 
 

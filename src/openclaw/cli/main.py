@@ -21,6 +21,7 @@ NOUNS: dict[str, tuple[str, str]] = {
     "cost": ("openclaw.cli.cost", "What calls to models cost, by model, agent, session or day."),
     "daemon": ("openclaw.cli.daemon", "The same as gateway, for the service."),
     "dashboard": ("openclaw.cli.dashboard", "Open the web page."),
+    "devices": ("openclaw.cli.devices", "Who else may talk to the gateway: approve, reject, remove."),
     "doctor": ("openclaw.cli.doctor", "Look for what is wrong, and mend it on request."),
     "exec-policy": ("openclaw.cli.exec_policy", "What may run, and who is asked."),
     "gateway": ("openclaw.cli.gateway", "Run and control the gateway, the process every client talks to."),

@@ -7,7 +7,6 @@ from contextlib import aclosing
 from typing import Any
 
 import click
-from msgspec import structs
 
 from openclaw.cli.output import note, print_json, printable
 from openclaw.cli.running import TerminalApprover, interruptible, short
@@ -15,8 +14,8 @@ from openclaw.core.approval import ApprovalRequest
 from openclaw.core.errors import OpenClawError
 from openclaw.core.events import CompactionEnded
 from openclaw.core.origin import origin
-from openclaw.gateway.reach import Target, introduction
-from openclaw.wire.client import CallFailed, Client, Gap, connect
+from openclaw.gateway.reach import Target, joined
+from openclaw.wire.client import CallFailed, Client, Gap
 
 ENDING_SECONDS = 10.0
 
@@ -27,8 +26,7 @@ def ask(target: Target, params: dict[str, Any], *, as_json: bool, limit: float) 
 
 
 async def _ask(target: Target, params: dict[str, Any], as_json: bool, limit: float) -> int:
-    card = structs.replace(introduction(target), caps=("tool-events",))
-    async with connect(target.url, card, pinned=target.fingerprint) as client:
+    async with joined(target, caps=("tool-events",)) as client:
         screen = _Screen(client, params["idempotencyKey"], live=not as_json)
         watching = asyncio.create_task(screen.watch())
         running = asyncio.create_task(_final(client, params))

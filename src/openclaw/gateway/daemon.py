@@ -183,7 +183,8 @@ class _Life:
         encryption = shown.context if shown else None
         async with serving(sockets, _fences(settings, exposure), encryption=encryption) as server:
             fingerprint = shown.fingerprint if shown else ""
-            self._lock.describe(port=server.port, address=server.address, fingerprint=fingerprint)
+            # The last host is on this machine: who comes from here has more rights than who comes over the network.
+            self._lock.describe(port=server.port, address=exposure.hosts[-1], fingerprint=fingerprint)
             verdict = starts.begin()
             launch = Launch(
                 surroundings=self._surroundings,

@@ -2,11 +2,15 @@
 
 import asyncio
 import sys
+import time
 from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from openclaw.config.load import Loaded, load
 from openclaw.core.errors import InvalidRequest, StateError
@@ -18,8 +22,8 @@ from openclaw.gateway.process import reachable
 from openclaw.gateway.surroundings import Surroundings
 from openclaw.version import __version__
 from openclaw.wire.auth import secret_kind
-from openclaw.wire.client import connect
-from openclaw.wire.greeting import Introduction
+from openclaw.wire.client import Client, connect
+from openclaw.wire.greeting import Introduction, Signer
 from openclaw.wire.peer import is_loopback
 from openclaw.wire.scopes import SCOPES
 
@@ -32,6 +36,8 @@ class Target(Struct, frozen=True, kw_only=True):
     password: Secret | None = None
     fingerprint: str = ""
     """Of the certificate it must show; empty when any that the system trusts will do."""
+    identity: Path | None = None
+    """The file with our device key, for a gateway on another machine: it wants to know who comes."""
 
 
 def exposure_of(surroundings: Surroundings, loaded: Loaded | None = None, wishes: Wishes | None = None) -> Exposure:
@@ -47,6 +53,7 @@ def find(
     port: int | None = None,
     token: str | None = None,
     password: str | None = None,
+    fingerprint: str = "",
 ) -> Target:
     """The gateway that is meant; the credentials of this home go to a gateway on this machine only."""
     url = url or surroundings.environ.get("OPENCLAW_GATEWAY_URL") or None
@@ -56,9 +63,10 @@ def find(
     }
     if url is not None:
         host = _checked(url)
-        if any(given.values()) or not is_loopback(host):
-            return Target(url=url, **given)
-        return Target(url=url, **_credentials(surroundings, given))
+        if not is_loopback(host):
+            identity = surroundings.home.state / "identity" / "device.json"
+            return Target(url=url, fingerprint=fingerprint, identity=identity, **given)
+        return Target(url=url, fingerprint=fingerprint, **_credentials(surroundings, given))
     found = running(surroundings.home.state)
     exposure = exposure_of(surroundings, wishes=Wishes(port=port))
     port = port or (found.port if found else 0) or exposure.port
@@ -96,6 +104,16 @@ def introduction(target: Target) -> Introduction:
     )
 
 
+def joined(target: Target, caps: tuple[str, ...] = ()) -> AbstractAsyncContextManager[Client]:
+    """A connection to `target`, for the length of a block."""
+    signer: Signer | None = None
+    if target.identity is not None:
+        from openclaw.devices.identity import load_or_create
+
+        signer = load_or_create(target.identity, time.time_ns() // 1_000_000)
+    return connect(target.url, replace(introduction(target), caps=caps), signer, pinned=target.fingerprint)
+
+
 def ask(target: Target, method: str, params: Any, *, timeout: float, expect_final: bool = False) -> Any:
     """Calls one method and gives its answer, from a program that has no loop of its own."""
     return asyncio.run(_ask(target, method, params, timeout, expect_final))
@@ -103,10 +121,7 @@ def ask(target: Target, method: str, params: Any, *, timeout: float, expect_fina
 
 async def _ask(target: Target, method: str, params: Any, timeout: float, expect_final: bool) -> Any:
     try:
-        async with (
-            asyncio.timeout(timeout),
-            connect(target.url, introduction(target), pinned=target.fingerprint) as client,
-        ):
+        async with asyncio.timeout(timeout), joined(target) as client:
             return await client.call(method, params, timeout=None, final=expect_final)
     except TimeoutError as error:
         raise StateError(f"{target.url} has not answered {method} within {timeout:g} s") from error

@@ -99,6 +99,7 @@ class Standing(Struct, frozen=True, kw_only=True):
             },
             "port": {
                 "port": self._port,
+                "tlsFingerprint": self.running.fingerprint if self.running else "",
                 "listening": health is not None and health.answers,
                 "ready": self.ready,
                 "failing": list(health.failing) if health else [],
@@ -118,6 +119,8 @@ class Standing(Struct, frozen=True, kw_only=True):
         """The readable form."""
         rows = [("gateway", self._gateway()), ("port", self._listening()), ("service", self._service())]
         if self.running is not None:
+            if self.running.fingerprint:
+                rows.append(("tls", f"SHA-256 {self.running.fingerprint}"))
             rows.append(("protocol", "answers" if self.rpc_ok else f"does not answer: {self.rpc_problem}"))
         if self.crashes:
             rows.append(("crashes", f"{self.crashes} within the last five minutes"))

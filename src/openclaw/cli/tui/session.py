@@ -10,13 +10,13 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any, Literal
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from openclaw.cli.tui.talk import Pending, Talk
 from openclaw.core.clock import Clock
 from openclaw.core.errors import OpenClawError
-from openclaw.gateway.reach import Target, introduction
-from openclaw.wire.client import CallFailed, Client, ConnectionLost, Gap, NoAnswer, connect
+from openclaw.gateway.reach import Target, joined
+from openclaw.wire.client import CallFailed, Client, ConnectionLost, Gap, NoAnswer
 
 FIRST_WAIT = 0.3
 LONGEST_WAIT = 5.0
@@ -26,7 +26,7 @@ MESSAGE_CHARS = 100_000
 RESULT_WAIT = 120.0
 """A command such as /compact may think for a while."""
 
-Connection = Literal["connecting", "connected", "away", "refused"]
+Connection = Literal["connecting", "connected", "away", "pairing", "refused"]
 
 
 class Wishes(Struct, frozen=True, kw_only=True):
@@ -77,15 +77,18 @@ class Session:
             try:
                 target = self._find()
                 self.address = target.url
-                card = structs.replace(introduction(target), caps=("tool-events",))
-                async with connect(target.url, card, pinned=target.fingerprint) as client:
+                async with joined(target, caps=("tool-events",)) as client:
                     wait = FIRST_WAIT
                     await self._converse(client)
             except CallFailed as error:
-                if self._client is None:
+                if error.reason == "PAIRING_REQUIRED":
+                    # A person says yes over there; we are let in when we come again.
+                    self._become("pairing", error.message)
+                elif self._client is None:
                     self._become("refused", error.message)
                     return
-                self._become("away", error.message)
+                else:
+                    self._become("away", error.message)
             except OpenClawError as error:
                 self._become("away", error.message)
             finally:

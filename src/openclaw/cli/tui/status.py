@@ -40,6 +40,8 @@ def line(situation: Situation, width: int) -> str:
 def _activity(now: Situation) -> str:
     if now.connection == "refused":
         return f"not connected: {one_line(now.trouble)}"
+    if now.connection == "pairing":
+        return "waits to be approved there: openclaw devices approve"
     if now.connection != "connected":
         return "connecting" if now.connection == "connecting" else "the gateway is away, trying again"
     if now.running:
