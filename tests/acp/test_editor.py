@@ -1,11 +1,10 @@
-"""`openclaw acp`, met by the official client library as an editor would."""
+"""`openclaw acp`, met by the official client library as an editor would: by itself, and with a gateway running."""
 
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from pathlib import Path
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, nullcontext
 from typing import Any
 
 import pytest
@@ -19,8 +18,15 @@ from acp.schema import (
 
 from openclaw.testing import TemporaryHome, calls, says
 from openclaw.testing_server import Hangs, MockModelServer
+from tests.e2e.gateway_process import GatewayProcess
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(params=["alone", "gateway"])
+def there(request: pytest.FixtureRequest) -> Callable[[TemporaryHome], AbstractContextManager[Any]]:
+    """What runs beside the editor."""
+    return (lambda home: nullcontext()) if request.param == "alone" else GatewayProcess
 
 
 class Editor:
@@ -77,9 +83,11 @@ async def opened(home: TemporaryHome, editor: Editor) -> AsyncIterator[Any]:
     assert process.returncode is not None
 
 
-async def test_an_editor_talks_and_sees_the_answer_come(openclaw_home: TemporaryHome) -> None:
-    with MockModelServer([says("Hello from the assistant."), says("And again.")]) as server:
+async def test_an_editor_talks_and_sees_the_answer_come(openclaw_home: TemporaryHome, there) -> None:
+    with ExitStack() as stack:
+        server = stack.enter_context(MockModelServer([says("Hello from the assistant."), says("And again.")]))
         openclaw_home.configure(server.settings())
+        stack.enter_context(there(openclaw_home))
         editor = Editor()
         async with opened(openclaw_home, editor) as agent:
             session = await agent.new_session(cwd=str(openclaw_home.root), mcp_servers=[])
@@ -103,10 +111,12 @@ async def test_an_editor_talks_and_sees_the_answer_come(openclaw_home: Temporary
 
 
 @pytest.mark.parametrize(("option", "ran"), [("allow-once", True), ("deny", False), (None, False)])
-async def test_the_person_at_the_editor_decides_about_commands(openclaw_home, tmp_path: Path, option, ran) -> None:
+async def test_the_person_at_the_editor_decides_about_commands(openclaw_home, there, tmp_path, option, ran) -> None:
     mark = tmp_path / "ran"
-    with MockModelServer([calls("exec", command=f"touch {mark}"), says("Done.")]) as server:
+    with ExitStack() as stack:
+        server = stack.enter_context(MockModelServer([calls("exec", command=f"touch {mark}"), says("Done.")]))
         openclaw_home.configure(server.settings())
+        stack.enter_context(there(openclaw_home))
         editor = Editor(option)
         async with opened(openclaw_home, editor) as agent:
             session = await agent.new_session(cwd=str(openclaw_home.root), mcp_servers=[])
@@ -124,9 +134,11 @@ async def test_the_person_at_the_editor_decides_about_commands(openclaw_home, tm
     assert ended.status == ("completed" if ran else "failed")
 
 
-async def test_a_turn_can_be_cancelled_and_the_session_goes_on(openclaw_home: TemporaryHome) -> None:
-    with MockModelServer([Hangs("I think about "), says("Back again.")]) as server:
+async def test_a_turn_can_be_cancelled_and_the_session_goes_on(openclaw_home: TemporaryHome, there) -> None:
+    with ExitStack() as stack:
+        server = stack.enter_context(MockModelServer([Hangs("I think about "), says("Back again.")]))
         openclaw_home.configure(server.settings())
+        stack.enter_context(there(openclaw_home))
         editor = Editor()
         async with opened(openclaw_home, editor) as agent:
             session = await agent.new_session(cwd=str(openclaw_home.root), mcp_servers=[])
@@ -139,3 +151,39 @@ async def test_a_turn_can_be_cancelled_and_the_session_goes_on(openclaw_home: Te
             again = await agent.prompt(session_id=session.session_id, prompt=[text_block("go on")])
             assert again.stop_reason == "end_turn"
             assert editor.said().endswith("Back again.")
+
+
+async def test_with_a_gateway_the_session_tools_are_there(openclaw_home: TemporaryHome) -> None:
+    script: list[Any] = [calls("sessions_list"), says("One."), calls("sessions_spawn", task="look"), says("Started.")]
+    with MockModelServer([*script, says("child"), says("The child is done.")]) as server:
+        openclaw_home.configure(server.settings())
+        with GatewayProcess(openclaw_home) as gateway:
+            editor = Editor()
+            async with opened(openclaw_home, editor) as agent:
+                session = await agent.new_session(cwd=str(openclaw_home.root), mcp_servers=[])
+                await agent.prompt(session_id=session.session_id, prompt=[text_block("which sessions")])
+                offered = {tool["function"]["name"] for tool in server.requests[0]["tools"]}
+                assert {"sessions_list", "sessions_spawn", "subagents"} <= offered
+                await agent.prompt(session_id=session.session_id, prompt=[text_block("start one")])
+                (called, *_) = [each for each in editor.updates if each.session_update == "tool_call"]
+                assert called.title.startswith("sessions_list")
+                status = await agent.prompt(session_id=session.session_id, prompt=[text_block("/status")])
+                assert status.stop_reason == "end_turn"
+                assert f"acp:{session.session_id}" in editor.said()
+            async with gateway.client() as client:
+                rows = (await client.call("sessions.list", {}))["sessions"]
+                assert any(row["key"] == f"agent:main:acp:{session.session_id}" for row in rows)
+
+
+async def test_a_gateway_that_comes_back_is_taken_up_again(openclaw_home: TemporaryHome) -> None:
+    with MockModelServer([says("Before."), says("After.")]) as server:
+        openclaw_home.configure(server.settings())
+        with GatewayProcess(openclaw_home) as gateway:
+            editor = Editor()
+            async with opened(openclaw_home, editor) as agent:
+                session = await agent.new_session(cwd=str(openclaw_home.root), mcp_servers=[])
+                await agent.prompt(session_id=session.session_id, prompt=[text_block("one")])
+                gateway.stop()
+                gateway.start()
+                await agent.prompt(session_id=session.session_id, prompt=[text_block("two")])
+                assert editor.said() == "Before.After."

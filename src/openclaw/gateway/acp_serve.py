@@ -4,10 +4,12 @@ import asyncio
 import contextvars
 import logging
 import uuid
-from collections.abc import Sequence
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from msgspec import Struct
 
 from openclaw.core.approval import Answer, ApprovalRequest, Decision
 from openclaw.core.errors import OpenClawError, Unavailable
@@ -17,6 +19,7 @@ from openclaw.core.messages import Assistant as Said
 from openclaw.core.messages import Image, User
 from openclaw.gateway.app import Assistant, Surroundings, assistant
 from openclaw.gateway.clock import SystemClock
+from openclaw.gateway.lock import running
 from openclaw.sessions import history
 from openclaw.sessions.files import load
 from openclaw.turns import shaping
@@ -49,6 +52,16 @@ KINDS: dict[str, Kind] = {
     "browser": "fetch",
 }
 _session: contextvars.ContextVar[str] = contextvars.ContextVar("acp_session", default="")
+
+
+@contextmanager
+def in_session(session_id: str) -> Iterator[None]:
+    """Questions that are asked inside are asked in this session of the editor."""
+    before = _session.set(session_id)
+    try:
+        yield
+    finally:
+        _session.reset(before)
 
 
 class EditorApprover:
@@ -84,13 +97,119 @@ class EditorApprover:
         return Answer(known.get(chosen, "deny"), by="editor")
 
 
+class Words(Struct, frozen=True):
+    """Something the assistant says, or with `aside` thinks."""
+
+    text: str
+    aside: bool = False
+
+
+class Began(Struct, frozen=True):
+    """A tool starts."""
+
+    id: str
+    name: str
+    arguments: Mapping[str, Any]
+
+
+class Doing(Struct, frozen=True):
+    """What a tool shows meanwhile, and at its end."""
+
+    id: str
+    text: str
+    status: Literal["in_progress", "completed", "failed"] = "in_progress"
+
+
+class Ended(Struct, frozen=True):
+    """The turn is over, and why, in the protocol's words."""
+
+    reason: str
+
+
+Shown = Words | Began | Doing | Ended
+
+
+class Mind(Protocol):
+    """Where turns are carried out: in this process, or by the gateway."""
+
+    @property
+    def agent(self) -> str: ...
+
+    async def said(self, key: SessionKey) -> Sequence[tuple[Literal["user", "assistant"], str]] | None:
+        """A conversation so far; None when there is none."""
+        ...
+
+    def run(self, session_id: str, turn: Turn) -> AsyncIterator[Shown]:
+        """Carries a turn out; stopped when the reader is."""
+        ...
+
+
+class Inside:
+    """A `Mind` in this process, without a gateway."""
+
+    def __init__(self, app: Assistant, agent_id: str | None) -> None:
+        self._app = app
+        self.agent = app.key(None, agent_id).agent
+
+    async def said(self, key: SessionKey) -> Sequence[tuple[Literal["user", "assistant"], str]] | None:
+        row = await self._app.index.get(key)
+        if row is None:
+            return None
+        path = self._app.index.path(row.agent_id, row.session_id)
+        rows = history.rows_of(load(path).entries) if path.exists() else []
+        return [
+            ("user" if isinstance(each.message, User) else "assistant", each.message.text)
+            for each in rows
+            if isinstance(each.message, User | Said)
+        ]
+
+    async def run(self, session_id: str, turn: Turn) -> AsyncIterator[Shown]:
+        app = self._app
+        manner = await app.manner(turn.key, turn.model)
+        shaper = shaping.Shaper(manner, proofread=lambda text: app.proofread(turn.key, text))
+        async with aclosing(app.turns.run(turn)) as events:
+            async for event in events:
+                if isinstance(event, SessionRepaired | Recorded):
+                    continue
+                if (used := _used(event)) is not None:
+                    yield used
+                for each in shaper.take(event):
+                    if (shown := _shown(each)) is not None:
+                        yield shown
+
+
+def _shown(event: Any) -> Shown | None:
+    match event:
+        case shaping.Said(text=text) if text:
+            return Words(text)
+        case shaping.Thought(text=text) if text:
+            return Words(text, aside=True)
+        case shaping.Noted(payload=payload) if payload.text:
+            return Words(payload.text)
+        case RunEnded(stop_reason="length"):
+            return Ended("max_tokens")
+        case RunEnded(error=str(error)) if error:
+            return Words(f"\n{error}")
+    return None
+
+
+def _used(event: Any) -> Shown | None:
+    match event:
+        case ToolStarted(call=call):
+            return Began(call.id, call.name, call.arguments)
+        case ToolUpdated(call=call, text=text):
+            return Doing(call.id, text[-SHOWN:])
+        case ToolEnded(call=call, result=result):
+            return Doing(call.id, result.text[:SHOWN], "failed" if result.is_error else "completed")
+    return None
+
+
 class EditorAgent:
     """What an editor talks to."""
 
-    def __init__(self, app: Assistant, approver: EditorApprover, agent_id: str | None) -> None:
-        self._app = app
+    def __init__(self, mind: Mind, approver: EditorApprover) -> None:
+        self._mind = mind
         self._approver = approver
-        self._agent = app.key(None, agent_id).agent
         self._places: dict[str, str] = {}
         self._running: dict[str, asyncio.Task[str]] = {}
         self._client: Any = None
@@ -125,17 +244,14 @@ class EditorAgent:
         from acp import RequestError, update_agent_message_text, update_user_message_text
         from acp.schema import LoadSessionResponse
 
-        row = await self._app.index.get(self._key(session_id))
-        if row is None:
+        said = await self._mind.said(self._key(session_id))
+        if said is None:
             raise RequestError.invalid_params({"sessionId": f"there is no session {session_id}"})
         self._places[session_id] = cwd
-        path = self._app.index.path(row.agent_id, row.session_id)
-        for each in history.rows_of(load(path).entries) if path.exists() else ():
-            text = each.message.text
-            if isinstance(each.message, User) and text:
-                await self._update(session_id, update_user_message_text(text))
-            elif isinstance(each.message, Said) and text:
-                await self._update(session_id, update_agent_message_text(text))
+        for role, text in said:
+            if text:
+                shown = update_user_message_text if role == "user" else update_agent_message_text
+                await self._update(session_id, shown(text))
         return LoadSessionResponse()
 
     async def prompt(self, session_id: str, prompt: Sequence[Any], **given: Any) -> "PromptResponse":
@@ -183,58 +299,39 @@ class EditorAgent:
         return None
 
     def _key(self, session_id: str) -> SessionKey:
-        return SessionKey(self._agent, f"acp:{session_id}")
+        return SessionKey(self._mind.agent, f"acp:{session_id}")
 
     async def _drive(self, session_id: str, turn: Turn) -> str:
         """Runs the turn and shows it; gives why it ended, in the protocol's words."""
+        from acp import (
+            start_tool_call,
+            text_block,
+            tool_content,
+            update_agent_message_text,
+            update_agent_thought_text,
+            update_tool_call,
+        )
+
         _session.set(session_id)
-        app = self._app
-        manner = await app.manner(turn.key, turn.model)
-        shaper = shaping.Shaper(manner, proofread=lambda text: app.proofread(turn.key, text))
         reason = "end_turn"
-        async with aclosing(self._app.turns.run(turn)) as events:
+        async with aclosing(self._mind.run(session_id, turn)) as events:  # type: ignore[type-var]
             async for event in events:
-                if isinstance(event, SessionRepaired | Recorded):
-                    continue
-                await self._tool(session_id, event)
-                for each in shaper.take(event):
-                    reason = await self._show(session_id, each) or reason
+                update: Any = None
+                match event:
+                    case Words(text=text, aside=aside):
+                        update = update_agent_thought_text(text) if aside else update_agent_message_text(text)
+                    case Began(id=call_id, name=name, arguments=arguments):
+                        title = f"{name} {_short(arguments)}".strip()
+                        kind = KINDS.get(name, "other")
+                        given = dict(arguments)
+                        update = start_tool_call(call_id, title, kind=kind, status="in_progress", raw_input=given)
+                    case Doing(id=call_id, text=text, status=status):
+                        shown = [tool_content(text_block(text))]
+                        update = update_tool_call(call_id, status=status, content=shown)
+                    case Ended(reason=reason):
+                        continue
+                await self._update(session_id, update)
         return reason
-
-    async def _show(self, session_id: str, event: Any) -> str:
-        from acp import update_agent_message_text, update_agent_thought_text
-
-        match event:
-            case shaping.Said(text=text) if text:
-                await self._update(session_id, update_agent_message_text(text))
-            case shaping.Thought(text=text) if text:
-                await self._update(session_id, update_agent_thought_text(text))
-            case shaping.Noted(payload=payload) if payload.text:
-                await self._update(session_id, update_agent_message_text(payload.text))
-            case RunEnded(stop_reason="length"):
-                return "max_tokens"
-            case RunEnded(error=str(error)) if error:
-                await self._update(session_id, update_agent_message_text(f"\n{error}"))
-        return ""
-
-    async def _tool(self, session_id: str, event: Any) -> None:
-        from acp import start_tool_call, text_block, tool_content, update_tool_call
-
-        match event:
-            case ToolStarted(call=call):
-                title = f"{call.name} {_short(call.arguments)}".strip()
-                kind = KINDS.get(call.name, "other")
-                await self._update(
-                    session_id,
-                    start_tool_call(call.id, title, kind=kind, status="in_progress", raw_input=dict(call.arguments)),
-                )
-            case ToolUpdated(call=call, text=text):
-                shown = [tool_content(text_block(text[-SHOWN:]))]
-                await self._update(session_id, update_tool_call(call.id, status="in_progress", content=shown))
-            case ToolEnded(call=call, result=result):
-                shown = [tool_content(text_block(result.text[:SHOWN]))]
-                status: Any = "failed" if result.is_error else "completed"
-                await self._update(session_id, update_tool_call(call.id, status=status, content=shown))
 
     async def _update(self, session_id: str, update: Any) -> None:
         await self._client.session_update(session_id=session_id, update=update)
@@ -259,18 +356,25 @@ def _asked(prompt: Sequence[Any]) -> tuple[str, tuple[Image, ...]]:
     return "\n\n".join(words), tuple(images)
 
 
-def _short(arguments: dict[str, Any]) -> str:
+def _short(arguments: Mapping[str, Any]) -> str:
     text = " ".join(str(value).replace("\n", " ") for value in arguments.values())
     return text if len(text) <= 80 else text[:79] + "…"
 
 
-async def serve(surroundings: Surroundings, agent_id: str | None) -> None:
-    """Serves until the editor hangs up."""
+async def serve(surroundings: Surroundings, agent_id: str | None, *, local: bool = False) -> None:
+    """Serves until the editor hangs up; through the gateway when one runs, unless it is to be `local`."""
     if find_spec("acp") is None:
         raise Unavailable(INSTALL)
     from acp import run_agent
 
     approver = EditorApprover()
+    if not local and running(surroundings.home.state) is not None:
+        from openclaw.gateway.acp_remote import through_gateway
+
+        async with through_gateway(surroundings, approver, agent_id) as mind:
+            outside: Any = EditorAgent(mind, approver)
+            await run_agent(outside)
+        return
     async with assistant(surroundings, clock=SystemClock(), approver=approver) as app:
-        agent: Any = EditorAgent(app, approver, agent_id)
-        await run_agent(agent)
+        inside: Any = EditorAgent(Inside(app, agent_id), approver)
+        await run_agent(inside)
