@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 from contextlib import AsyncExitStack
@@ -511,7 +512,13 @@ async def test_figures_and_logs_name_what_they_are_about(openclaw_home: Temporar
                 assert (await http.get(url)).status_code == 401
                 shown = await http.get(url, headers={"authorization": f"Bearer {gateway.token.reveal()}"})
     assert shown.status_code == 200
+    assert shown.headers["content-type"].startswith("text/plain; version=0.0.4")
     assert "openclaw_connections 1\n" in shown.text and "openclaw_runs_active 0\n" in shown.text
+    assert 'openclaw_runs_total{source="main",outcome="ok"} 1\n' in shown.text
+    assert 'openclaw_tool_calls_total{outcome="error"} 1\n' in shown.text
+    assert "openclaw_run_seconds_count 1\n" in shown.text
+    assert re.search(r'openclaw_model_calls_total\{model="[^"]+",outcome="ok"\} 2\n', shown.text)
+    assert "r1" not in shown.text and "nothing" not in shown.text
     logged = "".join(path.read_text() for path in (openclaw_home.state / "logs").iterdir())
     assert gateway.token.reveal() not in logged and "mock-key-123456" not in logged
 

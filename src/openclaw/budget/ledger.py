@@ -66,6 +66,43 @@ class End(Struct, frozen=True, kw_only=True):
     """Whether the provider counted the tokens; otherwise they are an estimate."""
 
 
+class Spent(Struct, frozen=True, kw_only=True):
+    """What calls of one model came to, since the process started."""
+
+    ends: dict[str, int]
+    """How many ended for which reason; the empty reason is success."""
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    dollars: float = 0.0
+
+    @classmethod
+    def of(cls, end: "End") -> "Spent":
+        usage = end.usage
+        return cls(
+            ends={end.reason: 1},
+            input=usage.input,
+            output=usage.output,
+            cache_read=usage.cache_read,
+            cache_write=usage.cache_write,
+            dollars=usage.cost.total if usage.cost else 0.0,
+        )
+
+    def __add__(self, other: "Spent") -> "Spent":
+        ends = dict(self.ends)
+        for reason, count in other.ends.items():
+            ends[reason] = ends.get(reason, 0) + count
+        return Spent(
+            ends=ends,
+            input=self.input + other.input,
+            output=self.output + other.output,
+            cache_read=self.cache_read + other.cache_read,
+            cache_write=self.cache_write + other.cache_write,
+            dollars=self.dollars + other.dollars,
+        )
+
+
 class CallRow(Struct, frozen=True, kw_only=True):
     """A call of the past."""
 
@@ -99,6 +136,8 @@ class SpendLedger:
         self._db = db
         self._clock = clock
         self.zone = zone
+        self.spent: dict[str, Spent] = {}
+        """By model, since this process started: for figures, which must not ask the database."""
 
     def day(self, at_ms: int) -> str:
         return datetime.fromtimestamp(at_ms / 1000, self.zone).date().isoformat()
@@ -168,6 +207,8 @@ class SpendLedger:
 
     async def commit(self, call: Call, end: End, rules: Rules) -> tuple[str, ...]:
         """Settles a call; gives what a person should be told about the limits it filled."""
+        ref, one = f"{call.provider}/{call.model}", Spent.of(end)
+        self.spent[ref] = self.spent[ref] + one if ref in self.spent else one
         now = millis(self._clock)
         async with self._db.transaction() as transaction:
             before = await self._levels(transaction, call.run_id, call.agent_id, rules, now)

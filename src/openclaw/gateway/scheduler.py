@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import uuid
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
@@ -70,6 +71,8 @@ class Scheduler:
             check_agent=lambda agent: desk.key("main", agent),
             told=self._told,
         )
+        self.ended: Counter[tuple[str, ...]] = Counter()
+        """How many runs of jobs ended how, since the start."""
         self._changed = asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -297,6 +300,7 @@ class Scheduler:
         after = await self.store.finish(fire, result, delivers=delivers)
         if after is None:
             return
+        self.ended[(result.status,)] += 1
         ended = structs.replace(fire, status=result.status, ended_at=result.ended_at, result=result)
         if delivers:
             await self._deliver(ended, result)

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -20,7 +21,7 @@ from openclaw.core.messages import ToolCall
 from openclaw.devices import signature
 from openclaw.devices.pairing import Pairing
 from openclaw.devices.rate import AuthLimiter
-from openclaw.gateway import daemon
+from openclaw.gateway import daemon, figures
 from openclaw.gateway.access import shared_secret
 from openclaw.gateway.app import Assistant, Surroundings, assistant
 from openclaw.gateway.audience import Audience
@@ -142,9 +143,11 @@ async def compose(launch: Launch, open_provider: OpenProvider | None = None) -> 
 
     projector = Projector(proofread)
     fanout = Fanout()
+    counted = figures.RunFigures()
 
     def tell(event: RunEvent) -> None:
         fanout.tell(event)
+        counted.hear(event)
         listening.take(event)
         for notice in projector.project(event):
             bus.publish(notice.event, notice.payload, notice.session_key)
@@ -161,7 +164,7 @@ async def compose(launch: Launch, open_provider: OpenProvider | None = None) -> 
         running = Runs(
             app.turns,
             ledger,
-            Lanes(_places(app)),
+            lanes := Lanes(_places(app)),
             clock,
             tell,
             manner_of=lambda turn: app.manner(turn.key, turn.model),
@@ -173,7 +176,7 @@ async def compose(launch: Launch, open_provider: OpenProvider | None = None) -> 
             accepted=listening.heard,
         )
         async with running.serving() as active:
-            gateway = _Gateway(launch, app, active, bus, projector, questions, ledger, fanout)
+            gateway = _Gateway(launch, app, active, bus, projector, questions, ledger, fanout, counted, lanes)
             app.internal_hooks.enroll("boot-md", Boot(gateway.desk))
             fires = not launch.safe and launch.surroundings.environ.get("OPENCLAW_SKIP_CRON") != "1"
             # Before anything runs on: what a sub-agent may do is on the roster.
@@ -296,7 +299,11 @@ class _Gateway:
         questions: PendingApprovals,
         ledger: Ledger,
         fanout: Fanout,
+        counted: figures.RunFigures,
+        lanes: Lanes,
     ) -> None:
+        self._figures = counted
+        self._lanes = lanes
         self._launch = launch
         self._app = app
         self._runs = active
@@ -361,7 +368,7 @@ class _Gateway:
         self.routes = [
             *late.routes(partial(_surface, app, active, ledger, fanout, gatekeeping)),
             *hook_routes(hooks, app.config.hooks.path),
-            metrics.route(self._figures, gatekeeping),
+            metrics.route(self._measured, gatekeeping),
             PluginRoutes(app.extensions.route, gatekeeping),
             *self._pages(gatekeeping),
         ]
@@ -426,14 +433,25 @@ class _Gateway:
         identity = runs.identity_of(self.desk, agent)
         return {"assistantName": identity["name"], "assistantAgentId": agent, "serverVersion": __version__}
 
-    def _figures(self) -> dict[str, tuple[str, float]]:
-        uptime = (millis(self._launch.clock) - self._started) / 1000
-        return {
-            "up_seconds": ("seconds since the gateway started", uptime),
-            "runs_active": ("runs going on", float(self._runs.busy)),
-            "connections": ("connected clients", float(len(self.audience))),
-            "resident_bytes": ("resident memory", float(system.resident())),
-        }
+    def _measured(self) -> list[figures.Family]:
+        """What `/metrics` shows."""
+        audience, runs, lanes = self.audience, self._runs, self._lanes.busy()
+        up = (millis(self._launch.clock) - self._started) / 1000
+        return [
+            *self._figures.families(),
+            *figures.models(self._app.accounts.ledger.spent),
+            figures.gauge("runs_active", "runs going on", runs.busy),
+            figures.gauge("runs_queued", "messages that wait for their session", sum(s.queue for s in runs.observe())),
+            figures.gauges("lane_waiting", "runs that wait for a place", "lane", {k: v[1] for k, v in lanes.items()}),
+            figures.gauge("connections", "connected clients", len(audience)),
+            figures.counter("events_delivered_total", "events handed to clients", audience.delivered),
+            figures.counter("events_dropped_total", "events that slow clients did without", audience.dropped),
+            figures.counter("clients_cut_total", "clients that were cut because they did not read", audience.cut),
+            figures.counters("cron_fires_total", "runs of jobs", ("outcome",), self.automation.scheduler.ended),
+            figures.gauge("up_seconds", "since the gateway started", up),
+            figures.counter("cpu_seconds_total", "processor time", time.process_time()),
+            figures.gauge("resident_bytes", "resident memory", system.resident()),
+        ]
 
     def _policy(self) -> Policy:
         exposure = self._launch.exposure
