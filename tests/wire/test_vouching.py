@@ -5,9 +5,8 @@ from msgspec.structs import replace
 
 from openclaw.core.secret import Secret
 from openclaw.wire.auth import Policy
-from openclaw.wire.peer import NotVouched, Peer, Vouched, is_vouched
+from openclaw.wire.peer import NotVouched, Peer, ProxyRules, Vouched, is_vouched, vouch
 from openclaw.wire.scopes import ADMIN, PAIRING, READ, WRITE
-from openclaw.wire.vouching import ProxyRules, vouch
 from tests.wire.support import LOCAL, SECRET, Door, Seal, operator
 
 RULES = ProxyRules(

@@ -11,9 +11,8 @@ from openclaw.core.errors import ConfigError
 from openclaw.core.secret import Secret
 from openclaw.devices.settings import AuthMode, Bind, GatewaySettings
 from openclaw.wire.auth import secret_kind
-from openclaw.wire.peer import host_name, is_loopback
+from openclaw.wire.peer import ProxyRules, host_name, is_loopback
 from openclaw.wire.scopes import SCOPES
-from openclaw.wire.vouching import ProxyRules
 
 LOOPBACK = "127.0.0.1"
 EVERYWHERE = "0.0.0.0"  # noqa: S104

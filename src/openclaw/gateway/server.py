@@ -25,8 +25,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 
 from openclaw.gateway.exposure import Fences, host_allowed
 from openclaw.gateway.transport import Disconnected, Transport
-from openclaw.wire.peer import Peer, origin_problem
-from openclaw.wire.vouching import vouch
+from openclaw.wire.peer import Peer, origin_problem, vouch
 
 MAX_FRAME = 25 << 20
 MAX_BODY = 20_000_000

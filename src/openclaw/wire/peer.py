@@ -4,7 +4,7 @@ A web page can make a browser open a socket to this machine. Two things give it 
 cannot forge, and the `Host` header, which names the attacker's own domain when its DNS was pointed here.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from urllib.parse import urlsplit
 
@@ -71,6 +71,38 @@ class Peer(Struct, frozen=True, kw_only=True):
         return is_loopback(self.remote_ip) and is_loopback(host_name(self.host)) and not between
 
 
+class ProxyRules(Struct, frozen=True, kw_only=True):
+    """Whose word counts, and what it must say. Header names are lower-case."""
+
+    proxies: tuple[str, ...]
+    user_header: str
+    required_headers: tuple[str, ...] = ()
+    allow_users: tuple[str, ...] = ()
+    """Everyone the proxy knows, when empty."""
+    allow_loopback: bool = False
+
+
+def vouch(rules: ProxyRules, remote_ip: str, headers: Sequence[tuple[str, str]]) -> Vouched | NotVouched:
+    """Who a request comes from according to a proxy we trust, or why that cannot be said.
+
+    Anyone can write a header. What makes one worth something is the address it comes from, and that the proxy
+    overwrites it; one that comes twice is worth nothing, because nobody can say which of the two the proxy wrote.
+    """
+    if not _is_one_of(remote_ip, rules.proxies):
+        return NotVouched("trusted_proxy_untrusted_source")
+    if is_loopback(remote_ip) and not rules.allow_loopback:
+        return NotVouched("trusted_proxy_loopback_source")
+    for name in rules.required_headers:
+        if not any(value.strip() for found, value in headers if found == name):
+            return NotVouched(f"trusted_proxy_missing_header_{name}")
+    named = [value.strip() for found, value in headers if found == rules.user_header]
+    if len(named) != 1 or not named[0]:
+        return NotVouched("trusted_proxy_user_missing" if not any(named) else "trusted_proxy_user_ambiguous")
+    if rules.allow_users and named[0] not in rules.allow_users:
+        return NotVouched("trusted_proxy_user_not_allowed")
+    return Vouched(named[0])
+
+
 def is_vouched(peer: Peer) -> bool | None:
     """Whether a proxy lets this request in; None when a credential is asked of it instead."""
     if peer.vouched is None or peer.local:
@@ -81,10 +113,10 @@ def is_vouched(peer: Peer) -> bool | None:
 def client_ip(peer: Peer, trusted_proxies: Iterable[str]) -> str:
     """Who to blame for a failure: the nearest hop that is not a proxy of ours."""
     trusted = tuple(trusted_proxies)
-    if not is_one_of(peer.remote_ip, trusted):
+    if not _is_one_of(peer.remote_ip, trusted):
         return peer.remote_ip
     for hop in reversed(peer.forwarded_for):
-        if not is_one_of(hop, trusted):
+        if not _is_one_of(hop, trusted):
             return hop
     return peer.remote_ip
 
@@ -141,7 +173,7 @@ def _origin(text: str) -> tuple[str, str, int | None] | None:
         return None
 
 
-def is_one_of(text: str, proxies: Iterable[str]) -> bool:
+def _is_one_of(text: str, proxies: Iterable[str]) -> bool:
     """Whether an address is one of the proxies, which are addresses or networks."""
     address = _address(text)
     if address is None:
