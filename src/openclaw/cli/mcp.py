@@ -167,14 +167,15 @@ def accept(name: str, tool: str | None, as_json: bool) -> None:
 @command.command("serve")
 @click.option("--session", metavar="KEY", help="The session whose policy holds (default: main).")
 @click.option("--agent", "agent_id", metavar="ID", help="The agent whose tools these are.")
-def serve(session: str | None, agent_id: str | None) -> None:
+@click.option("--local", is_flag=True, help="Without the tools of the gateway, even when one runs.")
+def serve(session: str | None, agent_id: str | None, local: bool) -> None:
     """Lend our tools to another program, over standard input and output."""
     import asyncio
 
     from openclaw.gateway.mcp_serve import serve
     from openclaw.gateway.surroundings import Surroundings
 
-    asyncio.run(serve(Surroundings.of_process(), session, agent_id))
+    asyncio.run(serve(Surroundings.of_process(), session, agent_id, local=local))
 
 
 def _editor() -> Any:

@@ -2,7 +2,7 @@
 
 import asyncio
 import importlib
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from importlib.util import find_spec
 from typing import Any
 
@@ -13,6 +13,7 @@ from openclaw.core.events import ToolEnded, ToolUpdated
 from openclaw.core.messages import Text, ToolCall
 from openclaw.gateway.app import Surroundings, assistant
 from openclaw.gateway.clock import SystemClock
+from openclaw.gateway.lock import running
 from openclaw.version import __version__
 
 INSTALL = "`openclaw mcp serve` needs the extra `mcp`: install it with: pip install 'openclaw-py[mcp]'"
@@ -77,14 +78,19 @@ class Shop:
         return types.CallToolResult(content=content, is_error=result.is_error)
 
 
-async def serve(surroundings: Surroundings, session: str | None, agent_id: str | None) -> None:
-    """Serves until the client hangs up."""
+async def serve(surroundings: Surroundings, session: str | None, agent_id: str | None, *, local: bool = False) -> None:
+    """Serves until the client hangs up; with the tools of the gateway when one runs, unless it is to be `local`."""
     if find_spec("mcp") is None:
         raise Unavailable(INSTALL)
     stdio = await asyncio.to_thread(importlib.import_module, "mcp.server.stdio")
-    async with (
-        assistant(surroundings, clock=SystemClock(), approver=Nobody()) as app,
-        stdio.stdio_server() as (reading, writing),
-    ):
-        server = Shop(app.toolbox(app.key(session, agent_id), without=LENT)).server()
+    async with AsyncExitStack() as stack:
+        app = await stack.enter_async_context(assistant(surroundings, clock=SystemClock(), approver=Nobody()))
+        key = app.key(session, agent_id)
+        if not local and running(surroundings.home.state) is not None:
+            from openclaw.gateway.mcp_remote import lent
+
+            for tool in await stack.enter_async_context(lent(surroundings, key)):
+                app.offer(tool)
+        reading, writing = await stack.enter_async_context(stdio.stdio_server())
+        server = Shop(app.toolbox(key, without=LENT)).server()
         await server.run(reading, writing, server.create_initialization_options())

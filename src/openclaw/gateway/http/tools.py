@@ -83,7 +83,7 @@ class ToolInvocation:
             raise Problem(400, "tool is missing: name the tool to call", "invalid_request")
         key = self._key_of(request.session_key, request.agent_id)
         box = self._toolbox(key, self._denied)
-        spec = _find(wanted, box)
+        spec = found(wanted, box)
         args = _with_action(request, spec)
         if request.dry_run:
             await call.answer({"ok": True, "result": {"dryRun": True, "tool": spec.name, "args": _checked(spec, args)}})
@@ -97,7 +97,7 @@ class ToolInvocation:
     async def _result(self, box: Toolbox, request: InvokeRequest, spec: ToolSpec, args: dict[str, Any]) -> ToolResult:
         """The result, the one of the first time when the key was used before."""
         if request.idempotency_key is None:
-            return await _run(box, spec, args)
+            return await carried_out(box, spec, args)
         self._forget_old()
         asked = msgspec.json.encode(structs.replace(request, idempotency_key=None), order="deterministic")
         earlier = self._once.get(request.idempotency_key)
@@ -108,7 +108,7 @@ class ToolInvocation:
         answer: asyncio.Future[ToolResult] = asyncio.get_running_loop().create_future()
         self._once[request.idempotency_key] = _Once(asked=asked, at=self._clock.now(), answer=answer)
         try:
-            answer.set_result(await _run(box, spec, args))
+            answer.set_result(await carried_out(box, spec, args))
         finally:
             if not answer.done():  # stopped half way: whoever repeats the call starts it again
                 answer.cancel()
@@ -124,7 +124,8 @@ class ToolInvocation:
             del self._once[key]
 
 
-def _find(wanted: str, box: Toolbox) -> ToolSpec:
+def found(wanted: str, box: Toolbox) -> ToolSpec:
+    """The tool of `box` that is meant."""
     name = ALIASES.get(wanted.lower(), wanted.lower())
     for spec in box.specs:
         if spec.name.lower() == name:
@@ -145,8 +146,9 @@ def _checked(spec: ToolSpec, args: dict[str, Any]) -> dict[str, Any]:
     return prepared.arguments
 
 
-async def _run(box: Toolbox, spec: ToolSpec, args: dict[str, Any]) -> ToolResult:
-    call = ToolCall(id=f"http_{secrets.token_hex(8)}", name=spec.name, arguments=args)
+async def carried_out(box: Toolbox, spec: ToolSpec, args: dict[str, Any]) -> ToolResult:
+    """One call, without a model."""
+    call = ToolCall(id=f"call_{secrets.token_hex(8)}", name=spec.name, arguments=args)
     result: ToolResult | None = None
     async for event in box.run_all([call]):
         if isinstance(event, ToolEnded):

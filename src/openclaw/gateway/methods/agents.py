@@ -2,9 +2,11 @@
 
 from typing import Any
 
+import msgspec
+
 from openclaw.config.edit import Editor
 from openclaw.core.errors import InvalidRequest
-from openclaw.core.keys import normalise_agent
+from openclaw.core.keys import SessionKey, normalise_agent
 from openclaw.gateway import rows
 from openclaw.gateway.commands import catalog as command_catalog
 from openclaw.gateway.desk import Desk
@@ -16,9 +18,9 @@ from openclaw.wire.caller import Caller
 from openclaw.wire.params.agents import AgentsCreateParams
 from openclaw.wire.params.kinds import NoParams
 from openclaw.wire.params.models import ModelsAuthStatusParams, ModelsListParams
-from openclaw.wire.params.tools import CommandsListParams, ToolsCatalogParams, ToolsEffectiveParams
+from openclaw.wire.params.tools import CommandsListParams, ToolsCatalogParams, ToolsEffectiveParams, ToolsInvokeParams
 from openclaw.wire.rpc import Method
-from openclaw.wire.scopes import ADMIN, READ
+from openclaw.wire.scopes import ADMIN, READ, WRITE
 from openclaw.workspace.identity import parse
 
 
@@ -77,12 +79,35 @@ def methods(desk: Desk, surroundings: Surroundings) -> list[Method]:
     async def catalog(params: ToolsCatalogParams, caller: Caller) -> Any:
         agent = view(desk.app.config.agents, params.agent_id or desk.key("main").agent)
         profiles = [{"id": name, "label": name.capitalize()} for name in PROFILES]
-        return {"agentId": agent.id, "profiles": profiles, "groups": _groups(desk)}
+        return {"agentId": agent.id, "profiles": profiles, "groups": _groups(desk, None)}
 
     async def effective(params: ToolsEffectiveParams, caller: Caller) -> Any:
         key = desk.key(params.session_key, params.agent_id)
         profile = desk.app.config.tools.profile or "full"
-        return {"agentId": key.agent, "profile": profile, "groups": _groups(desk)}
+        return {"agentId": key.agent, "profile": profile, "groups": _groups(desk, key)}
+
+    async def invoke(params: ToolsInvokeParams, caller: Caller) -> Any:
+        from openclaw.gateway.http.problems import Problem
+        from openclaw.gateway.http.tools import DENIED, carried_out, found
+
+        box = desk.app.toolbox(
+            desk.key(params.session_key or "main", params.agent_id), without=() if caller.may(ADMIN) else DENIED
+        )
+        try:
+            spec = found(params.name, box)
+        except Problem as problem:
+            return {"ok": False, "toolName": params.name, "error": {"code": problem.kind, "message": problem.message}}
+        result = await carried_out(box, spec, params.args or {})
+        shown = {
+            "ok": not result.is_error,
+            "toolName": spec.name,
+            "source": "core",
+            "output": {"content": msgspec.to_builtins(result.content), "details": result.details or {}},
+        }
+        if result.is_error:
+            shown["error"] = {"code": "tool_error", "message": result.text}
+        # What strangers wrote keeps its label wherever it goes.
+        return {**shown, **({"origins": msgspec.to_builtins(result.origins)} if result.origins else {})}
 
     async def commands(params: CommandsListParams, caller: Caller) -> Any:
         return {"commands": [entry.shown() for entry in command_catalog(desk.app.extensions)]}
@@ -94,6 +119,7 @@ def methods(desk: Desk, surroundings: Surroundings) -> list[Method]:
         Method("models.authStatus", ModelsAuthStatusParams, auth, READ),
         Method("tools.catalog", ToolsCatalogParams, catalog, READ),
         Method("tools.effective", ToolsEffectiveParams, effective, READ),
+        Method("tools.invoke", ToolsInvokeParams, invoke, WRITE),
         Method("commands.list", CommandsListParams, commands, READ),
     ]
 
@@ -126,9 +152,9 @@ def _agent(desk: Desk, agent_id: str) -> dict[str, Any]:
     return {**shown, **({"name": name} if name else {})}
 
 
-def _groups(desk: Desk) -> list[dict[str, Any]]:
-    """The available tools by group."""
-    specs = {tool.spec.name: tool.spec for tool in desk.app.tools()}
+def _groups(desk: Desk, key: SessionKey | None) -> list[dict[str, Any]]:
+    """The tools a session has, by group; those of the main one when none is named."""
+    specs = {tool.spec.name: tool.spec for tool in desk.app.tools(key=key)}
     groups = []
     for group, names in GROUPS.items():
         tools = [
