@@ -1,6 +1,8 @@
 """Skills as a run has them: the list, the variables, and the gate in front of its tools."""
 
 import json
+import shutil
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -70,8 +72,11 @@ class Installation:
         home = Home(state=self.state, config=self.state / "openclaw.json")
         home.config.write_text(json.dumps(settings))
         home.config.chmod(0o600)
-        loaded = load(home, {"PATH": "/usr/bin:/bin", "SET": "1"})
-        self.skills = Skills(loaded, self.state, top, lambda: self.state.stat().st_mtime + LATER)
+        self.loaded = load(home, {"PATH": "/usr/bin:/bin", "SET": "1"})
+        self.skills = Skills(self.loaded, self.state, top, self.now)
+
+    def now(self) -> float:
+        return self.state.stat().st_mtime + LATER
 
     def look(self, agent: str = "main") -> Any:
         return self.skills.look(agent, self.workspace, self.workspace, first_use=True)
@@ -104,6 +109,90 @@ def test_requirements_are_met_by_variables_and_settings(tmp_path):
     assert shelf.get("a").verdict.eligible
     assert shelf.get("b").verdict.missing.config == ("logging.file", "a[")
     assert home.skills.environment(shelf).revealed()["OTHER"] == "x"
+
+
+def _add(skills: Path) -> None:
+    put(skills / "b")
+
+
+def _change(skills: Path) -> None:
+    put(skills / "a", description="Something else now.")
+
+
+def _change_below(skills: Path) -> None:
+    (skills / "a" / "scripts" / "do.py").write_text("print(2)  # longer\n")
+
+
+def _add_below(skills: Path) -> None:
+    (skills / "a" / "scripts" / "more.py").write_text("")
+
+
+def _remove(skills: Path) -> None:
+    shutil.rmtree(skills / "a")
+
+
+def _nest(skills: Path) -> None:
+    put(skills / "group" / "c")
+
+
+def _mend(skills: Path) -> None:
+    put(skills / "broken", name="broken")
+
+
+def _link(skills: Path) -> None:
+    (skills / "linked").unlink()
+    (skills / "linked").symlink_to(skills / "group" / "elsewhere")
+
+
+def _bring_root(skills: Path) -> None:
+    put(skills.parent.parent / "skills" / "managed")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [_add, _change, _change_below, _add_below, _remove, _nest, _mend, _link, _bring_root],
+    ids=lambda f: f.__name__,
+)
+def test_a_look_is_used_again_until_anything_on_disk_changed(tmp_path, change):
+    home = Installation(tmp_path, {})
+    skills = home.workspace / "skills"
+    put(skills / "a")
+    (skills / "a" / "scripts").mkdir()
+    (skills / "a" / "scripts" / "do.py").write_text("print(1)\n")
+    (skills / "group").mkdir()
+    (skills / "broken").mkdir()
+    (skills / "broken" / "SKILL.md").write_text("no front matter")
+    put(skills / "group" / "elsewhere")
+    put(skills / "group" / "other")
+    (skills / "linked").symlink_to(skills / "group" / "other")
+    home.look()
+    before = home.look()
+    assert home.look() is before
+    assert home.skills.known("main", home.workspace, home.workspace, first_use=True, here=True) is before
+    change(skills)
+    assert home.look() is not before
+    after = home.look()  # by now what is new has been accepted
+    fresh = Skills(home.loaded, home.state, tmp_path, home.now).look(
+        "main", home.workspace, home.workspace, first_use=True
+    )
+    assert after == fresh
+
+
+def test_what_changed_just_now_is_looked_at_again(tmp_path):
+    home = Installation(tmp_path, {})
+    put(home.workspace / "skills" / "a")
+    now = Skills(home.loaded, home.state, tmp_path, time.time)
+    first = now.look("main", home.workspace, home.workspace, first_use=True)
+    assert now.look("main", home.workspace, home.workspace, first_use=True) is not first
+
+
+def test_a_skill_that_was_only_looked_at_is_accepted_when_it_is_used(tmp_path):
+    home = Installation(tmp_path, {})
+    put(home.workspace / "skills" / "a")
+    looked = home.skills.look("main", home.workspace, home.workspace, first_use=False)
+    assert looked.get("a").trust.state == "new"
+    home.look()
+    assert home.look().get("a").trust.state == "trusted"
 
 
 def test_without_watching_the_first_look_counts(tmp_path):

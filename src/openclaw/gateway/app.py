@@ -477,7 +477,10 @@ class Assistant:
         caps = await hooks.prompt(turn, session.context.messages) if hooks else ()
         if self.config.mcp.servers:
             await self.mcp.ready()
-        shelf = await asyncio.to_thread(self._shelf, agent.id, turn.place, first_use=True)
+        place = Path(turn.place) if turn.place else self.workspace(agent.id)
+        shelf = self.skills.known(agent.id, self.workspace(agent.id), place, first_use=True, here=True)
+        if shelf is None:
+            shelf = await asyncio.to_thread(self._shelf, agent.id, turn.place, first_use=True)
         elevated = self.boxes.elevation(turn.key, said(chosen), millis(self.clock))
         labels = self._labels(turn.key, shelf, turn, session)
         toolbox = self._toolbox(turn, model, shelf, labels, caps, elevated.level)

@@ -1,6 +1,7 @@
 """The skills of this installation, for every agent: where they are looked for, what they get, how they are watched."""
 
 import logging
+import os
 import secrets
 import shutil
 import sys
@@ -8,6 +9,8 @@ from collections.abc import Callable, Mapping
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from openclaw.agent.settings import AgentsSettings
 from openclaw.agent.toolrun import Gate
@@ -27,10 +30,21 @@ from openclaw.skills.roots import Places, PluginDirectory, expanded, package_dir
 from openclaw.skills.settings import SkillsSettings
 from openclaw.skills.shelf import Item, Shelf
 from openclaw.skills.snapshot import Snapshot
+from openclaw.skills.traces import Traces
 from openclaw.trust import supply
 from openclaw.turns.agents import view
 
 log = logging.getLogger(__name__)
+
+
+class _Looked(Struct, frozen=True):
+    """What a look found, and how long that holds."""
+
+    shelf: Shelf
+    first_use: bool
+    plugins: tuple[PluginDirectory, ...]
+    traces: Traces
+    settled: bool
 
 
 class Skills:
@@ -55,7 +69,7 @@ class Skills:
         self._given = given
         self._plugins = plugins
         """The directories of plugins that run."""
-        self._looked: dict[tuple[str, Path, Path], Shelf] = {}
+        self._looked: dict[tuple[str, Path, Path], _Looked] = {}
         self._shown: dict[str, Snapshot] = {}
 
     @cached_property
@@ -77,18 +91,33 @@ class Skills:
 
     def look(self, agent_id: str, workspace: Path, cwd: Path, *, first_use: bool) -> Shelf:
         """Every skill as this agent has it now; with `skills.load.watch` off, as it was at the first look."""
-        key = (agent_id, workspace, cwd)
-        if not self.settings.load.watch and key in self._looked:
-            return self._looked[key]
-        self._looked[key] = shelf = self.library.look(
+        known = self.known(agent_id, workspace, cwd, first_use=first_use)
+        if known is not None:
+            return known
+        started, traces, plugins = self._now(), Traces(), self._plugins()
+        traces.note(self._loaded.variables.get("PATH", "").split(os.pathsep))  # where the programs of skills are
+        shelf = self.library.look(
             self.places(workspace, cwd),
             self.settings,
             self._machine(),
             allowlist=self.allowlist(agent_id),
             link_targets=tuple(expanded(text, self._home, cwd) for text in self.settings.load.allow_symlink_targets),
             first_use=first_use,
+            traces=traces,
         )
+        self._looked[agent_id, workspace, cwd] = _Looked(shelf, first_use, plugins, traces, traces.settled(started))
         return shelf
+
+    def known(self, agent_id: str, workspace: Path, cwd: Path, *, first_use: bool, here: bool = False) -> Shelf | None:
+        """What was found last time, when that still holds; `here` only when that is told without a thread."""
+        last = self._looked.get((agent_id, workspace, cwd))
+        if last is None:
+            return None
+        if not self.settings.load.watch:
+            return last.shelf
+        if not last.settled or (first_use and not last.first_use) or last.plugins != self._plugins():
+            return None
+        return last.shelf if (last.traces.few or not here) and last.traces.hold() else None
 
     def allowlist(self, agent_id: str) -> tuple[str, ...] | None:
         own = view(self._agents, agent_id).entry.skills

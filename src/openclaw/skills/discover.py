@@ -18,6 +18,7 @@ from openclaw.skills.record import BUNDLED, Diagnostic, Skill, Source
 from openclaw.skills.references import Reference, leaving
 from openclaw.skills.roots import Root
 from openclaw.skills.settings import LimitSettings
+from openclaw.skills.traces import Traces
 from openclaw.store.tree import (
     UNCOUNTED,
     UNCOUNTED_HERE,
@@ -49,19 +50,25 @@ class Finder:
         self._parsed: dict[str, _Parsed] = {}
 
     def find(
-        self, roots: tuple[Root, ...], limits: LimitSettings, link_targets: tuple[Path, ...] = ()
+        self,
+        roots: tuple[Root, ...],
+        limits: LimitSettings,
+        link_targets: tuple[Path, ...] = (),
+        traces: Traces | None = None,
     ) -> tuple[tuple[Skill, ...], tuple[Diagnostic, ...]]:
-        """Every skill below `roots`, highest precedence first, and what was passed over."""
+        """Every skill below `roots`, highest precedence first, and what was passed over. `traces` notes what it saw."""
+        traces = traces or Traces()
         skills: list[Skill] = []
         noted: list[Diagnostic] = []
         loaded: Counter[Source] = Counter()
         targets = tuple(os.path.realpath(path) for path in link_targets)
         for root in roots:
-            for directory, base in _candidates(root, limits.max_candidates_per_root, targets, noted):
+            for directory, base in _candidates(root, limits.max_candidates_per_root, targets, noted, traces):
                 if loaded[root.source] >= limits.max_skills_loaded_per_source:
                     noted.append(_note("limit", root.path, _LOADED.format(limits.max_skills_loaded_per_source)))
                     break
                 skill = self._load(root, directory, base, limits.max_skill_file_bytes, noted)
+                traces.note(_contents(directory, base, skill))
                 if skill is not None:
                     skills.append(skill)
                     loaded[root.source] += 1
@@ -139,12 +146,29 @@ _LOADED = "more than {} skills in this source; the rest were left out (skills.li
 _CANDIDATES = "more than {} directories; the rest were not looked at (skills.limits.maxCandidatesPerRoot)"
 
 
-def _candidates(root: Root, limit: int, targets: tuple[str, ...], noted: list[Diagnostic]) -> Iterator[tuple[str, str]]:
+def _contents(directory: str, base: str, skill: Skill | None) -> Iterator[str]:
+    """The files and directories a skill is made of."""
+    yield f"{directory}{os.sep}{FILE}"
+    if skill is None or skill.tree is None:
+        return
+    below = {base}
+    for file in skill.tree.files:
+        path = f"{base}{os.sep}{file.path}"
+        yield path
+        while (path := os.path.dirname(path)) not in below:  # noqa: PTH120
+            below.add(path)
+    yield from below
+
+
+def _candidates(
+    root: Root, limit: int, targets: tuple[str, ...], noted: list[Diagnostic], traces: Traces
+) -> Iterator[tuple[str, str]]:
     """Directories with a SKILL.md, breadth first: each by the way it was found, and without links."""
     top = str(root.path)
-    real_top = os.path.realpath(top)
+    traces.note((top,))
     if not os.path.lexists(top):
         return
+    real_top = os.path.realpath(top)
     queue: deque[tuple[str, str, int]] = deque([(top, real_top, 0)])
     visited: set[str] = set()
     looked = 0
@@ -160,6 +184,7 @@ def _candidates(root: Root, limit: int, targets: tuple[str, ...], noted: list[Di
         if looked > limit:
             noted.append(_note("limit", root.path, _CANDIDATES.format(limit)))
             return
+        traces.note((directory,))
         try:
             kind, below = _inside(directory, real)
         except OSError as error:

@@ -19,6 +19,7 @@ from openclaw.skills.roots import Places, bundled, roots
 from openclaw.skills.settings import SkillsSettings
 from openclaw.skills.shelf import Item, Shelf
 from openclaw.skills.standing import Accepted
+from openclaw.skills.traces import Traces
 from openclaw.store.tree import Hasher, contents
 
 log = logging.getLogger(__name__)
@@ -67,9 +68,15 @@ class Library:
         allowlist: tuple[str, ...] | None = None,
         link_targets: tuple[Path, ...] = (),
         first_use: bool = False,
+        traces: Traces | None = None,
     ) -> Shelf:
-        """Every skill as it stands now. With `first_use`, your own new skills count as accepted from here on."""
-        found, diagnostics = self._finder.find(roots(places), settings.limits, link_targets)
+        """Every skill as it stands now. With `first_use`, your own new skills count as accepted from here on.
+
+        `traces` notes what the answer depends on.
+        """
+        if traces is not None:
+            traces.note((str(self.ledger.path), *(str(path) for path in link_targets)))
+        found, diagnostics = self._finder.find(roots(places), settings.limits, link_targets, traces)
         ledger, broken = self._ledger()
         judged = [self._judged(skill, ledger, settings, broken) for skill in found]
         if first_use and not broken:
