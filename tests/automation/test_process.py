@@ -109,6 +109,13 @@ async def test_webhooks_wake_run_and_refuse(openclaw_home: TemporaryHome) -> Non
         status, ran, _ = post(gateway, "/hooks/agent", task, **{"Idempotency-Key": "k1"})
         assert status == 200 and ran["completion"]["status"] == "ok"
         assert post(gateway, "/hooks/agent", task, **{"Idempotency-Key": "k1"})[1]["runId"] == ran["runId"]
+        same = {"Idempotency-Key": "k1"}
+        noted = [post(gateway, "/hooks/wake", {"text": text}, **same) for text in ("the oven is hot", "again", "again")]
+        assert [answer[1]["eventOutcome"] for answer in noted] == ["queued", "coalesced", "coalesced"]
+        other = post(gateway, "/hooks/github", {"repo": {"name": "x"}, "commits": [{"title": "y"}]}, **same)[1]
+        assert other["runId"] != ran["runId"]  # a key counts for one hook: callers do not know each other's
+        assert post(gateway, "/hooks/agent", task, **{"X-OpenClaw-Idempotency-Key": "k1"})[1]["runId"] == ran["runId"]
+        assert post(gateway, "/hooks/agent", task, **{"Idempotency-Key": "k" * 257})[0] == 400
         status, mapped, _ = post(gateway, "/hooks/github", {"repo": {"name": "claw"}, "commits": [{"title": "fix"}]})
         assert status == 200
         async with gateway.client() as client:

@@ -101,6 +101,31 @@ async def test_what_an_earlier_life_took_and_did_not_run_is_run_once(
     assert here.said() == ["[x] done"]
 
 
+async def test_what_was_missed_and_asks_a_model_waits_until_the_start_is_over(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel
+) -> None:
+    scripted_model.script(says("mail done"), says("on time"))
+    clock = FakeClock(START)
+    async with place(openclaw_home, scripted_model, clock=clock, fires=False) as here:
+        turn = await here.scheduler.book.add({"name": "mail", "message": "check my mail", "everyMs": 3_600_000})
+        event = await here.scheduler.book.add(
+            {"name": "note", "text": "the bin is full", "everyMs": 3_600_000, "wakeMode": "next-heartbeat"}
+        )
+    await clock.advance(7_300)
+    async with place(openclaw_home, scripted_model, clock=clock, configured=True) as here:
+        await here.until(here.ended(event.id))  # it asks no model
+        timely = await here.scheduler.book.add({"name": "soon", "message": "now", "at": "2027-01-15T10:02:30Z"})
+        await here.pass_time(60, step=1)
+        await here.until(here.ended(timely.id))  # what is due after the start is not held up
+        assert here.of(turn.id, "started") == []
+        await here.pass_time(55, step=1)
+        assert here.of(turn.id, "started") == []
+        await here.pass_time(10, step=1)
+        await here.until(here.ended(turn.id))
+        assert len(here.of(turn.id, "started")) == 1
+    assert len(scripted_model.requests) == 2
+
+
 async def test_a_job_with_watches_costs_nothing_until_one_changes(
     openclaw_home: TemporaryHome, scripted_model: ScriptedModel
 ) -> None:

@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from openclaw.core.errors import InvalidRequest
-from openclaw.cron.jobs import AgentTurn, Job, Status, SystemEvent, build, changed
+from openclaw.cron.jobs import STARTING_MS, AgentTurn, Job, Status, SystemEvent, build, changed, deferred
 from openclaw.cron.results import BACKOFF_MS, Result, after
 from openclaw.cron.watch import Look, changes
 
@@ -107,3 +107,24 @@ def test_a_watch_speaks_only_of_what_it_saw_change() -> None:
     assert changes([look], {"file a": "2"}) == []
     assert changes([look], {"file a": "1"}) == [look]
     assert changes([structs.replace(look, mark="")], {"file a": "1"}) == []
+
+
+@pytest.mark.parametrize(
+    ("raw", "late", "since", "waits"),
+    [
+        ({}, 3_600_000, 0, True),
+        ({}, 3_600_000, STARTING_MS - 1, True),
+        ({}, 3_600_000, STARTING_MS, False),
+        ({}, 3_600_000, -86_400_000, False),  # the clock was set back
+        ({}, 1_000, 0, False),  # merely busy
+        ({}, -1_000, 0, False),
+        ({"payload": {"kind": "systemEvent", "text": "x"}, "wakeMode": "now"}, 3_600_000, 0, True),
+        ({"payload": {"kind": "systemEvent", "text": "x"}, "wakeMode": "next-heartbeat"}, 3_600_000, 0, False),
+    ],
+)
+def test_a_missed_job_that_asks_a_model_waits_for_the_start(
+    raw: dict[str, Any], late: int, since: int, waits: bool
+) -> None:
+    made = job(**raw)
+    missed = structs.replace(made, state=structs.replace(made.state, next_run_at_ms=NOW - late))
+    assert deferred(missed, NOW, NOW + since) is waits

@@ -9,10 +9,12 @@ from msgspec import Meta, Struct, structs
 
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.origin import Origin
-from openclaw.cron.schedule import At, Misfire, Schedule, checked
+from openclaw.cron.schedule import GRACE_MS, At, Misfire, Schedule, checked
 from openclaw.cron.watch import Watch
 
 NAME_CHARS = 60
+STARTING_MS = 120_000
+"""How long after a start jobs that were missed and ask a model wait."""
 Status = Literal["ok", "error", "skipped"]
 DeliveryStatus = Literal["delivered", "not-delivered", "unknown", "not-requested"]
 
@@ -126,6 +128,16 @@ class Job(Shape, frozen=True, kw_only=True):
 
 _FIELDS = {field.encode_name for field in structs.fields(Job)} - {"id", "state", "createdAtMs", "updatedAtMs"}
 _FLAT = ("model", "thinking", "timeoutSeconds", "toolsAllow", "lightContext")
+
+
+def deferred(job: Job, began: int, now: int) -> bool:
+    """Whether a job that was missed before the gateway `began` waits: a start must not compete with models.
+
+    What only notes an event runs at once. A clock that was set back ends the waiting.
+    """
+    slot = job.state.next_run_at_ms
+    asks_a_model = isinstance(job.payload, AgentTurn) or job.wake_mode == "now"
+    return asks_a_model and slot is not None and slot + GRACE_MS < began <= now < began + STARTING_MS
 
 
 def build(raw: Mapping[str, Any], *, job_id: str, now: int, local: str, before: Job | None = None) -> Job:

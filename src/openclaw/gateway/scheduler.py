@@ -17,7 +17,7 @@ from openclaw.core.keys import SessionKey
 from openclaw.core.origin import joined
 from openclaw.cron.book import Book, run_shown, shown
 from openclaw.cron.heartbeat import answer
-from openclaw.cron.jobs import AgentTurn, Job
+from openclaw.cron.jobs import AgentTurn, Job, deferred
 from openclaw.cron.results import Result
 from openclaw.cron.schedule import due
 from openclaw.cron.store import LEASE_MS, CronStore, Fire
@@ -39,6 +39,8 @@ LONGEST_SLEEP = 60.0
 TURN_SECONDS = 3_600.0
 AT_ONCE = 5
 SPACING = 5.0
+DEFERRED_LOOK = 1.0
+"""While missed jobs wait for the start to be over, others are looked for this often."""
 SWEEP_MS = 3_600_000
 UNATTENDED = (
     "This run is unattended: nobody answers questions. Your final reply is what gets delivered; if there is nothing "
@@ -140,7 +142,9 @@ class Scheduler:
             self._spawn(self._deliver(fire, fire.result), fire)
         late = 0
         swept = 0
+        began = millis(self._clock)
         while True:
+            waits = False
             self._changed.clear()
             now = millis(self._clock)
             if now - swept >= SWEEP_MS:
@@ -149,16 +153,19 @@ class Scheduler:
                 await sweep(self._desk)
                 await sweep_boxes(self._desk)
             for job in await self.store.due(now) if self._enabled else ():
+                if deferred(job, began, now):
+                    waits = True
+                    continue
                 started = await self._take(job)
                 late += started and now - (job.state.next_run_at_ms or now) > LEASE_MS
                 if started and late > AT_ONCE:
                     await self._clock.sleep(SPACING)
-            await self._pause()
+            await self._pause(DEFERRED_LOOK if waits else LONGEST_SLEEP)
 
-    async def _pause(self) -> None:
+    async def _pause(self, longest: float) -> None:
         following = await self.store.next_wake() if self._enabled else None
-        wait = LONGEST_SLEEP
-        if following is not None:
+        wait = longest
+        if following is not None and longest == LONGEST_SLEEP:  # else it is one that waits, and its time has passed
             wait = min(wait, max(0.0, (following - millis(self._clock)) / 1000))
         await sleep_or(self._clock.sleep(wait), self._changed.wait())
         now = millis(self._clock)
