@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ def _file(api: Api, place: str) -> Any:
         raise InvalidRequest(f"{place} lies outside the plugin")
     if not path.is_file():
         raise InvalidRequest(f"there is no {place} in the plugin")
+    _forget(f"{api.directory.resolve()}{os.sep}")
     name = f"openclaw_plugin_{api.id.replace('-', '_')}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
@@ -38,6 +40,14 @@ def _file(api: Api, place: str) -> Any:
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
+
+
+def _forget(directory: str) -> None:
+    """Takes modules below `directory` out of memory, so that a plugin that is started again is read again."""
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", None) or "").startswith(directory):
+            del sys.modules[name]
+    importlib.invalidate_caches()
 
 
 def told(error: BaseException, directory: Path) -> str:

@@ -91,8 +91,7 @@ class PluginProcess:
         if self._verdict is None or self._verdict.done():
             return
         self._stopping = True
-        with contextlib.suppress(ConnectionError):
-            await self._write(wire.Stop())
+        self._post(wire.Stop())
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(GOODBYE_SECONDS):
                 await asyncio.shield(self._verdict)
@@ -118,11 +117,11 @@ class PluginProcess:
             self._failures = 0
             return wire.unpacked(answer, kind)
         except TimeoutError:
-            await self._withdraw(number)
+            self._post(wire.Cancel(number))
             self._failed(f"{name} took longer than {limit:g} s")
             raise PluginFailed(f"{self._name} took longer than {limit:g} s", kind="Timeout") from None
         except asyncio.CancelledError:
-            await self._withdraw(number)
+            self._post(wire.Cancel(number))
             raise
         except ConnectionError:
             raise PluginFailed(f"{self._name} is not running") from None
@@ -169,7 +168,7 @@ class PluginProcess:
         finally:
             self._answered(number)
             if not done:
-                await self._withdraw(number)
+                self._post(wire.Cancel(number))
 
     @property
     def _name(self) -> str:
@@ -190,15 +189,21 @@ class PluginProcess:
         if not self._waiting:
             self._busy.clear()
 
-    async def _withdraw(self, number: int) -> None:
-        with contextlib.suppress(ConnectionError):
-            await self._write(wire.Cancel(number))
+    def _post(self, value: wire.Cancel | wire.Stop) -> None:
+        """Says something small without waiting for the plugin to read it: whoever leaves is not held up."""
+        child = self._child
+        if child is not None and child.stdin is not None and not child.stdin.is_closing():
+            child.stdin.write(wire.frame(value))
 
     async def _write(self, value: wire.ToPlugin) -> None:
         child = self._child
         if child is None or child.stdin is None or child.stdin.is_closing():
             raise ConnectionResetError
-        child.stdin.write(wire.frame(value))
+        try:
+            data = wire.frame(value)
+        except wire.Garbled as error:  # ours, not the plugin's fault
+            raise InvalidRequest(f"{self._name} was not asked: {error}") from None
+        child.stdin.write(data)
         await child.stdin.drain()
 
     def _failed(self, why: str, *, meant: bool = False) -> None:

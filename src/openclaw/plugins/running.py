@@ -6,7 +6,7 @@ Somebody else's bug ends here: a plugin that cannot be imported, raises, hangs, 
 import asyncio
 import logging
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -15,13 +15,13 @@ import msgspec
 from msgspec import Struct, structs
 
 from openclaw.core.clock import Clock, millis
-from openclaw.core.errors import NotFound, OpenClawError
+from openclaw.core.errors import NotFound, OpenClawError, Unavailable
 from openclaw.core.hooks import POINTS, HookContext
 from openclaw.core.plugin import Api, Brought, Hook, Service
 from openclaw.core.secret import Secret
 from openclaw.plugins import proxies, schema, wire
 from openclaw.plugins.admit import admit
-from openclaw.plugins.child import SLACK, Launch
+from openclaw.plugins.child import GOODBYE_SECONDS, SLACK, Launch
 from openclaw.plugins.choose import Verdict, judge
 from openclaw.plugins.find import Found, Unusable, look
 from openclaw.plugins.load import register, told
@@ -170,14 +170,16 @@ class Plugins:
 
     async def _stop(self, name: str) -> None:
         one = self._ones.pop(name)
-        if one.process is not None:
-            await one.process.stop()
         assert one.task is not None
-        one.task.cancel()
-        await asyncio.gather(one.task, return_exceptions=True)
-        if self._house is not None:
-            self._house.leave(name)
-        one.settled.set()
+        try:
+            if one.process is not None:
+                await one.process.stop()
+        finally:  # whoever gives up waiting leaves no process behind: nobody else knows of it any more
+            one.task.cancel()
+            if self._house is not None:
+                self._house.leave(name)
+            one.settled.set()
+            await asyncio.gather(one.task, return_exceptions=True)
 
     async def _live(self, one: _One) -> None:
         """A plugin's whole life here. Its end, however it comes, is a status and one line in the log."""
@@ -234,7 +236,7 @@ class Plugins:
 
     async def _inside(self, one: _One) -> str:
         """In this process, because the operator trusts it; stays until it is stopped."""
-        plugin, entry = one.wanted.plugin, one.wanted.entry
+        plugin, entry, seconds = one.wanted.plugin, one.wanted.entry, one.wanted.limits.start_seconds
         config = revealed(entry.config)
         why = schema.problem(plugin.manifest.config_schema, config, f"plugins.entries.{plugin.id}.config")
         if why:
@@ -249,7 +251,7 @@ class Plugins:
             try:
                 brought = register(api, plugin.entry)
                 for name, service in brought.services.items():
-                    await service.start()
+                    await within(seconds, service.start(), f"the service {name} did not start")
                     started.push_async_callback(_stopped, plugin, name, service)
             except Exception as error:
                 return error.message if isinstance(error, OpenClawError) else told(error, plugin.directory)
@@ -290,9 +292,20 @@ class Plugins:
         log.error("plugin %s was put away: %s%s", plugin.id, why, guarding)
 
 
+async def within(seconds: float, work: Awaitable[None], otherwise: str) -> None:
+    """`work` of a plugin, which may not hold us up for longer."""
+    try:
+        async with asyncio.timeout(seconds) as limit:
+            await work
+    except TimeoutError as error:
+        if not limit.expired():
+            raise  # its own
+        raise Unavailable(f"{otherwise} within {seconds:g} s") from error
+
+
 async def _stopped(plugin: Found, name: str, service: Service) -> None:
     try:
-        await service.stop()
+        await within(GOODBYE_SECONDS, service.stop(), "it did not end")
     # A plugin's own code, and we are going on without it.
     except Exception as error:
         log.warning("plugin %s: the service %s did not stop: %s", plugin.id, name, told(error, plugin.directory))
