@@ -312,3 +312,14 @@ def test_names_do_not_repeat():
         name = fresh_name(taken)
         assert name not in taken
         taken.add(name)
+
+
+async def test_typing_to_a_command_that_ends_meanwhile_ends_with_it(run, process, call):
+    started = await call(run, command="sleep 600", background=True)
+    name = started.details["sessionId"]
+    typing = asyncio.create_task(call(process, action="write", sessionId=name, data="x" * 1_000_000))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert not typing.done()
+    await call(process, action="kill", sessionId=name)
+    assert "has closed its input" in (await typing).text

@@ -46,8 +46,10 @@ class Worker:
             await self._send(process, structs.replace(ask, id=number))
             return await answer
         except asyncio.CancelledError:
-            with suppress(StateError):
-                await finish(self._send(process, Ask(id=number, cancel=True)))
+            # Not waited for: what does not read its input would keep the run from ending.
+            with suppress(ConnectionError, RuntimeError):
+                assert process.stdin is not None
+                process.stdin.write(msgspec.json.encode(Ask(id=number, cancel=True)) + b"\n")
             raise
         finally:
             self._waiting.pop(number, None)

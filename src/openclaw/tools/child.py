@@ -182,11 +182,10 @@ async def attend(
         for tap in taps:
             tap.close()
         child.close()
-        if crowded is not None and not crowded.done():
+        if crowded is not None:
             crowded.cancel()
-            await asyncio.wait({crowded})
-        if child.after:
-            await finish(_clear(child.after))
+        # In one piece: whoever is cancelled again and again must not leave something running where we cannot reach.
+        await finish(_leave(crowded, child.after))
     many = crowded.result() if crowded is not None and not crowded.cancelled() and code is None else 0
     return Ended(code=code, timed_out=timed_out, limit=timeout or 0.0, seconds=loop.time() - started, crowd=many)
 
@@ -230,6 +229,13 @@ async def _ending(pid: int) -> None:
     finally:
         loop.remove_reader(watch)
         os.close(watch)
+
+
+async def _leave(crowded: "asyncio.Task[int] | None", after: Sequence[str]) -> None:
+    if crowded is not None and not crowded.done():
+        await asyncio.wait({crowded})
+    if after:
+        await _clear(after)
 
 
 async def _clear(command: Sequence[str]) -> None:

@@ -98,9 +98,8 @@ class Helper:
             raise Unavailable(f"{self._role.name} gave no answer within {seconds:g} s and was stopped") from error
         except asyncio.CancelledError:
             # Being cancelled cancels what was waited for, too; an answer that came in time needs no taking back.
-            if self._child is not None and (waiting.answer.cancelled() or not waiting.answer.done()):
-                with suppress(Unavailable):
-                    await self._send(Ask(id=number, stop=True))
+            if waiting.answer.cancelled() or not waiting.answer.done():
+                self._take_back(number)
             raise
         finally:
             self._waiting.pop(number, None)
@@ -173,6 +172,12 @@ class Helper:
             await finish(self.stop(patient=False))
             raise
         self.starts += 1
+
+    def _take_back(self, number: int) -> None:
+        """Says that nobody wants an answer any more, without waiting for it to be heard: it may never be."""
+        if self._child is not None and self._child.stdin is not None:
+            with suppress(ConnectionError, RuntimeError):
+                self._child.stdin.write(line(Ask(id=number, stop=True)))
 
     async def _send(self, ask: Ask) -> None:
         child = self._child
