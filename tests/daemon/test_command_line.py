@@ -51,6 +51,8 @@ def test_a_gateway_is_started_looked_at_restarted_and_stopped(home: TemporaryHom
     assert "restarting (SIGUSR1)" in logs.stdout and logs.stdout.count("listens on") == 2
 
     assert openclaw(home, "gateway", "stop").stdout == "stopped\n"
+    assert "a plain background process" in openclaw(home, "gateway", "start").stdout
+    assert openclaw(home, "gateway", "stop").stdout == "stopped\n"
     gone = openclaw(home, "gateway", "status")
     assert gone.returncode == 1 and "openclaw gateway start" in gone.stdout
     assert mode_of(process.boot_log(home.state)) == 0o600

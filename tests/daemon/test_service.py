@@ -174,6 +174,11 @@ def test_what_the_manager_says_is_passed_on(tmp_path: Path, manager: dict[str, s
         Services("systemd", definition(), tmp_path, manager).install()
 
 
+@pytest.mark.parametrize("platform", ["freebsd14", "win32", "sunos5", "linux"])
+def test_a_platform_without_a_manager_of_ours_has_a_plain_background_process(platform: str) -> None:
+    assert pick(platform, {"PATH": ""}) == "background"
+
+
 def test_without_a_manager_it_says_what_to_do_instead(tmp_path: Path, manager: dict[str, str]) -> None:
     (tmp_path / "fail").touch()
     assert pick("linux", manager) == "background"

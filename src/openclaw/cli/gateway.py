@@ -83,17 +83,18 @@ def start(port: int | None, as_json: bool) -> None:
 
     surroundings, services = _here(port)
     state = surroundings.home.state
-    found = running(state)
+    found, plainly = running(state), ""
     if found is None and services.state().installed:
         services.start()
         found = _ready(surroundings)
     elif found is None:
         arguments = ["--port", str(port)] if port is not None else []
         found = process.start(arguments, surroundings.environ, state)
+        plainly = "\na plain background process: after a restart of this machine, start it again"
     else:
         _tell({"started": False, "pid": found.pid, "port": found.port}, f"already running (pid {found.pid})", as_json)
         return
-    _tell({"started": True, "pid": found.pid, "port": found.port}, _reached(found), as_json)
+    _tell({"started": True, "pid": found.pid, "port": found.port}, _reached(found) + plainly, as_json)
 
 
 @command.command("stop")
