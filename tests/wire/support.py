@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from openclaw.core.device import DeviceClaim, DeviceStanding, DeviceToken
+from openclaw.core.device import DeviceClaim, DeviceStanding, DeviceToken, Grant, SetUp
 from openclaw.core.secret import Secret
 from openclaw.wire.actions import Close, Send
 from openclaw.wire.auth import Policy
@@ -16,7 +16,7 @@ from openclaw.wire.greeting import Challenge, Introduction, Signer, connect_requ
 from openclaw.wire.handshake import Established, Handshake, settle
 from openclaw.wire.peer import Peer
 from openclaw.wire.proof import Version, device_id, to_base64url
-from openclaw.wire.scopes import READ
+from openclaw.wire.scopes import READ, covers
 
 NOW = 1_700_000_000_000
 NONCE = "3f0c1f7e-9a2b-4a8e-8f11-0c5a1d2e3f40"
@@ -52,6 +52,8 @@ class Desk:
         self.tokens: dict[str, tuple[str, str, tuple[str, ...]]] = {}
         self.requests: list[tuple[DeviceClaim, str]] = []
         self.broken: Exception | None = None
+        self.setup_code = ""
+        self.setup_scopes: tuple[str, ...] = (READ,)
 
     async def standing(self, claim: DeviceClaim, token: Secret | None) -> DeviceStanding | None:
         if self.broken:
@@ -77,6 +79,13 @@ class Desk:
         token = f"token-{len(self.tokens)}-{'x' * 36}"
         self.tokens[token] = (claim.device_id, claim.role, claim.scopes)
         return DeviceToken(Secret(token), now)
+
+    async def set_up(self, claim: DeviceClaim, code: Secret, *, now: int) -> SetUp | None:
+        if code.reveal() != self.setup_code:
+            return None
+        if not covers(self.setup_scopes, claim.scopes):
+            return SetUp(())
+        return SetUp(((Grant(claim.role, self.setup_scopes), DeviceToken(Secret("t" * 43), now)),))
 
     async def request(self, claim: DeviceClaim, reason: str, *, now: int) -> str:
         self.requests.append((claim, reason))

@@ -21,6 +21,7 @@ from openclaw.wire.peer import Peer
 from openclaw.wire.proof import Version
 from openclaw.wire.scopes import ADMIN, PAIRING, READ, WRITE
 from tests.wire.support import LOCAL, NONCE, NOW, PAGE, POLICY, REMOTE, SECRET, Door, Seal, operator
+from tests.wire.test_connection import OFFER, SNAPSHOT
 
 pytestmark = pytest.mark.anyio
 
@@ -324,6 +325,27 @@ async def test_a_wrong_secret_is_told_what_to_do(
     assert (knock.error["code"], knock.error["details"]) == (code, details)
     assert knock.closed == Close(1008, knock.error["message"])
     assert SECRET not in json.dumps(knock.frames)
+
+
+async def test_a_setup_code_lets_a_new_device_in_from_another_machine() -> None:
+    door = Door()
+    door.desk.setup_code = "a-code"
+    knock = await door.knock(operator(token=None, setup_code=Secret("a-code")), peer=REMOTE, device=Seal())
+    assert (knock.connection.method, knock.connection.caller.scopes) == ("bootstrap-token", (READ,))
+    first, second = (json.loads(knock.connection.hello("1", OFFER, SNAPSHOT).data)["payload"]["auth"] for _ in range(2))
+    token = {"deviceToken": "t" * 43, "role": "operator", "scopes": [READ], "issuedAtMs": NOW + 5}
+    assert first["deviceTokens"] == [token] and first["deviceToken"] == "t" * 43
+    assert "deviceTokens" not in second
+    assert door.limiter.cleared and door.requests_of() == []
+
+
+async def test_a_setup_code_for_less_is_named() -> None:
+    door = Door()
+    door.desk.setup_code = "a-code"
+    who = operator(token=None, scopes=(READ, ADMIN), setup_code=Secret("a-code"))
+    knock = await door.knock(who, peer=REMOTE, device=Seal())
+    assert knock.error["details"]["code"] == "AUTH_SCOPE_MISMATCH"
+    assert knock.closed is not None and knock.closed.code == 1008
 
 
 async def test_a_bad_setup_code_is_refused() -> None:

@@ -36,6 +36,28 @@ def list_devices(as_json: bool) -> None:
         click.echo("No device has come yet. `openclaw dashboard` lets a browser in; `openclaw tui --url` asks for it.")
 
 
+@command.command("setup-code")
+@click.option("--url", metavar="URL", help="Where the device finds the gateway, such as wss://home.example.org.")
+@click.option(
+    "--profile",
+    type=click.Choice(["full", "limited", "node", "voice-node"]),
+    default="full",
+    help="What it may do: full reads, writes and approves; limited does not approve; node only lends its abilities.",
+)
+@JSON
+def setup_code(url: str | None, profile: str, as_json: bool) -> None:
+    """Make a code that lets one new device in, within ten minutes, without another approval."""
+    from openclaw.cli.output import print_json
+
+    params = {"publicUrl": url} if url else {}
+    made = _ask("device.pair.setupCode", params | ({"bootstrapProfile": profile} if profile != "full" else {}))
+    if as_json:
+        print_json(made)
+        return
+    click.echo(made["setupCode"])
+    click.echo(f"for {made['gatewayUrl']}; good once, for ten minutes. Whoever has it is let in.", err=True)
+
+
 @command.command("approve")
 @click.argument("request_id", metavar="REQUEST", required=False)
 @JSON

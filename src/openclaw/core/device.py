@@ -30,8 +30,21 @@ class DeviceStanding(Struct, frozen=True, kw_only=True):
     token_scopes: tuple[str, ...] | None = None
 
 
+class Grant(Struct, frozen=True):
+    """What a device may be: a role, and what it may do in it."""
+
+    role: str
+    scopes: tuple[str, ...] = ()
+
+
 class DeviceToken(Struct, frozen=True):
     """A token as it is handed out, once."""
 
     token: Secret
     issued_at_ms: int
+
+
+class SetUp(Struct, frozen=True):
+    """What a device has after it came with a setup code: a token for each role."""
+
+    tokens: tuple[tuple[Grant, DeviceToken], ...]

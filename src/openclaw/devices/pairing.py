@@ -9,10 +9,11 @@ from collections.abc import Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from openclaw.core.device import DeviceClaim, DeviceStanding, DeviceToken
+from openclaw.core.device import DeviceClaim, DeviceStanding, DeviceToken, SetUp
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.secret import Secret
 from openclaw.devices import tokens
+from openclaw.devices.setup import SetupCodes, suits
 from openclaw.store.db import Database, Row, Transaction
 
 PENDING_FOR_MS = 5 * 60_000
@@ -20,6 +21,8 @@ PENDING_FOR_MS = 5 * 60_000
 MAX_PENDING = 100
 REQUESTED = "device.pair.requested"
 """The topic that says a new request waits; the payload is its id."""
+SET_UP = "device.pair.setup"
+"""The topic that says a setup code was used; the payload is its id and the device's."""
 # A device that connects with the shared secret gets a fresh token each time, since only hashes are kept. Its other
 # processes may still hold the ones before.
 TOKENS_PER_ROLE = 4
@@ -60,8 +63,9 @@ class PairedDevice(Struct, frozen=True, kw_only=True):
 class Pairing:
     """The book. It decides nothing about who is let in; it remembers what was decided."""
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: Database, codes: SetupCodes | None = None) -> None:
         self._db = db
+        self.codes = codes or SetupCodes()
 
     async def standing(self, claim: DeviceClaim, token: Secret | None) -> DeviceStanding | None:
         """What the device may do, and what the token it shows is good for."""
@@ -118,6 +122,25 @@ class Pairing:
             request_id = await _ask(tx, claim, reason, now)
         await self._db.notify(REQUESTED, request_id)
         return request_id
+
+    async def set_up(self, claim: DeviceClaim, code: Secret, *, now: int) -> SetUp | None:
+        """A device that came with a setup code gets all it is good for, and the code is spent.
+
+        No tokens when the device asks for more; None when the code is no good.
+        """
+        grants = self.codes.grants(code, now)
+        if grants is None:
+            return None
+        if not suits(claim, grants):
+            return SetUp(())
+        setup_id = self.codes.use(code, claim.device_id)  # before anything is waited for: it is good once
+        async with self._db.transaction() as tx:
+            for grant in grants:
+                await _approve(tx, replace(claim, role=grant.role, scopes=grant.scopes), "setup-code", now)
+            await tx.write("DELETE FROM device_requests WHERE device_id = :id", {"id": claim.device_id})
+            held = [(grant, await _issue(tx, claim.device_id, grant.role, grant.scopes, now)) for grant in grants]
+        await self._db.notify(SET_UP, f"{setup_id} {claim.device_id}")
+        return SetUp(tuple(held))
 
     async def pending(self, now: int) -> tuple[PendingRequest, ...]:
         rows = await self._db.read(

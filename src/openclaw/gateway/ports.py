@@ -93,3 +93,23 @@ def free(hosts: Sequence[str], port: int) -> bool:
     for one in made:
         one.close()
     return True
+
+
+def outside(hosts: Sequence[str]) -> str:
+    """The address under which other machines find what listens on `hosts`; empty when they cannot."""
+    for host in hosts:
+        if host == "0.0.0.0":  # noqa: S104
+            return _own_address()
+        if not host.startswith("127.") and host != "::1":
+            return host
+    return ""
+
+
+def _own_address() -> str:
+    """The address this machine would send from; nothing is sent to find out."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        try:
+            one.connect(("192.0.2.1", 9))
+        except OSError:
+            return ""
+        return str(one.getsockname()[0])

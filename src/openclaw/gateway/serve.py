@@ -21,7 +21,7 @@ from openclaw.core.messages import ToolCall
 from openclaw.devices import signature
 from openclaw.devices.pairing import Pairing
 from openclaw.devices.rate import AuthLimiter
-from openclaw.gateway import daemon, figures
+from openclaw.gateway import daemon, figures, ports
 from openclaw.gateway.access import shared_secret
 from openclaw.gateway.app import Assistant, Surroundings, assistant
 from openclaw.gateway.audience import Audience
@@ -103,6 +103,7 @@ EVENTS = (
     "cron",
     "device.pair.requested",
     "device.pair.resolved",
+    "device.pair.setup.completed",
     "exec.approval.requested",
     "exec.approval.resolved",
     "health",
@@ -201,6 +202,7 @@ async def compose(launch: Launch, open_provider: OpenProvider | None = None) -> 
 
                 tasks = [group.create_task(_plug(app, launch.server.port), name="plugins")]
                 beside(lambda: devices.tell_requests(app.db, gateway.pairing, bus, clock), "pairing requests")
+                beside(lambda: devices.tell_setups(app.db, bus, clock), "setup codes")
                 beside(partial(wake_sessions, gateway.desk), "ended commands")
                 beside(partial(gateway.histories.follow, bus), "file versions")
                 beside(gateway.audience.keep, "events")
@@ -354,7 +356,7 @@ class _Gateway:
             config.methods(self.desk, launch.surroundings, bus),
             skills.methods(self.desk),
             approvals.methods(questions, ApprovalFile(granted), str(granted)),
-            devices.methods(self.pairing, self.audience, bus, launch.clock),
+            devices.methods(self.pairing, self.audience, bus, launch.clock, self._outside),
             prompt.methods(self.desk),
             plugins.methods(self.desk),
             install.methods(self.desk),
@@ -452,6 +454,11 @@ class _Gateway:
             figures.counter("cpu_seconds_total", "processor time", time.process_time()),
             figures.gauge("resident_bytes", "resident memory", system.resident()),
         ]
+
+    def _outside(self) -> str:
+        host = ports.outside(self._launch.exposure.hosts)
+        server = self._launch.server
+        return f"{'wss' if server.encrypted else 'ws'}://{host}:{server.port}" if host else ""
 
     def _policy(self) -> Policy:
         exposure = self._launch.exposure

@@ -16,7 +16,7 @@ from openclaw.wire.proof import plain
 from openclaw.wire.scopes import allows, covers, known
 
 Mode = Literal["token", "password", "none", "trusted-proxy"]
-Method = Literal["token", "password", "none", "trusted-proxy", "device-token"]
+Method = Literal["token", "password", "none", "trusted-proxy", "device-token", "bootstrap-token"]
 PairingReason = Literal["not-paired", "role-upgrade", "scope-upgrade", "metadata-upgrade"]
 
 _KEEPS_SCOPES = {("cli", "cli"), ("gateway-client", "backend")}
@@ -65,7 +65,9 @@ class TryDeviceToken(Struct, frozen=True):
 
 
 class TrySetupCode(Struct, frozen=True):
-    """A code from a setup sheet."""
+    """A code that was made on the gateway's machine for a device that is new."""
+
+    code: Secret
 
 
 class Wrong(Struct, frozen=True):
@@ -99,7 +101,7 @@ def judge_credential(policy: Policy, auth: ConnectAuth | None, has_device: bool,
         if auth.device_token:
             return TryDeviceToken(Secret(auth.device_token), "deviceToken")
         if auth.bootstrap_token:
-            return TrySetupCode()
+            return TrySetupCode(Secret(auth.bootstrap_token))
         if auth.token:
             return TryDeviceToken(Secret(auth.token), "token")
     return Wrong() if given else Missing()

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from openclaw.core.device import DeviceToken
+from openclaw.core.device import DeviceToken, SetUp
 from openclaw.wire.actions import Close, Send, closing
 from openclaw.wire.auth import Method
 from openclaw.wire.caller import Caller
@@ -123,7 +123,9 @@ Withdrawal = DeviceRemoved | TokenWithdrawn | GatewayAuthChanged
 class Connection:
     """One client, from hello to close."""
 
-    def __init__(self, caller: Caller, method: Method, issued: DeviceToken | None = None) -> None:
+    def __init__(
+        self, caller: Caller, method: Method, issued: DeviceToken | None = None, set_up: SetUp | None = None
+    ) -> None:
         self.caller = caller
         self.method = method
         self.seq = 0
@@ -134,6 +136,7 @@ class Connection:
         """Session keys of `sessions.messages.subscribe`."""
         self._audible = audible(caller.scopes)
         self._issued = issued
+        self._set_up = set_up
         self._role_errors = 0
 
     def hello(self, request_id: str, offer: Offer, snapshot: Snapshot) -> Send:
@@ -146,6 +149,17 @@ class Connection:
         if self._issued is not None:
             auth |= {"deviceToken": self._issued.token.reveal(), "issuedAtMs": self._issued.issued_at_ms}
             self._issued = None
+        if self._set_up is not None:
+            auth["deviceTokens"] = [
+                {
+                    "deviceToken": token.token.reveal(),
+                    "role": grant.role,
+                    "scopes": list(grant.scopes),
+                    "issuedAtMs": token.issued_at_ms,
+                }
+                for grant, token in self._set_up.tokens
+            ]
+            self._set_up = None
         payload = hello_ok(offer, snapshot, self.caller.conn_id, auth, self.caller.may(ADMIN))
         return Send(encode(success(request_id, payload)))
 
@@ -215,7 +229,7 @@ class Connection:
                 return closing(CLOSE_WITHDRAWN, "device removed")
             case TokenWithdrawn(device_id, role) if (device_id, role) == (self.caller.device_id, self.caller.role):
                 return closing(CLOSE_WITHDRAWN, "device token withdrawn")
-            case GatewayAuthChanged() if self.method != "device-token":
+            case GatewayAuthChanged() if self.method not in ("device-token", "bootstrap-token"):
                 return closing(CLOSE_WITHDRAWN, "gateway auth changed")
         return None
 

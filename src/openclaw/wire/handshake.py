@@ -12,7 +12,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from openclaw.core.device import DeviceClaim, DeviceStanding, DeviceToken
+from openclaw.core.device import DeviceClaim, DeviceStanding, DeviceToken, SetUp
 from openclaw.core.errors import OpenClawError
 from openclaw.core.secret import Secret
 from openclaw.wire import auth, refusals
@@ -69,6 +69,14 @@ class RequestPairing(Struct, frozen=True):
     reason: PairingReason
 
 
+class UseSetupCode(Struct, frozen=True):
+    """Question: what is this code worth to this device? Reply: SetUp; one without tokens when it asks for more than
+    the code gives; None when it is no good."""
+
+    claim: DeviceClaim
+    code: Secret
+
+
 class Established(Struct, frozen=True):
     """The client is in: answer `request_id` with `connection.hello(…)`, then read the frames that waited."""
 
@@ -77,8 +85,8 @@ class Established(Struct, frozen=True):
     waiting: tuple[bytes | str, ...] = ()
 
 
-Question = FindDevice | AdmitDevice | RequestPairing
-Reply = DeviceStanding | DeviceToken | str | OpenClawError | None
+Question = FindDevice | AdmitDevice | RequestPairing | UseSetupCode
+Reply = DeviceStanding | DeviceToken | SetUp | str | OpenClawError | None
 Action = Send | Close | Established | Question
 
 
@@ -102,6 +110,8 @@ class Desk(Protocol):
     async def admit(self, claim: DeviceClaim, *, approve: bool, issue: bool, now: int) -> DeviceToken | None: ...
 
     async def request(self, claim: DeviceClaim, reason: str, *, now: int) -> str: ...
+
+    async def set_up(self, claim: DeviceClaim, code: Secret, *, now: int) -> SetUp | None: ...
 
 
 class _Rejected(Exception):
@@ -246,6 +256,8 @@ class Handshake:
 
     def _judge_device(self, params: ConnectParams, role: Role, credential: auth.Credential, now: int) -> Judging:
         claim = self._claim(params, role)
+        if isinstance(credential, auth.TrySetupCode):
+            return (yield from self._judge_setup(params, role, claim, credential.code, now))
         token = credential.token if isinstance(credential, auth.TryDeviceToken) else None
         found = yield FindDevice(claim, token)
         standing = found if isinstance(found, DeviceStanding) else None
@@ -260,6 +272,16 @@ class Handshake:
         issued = yield AdmitDevice(claim, approve=reason is not None, issue=method != "device-token")
         fresh = issued if isinstance(issued, DeviceToken) else None
         return self._connection(params, role, claim.scopes, method, claim.device_id, fresh)
+
+    def _judge_setup(self, params: ConnectParams, role: Role, claim: DeviceClaim, code: Secret, now: int) -> Judging:
+        done = yield UseSetupCode(claim, code)
+        if not isinstance(done, SetUp):
+            raise self._failed(refusals.wrong_setup_code(), now)
+        if not done.tokens:
+            raise _Rejected(refusals.narrow_setup_code())
+        self._limiter.clear(self._ip)
+        own = next(token for grant, token in done.tokens if grant.role == role)
+        return self._connection(params, role, claim.scopes, "bootstrap-token", claim.device_id, own, done)
 
     def _device_method(
         self, credential: auth.Credential, claim: DeviceClaim, standing: DeviceStanding | None, now: int
@@ -277,7 +299,7 @@ class Handshake:
                 self._limiter.clear(self._ip)
                 return "device-token"
             case _:
-                raise self._failed(refusals.wrong_setup_code(), now)
+                raise AssertionError(f"a device came with {credential}, which was judged before")
 
     def _failed(self, rejection: Rejection, now: int) -> _Rejected:
         self._limiter.fail(self._ip, now)
@@ -307,6 +329,7 @@ class Handshake:
         method: Method,
         device_id: str | None = None,
         issued: DeviceToken | None = None,
+        set_up: SetUp | None = None,
     ) -> Connection:
         client = params.client
         caller = Caller(
@@ -326,7 +349,7 @@ class Handshake:
             remote_ip=self._ip,
             local=self.peer.local,
         )
-        return Connection(caller, method, issued)
+        return Connection(caller, method, issued, set_up)
 
 
 async def settle(
@@ -354,6 +377,8 @@ async def ask(question: Question, desk: Desk, now: int) -> Reply:
                 return await desk.admit(claim, approve=approve, issue=issue, now=now)
             case RequestPairing(claim, reason):
                 return await desk.request(claim, reason, now=now)
+            case UseSetupCode(claim, code):
+                return await desk.set_up(claim, code, now=now)
     except OpenClawError as error:
         return error
 

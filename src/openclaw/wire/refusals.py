@@ -167,6 +167,14 @@ def narrow_device_token() -> Rejection:
     )
 
 
+def narrow_setup_code() -> Rejection:
+    return _invalid(
+        "this setup code is for less than the device asks for; make another one, or ask for less",
+        code="AUTH_SCOPE_MISMATCH",
+        authReason="scope_mismatch",
+    )
+
+
 def wrong_setup_code() -> Rejection:
     return _invalid(
         "unauthorized: the setup code is not valid; make a new one",

@@ -1,12 +1,15 @@
 """`device.*`: which devices may connect."""
 
+import base64
+from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
 from openclaw.core.clock import Clock, millis
-from openclaw.core.errors import NotFound
-from openclaw.devices.pairing import REQUESTED, PairedDevice, Pairing, PendingRequest
+from openclaw.core.errors import InvalidRequest, NotFound
+from openclaw.devices.pairing import REQUESTED, SET_UP, PairedDevice, Pairing, PendingRequest
 from openclaw.gateway.audience import Audience
 from openclaw.gateway.bus import Bus
 from openclaw.store.db import Database
@@ -17,15 +20,40 @@ from openclaw.wire.params.devices import (
     DevicePairRejectParams,
     DevicePairRemoveParams,
     DevicePairRenameParams,
+    DevicePairSetupCodeParams,
+    DevicePairSetupStatusParams,
     DeviceTokenRevokeParams,
     DeviceTokenRotateParams,
 )
 from openclaw.wire.params.kinds import NoParams
 from openclaw.wire.rpc import Method, refusal
-from openclaw.wire.scopes import PAIRING, covers, missing_scope
+from openclaw.wire.scopes import ADMIN, PAIRING, covers, missing_scope
 
 
-def methods(pairing: Pairing, audience: Audience, bus: Bus, clock: Clock) -> list[Method]:
+def methods(pairing: Pairing, audience: Audience, bus: Bus, clock: Clock, outside: Callable[[], str]) -> list[Method]:
+    """`outside` gives the address under which other machines find the gateway; empty when they do not."""
+
+    async def setup_code(params: DevicePairSetupCodeParams, caller: Caller) -> Any:
+        url = public_url(params.public_url) if params.public_url else outside()
+        if not url:
+            raise InvalidRequest(
+                "this gateway listens on its own machine only, so no other device can reach it: set gateway.bind, or"
+                " give publicUrl (--url), the address under which a proxy or tunnel offers it"
+            )
+        made = pairing.codes.make(params.bootstrap_profile or "full", millis(clock))
+        sheet = msgspec.json.encode({"url": url, "bootstrapToken": made.token.reveal()})
+        return {
+            "setupId": made.setup_id,
+            "setupCode": base64.urlsafe_b64encode(sheet).decode().rstrip("="),
+            "gatewayUrl": url,
+            "urlSource": "publicUrl" if params.public_url else "bind",
+            "expiresAtMs": made.expires_at_ms,
+        }
+
+    async def setup_status(params: DevicePairSetupStatusParams, caller: Caller) -> Any:
+        status, device_id = pairing.codes.status(params.setup_id, millis(clock))
+        return {"setupId": params.setup_id, "status": status, **({"deviceId": device_id} if device_id else {})}
+
     async def listed(params: NoParams, caller: Caller) -> Any:
         pending = [_pending(request) for request in await pairing.pending(millis(clock))]
         paired = [
@@ -76,6 +104,8 @@ def methods(pairing: Pairing, audience: Audience, bus: Bus, clock: Clock) -> lis
         Method("device.pair.list", NoParams, listed, PAIRING),
         Method("device.pair.approve", DevicePairApproveParams, approve, PAIRING),
         Method("device.pair.reject", DevicePairRejectParams, reject, PAIRING),
+        Method("device.pair.setupCode", DevicePairSetupCodeParams, setup_code, ADMIN, advertised=False),
+        Method("device.pair.setupStatus", DevicePairSetupStatusParams, setup_status, ADMIN, advertised=False),
         Method("device.pair.remove", DevicePairRemoveParams, remove, PAIRING),
         Method("device.pair.rename", DevicePairRenameParams, rename, PAIRING),
         Method("device.token.rotate", DeviceTokenRotateParams, rotate, PAIRING),
@@ -92,6 +122,24 @@ async def tell_requests(db: Database, pairing: Pairing, bus: Bus, clock: Clock) 
             except NotFound:
                 continue  # approved or expired in the meantime
             bus.publish("device.pair.requested", _pending(request))
+
+
+async def tell_setups(db: Database, bus: Bus, clock: Clock) -> None:
+    """Tells those who may approve that a setup code was used; ends when it is cancelled."""
+    async with db.listen(SET_UP) as news:
+        async for told in news:
+            setup_id, _, device_id = told.partition(" ")
+            payload = {"setupId": setup_id, "deviceId": device_id, "ts": millis(clock)}
+            bus.publish("device.pair.setup.completed", payload)
+
+
+def public_url(given: str) -> str:
+    """An address as a setup code carries it: of a WebSocket, whatever way it was written."""
+    parts = urlsplit(given.strip())
+    scheme = {"http": "ws", "https": "wss"}.get(parts.scheme, parts.scheme)
+    if scheme not in ("ws", "wss") or not parts.hostname or parts.username or parts.password:
+        raise InvalidRequest(f"{given!r} is no address of a gateway: write wss://host, or https://host")
+    return f"{scheme}://{parts.netloc}{parts.path.rstrip('/')}"
 
 
 def _resolved(bus: Bus, request_id: str, device_id: str, decision: str, now: int) -> None:

@@ -1,6 +1,6 @@
 """Paired devices and their tokens."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
@@ -11,6 +11,22 @@ class DevicePairApproveParams(Params, frozen=True, kw_only=True):
     """Params of `device.pair.approve`."""
 
     request_id: NonEmpty
+
+
+class DevicePairSetupCodeParams(Params, frozen=True, kw_only=True):
+    """Params of `device.pair.setupCode`."""
+
+    public_url: NonEmpty | None = None
+    prefer_remote_url: bool | None = None
+    include_qr: bool | None = None
+    bootstrap_profile: Literal["limited", "node", "voice-node"] | None = None
+    join_url: Literal[True] | None = None
+
+
+class DevicePairSetupStatusParams(Params, frozen=True, kw_only=True):
+    """Params of `device.pair.setupStatus`."""
+
+    setup_id: Annotated[str, Meta(min_length=1, max_length=128)]
 
 
 class DevicePairRejectParams(Params, frozen=True, kw_only=True):
