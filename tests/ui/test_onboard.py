@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import ptyprocess
@@ -141,6 +142,55 @@ def test_without_a_terminal_everything_comes_from_options_and_again_changes_only
         assert code == 0, err
         assert json.loads(out) | {"workspace": "", "why": ""} == told | {"name": "Otto", "workspace": "", "why": ""}
     assert [each["messages"][-1]["content"] for each in server.requests] == ["Answer with the single word: ready"]
+
+
+def with_mailbox(home: TemporaryHome) -> None:
+    """A home with the plugin that brings a channel."""
+    example = Path(__file__).parents[2] / "examples" / "mailbox"
+    entry = {"enabled": True, "config": {"directory": str(home.root / "mail")}}
+    home.configure({"plugins": {"load": {"paths": [str(example)]}, "entries": {"mailbox": entry}}})
+
+
+def owners(home: TemporaryHome) -> list[str]:
+    return list(json.loads(home.config_path.read_text()).get("commands", {}).get("ownerAllowFrom", []))
+
+
+def test_who_you_are_on_a_channel_is_asked_when_a_plugin_brings_one(openclaw_home: TemporaryHome) -> None:
+    with_mailbox(openclaw_home)
+    person = Terminal(openclaw_home, "onboard")
+    person.until("number, name or provider/model")
+    person.types("\n")
+    person.until("What shall the assistant be called?")
+    person.types("\n")
+    person.until("You can also talk to it on: mailbox")
+    person.until("such as mailbox:your-id")
+    person.types("telegram:5\n")
+    person.until("names nobody on a channel")
+    person.types("mailbox:ann\n")
+    person.until("number [1]")
+    person.types("\n")
+    assert person.ends() == 0, person.seen
+    assert owners(openclaw_home) == ["mailbox:ann"]
+    code, out, err = run(openclaw_home, "onboard", "--json", "--owner", "mailbox:ann", "--owner", "mailbox:bob")
+    assert code == 0, err
+    assert json.loads(out)["owners"] == owners(openclaw_home) == ["mailbox:ann", "mailbox:bob"]
+    assert json.loads(out)["channels"] == ["mailbox"]
+
+
+def test_without_a_channel_onboarding_says_in_a_line_how_to_get_one(openclaw_home: TemporaryHome) -> None:
+    openclaw_home.configure({})
+    person = Terminal(openclaw_home, "onboard")
+    person.until("number, name or provider/model")
+    person.types("\n")
+    person.until("What shall the assistant be called?")
+    person.types("\n")
+    person.until("openclaw plugins install DIRECTORY")
+    person.until("number [1]")
+    person.types("\n")
+    assert person.ends() == 0 and "Who are you there" not in person.seen
+    code, _, err = run(openclaw_home, "onboard", "--non-interactive", "--owner", "telegram:5")
+    assert code == 1 and "none is installed" in err
+    assert owners(openclaw_home) == []
 
 
 def test_a_key_that_does_not_work_is_not_kept(openclaw_home: TemporaryHome) -> None:

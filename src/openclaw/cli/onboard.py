@@ -29,6 +29,10 @@ EXEC = {
 @click.option("--auth-choice", "provider", metavar="PROVIDER", help="Whose key to use, such as anthropic or openai.")
 @click.option("--api-key-file", type=click.File(), metavar="FILE", help="Read the key from FILE; - is standard input.")
 @click.option("--name", help="What the assistant is called.")
+@click.option(
+    "--owner", "owners", multiple=True, metavar="CHANNEL:ID", help="Who you are on a channel; can be repeated."
+)
+@click.option("--skip-channels", is_flag=True, help="Do not ask about channels.")
 @click.option("--exec-policy", type=click.Choice(list(EXEC)), help="What commands the assistant may run.")
 @click.option("--install-daemon/--skip-daemon", "autostart", default=None, help="Start the gateway with this machine.")
 @click.option("--workspace", metavar="DIR", help="Keep the assistant's files in DIR.")
@@ -40,13 +44,15 @@ def command(
     provider: str | None,
     api_key_file: Any,
     name: str | None,
+    owners: tuple[str, ...],
+    skip_channels: bool,
     exec_policy: str | None,
     autostart: bool | None,
     workspace: str | None,
     skip_check: bool,
     as_json: bool,
 ) -> None:
-    """Set the assistant up: model and key, name, commands, autostart. Keys are typed unseen and never printed."""
+    """Set the assistant up: model and key, name, channels, commands, autostart. Keys are typed unseen."""
     import sys
     from pathlib import Path
 
@@ -66,6 +72,7 @@ def command(
         click.echo("A few questions; Enter takes what stands in brackets. Ctrl-C leaves and keeps the answers.\n")
     setup.choose_model(provider, model, key, ask=ask)
     setup.choose_name(name, ask=ask)
+    setup.choose_channels(owners, ask=ask and not skip_channels)
     setup.choose_exec(exec_policy, ask=ask)
     setup.choose_autostart(autostart, ask=ask)
     if as_json:
@@ -245,13 +252,32 @@ class _Setup:
             atomic.replace(path, named(text, " ".join(name.split())[:80]).encode(), mode=0o644)
         self.done["name"] = identity.parse(path.read_text(errors="replace")).name if path.is_file() else ""
 
+    # Channels.
+
+    def choose_channels(self, owners: tuple[str, ...], *, ask: bool) -> None:
+        """Who the owner is on the channels of plugins; asked only when there is one."""
+        from openclaw.cli import onboard_channels
+
+        now = self._load().config.commands.owner_allow_from
+        channels, notes = onboard_channels.available()
+        given = onboard_channels.owners_in(" ".join(owners), channels)
+        if not given and ask and channels:
+            given = onboard_channels.ask_owner(channels, now, self.say)
+        elif ask:
+            for line in [f"   {note}" for note in notes] or [onboard_channels.NONE]:
+                self.say(f"{line}\n")
+        wanted = tuple(dict.fromkeys((*now, *given)))
+        if wanted != now:
+            self.set("commands.ownerAllowFrom", list(wanted))
+        self.done |= {"channels": sorted(channels), "owners": list(wanted)}
+
     # Commands.
 
     def choose_exec(self, policy: str | None, *, ask: bool) -> None:
         now = self._load().config.tools.exec
         current = next((name for name, (_, is_) in EXEC.items() if is_["security"] == now.security), "ask")
         if policy is None and ask:
-            click.echo("3. It can run commands on this machine, with your rights. What may it run?")
+            click.echo("4. It can run commands on this machine, with your rights. What may it run?")
             for place, (name, (text, _)) in enumerate(EXEC.items(), 1):
                 click.echo(f"   {place} {text}{' (as it is)' if name == current else ''}")
             kinds = list(EXEC)
@@ -274,7 +300,7 @@ class _Setup:
             if wanted:
                 raise InvalidRequest("nothing on this machine can start a service of yours: run `openclaw gateway run`")
         elif wanted is None and ask and not installed:
-            wanted = click.confirm("4. Start the gateway with this machine?", default=True)
+            wanted = click.confirm("5. Start the gateway with this machine?", default=True)
         if wanted and not installed:
             services.install()
         elif wanted is False and installed:
