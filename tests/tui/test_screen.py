@@ -95,6 +95,25 @@ def test_a_command_is_shown_as_it_is_and_runs_after_a_yes(openclaw_home: Tempora
         shown.until(lambda text: "command: touch made" in text)
 
 
+def test_always_is_offered_only_where_it_means_something(openclaw_home: TemporaryHome) -> None:
+    script: list[Any] = [
+        calls("exec", command="python3 -c 'print(6*7)'"),
+        calls("exec", command="uname -s"),
+        says("done"),
+    ]
+    with (
+        MockModelServer(script) as server,
+        gateway(openclaw_home, server, tools={"exec": {"security": "allowlist", "ask": "on-miss"}}),
+        chat(openclaw_home) as shown,
+    ):
+        shown.says("calculate")
+        screen = shown.until("May this command run?")
+        assert "Allow once (y)" in screen and "Always (a)" not in screen
+        shown.says("y")
+        shown.until("uname -s")
+        shown.until("Always (a)")
+
+
 def test_a_no_is_obeyed(openclaw_home: TemporaryHome) -> None:
     with (
         MockModelServer([calls("exec", command="touch made"), says("as you wish")]) as server,

@@ -210,7 +210,7 @@ class ChatApp(App[int]):
 
     async def on_composer_submitted(self, event: Composer.Submitted) -> None:
         text = event.text
-        if self._question.asked and text.lower() in WORDS:
+        if self._question.asked and WORDS.get(text.lower()) in self._question.decisions:
             await self._try(self.session.decide(self._question.asked, WORDS[text.lower()]))
             return
         word, _, rest = text.partition(" ")

@@ -36,6 +36,8 @@ class Question(Vertical):
     def __init__(self) -> None:
         super().__init__(id="question")
         self.asked = ""
+        self.decisions: tuple[str, ...] = ()
+        """The answers that mean something for the question that is shown."""
         self._title = Static(markup=False, classes="title")
         self._command = Static(markup=False)
         self._about = Static(markup=False, classes="about")
@@ -61,6 +63,9 @@ class Question(Vertical):
             return
         self.asked = identity
         request = first.get("request") or {}
+        self.decisions = tuple(request.get("allowedDecisions") or WORDS.values())
+        for button in self.query(Button):
+            button.display = button.id in self.decisions
         command = spelled(str(request.get("command", "")))
         lines = command.count("\n") + 1
         more = f" ({lines} lines, {len(command):,} characters: Tab and ↓ read on)" if lines > SHOWN_LINES else ""
