@@ -5,6 +5,7 @@ from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec import structs
 
@@ -237,3 +238,39 @@ async def test_what_changed_between_two_turns_is_in_the_next_prompt(
     assert "/somewhere/else" in fourth.dynamic and "/somewhere/else" not in third.dynamic
     assert [each.report.session_key for each in kept] == ["agent:main:main", "agent:main:another", "agent:main:main"]
     assert [each.prompt.text for each in kept[:2]] == [kept[0].prompt.text] * 2
+
+
+async def test_prompts_that_are_alike_share_what_they_share(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel, fake_clock: FakeClock
+) -> None:
+    scripted_model.script(*(says("ok") for _ in range(9)))
+    openclaw_home.configure(SCRIPTED)
+    async with opened(openclaw_home, scripted_model, fake_clock) as app:
+        await say(app, "first")
+        texts = len(await app.db.read("SELECT hash FROM prompt_texts"))
+        for number in range(8):
+            await fake_clock.advance(60)
+            await say(app, f"run {number}", key=f"k{number % 2}")
+        assert len(await app.db.read("SELECT hash FROM prompt_texts")) == texts
+        rows = await app.db.read("SELECT length(report) + length(sections) AS size FROM prompts")
+        assert max(row["size"] for row in rows) < 500
+        found = await app.archive.find("run 7")
+        assert (found.report.session_key, found.report.generated_at) == ("agent:main:k1", found.created_at)
+
+
+async def test_a_prompt_that_an_earlier_program_kept_is_found(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel, fake_clock: FakeClock
+) -> None:
+    scripted_model.script(says("ok"))
+    openclaw_home.configure(SCRIPTED)
+    async with opened(openclaw_home, scripted_model, fake_clock) as app:
+        await say(app, "new")
+        kept = await app.archive.find("new")
+        row = (await app.db.read("SELECT sections FROM prompts"))[0]
+        listed = (await app.db.read("SELECT text FROM prompt_texts WHERE hash = :hash", {"hash": row["sections"]}))[0]
+        await app.db.write(
+            "UPDATE prompts SET report = :report, sections = :sections",
+            {"report": msgspec.json.encode(kept.report).decode(), "sections": listed["text"]},
+        )
+        assert await app.archive.find("new") == kept
+        assert await app.archive.latest_report("agent:main:main") == kept.report

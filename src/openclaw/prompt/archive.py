@@ -27,6 +27,16 @@ class _Kept(Struct, frozen=True, rename="camel"):
     raw_chars: int
 
 
+class _Dated(Struct, frozen=True, rename="camel"):
+    """A report that is like others but for when and for whom it was made."""
+
+    generated_at: int
+    session_id: str
+    session_key: str
+    rest: str
+    """The hash of what it shares with them."""
+
+
 class Stored(Struct, frozen=True, kw_only=True):
     """A prompt of the past."""
 
@@ -61,6 +71,18 @@ class PromptArchive:
     async def keep(self, run_id: str, session_key: str, now: int, prompt: Prompt, report: Report) -> None:
         """Keeps the prompt of a run."""
         digests = {_digest(section.text): section.text for section in prompt.sections}
+
+        def put(text: str) -> str:
+            digest = _digest(text)
+            digests[digest] = text
+            return digest
+
+        told = msgspec.json.encode(report)
+        if not report.changes:  # what plugins changed is looked for by the words of the report itself
+            plain = structs.replace(report, generated_at=0, session_id="", session_key="")
+            rest = put(msgspec.json.encode(plain).decode())
+            told = msgspec.json.encode(_Dated(report.generated_at, report.session_id, report.session_key, rest))
+        listed = put(_listed(prompt.sections))
         texts = {digest: text for digest, text in digests.items() if digest not in self._stored}
         await self._db.write_all(
             *(
@@ -77,8 +99,8 @@ class PromptArchive:
                     "run": run_id,
                     "key": session_key,
                     "now": now,
-                    "report": msgspec.json.encode(report).decode(),
-                    "sections": _listed(prompt.sections),
+                    "report": told.decode(),
+                    "sections": listed,
                 },
             ),
         )
@@ -92,7 +114,7 @@ class PromptArchive:
             "SELECT report FROM prompts WHERE session_key = :key ORDER BY created_at DESC, run_id LIMIT 1",
             {"key": session_key},
         )
-        return msgspec.json.decode(rows[0]["report"], type=Report) if rows else None
+        return await self._report(rows[0]["report"]) if rows else None
 
     async def last_run(self, session_key: str) -> str:
         """The run whose prompt was the last of a session; empty when there was none."""
@@ -136,12 +158,12 @@ class PromptArchive:
 
     async def _load(self, run_id: str) -> Stored:
         row = (await self._db.read("SELECT * FROM prompts WHERE run_id = :run", {"run": run_id}))[0]
-        kept = msgspec.json.decode(row["sections"], type=list[_Kept])
+        # The first programs of this kind wrote the list itself.
+        listed = row["sections"] if row["sections"].startswith("[") else await self._text(row["sections"])
         sections = []
-        for item in kept:
-            text = await self._db.read("SELECT text FROM prompt_texts WHERE hash = :hash", {"hash": item.hash})
+        for item in msgspec.json.decode(listed, type=list[_Kept]):
             fields = {name: value for name, value in structs.asdict(item).items() if name != "hash"}
-            sections.append(msgspec.convert({**fields, "text": text[0]["text"]}, Section))
+            sections.append(msgspec.convert({**fields, "text": await self._text(item.hash)}, Section))
         stable = tuple(section for section in sections if section.stable)
         dynamic = tuple(section for section in sections if not section.stable)
         return Stored(
@@ -151,5 +173,21 @@ class PromptArchive:
             prompt=Prompt(
                 sections=tuple(sections), stable=assemble(stable).rstrip(), dynamic=assemble(dynamic).lstrip()
             ),
-            report=msgspec.json.decode(row["report"], type=Report),
+            report=await self._report(row["report"]),
         )
+
+    async def _report(self, told: str) -> Report:
+        try:
+            dated = msgspec.json.decode(told, type=_Dated)
+        except msgspec.ValidationError:
+            return msgspec.json.decode(told, type=Report)
+        report = msgspec.json.decode(await self._text(dated.rest), type=Report)
+        return structs.replace(
+            report, generated_at=dated.generated_at, session_id=dated.session_id, session_key=dated.session_key
+        )
+
+    async def _text(self, digest: str) -> str:
+        text: str = (await self._db.read("SELECT text FROM prompt_texts WHERE hash = :hash", {"hash": digest}))[0][
+            "text"
+        ]
+        return text
