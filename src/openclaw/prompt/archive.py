@@ -187,7 +187,5 @@ class PromptArchive:
         )
 
     async def _text(self, digest: str) -> str:
-        text: str = (await self._db.read("SELECT text FROM prompt_texts WHERE hash = :hash", {"hash": digest}))[0][
-            "text"
-        ]
-        return text
+        rows = await self._db.read("SELECT text FROM prompt_texts WHERE hash = :hash", {"hash": digest})
+        return str(rows[0]["text"])
