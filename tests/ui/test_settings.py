@@ -71,3 +71,18 @@ def test_a_section_of_named_things_is_there_and_found(openclaw_home: TemporaryHo
         save(page)
         kept = json.loads(openclaw_home.config_path.read_text())
         assert kept["channels"]["mailbox"]["dmPolicy"] == "allowlist"
+
+
+def test_a_new_person_is_told_how_to_get_a_model_and_settings_fit_a_phone(
+    openclaw_home: TemporaryHome, browser: Any
+) -> None:
+    with site(openclaw_home, browser) as here:
+        page = here.open()
+        page.wait_for_selector(".empty >> text=No model is set up yet")
+        page.set_viewport_size({"width": 390, "height": 800})
+        page.click(".empty a")
+        page.click("oc-config .list >> text=tools")
+        box = page.locator("[id='tools.profile']").bounding_box()
+        assert box is not None and box["y"] < 500, "the fields are there without scrolling past every section"
+        assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
+        assert here.complaints == []

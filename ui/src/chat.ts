@@ -7,6 +7,7 @@ import "./composer.js";
 import { Element } from "./element.js";
 import { gateway, type Json } from "./gateway.js";
 import { apart, rowView, saidView, streaming, waiting, type Acts } from "./message.js";
+import { address } from "./place.js";
 import { planCard, steps, type Step } from "./plan.js";
 import "./search.js";
 import { Talk, type Pending } from "./talk.js";
@@ -28,6 +29,7 @@ class Chat extends Element {
   /** The message that is sent again; what follows it is taken back then. */
   declare editing: string;
   declare unfolded: boolean;
+  private offline = false;
   private talk = new Talk();
   private card: Step[] | undefined;
   private stick = true;
@@ -114,6 +116,7 @@ class Chat extends Element {
       talk.load(history, anew);
       talk.problem = problem;
       this.session = history.sessionInfo;
+      this.offline = history.defaults?.modelProvider === "offline";
       if (anew) this.last = undefined;
       this.resend();
       if (talk.more && !talk.plan && gateway.offers("progressCard.get")) {
@@ -306,7 +309,7 @@ class Chat extends Element {
       <div class="talk" role="log" aria-live="polite" aria-label="Conversation" tabindex="0" @scroll=${this.scrolled}>
         <div class="column">
           ${talk.more && end <= WINDOW ? html`<button type="button" class="quiet older" @click=${() => void this.older()}>Show older messages</button>` : nothing}
-          ${empty ? html`<p class="empty">Nothing has been said here yet. Write a message below.</p>` : nothing}
+          ${empty ? this.welcome() : nothing}
           ${repeat(rows, (row) => row.id, (row) => rowView(talk, row, this.acts))} ${talk.said.map(saidView)}
           ${busy ? streaming(talk) : nothing} ${talk.pending.map((each) => waiting(each, busy, this.acts))}
           <oc-approvals .sessionKey=${talk.key}></oc-approvals>
@@ -319,6 +322,13 @@ class Chat extends Element {
         ? html`<p class="editing" role="status">Sending this takes back your message and everything after it. <button type="button" class="quiet" @click=${() => this.edit("", "")}>Keep it</button></p>`
         : nothing}
       <oc-composer .key=${this.key} .busy=${busy} .waiting=${busy ? talk.pending.length : 0} @message=${(event: CustomEvent) => void this.send(event)} @stop=${() => void this.stop()}></oc-composer>`;
+  }
+
+  private welcome() {
+    return html`<p class="empty">Nothing has been said here yet. Write a message below.</p>
+      ${this.offline
+        ? html`<p class="empty">No model is set up yet. In a terminal, <code>openclaw onboard</code> sets one up with a few questions; or put a key under <a href=${address("config")}>Settings</a>, models, providers.</p>`
+        : nothing}`;
   }
 
   /** The plan, for as long as there is something left to do. */
