@@ -398,6 +398,19 @@ async def test_every_accepted_message_is_answered_once_however_often_the_gateway
     assert len(answers) == len(accepted)
 
 
+async def test_a_gateway_that_stops_says_so_before_it_hangs_up(openclaw_home: TemporaryHome) -> None:
+    with GatewayProcess(openclaw_home) as gateway:
+        async with gateway.client() as client:
+            stopping = asyncio.create_task(asyncio.to_thread(gateway.stop))
+            seen: list[str] = []
+            with pytest.raises(ConnectionLost) as lost:
+                async with asyncio.timeout(60):
+                    async for event in client.events():
+                        seen.append(getattr(event, "event", ""))
+            assert seen == ["shutdown"] and lost.value.close_code == 1012
+            assert await stopping == 0
+
+
 async def test_hundreds_of_clients_are_served_and_forgotten(openclaw_home: TemporaryHome) -> None:
     """Some talk, most listen: everyone hears every event, in order, and nobody waits for the others."""
     with MockModelServer([says("hi")]) as server:

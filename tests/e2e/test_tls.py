@@ -73,7 +73,7 @@ async def test_our_own_commands_know_the_gateway_by_its_certificate(openclaw_hom
         done = await asyncio.to_thread(typed(openclaw_home), "gateway", "call", "health")
         assert done.code == 0 and '"ok": true' in done.out, done.err
         status = await asyncio.to_thread(typed(openclaw_home), "gateway", "status")
-        assert status.code == 0, status.out
+        assert status.code == 0 and ", encrypted" in status.out, status.out
         card = Introduction(version="0", platform="test", token=gateway.token)
         with pytest.raises(ConnectionLost, match="another certificate"):
             async with connect(f"wss://127.0.0.1:{gateway.port}", card, pinned="0" * 64):
@@ -151,3 +151,13 @@ def test_a_gateway_with_a_bad_certificate_does_not_start(openclaw_home: Temporar
     done = typed(openclaw_home)("gateway", "run", "--port", "0")
     assert done.code != 0 and "expired on" in done.err and "Traceback" not in done.err
     assert running(openclaw_home.state) is None
+
+
+def test_the_doctor_looks_at_the_certificate(openclaw_home: TemporaryHome, tmp_path: Path) -> None:
+    for until, said in ((NOW - timedelta(hours=1), "expired on"), (NOW + 10 * DAY, "expires on"), (NOW + 90 * DAY, "")):
+        settings = made(tmp_path, until=until)
+        openclaw_home.configure(
+            {"gateway": {"tls": {"enabled": True, "certPath": settings.cert_path, "keyPath": settings.key_path}}}
+        )
+        told = typed(openclaw_home)("doctor").out
+        assert said in told and ("certificate" in told) is bool(said)

@@ -5,6 +5,7 @@ import shutil
 import stat
 import sys
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import apsw
@@ -318,6 +319,30 @@ def gateway(scene: Scene) -> Iterator[Finding]:
         )
 
 
+def encryption(scene: Scene) -> Iterator[Finding]:
+    """Whether the certificate of the gateway can be shown, and for how much longer; its own it renews itself."""
+    if scene.loaded is None or not scene.loaded.config.gateway.tls.enabled:
+        return
+    settings = scene.loaded.config.gateway.tls
+    if not (settings.cert_path or settings.key_path):
+        return
+    from openclaw.gateway.certificates import SOON, certificate
+
+    now = datetime.fromtimestamp(scene.now / 1000, UTC)
+    try:
+        shown = certificate(settings, scene.home.state, (), now)
+    except ConfigError as error:
+        yield Finding(id="gateway.tls", severity="critical", title=error.message)
+        return
+    if shown and shown.expires - now < SOON:
+        yield Finding(
+            id="gateway.tls_expires",
+            severity="warn",
+            title=f"the certificate of the gateway expires on {shown.expires:%Y-%m-%d}",
+            remediation="renew it, then run openclaw gateway restart",
+        )
+
+
 def service(scene: Scene) -> Iterator[Finding]:
     """Whether the installed service starts what is here now."""
     services = services_of(scene.surroundings)
@@ -342,5 +367,6 @@ CHECKS: tuple[Check, ...] = (
     execution,
     workspaces,
     gateway,
+    encryption,
     service,
 )

@@ -145,6 +145,7 @@ class Standing(Struct, frozen=True, kw_only=True):
         if self.stranger is not None:
             return f"{self._port} is taken by {f'process {self.stranger}' if self.stranger else 'another program'}"
         told = f"{self._port}, {self.exposure.bind}, auth {self.exposure.mode}" if self.exposure else str(self._port)
+        told += ", encrypted" if self.running and self.running.fingerprint else ""
         return told if self.running is None or not self.health or self.health.answers else f"{told}, does not answer"
 
     def _service(self) -> str:
