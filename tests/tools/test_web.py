@@ -4,7 +4,9 @@ import asyncio
 import gzip
 import json
 import re
+import threading
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib.util import find_spec
 
@@ -13,6 +15,7 @@ import pytest
 from openclaw.core.secret import Secret
 from openclaw.gateway.tools.wrapping import wrap
 from openclaw.testing import FakeClock
+from openclaw.tools.fetch_transport import system_resolve
 from openclaw.tools.guard import Fence
 from openclaw.tools.web_engines import Engines, choose
 from openclaw.tools.web_fetch import FetchRules, WebFetch
@@ -298,3 +301,16 @@ async def test_snippets_stay_within_the_tokens_that_were_given(site, call):
     assert await lengths(max_tokens_per_page=25) == [100] * 4
     assert await lengths(max_tokens=100) == [300, 100, 0, 0]
     assert await lengths(max_tokens=60, max_tokens_per_page=25) == [100, 100, 40, 0]
+
+
+async def test_looking_up_a_name_takes_no_thread_from_others_nor_waits_for_theirs():
+    release = threading.Event()
+    loop = asyncio.get_running_loop()
+    loop.set_default_executor(ThreadPoolExecutor(1))
+    busy = loop.run_in_executor(None, release.wait)
+    try:
+        async with asyncio.timeout(30):
+            assert "127.0.0.1" in await system_resolve("localhost", 80)
+    finally:
+        release.set()
+        await busy

@@ -3,6 +3,8 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
 from typing import Any
 
 import httpcore2
@@ -11,11 +13,20 @@ import httpx2
 from openclaw.tools.guard import Fence, check_addresses, check_host
 from openclaw.tools.web_pages import Resolve
 
+MOST_LOOKUPS = 16
+
+
+@cache
+def _lookups() -> ThreadPoolExecutor:
+    """A look-up cannot be stopped: one that hangs after its call was cancelled keeps a thread of these, not of all."""
+    return ThreadPoolExecutor(MOST_LOOKUPS, thread_name_prefix="lookup")
+
 
 async def system_resolve(host: str, port: int) -> list[str]:
     """The addresses of `host`, as a connection would look them up."""
+    look = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        found = await asyncio.get_running_loop().run_in_executor(_lookups(), look)
     except (OSError, UnicodeError) as error:
         raise httpcore2.ConnectError(f"{host} cannot be found") from error
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
