@@ -41,7 +41,7 @@ RULES: list[tuple[Found, dict[str, Any], str]] = [
     (found("a", "bundled", enabledByDefault=True), {}, ""),
     (found("a", kind="memory"), {}, "plugins.slots.memory is memory-core"),
     (found("a", kind="memory"), {"slots": {"memory": "a"}}, ""),
-    (found("a", kind="context-engine"), {}, "plugins.slots.contextEngine"),
+    (found("a", kind="context-engine"), {}, "context engine"),
     (found("a"), {"entries": {"a": {"env": {"KEY": "x"}}}}, "does not ask for"),
     (found("a", permissions={"env": ["KEY"]}), {"entries": {"a": {"env": {"KEY": "x"}}}}, ""),
     (found("a", requiresPlugins=["b"]), {}, "needs the plugin b"),

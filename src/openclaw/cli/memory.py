@@ -251,11 +251,14 @@ def _with_memory(agent: str | None, work: Callable[[Memory], Awaitable[None]]) -
     from openclaw.gateway.clock import SystemClock
     from openclaw.gateway.embedders import for_one_command
     from openclaw.gateway.surroundings import Surroundings, workspace_of
+    from openclaw.plugins.settings import MEMORY_CORE
     from openclaw.turns import agents
 
     surroundings = Surroundings.of_process()
     loaded = load(surroundings.home, surroundings.environ)
     config = loaded.config
+    if (slot := config.plugins.slots.memory) != MEMORY_CORE:
+        raise InvalidRequest(f"the built-in memory is not in use: plugins.slots.memory is {slot}, not {MEMORY_CORE}")
     found = agents.view(config.agents, agent or agents.default_agent(config.agents))
     settings = _settings(config, found.id)
     if not settings.enabled:

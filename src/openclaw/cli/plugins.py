@@ -96,13 +96,15 @@ def doctor(names: tuple[str, ...], as_json: bool) -> None:
     import asyncio
 
     from openclaw.cli.output import print_json, printable
-    from openclaw.plugins.choose import unknown_entries
+    from openclaw.plugins.choose import unknown_entries, vacant
 
     here = Here()
     chosen = [here.get(name) for name in names] or [each for each in here.found if here.verdicts[each.id].runs]
     results = {each.id: asyncio.run(_checked(here, each.id)) for each in chosen}
     general = [] if names else [f"{each.directory}: {each.why}" for each in here.broken]
     if not names:
+        vacancy = vacant(here.found, here.verdicts, here.settings)
+        general += [vacancy] if vacancy else []
         unknown = unknown_entries(here.found, here.settings)
         general += [f"plugins in the configuration speaks of {name}, and there is no such plugin" for name in unknown]
         held = [each.id for each in here.found if here.verdicts[each.id].held]

@@ -20,7 +20,7 @@ from openclaw.core.plugin import Brought, Command, HttpRoute, Method, OpensEmbed
 from openclaw.core.tool import Effects, Output, Tool, ToolContext, ToolSpec
 from openclaw.gateway.tools.wrapping import wrap
 from openclaw.memory.settings import BUILT_IN as EMBEDDERS
-from openclaw.plugins.settings import PluginEntry, PluginsSettings
+from openclaw.plugins.settings import MEMORY_CORE, PluginEntry, PluginsSettings
 from openclaw.policy.layers import GROUPS, Layer
 from openclaw.policy.settings import ToolsSettings
 from openclaw.skills.roots import PluginDirectory, expanded
@@ -72,7 +72,7 @@ class Extensions:
     def _any(self) -> bool:
         """Whether there may be a plugin at all. Most people have none, and those load nothing for it."""
         settings = self._settings()
-        named = bool(settings.load.paths or settings.entries)
+        named = bool(settings.load.paths or settings.entries) or settings.slots.memory not in (MEMORY_CORE, "none")
         return "plugins" in self.__dict__ or named or (self._state / "extensions").is_dir()
 
     def statuses(self) -> "tuple[Status, ...]":
@@ -110,8 +110,10 @@ class Extensions:
     # What `Plugins` tells us.
 
     def taken(self, plugin: str) -> Mapping[str, Iterable[str]]:
+        # Whoever takes the place of the memory brings its tools under their usual names.
+        own = GROUPS["memory"] if plugin == self._settings().slots.memory else ()
         core = {
-            "tools": [name for group in GROUPS.values() for name in group],
+            "tools": [name for group in GROUPS.values() for name in group if name not in own],
             "commands": list(NAMES),
             "methods": list(self.methods_taken()),
             "embedders": [*EMBEDDERS, "auto", "none"],

@@ -19,6 +19,7 @@ RULES: dict[tuple[str, ...], Kind] = {
     ("wizard",): "none",
     ("gateway",): "restart",
     ("gateway", "mode"): "none",
+    ("plugins", "slots"): "restart",
     ("gateway", "reload"): "none",
     ("gateway", "remote"): "none",
     ("gateway", "auth", "token"): "hot",

@@ -18,6 +18,7 @@ from openclaw.memory.index import Memory
 from openclaw.memory.opening import open_memory
 from openclaw.memory.settings import overlay
 from openclaw.memory.tools import MemoryGet, MemorySearch
+from openclaw.plugins.settings import MEMORY_CORE
 from openclaw.turns import agents
 
 log = logging.getLogger(__name__)
@@ -42,10 +43,12 @@ class Memories:
         self._open: dict[str, Memory] = {}
 
     def of(self, agent_id: str) -> Memory | None:
-        """The notes of an agent, searchable; None when it is switched off."""
+        """The notes of an agent, searchable; None when it is switched off, or a plugin's in its place."""
+        loaded = self._loaded()
+        config = loaded.config
+        if config.plugins.slots.memory != MEMORY_CORE:
+            return None
         if agent_id not in self._open:
-            loaded = self._loaded()
-            config = loaded.config
             agent = agents.view(config.agents, agent_id)
             own = next((entry for entry in config.agents.list if entry.id == agent.entry.id), None)
             settings = overlay(config.agents.defaults.memory_search, own.memory_search if own else None)

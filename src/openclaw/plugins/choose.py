@@ -5,9 +5,10 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 
 from openclaw.plugins.find import Found
-from openclaw.plugins.settings import PluginEntry, PluginsSettings
+from openclaw.plugins.settings import MEMORY_CORE, PluginEntry, PluginsSettings
 
-BUILT_IN = {"memory": ("memory-core", "none"), "context-engine": ("legacy",)}
+NO_PLUGIN = (MEMORY_CORE, "none")
+"""What `plugins.slots.memory` can be besides a plugin."""
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
@@ -80,18 +81,35 @@ def by_default(plugin: Found, accepted: str | None) -> bool:
 
 def _slot(plugin: Found, settings: PluginsSettings) -> str:
     """Why a plugin that can only be there once is not the one."""
-    if plugin.manifest.kind is None:
+    if plugin.manifest.kind == "context-engine":
+        return "it is a context engine, and those of plugins are not supported yet"
+    if plugin.manifest.kind != "memory" or settings.slots.memory == plugin.id:
         return ""
-    key, taken = {
-        "memory": ("memory", settings.slots.memory),
-        "context-engine": ("contextEngine", settings.slots.context_engine),
-    }[plugin.manifest.kind]
-    return "" if taken == plugin.id else f"plugins.slots.{key} is {taken}"
+    return f"plugins.slots.memory is {settings.slots.memory}"
+
+
+def vacant(plugins: Iterable[Found], verdicts: Mapping[str, Verdict], settings: PluginsSettings) -> str:
+    """Why nobody fills the place of the memory, though a plugin is meant to; empty when somebody does."""
+    name = settings.slots.memory
+    if name in NO_PLUGIN:
+        return ""
+    found = next((plugin for plugin in plugins if plugin.id == name), None)
+    if found is None:
+        why = "there is no such plugin"
+    elif found.manifest.kind != "memory":
+        why = "its manifest does not say that it is of kind memory"
+    elif not _runs(verdicts, name):
+        why = f"it does not run ({verdicts[name].why})"
+    else:
+        return ""
+    return (
+        f"plugins.slots.memory is {name}, and {why}: there is no memory. Set it to {MEMORY_CORE} for the built-in one"
+    )
 
 
 def unknown_entries(plugins: Iterable[Found], settings: PluginsSettings) -> tuple[str, ...]:
     """Ids that the settings speak of and nobody has."""
     known = {plugin.id for plugin in plugins}
-    known |= {name for names in BUILT_IN.values() for name in names}
+    known |= set(NO_PLUGIN)
     named = {*settings.entries, *settings.allow}
     return tuple(sorted(named - known))

@@ -22,7 +22,7 @@ from openclaw.core.secret import Secret
 from openclaw.plugins import proxies, schema, wire
 from openclaw.plugins.admit import admit
 from openclaw.plugins.child import GOODBYE_SECONDS, SLACK, Launch
-from openclaw.plugins.choose import Verdict, judge
+from openclaw.plugins.choose import Verdict, judge, vacant
 from openclaw.plugins.find import Found, Unusable, look
 from openclaw.plugins.load import register, told
 from openclaw.plugins.lock import Ledger, digest_of
@@ -99,6 +99,7 @@ class Plugins:
         self._ones: dict[str, _One] = {}
         self._others: tuple[Status, ...] = ()
         self._turn = asyncio.Lock()
+        self._said = ""
 
     async def apply(self, settings: PluginsSettings, house: House, *, again: str | None = None) -> None:
         """Starts and stops until the plugins that run are those the settings want; `again` starts even if unchanged.
@@ -149,11 +150,13 @@ class Plugins:
     def _look(self, settings: PluginsSettings) -> tuple[dict[str, _Wanted], tuple[Status, ...]]:
         """What is to run, and how the rest stands. Reads files."""
         if not settings.enabled:
+            self._say(vacant((), {}, settings))
             return {}, ()
         found, broken = look(self._places(settings), self.installed)
         accepted = self._ledger.read()
         digests = {each.id: digest_of(each.directory) for each in found if each.source == "installed"}
         verdicts = judge(found, settings, {name: each.tree_sha256 for name, each in accepted.items()}, digests)
+        self._say(vacant(found, verdicts, settings))
         wanted = {
             each.id: _Wanted(each, settings.entries.get(each.id, PluginEntry()), settings.limits, digests.get(each.id))
             for each in found
@@ -161,6 +164,11 @@ class Plugins:
         }
         rest = [_idle(each, verdicts[each.id]) for each in found if not verdicts[each.id].runs]
         return wanted, (*rest, *(_broken(each) for each in broken))
+
+    def _say(self, vacancy: str) -> None:
+        if vacancy and vacancy != self._said:
+            log.error("%s", vacancy)
+        self._said = vacancy
 
     def _start(self, wanted: _Wanted) -> None:
         name = wanted.plugin.id

@@ -9,6 +9,8 @@ from openclaw.core.hooks import HookSettings
 from openclaw.core.secret import Secret
 from openclaw.core.settings import Count, Settings, doc
 
+MEMORY_CORE = "memory-core"
+
 
 class PluginEntry(Settings, frozen=True):
     """`plugins.entries.<id>`: one plugin."""
@@ -37,10 +39,12 @@ class PluginLoadSettings(Settings, frozen=True):
 class PluginSlots(Settings, frozen=True):
     """`plugins.slots`: places that only one plugin can take."""
 
-    memory: Annotated[str, doc("the memory plugin; memory-core is the built-in one, none switches it off")] = (
-        "memory-core"
+    memory: Annotated[
+        str, doc("the memory: memory-core is the built-in one, none is none, any other name a plugin of kind memory")
+    ] = MEMORY_CORE
+    context_engine: Annotated[Literal["legacy"], doc("the context engine; there is only the built-in one, legacy")] = (
+        "legacy"
     )
-    context_engine: Annotated[str, doc("the context engine; legacy is the built-in one")] = "legacy"
 
 
 class PluginLimits(Settings, frozen=True):

@@ -19,7 +19,7 @@ from openclaw.plugins.calling import called
 from openclaw.plugins.contract import problems
 from openclaw.plugins.find import Found, Unusable, one
 from openclaw.plugins.running import Plugins, Status
-from openclaw.plugins.settings import PluginEntry, PluginLimits, PluginsSettings
+from openclaw.plugins.settings import PluginEntry, PluginLimits, PluginSlots, PluginsSettings
 
 
 class RunningPlugin:
@@ -106,7 +106,8 @@ async def running(
             config=config or {},
             env={name: Secret(value) for name, value in (env or {}).items()},
         )
-        settings = PluginsSettings(entries={found.id: entry}, limits=limits or PluginLimits())
+        slots = PluginSlots(memory=found.id) if found.manifest.kind == "memory" else PluginSlots()
+        settings = PluginsSettings(entries={found.id: entry}, limits=limits or PluginLimits(), slots=slots)
         plugin = RunningPlugin(found, Path(state))
         plugins = Plugins(Path(state), lambda given: [Path(directory)], clock)
         try:
