@@ -9,7 +9,9 @@ from pathlib import Path
 import psutil  # type: ignore[import-untyped]
 import pytest
 
+from openclaw.core.hooks import HookContext
 from openclaw.core.tool import ToolContext
+from openclaw.plugins.process import PluginFailed
 from tests.plugins.support import DEADLINE, bench, tool_plugin, write
 
 pytestmark = pytest.mark.anyio
@@ -87,6 +89,38 @@ async def test_a_change_that_is_given_up_halfway_leaves_no_process(tmp_path: Pat
                 await asyncio.sleep(0.02)
         assert "stubborn" not in here.here
         assert not [task for task in asyncio.all_tasks() if task.get_name() == "plugin:stubborn"]
+
+
+async def test_nothing_more_is_asked_of_a_plugin_while_it_ends(tmp_path: Path) -> None:
+    write(tmp_path / "p", "stubborn", STUBBORN, **DECLARED)
+    async with bench(tmp_path, tmp_path / "p", limits=SILENT) as here:
+        change = asyncio.create_task(here.apply({"load": {"paths": [str(tmp_path / "p")]}, "deny": ["stubborn"]}))
+        await here.until("stubborn", "off")
+        assert "stubborn" not in here.here
+        await change
+
+
+GUARD = """
+def register(api):
+    api.on("before_tool_call", lambda event, context: {"block": True, "blockReason": "no"})
+"""
+
+
+async def test_what_a_plugin_guards_is_refused_while_it_is_started_again(tmp_path: Path) -> None:
+    write(tmp_path / "p", "guard", GUARD, hooks=["before_tool_call"])
+    async with bench(tmp_path, tmp_path / "p") as here:
+        old = here.here["guard"].hooks[0]
+        again = asyncio.create_task(here.plugins.reload("guard", here.settings, here))
+        meanwhile = set()
+        while not again.done():
+            (hook,) = here.here["guard"].hooks  # somebody guards at every moment
+            meanwhile.add(hook.run)
+            await asyncio.sleep(0)
+        (new,) = here.here["guard"].hooks
+        assert new.run not in (old.run, *(meanwhile - {new.run})) and len(meanwhile - {old.run, new.run}) == 1
+        (refusing,) = meanwhile - {old.run, new.run}
+        with pytest.raises(PluginFailed, match="the plugin guard is being started again"):
+            await refusing(None, HookContext())
 
 
 @pytest.mark.parametrize("hangs", ["start", "stop"])

@@ -161,7 +161,9 @@ class Extensions:
     def leave(self, plugin: str) -> None:
         gone = self._here.pop(plugin, None)
         self._trusted.discard(plugin)
-        if gone is not None and gone.hooks:
+        if gone is None:
+            return
+        if gone.hooks:
             self._hooks().remove(plugin)
         self._tell()
 

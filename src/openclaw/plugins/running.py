@@ -110,7 +110,7 @@ class Plugins:
             self._house = house
             wanted, self._others = await asyncio.to_thread(self._look, settings)
             gone = [name for name, one in self._ones.items() if name == again or wanted.get(name) != one.wanted]
-            await asyncio.gather(*(self._stop(name) for name in gone))
+            await asyncio.gather(*(self._stop(name, again=name in wanted) for name in gone))
             for name, each in wanted.items():
                 if name not in self._ones:
                     self._start(each)
@@ -176,16 +176,16 @@ class Plugins:
         one = self._ones[name] = _One(wanted, status)
         one.task = asyncio.create_task(self._live(one), name=f"plugin:{name}")
 
-    async def _stop(self, name: str) -> None:
+    async def _stop(self, name: str, *, again: bool = False) -> None:
         one = self._ones.pop(name)
-        assert one.task is not None
+        assert one.task is not None and self._house is not None
+        # First of all: nothing more is asked of it while it ends. What it guards stays guarded if it comes back.
+        self._guarded(one, "is being started again") if again else self._house.leave(name)
         try:
             if one.process is not None:
                 await one.process.stop()
         finally:  # whoever gives up waiting leaves no process behind: nobody else knows of it any more
             one.task.cancel()
-            if self._house is not None:
-                self._house.leave(name)
             one.settled.set()
             await asyncio.gather(one.task, return_exceptions=True)
 
@@ -270,8 +270,11 @@ class Plugins:
     def _join(self, one: _One, brought: Brought, services: tuple[str, ...]) -> None:
         assert self._house is not None
         plugin = one.wanted.plugin
+        if self._ones.get(plugin.id) is not one:
+            return  # it was told to end while it started
         taken = {kind: frozenset(names) for kind, names in self._house.taken(plugin.id).items()}
         admitted, notes = admit(brought, plugin.manifest, taken)
+        self._house.leave(plugin.id)  # whoever stood in for it
         notes = (*notes, *self._house.join(plugin, one.wanted.entry, admitted))
         for note in notes:
             log.warning("plugin %s: %s", plugin.id, note)
@@ -287,17 +290,23 @@ class Plugins:
 
     def _put_away(self, one: _One, why: str) -> None:
         """Nothing of the plugin is used any more. Where it was asked before something is done, nothing is done."""
-        assert self._house is not None
         plugin = one.wanted.plugin
-        self._house.leave(plugin.id)
-        guards = tuple(point for point in plugin.manifest.hooks if point in POINTS and POINTS[point].fails == "closed")
-        closed = Brought(hooks=tuple(_refusing(plugin.id, point, why) for point in guards))
-        self._house.join(plugin, one.wanted.entry, closed)
+        guards = self._guarded(one, f"was put away: {why}")
         one.status = structs.replace(
             one.status, state="quarantined", why=why, brings={}, since=millis(self._clock), notes=one.status.notes
         )
         guarding = "; what it guards is refused until it runs again or is disabled" if guards else ""
         log.error("plugin %s was put away: %s%s", plugin.id, why, guarding)
+
+    def _guarded(self, one: _One, why: str) -> tuple[str, ...]:
+        """From now on what the plugin was asked about first is refused; gives the points."""
+        assert self._house is not None
+        plugin = one.wanted.plugin
+        guards = tuple(point for point in plugin.manifest.hooks if point in POINTS and POINTS[point].fails == "closed")
+        self._house.leave(plugin.id)
+        closed = Brought(hooks=tuple(_refusing(plugin.id, point, why) for point in guards))
+        self._house.join(plugin, one.wanted.entry, closed)
+        return guards
 
 
 async def within(seconds: float, work: Awaitable[None], otherwise: str) -> None:
@@ -321,7 +330,7 @@ async def _stopped(plugin: Found, name: str, service: Service) -> None:
 
 def _refusing(plugin: str, point: str, why: str) -> Hook:
     async def run(event: Any, context: HookContext) -> Any:
-        raise PluginFailed(f"the plugin {plugin} was put away: {why}")
+        raise PluginFailed(f"the plugin {plugin} {why}")
 
     return Hook(point=point, run=run)
 
