@@ -1,6 +1,7 @@
 """Runs: accepted once, answered once, one at a time, stopped when told, taken up again after a crash."""
 
 import asyncio
+import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -19,7 +20,7 @@ from openclaw.sessions.transcript import build_context
 from openclaw.testing import FakeClock, ScriptedModel, TemporaryHome, calls, fails, says, stalls
 from openclaw.turns.lanes import Lanes
 from openclaw.turns.ledger import Ledger
-from openclaw.turns.queue import QueueRules
+from openclaw.turns.queue import Mode, QueueRules
 from openclaw.turns.runs import INTERRUPTED, RunEvent, Runs, Settled
 from openclaw.turns.shaping import Said
 from openclaw.turns.turn import Turn
@@ -409,3 +410,21 @@ async def test_a_late_word_keeps_its_own_wishes(openclaw_home: TemporaryHome, sc
     assert outcome is not None and outcome.texts == ("two",)
     assert "Only for the first." in scripted_model.requests[0].system.text
     assert "Only for the first." not in scripted_model.requests[1].system.text
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_whatever_the_modes_every_message_is_said_once_and_every_input_ends(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel, seed: int
+) -> None:
+    chance = random.Random(seed)
+    modes: tuple[Mode, ...] = ("steer", "followup", "interrupt", "collect")
+    scripted_model.script(*([says("a"), says("b")] for _ in range(80)))
+    async with hall(openclaw_home, scripted_model) as place:
+        for number in range(25):
+            rules = QueueRules(mode=chance.choice(modes), debounce_ms=5, cap=100)
+            await place.say(f"r{number}", f"<message {number}>", rules=rules)
+            await asyncio.sleep(chance.choice((0, 0, 0.002, 0.02)))
+        outcomes = [await place.runs.wait(f"r{number}", 30) for number in range(25)]
+        assert all(outcome is not None for outcome in outcomes)
+    said = "".join(message.text for message in place.messages(openclaw_home) if isinstance(message, User))
+    assert [said.count(f"<message {number}>") for number in range(25)] == [1] * 25

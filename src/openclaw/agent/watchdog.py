@@ -66,6 +66,9 @@ async def watched(
             yield event
     finally:
         dog.cancel()
-        await asyncio.gather(dog, return_exceptions=True)
-        if isinstance(events, AsyncGenerator):
-            await events.aclose()
+        try:
+            # First, because somebody who stops us twice must not leave the stream open.
+            if isinstance(events, AsyncGenerator):
+                await events.aclose()
+        finally:
+            await asyncio.gather(dog, return_exceptions=True)

@@ -432,7 +432,7 @@ class Runs:
                 assert session is not None
                 self._say(item.turn, Accepted(queued=False))
                 _bring_along(session, item)
-                if session.active is not None:
+                if session.active is not None and session.active.why is None:
                     session.active.stop("interrupt")
                 return "started"
             case Enqueue():
@@ -715,7 +715,7 @@ def _bring_along(session: _Session, newest: _Item) -> None:
     unseen = list(session.waiting)
     if active is not None:
         unseen[:0] = [active.steered[_run_of(user) or ""] for user in _unheard(active.steering)]
-        if not active.begun and _alike(active.item, newest):
+        if not (active.begun or active.brought_along) and _alike(active.item, newest):
             unseen.insert(0, active.item)
             active.brought_along = True
     said = [item for item in unseen if _alike(item, newest)]
