@@ -198,7 +198,7 @@ async def test_a_credential_that_failed_rests_and_one_that_worked_is_remembered(
         place, clock=FakeClock(), approver=ScriptedApprover("deny"), open_provider=open_provider
     ) as app:
         assert (await ask(app, "hello")).text == "From b."
-        stats = app.situation("main").keyring.stored.stats["a:one"]
+        stats = app.models.situation("main").keyring.stored.stats["a:one"]
         assert stats.cooldown_reason == "auth" and stats.error_count == 1
         used.clear()
         again = await ask(app, "hello again")
@@ -213,7 +213,7 @@ async def test_a_blip_that_passes_makes_nobody_rest(openclaw_home: TemporaryHome
     clock = FakeClock()
     async with openclaw_home.assistant(ScriptedModel(fails(ServerFailed("500")), says("Fine.")), clock=clock) as app:
         heard = await clock.drive(ask(app, "hello"))
-        stats = app.situation("main").keyring.stored.stats["a:one"]
+        stats = app.models.situation("main").keyring.stored.stats["a:one"]
     assert heard.text == "Fine." and notices(heard) == []
     assert stats.cooldown_until is None and stats.last_used is not None
 

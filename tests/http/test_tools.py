@@ -31,7 +31,7 @@ async def test_a_tool_is_called_and_its_result_given(
 
 async def test_strong_tools_are_not_there(openclaw_home: TemporaryHome, scripted_model: ScriptedModel) -> None:
     async with house(openclaw_home, scripted_model) as place:
-        assert {"exec", "apply_patch"} <= {tool.spec.name for tool in place.app.tools()}
+        assert {"exec", "apply_patch"} <= {tool.spec.name for tool in place.app.tools.of()}
         for name in (*DENIED, "bash", "EXEC", "apply-patch", "no_such_tool"):
             status, _, body = await place.request("POST", INVOKE, {"tool": name, "args": {"command": "id"}})
             assert status == 404 and body["ok"] is False

@@ -97,7 +97,7 @@ async def test_a_model_cannot_take_the_label_off_a_job(openclaw_home: TemporaryH
         await fetched(it)
         await it.says("schedule `tea`")
         (row,) = await it.desk.app.db.read("SELECT job_id FROM cron_jobs")
-        (tool,) = [tool for tool in it.desk.app.tools() if tool.spec.name == "cron"]
+        (tool,) = [tool for tool in it.desk.app.tools.of() if tool.spec.name == "cron"]
         from openclaw.core.tool import ToolContext
 
         context = ToolContext(call_id="c", workspace=it.workspace, session_key="agent:main:main")

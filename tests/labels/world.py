@@ -179,7 +179,7 @@ async def world(
                 desk = Desk(app, app.lifecycle, runs, Bus())
                 hall = Hall(desk, surroundings)
                 desk.stop_below = hall.subagents.stop_below
-                app.serve_in(hall)
+                app.tools.serve_in(hall)
                 await hall.subagents.roster.load()
                 parts: Automation = automation(desk, variables)
                 keeping = Gatekeeping(secret=lambda: Secret("other"), limiter=None, address=lambda scope: "test")  # type: ignore[arg-type]

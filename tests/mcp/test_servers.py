@@ -44,10 +44,10 @@ async def configured(
 
 
 async def offered(app: Assistant) -> dict[str, Tool]:
-    await app.mcp.ready()
-    for task in list(app.mcp._looks.values()):
+    await app.tools.mcp.ready()
+    for task in list(app.tools.mcp._looks.values()):
         await task
-    return {tool.spec.name: tool for tool in app.mcp.tools()}
+    return {tool.spec.name: tool for tool in app.tools.mcp.tools()}
 
 
 async def use(tool: Tool, home: TemporaryHome, **args: Any) -> Output:
@@ -226,7 +226,7 @@ async def test_a_tool_that_appears_later_waits_for_the_owner(openclaw_home, shop
         await offered(app)
     (place / "manner").write_text("one more")
     async with configured(openclaw_home, {"shop": shop}) as app:
-        record = await app.mcp.look("shop")
+        record = await app.tools.mcp.look("shop")
         assert [tool.name for tool in record.offered or ()].count("extra") == 1
         assert "shop__extra" not in await offered(app)
 

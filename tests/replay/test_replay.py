@@ -159,7 +159,7 @@ async def test_another_model_is_asked_the_same(openclaw_home: TemporaryHome) -> 
         await ask(app, "count")
         (run_id,) = await runs_of(app)
         recorded = await app.accounts.recorder.calls(run_id)
-        compared = [each async for each in app.ask_again(recorded, "b/m")]
+        compared = [each async for each in app.models.ask_again(app.key(None, None), recorded, "b/m")]
         rows = await app.db.read("SELECT model_calls.provider AS provider FROM model_calls ORDER BY at, attempt")
     assert [each.same for each in compared] == [True, False]
     assert compared[1].now.text == "I see four files."

@@ -117,7 +117,7 @@ async def house(home: TemporaryHome, model: Any, owner: Owner | None = None, chi
             desk = Desk(app, app.lifecycle, active, Bus())
             hall = Hall(desk, surroundings)
             desk.stop_below = hall.subagents.stop_below
-            app.serve_in(hall)
+            app.tools.serve_in(hall)
             await hall.subagents.roster.load()
             await active.resume()
             async with hall.subagents.serving(), asyncio.TaskGroup() as group:

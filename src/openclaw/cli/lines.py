@@ -77,7 +77,7 @@ def here(surroundings: Surroundings, chosen: Chosen) -> int:
 async def _here(surroundings: Surroundings, chosen: Chosen) -> int:
     async with assistant(surroundings, clock=SystemClock(), approver=TerminalApprover(), warn=note) as app:
         key = app.key(chosen.session_key, chosen.agent_id)
-        situation = app.situation(key.agent)
+        situation = app.models.situation(key.agent)
         _welcome(str(situation.resolve(chosen.model) if chosen.model else situation.default))
         lines = _lines()
         code = 0

@@ -237,4 +237,4 @@ async def _look(name: str) -> Any:
     from openclaw.gateway.clock import SystemClock
 
     async with assistant(Surroundings.of_process(), clock=SystemClock(), approver=TerminalApprover()) as app:
-        return await app.mcp.look(name)
+        return await app.tools.mcp.look(name)

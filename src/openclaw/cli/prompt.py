@@ -56,7 +56,7 @@ def build(as_json: bool, **whom: Any) -> None:
                 "dynamic": briefing.prompt.dynamic,
                 "tools": [
                     {"name": tool.spec.name, "description": tool.spec.description, "parameters": tool.spec.parameters}
-                    for tool in sorted(app.tools(), key=lambda tool: tool.spec.name)
+                    for tool in sorted(app.tools.of(), key=lambda tool: tool.spec.name)
                 ],
                 "report": msgspec.to_builtins(briefing.report),
             }

@@ -143,7 +143,7 @@ def export(run: str, output: str | None) -> None:
         redact.know(secrets_in(app.config))
         redact.know(secret_variables(app.loaded.variables))
         for agent_id in agent_ids(app.config.agents):
-            redact.know(secrets_in(app.situation(agent_id).keyring.stored))
+            redact.know(secrets_in(app.models.situation(agent_id).keyring.stored))
         data = exported(run_id, key, calls, redact)
         if output is None:
             click.echo(data.decode(), nl=False)
@@ -158,7 +158,7 @@ async def _compared(app: "Assistant", run_id: str, calls: "list[RecordedCall]", 
     from openclaw.cli.output import print_json, printable
 
     rows = []
-    async for each in app.ask_again(calls, ref):
+    async for each in app.models.ask_again(app.key(None, None), calls, ref):
         rows.append({"call": each.call, "same": each.same, "recorded": _gist(each.recorded), "now": _gist(each.now)})
         if not as_json:
             click.echo(f"call {each.call}: {'the same' if each.same else 'different'}")

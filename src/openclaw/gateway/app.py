@@ -3,11 +3,10 @@
 import asyncio
 import logging
 import os
-import random
 import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,11 +21,10 @@ from openclaw.config.load import Loaded, load, remember_good
 from openclaw.core.approval import Approver
 from openclaw.core.clock import Clock, millis
 from openclaw.core.embedder import Vector
-from openclaw.core.errors import InvalidRequest, StateError
+from openclaw.core.errors import InvalidRequest
 from openclaw.core.keys import MAIN, SessionKey, parse
 from openclaw.core.messages import Image, Text, User
-from openclaw.core.provider import Model, System, ThinkingLevel
-from openclaw.core.sandbox import Boxed
+from openclaw.core.provider import Model, System
 from openclaw.core.text import PromptText
 from openclaw.core.tool import Tool, ToolContext, ToolSpec
 from openclaw.cron.events import SystemEvents
@@ -35,17 +33,14 @@ from openclaw.gateway import keeping, wings
 from openclaw.gateway.accounts import Accounts, zone_of
 from openclaw.gateway.boxes import Boxes, said
 from openclaw.gateway.keys import StateKeys
+from openclaw.gateway.modelling import Modelling
 from openclaw.gateway.skills import SkillGate, Skills
 from openclaw.gateway.surroundings import Surroundings as Surroundings
 from openclaw.gateway.surroundings import local_timezone as local_timezone
 from openclaw.gateway.surroundings import state as state
 from openclaw.gateway.surroundings import workspace_of as workspace_of
-from openclaw.gateway.tools import building, reaching
-from openclaw.models import catalog, discover, thinking
-from openclaw.models.cooldown import Stats
-from openclaw.models.profilestore import ProfileStore
-from openclaw.models.situation import Situation, assess
-from openclaw.policy import order
+from openclaw.gateway.tooling import Tooling
+from openclaw.gateway.tools import building
 from openclaw.policy.elevation import NOT_ELEVATED, Elevation, Level, is_shared
 from openclaw.policy.layers import Layer, remaining
 from openclaw.prompt.archive import PromptArchive
@@ -64,8 +59,6 @@ from openclaw.turns import knobs
 from openclaw.turns.aside import Aside
 from openclaw.turns.briefing import Brief, Briefing, Briefings, machine
 from openclaw.turns.gate import ExecGate
-from openclaw.turns.patience import patience
-from openclaw.turns.recording import RecordedCall
 from openclaw.turns.renewing import Renewal
 from openclaw.turns.route import ModelRoute, OpenProvider
 from openclaw.turns.settled import Settled
@@ -77,20 +70,16 @@ from openclaw.workspace.record import WorkspaceFile
 from openclaw.workspace.seed import ensure
 
 if TYPE_CHECKING:
-    from openclaw.gateway.external import External
     from openclaw.gateway.internal_hooks.running import InternalHooks
     from openclaw.gateway.labelling import Labelling
-    from openclaw.gateway.modeladdresses import ModelAddresses
     from openclaw.gateway.plugged import Plugged
     from openclaw.gateway.plugins import Extensions
     from openclaw.gateway.remembering import Memories
-    from openclaw.gateway.tools.mcp import McpServers
     from openclaw.hooks.dispatch import Hooks
     from openclaw.memory.index import Memory
     from openclaw.trust.audit import Deed
     from openclaw.trust.auditlog import AuditLog
     from openclaw.turns.labelling import RunLabels
-    from openclaw.turns.replaying import Compared
 
 log = logging.getLogger(__name__)
 
@@ -127,8 +116,6 @@ class Assistant:
         )
         zone = zone_of(self.config.agents.defaults.user_timezone or self.machine.timezone)
         self.accounts = Accounts(db, clock, zone, lambda: self.config)
-        self._open_provider = open_provider
-        self._situations: dict[str, Situation] = {}
         self.remembers: Callable[[Memory], None] = lambda memory: None
         """Hears of every memory that is opened."""
         self._workspaces: dict[str, Path] = {}
@@ -139,22 +126,37 @@ class Assistant:
         self.approvals = ApprovalFile(self.home.state / "exec-approvals.json")
         self._settled = Settled()
         self._gate = self._make_gate()
-        self._hall: building.Hall = building.NoHall()
         self.skills = self._make_skills()
         self.boxes = self._make_boxes()
+        self.models = Modelling(
+            surroundings,
+            clock,
+            lambda: self.loaded,
+            self.accounts,
+            self.workspace,
+            open_provider,
+            approver,
+            lambda: self.audit,
+        )
+        self.tools = Tooling(
+            self.home.state,
+            clock,
+            lambda: self.loaded,
+            lambda: self.boxes,
+            self.workspace,
+            approver,
+            lambda agent_id: self.memories.tools(agent_id),  # noqa: PLW0108 (made at its first use)
+            self._look,
+            lambda: self._added,
+        )
         self.locks = WriteLocks(clock, self.config.session.write_lock.acquire_timeout_ms / 1000)
         self.lifecycle = Lifecycle(db, index, self.locks, clock, self._session_ended)
         self.events = SystemEvents(db, clock)
         self._zone = zone
-        self._offered: list[Tool] = []
-        self._usual: dict[tuple[str, bool, Level], list[Tool]] = {}
-        """The tools of agents without a sandbox, under this configuration."""
         self._hidden: tuple[Any, ...] = ()
         """Whose credentials the tools keep to themselves by now."""
         self.plugged: Plugged | None = None
         """The plugins that listen, once there are any."""
-        self.has_standing = asyncio.Event()
-        """Whether `standing` was made: with the first tools, not before."""
         self.renewal = Renewal(
             index,
             self.lifecycle,
@@ -164,10 +166,6 @@ class Assistant:
             zone=lambda: zone_of(self.machine.timezone),
         )
         self.turns = Turns(index, self.locks, clock, self.workspace, self.prepare, self._news, self.renewal)
-
-    def offer(self, tool: Tool) -> None:
-        """Adds a tool that only the running gateway can carry out."""
-        self._offered.append(tool)
 
     async def _news(self, turn: Turn) -> News:
         """What happened in the meantime, told with the next thing that is said in a conversation."""
@@ -182,11 +180,9 @@ class Assistant:
         """From the next turn on another configuration holds."""
         self.loaded = loaded
         self.config = loaded.config
-        self._situations.clear()
         self._workspaces.clear()
-        self._usual.clear()
-        if "mcp" in self.__dict__:
-            self.mcp.configure(self.config.mcp)
+        self.models.reconfigured()
+        self.tools.reconfigured()
         self._gate = self._make_gate()
         if "labelling" in self.__dict__:
             self.labelling.configure(self.config.security)
@@ -262,30 +258,6 @@ class Assistant:
             self._seeded.add(path)
         return path
 
-    def situation(self, agent_id: str) -> Situation:
-        """The models as this agent sees them."""
-        if agent_id not in self._situations:
-            self._addresses.settle(self.config.models)
-            agent = agent_views.view(self.config.agents, agent_id)
-            self._situations[agent_id] = assess(
-                self.config.models,
-                catalog.load(),
-                environ=self.loaded.variables,
-                probe=self._probe,
-                auth=self.config.auth,
-                stored=ProfileStore.of_agent(self.home.state / "agents" / agent_id / "agent").load(),
-                primary=agent.primary,
-                fallbacks=agent.fallbacks,
-                aliases=agent.aliases,
-            )
-        return self._situations[agent_id]
-
-    @cached_property
-    def _addresses(self) -> "ModelAddresses":
-        from openclaw.gateway.modeladdresses import ModelAddresses
-
-        return ModelAddresses(self.home.state, lambda: self.audit)
-
     @cached_property
     def audit(self) -> "AuditLog":
         """What plugins changed."""
@@ -301,12 +273,6 @@ class Assistant:
 
             self.plugged = Plugged(self.audit, self._approver, self.clock, self.machine.fence_id)
         return self.plugged.hooks
-
-    @cached_property
-    def standing(self) -> Any:
-        """What tools keep from one call to the next: commands in the background, pages read lately."""
-        self.has_standing.set()
-        return wings.standing(self.clock, kept_for=self.config.tools.exec.cleanup_ms / 1000)
 
     @cached_property
     def labelling(self) -> "Labelling":
@@ -341,11 +307,6 @@ class Assistant:
         """Texts as vectors."""
         return await self.memories.embed(texts)
 
-    async def settle(self) -> None:
-        """Ends what an earlier configuration had running."""
-        if "mcp" in self.__dict__:
-            await self.mcp.settle()
-
     async def close(self) -> None:
         if "memories" in self.__dict__:  # before the plugins, which may make their vectors
             await self.memories.close()
@@ -353,95 +314,8 @@ class Assistant:
             await self._added.close()
         if self.plugged is not None:
             await self.plugged.hooks.close()
-        if "mcp" in self.__dict__:  # made at its first use
-            await self.mcp.close()
-        if "browsers" in self.__dict__:
-            await self.browsers.close()
-        if "external" in self.__dict__:
-            await self.external.close()
-        if self.has_standing.is_set():
-            await self.standing.close()
-
-    def tools(
-        self,
-        agent_id: str | None = None,
-        key: SessionKey | None = None,
-        caps: Sequence[Layer] = (),
-        *,
-        model: str = "",
-        level: Level = "off",
-    ) -> list[Tool]:
-        """The tools that remain after policy for a session: the main one of the default agent unless told otherwise."""
-        session = key or SessionKey(agent_id or agent_views.default_agent(self.config.agents), MAIN)
-        built = self._built(session, background=True, level=level)
-        kept = building.kept([tool.spec.name for tool in built], self.rules(session, model, caps))
-        if "process" not in kept:  # nobody could look after what exec leaves running
-            built = self._built(session, background=False, level=level)
-        return [tool for tool in built if tool.spec.name in kept]
-
-    def rules(self, key: SessionKey, model: str = "", caps: Sequence[Layer] = ()) -> list[Layer]:
-        """Every layer that may take a tool from a session, in order."""
-        own = self.boxes.tool_settings(key.agent)
-        asked = building.asked(key, model, self.boxes.of(key))
-        found = [*order.layers(self.config.tools, own, asked, self.config.channels), *self._hall.layers(key), *caps]
-        return self._added.layers(self.config.tools, found) if self._added else found
-
-    def offered(self, key: SessionKey) -> tuple[str, ...]:
-        """The names of all tools there are for a session, before policy."""
-        return tuple(tool.spec.name for tool in self._built(key, background=True))
-
-    def _built(self, key: SessionKey, *, background: bool, level: Level = "off") -> list[Tool]:
-        boxed = self.boxes.of(key)
-        kind = (key.agent, background, level)
-        usual = self._usual.get(kind) if boxed is None else None
-        if usual is None:
-            usual = self._own(key, background=background, level=level, boxed=boxed)
-            if boxed is None:
-                self._usual[kind] = usual
-        added = self._added.tools() if self._added else []
-        return [
-            *usual,
-            *self._offered,
-            *self._hall.tools(key),
-            *added,
-            *(self.mcp.tools() if self.config.mcp.servers else ()),
-        ]
-
-    def _own(self, key: SessionKey, *, background: bool, level: Level, boxed: Boxed | None) -> list[Tool]:
-        """The tools that depend on nothing but the configuration and the agent: they keep nothing between calls."""
-        built = building.machine_tools(
-            self.config.tools,
-            self.loaded.variables,
-            self.standing,
-            self._look,
-            background=background,
-            own=self.boxes.tool_settings(key.agent),
-            boxed=boxed,
-            elevated=level,
-        )
-        built += self.memories.tools(key.agent)
-        return built + reaching.tools(self.config.browser, self.home.state, self.clock, lambda: self.browsers)
-
-    @cached_property
-    def browsers(self) -> Any:
-        """The browsers of the assistant; none is started before a page is looked at."""
-        return wings.browsers(lambda: self.loaded.variables)
-
-    @cached_property
-    def mcp(self) -> "McpServers":
-        """The tools of other programs; nothing of it is loaded before a server is configured."""
-        from openclaw.gateway.tools.mcp import open_servers
-
-        def workspace() -> str:
-            return str(self.workspace(agent_views.default_agent(self.config.agents)))
-
-        servers = open_servers(self.home.state, self.clock, self._approver, lambda: self.loaded.variables, workspace)
-        servers.configure(self.config.mcp)
-        return servers
-
-    def serve_in(self, hall: building.Hall) -> None:
-        """From now on a gateway runs round this assistant: its tools are offered and its limits hold."""
-        self._hall = hall
+        await self.models.close()
+        await self.tools.close()
 
     async def _look(self, agent_id: str, prompt: str, images: Sequence[Image]) -> str:
         """What the image model says about `images`."""
@@ -452,9 +326,9 @@ class Assistant:
             )
         turn = Turn(run_id=f"look-{uuid.uuid4()}", key=SessionKey(agent_id, MAIN), text=prompt, model=named)
         agent = agent_views.view(self.config.agents, agent_id)
-        spending = self.accounts.spending(turn.run_id, turn.key, "", partial(self._keep_profile, agent.id))
+        spending = self.models.spending(turn.run_id, turn.key)
         try:
-            aside = Aside(lambda: self._route(turn, agent, Preferences(), spending), self.clock)
+            aside = Aside(lambda: self.models.route(turn, agent, Preferences(), spending), self.clock)
             question = User(content=(Text(prompt), *images), timestamp=millis(self.clock))
             shelf = self._shelf(agent_id, "", first_use=False)
             nothing = self._box(turn.key, (), shelf, sees_images=True, cap=result_cap(LARGEST_WINDOW))
@@ -467,16 +341,14 @@ class Assistant:
         await self.extensions.ready()
         agent = agent_views.view(self.config.agents, turn.key.agent)
         chosen = await self.lifecycle.preferences(turn.key)
-        keep = partial(self._keep_profile, agent.id)
         session_id = session.row.session_id
-        spending = self.accounts.spending(turn.run_id, turn.key, session_id, keep, chosen.response_usage)
+        spending = self.models.spending(turn.run_id, turn.key, session_id, chosen.response_usage)
         hooks = self.plugged.turn(turn, session_id, self.workspace(agent.id)) if self.plugged else None
-        other = await hooks.model(turn, chosen.model, self.situation(agent.id)) if hooks else None
-        route = await self._route(other or turn, agent, chosen, spending, picked=other is None)
+        other = await hooks.model(turn, chosen.model, self.models.situation(agent.id)) if hooks else None
+        route = await self.models.route(other or turn, agent, chosen, spending, picked=other is None)
         model = route.attempt.model
         caps = await hooks.prompt(turn, session.context.messages) if hooks else ()
-        if self.config.mcp.servers:
-            await self.mcp.ready()
+        await self.tools.ready()
         place = Path(turn.place) if turn.place else self.workspace(agent.id)
         shelf = self.skills.known(agent.id, self.workspace(agent.id), place, first_use=True, here=True)
         if shelf is None:
@@ -526,12 +398,12 @@ class Assistant:
     ) -> Upkeep:
         """What keeps the conversation of a turn within its model's window."""
         defaults, model = self.config.agents.defaults, route.attempt.model
-        situation, named = self.situation(agent.id), self.config.agents.defaults.compaction.model
+        situation, named = self.models.situation(agent.id), self.config.agents.defaults.compaction.model
 
         async def aside(ref: str | None, level: str | None) -> ModelRoute:
             asked = msgspec.structs.replace(turn, model=ref or turn.model, thinking=None if level else turn.thinking)
             prefer = msgspec.structs.replace(chosen, thinking_level=level or chosen.thinking_level)
-            return await self._route(asked, agent, prefer, spending)
+            return await self.models.route(asked, agent, prefer, spending)
 
         return keeping.upkeep(
             keeping.Kept(
@@ -556,24 +428,9 @@ class Assistant:
         """How much a conversation wants to see besides answers, and how its model marks them."""
         chosen = await self.lifecycle.preferences(key)
         wanted = model or chosen.model
-        situation = self._seen(key.agent, wanted)
+        situation = self.models.seen(key.agent, wanted)
         found = situation.model(situation.resolve(wanted) if wanted else situation.default)
         return Manner.of(chosen.reasoning_level, chosen.verbose_level, enforce_final=bool(found.compat.reasoning_tags))
-
-    def _seen(self, agent_id: str, wanted: str | None) -> Situation:
-        """The models as a turn that wants `wanted` sees them; an external agent is the only one in its own."""
-        if wanted is None or not wanted.startswith("acp/"):
-            return self.situation(agent_id)
-        from openclaw.gateway.external import situation
-
-        return situation(self.config.acp, wanted)
-
-    @cached_property
-    def external(self) -> "External":
-        """Coding agents of other makers."""
-        from openclaw.gateway.external import External
-
-        return External(self._approver, lambda: self.loaded.variables)
 
     async def _last_truncation(self, key: SessionKey) -> tuple[str, ...]:
         """The cuts of workspace files that a session's model was told of; only `once` needs to know."""
@@ -597,9 +454,9 @@ class Assistant:
         `files` are the workspace files as hooks leave them: see `bootstrap_files`.
         """
         agent = agent_views.view(self.config.agents, key.agent)
-        situation = self.situation(agent.id)
+        situation = self.models.situation(agent.id)
         chosen = situation.model(situation.resolve(model) if model else situation.default)
-        specs = tuple(sorted((tool.spec for tool in self.tools(key=key, model=chosen.ref)), key=lambda spec: spec.name))
+        specs = tuple(sorted((tool.spec for tool in self.tools.of(key, model=chosen.ref)), key=lambda spec: spec.name))
         shelf = self._shelf(agent.id, terminal, first_use=False)
         what = msgspec.structs.replace(
             self._brief(key, agent, chosen, specs, shelf),
@@ -607,76 +464,14 @@ class Assistant:
             channel=channel,
             terminal=terminal,
             files=files,
-            thinking=self._thinking(chosen, None, agent),
+            thinking=self.models.thinking(chosen, None, agent),
             source="estimate",
         )
         return self._render(what)
 
-    async def _route(
-        self,
-        turn: Turn,
-        agent: agent_views.AgentView,
-        chosen: Preferences,
-        spending: Spending,
-        *,
-        picked: bool = True,
-    ) -> ModelRoute:
-        """The models of a turn. One that a person picked, for the turn or the session, is not traded for another."""
-        wanted = turn.model or chosen.model
-        situation = self._seen(agent.id, wanted)
-        opens = self._open_provider
-        if wanted is not None and wanted.startswith("acp/"):
-            opens = self.external.open(self.config.acp, wanted, turn, str(self.workspace(agent.id)))
-        requested = situation.resolve(wanted) if wanted else None
-        chain = situation.chain(requested, strict=picked and requested is not None)
-        if requested is None or not picked:
-            chain = await self.accounts.chain(spending, situation, chain)
-        return ModelRoute(
-            situation,
-            chain,
-            open_provider=opens,
-            clock=self.clock,
-            thinking=lambda model: self._thinking(model, turn.thinking, agent, chosen.thinking_level),
-            patience=lambda model: patience(model, run_timeout=turn.timeout),
-            jitter=random.random,
-            spending=spending,
-            probes=self.accounts.probes,
-        )
-
-    async def ask_again(self, calls: Sequence[RecordedCall], ref: str) -> AsyncIterator["Compared"]:
-        """Recorded requests, answered by another model: real calls, on the books of the default agent."""
-        from openclaw.turns.replaying import compare  # few ever compare
-
-        key = self.key(None, None)
-        agent = agent_views.view(self.config.agents, key.agent)
-        turn = Turn(run_id=f"replay-{uuid.uuid4()}", key=key, text="", model=ref)
-        spending = self.accounts.spending(turn.run_id, key, "", partial(self._keep_profile, agent.id))
-        try:
-            route = await self._route(turn, agent, Preferences(), spending)
-            async for each in compare(calls, route.attempt):
-                yield each
-        finally:
-            await spending.settle()
-
-    async def _keep_profile(
-        self, agent_id: str, profile_id: str, change: Callable[[Stats], Stats], good_for: str | None
-    ) -> None:
-        """Notes how a credential fared. That it could not be noted is no reason to fail a run."""
-        store = ProfileStore.of_agent(self.home.state / "agents" / agent_id / "agent")
-        try:
-            await asyncio.to_thread(store.update, profile_id, change, good_for=good_for)
-            stored = await asyncio.to_thread(store.load)
-        except StateError as error:
-            log.warning("%s", error.message)
-            return
-        situation = self._situations.get(agent_id)
-        if situation is not None:
-            keyring = msgspec.structs.replace(situation.keyring, stored=stored)
-            self._situations[agent_id] = msgspec.structs.replace(situation, keyring=keyring)
-
     def toolbox(self, key: SessionKey, *, without: Sequence[str] = ()) -> Toolbox:
         """The tools of a session for a call outside a run, less those called `without`."""
-        tools = self.tools(key=key)
+        tools = self.tools.of(key)
         kept, _ = remaining([tool.spec.name for tool in tools], [Layer(name="caller", deny=tuple(without))])
         tools = [tool for tool in tools if tool.spec.name in kept]
         shelf = self._shelf(key.agent, "", first_use=False)
@@ -689,7 +484,7 @@ class Assistant:
         from openclaw.gateway.redaction import secret_variables, secrets_in
         from openclaw.turns.origins import path_origins
 
-        stored = self.situation(key.agent).keyring.stored
+        stored = self.models.situation(key.agent).keyring.stored
         if not (self._hidden and self._hidden[0] is self.loaded and self._hidden[1] is stored):
             self._hidden = (self.loaded, stored)
             secrets = (secrets_in(self.config), secrets_in(stored), secret_variables(self.loaded.variables))
@@ -715,7 +510,7 @@ class Assistant:
     ) -> Toolbox:
         # Ours come last: a caller's function never takes the place of a tool that policy looks after.
         layer = Layer(name="turn", allow=turn.tools_allow, deny=turn.tools_deny)
-        ours = self.tools(key=turn.key, caps=(layer, *caps), model=model.ref, level=level)
+        ours = self.tools.of(turn.key, (layer, *caps), model=model.ref, level=level)
         tools = [*_handed_over(turn), *ours]
         return self._box(
             turn.key,
@@ -807,7 +602,7 @@ class Assistant:
             workspace=self.workspace(agent.id),
             skills=self.skills.snapshot(agent.id, shelf).text,
             model=model,
-            default_model=str(self.situation(agent.id).default),
+            default_model=str(self.models.situation(agent.id).default),
             tools=specs,
             knobs=knobs.resolve(
                 agent.entry,
@@ -822,23 +617,6 @@ class Assistant:
 
     def _render(self, what: Brief) -> Briefing:
         return self._briefings.make(what, self.config.agents.defaults)
-
-    def _thinking(
-        self, model: Model, asked: str | None, agent: agent_views.AgentView, session: str | None = None
-    ) -> ThinkingLevel:
-        stored = agent.params.get("thinking")
-        return thinking.choose(
-            model,
-            inline=thinking.parse(asked) if asked else None,
-            session=thinking.parse(session) if session else None,
-            agent_model=thinking.parse(stored) if isinstance(stored, str) else None,
-            defaults=self.config.agents.defaults.thinking_default,
-        )
-
-    def _probe(self) -> tuple[discover.Served, ...]:
-        if self._surroundings.environ.get("OPENCLAW_NO_LOCAL_MODELS"):
-            return ()
-        return discover.probe_servers()
 
     def _make_boxes(self) -> Boxes:
         return Boxes(

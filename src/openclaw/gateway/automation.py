@@ -54,5 +54,5 @@ def automation(desk: Desk, environ: Mapping[str, str]) -> Automation:
         ]
         return lines[-count:]
 
-    desk.app.offer(CronTool(scheduler.book, run, wake, recent, scheduler.status))
+    desk.app.tools.offer(CronTool(scheduler.book, run, wake, recent, scheduler.status))
     return Automation(scheduler, heartbeats)

@@ -55,8 +55,8 @@ def _sessions(key: SessionKey) -> Iterator[tuple[str, SessionKey, tuple[Layer, .
 
 
 def _tools(app: Assistant, key: SessionKey, extra: Sequence[Layer]) -> dict[str, Any]:
-    names = sorted({*app.offered(key), *hall.NAMES, CronTool.spec.name})
-    rules = app.rules(key)
+    names = sorted({*app.tools.offered(key), *hall.NAMES, CronTool.spec.name})
+    rules = app.tools.rules(key)
     narrow = app.config.tools.subagents.tools
     if key.is_subagent:
         mine = Layer(name="sub-agents", key="tools.subagents.tools", allow=narrow.allow or None, deny=narrow.deny)
@@ -69,7 +69,7 @@ def _tools(app: Assistant, key: SessionKey, extra: Sequence[Layer]) -> dict[str,
 
 
 def _model(app: Assistant, agent: views.AgentView) -> dict[str, Any]:
-    situation = app.situation(agent.id)
+    situation = app.models.situation(agent.id)
     return {"primary": str(situation.default), "fallbacks": [str(ref) for ref in situation.fallbacks]}
 
 
@@ -135,7 +135,7 @@ def _elevated(app: Assistant, key: SessionKey) -> dict[str, Any]:
 
 
 def _network(app: Assistant, key: SessionKey) -> dict[str, Any]:
-    tools = {tool.spec.name for tool in app.tools(key=key)}
+    tools = {tool.spec.name for tool in app.tools.of(key=key)}
     boxed = app.boxes.of(key)
     free = boxed is None or boxed.box.network != "none"
     policy = app.config.tools.web.fetch.ssrf_policy

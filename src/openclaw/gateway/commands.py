@@ -175,7 +175,7 @@ class Commands:
     async def _status(self, key: SessionKey, args: str) -> Reply:
         row = await self._desk.app.index.get(key)
         chosen = await self._desk.lifecycle.preferences(key)
-        situation = self._desk.app.situation(key.agent)
+        situation = self._desk.app.models.situation(key.agent)
         ref = situation.resolve(chosen.model) if chosen.model else situation.default
         model = situation.model(ref)
         waiting = len(self._desk.runs.active(key))
@@ -234,7 +234,7 @@ class Commands:
         return [lined(entry) for entry in reversed(entries) if entry.seq not in told]
 
     async def _model(self, key: SessionKey, args: str) -> Reply:
-        situation = self._desk.app.situation(key.agent)
+        situation = self._desk.app.models.situation(key.agent)
         if not args or args == "status":
             chosen = (await self._desk.lifecycle.preferences(key)).model
             return Reply(f"Model: {chosen or situation.default}. Choose with /model provider/model.")

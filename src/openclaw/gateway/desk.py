@@ -47,7 +47,7 @@ class Desk:
         found = await self.app.index.get(key)
         if found is None:
             return None
-        situation = self.app.situation(key.agent)
+        situation = self.app.models.situation(key.agent)
         return rows.session(
             found,
             key,
@@ -67,9 +67,9 @@ class Desk:
             key = SessionKey(found.agent_id, found.session_key.removeprefix(f"agent:{found.agent_id}:"))
             if found.agent_id not in defaults:
                 try:
-                    situation = self.app.situation(found.agent_id)
+                    situation = self.app.models.situation(found.agent_id)
                 except NotFound:  # an agent that was taken out of the configuration; its sessions are still there
-                    situation = self.app.situation(self.app.key(None, None).agent)
+                    situation = self.app.models.situation(self.app.key(None, None).agent)
                 defaults[found.agent_id] = situation.model(situation.default)
             out.append(
                 rows.session(

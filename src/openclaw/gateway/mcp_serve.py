@@ -90,7 +90,7 @@ async def serve(surroundings: Surroundings, session: str | None, agent_id: str |
             from openclaw.gateway.mcp_remote import lent
 
             for tool in await stack.enter_async_context(lent(surroundings, key)):
-                app.offer(tool)
+                app.tools.offer(tool)
         reading, writing = await stack.enter_async_context(stdio.stdio_server())
         server = Shop(app.toolbox(key, without=LENT)).server()
         await server.run(reading, writing, server.create_initialization_options())

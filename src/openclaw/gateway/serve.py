@@ -319,7 +319,7 @@ class _Gateway:
         self.desk = Desk(app, app.lifecycle, active, bus)
         self.hall = Hall(self.desk, launch.surroundings, launch.control.restart)
         self.desk.stop_below = self.hall.subagents.stop_below
-        app.serve_in(self.hall)
+        app.tools.serve_in(self.hall)
         self.automation = automation(self.desk, launch.surroundings.environ)
         self.pairing = Pairing(app.db)
         self.histories = Histories(app.home.state, app.workspace, lambda: millis(launch.clock))
@@ -378,7 +378,7 @@ class _Gateway:
     async def reload(self, change: Reload) -> None:
         """A changed configuration, section by section; what runs goes on with what it started with."""
         self._app.reconfigure(change.loaded)
-        await self._app.settle()
+        await self._app.tools.settle()
         await self._app.extensions.apply()
         exposure = decide(change.loaded.config.gateway, change.loaded.variables, self._launch.wishes)
         secret = shared_secret(exposure, self._app.home.state)

@@ -31,7 +31,7 @@ async def sweep_boxes(desk: Desk) -> None:
     # Most homes have no sandbox: what it takes is loaded by those that do.
     from openclaw.gateway.pruning import prune
 
-    busy = app.standing.background.boxed() if app.has_standing.is_set() else set()
+    busy = app.tools.standing.background.boxed() if app.tools.has_standing.is_set() else set()
     await prune(app.boxes, agents, busy, app.clock)
 
 

@@ -28,7 +28,7 @@ def parts_of(app: Assistant, runs: Runs, ledger: Ledger, fanout: Fanout, embed: 
         known=Conversations(
             key_of=app.key,
             has_history=has_history,
-            tool_names=lambda: frozenset(tool.spec.name for tool in app.tools()),
+            tool_names=lambda: frozenset(tool.spec.name for tool in app.tools.of()),
         ),
         session_of=session_of,
         agents=lambda: agent_ids(app.config.agents),

@@ -48,7 +48,7 @@ def methods(desk: Desk, surroundings: Surroundings) -> list[Method]:
 
     async def models(params: ModelsListParams, caller: Caller) -> Any:
         agent = desk.key(params.session_key or "main", params.agent_id).agent
-        situation = desk.app.situation(agent)
+        situation = desk.app.models.situation(agent)
         default = situation.default.key
         listed = []
         seen = set()
@@ -63,7 +63,7 @@ def methods(desk: Desk, surroundings: Surroundings) -> list[Method]:
         return {"models": listed, "accountSelection": {"kind": "automatic", "label": "Automatic"}}
 
     async def auth(params: ModelsAuthStatusParams, caller: Caller) -> Any:
-        situation = desk.app.situation(desk.key("main", params.agent_id or None).agent)
+        situation = desk.app.models.situation(desk.key("main", params.agent_id or None).agent)
         providers: list[dict[str, Any]] = [
             {
                 "provider": facts.id,
@@ -126,7 +126,7 @@ def methods(desk: Desk, surroundings: Surroundings) -> list[Method]:
 
 def _agent(desk: Desk, agent_id: str) -> dict[str, Any]:
     agent = view(desk.app.config.agents, agent_id)
-    situation = desk.app.situation(agent_id)
+    situation = desk.app.models.situation(agent_id)
     chosen = situation.model(situation.default)
     place = desk.app.workspace(agent_id)
     written = place / "IDENTITY.md"
@@ -154,7 +154,7 @@ def _agent(desk: Desk, agent_id: str) -> dict[str, Any]:
 
 def _groups(desk: Desk, key: SessionKey | None) -> list[dict[str, Any]]:
     """The tools a session has, by group; those of the main one when none is named."""
-    specs = {tool.spec.name: tool.spec for tool in desk.app.tools(key=key)}
+    specs = {tool.spec.name: tool.spec for tool in desk.app.tools.of(key=key)}
     groups = []
     for group, names in GROUPS.items():
         tools = [

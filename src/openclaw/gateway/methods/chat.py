@@ -99,7 +99,7 @@ def methods(desk: Desk, projector: Projector, commands: Commands) -> list[Method
 
     async def metadata(params: ChatMetadataParams, caller: Caller) -> Any:
         key = desk.key(params.session_key or "main", params.agent_id)
-        situation = desk.app.situation(key.agent)
+        situation = desk.app.models.situation(key.agent)
         models = [
             rows.model(found, available=situation.has_key(found.provider, desk.now))
             for found in situation.registry.list()
@@ -203,7 +203,7 @@ async def _history(
         "deltaCursor": f"{session_id}:{page.total}",
         "hasMore": next_offset is not None,
         "totalMessages": page.total,
-        "defaults": rows.defaults(desk.app.situation(key.agent)),
+        "defaults": rows.defaults(desk.app.models.situation(key.agent)),
         "sessionInfo": info,
     }
     if next_offset is not None:

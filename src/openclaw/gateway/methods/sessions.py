@@ -78,7 +78,7 @@ def methods(desk: Desk) -> list[Method]:
         agent = desk.key("main", params.agent_id).agent
         key = desk.key(params.key or f"agent:{agent}:dashboard:{uuid.uuid4()}", params.agent_id)
         if params.model:
-            desk.app.situation(key.agent).resolve(params.model)
+            desk.app.models.situation(key.agent).resolve(params.model)
         chosen = {
             "label": params.label or params.display_name,
             "model": params.model,
@@ -129,7 +129,7 @@ def methods(desk: Desk) -> list[Method]:
         chosen = await desk.lifecycle.prefer(key, changes)
         await desk.changed(key, "patch", changes)
         found = await desk.app.index.resolve(key)
-        situation = desk.app.situation(key.agent)
+        situation = desk.app.models.situation(key.agent)
         model = situation.model(situation.resolve(chosen.model) if chosen.model else situation.default)
         return {
             "ok": True,
@@ -218,7 +218,7 @@ async def list_sessions(desk: Desk, params: SessionsListParams) -> dict[str, Any
             said = next((text for item in rows_there if (text := visible(item.message)).strip()), "")
             if said:
                 each["lastMessagePreview"] = said[:200]
-    situation = desk.app.situation(desk.key("main", params.agent_id).agent)
+    situation = desk.app.models.situation(desk.key("main", params.agent_id).agent)
     return {
         "ts": desk.now,
         "path": str(desk.app.home.state / "agents"),
@@ -263,7 +263,7 @@ async def _changes(desk: Desk, key: SessionKey, params: SessionsPatchParams) -> 
     changes = {name: given[name] for name in PATCHABLE if given[name] is not UNSET}
     changes = {name: value for name, value in changes.items() if not (name in REQUIRED and value is None)}
     if isinstance(changes.get("model"), str):
-        situation = desk.app.situation(key.agent)
+        situation = desk.app.models.situation(key.agent)
         changes["model"] = str(situation.resolve(changes["model"]))
     if isinstance(changes.get("thinking_level"), str):
         changes["thinking_level"] = thinking.parse(changes["thinking_level"])

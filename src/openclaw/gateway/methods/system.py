@@ -47,7 +47,7 @@ def methods(
             "sessions": {
                 "paths": [str(desk.app.home.state / "agents" / agent / "sessions") for agent in agents],
                 "count": len(listed),
-                "defaults": {"model": str(desk.app.situation(agents[0]).default)},
+                "defaults": {"model": str(desk.app.models.situation(agents[0]).default)},
                 "recent": listed[:10],
                 "byAgent": [
                     {"agentId": agent, "count": sum(each["agentId"] == agent for each in listed)} for agent in agents

@@ -26,7 +26,7 @@ class AgentsList(Simple):
             if any_agent or agent_id in allowed or agent_id == context.agent_id:
                 entry = view(config, agent_id).entry
                 name = entry.name or entry.identity.name
-                model = str(self._desk.app.situation(agent_id).default)
+                model = str(self._desk.app.models.situation(agent_id).default)
                 runtime = {"id": "openclaw", "source": "default"}
                 shown = {"id": agent_id, "configured": bool(config.list), "model": model, "agentRuntime": runtime}
                 rows.append({**shown, **({"name": name} if name else {})})

@@ -149,7 +149,7 @@ class SessionStatus(Reaching):
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
         wanted = taken(args, StatusWanted)
         key = self._reach(context, wanted.session_key or context.session_key)
-        situation = self._desk.app.situation(key.agent)
+        situation = self._desk.app.models.situation(key.agent)
         if wanted.model:
             chosen = None if wanted.model.strip().lower() == "default" else str(situation.resolve(wanted.model))
             await self._desk.lifecycle.prefer(key, {"model": chosen})

@@ -193,7 +193,7 @@ class SessionsSpawn(Simple):
             named: str | None = f"{PROVIDER}/{chosen(app.config.acp, wanted.agent_id)}"
             ref: Any = named
         else:
-            situation = app.situation(agent)
+            situation = app.models.situation(agent)
             named = wanted.model or _primary(own.model) or _primary(defaults.model)
             ref = situation.resolve(named) if named else situation.default
         level = wanted.thinking or own.thinking or defaults.thinking

@@ -17,8 +17,8 @@ MARK = "[OpenClaw exec completion]"
 
 async def wake_sessions(desk: Desk) -> None:
     """Runs for as long as the gateway does; an end that is not worth a word gets none."""
-    await desk.app.has_standing.wait()
-    async with aclosing(desk.app.standing.background.endings()) as endings:
+    await desk.app.tools.has_standing.wait()
+    async with aclosing(desk.app.tools.standing.background.endings()) as endings:
         async for job in endings:
             text = _news(desk, job)
             if text is None:
