@@ -5,9 +5,7 @@ Somebody else's bug ends here: a plugin that cannot be imported, raises, hangs, 
 
 import asyncio
 import logging
-import sys
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -15,16 +13,16 @@ import msgspec
 from msgspec import Struct, structs
 
 from openclaw.core.clock import Clock, millis
-from openclaw.core.errors import NotFound, OpenClawError, Unavailable
+from openclaw.core.errors import NotFound, OpenClawError
 from openclaw.core.hooks import POINTS, HookContext
-from openclaw.core.plugin import Api, Brought, Hook, Service
+from openclaw.core.plugin import Brought, Hook
 from openclaw.core.secret import Secret
-from openclaw.plugins import proxies, schema, wire
+from openclaw.plugins import proxies, wire
 from openclaw.plugins.admit import admit
-from openclaw.plugins.child import GOODBYE_SECONDS, SLACK, Launch
+from openclaw.plugins.child import SLACK, Launch
 from openclaw.plugins.choose import Verdict, judge, vacant
 from openclaw.plugins.find import Found, Unusable, look
-from openclaw.plugins.load import register, told
+from openclaw.plugins.inside import inside
 from openclaw.plugins.lock import Ledger, digest_of
 from openclaw.plugins.process import PluginFailed, PluginProcess
 from openclaw.plugins.settings import PluginEntry, PluginsSettings
@@ -244,25 +242,12 @@ class Plugins:
 
     async def _inside(self, one: _One) -> str:
         """In this process, because the operator trusts it; stays until it is stopped."""
-        plugin, entry, seconds = one.wanted.plugin, one.wanted.entry, one.wanted.limits.start_seconds
-        config = revealed(entry.config)
-        why = schema.problem(plugin.manifest.config_schema, config, f"plugins.entries.{plugin.id}.config")
-        if why:
-            return why
+        plugin, entry = one.wanted.plugin, one.wanted.entry
         data = self._data / plugin.id
         private_directory(data)
-        if str(plugin.directory) not in sys.path:
-            sys.path.append(str(plugin.directory))
-        api = Api(plugin.id, config=config, directory=plugin.directory, state=data)
-        async with AsyncExitStack() as started:
-            # A plugin's own code: whatever it raises before it runs is the reason it cannot.
-            try:
-                brought = register(api, plugin.entry)
-                for name, service in brought.services.items():
-                    await within(seconds, service.start(), f"the service {name} did not start")
-                    started.push_async_callback(_stopped, plugin, name, service)
-            except Exception as error:
-                return error.message if isinstance(error, OpenClawError) else told(error, plugin.directory)
+        async with inside(plugin, revealed(entry.config), data, one.wanted.limits.start_seconds) as brought:
+            if isinstance(brought, str):
+                return brought
             self._join(one, brought, tuple(brought.services))
             forever: asyncio.Future[str] = asyncio.get_running_loop().create_future()
             return await forever
@@ -307,25 +292,6 @@ class Plugins:
         closed = Brought(hooks=tuple(_refusing(plugin.id, point, why) for point in guards))
         self._house.join(plugin, one.wanted.entry, closed)
         return guards
-
-
-async def within(seconds: float, work: Awaitable[None], otherwise: str) -> None:
-    """`work` of a plugin, which may not hold us up for longer."""
-    try:
-        async with asyncio.timeout(seconds) as limit:
-            await work
-    except TimeoutError as error:
-        if not limit.expired():
-            raise  # its own
-        raise Unavailable(f"{otherwise} within {seconds:g} s") from error
-
-
-async def _stopped(plugin: Found, name: str, service: Service) -> None:
-    try:
-        await within(GOODBYE_SECONDS, service.stop(), "it did not end")
-    # A plugin's own code, and we are going on without it.
-    except Exception as error:
-        log.warning("plugin %s: the service %s did not stop: %s", plugin.id, name, told(error, plugin.directory))
 
 
 def _refusing(plugin: str, point: str, why: str) -> Hook:
