@@ -24,8 +24,9 @@ from openclaw.core.provider import ModelRequest
 from openclaw.gateway.app import Assistant
 from openclaw.gateway.clock import SystemClock
 from openclaw.testing import ScriptedModel, TemporaryHome, calls, says
+from openclaw.turns.record import Recorded
 from openclaw.turns.shaping import Shaper
-from openclaw.turns.turn import Recorded, SessionRepaired, Turn
+from openclaw.turns.turn import SessionRepaired, Turn
 
 CALLS = 10
 ROUNDS = 20

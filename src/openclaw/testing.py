@@ -41,9 +41,10 @@ from openclaw.core.sandbox import Box, Launch, Standing, outside
 if TYPE_CHECKING:
     from openclaw.agent.loop import Steering
     from openclaw.gateway.app import Assistant
+    from openclaw.turns.record import Recorded
     from openclaw.turns.recording import RecordedCall
     from openclaw.turns.replaying import Replay
-    from openclaw.turns.turn import Recorded, SessionRepaired
+    from openclaw.turns.turn import SessionRepaired
 
 T = TypeVar("T")
 

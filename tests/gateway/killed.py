@@ -13,7 +13,7 @@ from pathlib import Path
 import openclaw.tools.catalog  # noqa: F401  (imported before the fork)
 from openclaw.gateway.clock import SystemClock
 from openclaw.testing import Heard, ScriptedModel, TemporaryHome, ask, calls, says
-from openclaw.turns.turn import Recorded
+from openclaw.turns.record import Recorded
 
 
 class Telling(list[object]):

@@ -9,7 +9,8 @@ from openclaw.gateway import app
 from openclaw.sessions.files import load
 from openclaw.sessions.transcript import MessageEntry, build_context
 from openclaw.testing import Heard, TemporaryHome, ask
-from openclaw.turns.turn import Recorded, SessionRepaired
+from openclaw.turns.record import Recorded
+from openclaw.turns.turn import SessionRepaired
 
 Happening = Event | SessionRepaired | Recorded
 

@@ -20,8 +20,9 @@ from openclaw.core.messages import Usage
 from openclaw.delivery.shape import Payload
 from openclaw.gateway.app import Assistant, Surroundings, assistant
 from openclaw.gateway.clock import SystemClock
+from openclaw.turns.record import Recorded
 from openclaw.turns.shaping import Noted, Replied, Said, ShapedEvent, Shaper, Thought
-from openclaw.turns.turn import Recorded, SessionRepaired, Turn
+from openclaw.turns.turn import SessionRepaired, Turn
 
 DEFAULT_TIMEOUT = 600.0
 ARGUMENT_CHARS = 80

@@ -23,7 +23,8 @@ from openclaw.gateway.lock import running
 from openclaw.sessions import history
 from openclaw.sessions.files import load
 from openclaw.turns import shaping
-from openclaw.turns.turn import Recorded, SessionRepaired, Turn
+from openclaw.turns.record import Recorded
+from openclaw.turns.turn import SessionRepaired, Turn
 from openclaw.version import __version__
 
 if TYPE_CHECKING:

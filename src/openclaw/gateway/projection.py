@@ -27,9 +27,9 @@ from openclaw.delivery.shape import shape
 from openclaw.gateway.bus import Notice
 from openclaw.sessions.history import HistoryRow
 from openclaw.turns.ledger import Outcome
+from openclaw.turns.record import Recorded
 from openclaw.turns.runs import Accepted, RunEvent, Settled
 from openclaw.turns.shaping import Noted, Replied, Said, Thought
-from openclaw.turns.turn import Recorded
 
 SIP_MS = 120
 SHOWN_CHARS = 200_000

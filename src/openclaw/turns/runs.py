@@ -26,9 +26,10 @@ from openclaw.turns import queue
 from openclaw.turns.lanes import Lanes, Place, Priority
 from openclaw.turns.ledger import Entry, Ledger, Outcome
 from openclaw.turns.queue import Enqueue, Interrupt, QueueRules, Reject, Start, Steer, Waiting
+from openclaw.turns.record import Recorded
 from openclaw.turns.shaping import ShapedEvent, Shaper
 from openclaw.turns.stuck import SETTLE, Action, Activity, Recovery, Sighting
-from openclaw.turns.turn import Recorded, SessionRepaired, Turn, Turns, question
+from openclaw.turns.turn import SessionRepaired, Turn, Turns, question
 
 if TYPE_CHECKING:
     from openclaw.turns.messaging import MessageHooks, Outgoing

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field, structs
 
@@ -22,20 +22,15 @@ from openclaw.core.events import (
     CompactionReason,
     Event,
     MessageEnded,
-    ModelCalled,
     Notice,
     RunEnded,
-    Steered,
-    TextDelta,
-    ToolEnded,
     Trigger,
 )
 from openclaw.core.keys import SessionKey
-from openclaw.core.messages import Assistant, Image, Message, StopReason, Text, ToolCall, ToolResult, Usage, User
+from openclaw.core.messages import Assistant, Image, Message, Text, Usage, User
 from openclaw.core.origin import Origin, joined
 from openclaw.core.provider import System
 from openclaw.core.text import whole
-from openclaw.delivery.directives import SILENT
 from openclaw.sessions.conversation import Conversation, Holding, conversation, extended
 from openclaw.sessions.files import Transcript, iso
 from openclaw.sessions.index import SessionIndex, SessionRow, counted
@@ -47,18 +42,15 @@ from openclaw.sessions.transcript import (
     MessageEntry,
     Problem,
     Tally,
-    noted,
     synthetic,
 )
+from openclaw.turns.record import Record, Recorded
 from openclaw.turns.route import ModelRoute
 from openclaw.turns.spending import Spending
-from openclaw.turns.upkeep import NOTHING, Flushing, Upkeep, UpkeepEvent
+from openclaw.turns.upkeep import NOTHING, Upkeep
 
 if TYPE_CHECKING:
-    from openclaw.hooks.merge import ReplyMerged
     from openclaw.turns.hooking import TurnHooks
-
-STOPPED = "Stopped by the user before this call finished. Check whether it took effect before repeating it."
 
 
 class ClientTool(Struct, frozen=True, kw_only=True):
@@ -148,15 +140,6 @@ class SessionRepaired(Struct, frozen=True):
     problems: tuple[Problem, ...]
 
 
-class Recorded(Struct, frozen=True):
-    """A message is in the transcript: `number` counts the messages of the session from 1."""
-
-    session_id: str
-    entry_id: str
-    number: int
-    message: Message
-
-
 class Turns:
     """Runs turns, one at a time for each session."""
 
@@ -204,7 +187,7 @@ class Turns:
             transcript = session.transcript or self._create(session.row)
             if session.transcript is None and prepared.hooks is not None:
                 prepared.hooks.session_started(session.row.session_id)
-            record = _Record(transcript, session.total, self._clock, prepared.hooks)
+            record = Record(transcript, session.total, self._clock, prepared.hooks)
             try:
                 await self._index.started(session.row, turn.run_id, turn.text, by_person=turn.trigger == "user")
                 carried = self._compacting if turn.compact is not None else self._asking
@@ -226,7 +209,7 @@ class Turns:
                     )
 
     async def _compacting(
-        self, turn: Turn, session: Opened, prepared: Prepared, record: "_Record", steering: Steering
+        self, turn: Turn, session: Opened, prepared: Prepared, record: Record, steering: Steering
     ) -> AsyncGenerator[Event | Recorded, None]:
         """A compaction somebody asked for."""
         work = prepared.upkeep.compact(record.transcript, "manual", focus=turn.compact or "")
@@ -240,7 +223,7 @@ class Turns:
         yield end
 
     async def _asking(
-        self, turn: Turn, session: Opened, prepared: Prepared, record: "_Record", steering: Steering
+        self, turn: Turn, session: Opened, prepared: Prepared, record: Record, steering: Steering
     ) -> AsyncGenerator[Event | Recorded, None]:
         """The question and its answer, with room made for them first."""
         upkeep = prepared.upkeep
@@ -282,7 +265,7 @@ class Turns:
                 yield answer
 
     async def _answering(
-        self, turn: Turn, job: Job, prepared: Prepared, record: "_Record", steering: Steering
+        self, turn: Turn, job: Job, prepared: Prepared, record: Record, steering: Steering
     ) -> AsyncGenerator[Event | Recorded, None]:
         """Asks until there is an answer. A prompt that turns out too long is compacted and asked once more."""
         upkeep = prepared.upkeep
@@ -348,7 +331,7 @@ class Turns:
             finally:
                 transcript.close()
 
-    async def _finish(self, turn: Turn, session: Opened, record: "_Record") -> None:
+    async def _finish(self, turn: Turn, session: Opened, record: Record) -> None:
         """Closes the books, whatever ended the run; nobody is let go before they are closed."""
         record.close()
         books = asyncio.ensure_future(self._close_books(turn, session, record))
@@ -362,7 +345,7 @@ class Turns:
         if stopped is not None:
             raise stopped
 
-    async def _close_books(self, turn: Turn, session: Opened, record: "_Record") -> None:
+    async def _close_books(self, turn: Turn, session: Opened, record: Record) -> None:
         transcript = record.transcript
         try:
             await asyncio.to_thread(transcript.sync)
@@ -454,119 +437,3 @@ def question(turn: Turn, now: int, news: News = _NO_NEWS) -> User:
     content: str | tuple[Text | Image, ...] = (Text(text), *turn.images) if turn.images else text
     origins = joined(turn.origins, news.origins)
     return User(content=content, timestamp=now, idempotency_key=f"{turn.run_id}:user", origins=origins)
-
-
-class _Record:
-    """The transcript's reader of a run's events: writes down what is final and knows what is still open."""
-
-    def __init__(self, transcript: Transcript, total: Tally, clock: Clock, hooks: "TurnHooks | None") -> None:
-        self.transcript = transcript
-        self._clock = clock
-        self._hooks = hooks
-        self.said: list[Message] = []
-        """Everything written in this run."""
-        self._open: dict[str, ToolCall] = {}
-        self._partial: list[str] = []
-        self._asked: ModelCalled | None = None
-        self.total = total
-        self.spent = Usage()
-        self.context_tokens: int | None = None
-        """What a compaction left, until a model has counted again."""
-        self.stop_reason: StopReason = "aborted"
-        self.error = ""
-        self._ended = False
-        self._fresh: list[Recorded] = []
-
-    def say(self, message: Message, *, synthetic: bool = False) -> None:
-        if self._hooks is not None and isinstance(message, ToolResult):
-            message = self._hooks.persisted(message, synthetic=synthetic)
-        entry = self.transcript.say(message, self._clock.now())
-        self.total = self.total.plus(message)
-        self.said.append(message)
-        self._fresh.append(Recorded(self.transcript.path.stem, entry.id, self.total.messages, message))
-
-    def fresh(self) -> list[Recorded]:
-        """What was written since this was last asked."""
-        taken, self._fresh = self._fresh, []
-        return taken
-
-    def claimed(self, claim: "ReplyMerged") -> list[Event | Recorded]:
-        """A turn that a plugin answers, or leaves without an answer, instead of a model."""
-        message = Assistant(
-            content=(Text(whole(claim.reply) or SILENT),),
-            provider="plugin",
-            model=claim.plugin,
-            timestamp=millis(self._clock),
-        )
-        said: list[Event | Recorded] = [MessageEnded(message), RunEnded("stop", self.spent)]
-        for event in (MessageEnded(message), RunEnded("stop", self.spent)):
-            self.take(event)
-        return [said[0], *self.fresh(), said[1]]
-
-    async def tell(self, event: UpkeepEvent) -> None:
-        """Lets plugins know of a compaction."""
-        if self._hooks is not None:
-            await self._hooks.compacting(event, self.total.messages, str(self.transcript.path))
-
-    def keep(self, event: UpkeepEvent) -> TypeGuard[Event]:
-        """Takes what upkeep says; whether it is for others to hear."""
-        if isinstance(event, Flushing):
-            self.spent = self.spent + event.usage
-            return False
-        self.take(event)
-        return True
-
-    def take(self, event: Event) -> None:
-        match event:
-            case CompactionEnded(ok=ok, tokens_after=after, usage=usage):
-                self.spent = self.spent + usage
-                self.context_tokens = after if ok else self.context_tokens
-            case ModelCalled():
-                self._asked = event
-                self._partial = []
-            case TextDelta(text=text):
-                self._partial.append(text)
-            case AttemptFailed():
-                self._partial = []
-            case MessageEnded(message=message):
-                self._partial = []
-                self._open = {call.id: call for call in message.calls}
-                self.spent = self.spent + message.usage
-                self.context_tokens = None
-                self.say(message)
-            case Steered(message=message):
-                self.say(message)
-            case Notice(text=text):
-                self.transcript.append(noted(text), self._clock.now())
-            case ToolEnded(call=call, result=result):
-                self._open.pop(call.id, None)
-                self.say(result)
-            case RunEnded(stop_reason=reason, error=error):
-                self.stop_reason, self.error, self._ended = reason, error or "", True
-                if reason == "error":
-                    self._say_partial("error", error)
-            case _:
-                pass
-
-    def close(self) -> None:
-        """Makes the transcript whole: open calls answered, half a reply kept as such."""
-        if not self._ended:
-            for call in self._open.values():
-                self.say(synthetic(call, STOPPED, millis(self._clock)), synthetic=True)
-            if self._partial:
-                self._say_partial("aborted", None)
-        self._open = {}
-
-    def _say_partial(self, reason: StopReason, error: str | None) -> None:
-        text = "".join(self._partial)
-        self._partial = []
-        self.say(
-            Assistant(
-                content=(Text(text),) if text else (),
-                provider=self._asked.provider if self._asked else "",
-                model=self._asked.model if self._asked else "",
-                stop_reason=reason,
-                error_message=error,
-                timestamp=millis(self._clock),
-            )
-        )

@@ -9,9 +9,9 @@ from msgspec import structs
 
 from openclaw.core.errors import Unavailable
 from openclaw.core.events import CallDelta, ToolUpdated
+from openclaw.turns.record import Recorded
 from openclaw.turns.runs import RunEvent, Settled
 from openclaw.turns.shaping import Said, Thought
-from openclaw.turns.turn import Recorded
 
 MOST_WAITING = 2_000
 _UNHEARD = (CallDelta, Thought, ToolUpdated, Recorded)

@@ -26,8 +26,9 @@ from openclaw.hooks.internal.events import (
 )
 from openclaw.sessions.index import SessionRow
 from openclaw.turns.agents import default_agent
+from openclaw.turns.record import Recorded
 from openclaw.turns.runs import RunEvent, Settled
-from openclaw.turns.turn import Recorded, Turn
+from openclaw.turns.turn import Turn
 
 if TYPE_CHECKING:
     from openclaw.gateway.app import Assistant
