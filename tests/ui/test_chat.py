@@ -100,6 +100,25 @@ def test_a_command_waits_for_a_click_and_shows_what_is_hidden_in_it(openclaw_hom
             assert page.locator(".approval").count() == 0
 
 
+@pytest.mark.parametrize(
+    ("command", "offered"),
+    [("touch made", ["deny", "allow-once", "allow-always"]), ("python3 -c 'print(1)'", ["deny", "allow-once"])],
+)
+def test_always_is_offered_where_it_means_something(
+    openclaw_home: TemporaryHome, browser: Any, command: str, offered: list[str]
+) -> None:
+    with MockModelServer([calls("exec", command=command), says("well")]) as server:
+        openclaw_home.configure(server.settings())
+        with site(openclaw_home, browser) as here:
+            page = here.open()
+            say(page, "do it")
+            page.wait_for_selector(".approval")
+            buttons = page.locator(".approval [data-decision]").all()
+            assert [button.get_attribute("data-decision") for button in buttons] == offered
+            page.click("[data-decision=deny]")
+            page.wait_for_selector("text=well")
+
+
 def test_an_edit_is_shown_as_a_difference(openclaw_home: TemporaryHome, browser: Any) -> None:
     (openclaw_home.workspace / "note.txt").write_text("buy milk\n")
     edit = calls("edit", path="note.txt", edits=[{"oldText": "buy milk", "newText": "buy bread"}])

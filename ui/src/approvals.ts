@@ -1,4 +1,4 @@
-// Questions about commands: the exact command, and three buttons.
+// Questions about commands: the exact command, and a button for each answer that means something.
 
 import { html, nothing } from "lit";
 import { Element } from "./element.js";
@@ -61,6 +61,7 @@ class Approvals extends Element {
 
   private question(asked: Json) {
     const { command, cwd, warningText } = asked.request;
+    const decisions: string[] = asked.request.allowedDecisions ?? ["allow-always"];
     const button = (decision: string, label: string, kind: string) =>
       html`<button type="button" class=${kind} data-decision=${decision} @click=${() => void this.answer(asked.id, decision)}>${label}</button>`;
     return html`<section class="approval" role="alertdialog" aria-label="May this command run?">
@@ -68,7 +69,8 @@ class Approvals extends Element {
       <pre tabindex="0">${visible(String(command))}</pre>
       <p class="hint">in ${visible(String(cwd))}${warningText ? html` · ${visible(String(warningText))}` : nothing}</p>
       <div class="buttons">
-        ${button("deny", "Deny", "")} ${button("allow-once", "Allow once", "primary")} ${button("allow-always", "Always allow", "")}
+        ${button("deny", "Deny", "")} ${button("allow-once", "Allow once", "primary")}
+        ${decisions.includes("allow-always") ? button("allow-always", "Always allow", "") : nothing}
       </div>
     </section>`;
   }
