@@ -110,6 +110,7 @@ class Chat extends Element {
     await this.attempt(async () => {
       await gateway.call("sessions.subscribe", {});
       await gateway.call("sessions.messages.subscribe", { key });
+      talk.asking();
       const history = await gateway.call("chat.startup", { sessionKey: key, limit: PAGE });
       if (talk !== this.talk) return;
       const { problem } = talk;
@@ -214,6 +215,7 @@ class Chat extends Element {
     if (again) {
       try {
         const undone = await gateway.call("sessions.rewind", { sessionKey: this.talk.key, entryId: again });
+        this.talk.cut(again);
         // What came with the message goes with it again.
         pending.text = [text, ...apart(undone.editorText ?? "").told].join("\n");
         const images: Json[] = undone.editorAttachments ?? [];

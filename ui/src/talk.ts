@@ -63,6 +63,22 @@ export class Talk {
   loaded = false;
   private known = new Map<string, Row>();
   private ended = new Set<string>();
+  /** Recorded while a page of history is on its way, which may not have it yet. */
+  private meanwhile: Json[] = [];
+
+  /** History is asked for: what is recorded from now on may not be in it. */
+  asking(): void {
+    this.meanwhile = [];
+  }
+
+  /** Forgets a message and all that came after it: it was taken back. */
+  cut(id: string): void {
+    const from = this.known.get(id)?.seq;
+    if (from === undefined) return;
+    const gone = this.rows.filter((row) => row.seq >= from);
+    this.rows = this.rows.filter((row) => row.seq < from);
+    for (const row of gone) this.known.delete(row.id);
+  }
 
   /** Starts from what the gateway has on record; what is older and was loaded before stays, unless all is new. */
   load(history: Json, anew: boolean): void {
@@ -79,6 +95,8 @@ export class Talk {
     this.problem = "";
     for (const row of older) this.add(row.message);
     this.page(history);
+    for (const message of this.meanwhile) this.add(message);
+    this.meanwhile = [];
     if (older.length) this.more = more;
     const running = history.inFlightRun;
     this.live = running ? { runId: running.runId, text: this.unrecorded(running.text ?? ""), thinking: "", note: "" } : undefined;
@@ -142,6 +160,7 @@ export class Talk {
 
   /** A message was recorded while we listen. */
   recorded(payload: Json): void {
+    this.meanwhile.push(payload.message);
     this.add(payload.message);
     if (payload.message.role === "assistant" && this.live?.runId === payload.runId) {
       this.live = { ...this.live!, text: "", thinking: "" };
