@@ -276,6 +276,8 @@ def test_braces_expand_and_explosions_are_refused():
         expand("{a,b}" * 20)
     with pytest.raises(InvalidRequest):
         Glob(" ! ")
+    with pytest.raises(InvalidRequest, match="is not a file pattern"):
+        Glob("[0-.]")
 
 
 @given(st.text(max_size=30))

@@ -22,7 +22,7 @@ class Glob:
             raise InvalidRequest("The file pattern is empty: give one such as *.py or src/**/*.ts.")
         try:
             self._spec = pathspec.GitIgnoreSpec.from_lines(_plain(one) for one in expand(body))
-        except ValueError as error:
+        except (ValueError, re.error) as error:
             raise InvalidRequest(f"{pattern!r} is not a file pattern: {error}") from error
         self.name = body.rpartition("/")[2]
         """The part that file names must match, for narrowing a search early."""
