@@ -73,9 +73,9 @@ async def reap(child: Process) -> None:
         async with asyncio.timeout(GOODBYE_SECONDS):
             await asyncio.gather(*(_drained(pipe) for pipe in (child.stdout, child.stderr) if pipe is not None))
             await child.wait()
-            return
-    # Something it started got away and still holds a pipe: we let go of our end.
+    # Something it started may have got away and still hold a pipe: we let go of our end of all of them.
     child._transport.close()  # type: ignore[attr-defined]
+    await asyncio.sleep(0)  # what was closed is put away in the next round of the loop
 
 
 async def _drained(pipe: asyncio.StreamReader) -> None:
