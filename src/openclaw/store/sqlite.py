@@ -184,6 +184,10 @@ class _Turn:
         self._lock = asyncio.Lock()
         self._owner: asyncio.Task[object] | None = None
 
+    @property
+    def taken(self) -> bool:
+        return self._lock.locked()
+
     async def __aenter__(self) -> None:
         me = asyncio.current_task()
         if self._owner is not None and self._owner is me:
@@ -211,7 +215,7 @@ class Sqlite:
 
     @cached_property
     def _looker(self) -> apsw.Connection:
-        """Reads in the loop's own thread. Not `_here`, where a transaction may be open."""
+        """Reads in the loop's own thread while a transaction may be open in `_here`."""
         return _connect_reader(self.path)
 
     @cached_property
@@ -244,6 +248,10 @@ class Sqlite:
 
     async def look(self, sql: str, params: Params | None = None) -> Sequence[Row]:
         try:
+            if not self._turn.taken:
+                # What was written here last is still at hand; another connection would read it from the file again.
+                with suppress(apsw.BusyError):
+                    return _read(self._here, sql, params)
             return _read(self._looker, sql, params)
         except apsw.Error as error:
             raise _translated(error, self.path) from error
