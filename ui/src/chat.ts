@@ -34,6 +34,9 @@ class Chat extends Element {
   private card: Step[] | undefined;
   private stick = true;
   private loading = false;
+  /** Somebody scrolled while something was on its way. */
+  private missed = false;
+  private visiting = false;
   private seen = 0;
   private growth = new ResizeObserver(() => this.settle());
   /** Where the drawn rows end; at the newest when there is none. */
@@ -158,7 +161,7 @@ class Chat extends Element {
     } catch (error) {
       this.problem = (error as Error).message;
     } finally {
-      this.loading = false;
+      this.loaded();
     }
   }
 
@@ -183,11 +186,13 @@ class Chat extends Element {
     const { talk } = this;
     this.find = false;
     this.stick = false;
+    this.visiting = true;
     while (!talk.has(id) && talk.more && talk === this.talk) {
       const before = talk.rows.length;
       await this.older(LEAP);
       if (talk.rows.length === before) break;
     }
+    this.visiting = false;
     const place = talk.rows.findIndex((row) => row.id === id);
     if (place < 0) return;
     this.draw(place + WINDOW / 2);
@@ -277,12 +282,16 @@ class Chat extends Element {
   }
 
   private scrolled(event: Event): void {
-    const { scrollTop, scrollHeight, clientHeight } = event.target as HTMLElement;
+    this.look(event.target as HTMLElement);
+  }
+
+  private look({ scrollTop, scrollHeight, clientHeight }: HTMLElement): void {
     const below = scrollHeight - scrollTop - clientHeight;
     // Content that grows moves the end away from us; only a person moves us away from the end.
     if (scrollTop < this.seen - 2) this.stick = false;
     else if (below < 60 && this.last === undefined) this.stick = true;
     this.seen = scrollTop;
+    this.missed = this.loading;
     if (this.loading) return;
     const end = this.last ?? this.talk.rows.length;
     if (scrollTop < 300 && end > WINDOW && !this.stick) void this.slid(end - PAGE);
@@ -293,7 +302,14 @@ class Chat extends Element {
   private async slid(end: number): Promise<void> {
     this.loading = true;
     await this.slide(end);
+    this.loaded();
+  }
+
+  /** Who scrolled on in the meantime is not left waiting. */
+  private loaded(): void {
     this.loading = false;
+    const scroller = this.querySelector<HTMLElement>(".talk");
+    if (this.missed && !this.visiting && scroller) this.look(scroller);
   }
 
   render() {
