@@ -1,6 +1,5 @@
 """A conversation as a run sees it, and those the last turns left: the next turn need not read them again."""
 
-import os
 from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from openclaw.sessions.transcript import (
     path_to_leaf,
     tally,
 )
+from openclaw.store.tree import Identity, identity_at
 
 MOST_BYTES = 4 << 20
 """Of transcripts whose conversations are kept at hand."""
@@ -55,7 +55,7 @@ class Held(Struct, frozen=True):
     conversation: Conversation
     ids: set[str]
     """Of every entry in the file, also of those beside the path."""
-    identity: tuple[int, int, int]
+    identity: Identity
 
 
 class Holding:
@@ -69,28 +69,20 @@ class Holding:
     def take(self, path: Path) -> Held | None:
         """What is held of a file that is as it was left. It is given away: a turn that fails leaves nothing behind."""
         held = self._pop(str(path))
-        return held if held is not None and held.identity == _identity(path) else None
+        return held if held is not None and held.identity == identity_at(path) else None
 
     def keep(self, path: Path, left: Conversation | None, ids: set[str]) -> None:
         """Holds what a turn left, and lets go of what nobody has asked for longest."""
         self._pop(str(path))
-        identity = _identity(path)
-        if left is None or left.context.problems or identity is None or identity[1] > self._most:
+        identity = identity_at(path)
+        if left is None or left.context.problems or identity is None or identity[2] > self._most:
             return
         self._held[str(path)] = Held(left, ids, identity)
-        self._bytes += identity[1]
+        self._bytes += identity[2]
         while self._bytes > self._most:
             self._pop(next(iter(self._held)))
 
     def _pop(self, path: str) -> Held | None:
         held = self._held.pop(path, None)
-        self._bytes -= held.identity[1] if held is not None else 0
+        self._bytes -= held.identity[2] if held is not None else 0
         return held
-
-
-def _identity(path: Path) -> tuple[int, int, int] | None:
-    try:
-        about = os.stat(path)  # noqa: PTH116 (asked twice in every turn)
-    except OSError:
-        return None
-    return about.st_ino, about.st_size, about.st_mtime_ns

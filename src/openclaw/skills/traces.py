@@ -1,9 +1,8 @@
 """What a look at skills saw of the disk: as long as all of that is the same, so is what was found."""
 
-import os
 from collections.abc import Iterable
 
-from openclaw.store.tree import RACY, Identity, identity_of
+from openclaw.store.tree import RACY, Identity, identity_at
 
 MOST_HERE = 300
 """Files and directories that are quicker asked about than handed to a thread."""
@@ -18,7 +17,7 @@ class Traces:
     def note(self, paths: Iterable[str]) -> None:
         """Notes files and directories, also those that are not there."""
         for path in paths:
-            self._seen[path] = _seen(path)
+            self._seen[path] = identity_at(path)
 
     @property
     def few(self) -> bool:
@@ -31,11 +30,4 @@ class Traces:
 
     def hold(self) -> bool:
         """Whether everything is as it was."""
-        return all(_seen(path) == before for path, before in self._seen.items())
-
-
-def _seen(path: str) -> Identity | None:
-    try:
-        return identity_of(os.stat(path))  # noqa: PTH116 (asked for all of them in every turn)
-    except OSError:
-        return None
+        return all(identity_at(path) == before for path, before in self._seen.items())

@@ -120,6 +120,14 @@ def identity_of(about: os.stat_result) -> Identity:
     return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
 
 
+def identity_at(path: "str | Path", *, follow: bool = True) -> Identity | None:
+    """What tells whether the file at `path` is the one it was; None when there is none to be seen."""
+    try:
+        return identity_of(os.stat(path, follow_symlinks=follow))  # noqa: PTH116 (asked often in every turn)
+    except OSError:
+        return None
+
+
 def read_regular(path: str, limit: int) -> tuple[bytes, os.stat_result]:
     """The bytes of a regular file, opened without following a link or waiting for a pipe."""
     handle = os.open(path, _READ)

@@ -5,7 +5,6 @@ Long-term memory is left out: what a person has forgotten must be gone, and a co
 
 import contextlib
 import hashlib
-import os
 import re
 from pathlib import Path
 from typing import Literal
@@ -14,6 +13,7 @@ from msgspec import Struct
 
 from openclaw.core.errors import NotFound, StateError
 from openclaw.store import atomic
+from openclaw.store.tree import Identity, identity_at
 from openclaw.workspace.record import BOOTSTRAP_FILES
 
 By = Literal["edit", "run", "elsewhere"]
@@ -44,15 +44,15 @@ class History:
         self._folder = folder
         self._workspace = workspace
         self._paths = [str(workspace / name) for name in REMEMBERED]
-        self._seen: list[tuple[int, int, int] | None] = []
+        self._seen: list[Identity | None] = []
 
     @property
     def is_behind(self) -> bool:
         """Whether a file is not as it was when it was last noticed: quick enough to ask anywhere."""
         return self._seen != self._look()
 
-    def _look(self) -> list[tuple[int, int, int] | None]:
-        return [_identity(path) for path in self._paths]
+    def _look(self) -> list[Identity | None]:
+        return [identity_at(path, follow=False) for path in self._paths]
 
     def notice(self, by: By, at: int) -> None:
         """Keeps every file that is not as it was last seen."""
@@ -63,7 +63,7 @@ class History:
                 if path.is_file() and not path.is_symlink() and path.stat().st_size <= MOST_BYTES:
                     self.keep(name, path.read_bytes(), by, at)
         # One that changed just now may change again without another time on it.
-        self._seen = seen if all(each is None or each[2] < (at - UNSTEADY_MS) * 1_000_000 for each in seen) else []
+        self._seen = seen if all(each is None or each[3] < (at - UNSTEADY_MS) * 1_000_000 for each in seen) else []
 
     def keep(self, name: str, data: bytes, by: By, at: int) -> None:
         """Keeps `data` as the newest version of `name`, unless it is that already."""
@@ -103,11 +103,3 @@ class History:
         if hashlib.sha256(data).hexdigest() != match[3]:
             raise StateError(f"the version {version} of {name} was damaged on disk: use another one")
         return data
-
-
-def _identity(path: str) -> tuple[int, int, int] | None:
-    try:
-        about = os.lstat(path)
-    except OSError:
-        return None
-    return about.st_ino, about.st_size, about.st_mtime_ns
