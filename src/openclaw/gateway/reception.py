@@ -74,9 +74,6 @@ from openclaw.wire.hello import Offer, SessionDefaults, Snapshot
 from openclaw.wire.peer import client_ip, is_vouched
 from openclaw.wire.rpc import Registry
 
-if TYPE_CHECKING:
-    pass
-
 log = logging.getLogger("openclaw.gateway")
 
 EVENTS = (

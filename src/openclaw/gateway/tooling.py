@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from openclaw.gateway.plugins import Extensions
     from openclaw.gateway.tools.mcp import McpServers
 
-    Look = Callable[[str, str, Sequence[Image]], Awaitable[str]]
-
 
 class Tooling:
     def __init__(
@@ -41,7 +39,7 @@ class Tooling:
         workspace: Callable[[str], Path],
         approver: Approver,
         remembering: Callable[[str], list[Tool]],
-        look: "Look",
+        look: "Callable[[str, str, Sequence[Image]], Awaitable[str]]",
         added: "Callable[[], Extensions | None]",
     ) -> None:
         self._state = state

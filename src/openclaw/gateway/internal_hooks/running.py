@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from openclaw.hooks.internal.dispatch import Dispatcher, Listener
     from openclaw.hooks.internal.events import Answer, Event
 
-    Lane = asyncio.Queue[tuple[Dispatcher, Listener, Event]]
-
 log = logging.getLogger(__name__)
 
 MOST_WAITING = 500
@@ -41,7 +39,7 @@ class InternalHooks:
         self._built: Dispatcher | None = None
         self._building = asyncio.Lock()
         self._group: asyncio.TaskGroup | None = None
-        self._lanes: dict[str, Lane] = {}
+        self._lanes: dict[str, asyncio.Queue[tuple[Dispatcher, Listener, Event]]] = {}
         """What each hook has yet to hear."""
         self._workers: set[asyncio.Task[None]] = set()
         self.resting = False
@@ -115,14 +113,14 @@ class InternalHooks:
         except TimeoutError:
             log.warning("hooks were not done with %s after %g s", event.name, seconds)
 
-    def _lane(self, name: str) -> Lane:
+    def _lane(self, name: str) -> asyncio.Queue[tuple[Dispatcher, Listener, Event]]:
         """A hook hears of things in the order they happened, whatever its neighbours do."""
         if name not in self._lanes:
             self._lanes[name] = asyncio.Queue(MOST_WAITING)
             self._start(self._work(self._lanes[name]), f"the hook {name}")
         return self._lanes[name]
 
-    async def _work(self, lane: Lane) -> None:
+    async def _work(self, lane: asyncio.Queue[tuple[Dispatcher, Listener, Event]]) -> None:
         while True:
             dispatcher, listener, event = await lane.get()
             try:
