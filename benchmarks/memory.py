@@ -46,8 +46,8 @@ def opened(folder: Path, provider: EmbedderName) -> Memory:
         home=folder,
         clock=SystemClock(),
         keys={},
-        build=catalog.build,
-        problem=catalog.problem,
+        build=catalog.open_embedder,
+        problem=catalog.embedder_problem,
     )
 
 
@@ -99,7 +99,7 @@ def main() -> None:
     arguments = parser.parse_args()
     providers: list[EmbedderName] = ["none", "hash"]
     if arguments.vectors:
-        if why := catalog.problem(EmbedderEndpoint(provider="local")):
+        if why := catalog.embedder_problem(EmbedderEndpoint(provider="local")):
             parser.error(why)
         providers.append("local")
     for count in map(int, arguments.notes.split(",")):

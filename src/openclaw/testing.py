@@ -457,7 +457,7 @@ class RecordedRun:
 
     async def replay(self) -> "Replay":
         """Whether the loop still makes the same requests, to the byte; its text says what is different."""
-        from openclaw.gateway.wings import encoded
+        from openclaw.providers.catalog import encoded
         from openclaw.turns.replaying import replay
 
         return await replay(self.calls, encoded, FakeClock())

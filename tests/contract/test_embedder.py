@@ -13,7 +13,8 @@ KINDS = [
     pytest.param(
         "local",
         marks=pytest.mark.skipif(
-            bool(catalog.problem(EmbedderEndpoint(provider="local"))), reason="the extra `local` is not installed"
+            bool(catalog.embedder_problem(EmbedderEndpoint(provider="local"))),
+            reason="the extra `local` is not installed",
         ),
     ),
 ]
@@ -21,7 +22,7 @@ KINDS = [
 
 @pytest.fixture(params=KINDS)
 async def embedder(request):
-    made = catalog.build(EmbedderEndpoint(provider=request.param))
+    made = catalog.open_embedder(EmbedderEndpoint(provider=request.param))
     yield made
     await made.close()
 

@@ -22,7 +22,7 @@ WORDS = WordPiece.shipped()
 
 
 def build() -> local.Local:
-    embedder = catalog.build(EmbedderEndpoint(provider="local"))
+    embedder = catalog.open_embedder(EmbedderEndpoint(provider="local"))
     assert isinstance(embedder, local.Local)
     return embedder
 
@@ -110,7 +110,7 @@ import asyncio, os
 from openclaw.core.embedder import EmbedderEndpoint, Vector
 from openclaw.embedders import catalog
 async def main():
-    embedder = catalog.build(EmbedderEndpoint(provider="local"))
+    embedder = catalog.open_embedder(EmbedderEndpoint(provider="local"))
     await embedder.embed(["a"])
     print(embedder.pid, flush=True)
     await asyncio.sleep(60)
@@ -145,6 +145,6 @@ async def test_another_file_than_the_one_we_know_is_refused(tmp_path):
 
 def test_without_the_extra_one_clear_line_says_what_to_do(tmp_path):
     missing = EmbedderEndpoint(provider="local", model_path=str(tmp_path / "none.onnx"))
-    assert "no model at" in catalog.problem(missing)
+    assert "no model at" in catalog.embedder_problem(missing)
     with pytest.raises(ModelNotFound):
-        catalog.build(missing)
+        catalog.open_embedder(missing)

@@ -11,7 +11,7 @@ import pytest
 
 RUN = """
 from openclaw.cli import main
-main.NOUNS.setdefault("memory", ("openclaw.cli.memory", ""))
+main.NOUNS.setdefault("memory", ("openclaw.cli.memory:command", ""))
 main.main()
 """
 

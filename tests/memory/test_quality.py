@@ -28,8 +28,8 @@ async def measured(folder: Path, settings: MemorySearchSettings) -> dict[str, Fi
         home=folder,
         clock=StillClock(),
         keys={},
-        build=catalog.build,
-        problem=catalog.problem,
+        build=catalog.open_embedder,
+        problem=catalog.embedder_problem,
     )
     try:
         await memory.sync()
@@ -44,7 +44,7 @@ async def test_words_alone_find_every_exact_term_identifier_and_ideograph(tmp_pa
 
 
 @pytest.mark.skipif(
-    bool(catalog.problem(EmbedderEndpoint(provider="local"))), reason="the extra `local` is not installed"
+    bool(catalog.embedder_problem(EmbedderEndpoint(provider="local"))), reason="the extra `local` is not installed"
 )
 async def test_both_together_are_at_least_as_good_as_either_on_every_kind_of_question(tmp_path: Path):
     words = await measured(tmp_path, WORDS)

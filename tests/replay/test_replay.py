@@ -15,7 +15,7 @@ from openclaw.core.messages import User
 from openclaw.core.provider import System
 from openclaw.gateway.app import Assistant
 from openclaw.gateway.redaction import Redactor
-from openclaw.gateway.wings import encoded
+from openclaw.providers.catalog import encoded
 from openclaw.testing import (
     FakeClock,
     RecordedRun,

@@ -21,7 +21,8 @@ class Nouns(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in NOUNS:
             return None
-        command: click.Command = importlib.import_module(NOUNS[cmd_name][0]).command
+        module, _, name = NOUNS[cmd_name][0].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), name)
         return command
 
     def resolve_command(

@@ -1,39 +1,45 @@
-"""The embedders by the name they have in the settings."""
-
-import importlib
+"""The embedders by the name they have in the settings; each module is imported at its first use."""
 
 from openclaw.core.embedder import Embedder, EmbedderEndpoint
 from openclaw.core.errors import ConfigError
-from openclaw.core.plugin import Api
 
-MODULES = {
-    "local": "local",
-    "openai": "openai",
-    "openai-compatible": "openai",
-    "gemini": "gemini",
-    "voyage": "voyage",
-    "ollama": "ollama",
-    "hash": "hashed",
-}
+BUILT_IN = ("local", "openai", "openai-compatible", "gemini", "voyage", "ollama", "hash")
 
 
-def register(api: Api) -> None:
-    """Ours go in as a plugin's would."""
-    for name in MODULES:
-        api.embedder(name, build)
+def open_embedder(endpoint: EmbedderEndpoint) -> Embedder:
+    """Opens the embedder behind `endpoint`."""
+    match endpoint.provider:
+        case "local":
+            from openclaw.embedders import local
+
+            return local.build(endpoint)
+        case "openai" | "openai-compatible":
+            from openclaw.embedders import openai
+
+            return openai.build(endpoint)
+        case "gemini":
+            from openclaw.embedders import gemini
+
+            return gemini.build(endpoint)
+        case "voyage":
+            from openclaw.embedders import voyage
+
+            return voyage.build(endpoint)
+        case "ollama":
+            from openclaw.embedders import ollama
+
+            return ollama.build(endpoint)
+        case "hash":
+            from openclaw.embedders import hashed
+
+            return hashed.build(endpoint)
+    raise ConfigError(f"there is no embedder {endpoint.provider!r} (known: {', '.join(BUILT_IN)})")
 
 
-def build(endpoint: EmbedderEndpoint) -> Embedder:
-    """The embedder behind `endpoint`; only its own module is imported."""
-    if endpoint.provider not in MODULES:
-        raise ConfigError(f"there is no embedder {endpoint.provider!r} (known: {', '.join(MODULES)})")
-    embedder: Embedder = importlib.import_module(f"openclaw.embedders.{MODULES[endpoint.provider]}").build(endpoint)
-    return embedder
-
-
-def problem(endpoint: EmbedderEndpoint) -> str:
-    """Why the embedder cannot be used on this machine; nothing when it seems that it can."""
+def embedder_problem(endpoint: EmbedderEndpoint) -> str:
+    """Says why the embedder cannot be used on this machine; nothing when it seems that it can."""
     if endpoint.provider != "local":
         return ""
-    why: str = importlib.import_module("openclaw.embedders.local").problem(endpoint)
-    return why
+    from openclaw.embedders import local
+
+    return local.problem(endpoint)

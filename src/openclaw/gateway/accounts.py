@@ -12,9 +12,9 @@ from openclaw.config.schema import Config
 from openclaw.core.clock import Clock
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.keys import SessionKey
-from openclaw.gateway import wings
 from openclaw.models.refs import Ref
 from openclaw.models.situation import Situation
+from openclaw.providers.catalog import encoded
 from openclaw.store.db import Database
 from openclaw.turns.recording import Recorder
 from openclaw.turns.spending import KeepProfile, Payer, Spending, explained
@@ -44,7 +44,7 @@ class Accounts:
         self._clock = clock
         self._config = config
         self.ledger = SpendLedger(db, clock, zone)
-        self.recorder = Recorder(db, clock, lambda: config().record, wings.encoded)
+        self.recorder = Recorder(db, clock, lambda: config().record, encoded)
         self.probes: dict[str, float] = {}
         """When a provider whose credentials must rest was last tried all the same."""
 

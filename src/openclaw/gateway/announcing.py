@@ -10,8 +10,8 @@ from openclaw.core.origin import Origin
 from openclaw.cron.book import run_shown
 from openclaw.cron.jobs import Delivery
 from openclaw.cron.store import Fire
-from openclaw.gateway import wings
 from openclaw.gateway.desk import Desk
+from openclaw.tools.guard import Fence
 
 WEBHOOK_SECONDS = 15.0
 HERE = (None, "last", "webchat", "main")
@@ -70,7 +70,10 @@ class Announcer:
         settings = self._desk.app.config.cron
         token = settings.webhook_token
         headers = {"authorization": f"Bearer {token.reveal()}"} if token else {}
-        transport = wings.pinned(allow_private=settings.webhook_allow_private, resolve=self._resolve)
+        from openclaw.tools.fetch_transport import GuardedTransport, system_resolve
+
+        fence = Fence(allow_private=settings.webhook_allow_private)
+        transport = GuardedTransport(fence, self._resolve or system_resolve)
         try:
             async with httpx2.AsyncClient(
                 timeout=WEBHOOK_SECONDS, follow_redirects=False, transport=transport

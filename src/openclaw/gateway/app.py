@@ -29,7 +29,7 @@ from openclaw.core.text import PromptText
 from openclaw.core.tool import Tool, ToolContext, ToolSpec
 from openclaw.cron.events import SystemEvents
 from openclaw.delivery.shape import Manner
-from openclaw.gateway import keeping, wings
+from openclaw.gateway import keeping
 from openclaw.gateway.accounts import Accounts, zone_of
 from openclaw.gateway.boxes import Boxes, said
 from openclaw.gateway.keys import StateKeys
@@ -45,6 +45,7 @@ from openclaw.policy.elevation import NOT_ELEVATED, Elevation, Level, is_shared
 from openclaw.policy.layers import Layer, remaining
 from openclaw.prompt.archive import PromptArchive
 from openclaw.prompt.facts import Mode
+from openclaw.providers.catalog import Providers
 from openclaw.sessions.index import SessionIndex, SessionRow
 from openclaw.sessions.lifecycle import Ending, Lifecycle, Preferences
 from openclaw.sessions.lock import WriteLocks
@@ -671,7 +672,7 @@ async def assistant(
     loaded = loaded or load(home, surroundings.environ)
     for problem in (*loaded.issues, *loaded.warnings):
         warn(str(problem))
-    providers = wings.Providers()
+    providers = Providers()
     try:
         async with state(home, clock) as (db, index):
             app = Assistant(surroundings, loaded, index, clock, approver, open_provider or providers, db)

@@ -9,12 +9,12 @@ from openclaw.config.schema import Config
 from openclaw.core.errors import ConfigError, InvalidRequest
 from openclaw.core.keys import SessionKey, normalise_agent
 from openclaw.core.sandbox import AGENT_MOUNT, BOX_HOME, Box, Boxed, Mount, Sandbox, seen
-from openclaw.gateway import wings
 from openclaw.policy import confine
 from openclaw.policy.confine import Rules
 from openclaw.policy.elevation import LEVELS, Elevation, Said, barred, elevation, speaker
 from openclaw.policy.narrowing import AgentToolSettings
 from openclaw.prompt.facts import Elevated, SandboxFacts
+from openclaw.sandboxes.choose import build as open_sandbox
 
 ATTACHMENTS = ".openclaw/attachments"
 
@@ -31,7 +31,7 @@ class Boxes:
         state: Path,
         workspace: Callable[[str], Path],
         skills: Callable[[str], Sequence[tuple[str, str]]],
-        build: Callable[[str, Mapping[str, str]], Sandbox] = wings.sandbox,
+        build: Callable[[str, Mapping[str, str]], Sandbox] = open_sandbox,
     ) -> None:
         self._config = config
         self._environ = environ

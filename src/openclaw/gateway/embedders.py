@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 from openclaw.core.embedder import Embedder, EmbedderEndpoint, EmbedsQueries, HasTraits, Prepares, Traits, Vector
 from openclaw.core.errors import OpenClawError, ProviderError, ServerFailed
 from openclaw.core.plugin import OpensEmbedder
-from openclaw.gateway import wings
+from openclaw.embedders.catalog import embedder_problem, open_embedder
 from openclaw.memory.settings import BUILT_IN
 
 if TYPE_CHECKING:
@@ -39,17 +39,13 @@ class Embedders:
     def build(self, endpoint: EmbedderEndpoint) -> Embedder:
         if endpoint.provider not in BUILT_IN:
             return PluginEmbedder(endpoint, self._plugins())
-        build, _ = wings.embedders()
-        made: Embedder = build(endpoint)
-        return made
+        return open_embedder(endpoint)
 
     def problem(self, endpoint: EmbedderEndpoint) -> str:
         """What keeps an embedder from being used. Of a plugin that is seen when it is used: it may come later."""
         if endpoint.provider not in BUILT_IN:
             return ""
-        _, problem = wings.embedders()
-        why: str = problem(endpoint)
-        return why
+        return embedder_problem(endpoint)
 
 
 class _Open(Struct, frozen=True):

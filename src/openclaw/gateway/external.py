@@ -1,18 +1,17 @@
 """Conversations that a coding agent of another maker carries on: who it is, and how a turn reaches it."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from openclaw.core.approval import Approver
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.provider import Endpoint, Price, Provider
 from openclaw.core.secret import Secret
-from openclaw.gateway import wings
 from openclaw.models.catalog import Catalog
 from openclaw.models.profiles import Profiles
 from openclaw.models.settings import AuthSettings, ModelEntry, ModelsSettings, ProviderSettings
 from openclaw.models.situation import Situation, assess
 from openclaw.policy.reach import AcpSettings
+from openclaw.tools.acp.agent import Agents, Hired
 from openclaw.turns.turn import Turn
 
 PROVIDER = "acp"
@@ -41,14 +40,13 @@ class External:
     """The external agents of this process; whoever made it closes it."""
 
     def __init__(self, approver: Approver, environ: Callable[[], Mapping[str, str]]) -> None:
-        self._agents: Any = wings.external_agents(approver, environ)
+        self._agents = Agents(approver, environ)
 
     def open(self, settings: AcpSettings, ref: str, turn: Turn, workspace: str) -> Callable[[Endpoint], Provider]:
         """What answers a turn."""
         name = chosen(settings, ref.partition("/")[2])
         how = settings.agents[name]
-        return lambda endpoint: wings.external_agent(
-            self._agents,
+        hired = Hired(
             name=name,
             command=how.command,
             args=how.args,
@@ -57,6 +55,7 @@ class External:
             agent_id=turn.key.agent,
             workspace=workspace,
         )
+        return lambda endpoint: self._agents.agent(hired)
 
     async def close(self) -> None:
         await self._agents.close()

@@ -4,7 +4,7 @@ import logging
 import time
 import uuid
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from starlette.routing import Route
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from openclaw.config.load import Loaded
 from openclaw.config.schema import Config
@@ -14,7 +14,6 @@ from openclaw.core.keys import MAIN, SessionKey
 from openclaw.core.messages import Image
 from openclaw.core.sandbox import Boxed
 from openclaw.core.tool import Tool
-from openclaw.gateway import wings
 from openclaw.gateway.boxes import Boxes
 from openclaw.gateway.tools import building, reaching
 from openclaw.policy import order
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
 
     from openclaw.gateway.plugins import Extensions
     from openclaw.gateway.tools.mcp import McpServers
+    from openclaw.tools.browser.tool import Browsers
+    from openclaw.tools.catalog import Standing
 
 
 class Tooling:
@@ -143,15 +144,19 @@ class Tooling:
         return built + reaching.tools(config.browser, self._state, lambda: self.browsers)
 
     @cached_property
-    def standing(self) -> Any:
+    def standing(self) -> "Standing":
         """What tools keep from one call to the next: commands in the background, pages read lately."""
+        from openclaw.tools.catalog import Standing
+
         self.has_standing.set()
-        return wings.standing(self._clock, kept_for=self._config.tools.exec.cleanup_ms / 1000)
+        return Standing(self._clock, kept_for=self._config.tools.exec.cleanup_ms / 1000)
 
     @cached_property
-    def browsers(self) -> Any:
+    def browsers(self) -> "Browsers":
         """The browsers of the assistant; none is started before a page is looked at."""
-        return wings.browsers(lambda: self._loaded().variables)
+        from openclaw.tools.browser.tool import Browsers
+
+        return Browsers(lambda: self._loaded().variables)
 
     @cached_property
     def mcp(self) -> "McpServers":

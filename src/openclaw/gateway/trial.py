@@ -7,9 +7,9 @@ from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import OpenClawError
 from openclaw.core.messages import User
 from openclaw.core.provider import ModelRequest
-from openclaw.gateway import wings
 from openclaw.models.refs import Ref
 from openclaw.models.situation import Situation
+from openclaw.providers.catalog import Providers
 from openclaw.turns.patience import patience
 from openclaw.turns.route import ModelRoute
 
@@ -19,7 +19,7 @@ QUESTION = "Answer with the single word: ready"
 
 async def try_model(situation: Situation, ref: Ref, clock: Clock, seconds: float = SECONDS) -> str:
     """Why `ref` does not answer; nothing when it does."""
-    providers = wings.Providers()
+    providers = Providers()
     try:
         async with asyncio.timeout(seconds):
             route = ModelRoute(

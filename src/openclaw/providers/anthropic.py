@@ -21,7 +21,7 @@ from openclaw.core.messages import (
     Usage,
     User,
 )
-from openclaw.core.provider import Endpoint, Model, ModelRequest, Provider
+from openclaw.core.provider import Endpoint, Model, ModelRequest
 from openclaw.core.reply import Reply
 from openclaw.providers.claude import default_output, takes_temperature, thinking, version_of
 from openclaw.providers.errors import Origin, excerpt, fault_of, from_fault
@@ -351,7 +351,3 @@ class Anthropic:
 
     async def close(self) -> None:
         await self._http.close()
-
-
-def build(endpoint: Endpoint) -> Provider:
-    return Anthropic(endpoint)

@@ -12,7 +12,7 @@ from msgspec import Struct
 from openclaw.core.errors import BadResponse, Refused
 from openclaw.core.events import CallDelta, ModelEvent, TextDelta, ThinkingDelta
 from openclaw.core.messages import Assistant, AssistantBlock, Image, Text, Thinking, ToolCall, ToolResult, Usage, User
-from openclaw.core.provider import Endpoint, Model, ModelRequest, Provider
+from openclaw.core.provider import Endpoint, Model, ModelRequest
 from openclaw.core.reply import Reply
 from openclaw.providers.errors import Origin, excerpt, fault_of, from_fault
 from openclaw.providers.http import Call, Http
@@ -345,7 +345,3 @@ class Google:
 
     async def close(self) -> None:
         await self._http.close()
-
-
-def build(endpoint: Endpoint) -> Provider:
-    return Google(endpoint)

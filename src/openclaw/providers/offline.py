@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from openclaw.core.events import CallDelta, Done, ModelEvent, TextDelta
 from openclaw.core.messages import Assistant, Message, Text, ToolCall, ToolResult, Usage, User
-from openclaw.core.provider import Endpoint, Model, ModelRequest
+from openclaw.core.provider import Model, ModelRequest
 from openclaw.providers.offline_abilities import Ability, Scene, understand
 
 PLACE = re.compile(r"^Terminal directory: (.+)$", re.MULTILINE)
@@ -91,7 +91,3 @@ class Offline:
 
     async def models(self) -> list[Model]:
         return [Model(provider="offline", id="offline", api="offline", name="Offline responder")]
-
-
-def build(endpoint: Endpoint) -> Offline:
-    return Offline()

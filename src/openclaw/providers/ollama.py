@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from openclaw.core.events import CallDelta, ModelEvent, TextDelta, ThinkingDelta
 from openclaw.core.messages import Assistant, Image, Text, ToolResult, Usage, User
-from openclaw.core.provider import Endpoint, Model, ModelRequest, Provider
+from openclaw.core.provider import Endpoint, Model, ModelRequest
 from openclaw.core.reply import Reply
 from openclaw.providers.errors import Origin, fault_of, from_fault
 from openclaw.providers.http import Call, Http
@@ -230,7 +230,3 @@ class Ollama:
             input=("text", "image") if "vision" in shown.capabilities else ("text",),
             compat=replace(model.compat, supports_tools="tools" in shown.capabilities or not shown.capabilities),
         )
-
-
-def build(endpoint: Endpoint) -> Provider:
-    return Ollama(endpoint)

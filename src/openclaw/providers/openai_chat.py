@@ -10,7 +10,7 @@ from msgspec import Struct
 from openclaw.core.errors import NetworkFailed, Refused, ServerFailed
 from openclaw.core.events import CallDelta, ModelEvent, TextDelta, ThinkingDelta
 from openclaw.core.messages import Assistant, Image, StopReason, Text, Thinking, ToolResult, Usage, User, once
-from openclaw.core.provider import Endpoint, Model, ModelRequest, Provider
+from openclaw.core.provider import Endpoint, Model, ModelRequest
 from openclaw.core.reply import Reply
 from openclaw.providers.errors import Origin, excerpt, fault_of, from_fault
 from openclaw.providers.http import Call, Http
@@ -363,7 +363,3 @@ class OpenAIChat:
 
     async def close(self) -> None:
         await self._http.close()
-
-
-def build(endpoint: Endpoint) -> Provider:
-    return OpenAIChat(endpoint)

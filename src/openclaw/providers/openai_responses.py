@@ -9,7 +9,7 @@ from msgspec import Struct
 from openclaw.core.errors import Refused
 from openclaw.core.events import CallDelta, ModelEvent, TextDelta, ThinkingDelta
 from openclaw.core.messages import Assistant, Image, Text, Thinking, ToolCall, ToolResult, Usage, User
-from openclaw.core.provider import Endpoint, Model, ModelRequest, Provider
+from openclaw.core.provider import Endpoint, Model, ModelRequest
 from openclaw.core.reply import Reply
 from openclaw.providers.errors import Fault, Origin, excerpt, fault_of, from_fault
 from openclaw.providers.http import Call, Http
@@ -312,7 +312,3 @@ class OpenAIResponses:
 
     async def close(self) -> None:
         await self._http.close()
-
-
-def build(endpoint: Endpoint) -> Provider:
-    return OpenAIResponses(endpoint)

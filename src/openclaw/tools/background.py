@@ -5,7 +5,7 @@ Whoever opens a `Background` closes it, and with it everything that still runs.
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -200,7 +200,7 @@ class Background:
         if job.ended is not None:
             self._jobs.pop(job.name, None)
 
-    async def endings(self) -> AsyncIterator[Job]:
+    async def endings(self) -> AsyncGenerator[Job]:
         """Background commands as they end by themselves, for as long as this is read."""
         while True:
             yield await self._endings.get()

@@ -11,7 +11,6 @@ from openclaw.core.keys import SessionKey, normalise_agent
 from openclaw.core.sandbox import Boxed
 from openclaw.core.secret import Secret
 from openclaw.core.tool import Tool
-from openclaw.gateway import wings
 from openclaw.gateway.tools.wrapping import wrap
 from openclaw.policy.elevation import Level
 from openclaw.policy.execution import MODES
@@ -62,53 +61,54 @@ def machine_tools(
 
     With `boxed` they work in a sandbox.
     """
+    from openclaw.tools.catalog import WebSettings, build, build_web
+    from openclaw.tools.guard import Fence
+
     confined = settings.fs.workspace_only if own.fs.workspace_only is None else own.fs.workspace_only
     longest = settings.exec.timeout_seconds if own.exec.timeout_seconds is None else own.exec.timeout_seconds
-    built = wings.tools(
-        {
-            "workspace_only": confined,
-            "boxed": boxed,
-            "workers": standing.workers,
-            "elevated": elevated,
-            "most_processes": settings.exec.max_processes,
-            "patch_workspace_only": settings.exec.apply_patch.workspace_only,
-            "exec_timeout": longest,
-            "shell": variables.get("SHELL", "/bin/sh"),
-            "env": variables,
-            "path_prepend": settings.exec.path_prepend,
-            "background": standing.background if background else None,
-            "yield_ms": _yield_ms(settings.exec.background_ms, variables),
-            "look": look,
-            "plan": settings.experimental.plan_tool,
-        }
+    built = build(
+        workspace_only=confined,
+        boxed=boxed,
+        workers=standing.workers,
+        elevated=elevated,
+        most_processes=settings.exec.max_processes,
+        patch_workspace_only=settings.exec.apply_patch.workspace_only,
+        exec_timeout=longest,
+        shell=variables.get("SHELL", "/bin/sh"),
+        env=variables,
+        path_prepend=settings.exec.path_prepend,
+        background=standing.background if background else None,
+        yield_ms=_yield_ms(settings.exec.background_ms, variables),
+        look=look,
+        plan=settings.experimental.plan_tool,
     )
     fetch, search = settings.web.fetch, settings.web.search
     key = variables.get("BRAVE_API_KEY", "")
-    return built + wings.web_tools(
+    return built + build_web(
         standing,
         wrap,
-        {
-            "allow_private": fetch.ssrf_policy.dangerously_allow_private_network,
-            "allowed_hosts": fetch.ssrf_policy.allowed_hostnames,
-            "blocked_hosts": fetch.ssrf_policy.blocked_hostnames,
-        },
-        {
-            "max_bytes": fetch.max_response_bytes,
-            "fetch_seconds": fetch.timeout_seconds,
-            "redirects": fetch.max_redirects,
-            "user_agent": fetch.user_agent,
-            "headers": fetch.headers,
-            "max_chars": fetch.max_chars,
-            "chars_cap": fetch.max_chars_cap,
-            "fetch_cached_for": fetch.cache_ttl_minutes * 60,
-            "readability": fetch.readability,
-            "provider": search.provider,
-            "brave_key": search.api_key or (Secret(key) if key else None),
-            "searxng": search.base_url or variables.get("SEARXNG_BASE_URL") or None,
-            "search_seconds": search.timeout_seconds,
-            "search_cached_for": search.cache_ttl_minutes * 60,
-            "results": search.max_results,
-        },
+        WebSettings(
+            fence=Fence(
+                allow_private=fetch.ssrf_policy.dangerously_allow_private_network,
+                allowed_hosts=fetch.ssrf_policy.allowed_hostnames,
+                blocked_hosts=fetch.ssrf_policy.blocked_hostnames,
+            ),
+            max_bytes=fetch.max_response_bytes,
+            fetch_seconds=fetch.timeout_seconds,
+            redirects=fetch.max_redirects,
+            user_agent=fetch.user_agent,
+            headers=fetch.headers,
+            max_chars=fetch.max_chars,
+            chars_cap=fetch.max_chars_cap,
+            fetch_cached_for=fetch.cache_ttl_minutes * 60,
+            readability=fetch.readability,
+            provider=search.provider,
+            brave_key=search.api_key or (Secret(key) if key else None),
+            searxng=search.base_url or variables.get("SEARXNG_BASE_URL") or None,
+            search_seconds=search.timeout_seconds,
+            search_cached_for=search.cache_ttl_minutes * 60,
+            results=search.max_results,
+        ),
     )
 
 

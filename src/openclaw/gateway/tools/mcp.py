@@ -12,12 +12,12 @@ from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import NotFound, OpenClawError, Unavailable
 from openclaw.core.tool import Tool
 from openclaw.core.toolserver import Launch, OfferedTool, ToolServer
-from openclaw.gateway import wings
 from openclaw.gateway.tools.mcp_tool import McpTool
 from openclaw.mcp import names, pins
 from openclaw.mcp.launch import identity, launch
 from openclaw.mcp.ledger import Ledger
 from openclaw.mcp.settings import McpServerSettings, McpSettings
+from openclaw.tools.mcp.server import Held
 from openclaw.trust.scan import suspicious_patterns
 
 log = logging.getLogger(__name__)
@@ -151,7 +151,7 @@ class McpServers:
                     log.warning("%s", error.message)
                     continue
                 idle = self._settings.session_idle_ttl_ms / 1000
-                held = wings.tool_server(how, idle=idle, environ=self._environ())
+                held = Held(how, idle=idle, environ=self._environ())
                 self._servers[name] = _Server(settings, how, identity(how), held, asyncio.Lock())
         return self._servers
 

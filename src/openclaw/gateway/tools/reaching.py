@@ -4,21 +4,25 @@ from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from openclaw.core.tool import Tool
-from openclaw.gateway import wings
 from openclaw.gateway.tools.wrapping import wrap
 from openclaw.policy.reach import BrowserSettings
 
+if TYPE_CHECKING:
+    from openclaw.tools.browser.tool import BrowserRules, Browsers
 
-def tools(settings: BrowserSettings, state: Path, browsers: Callable[[], Any]) -> list[Tool]:
+
+def tools(settings: BrowserSettings, state: Path, browsers: "Callable[[], Browsers]") -> list[Tool]:
     """What there is here. A browser is offered where its library is installed."""
     # `nodes` and `canvas` (`tools/nodes.py`) are not among them: a client may connect with the role `node`, but the
     # gateway has no way to hand it a call, so no device can serve them yet.
     found: list[Tool] = []
     if settings.enabled and _has_playwright():
-        found.append(wings.browser_tool(browsers(), wrap, _rules(settings, state)))
+        from openclaw.tools.browser.tool import BrowserTool
+
+        found.append(BrowserTool(browsers(), _rules(settings, state), wrap))
     return found
 
 
@@ -28,17 +32,19 @@ def _has_playwright() -> bool:
     return find_spec("playwright") is not None
 
 
-def _rules(settings: BrowserSettings, state: Path) -> dict[str, Any]:
-    return {
-        "state": str(state / "browser"),
-        "executable": settings.executable_path,
-        "headless": settings.headless,
-        "no_sandbox": settings.no_sandbox,
-        "evaluate": settings.evaluate_enabled,
-        "default_profile": settings.default_profile,
-        "args": settings.extra_args,
-        "snapshot_mode": settings.snapshot_defaults.mode or "",
-        "allow_private": settings.ssrf_policy.dangerously_allow_private_network,
-        "allowed_hosts": settings.ssrf_policy.allowed_hostnames,
-        "blocked_hosts": settings.ssrf_policy.blocked_hostnames,
-    }
+def _rules(settings: BrowserSettings, state: Path) -> "BrowserRules":
+    from openclaw.tools.browser.tool import BrowserRules
+
+    return BrowserRules(
+        state=str(state / "browser"),
+        executable=settings.executable_path,
+        headless=settings.headless,
+        no_sandbox=settings.no_sandbox,
+        evaluate=settings.evaluate_enabled,
+        default_profile=settings.default_profile,
+        args=settings.extra_args,
+        snapshot_mode=settings.snapshot_defaults.mode or "",
+        allow_private=settings.ssrf_policy.dangerously_allow_private_network,
+        allowed_hosts=settings.ssrf_policy.allowed_hostnames,
+        blocked_hosts=settings.ssrf_policy.blocked_hostnames,
+    )
