@@ -38,7 +38,7 @@ def command() -> None:
 @for_whom
 @click.option("--json", "as_json", is_flag=True, help="Also the tools and the report, as one JSON document.")
 def build(as_json: bool, **whom: Any) -> None:
-    """Print the exact prompt the next run would send."""
+    """Print the prompt of a run without the gateway, whose tools and their sections are not in it."""
 
     async def work(app: "Assistant") -> None:
         import msgspec

@@ -19,8 +19,9 @@ MOST_NOTES = 2_000
 HOW_TO_ADD_A_MODEL = """\
 No model is configured, so I cannot answer that. Three ways to add one:
 
-1. Set a key and ask again: `export ANTHROPIC_API_KEY=…` (or `OPENAI_API_KEY`, `GEMINI_API_KEY`, `OPENROUTER_API_KEY`).
-2. Run a model on this machine: start Ollama, LM Studio, llama.cpp or vLLM on its usual port; it is found by itself.
+1. Use a provider (Anthropic, OpenAI, Gemini, OpenRouter, …): `openclaw onboard` asks for a key, tries it and keeps it.
+2. Run a model on this machine: start Ollama, LM Studio, llama.cpp or vLLM on its usual port, then \
+`openclaw gateway restart`.
 3. Name any OpenAI-compatible server: `openclaw config set models.providers.mine '{baseUrl: "http://host:port/v1", \
 api: "openai-completions", models: [{id: "model-name"}]}'`, \
 then `openclaw config set agents.defaults.model mine/model-name`.
