@@ -1,9 +1,14 @@
 """The port: health, fences, sizes, early and late clients, over real sockets."""
 
 import asyncio
+import contextlib
 import http.client
+import os
+import socket
+import stat
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 from starlette.requests import Request
@@ -116,6 +121,27 @@ async def test_any_path_is_a_websocket_without_compression() -> None:
         await client.send("hello")
         assert await client.recv() == "hello"
         assert client.response is not None and "Sec-WebSocket-Extensions" not in client.response.headers
+
+
+def no_delay(port: int) -> list[int]:
+    """`TCP_NODELAY` of every connection that this process accepted on `port`."""
+    found: list[int] = []
+    for fd in (int(each.name) for each in Path("/dev/fd").iterdir()):
+        with contextlib.suppress(OSError):  # closed since, or a socket without a peer
+            if stat.S_ISSOCK(os.fstat(fd).st_mode):
+                with socket.socket(fileno=os.dup(fd)) as one:
+                    one.getpeername()
+                    if one.getsockname()[1:2] == (port,):
+                        found.append(one.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+    return found
+
+
+async def test_small_messages_leave_at_once() -> None:
+    async with server() as running, ws(running) as client:
+        await client.send("hello")
+        assert await client.recv() == "hello"
+        (option,) = no_delay(running.port)
+        assert option != 0
 
 
 async def test_a_bug_ends_one_connection_and_no_other() -> None:

@@ -31,7 +31,10 @@ def listen(hosts: Sequence[str], port: int) -> list[socket.socket]:
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    one = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # Accepted sockets take over the protocol, and asyncio sets TCP_NODELAY only where it says TCP. With 0, Nagle's
+    # algorithm holds the second small write back until the first is acknowledged.
+    one = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         if hasattr(socket, "SO_EXCLUSIVEADDRUSE"):
             one.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
