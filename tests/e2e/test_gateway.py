@@ -130,6 +130,18 @@ async def test_stop_is_obeyed_while_a_command_runs_and_leaves_nothing_behind(ope
     assert "Stopped" in conversation(openclaw_home)[-1].text
 
 
+async def test_tools_for_devices_are_not_offered_while_no_device_can_serve_them(openclaw_home: TemporaryHome) -> None:
+    with MockModelServer([says("hi")]) as server:
+        openclaw_home.configure(server.settings())
+        with GatewayProcess(openclaw_home) as gateway:
+            async with gateway.client() as client:
+                await client.call("agent", {"message": "hello", "idempotencyKey": "r1"}, final=True)
+    (request,) = server.requests
+    offered = {tool["function"]["name"] for tool in request["tools"]}
+    assert {"read", "sessions_list"} <= offered
+    assert offered.isdisjoint({"nodes", "canvas"})
+
+
 async def test_a_command_waits_for_a_click(openclaw_home: TemporaryHome) -> None:
     with MockModelServer([calls("exec", command="touch clicked"), says("made it")]) as server:
         openclaw_home.configure(server.settings())

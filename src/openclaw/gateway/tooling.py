@@ -142,7 +142,7 @@ class Tooling:
             elevated=level,
         )
         built += self._remembering(key.agent)
-        return built + reaching.tools(config.browser, self._state, self._clock, lambda: self.browsers)
+        return built + reaching.tools(config.browser, self._state, lambda: self.browsers)
 
     @cached_property
     def standing(self) -> Any:

@@ -127,12 +127,6 @@ def external_agent(agents: Any, **hired: Any) -> Provider:
     return found
 
 
-def device_tools(clock: Clock) -> list[Tool]:
-    """The tools for paired devices."""
-    module = importlib.import_module("openclaw.tools.nodes")
-    return [module.Canvas(), module.Nodes(clock)]
-
-
 def pinned(*, allow_private: bool, resolve: Any = None) -> Any:
     """A transport for HTTP that looks a name up once, checks what it finds and connects to that and nothing else.
 

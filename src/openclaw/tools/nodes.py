@@ -1,4 +1,4 @@
-"""The `nodes` and `canvas` tools: devices that are paired with the gateway. None can be, yet, and they say so."""
+"""The `nodes` and `canvas` tools, for devices paired with the gateway. Not offered: no device can serve them yet."""
 
 import json
 from collections.abc import Mapping

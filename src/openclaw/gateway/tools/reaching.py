@@ -1,4 +1,4 @@
-"""Tools that reach beyond the house: a browser, and devices that are paired with it."""
+"""Tools that reach beyond the house: a browser."""
 
 from collections.abc import Callable
 from functools import cache
@@ -6,16 +6,17 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from openclaw.core.clock import Clock
 from openclaw.core.tool import Tool
 from openclaw.gateway import wings
 from openclaw.gateway.tools.wrapping import wrap
 from openclaw.policy.reach import BrowserSettings
 
 
-def tools(settings: BrowserSettings, state: Path, clock: Clock, browsers: Callable[[], Any]) -> list[Tool]:
+def tools(settings: BrowserSettings, state: Path, browsers: Callable[[], Any]) -> list[Tool]:
     """What there is here. A browser is offered where its library is installed."""
-    found = wings.device_tools(clock)
+    # `nodes` and `canvas` (`tools/nodes.py`) are not among them: a client may connect with the role `node`, but the
+    # gateway has no way to hand it a call, so no device can serve them yet.
+    found: list[Tool] = []
     if settings.enabled and _has_playwright():
         found.append(wings.browser_tool(browsers(), wrap, _rules(settings, state)))
     return found
