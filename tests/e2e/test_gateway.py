@@ -160,6 +160,29 @@ async def test_a_command_waits_for_a_click(openclaw_home: TemporaryHome) -> None
     assert (openclaw_home.workspace / "clicked").exists()
 
 
+async def test_an_unanswered_question_holds_up_no_other_conversation(openclaw_home: TemporaryHome) -> None:
+    first, second = (calls("exec", command=f"touch {name}") for name in ("first", "second"))
+    with MockModelServer([first, second, says("made it")]) as server:
+        openclaw_home.configure(server.settings())
+        with GatewayProcess(openclaw_home) as gateway:
+            async with gateway.client() as client:
+                asked: dict[str, str] = {}
+                for session in ("one", "two"):
+                    await client.call("chat.send", {"sessionKey": session, "message": "go", "idempotencyKey": session})
+                    seen = await collect(client, lambda name, data: name == "exec.approval.requested")
+                    asked[seen[-1][1]["request"]["command"]] = seen[-1][1]["id"]
+                waiting = await client.call("exec.approval.list", {})
+                assert [row["id"] for row in waiting] == [asked["touch first"], asked["touch second"]]
+                answer = {"id": asked["touch second"], "decision": "allow-once"}
+                await client.call("exec.approval.resolve", answer)
+                seen = await collect(client, lambda name, data: name == "chat" and data["state"] == "final")
+                assert seen[-1][1]["runId"] == "two"
+                waiting = await client.call("exec.approval.list", {})
+                assert [row["id"] for row in waiting] == [asked["touch first"]]
+    assert (openclaw_home.workspace / "second").exists()
+    assert not (openclaw_home.workspace / "first").exists()
+
+
 async def test_sessions_are_made_named_reset_and_deleted(openclaw_home: TemporaryHome) -> None:
     with MockModelServer([says("hi")]) as server:
         openclaw_home.configure(server.settings())

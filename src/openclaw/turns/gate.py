@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import msgspec
 from msgspec import Struct, structs
@@ -62,7 +63,8 @@ class ExecGate:
         self._approver = approver
         self._clock = clock
         self._path = path
-        self._asking = asyncio.Lock()
+        self._asking: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """Held while a question of a conversation is open, by session key; gone with the last one that waits."""
 
     async def admit(
         self, tool: Tool, args: Mapping[str, Any], context: ToolContext, cause: str = "", bulk: str = ""
@@ -84,7 +86,9 @@ class ExecGate:
         ruling = self._despite(wish, context, leaving, cause, bulk)
         if not isinstance(ruling, AskFirst):
             return _refusal(ruling)
-        async with self._asking:  # one question at a time, and the last answer may have settled this one
+        # In a conversation one question at a time, since the last answer may have settled this one. Other conversations
+        # do not wait: a question nobody answers must not hold them up.
+        async with self._asking.setdefault(context.session_key, asyncio.Lock()):
             ruling = self._despite(wish, context, leaving, cause, bulk)
             if not isinstance(ruling, AskFirst):
                 return _refusal(ruling)
