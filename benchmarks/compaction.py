@@ -13,14 +13,14 @@ from pathlib import Path
 from openclaw.core.events import CompactionEnded, ModelEvent
 from openclaw.core.messages import Assistant, Message, Text, ToolCall, ToolResult, User
 from openclaw.core.provider import ModelRequest
-from openclaw.gateway.app import Assistant as App
+from openclaw.gateway.app import App
 from openclaw.gateway.clock import SystemClock
 from openclaw.sessions import compact, prune
-from openclaw.sessions.files import Transcript, load
-from openclaw.sessions.transcript import Header, MessageEntry, path_to_leaf
+from openclaw.sessions.files import TranscriptFile, load
+from openclaw.sessions.transcript import MessageEntry, TranscriptHeader, path_to_leaf
 from openclaw.testing import ScriptedModel, TemporaryHome, says
 from openclaw.turns.summary import HEADINGS
-from openclaw.turns.turn import Turn
+from openclaw.turns.turn import RunRequest
 
 TOKENS = 200_000
 ROUNDS = 5
@@ -74,14 +74,16 @@ async def whole(home: TemporaryHome, messages: list[Message]) -> float:
         key = app.key("main", None)
         row = await app.index.resolve(key)
         path = app.index.path(row.agent_id, row.session_id)
-        transcript = Transcript.create(path, Header(id=row.session_id, timestamp="2026-01-01T00:00:00.000Z"))
+        transcript = TranscriptFile.create(
+            path, TranscriptHeader(id=row.session_id, timestamp="2026-01-01T00:00:00.000Z")
+        )
         for message in messages:
             transcript.say(message, 1.0)
         transcript.close()
-        return await _compacted(app, Turn(run_id="benchmark", key=key, text="", compact=""))
+        return await _compacted(app, RunRequest(run_id="benchmark", key=key, text="", compact=""))
 
 
-async def _compacted(app: App, turn: Turn) -> float:
+async def _compacted(app: App, turn: RunRequest) -> float:
     start = time.perf_counter()
     ended = [event async for event in app.turns.run(turn) if isinstance(event, CompactionEnded)]
     seconds = time.perf_counter() - start

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from openclaw.cron.jobs import build
-from openclaw.cron.schedule import Cron, due, next_fire
+from openclaw.cron.schedule import CronSchedule, due, next_fire
 from openclaw.cron.store import CronStore, scheduled
 from openclaw.store.migrations import STATE
 from openclaw.store.sqlite import Sqlite
@@ -66,7 +66,7 @@ async def main() -> None:
         await db.close()
     began = time.perf_counter()
     for n in range(1000):
-        next_fire(Cron(expr="30 2 * * 1-5", tz="Europe/Berlin"), now + n * 3_600_000)
+        next_fire(CronSchedule(expr="30 2 * * 1-5", tz="Europe/Berlin"), now + n * 3_600_000)
     calendar = (time.perf_counter() - began) / 1000
     sys.stdout.write(
         f"{JOBS} jobs, none due: a look takes {looked * 1000:.2f} ms ({spent * 1000:.2f} ms CPU), one a minute\n"

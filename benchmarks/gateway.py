@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from openclaw.testing import TemporaryHome, says
 from openclaw.testing_server import MockModelServer
-from openclaw.wire.client import Client
+from openclaw.wire.client import GatewayClient
 from openclaw.wire.scopes import WRITE
 from tests.e2e.crowd import Crowd
 from tests.e2e.gateway_process import GatewayProcess, pss
@@ -31,7 +31,7 @@ def cpu(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
-async def turn(client: Client, key: str) -> float:
+async def turn(client: GatewayClient, key: str) -> float:
     """One turn; gives the milliseconds until its end."""
     began = time.perf_counter()
     params = {"message": "hello", "sessionKey": key, "idempotencyKey": str(uuid.uuid4())}
@@ -39,7 +39,7 @@ async def turn(client: Client, key: str) -> float:
     return (time.perf_counter() - began) * 1000
 
 
-async def first_delta(client: Client, key: str) -> float:
+async def first_delta(client: GatewayClient, key: str) -> float:
     began = time.perf_counter()
     params = {"sessionKey": key, "message": "hello", "idempotencyKey": str(uuid.uuid4())}
     await client.call("chat.send", params)

@@ -18,18 +18,18 @@ from openclaw.core.hooks import (
     BeforePromptBuild,
     BeforeToolCall,
     HookContext,
+    HookRegistration,
     HookSettings,
     MessageSending,
-    Registration,
     ToolResultPersist,
 )
 from openclaw.core.messages import Text, ToolResult
-from openclaw.gateway.app import Assistant
+from openclaw.gateway.app import App
 from openclaw.gateway.clock import SystemClock
 from openclaw.hooks import points
-from openclaw.hooks.dispatch import Hooks
+from openclaw.hooks.dispatch import HookDispatcher
 from openclaw.testing import ScriptedModel, TemporaryHome, ask, calls, says
-from openclaw.trust.audit import Deed
+from openclaw.trust.audit import AuditChange
 from openclaw.trust.auditlog import AuditLog
 
 COUNTS = (0, 1, 20)
@@ -47,11 +47,11 @@ def looks_at_once(event: Any, context: HookContext) -> None:
     """The same, as a plain function."""
 
 
-def listening(hooks: Hooks, count: int) -> None:
+def listening(hooks: HookDispatcher, count: int) -> None:
     for number in range(count):
         for name, point in POINTS.items():
             handler = looks_at_once if point.kind == "sync" else looks
-            hooks.add(Registration(plugin=f"p{number}", hook=name, handler=handler, settings=FREE))
+            hooks.add(HookRegistration(plugin=f"p{number}", hook=name, handler=handler, settings=FREE))
 
 
 async def timed(work: Callable[[], Awaitable[Any]]) -> float:
@@ -64,7 +64,7 @@ async def timed(work: Callable[[], Awaitable[Any]]) -> float:
     return median(spent) * 1e6
 
 
-def rounds(hooks: Hooks) -> dict[str, Callable[[], Awaitable[Any]]]:
+def rounds(hooks: HookDispatcher) -> dict[str, Callable[[], Awaitable[Any]]]:
     result = ToolResult(tool_call_id="c", tool_name="read", content=(Text("x" * 1_000),))
     persist = ToolResultPersist(tool_name="read", tool_call_id="c", message=result)
     prompt, call = BeforePromptBuild(prompt="hi"), BeforeToolCall(tool_name="read", params={"path": "x"})
@@ -88,7 +88,7 @@ async def one_point() -> None:
     print(f"{'handlers':<24}" + "".join(f"{count:>10}" for count in COUNTS))
     table: dict[str, list[float]] = {}
     for count in COUNTS:
-        hooks = Hooks(SystemClock())
+        hooks = HookDispatcher(SystemClock())
         listening(hooks, count)
         for name, work in rounds(hooks).items():
             table.setdefault(name, []).append(await timed(work))
@@ -108,7 +108,7 @@ class Bench:
         self.count = count
         self.spent: list[float] = []
 
-    async def turn(self, app: Assistant, number: int) -> None:
+    async def turn(self, app: App, number: int) -> None:
         self.model.script(calls("read", path="note.txt"), says("ok"))
         began = time.perf_counter()
         await ask(app, "hi", session=f"agent:main:s{number}")
@@ -141,7 +141,7 @@ def audit() -> None:
         spent = []
         for _ in range(200):
             began = time.perf_counter()
-            log.append([Deed(plugin="p", hook="before_prompt_build", field="prependContext", after="x" * 1_000)])
+            log.append([AuditChange(plugin="p", hook="before_prompt_build", field="prependContext", after="x" * 1_000)])
             spent.append(time.perf_counter() - began)
         began = time.perf_counter()
         checked = log.verify()

@@ -21,12 +21,12 @@ from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Assistant as Said
 from openclaw.core.messages import Text, Usage
 from openclaw.core.provider import ModelRequest
-from openclaw.gateway.app import Assistant
+from openclaw.gateway.app import App
 from openclaw.gateway.clock import SystemClock
 from openclaw.testing import ScriptedModel, TemporaryHome, calls, says
-from openclaw.turns.record import Recorded
-from openclaw.turns.shaping import Shaper
-from openclaw.turns.turn import SessionRepaired, Turn
+from openclaw.turns.record import RecordedEvent
+from openclaw.turns.shaping import ReplyShaper
+from openclaw.turns.turn import RunRequest, SessionRepaired
 
 CALLS = 10
 ROUNDS = 20
@@ -42,14 +42,14 @@ class Brief(ScriptedModel):
         yield Done(Said(content=(Text("Noted."),), usage=Usage(100, 2, 0, 0, 102)))
 
 
-async def turn(app: Assistant, key: SessionKey) -> float:
+async def turn(app: App, key: SessionKey) -> float:
     """One turn, shaped as a client would get it; gives its seconds."""
     began = time.perf_counter()
-    shaper = Shaper(await app.manner(key))
-    wanted = Turn(run_id=uuid.uuid4().hex, key=key, text="go on")
+    shaper = ReplyShaper(await app.manner(key))
+    wanted = RunRequest(run_id=uuid.uuid4().hex, key=key, text="go on")
     async with aclosing(app.turns.run(wanted)) as events:
         async for event in events:
-            if not isinstance(event, SessionRepaired | Recorded):
+            if not isinstance(event, SessionRepaired | RecordedEvent):
                 shaper.take(event)
     return time.perf_counter() - began
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from openclaw.core.embedder import EmbedderEndpoint
 from openclaw.embedders import catalog
 from openclaw.gateway.clock import SystemClock
-from openclaw.memory.index import Memory
+from openclaw.memory.index import MemoryIndex
 from openclaw.memory.opening import open_memory
 from openclaw.memory.settings import EmbedderName, MemorySearchSettings
 
@@ -37,7 +37,7 @@ def write_notes(folder: Path, count: int) -> None:
         path.write_text(f"# Note {number}\n\n{body}\n- ticket TK-{number:06}\n", encoding="utf-8")
 
 
-def opened(folder: Path, provider: EmbedderName) -> Memory:
+def opened(folder: Path, provider: EmbedderName) -> MemoryIndex:
     return open_memory(
         MemorySearchSettings(provider=provider),
         agent_id=provider,

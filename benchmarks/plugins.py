@@ -26,7 +26,7 @@ TURNS = 20
 COUNTS = (0, 1, 20)
 CALL = BeforeToolCall(tool_name="read", params={"path": "note.txt"})
 CODE = """
-from openclaw.plugin import Api, FunctionTool
+from openclaw.plugin import Api; from openclaw.plugin import FunctionTool
 
 async def looks(event, context):
     return None

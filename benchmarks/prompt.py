@@ -14,7 +14,7 @@ from openclaw.core.text import PromptText
 from openclaw.prompt.build import build, forget
 from openclaw.prompt.facts import PromptFacts, ToolLine
 from openclaw.workspace import budget, files
-from openclaw.workspace.budget import Limits
+from openclaw.workspace.budget import FileBudget
 from openclaw.workspace.files import FileCache
 from openclaw.workspace.record import BOOTSTRAP_FILES
 
@@ -36,7 +36,7 @@ def best(work: Callable[[], object], times: int = 30) -> float:
 
 
 def facts(root: Path, cache: FileCache | None, skills: PromptText, turn: int) -> PromptFacts:
-    cut = budget.fit(files.load(root, cache=cache, names=NAMES), Limits(per_file=20_000, total=200_000))
+    cut = budget.fit(files.load(root, cache=cache, names=NAMES), FileBudget(per_file=20_000, total=200_000))
     return PromptFacts(
         workspace_dir=str(root),
         tools=(*(ToolLine(f"tool_{n}", "does something useful") for n in range(30)), ToolLine("read", "")),

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from openclaw.skills.catalog import compose
-from openclaw.skills.gate import Machine
-from openclaw.skills.library import Library
-from openclaw.skills.lock import Ledger
-from openclaw.skills.roots import Places
+from openclaw.skills.gate import MachineFacts
+from openclaw.skills.library import SkillStore
+from openclaw.skills.lock import AcceptedSkills
+from openclaw.skills.roots import SkillRoots
 from openclaw.skills.settings import LimitSettings, SkillsSettings
 from openclaw.skills.snapshot import line_of, take
 from openclaw.trust.supply import inspect
@@ -33,9 +33,9 @@ metadata: {{"openclaw": {{"emoji": "🔧", "requires": {{"bins": ["git"]}}}}}}
 )
 
 
-def populate(top: Path) -> Places:
+def populate(top: Path) -> SkillRoots:
     """Two sources with 200 skills each, three files in every one."""
-    places = Places(home=top, state=top / "state", workspace=top / "ws", cwd=top / "cwd")
+    places = SkillRoots(home=top, state=top / "state", workspace=top / "ws", cwd=top / "cwd")
     for number in range(400):
         name = f"skill-{number:03}"
         directory = (places.workspace / "skills" if number % 2 else places.managed) / name
@@ -70,14 +70,14 @@ def stat_all(top: Path) -> int:
 
 def main() -> None:
     settings, limits = SkillsSettings(), LimitSettings()
-    machine = Machine(platform="linux", env=(), has_bin=lambda name: True, has_config=lambda path: False)
+    machine = MachineFacts(platform="linux", env=(), has_bin=lambda name: True, has_config=lambda path: False)
     with tempfile.TemporaryDirectory() as folder:
         top = Path(folder)
         places = populate(top)
         later = time.time() + 3_600  # a file that has just changed is read again, which is not what is measured
 
-        def library() -> Library:
-            return Library(Ledger(places.state), inspect, lambda: later)
+        def library() -> SkillStore:
+            return SkillStore(AcceptedSkills(places.state), inspect, lambda: later)
 
         began = time.perf_counter()
         library().look(places, settings, machine, first_use=True)

@@ -12,18 +12,18 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from openclaw.core.sandbox import Box, Boxed, Mount
+from openclaw.core.sandbox import Mount, SandboxedRun, SandboxSpec
 from openclaw.core.tool import Tool, ToolContext
 from openclaw.gateway.clock import SystemClock
 from openclaw.gateway.tools.wrapping import wrap
-from openclaw.policy.execution import Grant, rule
+from openclaw.policy.execution import ExecGrant, decide
 from openclaw.policy.layers import GROUPS, remaining
 from openclaw.policy.narrowing import AgentToolSettings
-from openclaw.policy.order import Asked, layers
+from openclaw.policy.order import ToolRequest, layers
 from openclaw.policy.settings import ToolsSettings
 from openclaw.sandboxes.bubblewrap import Bubblewrap
-from openclaw.tools.catalog import Standing, WebSettings, build, build_web
-from openclaw.tools.guard import Fence
+from openclaw.tools.catalog import ToolState, WebToolSettings, build, build_web
+from openclaw.tools.guard import AddressRules
 
 CALLS = 200
 
@@ -53,7 +53,7 @@ async def main() -> None:
         workspace.mkdir()
         (workspace / "a.txt").write_text("line\n" * 100)
         context = ToolContext(call_id="c", workspace=workspace, session_key="agent:main:main")
-        standing = Standing(SystemClock())
+        standing = ToolState(SystemClock())
         try:
             await on_the_machine(context, standing)
             await from_the_web(context, standing)
@@ -67,7 +67,7 @@ def named(tools: list[Tool]) -> dict[str, Tool]:
     return {tool.spec.name: tool for tool in tools}
 
 
-async def on_the_machine(context: ToolContext, standing: Standing) -> None:
+async def on_the_machine(context: ToolContext, standing: ToolState) -> None:
     env = {"PATH": os.environ["PATH"]}
     tools = named(build(shell="/bin/sh", env=env, background=standing.background))
     print(f"read                 {await timed(lambda: tools['read'].call({'path': 'a.txt'}, context)):8.2f} ms")
@@ -81,11 +81,11 @@ async def on_the_machine(context: ToolContext, standing: Standing) -> None:
     print(f"exec                 {ours:8.2f} ms   {ours / alone:.1f} times a bare subprocess")
 
 
-async def from_the_web(context: ToolContext, standing: Standing) -> None:
+async def from_the_web(context: ToolContext, standing: ToolState) -> None:
     server = await asyncio.start_server(page, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    fence = Fence(allow_private=True)
-    settings = WebSettings(fence=fence, fetch_cached_for=0.0)
+    fence = AddressRules(allow_private=True)
+    settings = WebToolSettings(fence=fence, fetch_cached_for=0.0)
     fetch = named(build_web(standing, wrap, settings))["web_fetch"]
     count = iter(range(CALLS * 2))
     spent = await timed(lambda: fetch.call({"url": f"http://127.0.0.1:{port}/{next(count)}"}, context), 50)
@@ -94,7 +94,7 @@ async def from_the_web(context: ToolContext, standing: Standing) -> None:
 
 
 def decided() -> None:
-    grants = [Grant(f"/usr/bin/program{number}") for number in range(100)]
+    grants = [ExecGrant(f"/usr/bin/program{number}") for number in range(100)]
     names = sorted({name for group in GROUPS.values() for name in group})
     command = "git add . && git commit -m 'a message' | head -5"
 
@@ -105,20 +105,20 @@ def decided() -> None:
         return (time.perf_counter() - began) / count * 1e6
 
     spent = each(
-        lambda: rule(command, "/w", "allowlist", "on-miss", grants, lambda word: f"/usr/bin/{word}", ("head",))
+        lambda: decide(command, "/w", "allowlist", "on-miss", grants, lambda word: f"/usr/bin/{word}", ("head",))
     )
     print(f"policy: a command    {spent:8.1f} µs   100 programs on the list")
-    rules = layers(ToolsSettings(deny=("cron",)), AgentToolSettings(), Asked(boxed=True))
+    rules = layers(ToolsSettings(deny=("cron",)), AgentToolSettings(), ToolRequest(boxed=True))
     print(f"policy: {len(names)} tools     {each(lambda: remaining(names, rules)):8.1f} µs   {len(rules)} layers")
 
 
-async def in_a_box(context: ToolContext, standing: Standing, root: Path) -> None:
+async def in_a_box(context: ToolContext, standing: ToolState, root: Path) -> None:
     engine = Bubblewrap(os.environ)
-    box = Box(name="bench", root=str(root), mounts=(Mount(str(context.workspace), "/workspace", True),))
+    box = SandboxSpec(name="bench", root=str(root), mounts=(Mount(str(context.workspace), "/workspace", True),))
     if why := await engine.problem(box):
         print(f"sandbox              not measured: {why}")
         return
-    tools = named(build(shell="/bin/sh", env={}, boxed=Boxed(engine, box), workers=standing.workers))
+    tools = named(build(shell="/bin/sh", env={}, boxed=SandboxedRun(engine, box), workers=standing.workers))
     began = time.perf_counter()
     await tools["read"].call({"path": "a.txt"}, context)
     print(f"sandbox: first read  {(time.perf_counter() - began) * 1000:8.2f} ms   starts the file tools inside")

@@ -10,14 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from openclaw.core.messages import Assistant, Message, Text, ToolCall, ToolResult, User
-from openclaw.sessions.files import Transcript, load
-from openclaw.sessions.transcript import Header, build_context
+from openclaw.sessions.files import TranscriptFile, load
+from openclaw.sessions.transcript import TranscriptHeader, build_context
 
 LENGTHS = (10, 1_000, 10_000)
 APPENDS = 200
 ROUNDS = 7
 WORST = 3.0
-HEADER = Header(id="benchmark", timestamp="2026-01-01T00:00:00.000Z")
+HEADER = TranscriptHeader(id="benchmark", timestamp="2026-01-01T00:00:00.000Z")
 
 
 def turn(number: int) -> tuple[Message, ...]:
@@ -44,7 +44,7 @@ def best(work: Callable[[], None], each: int) -> float:
 def measure(path: Path, length: int) -> tuple[float, float]:
     """The cost of one append to a transcript of `length` entries, and of loading one of its entries."""
     messages = [message for number in range(length // 4 + 1) for message in turn(number)]
-    transcript = Transcript.create(path, HEADER)
+    transcript = TranscriptFile.create(path, HEADER)
     for message in messages[:length]:
         transcript.say(message, 1.0)
     transcript.close()
@@ -57,7 +57,7 @@ def measure(path: Path, length: int) -> tuple[float, float]:
             build_context(load(path).entries)
 
     per_entry = best(loading, length * repeats)
-    transcript, _ = Transcript.reopen(path, HEADER)
+    transcript, _ = TranscriptFile.reopen(path, HEADER)
 
     def appending() -> None:
         for number in range(APPENDS):

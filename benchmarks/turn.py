@@ -11,19 +11,20 @@ import uuid
 from contextlib import aclosing
 from pathlib import Path
 
-from openclaw.core.approval import Answer, ApprovalRequest
-from openclaw.gateway.app import Surroundings, assistant
+from openclaw.core.approval import ApprovalAnswer, ApprovalRequest
+from openclaw.gateway.app import assistant
 from openclaw.gateway.clock import SystemClock
+from openclaw.gateway.surroundings import Environment
 from openclaw.testing import TemporaryHome, calls, says
 from openclaw.testing_server import MockModelServer
-from openclaw.turns.turn import Turn
+from openclaw.turns.turn import RunRequest
 
 TURNS = 60
 
 
 class Nobody:
-    async def decide(self, request: ApprovalRequest) -> Answer:
-        return Answer("deny")
+    async def decide(self, request: ApprovalRequest) -> ApprovalAnswer:
+        return ApprovalAnswer("deny")
 
 
 async def main() -> None:
@@ -33,12 +34,12 @@ async def main() -> None:
         replies = [reply for _ in range(TURNS) for reply in (calls("read", path="note.txt"), says("Read it. " * 40))]
         with MockModelServer(replies) as server:
             home.configure(server.settings())
-            surroundings = Surroundings(environ=home.environ, home_dir=home.root, cwd=home.root)
+            surroundings = Environment(environ=home.environ, home_dir=home.root, cwd=home.root)
             async with assistant(surroundings, clock=SystemClock(), approver=Nobody()) as app:
                 spent: list[tuple[float, float]] = []
                 for _ in range(TURNS):
                     wall, cpu = time.perf_counter(), time.thread_time()
-                    turn = Turn(run_id=str(uuid.uuid4()), key=app.key(None, None), text="read the note")
+                    turn = RunRequest(run_id=str(uuid.uuid4()), key=app.key(None, None), text="read the note")
                     async with aclosing(app.turns.run(turn)) as events:
                         async for _event in events:
                             pass

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from openclaw.core import messages
-from openclaw.core.approval import Answer, ApprovalRequest, Approver, Decision
+from openclaw.core.approval import ApprovalAnswer, ApprovalRequest, Approver, Decision
 from openclaw.core.chat import Inbound, Outbound, Receipt
 from openclaw.core.clock import Clock
 from openclaw.core.errors import ProviderError, Unavailable
@@ -36,12 +36,12 @@ from openclaw.core.events import (
 from openclaw.core.messages import AssistantBlock, Text, Thinking, ToolCall, ToolResult, Usage
 from openclaw.core.provider import ModelRequest, Provider
 from openclaw.core.reply import cost_of
-from openclaw.core.sandbox import Box, Launch, Standing, outside
+from openclaw.core.sandbox import RunningSandbox, SandboxLaunch, SandboxSpec, outside
 
 if TYPE_CHECKING:
     from openclaw.agent.loop import Steering
-    from openclaw.gateway.app import Assistant
-    from openclaw.turns.record import Recorded
+    from openclaw.gateway.app import App
+    from openclaw.turns.record import RecordedEvent
     from openclaw.turns.recording import RecordedCall
     from openclaw.turns.replaying import Replay
     from openclaw.turns.turn import SessionRepaired
@@ -319,9 +319,11 @@ class ScriptedApprover:
         self._decisions = deque(decisions or ("deny",))
         self.asked: list[ApprovalRequest] = []
 
-    async def decide(self, request: ApprovalRequest) -> Answer:
+    async def decide(self, request: ApprovalRequest) -> ApprovalAnswer:
         self.asked.append(request)
-        return Answer(self._decisions.popleft() if len(self._decisions) > 1 else self._decisions[0], by="script")
+        return ApprovalAnswer(
+            self._decisions.popleft() if len(self._decisions) > 1 else self._decisions[0], by="script"
+        )
 
 
 class TemporaryHome:
@@ -368,12 +370,13 @@ class TemporaryHome:
         *,
         clock: Clock | None = None,
         approver: Approver | None = None,
-    ) -> "AbstractAsyncContextManager[Assistant]":
+    ) -> "AbstractAsyncContextManager[App]":
         """The whole assistant in this process. `model` answers for every provider, or each by its name."""
-        from openclaw.gateway.app import Surroundings, assistant
+        from openclaw.gateway.app import assistant
+        from openclaw.gateway.surroundings import Environment
 
         return assistant(
-            Surroundings(environ=self.environ, home_dir=self.root, cwd=self.workspace),
+            Environment(environ=self.environ, home_dir=self.root, cwd=self.workspace),
             clock=clock or FakeClock(),
             approver=approver or ScriptedApprover("deny"),
             open_provider=lambda endpoint: model[endpoint.provider] if isinstance(model, Mapping) else model,
@@ -387,7 +390,7 @@ class Heard:
     """What one turn said: every event, and the parts a test asks about."""
 
     def __init__(self) -> None:
-        self.events: list[Event | SessionRepaired | Recorded] = []
+        self.events: list[Event | SessionRepaired | RecordedEvent] = []
 
     @property
     def text(self) -> str:
@@ -405,7 +408,7 @@ class Heard:
 
 
 async def ask(
-    app: "Assistant",
+    app: "App",
     text: str,
     *,
     session: str = "main",
@@ -414,10 +417,10 @@ async def ask(
     **turn: Any,
 ) -> Heard:
     """Runs one turn to its end. What is heard until then is in `into`, for a test that stops it half way."""
-    from openclaw.turns.turn import Turn
+    from openclaw.turns.turn import RunRequest
 
     heard = Heard() if into is None else into
-    wanted = Turn(run_id=uuid.uuid4().hex, key=app.key(session, None), text=text, **turn)
+    wanted = RunRequest(run_id=uuid.uuid4().hex, key=app.key(session, None), text=text, **turn)
     async with aclosing(app.turns.run(wanted, steering)) as events:
         async for event in events:
             heard.events.append(event)
@@ -493,22 +496,22 @@ class FakeSandbox:
         self._problem = problem
         self.launched: list[tuple[str, ...]] = []
 
-    async def problem(self, box: Box) -> str:
+    async def problem(self, box: SandboxSpec) -> str:
         return self._problem
 
     async def launch(
-        self, box: Box, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], terminal: bool = False
-    ) -> Launch:
+        self, box: SandboxSpec, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], terminal: bool = False
+    ) -> SandboxLaunch:
         if self._problem:
             raise Unavailable(self._problem)
         self.launched.append(tuple(argv))
         place = outside(box, cwd) or box.root
-        return Launch(argv=tuple(argv), cwd=place, env={"PATH": "/usr/bin:/bin", **box.env, **env})
+        return SandboxLaunch(argv=tuple(argv), cwd=place, env={"PATH": "/usr/bin:/bin", **box.env, **env})
 
-    async def python(self, box: Box) -> str:
+    async def python(self, box: SandboxSpec) -> str:
         return sys.executable
 
-    async def standing(self, prefix: str) -> tuple[Standing, ...]:
+    async def standing(self, prefix: str) -> tuple[RunningSandbox, ...]:
         return ()
 
     async def discard(self, name: str) -> None:

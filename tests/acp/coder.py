@@ -7,13 +7,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from acp import (
-    PROTOCOL_VERSION,
-    run_agent,
-    start_tool_call,
-    update_agent_message_text,
-    update_agent_thought_text,
-)
+from acp import PROTOCOL_VERSION, run_agent, start_tool_call, update_agent_message_text, update_agent_thought_text
 from acp.schema import InitializeResponse, NewSessionResponse, PermissionOption, PromptResponse, ToolCallUpdate
 
 place = Path(sys.argv[1])

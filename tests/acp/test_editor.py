@@ -9,12 +9,7 @@ from typing import Any
 
 import pytest
 from acp import PROTOCOL_VERSION, RequestError, spawn_agent_process, text_block
-from acp.schema import (
-    AllowedOutcome,
-    DeniedOutcome,
-    RequestPermissionResponse,
-    ResourceContentBlock,
-)
+from acp.schema import AllowedOutcome, DeniedOutcome, RequestPermissionResponse, ResourceContentBlock
 
 from openclaw.testing import TemporaryHome, calls, says
 from openclaw.testing_server import Hangs, MockModelServer

@@ -6,9 +6,9 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
-from openclaw.agent.loop import Attempt, Job, Steering, run
+from openclaw.agent.loop import Attempt, RunJob, Steering, run
 from openclaw.agent.repeats import RepeatLimits, Repeats
-from openclaw.agent.toolrun import Toolbox
+from openclaw.agent.toolrun import ToolRunner
 from openclaw.core.errors import ProviderError
 from openclaw.core.events import Event, RunEnded, ToolEnded
 from openclaw.core.messages import ToolResult, User
@@ -72,10 +72,10 @@ class OneModel:
         return error.message
 
 
-def toolbox(*tools: Tool, limits: RepeatLimits | None = None, cap: int = 16_000, gate: Any = None) -> Toolbox:
+def toolbox(*tools: Tool, limits: RepeatLimits | None = None, cap: int = 16_000, gate: Any = None) -> ToolRunner:
     context = ToolContext(call_id="", workspace=Path("/nowhere"))
     repeats = Repeats(limits or RepeatLimits())
-    return Toolbox(tools, context, gate or OpenGate(), FakeClock(), repeats=repeats, cap=cap)
+    return ToolRunner(tools, context, gate or OpenGate(), FakeClock(), repeats=repeats, cap=cap)
 
 
 class Ran:
@@ -97,7 +97,7 @@ class Ran:
 
 async def play(
     model: ScriptedModel,
-    box: Toolbox,
+    box: ToolRunner,
     *,
     steering: Steering | None = None,
     route: OneModel | None = None,
@@ -105,7 +105,7 @@ async def play(
     seen: Callable[[Event], None] = lambda event: None,
 ) -> Ran:
     """One run of the loop on `go`; `seen` hears every event when it happens."""
-    job = Job(system=System("be good"), messages=(User(content="go"),))
+    job = RunJob(system=System("be good"), messages=(User(content="go"),))
     running = run(job, route or OneModel(model), box, steering or Steering(), clock or FakeClock())
     events: list[Event] = []
     async with asyncio.timeout(10), aclosing(running) as stream:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openclaw.agent.arguments import MAX_ECHO_CHARS, Accepted, Rejected, prepare
+from openclaw.agent.arguments import MAX_ECHO_CHARS, ArgumentsAccepted, ArgumentsRejected, prepare
 
 SCHEMA = {
     "type": "object",
@@ -30,7 +30,7 @@ SCHEMA = {
 ALIASES = {"file_path": "path", "old_string": "oldText"}
 
 
-def checked(**arguments: Any) -> Accepted | Rejected:
+def checked(**arguments: Any) -> ArgumentsAccepted | ArgumentsRejected:
     return prepare("draw", SCHEMA, ALIASES, {"path": "p", **arguments})
 
 
@@ -62,7 +62,7 @@ def checked(**arguments: Any) -> Accepted | Rejected:
     ids=str,
 )
 def test_what_is_clearly_meant_is_accepted(sent: dict[str, Any], got: dict[str, Any]) -> None:
-    assert checked(**sent) == Accepted({"path": "p", **got})
+    assert checked(**sent) == ArgumentsAccepted({"path": "p", **got})
 
 
 @pytest.mark.parametrize(
@@ -95,25 +95,25 @@ def test_what_is_clearly_meant_is_accepted(sent: dict[str, Any], got: dict[str, 
 )
 def test_what_is_not_gets_a_sentence(sent: dict[str, Any], problem: str) -> None:
     rejected = checked(**sent)
-    assert isinstance(rejected, Rejected)
+    assert isinstance(rejected, ArgumentsRejected)
     assert rejected.text.startswith(f'Validation failed for tool "draw":\n- {problem}\n\nReceived arguments:\n{{')
 
 
 def test_every_problem_is_named_at_once() -> None:
     rejected = prepare("draw", SCHEMA, {}, {"limit": "x", "deep": "y"})
-    assert isinstance(rejected, Rejected)
+    assert isinstance(rejected, ArgumentsRejected)
     assert rejected.text.count("\n- ") == 3  # limit, deep, and path is missing
 
 
 def test_an_echo_is_never_longer_than_needed() -> None:
     rejected = checked(limit="x" * 100_000)
-    assert isinstance(rejected, Rejected)
+    assert isinstance(rejected, ArgumentsRejected)
     assert len(rejected.text) < MAX_ECHO_CHARS + 200
     assert rejected.text.endswith("\n…")
 
 
 def test_a_tool_without_a_list_of_parameters_takes_what_comes() -> None:
-    assert prepare("free", {"type": "object"}, {}, {"a": 1}) == Accepted({"a": 1})
+    assert prepare("free", {"type": "object"}, {}, {"a": 1}) == ArgumentsAccepted({"a": 1})
 
 
 leaves = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
@@ -128,9 +128,9 @@ names = st.sampled_from([*SCHEMA["properties"], "file_path", "old_text", "nothin
 @given(st.dictionaries(names, values | plausible, max_size=6))
 def test_whatever_comes_the_tool_gets_what_its_schema_promises(arguments: dict[str, Any]) -> None:
     match prepare("draw", SCHEMA, ALIASES, arguments):
-        case Accepted(arguments=got):
+        case ArgumentsAccepted(arguments=got):
             assert valid(got, SCHEMA), got
-        case Rejected(text=text):
+        case ArgumentsRejected(text=text):
             assert text.startswith('Validation failed for tool "draw":\n- ')
 
 

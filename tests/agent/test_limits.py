@@ -3,7 +3,7 @@
 import pytest
 
 from openclaw.agent.limits import result_cap, shorten
-from openclaw.agent.repeats import Blocked, Fine, RepeatLimits, Repeats, Warned
+from openclaw.agent.repeats import NoRepeat, RepeatBlocked, RepeatLimits, Repeats, RepeatWarning
 from openclaw.core.messages import Text
 from openclaw.core.tool import Output
 
@@ -38,15 +38,15 @@ def same(repeats: Repeats, times: int, tool: str = "draw", answer: str = "same",
 def test_ten_equal_calls_are_fine_the_eleventh_is_warned() -> None:
     repeats = Repeats(RepeatLimits())
     same(repeats, 9)
-    assert repeats.before("draw", {}) == Fine()
+    assert repeats.before("draw", {}) == NoRepeat()
     same(repeats, 1)
-    assert isinstance(repeats.before("draw", {}), Warned)
+    assert isinstance(repeats.before("draw", {}), RepeatWarning)
 
 
 def test_equal_calls_with_new_answers_are_never_blocked() -> None:
     repeats = Repeats(RepeatLimits())
     for number in range(60):
-        assert not isinstance(repeats.before("poll", {"id": 1}), Blocked)
+        assert not isinstance(repeats.before("poll", {"id": 1}), RepeatBlocked)
         repeats.after("poll", {"id": 1}, Output.of(f"{number} %"))
 
 
@@ -55,14 +55,14 @@ def test_the_order_of_arguments_does_not_hide_a_repeat() -> None:
     for number in range(20):
         args = {"a": 1, "b": 2} if number % 2 else {"b": 2, "a": 1}
         repeats.after("draw", args, Output.of("same"))
-    assert isinstance(repeats.before("draw", {"b": 2, "a": 1}), Blocked)
+    assert isinstance(repeats.before("draw", {"b": 2, "a": 1}), RepeatBlocked)
 
 
 def test_durations_do_not_hide_a_repeat() -> None:
     repeats = Repeats(RepeatLimits())
     for number in range(20):
         repeats.after("exec", {"command": "x"}, Output.of("failed", exitCode=1, durationMs=number))
-    assert isinstance(repeats.before("exec", {"command": "x"}), Blocked)
+    assert isinstance(repeats.before("exec", {"command": "x"}), RepeatBlocked)
 
 
 def ping_pong(repeats: Repeats, times: int) -> None:
@@ -73,18 +73,18 @@ def ping_pong(repeats: Repeats, times: int) -> None:
 def test_two_calls_that_alternate_are_warned_and_then_blocked() -> None:
     repeats = Repeats(RepeatLimits(history=100, breaker=100, warn=10, block=20))
     ping_pong(repeats, 8)
-    assert repeats.before("ping", {}) == Fine()
+    assert repeats.before("ping", {}) == NoRepeat()
     ping_pong(repeats, 2)
-    assert isinstance(repeats.before("ping", {}), Warned)
+    assert isinstance(repeats.before("ping", {}), RepeatWarning)
     ping_pong(repeats, 12)
-    assert isinstance(repeats.before("ping", {}), Blocked)
+    assert isinstance(repeats.before("ping", {}), RepeatBlocked)
 
 
 def test_many_variants_with_the_same_answer_are_warned() -> None:
     repeats = Repeats(RepeatLimits())
     for number in range(10):
         repeats.after("grep", {"pattern": str(number % 3)}, Output.of("no matches"))
-    assert repeats.before("grep", {"pattern": "new"}) == Warned(
+    assert repeats.before("grep", {"pattern": "new"}) == RepeatWarning(
         "Variations of grep keep giving the same result. Try something else."
     )
 
@@ -93,7 +93,7 @@ def test_thirty_calls_that_bring_nothing_new_are_enough() -> None:
     repeats = Repeats(RepeatLimits())
     for number in range(35):
         repeats.after("draw", {"n": number % 5}, Output.of("same"))
-    assert isinstance(repeats.before("other", {}), Blocked)
+    assert isinstance(repeats.before("other", {}), RepeatBlocked)
 
 
 def test_one_new_answer_resets_the_count() -> None:
@@ -101,7 +101,7 @@ def test_one_new_answer_resets_the_count() -> None:
     for number in range(34):
         repeats.after("draw", {"n": number % 5}, Output.of("same"))
     repeats.after("draw", {"n": 99}, Output.of("news"))
-    assert not isinstance(repeats.before("other", {}), Blocked)
+    assert not isinstance(repeats.before("other", {}), RepeatBlocked)
 
 
 def test_the_end_of_a_command_survives_the_cut() -> None:

@@ -15,7 +15,7 @@ from openclaw.core.events import (
     Done,
     MessageEnded,
     ModelEvent,
-    Notice,
+    RunNotice,
     Steered,
     TextDelta,
     ToolEnded,
@@ -320,7 +320,7 @@ async def test_a_model_that_never_says_what_it_did_ends_with_a_word_of_ours() ->
     model = ScriptedModel(calls("draw", what="a cat"), *[says("")] * 5)
     ran = await play(model, toolbox(FakeTool("draw")))
     assert ran.end.stop_reason == "stop" and ran.end.error is None
-    (notice,) = [event.text for event in ran.events if isinstance(event, Notice)]
+    (notice,) = [event.text for event in ran.events if isinstance(event, RunNotice)]
     assert "no summary" in notice
     assert len(model.requests) == 4  # its turn, the silence, and two more chances
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from openclaw.core.messages import Cost, Text, Thinking, ToolCall, Usage
 from openclaw.core.provider import Model, Price
-from openclaw.core.reply import MAX_ARGUMENT_CHARS, Reply, cost_of, parse_arguments
+from openclaw.core.reply import MAX_ARGUMENT_CHARS, ReplyBuilder, cost_of, parse_arguments
 
 MODEL = Model(provider="p", id="m", api="openai-completions", price=Price(1.0, 2.0, 0.1, 0.0))
 
@@ -69,7 +69,7 @@ def test_what_is_json_is_read_as_it_is(value: dict[str, Any]) -> None:
 
 
 def test_a_reply_that_was_cut_keeps_its_words_and_drops_its_calls() -> None:
-    reply = Reply(MODEL)
+    reply = ReplyBuilder(MODEL)
     reply.thinking(0, "hm")
     reply.text(1, "Let me ")
     reply.text(1, "see")
@@ -83,7 +83,7 @@ def test_a_reply_that_was_cut_keeps_its_words_and_drops_its_calls() -> None:
 
 @pytest.mark.parametrize(("written", "broken"), [("", ""), ('{"path": "a', '{"path": "a'), ('{"path": "a"}', None)])
 def test_a_call_that_ran_into_the_output_limit_is_run_only_when_it_is_whole(written: str, broken: str | None) -> None:
-    reply = Reply(MODEL)
+    reply = ReplyBuilder(MODEL)
     reply.call(0, "c1", "ls", "")
     reply.call(1, "c2", "ls", written)
     reply.stop_reason = "length"
@@ -99,7 +99,7 @@ def test_a_price_that_is_not_known_is_not_a_free_call() -> None:
 
 
 def test_the_cost_of_a_call() -> None:
-    reply = Reply(MODEL)
+    reply = ReplyBuilder(MODEL)
     reply.stop_reason = "stop"
     reply.usage = Usage(input=900, output=20, cache_read=100)
     usage = reply.message().usage

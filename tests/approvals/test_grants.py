@@ -13,7 +13,7 @@ import pytest
 
 from openclaw.approvals.grants import ApprovalFile
 from openclaw.core.errors import StateError
-from openclaw.policy.execution import Grant
+from openclaw.policy.execution import ExecGrant
 from openclaw.store.lock import Holder, KernelLock
 
 GRANT = {"id": "g1", "pattern": "/usr/bin/git", "argPattern": "status"}
@@ -93,7 +93,10 @@ def test_every_entry_can_be_judged(path: Path) -> None:
     path.write_text(json.dumps(FULL))
     document = ApprovalFile(path).read()
     assert (document.defaults.ask, document.agents["main"].security) == ("on-miss", "full")
-    assert [msgspec.convert(entry, Grant).pattern for entry in allowed(path)] == ["~/bin/*", "old entry without an id"]
+    assert [msgspec.convert(entry, ExecGrant).pattern for entry in allowed(path)] == [
+        "~/bin/*",
+        "old entry without an id",
+    ]
 
 
 def test_the_sockets_token_is_not_in_what_is_read(path: Path) -> None:

@@ -8,12 +8,12 @@ import pytest
 from openclaw.approvals.grants import ApprovalFile
 from openclaw.core.approval import Decision
 from openclaw.core.origin import origin
-from openclaw.core.sandbox import Box, Boxed
+from openclaw.core.sandbox import SandboxedRun, SandboxSpec
 from openclaw.core.tool import ToolContext
 from openclaw.testing import FakeClock, ScriptedApprover, ScriptedModel, TemporaryHome, calls, says
 from openclaw.tools.exec import Exec
 from openclaw.turns.gate import HERE, ExecGate
-from openclaw.turns.settled import Settled
+from openclaw.turns.settled import AllowedExactly
 from tests.subagents.house import SETTINGS, Cast, Owner, house
 
 pytestmark = pytest.mark.anyio
@@ -28,7 +28,7 @@ class Door:
         self.work = root / "work"
         self.work.mkdir()
         self.approver = ScriptedApprover(*decisions)
-        self.settled = Settled()
+        self.settled = AllowedExactly()
         usual = {"security": "allowlist", "ask": "on-miss", "safe_bins": (), "path": "/usr/bin:/bin"}
         self.gate = ExecGate(
             approvals=self.file,
@@ -109,7 +109,7 @@ async def test_code_in_an_argument_is_never_settled(tmp_path: Path) -> None:
 
 
 async def test_in_a_sandbox_the_same_command_is_not_asked_about_twice(tmp_path: Path) -> None:
-    boxed = Boxed(sandbox=None, box=Box(name="b", root=str(tmp_path), workdir="/workspace"))  # type: ignore[arg-type]
+    boxed = SandboxedRun(sandbox=None, box=SandboxSpec(name="b", root=str(tmp_path), workdir="/workspace"))  # type: ignore[arg-type]
     tool = Exec(shell="/bin/sh", env={}, boxed=boxed)
     door = Door(tmp_path, "allow-always")
     assert [await door.asks("make", tool=tool) for _ in range(3)] == [1, 0, 0]

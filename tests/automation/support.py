@@ -7,13 +7,13 @@ from typing import Any
 
 from openclaw.core.keys import SessionKey
 from openclaw.gateway.automation import Automation, automation
-from openclaw.gateway.bus import Bus, Notice
-from openclaw.gateway.desk import Desk
+from openclaw.gateway.bus import BusEvent, EventBus
+from openclaw.gateway.desk import SessionService
 from openclaw.sessions.files import load
 from openclaw.testing import FakeClock, ScriptedModel, TemporaryHome
 from openclaw.turns.lanes import Lanes
-from openclaw.turns.ledger import Ledger
-from openclaw.turns.runs import Runs
+from openclaw.turns.ledger import Inbox
+from openclaw.turns.runs import RunService
 
 START = 1_800_000_000.0
 MAIN = SessionKey("main", "main")
@@ -23,7 +23,7 @@ class Place:
     """What a test looks at."""
 
     def __init__(
-        self, home: TemporaryHome, desk: Desk, parts: Automation, clock: FakeClock, model: ScriptedModel
+        self, home: TemporaryHome, desk: SessionService, parts: Automation, clock: FakeClock, model: ScriptedModel
     ) -> None:
         self.home = home
         self.desk = desk
@@ -31,14 +31,14 @@ class Place:
         self.heartbeats = parts.heartbeats
         self.clock = clock
         self.model = model
-        self.notices: list[Notice] = []
+        self.notices: list[BusEvent] = []
         self._heard = asyncio.Event()
 
-    def hear(self, notice: Notice) -> None:
+    def hear(self, notice: BusEvent) -> None:
         self.notices.append(notice)
         self._heard.set()
 
-    async def until(self, wanted: Callable[[Notice], bool], deadline: float = 60.0) -> Notice:
+    async def until(self, wanted: Callable[[BusEvent], bool], deadline: float = 60.0) -> BusEvent:
         async with asyncio.timeout(deadline):
             while True:
                 for notice in self.notices:
@@ -65,8 +65,8 @@ class Place:
                 while self.desk.runs.busy:
                     await asyncio.sleep(0.001)
 
-    def ended(self, job_id: str, count: int = 1) -> Callable[[Notice], bool]:
-        def wanted(_: Notice) -> bool:
+    def ended(self, job_id: str, count: int = 1) -> Callable[[BusEvent], bool]:
+        def wanted(_: BusEvent) -> bool:
             return len(self.of(job_id, "finished")) >= count
 
         return wanted
@@ -109,11 +109,11 @@ async def place(
             home.configure({**config, **settings})
     clock = clock or FakeClock(START)
     async with home.assistant(model, clock=clock) as app:
-        bus = Bus()
+        bus = EventBus()
         lanes = Lanes({"main": 4, "cron-nested": 4})
-        async with Runs(app.turns, Ledger(app.db, clock), lanes, clock, lambda event: None).serving() as runs:
+        async with RunService(app.turns, Inbox(app.db, clock), lanes, clock, lambda event: None).serving() as runs:
             await runs.resume()
-            desk = Desk(app, app.lifecycle, runs, bus)
+            desk = SessionService(app, app.lifecycle, runs, bus)
             parts = automation(desk, home.environ)
             found = Place(home, desk, parts, clock, model)
             with bus.listening() as listener:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from openclaw.cron.settings import HookMapping, HookMatch, HooksSettings
+from openclaw.cron.settings import WebhookMapping, WebhookMatch, WebhookSettings
 from openclaw.gateway.webhooks import PRESETS, AgentCall, Incoming, act, each, find
 from openclaw.testing import TemporaryHome
 from tests.automation.test_process import TOKEN, post
@@ -20,7 +20,7 @@ def incoming(payload: Any, path: str = "gmail") -> Incoming:
     return Incoming(path=path, payload=payload, headers={}, query={}, now="now")
 
 
-def calls(mapping: HookMapping, payload: Any) -> list[AgentCall]:
+def calls(mapping: WebhookMapping, payload: Any) -> list[AgentCall]:
     found = [act(mapping, part) for part in each(mapping, incoming(payload))]
     return [call for call in found if isinstance(call, AgentCall)]
 
@@ -49,14 +49,14 @@ def test_what_a_caller_writes_cannot_choose_another_conversation() -> None:
 
 
 def test_your_own_mapping_comes_before_the_ready_made_one_and_it_is_off_by_default() -> None:
-    own = HookMapping(id="mine", match=HookMatch(path="gmail"))
-    assert find(HooksSettings(), incoming({})) is None
-    assert find(HooksSettings(presets=("gmail",)), incoming({})) is PRESETS["gmail"]
-    assert find(HooksSettings(presets=("gmail",), mappings=(own,)), incoming({})) is own
+    own = WebhookMapping(id="mine", match=WebhookMatch(path="gmail"))
+    assert find(WebhookSettings(), incoming({})) is None
+    assert find(WebhookSettings(presets=("gmail",)), incoming({})) is PRESETS["gmail"]
+    assert find(WebhookSettings(presets=("gmail",), mappings=(own,)), incoming({})) is own
 
 
 def test_a_path_without_our_words_is_one_in_the_body() -> None:
-    mapping = HookMapping(session_key="hook:x:{{messages[0].id}}", message_template="{{messages[0].subject}}")
+    mapping = WebhookMapping(session_key="hook:x:{{messages[0].id}}", message_template="{{messages[0].subject}}")
     (call,) = calls(mapping, {"messages": [MAIL]})
     assert (call.session_key, call.message) == ("hook:x:m1", "Boat")
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from openclaw.testing import ScriptedModel, TemporaryHome, says, stalls
-from openclaw.turns.turn import Turn
+from openclaw.turns.turn import RunRequest
 from tests.automation.support import MAIN, Place, place
 
 pytestmark = pytest.mark.anyio
@@ -67,7 +67,7 @@ async def test_a_busy_conversation_is_left_alone(openclaw_home: TemporaryHome, s
     scripted_model.script([stalls(go), says("hi")])
     async with place(openclaw_home, scripted_model, defaults=HALF_HOUR) as here:
         (openclaw_home.workspace / "HEARTBEAT.md").write_text("- look at the disk")
-        await here.desk.runs.submit(Turn(run_id="r1", key=MAIN, text="hello"))
+        await here.desk.runs.submit(RunRequest(run_id="r1", key=MAIN, text="hello"))
         waiting = asyncio.create_task(here.until(lambda notice: notice.event == "heartbeat"))
         for _ in range(7):
             await here.clock.advance(300)
@@ -84,7 +84,7 @@ async def test_an_event_waits_for_a_busy_conversation_and_is_told_then(
     go = asyncio.Event()
     scripted_model.script([stalls(go), says("hi")], says("The bell rang."))
     async with place(openclaw_home, scripted_model) as here:
-        await here.desk.runs.submit(Turn(run_id="r1", key=MAIN, text="hello"))
+        await here.desk.runs.submit(RunRequest(run_id="r1", key=MAIN, text="hello"))
         while not scripted_model.requests:
             await asyncio.sleep(0.01)
         await here.desk.app.events.add(MAIN, "the bell rang", "e1")
@@ -114,7 +114,7 @@ async def test_a_line_that_waits_is_heard_with_the_next_message(
     scripted_model.script(says("Yes."))
     async with place(openclaw_home, scripted_model) as here:
         await here.desk.app.events.add(MAIN, "the bell rang", "e1")
-        await here.desk.runs.submit(Turn(run_id="r1", key=MAIN, text="anything new?"))
+        await here.desk.runs.submit(RunRequest(run_id="r1", key=MAIN, text="anything new?"))
         await here.desk.runs.wait("r1", 10)
         assert here.said()[0] == "System: [2027-01-15 08:00:00 UTC] the bell rang\n\nanything new?"
 

@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from openclaw.core.keys import SessionKey
-from openclaw.gateway.recovering import announce
+from openclaw.gateway.recovering import report_resumed
 from openclaw.testing import ScriptedModel, TemporaryHome, says
 from openclaw.testing_server import Hangs, MockModelServer
-from openclaw.turns.runs import INTERRUPTED, TakenUp
+from openclaw.turns.runs import INTERRUPTED, ResumedRun
 from tests.automation.support import MAIN, place
 from tests.e2e.gateway_process import GatewayProcess
 
@@ -46,10 +46,10 @@ async def test_an_interrupted_run_is_answered_after_a_kill_and_told_of_once(open
 async def test_a_run_that_is_given_up_is_said_in_its_conversation_once(
     openclaw_home: TemporaryHome, scripted_model: ScriptedModel
 ) -> None:
-    gone = TakenUp(run_id="r9", session_key=str(MAIN), text="paint the boat", begun=True, given_up="it never ended")
+    gone = ResumedRun(run_id="r9", session_key=str(MAIN), text="paint the boat", begun=True, given_up="it never ended")
     async with place(openclaw_home, scripted_model, fires=False) as here:
         for _ in range(3):
-            await announce(here.desk, [gone])
+            await report_resumed(here.desk, [gone])
         (said,) = here.said()
         assert "I could not answer “paint the boat”" in said
         (line,) = await here.desk.app.events.waiting(MAIN)
@@ -60,9 +60,11 @@ async def test_what_only_waited_and_what_nobody_reads_is_not_announced(
     openclaw_home: TemporaryHome, scripted_model: ScriptedModel
 ) -> None:
     async with place(openclaw_home, scripted_model, fires=False) as here:
-        await announce(here.desk, [TakenUp(run_id="r1", session_key=str(MAIN), text="x")])
+        await report_resumed(here.desk, [ResumedRun(run_id="r1", session_key=str(MAIN), text="x")])
         for rest in ("cron:j:run:r", "hook:h", "subagent:s", "boot:b"):
             key = SessionKey("main", rest)
-            await announce(here.desk, [TakenUp(run_id=rest, session_key=str(key), begun=True, given_up="gone")])
+            await report_resumed(
+                here.desk, [ResumedRun(run_id=rest, session_key=str(key), begun=True, given_up="gone")]
+            )
             assert await here.desk.app.events.waiting(key) == [] and here.said(str(key)) == []
         assert await here.desk.app.events.waiting(MAIN) == []

@@ -3,12 +3,12 @@
 import pytest
 
 from openclaw.core.keys import SessionKey
-from openclaw.cron.results import Result
+from openclaw.cron.results import JobResult
 from openclaw.cron.schedule import due
 from openclaw.cron.store import KEPT_RUNS
 from openclaw.gateway.sweeping import disposable
 from openclaw.testing import FakeClock, ScriptedModel, TemporaryHome, says
-from openclaw.turns.turn import Turn
+from openclaw.turns.turn import RunRequest
 from tests.automation.support import MAIN, START, place
 
 pytestmark = pytest.mark.anyio
@@ -19,7 +19,7 @@ async def test_the_conversation_of_a_run_goes_after_a_day_and_peoples_stay(
 ) -> None:
     scripted_model.script(says("hello"), says("NO_REPLY"), says("NO_REPLY"))
     async with place(openclaw_home, scripted_model) as here:
-        await here.desk.runs.submit(Turn(run_id="r1", key=MAIN, text="hi"))
+        await here.desk.runs.submit(RunRequest(run_id="r1", key=MAIN, text="hi"))
         await here.desk.runs.wait("r1", 30)
         job = await here.scheduler.book.add({"message": "look", "at": "2027-01-15T09:00:00Z"})
         await here.pass_time(3_700)
@@ -88,7 +88,7 @@ async def test_the_history_of_a_job_keeps_a_week_and_its_latest_runs(
         plan = due(quiet.schedule, quiet.state.next_run_at_ms or 0, later, job_id=quiet.id, misfire="once")
         fire = await store.take(quiet, plan, owner="o", now=later)
         assert fire is not None
-        await store.finish(fire, Result(status="ok", started_at=later, ended_at=later), delivers=False)
+        await store.finish(fire, JobResult(status="ok", started_at=later, ended_at=later), delivers=False)
         await store.forget_old(later)
         kept, total = await store.runs(job.id, limit=1)
         assert total == KEPT_RUNS and kept[0].run_id == f"run-{KEPT_RUNS + 24}"

@@ -87,10 +87,10 @@ async def test_what_an_earlier_life_took_and_did_not_run_is_run_once(
     scripted_model.script(says("done"), says("not again"))
     async with place(openclaw_home, scripted_model, fires=False) as here:
         job = await here.scheduler.book.add({"message": "x", "at": "2027-01-15T08:00:10Z"})
-        from openclaw.cron.schedule import Due
+        from openclaw.cron.schedule import DueSlots
 
         fire = await here.scheduler.store.take(
-            job, Due(slot=job.state.next_run_at_ms or 0, following=None), owner="dead", now=1_800_000_010_000
+            job, DueSlots(slot=job.state.next_run_at_ms or 0, following=None), owner="dead", now=1_800_000_010_000
         )
         assert fire is not None
     async with place(openclaw_home, scripted_model, clock=FakeClock(START + 20), configured=True) as here:
@@ -155,9 +155,9 @@ async def test_the_assistant_sets_a_reminder_with_what_was_said(
     job = {"schedule": {"kind": "at", "at": "2027-01-16T08:00:00Z"}, "payload": {"text": "Reminder: call Ann"}}
     scripted_model.script(calls("cron", action="add", job=job, contextMessages=2), says("I will remind you."))
     async with place(openclaw_home, scripted_model) as here:
-        from openclaw.turns.turn import Turn
+        from openclaw.turns.turn import RunRequest
 
-        await here.desk.runs.submit(Turn(run_id="r1", key=MAIN, text="remind me to call Ann about the boat"))
+        await here.desk.runs.submit(RunRequest(run_id="r1", key=MAIN, text="remind me to call Ann about the boat"))
         await here.desk.runs.wait("r1", 10)
         (found,) = await here.scheduler.store.all()
         assert found.payload.text.splitlines()[0] == "Reminder: call Ann"  # type: ignore[union-attr]
@@ -219,9 +219,9 @@ async def test_the_assistant_pages_through_jobs_and_runs_one_only_when_it_is_due
             calls("cron", action="list", agentId="nobody"),
             says("done"),
         )
-        from openclaw.turns.turn import Turn
+        from openclaw.turns.turn import RunRequest
 
-        await here.desk.runs.submit(Turn(run_id="r1", key=MAIN, text="look"))
+        await here.desk.runs.submit(RunRequest(run_id="r1", key=MAIN, text="look"))
         await here.desk.runs.wait("r1", 30)
         told = [message.text for message in scripted_model.requests[-1].messages if isinstance(message, ToolResult)]
         first, second, got, run, nobody = (json.loads(text) for text in told)

@@ -25,9 +25,9 @@ from openclaw.cron.watch import (
     changes,
     due_lines,
 )
-from openclaw.gateway.looking import Looking
+from openclaw.gateway.looking import WatchProbes
 from openclaw.testing import FakeClock, ScriptedModel, TemporaryHome, says
-from openclaw.turns.turn import Turn
+from openclaw.turns.turn import RunRequest
 from tests.automation.support import MAIN, START, place
 
 pytestmark = pytest.mark.anyio
@@ -46,7 +46,7 @@ class Eyes:
         self.says = ""
 
     async def news(self) -> bool:
-        looking = Looking(self._workspace, self._environ, self.clock, self.contact, UTC)
+        looking = WatchProbes(self._workspace, self._environ, self.clock, self.contact, UTC)
         (look,) = await looking.all([self._watch])
         found = changes([look], self._seen)
         self._seen |= {look.name: look.mark} if look.mark else {}
@@ -289,7 +289,7 @@ async def test_a_job_that_waits_for_silence_asks_once(
 ) -> None:
     scripted_model.script(says("hello"), says("Are you well?"))
     async with place(openclaw_home, scripted_model) as here:
-        await here.desk.runs.submit(Turn(run_id="r1", key=MAIN, text="hi"))
+        await here.desk.runs.submit(RunRequest(run_id="r1", key=MAIN, text="hi"))
         await here.desk.runs.wait("r1", 30)
         job = await here.scheduler.book.add(
             {

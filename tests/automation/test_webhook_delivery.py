@@ -11,8 +11,8 @@ import pytest
 
 from openclaw.core.errors import InvalidRequest, StateError
 from openclaw.cron.jobs import Delivery, build
-from openclaw.cron.store import Fire
-from openclaw.gateway.announcing import Announcer
+from openclaw.cron.store import JobFire
+from openclaw.gateway.announcing import JobDelivery
 from openclaw.testing import ScriptedModel, TemporaryHome
 from tests.automation.support import START, place
 
@@ -67,9 +67,9 @@ class Names:
         return [self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]]
 
 
-def fire() -> Fire:
+def fire() -> JobFire:
     job = build({"message": "x", "everyMs": 60_000}, job_id="j1", now=round(START * 1000), local="UTC")
-    return Fire(job=job, slot=1, run_id="r1", following=None, status="ok", fired_at=round(START * 1000))
+    return JobFire(job=job, slot=1, run_id="r1", following=None, status="ok", fired_at=round(START * 1000))
 
 
 def to(url: str) -> Delivery:
@@ -80,7 +80,7 @@ async def test_a_result_arrives_with_its_token(openclaw_home: TemporaryHome, scr
     settings = {"webhookAllowPrivate": True, "webhookToken": "t0ken"}
     with Receiver().listening() as receiver:
         async with place(openclaw_home, scripted_model, fires=False, cron=settings) as here:
-            await Announcer(here.desk).deliver(fire(), to(f"http://127.0.0.1:{receiver.port}/in"), "three mails")
+            await JobDelivery(here.desk).deliver(fire(), to(f"http://127.0.0.1:{receiver.port}/in"), "three mails")
     ((headers, body),) = receiver.got
     assert headers["authorization"] == "Bearer t0ken"
     assert body["summary"] == "three mails" and body["jobId"] == "j1"
@@ -93,7 +93,7 @@ async def test_a_name_is_looked_up_once_and_the_answer_is_what_is_connected_to(
     with Receiver().listening() as receiver:
         async with place(openclaw_home, scripted_model, fires=False, cron={"webhookAllowPrivate": True}) as here:
             url = f"http://results.example.com:{receiver.port}/in"
-            await Announcer(here.desk, names).deliver(fire(), to(url), "hi")
+            await JobDelivery(here.desk, names).deliver(fire(), to(url), "hi")
     ((headers, _),) = receiver.got
     assert names.asked == ["results.example.com"] and headers["host"].startswith("results.example.com")
 
@@ -106,7 +106,7 @@ async def test_a_name_that_stands_for_an_address_inside_is_refused_before_anythi
         async with place(openclaw_home, scripted_model, fires=False) as here:
             url = f"http://results.example.com:{receiver.port}/in"
             with pytest.raises(InvalidRequest, match="webhookAllowPrivate"):
-                await Announcer(here.desk, Names(address)).deliver(fire(), to(url), "hi")
+                await JobDelivery(here.desk, Names(address)).deliver(fire(), to(url), "hi")
     assert receiver.got == []
 
 
@@ -117,5 +117,5 @@ async def test_a_redirect_is_not_followed_and_a_refusal_is_said(
         with Receiver(status).listening() as receiver:
             async with place(openclaw_home, scripted_model, fires=False, cron={"webhookAllowPrivate": True}) as here:
                 with pytest.raises(StateError, match=f"answered {status}"):
-                    await Announcer(here.desk).deliver(fire(), to(f"http://127.0.0.1:{receiver.port}/"), "hi")
+                    await JobDelivery(here.desk).deliver(fire(), to(f"http://127.0.0.1:{receiver.port}/"), "hi")
         assert len(receiver.got) == 1

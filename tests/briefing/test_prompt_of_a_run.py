@@ -11,15 +11,16 @@ from msgspec import structs
 
 from openclaw.agent.settings import AgentDefaults, AgentEntry, HeartbeatSettings, SubagentDefaults, SubagentSettings
 from openclaw.commands.settings import CommandsSettings
-from openclaw.core.approval import Answer, ApprovalRequest
+from openclaw.core.approval import ApprovalAnswer, ApprovalRequest
 from openclaw.core.errors import InvalidRequest, NotFound, StateError
 from openclaw.core.secret import Secret
-from openclaw.gateway.app import Assistant, Surroundings, assistant
+from openclaw.gateway.app import App, assistant
 from openclaw.gateway.keys import StateKeys
+from openclaw.gateway.surroundings import Environment
 from openclaw.prompt.diff import diff
 from openclaw.testing import FakeClock, ScriptedModel, TemporaryHome, says
 from openclaw.turns import knobs
-from openclaw.turns.turn import Turn
+from openclaw.turns.turn import RunRequest
 
 pytestmark = pytest.mark.anyio
 
@@ -38,19 +39,19 @@ SCRIPTED = {
 
 
 class Nobody:
-    async def decide(self, request: ApprovalRequest) -> Answer:
-        return Answer("deny")
+    async def decide(self, request: ApprovalRequest) -> ApprovalAnswer:
+        return ApprovalAnswer("deny")
 
 
 @asynccontextmanager
-async def opened(home: TemporaryHome, model: ScriptedModel, clock: FakeClock) -> AsyncIterator[Assistant]:
-    surroundings = Surroundings(environ=home.environ, home_dir=home.root, cwd=home.root)
+async def opened(home: TemporaryHome, model: ScriptedModel, clock: FakeClock) -> AsyncIterator[App]:
+    surroundings = Environment(environ=home.environ, home_dir=home.root, cwd=home.root)
     async with assistant(surroundings, clock=clock, approver=Nobody(), open_provider=lambda _: model) as app:
         yield app
 
 
-async def say(app: Assistant, run_id: str, *, key: str = "main", place: str = "/tmp/x", **more: Any) -> None:
-    turn = Turn(run_id=run_id, key=app.key(key, None), text="hello", place=place, **more)
+async def say(app: App, run_id: str, *, key: str = "main", place: str = "/tmp/x", **more: Any) -> None:
+    turn = RunRequest(run_id=run_id, key=app.key(key, None), text="hello", place=place, **more)
     async with aclosing(app.turns.run(turn)) as events:
         async for _ in events:
             pass

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from openclaw.budget import report
-from openclaw.budget.ledger import Call, End, SpendLedger
-from openclaw.budget.limits import Limit, Proceed, Refuse, Rules
+from openclaw.budget.ledger import CallEnd, ReservedCall, SpendLedger
+from openclaw.budget.limits import BudgetLimit, BudgetRules, OverLimit, Proceed
 from openclaw.budget.price import Estimate
 from openclaw.core.messages import Cost, Usage
 from openclaw.store.migrations import STATE
@@ -22,12 +22,12 @@ from openclaw.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
 
-DAY = Limit("day", 1.0, "budget.day", "today's budget")
-RULES = Rules(limits=(DAY,))
+DAY = BudgetLimit("day", 1.0, "budget.day", "today's budget")
+RULES = BudgetRules(limits=(DAY,))
 
 
-def call(run: str = "r1", *, agent: str = "main", model: str = "m") -> Call:
-    return Call(
+def call(run: str = "r1", *, agent: str = "main", model: str = "m") -> ReservedCall:
+    return ReservedCall(
         call_id=uuid.uuid4().hex,
         run_id=run,
         session_key=f"agent:{agent}:main",
@@ -38,8 +38,8 @@ def call(run: str = "r1", *, agent: str = "main", model: str = "m") -> Call:
     )
 
 
-def spent(amount: float, tokens: int = 10) -> End:
-    return End(usage=Usage(tokens, 0, 0, 0, tokens, Cost(amount, 0, 0, 0, amount)))
+def spent(amount: float, tokens: int = 10) -> CallEnd:
+    return CallEnd(usage=Usage(tokens, 0, 0, 0, tokens, Cost(amount, 0, 0, 0, amount)))
 
 
 @asynccontextmanager
@@ -57,7 +57,7 @@ async def test_a_call_is_a_row_from_before_it_is_sent(tmp_path: Path) -> None:
         assert await ledger.reserve(one, Estimate(0.1, 0.2), RULES) == Proceed()
         (row,) = await ledger.of_run("r1")
         assert row.state == "open" and row.estimate_usd == 0.1 and row.attempt == 1
-        await ledger.commit(one, End(usage=Usage(5, 7, 0, 0, 12), reason="rate_limit", error="slow down"), RULES)
+        await ledger.commit(one, CallEnd(usage=Usage(5, 7, 0, 0, 12), reason="rate_limit", error="slow down"), RULES)
         (row,) = await ledger.of_run("r1")
         assert (row.state, row.reason, row.usage.output, row.usage.cost) == ("failed", "rate_limit", 7, None)
 
@@ -69,7 +69,7 @@ async def test_what_is_reserved_cannot_be_spent_by_somebody_else(tmp_path: Path)
         assert await ledger.reserve(first, Estimate(0.5, 0.8), RULES) == Proceed()
         # It might fit once the first has ended, so it waits, and after a while it is told why.
         refused = await clock.drive(ledger.reserve(call("b"), Estimate(0.3, 0.3), RULES))
-        assert isinstance(refused, Refuse) and "still under way" in refused.why
+        assert isinstance(refused, OverLimit) and "still under way" in refused.why
         waiting = asyncio.create_task(ledger.reserve(call("c"), Estimate(0.3, 0.3), RULES))
         await ledger.commit(first, spent(0.4), RULES)
         async with asyncio.timeout(10):
@@ -87,7 +87,7 @@ async def test_what_a_killed_process_left_open_counts_as_its_estimate(tmp_path: 
 
 async def test_a_new_day_and_a_new_month_start_at_nothing(tmp_path: Path) -> None:
     clock = FakeClock(1_798_740_000.0)  # 31 December 2026, 18:00 UTC
-    rules = Rules(limits=(DAY, Limit("month", 1.0, "budget.month", "this month's budget")))
+    rules = BudgetRules(limits=(DAY, BudgetLimit("month", 1.0, "budget.month", "this month's budget")))
     async with book(tmp_path, clock) as ledger:
         one = call()
         await ledger.reserve(one, Estimate(0.9, 0.9), rules)
@@ -95,17 +95,17 @@ async def test_a_new_day_and_a_new_month_start_at_nothing(tmp_path: Path) -> Non
             "80 % of today's budget is spent: $0.9000 of $1.00",
             "80 % of this month's budget is spent: $0.9000 of $1.00",
         )
-        assert isinstance(await ledger.reserve(call(), Estimate(0.2, 0.2), rules), Refuse)
+        assert isinstance(await ledger.reserve(call(), Estimate(0.2, 0.2), rules), OverLimit)
         await clock.advance(6 * 3600)
         assert [level.spent for level in await ledger.levels("x", "main", rules)] == [0, 0]
 
 
 async def test_agents_have_separate_purses(tmp_path: Path) -> None:
-    rules = Rules(limits=(Limit("agent-day", 1.0, "budget.agents.ada.day", "ada's budget for today"),))
+    rules = BudgetRules(limits=(BudgetLimit("agent-day", 1.0, "budget.agents.ada.day", "ada's budget for today"),))
     async with book(tmp_path) as ledger:
         other = call(agent="main")
-        await ledger.reserve(other, Estimate(0.9, 0.9), Rules())
-        await ledger.commit(other, spent(0.9), Rules())
+        await ledger.reserve(other, Estimate(0.9, 0.9), BudgetRules())
+        await ledger.commit(other, spent(0.9), BudgetRules())
         assert await ledger.reserve(call(agent="ada"), Estimate(0.9, 0.9), rules) == Proceed()
 
 
@@ -113,19 +113,19 @@ async def test_sums_by_model_agent_session_and_day(tmp_path: Path) -> None:
     async with book(tmp_path) as ledger:
         for model, amount in (("cheap", 0.1), ("dear", 0.5), ("cheap", 0.1)):
             one = call(model=model)
-            await ledger.reserve(one, Estimate(amount, amount), Rules())
-            await ledger.commit(one, spent(amount), Rules())
+            await ledger.reserve(one, Estimate(amount, amount), BudgetRules())
+            await ledger.commit(one, spent(amount), BudgetRules())
         unknown = call(model="unpriced", agent="ada")
-        await ledger.reserve(unknown, None, Rules())
-        await ledger.commit(unknown, End(usage=Usage(3, 4, 0, 0, 7)), Rules())
+        await ledger.reserve(unknown, None, BudgetRules())
+        await ledger.commit(unknown, CallEnd(usage=Usage(3, 4, 0, 0, 7)), BudgetRules())
         db = ledger._db
-        by_model = await report.sums(db, "model", report.Span())
+        by_model = await report.sums(db, "model", report.ReportSpan())
         assert list(by_model) == ["p/dear", "p/cheap", "p/unpriced"]
         assert by_model["p/cheap"].calls == 2 and by_model["p/cheap"].total_cost == pytest.approx(0.2)
         assert by_model["p/unpriced"].missing == 1 and by_model["p/unpriced"].total_cost == 0
-        assert set(await report.sums(db, "agent", report.Span())) == {"main", "ada"}
-        assert set(await report.sums(db, "day", report.Span())) == {"2027-01-15"}
-        days = await report.daily(db, report.Span(agent_id="ada"), UTC)
+        assert set(await report.sums(db, "agent", report.ReportSpan())) == {"main", "ada"}
+        assert set(await report.sums(db, "day", report.ReportSpan())) == {"2027-01-15"}
+        days = await report.daily(db, report.ReportSpan(agent_id="ada"), UTC)
         assert days["2027-01-15"].tokens == 7
 
 

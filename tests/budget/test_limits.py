@@ -2,16 +2,27 @@
 
 import pytest
 
-from openclaw.budget.limits import Level, Limit, Proceed, Refuse, Rules, Wait, crossed, judge, rules_for, rung
-from openclaw.budget.price import Estimate, Size, estimate, supposed
+from openclaw.budget.limits import (
+    BudgetLimit,
+    BudgetRules,
+    Level,
+    OverLimit,
+    Proceed,
+    WaitForBudget,
+    crossed,
+    judge,
+    rules_for,
+    rung,
+)
+from openclaw.budget.price import Estimate, Size, estimate, estimate_usage
 from openclaw.budget.settings import Allowance, BudgetSettings
 from openclaw.core.messages import Usage
 from openclaw.core.provider import Price
 from openclaw.core.reply import cost_of
 
-DAY = Limit("day", 10.0, "budget.day", "today's budget")
-RUN = Limit("run", 1.0, "budget.turn", "the budget of this answer")
-RULES = Rules(limits=(DAY,))
+DAY = BudgetLimit("day", 10.0, "budget.day", "today's budget")
+RUN = BudgetLimit("run", 1.0, "budget.turn", "the budget of this answer")
+RULES = BudgetRules(limits=(DAY,))
 
 
 def test_the_price_of_a_call_is_the_sum_of_its_parts() -> None:
@@ -22,7 +33,7 @@ def test_the_price_of_a_call_is_the_sum_of_its_parts() -> None:
 
 def test_an_unknown_price_is_neither_guessed_nor_free() -> None:
     assert estimate(Size(text_bytes=4000), None) is None
-    assert supposed(Size(text_bytes=4000), 400, None).cost is None
+    assert estimate_usage(Size(text_bytes=4000), 400, None).cost is None
 
 
 def test_the_worst_case_is_bound_by_the_window_and_the_output_limit() -> None:
@@ -36,12 +47,12 @@ def test_the_worst_case_is_bound_by_the_window_and_the_output_limit() -> None:
     ("spent", "held", "likely", "ruling"),
     [
         (0, 0, 10, Proceed),
-        (0, 0, 10.01, Refuse),
+        (0, 0, 10.01, OverLimit),
         (9, 0, 1, Proceed),
-        (9.5, 0, 1, Refuse),
-        (5, 5, 1, Wait),
+        (9.5, 0, 1, OverLimit),
+        (5, 5, 1, WaitForBudget),
         (5, 4, 1, Proceed),
-        (10, 0, 0.001, Refuse),
+        (10, 0, 0.001, OverLimit),
     ],
 )
 def test_a_call_fits_or_waits_or_is_refused(spent: float, held: float, likely: float, ruling: type) -> None:
@@ -51,19 +62,19 @@ def test_a_call_fits_or_waits_or_is_refused(spent: float, held: float, likely: f
 
 def test_a_refusal_names_the_budget_what_is_left_and_what_to_do() -> None:
     got = judge("a/b", Estimate(2.0, 4.0), [Level(DAY, 9.0)], RULES)
-    assert got == Refuse(
+    assert got == OverLimit(
         "not sent: a call to a/b costs about $2.00, and of today's budget ($10.00) $1.00 is left; "
         "raise budget.day to go on"
     )
     used_up = judge("a/b", Estimate(2.0, 4.0), [Level(DAY, 10.0)], RULES)
-    assert used_up == Refuse("not sent: today's budget ($10.00) is used up; raise budget.day to go on")
+    assert used_up == OverLimit("not sent: today's budget ($10.00) is used up; raise budget.day to go on")
 
 
 def test_a_model_without_a_price_is_refused_under_a_budget_unless_allowed() -> None:
     refused = judge("a/b", None, [Level(DAY, 0)], RULES)
-    assert isinstance(refused, Refuse) and "price of a/b is not known" in refused.why
-    assert judge("a/b", None, [Level(DAY, 0)], Rules(limits=(DAY,), unknown_price="allow")) == Proceed()
-    assert judge("a/b", None, [], Rules()) == Proceed()
+    assert isinstance(refused, OverLimit) and "price of a/b is not known" in refused.why
+    assert judge("a/b", None, [Level(DAY, 0)], BudgetRules(limits=(DAY,), unknown_price="allow")) == Proceed()
+    assert judge("a/b", None, [], BudgetRules()) == Proceed()
 
 
 @pytest.mark.parametrize(
@@ -75,8 +86,8 @@ def test_the_ladder_goes_down_as_the_budget_fills(spent: float, step: str) -> No
 
 def test_background_work_is_refused_before_a_person_is() -> None:
     levels = [Level(DAY, 9.0)]
-    refused = judge("a/b", Estimate(0.1, 0.1), levels, Rules(limits=(DAY,), background=True))
-    assert isinstance(refused, Refuse) and "no background work" in refused.why and "90 %" in refused.why
+    refused = judge("a/b", Estimate(0.1, 0.1), levels, BudgetRules(limits=(DAY,), background=True))
+    assert isinstance(refused, OverLimit) and "no background work" in refused.why and "90 %" in refused.why
     assert judge("a/b", Estimate(0.1, 0.1), levels, RULES) == Proceed()
 
 

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from openclaw.budget.ledger import Call, End
+from openclaw.budget.ledger import CallEnd, ReservedCall
 from openclaw.budget.price import Estimate
 from openclaw.core.errors import AuthFailed, RateLimited, ServerFailed
-from openclaw.core.events import ModelCalled, Notice
+from openclaw.core.events import ModelCalled, RunNotice
 from openclaw.core.messages import Cost, Usage
 from openclaw.core.provider import Endpoint
-from openclaw.gateway.app import Surroundings, assistant
+from openclaw.gateway.app import assistant
+from openclaw.gateway.surroundings import Environment
 from openclaw.testing import (
     FakeClock,
     Heard,
@@ -25,7 +26,7 @@ from openclaw.testing import (
     says,
     stalls,
 )
-from openclaw.turns.turn import Turn
+from openclaw.turns.turn import RunRequest
 
 pytestmark = pytest.mark.anyio
 
@@ -54,7 +55,7 @@ def configure(
 
 
 def notices(heard: Heard) -> list[str]:
-    return [event.text for event in heard.events if isinstance(event, Notice)]
+    return [event.text for event in heard.events if isinstance(event, RunNotice)]
 
 
 async def test_every_call_of_a_run_is_a_row_with_its_cost(openclaw_home: TemporaryHome) -> None:
@@ -127,11 +128,11 @@ async def test_a_person_is_told_when_half_is_spent(openclaw_home: TemporaryHome)
     configure(openclaw_home, "a/m", budget={"month": 10})
     async with openclaw_home.assistant(ScriptedModel(says("x"), says("y"))) as app:
         ledger, rules = app.accounts.ledger, app.accounts.rules(app.key("main", None))
-        earlier = Call(
+        earlier = ReservedCall(
             call_id="c", run_id="r", session_key="k", session_id="s", agent_id="main", provider="a", model="m"
         )
         await ledger.reserve(earlier, Estimate(4.999, 4.999), rules)
-        await ledger.commit(earlier, End(usage=Usage(cost=Cost(4.999, 0, 0, 0, 4.999))), rules)
+        await ledger.commit(earlier, CallEnd(usage=Usage(cost=Cost(4.999, 0, 0, 0, 4.999))), rules)
         heard, again = await ask(app, "hello"), await ask(app, "hello")
     assert len(notices(heard)) == 1 and notices(heard)[0].startswith("50 % of this month's budget is spent: $5.0")
     assert notices(again) == []
@@ -193,7 +194,7 @@ async def test_a_credential_that_failed_rests_and_one_that_worked_is_remembered(
         used.append(endpoint)
         return model
 
-    place = Surroundings(environ=openclaw_home.environ, home_dir=openclaw_home.root, cwd=openclaw_home.workspace)
+    place = Environment(environ=openclaw_home.environ, home_dir=openclaw_home.root, cwd=openclaw_home.workspace)
     async with assistant(
         place, clock=FakeClock(), approver=ScriptedApprover("deny"), open_provider=open_provider
     ) as app:
@@ -237,7 +238,7 @@ async def test_a_run_stopped_before_its_call_was_sent_owes_nothing(openclaw_home
     configure(openclaw_home, "a/m", budget={"day": 1.0})
     model = ScriptedModel(says("never"))
     async with openclaw_home.assistant(model) as app:
-        turn = Turn(run_id="r1", key=app.key("main", None), text="hello")
+        turn = RunRequest(run_id="r1", key=app.key("main", None), text="hello")
         async with aclosing(app.turns.run(turn)) as events:
             async for event in events:
                 if isinstance(event, ModelCalled):

@@ -9,21 +9,21 @@ from typing import Any
 from msgspec import structs
 
 from openclaw.agent.repeats import RepeatLimits, Repeats
-from openclaw.agent.toolrun import Toolbox
+from openclaw.agent.toolrun import ToolRunner
 from openclaw.core.messages import Message
 from openclaw.core.provider import Api, Model, ModelRequest, Provider, System
 from openclaw.core.tool import Tool, ToolContext
-from openclaw.gateway.app import Assistant as App
-from openclaw.gateway.app import Surroundings, assistant
+from openclaw.gateway.app import App, assistant
 from openclaw.gateway.clock import SystemClock
+from openclaw.gateway.surroundings import Environment
 from openclaw.providers import anthropic, google, ollama, openai_chat, openai_responses
 from openclaw.sessions.files import load
 from openclaw.sessions.transcript import build_context
 from openclaw.testing import ScriptedApprover, TemporaryHome
 from openclaw.turns.lanes import Lanes
-from openclaw.turns.ledger import Ledger, Outcome
-from openclaw.turns.runs import RunEvent, Runs
-from openclaw.turns.turn import Opened, Prepared, Turn, Turns
+from openclaw.turns.ledger import Inbox, RunOutcome
+from openclaw.turns.runs import RunEvent, RunService
+from openclaw.turns.turn import OpenedSession, PreparedTurn, RunRequest, TurnRunner
 
 JUDGES: dict[Api, Callable[[ModelRequest], dict[str, Any]]] = {
     "anthropic-messages": anthropic.encode,
@@ -43,7 +43,7 @@ class Hall:
         self.lanes = lanes
         self.events: list[RunEvent] = []
         self._changed = asyncio.Event()
-        self.runs: Runs
+        self.runs: RunService
 
     def tell(self, event: RunEvent) -> None:
         self.events.append(event)
@@ -59,9 +59,9 @@ class Hall:
                 await self._changed.wait()
 
     async def say(self, run_id: str, text: str, key: str = "main", **more: Any) -> None:
-        await self.runs.submit(Turn(run_id=run_id, key=self.app.key(key, None), text=text, **more))
+        await self.runs.submit(RunRequest(run_id=run_id, key=self.app.key(key, None), text=text, **more))
 
-    async def outcome(self, run_id: str, text: str = "hello", **more: Any) -> Outcome:
+    async def outcome(self, run_id: str, text: str = "hello", **more: Any) -> RunOutcome:
         """Asks, and gives the stated end; a run without one fails the test."""
         await self.say(run_id, text, **more)
         ended = await self.runs.wait(run_id, 30)
@@ -129,16 +129,16 @@ class Anything:
         return None
 
 
-def _with_tools(app: App, tools: Sequence[Tool]) -> Turns:
+def _with_tools(app: App, tools: Sequence[Tool]) -> TurnRunner:
     """Turns of `app` in which the model has these tools and no others."""
 
-    async def prepare(turn: Turn, session: Opened) -> Prepared:
+    async def prepare(turn: RunRequest, session: OpenedSession) -> PreparedTurn:
         context = ToolContext(call_id="", workspace=app.workspace("main"))
         repeats = Repeats(RepeatLimits())
-        box = Toolbox(tools, context, Anything(), app.clock, repeats=repeats, cap=16_000)
+        box = ToolRunner(tools, context, Anything(), app.clock, repeats=repeats, cap=16_000)
         return structs.replace(await app.prepare(turn, session), tools=box)
 
-    return Turns(app.index, app.locks, app.clock, app.workspace, prepare)
+    return TurnRunner(app.index, app.locks, app.clock, app.workspace, prepare)
 
 
 @asynccontextmanager
@@ -150,7 +150,7 @@ async def hall(
     tools: Sequence[Tool] = (),
     local: bool = False,
     approve: bool = False,
-    ledger: type[Ledger] = Ledger,
+    ledger: type[Inbox] = Inbox,
     models: tuple[str, ...] = ("scripted/scripted",),
     settings: dict[str, Any] | None = None,
     sections: dict[str, Any] | None = None,
@@ -167,7 +167,7 @@ async def hall(
         text = home.config_path.read_text().replace("http://127.0.0.1:9/v1", "https://models.example.com/v1")
         home.config_path.write_text(text)
     clock = clock or SystemClock()
-    surroundings = Surroundings(environ=home.environ, home_dir=home.root, cwd=home.workspace)
+    surroundings = Environment(environ=home.environ, home_dir=home.root, cwd=home.workspace)
     opened = (lambda _: model) if model is not None else None
     async with assistant(
         surroundings, clock=clock, approver=ScriptedApprover("allow-once" if approve else "deny"), open_provider=opened
@@ -175,7 +175,7 @@ async def hall(
         lanes = Lanes({"main": 4})
         place = Hall(app, home, lanes)
         turns = _with_tools(app, tools) if tools else app.turns
-        running = Runs(
+        running = RunService(
             turns, ledger(app.db, clock), lanes, clock, place.tell, manner_of=lambda turn: app.manner(turn.key)
         )
         async with running.serving() as place.runs:

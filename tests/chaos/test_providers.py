@@ -15,15 +15,15 @@ from openclaw.core.messages import Assistant, Text, Thinking, ToolCall, ToolResu
 from openclaw.core.provider import ModelRequest
 from openclaw.testing import FakeClock, ScriptedModel, Step, TemporaryHome, calls, fails, hangs_up, says, stalls, thinks
 from openclaw.testing_server import Answers, Breaks, Hangs, MockModelServer, Reply
-from openclaw.turns.ledger import Outcome
+from openclaw.turns.ledger import RunOutcome
 from openclaw.turns.runs import RunEvent
-from openclaw.turns.shaping import Said, Thought
+from openclaw.turns.shaping import TextShaped, ThoughtShaped
 from tests.chaos.support import Hall, hall
 
 pytestmark = pytest.mark.anyio
 
 
-async def ended(place: Hall, run_id: str, clock: FakeClock, step: float = 10.0) -> Outcome:
+async def ended(place: Hall, run_id: str, clock: FakeClock, step: float = 10.0) -> RunOutcome:
     """The end of a run whose pauses pass in no time."""
     await place.say(run_id, "hello")
     waiting = asyncio.create_task(place.runs.wait(run_id, 60))
@@ -162,8 +162,8 @@ async def test_ten_megabytes_of_thinking_reach_nobody_and_hold_up_nothing(
     async with hall(openclaw_home, Broods(), clock=fake_clock) as place:
         outcome = await ended(place, "r1", fake_clock)
         assert outcome.texts == ("Yes.",)
-        assert "".join(each.event.text for each in place.events if isinstance(each.event, Said)) == "Yes."
-        assert not [each for each in place.events if isinstance(each.event, Thought)]
+        assert "".join(each.event.text for each in place.events if isinstance(each.event, TextShaped)) == "Yes."
+        assert not [each for each in place.events if isinstance(each.event, ThoughtShaped)]
         await check(place)
 
 
@@ -210,7 +210,7 @@ async def test_stopping_in_the_middle_of_anything_leaves_nothing_behind(
     )
     async with hall(openclaw_home, scripted_model, approve=True) as place:
         key = place.app.key("main", None)
-        for run_id, moment in (("r1", Said), ("r2", ToolEnded)):
+        for run_id, moment in (("r1", TextShaped), ("r2", ToolEnded)):
             await place.say(run_id, "go")
             await place.until(partial(_is, run_id, moment))
             await place.runs.abort(key)

@@ -13,28 +13,28 @@ from openclaw.core.events import CallDelta, MessageEnded, ModelCalled, RunEnded,
 from openclaw.core.messages import Assistant, ToolCall, ToolResult
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
 from openclaw.testing import FakeClock, ScriptedModel, TemporaryHome, calls, says, stalls
-from openclaw.turns.ledger import Ledger, Outcome, State
-from openclaw.turns.runs import Settled
+from openclaw.turns.ledger import Inbox, RunOutcome, State
+from openclaw.turns.runs import RunSettled
 from openclaw.turns.stuck import (
     FIRST_REPEAT,
     KEPT_FOR,
     MOST_KEPT,
     Activity,
-    Calm,
-    Limits,
     LongRunning,
+    NotStuck,
     Recovery,
-    Reports,
-    Sighting,
+    SessionActivity,
     Stalled,
     Stuck,
+    StuckLimits,
+    StuckReports,
     classify,
 )
-from openclaw.turns.watchman import Diagnosis, Watchman
+from openclaw.turns.watchman import Diagnosis, StuckMonitor
 from tests.chaos.support import Hall, hall
 
-LIMITS = Limits(warn=120, abort=300)
-SEEN = Sighting(key="k", state="processing", generation=1, progress_at=0.0, since=0.0, work="model_call")
+LIMITS = StuckLimits(warn=120, abort=300)
+SEEN = SessionActivity(key="k", state="processing", generation=1, progress_at=0.0, since=0.0, work="model_call")
 
 
 def judge(now: float, asked: bool = False, **changes: Any) -> str:
@@ -43,10 +43,10 @@ def judge(now: float, asked: bool = False, **changes: Any) -> str:
 
 
 def test_limits_come_from_the_settings_or_from_each_other() -> None:
-    assert Limits.of(None, None) == Limits(warn=120, abort=360)
-    assert Limits.of(60_000, None) == Limits(warn=60, abort=300)
-    assert Limits.of(200_000, None) == Limits(warn=200, abort=600)
-    assert Limits.of(1_000, 2_000) == Limits(warn=1, abort=2)
+    assert StuckLimits.of(None, None) == StuckLimits(warn=120, abort=360)
+    assert StuckLimits.of(60_000, None) == StuckLimits(warn=60, abort=300)
+    assert StuckLimits.of(200_000, None) == StuckLimits(warn=200, abort=600)
+    assert StuckLimits.of(1_000, 2_000) == StuckLimits(warn=1, abort=2)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_activity_is_read_from_events() -> None:
 
 
 def test_the_same_news_is_told_ever_more_rarely() -> None:
-    reports = Reports()
+    reports = StuckReports()
     told = [now for now in range(0, 3_600, 30) if reports.worth("k", "session.stuck", 1, now)]
     assert told[0] == 0 and told[1] == FIRST_REPEAT
     gaps = [later - earlier for earlier, later in pairwise(told)]
@@ -107,7 +107,7 @@ def test_the_same_news_is_told_ever_more_rarely() -> None:
 
 
 def test_what_was_told_is_forgotten_in_time() -> None:
-    reports = Reports()
+    reports = StuckReports()
     for number in range(MOST_KEPT + 50):
         reports.worth(f"k{number}", "session.stuck", 1, 0)
     assert len(reports) == MOST_KEPT
@@ -118,12 +118,12 @@ def test_what_was_told_is_forgotten_in_time() -> None:
 class Ward:
     """Sessions on paper."""
 
-    def __init__(self, *seen: Sighting, result: Recovery | None = None) -> None:
+    def __init__(self, *seen: SessionActivity, result: Recovery | None = None) -> None:
         self.seen = list(seen)
         self.recovered: list[tuple[str, int, str]] = []
         self.result = result or Recovery(status="released", action="release", reason="done")
 
-    def observe(self) -> list[Sighting]:
+    def observe(self) -> list[SessionActivity]:
         return self.seen
 
     async def recover(self, key: str, generation: int, action: str) -> Recovery:
@@ -131,8 +131,8 @@ class Ward:
         return self.result
 
 
-def watchman(ward: Any, clock: FakeClock, told: list[Diagnosis], asked: set[str] | None = None) -> Watchman:
-    return Watchman(ward, clock, limits=lambda: LIMITS, asked=lambda: asked or set(), tell=told.append)
+def watchman(ward: Any, clock: FakeClock, told: list[Diagnosis], asked: set[str] | None = None) -> StuckMonitor:
+    return StuckMonitor(ward, clock, limits=lambda: LIMITS, asked=lambda: asked or set(), tell=told.append)
 
 
 @pytest.mark.anyio
@@ -170,12 +170,12 @@ async def test_a_question_that_came_up_meanwhile_stops_the_recovery() -> None:
     clock, told, asked = FakeClock(1_000.0), list[Diagnosis](), set[str]()
 
     class Late(Ward):
-        def observe(self) -> list[Sighting]:
+        def observe(self) -> list[SessionActivity]:
             return [self.seen[0]]
 
     ward = Late(structs.replace(SEEN, owned=False))
     answers = iter([set[str](), {"k"}])
-    keeper = Watchman(ward, clock, limits=lambda: LIMITS, asked=lambda: next(answers), tell=told.append)
+    keeper = StuckMonitor(ward, clock, limits=lambda: LIMITS, asked=lambda: next(answers), tell=told.append)
     await keeper.look()
     assert ward.recovered == [] and told[-1].data["status"] == "skipped" and not asked
 
@@ -186,13 +186,13 @@ async def test_a_question_that_came_up_meanwhile_stops_the_recovery() -> None:
 @asynccontextmanager
 async def watched(
     home: TemporaryHome, model: ScriptedModel, clock: FakeClock, **more: Any
-) -> AsyncIterator[tuple[Hall, list[Diagnosis], Watchman]]:
+) -> AsyncIterator[tuple[Hall, list[Diagnosis], StuckMonitor]]:
     async with hall(home, model, clock=clock, **more) as place:
         told: list[Diagnosis] = []
         yield place, told, watchman(place.runs, clock, told)
 
 
-async def until(place: Hall, clock: FakeClock, keeper: Watchman, seconds: int) -> None:
+async def until(place: Hall, clock: FakeClock, keeper: StuckMonitor, seconds: int) -> None:
     """Lets time pass with the watchman on duty."""
     for _ in range(seconds // 30):
         await clock.advance(30)
@@ -270,10 +270,10 @@ async def test_a_run_that_cannot_be_stopped_is_given_up_and_holds_no_lane(
         assert len(place.events) == before and len(scripted_model.requests) == 1
 
 
-class Jammed(Ledger):
+class Jammed(Inbox):
     """A ledger that never gets the first end written down."""
 
-    async def ended(self, run_ids: Sequence[str], state: State, outcome: Outcome) -> None:
+    async def ended(self, run_ids: Sequence[str], state: State, outcome: RunOutcome) -> None:
         if "r1" in run_ids:
             await asyncio.Event().wait()
         await super().ended(run_ids, state, outcome)
@@ -293,7 +293,7 @@ async def test_a_session_that_nobody_works_on_is_freed_and_goes_on_with_what_wai
         assert (told[-1].event, told[-1].data["status"]) == ("session.recovery.completed", "released")
         second = await place.runs.wait("r2", 20)
         assert second is not None and second.texts == ("Two.",)
-        first = [each.event for each in place.events if each.run_id == "r1" and isinstance(each.event, Settled)]
+        first = [each.event for each in place.events if each.run_id == "r1" and isinstance(each.event, RunSettled)]
         assert len(first) == 1 and place.lanes.busy() == {}
         for task in asyncio.all_tasks():
             if task.get_name() == "session:agent:main:main":
@@ -315,5 +315,5 @@ async def test_a_session_that_moved_on_is_not_touched(
         unknown = await place.runs.recover("agent:main:nobody", 1, "abort")
         assert [each.status for each in (other, owned, unknown)] == ["skipped"] * 3
         assert place.runs.busy == 1
-        assert isinstance(classify(seen, fake_clock.now(), LIMITS), Calm | LongRunning)
+        assert isinstance(classify(seen, fake_clock.now(), LIMITS), NotStuck | LongRunning)
         assert not isinstance(classify(seen, fake_clock.now(), LIMITS), Stuck)

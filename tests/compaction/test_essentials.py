@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw.core.messages import Assistant, Message, Text, ToolCall, User
-from openclaw.sessions.essentials import Details, details_of, files, identifiers, merge_rules, rules
+from openclaw.sessions.essentials import EssentialDetails, details_of, files, identifiers, merge_rules, rules
 from tests.compaction import conversations
 
 
@@ -91,12 +91,12 @@ def test_files_are_listed_over_all_compactions() -> None:
             )
         )
     ]
-    assert files(said, Details(("old.md",), ("kept.md",))) == (("old.md", "b.md"), ("kept.md", "a.md", "c.py"))
+    assert files(said, EssentialDetails(("old.md",), ("kept.md",))) == (("old.md", "b.md"), ("kept.md", "a.md", "c.py"))
 
 
 @pytest.mark.parametrize("raw", [None, 5, "x", {"readFiles": 3}, {"rules": [1]}])
 def test_details_of_another_shape_are_no_details(raw: object) -> None:
-    assert details_of(raw) == Details()
+    assert details_of(raw) == EssentialDetails()
 
 
 def test_a_long_run_of_words_is_read_in_no_time() -> None:

@@ -8,11 +8,11 @@ import pytest
 from openclaw.core.errors import ConfigError, ContextTooLong, ServerFailed
 from openclaw.core.events import AttemptFailed, CompactionEnded, CompactionStarted, MessageEnded
 from openclaw.core.messages import User
-from openclaw.gateway.app import Assistant
+from openclaw.gateway.app import App
 from openclaw.sessions.compact import compactions as count
 from openclaw.sessions.transcript import MessageEntry, pair
 from openclaw.testing import Fails, FakeClock, Heard, TemporaryHome, ask, calls, fails, says, stalls
-from openclaw.turns.turn import Turn
+from openclaw.turns.turn import RunRequest
 from tests.compaction.support import Model, compactions, configure, entries, prompt, transcript
 
 pytestmark = pytest.mark.anyio
@@ -330,7 +330,7 @@ async def test_a_question_that_was_compacted_away_is_not_asked_twice(openclaw_ho
     async with openclaw_home.assistant(model) as app:
         model.talk.script(says("one"))
         await ask(app, f"first {LONG}")
-        turn = Turn(run_id="r1", key=app.key("main", None), text=f"second {LONG}")
+        turn = RunRequest(run_id="r1", key=app.key("main", None), text=f"second {LONG}")
         model.talk.script(fails(ContextTooLong(TOO_LONG)), [stalls()])
         task = asyncio.create_task(_run(app, turn))
         async with asyncio.timeout(10):
@@ -345,6 +345,6 @@ async def test_a_question_that_was_compacted_away_is_not_asked_twice(openclaw_ho
     assert asked[-1].text == "done"
 
 
-async def _run(app: Assistant, turn: Turn) -> None:
+async def _run(app: App, turn: RunRequest) -> None:
     async for _ in app.turns.run(turn):
         pass

@@ -221,7 +221,7 @@ def test_comments_are_given_up_only_with_a_warning():
     # No text is known that the editor in place cannot handle, so the door is shown from the inside.
     from openclaw.config import edit, source
 
-    text, problems = edit._rewrite("/* c */ 5", [tree.Edit("put", ("a",), 1)], {"a": 1})
+    text, problems = edit._rewrite("/* c */ 5", [tree.TreeEdit("put", ("a",), 1)], {"a": 1})
     assert text == source.fresh({"a": 1})
     assert [problem.message for problem in problems] == [LOST_COMMENTS]
 

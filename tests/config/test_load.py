@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from openclaw.config.load import Loaded, load, read, remember_good
+from openclaw.config.load import LoadedConfig, load, read, remember_good
 from openclaw.config.paths import Home
 from openclaw.core.errors import ConfigError
 from openclaw.core.secret import REDACTED
@@ -15,11 +15,11 @@ from openclaw.core.secret import REDACTED
 KEY = "sk-very-secret-0123456789"
 
 
-def warned(loaded: Loaded) -> str:
+def warned(loaded: LoadedConfig) -> str:
     return "\n".join(map(str, loaded.warnings))
 
 
-def provider(loaded: Loaded, name: str = "a") -> str | None:
+def provider(loaded: LoadedConfig, name: str = "a") -> str | None:
     key = loaded.config.models.providers[name].api_key
     return key.reveal() if key else None
 
@@ -399,7 +399,7 @@ def program(home: Home, body: str) -> Path:
     return path
 
 
-def exec_key(home: Home, write, body: str, more: str = "") -> Loaded:
+def exec_key(home: Home, write, body: str, more: str = "") -> LoadedConfig:
     path = program(home, body)
     with_key(
         write,

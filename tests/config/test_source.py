@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from openclaw.config import source, tree
 from openclaw.config.keypath import Path
-from openclaw.config.tree import Edit
+from openclaw.config.tree import TreeEdit
 
 FILE = """\
 // The house of claw.
@@ -34,11 +34,11 @@ FILE = """\
 
 
 def put(text: str, path: Path, value: object) -> str:
-    return source.rewrite(text, [Edit("put", path, value)])
+    return source.rewrite(text, [TreeEdit("put", path, value)])
 
 
 def drop(text: str, path: Path) -> str:
-    return source.rewrite(text, [Edit("drop", path)])
+    return source.rewrite(text, [TreeEdit("drop", path)])
 
 
 @pytest.mark.parametrize(
@@ -100,13 +100,13 @@ def test_every_comment_survives_a_series_of_edits():
     text = source.rewrite(
         FILE,
         [
-            Edit("put", ("agents", "defaults", "model"), "c/d"),
-            Edit("put", ("agents", "defaults", "workspace"), "~/w"),
-            Edit("put", ("agents", "list", 2), {"id": "third"}),
-            Edit("put", ("tools",), {"deny": ["exec"]}),
-            Edit("drop", ("agents", "defaults", "timeoutSeconds")),
-            Edit("drop", ("agents", "list", 0)),
-            Edit("drop", ("logging",)),
+            TreeEdit("put", ("agents", "defaults", "model"), "c/d"),
+            TreeEdit("put", ("agents", "defaults", "workspace"), "~/w"),
+            TreeEdit("put", ("agents", "list", 2), {"id": "third"}),
+            TreeEdit("put", ("tools",), {"deny": ["exec"]}),
+            TreeEdit("drop", ("agents", "defaults", "timeoutSeconds")),
+            TreeEdit("drop", ("agents", "list", 0)),
+            TreeEdit("drop", ("logging",)),
         ],
     )
     for comment in re.findall(r"//.*|/\*.*?\*/", FILE):

@@ -9,7 +9,7 @@ import pytest
 
 from openclaw.core.tool import Output, ToolContext
 from openclaw.gateway.clock import SystemClock
-from openclaw.tools.catalog import Standing, build
+from openclaw.tools.catalog import ToolState, build
 
 pytestmark = pytest.mark.anyio
 
@@ -67,8 +67,8 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.fixture
-async def standing() -> AsyncIterator[Standing]:
-    kept = Standing(SystemClock())
+async def standing() -> AsyncIterator[ToolState]:
+    kept = ToolState(SystemClock())
     yield kept
     await kept.close()
 
@@ -79,7 +79,7 @@ async def look(agent: str, prompt: str, images: Any) -> str:
 
 @pytest.mark.parametrize(("name", "args", "says"), BAD, ids=[f"{name}-{n}" for n, (name, _, _) in enumerate(BAD)])
 async def test_bad_input_is_answered_with_what_is_wrong(
-    tmp_path: Path, standing: Standing, name: str, args: dict[str, Any], says: str
+    tmp_path: Path, standing: ToolState, name: str, args: dict[str, Any], says: str
 ) -> None:
     workspace = tmp_path / "work"
     workspace.mkdir()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from openclaw.agent.arguments import Accepted, Rejected, prepare
+from openclaw.agent.arguments import ArgumentsAccepted, ArgumentsRejected, prepare
 from openclaw.core.tool import Effects, Output, Tool, ToolContext
 from openclaw.tools.catalog import build
 from openclaw.tools.group import members
@@ -41,7 +41,7 @@ def context(tmp_path: Path) -> ToolContext:
     return ToolContext(call_id="call", workspace=tmp_path)
 
 
-def prepared(tool: Tool, arguments: Mapping[str, Any]) -> Accepted | Rejected:
+def prepared(tool: Tool, arguments: Mapping[str, Any]) -> ArgumentsAccepted | ArgumentsRejected:
     return prepare(tool.spec.name, tool.spec.parameters, tool.spec.aliases, arguments)
 
 
@@ -102,9 +102,9 @@ def test_asking_with_nonsense_is_not_an_error(tool: Tool, context: ToolContext, 
 
 def test_the_least_that_is_needed_is_accepted_and_anything_unknown_refused(tool: Tool) -> None:
     arguments = MINIMAL[tool.spec.name]
-    assert isinstance(prepared(tool, arguments), Accepted)
+    assert isinstance(prepared(tool, arguments), ArgumentsAccepted)
     refused = prepared(tool, {**arguments, "surprise": 1})
-    assert isinstance(refused, Rejected)
+    assert isinstance(refused, ArgumentsRejected)
     assert "- surprise: unknown parameter" in refused.text
 
 
@@ -112,13 +112,13 @@ def test_what_is_required_is_missed(tool: Tool) -> None:
     for name in tool.spec.parameters.get("required", ()):
         rest = {key: value for key, value in MINIMAL[tool.spec.name].items() if key != name}
         refused = prepared(tool, rest)
-        assert isinstance(refused, Rejected)
+        assert isinstance(refused, ArgumentsRejected)
         assert f"- {name}: missing" in refused.text
 
 
 async def test_a_plain_call_works(tool: Tool, context: ToolContext) -> None:
     accepted = prepared(tool, MINIMAL[tool.spec.name])
-    assert isinstance(accepted, Accepted)
+    assert isinstance(accepted, ArgumentsAccepted)
     output = await tool.call(accepted.arguments, context)
     assert isinstance(output, Output)
     assert not output.is_error, output.text

@@ -6,7 +6,18 @@ from hypothesis import strategies as st
 
 from openclaw.core.errors import InvalidRequest
 from openclaw.cron import heartbeat
-from openclaw.cron.heartbeat import Look, Pulse, Skip, Wait, answer, decide, hours, interval, is_empty, within
+from openclaw.cron.heartbeat import (
+    BeatNow,
+    HeartbeatState,
+    SkipBeat,
+    WaitBeat,
+    answer,
+    decide,
+    hours,
+    interval,
+    is_empty,
+    within,
+)
 from openclaw.cron.schedule import moment
 
 NOW = moment("2027-01-01T12:00:00Z")
@@ -37,22 +48,22 @@ def test_a_file_that_asks_for_something(text: str) -> None:
 @pytest.mark.parametrize(
     ("pulse", "verdict"),
     [
-        (Pulse(now=NOW, tasks="- mail"), Look()),
-        (Pulse(now=NOW, tasks="- mail", enabled=False), Skip("disabled")),
-        (Pulse(now=NOW, tasks="- mail", hours=hours("13:00", "22:00", "UTC")), Skip("quiet-hours")),
-        (Pulse(now=NOW, tasks="- mail", hours=hours("13:00", "22:00", "Europe/Berlin")), Look()),
-        (Pulse(now=NOW, tasks="# nothing"), Skip("empty-heartbeat-file")),
-        (Pulse(now=NOW, tasks=None), Skip("empty-heartbeat-file")),
-        (Pulse(now=NOW, tasks="- mail", changes=()), Skip("nothing-changed")),
-        (Pulse(now=NOW, tasks="", changes=("file a",)), Look()),
-        (Pulse(now=NOW, tasks="# nothing", events=("bell",)), Look()),
-        (Pulse(now=NOW, tasks="- mail", busy="requests-in-flight"), Wait("requests-in-flight")),
-        (Pulse(now=NOW, woken=True), Skip("nothing-waiting")),
-        (Pulse(now=NOW, woken=True, events=("bell",)), Look()),
-        (Pulse(now=NOW, woken=True, events=("bell",), last_run=NOW - 5_000), Wait("too-soon")),
+        (HeartbeatState(now=NOW, tasks="- mail"), BeatNow()),
+        (HeartbeatState(now=NOW, tasks="- mail", enabled=False), SkipBeat("disabled")),
+        (HeartbeatState(now=NOW, tasks="- mail", hours=hours("13:00", "22:00", "UTC")), SkipBeat("quiet-hours")),
+        (HeartbeatState(now=NOW, tasks="- mail", hours=hours("13:00", "22:00", "Europe/Berlin")), BeatNow()),
+        (HeartbeatState(now=NOW, tasks="# nothing"), SkipBeat("empty-heartbeat-file")),
+        (HeartbeatState(now=NOW, tasks=None), SkipBeat("empty-heartbeat-file")),
+        (HeartbeatState(now=NOW, tasks="- mail", changes=()), SkipBeat("nothing-changed")),
+        (HeartbeatState(now=NOW, tasks="", changes=("file a",)), BeatNow()),
+        (HeartbeatState(now=NOW, tasks="# nothing", events=("bell",)), BeatNow()),
+        (HeartbeatState(now=NOW, tasks="- mail", busy="requests-in-flight"), WaitBeat("requests-in-flight")),
+        (HeartbeatState(now=NOW, woken=True), SkipBeat("nothing-waiting")),
+        (HeartbeatState(now=NOW, woken=True, events=("bell",)), BeatNow()),
+        (HeartbeatState(now=NOW, woken=True, events=("bell",), last_run=NOW - 5_000), WaitBeat("too-soon")),
     ],
 )
-def test_the_order_of_reasons(pulse: Pulse, verdict: object) -> None:
+def test_the_order_of_reasons(pulse: HeartbeatState, verdict: object) -> None:
     assert decide(pulse) == verdict
 
 

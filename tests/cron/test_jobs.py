@@ -6,15 +6,15 @@ import pytest
 from msgspec import structs
 
 from openclaw.core.errors import InvalidRequest
-from openclaw.cron.jobs import STARTING_MS, AgentTurn, Job, Status, SystemEvent, build, changed, deferred
-from openclaw.cron.results import BACKOFF_MS, Result, after
-from openclaw.cron.watch import Look, changes
+from openclaw.cron.jobs import STARTING_MS, AgentTurn, CronJob, Status, SystemEvent, build, changed, deferred
+from openclaw.cron.results import BACKOFF_MS, JobResult, after
+from openclaw.cron.watch import WatchLook, changes
 
 NOW = 1_800_000_000_000
 HOURLY: dict[str, Any] = {"schedule": {"kind": "every", "everyMs": 3_600_000}}
 
 
-def job(**raw: Any) -> Job:
+def job(**raw: Any) -> CronJob:
     said = {} if "payload" in raw else {"message": "look"}
     return build({**HOURLY, **said, **raw}, job_id="j1", now=NOW, local="Europe/Berlin")
 
@@ -59,8 +59,8 @@ def test_a_change_keeps_the_rest_and_null_takes_away() -> None:
     assert turned.session_target == "main"
 
 
-def ran(status: Status, kind: str | None = None, at: int = NOW) -> Result:
-    return Result(
+def ran(status: Status, kind: str | None = None, at: int = NOW) -> JobResult:
+    return JobResult(
         status=status, started_at=at - 500, ended_at=at, error="no" if status == "error" else None, error_kind=kind
     )
 
@@ -102,7 +102,7 @@ def test_a_single_job_goes_after_success_tries_again_after_a_passing_failure_and
 
 
 def test_a_watch_speaks_only_of_what_it_saw_change() -> None:
-    look = Look(name="file a", mark="2", says="now")
+    look = WatchLook(name="file a", mark="2", says="now")
     assert changes([look], {}) == []
     assert changes([look], {"file a": "2"}) == []
     assert changes([look], {"file a": "1"}) == [look]

@@ -10,7 +10,18 @@ from hypothesis import strategies as st
 
 from openclaw.core.errors import InvalidRequest
 from openclaw.cron import schedule
-from openclaw.cron.schedule import At, Cron, Due, Every, checked, due, duration, fires, moment, next_fire
+from openclaw.cron.schedule import (
+    AtSchedule,
+    CronSchedule,
+    DueSlots,
+    EverySchedule,
+    checked,
+    due,
+    duration,
+    fires,
+    moment,
+    next_fire,
+)
 
 DAY = 86_400_000
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata")
@@ -45,7 +56,7 @@ def test_a_year_agrees_with_a_clock_that_checks_every_minute(zone: str, expr: st
             expected.append(round(moment_.timestamp() * 1000))
     found = []
     after = round(start.timestamp() * 1000) - 1
-    rule = Cron(expr=expr, tz=zone)
+    rule = CronSchedule(expr=expr, tz=zone)
     while (slot := next_fire(rule, after)) is not None and slot < round(
         datetime(2029, 1, 1, tzinfo=UTC).timestamp()
     ) * 1000:
@@ -55,59 +66,61 @@ def test_a_year_agrees_with_a_clock_that_checks_every_minute(zone: str, expr: st
 
 
 def test_an_hour_that_is_skipped_runs_late_and_one_that_comes_twice_runs_once() -> None:
-    rule = Cron(expr="30 2 * * *", tz="Europe/Berlin")
+    rule = CronSchedule(expr="30 2 * * *", tz="Europe/Berlin")
     assert utc(*fires(rule, at("2027-03-26T12:00:00Z"), count=3)) == ["03-27T01:30", "03-28T01:00", "03-29T00:30"]
     assert utc(*fires(rule, at("2027-10-29T12:00:00Z"), count=3)) == ["10-30T00:30", "10-31T00:30", "11-01T01:30"]
 
 
 def test_every_half_hour_goes_on_through_a_repeated_hour() -> None:
-    found = fires(Cron(expr="*/30 * * * *", tz="Europe/Berlin"), at("2027-10-30T23:45:00Z"), count=6)
+    found = fires(CronSchedule(expr="*/30 * * * *", tz="Europe/Berlin"), at("2027-10-30T23:45:00Z"), count=6)
     assert [b - a for a, b in itertools.pairwise(found)] == [1_800_000] * 5
 
 
 def test_six_fields_count_seconds() -> None:
-    found = fires(Cron(expr="*/20 * * * * *", tz="UTC"), at("2027-01-01T00:00:00Z"), count=3)
+    found = fires(CronSchedule(expr="*/20 * * * * *", tz="UTC"), at("2027-01-01T00:00:00Z"), count=3)
     assert [each % 60_000 // 1000 for each in found] == [20, 40, 0]
 
 
 @given(every=st.integers(1_000, 10 * DAY), anchor=st.integers(0, 2**41), after=st.integers(0, 2**42))
 def test_fixed_steps_stay_on_their_anchor_and_come_strictly_later(every: int, anchor: int, after: int) -> None:
-    slot = next_fire(Every(every_ms=every, anchor_ms=anchor), after)
+    slot = next_fire(EverySchedule(every_ms=every, anchor_ms=anchor), after)
     assert (slot is not None and slot > after) or slot == anchor
     assert (slot - anchor) % every == 0
     assert slot - after <= every or slot == anchor
 
 
 def test_once_is_once() -> None:
-    rule = At(at="2027-01-31T09:30:00+01:00")
+    rule = AtSchedule(at="2027-01-31T09:30:00+01:00")
     slot = at("2027-01-31T08:30:00Z")
     assert next_fire(rule, slot - 1) == slot
     assert next_fire(rule, slot) is None
 
 
 def test_jobs_on_the_full_hour_are_spread_and_each_keeps_its_place() -> None:
-    rule = Cron(expr="0 * * * *", tz="UTC")
+    rule = CronSchedule(expr="0 * * * *", tz="UTC")
     start = at("2027-01-01T00:10:00Z")
     offsets = {next_fire(rule, start, f"job-{n}") - at("2027-01-01T01:00:00Z") for n in range(50)}  # type: ignore[operator]
     assert len(offsets) > 40 and all(0 <= offset < 300_000 for offset in offsets)
     slots = fires(rule, start, "job-7", count=24)
     assert {b - a for a, b in itertools.pairwise(slots)} == {3_600_000}
-    assert fires(Cron(expr="0 * * * *", tz="UTC", stagger_ms=0), start, "job-7", 1) == [at("2027-01-01T01:00:00Z")]
-    assert schedule.stagger(Cron(expr="0 7 * * *", tz="UTC"), "job-7") == 0
+    assert fires(CronSchedule(expr="0 * * * *", tz="UTC", stagger_ms=0), start, "job-7", 1) == [
+        at("2027-01-01T01:00:00Z")
+    ]
+    assert schedule.stagger(CronSchedule(expr="0 7 * * *", tz="UTC"), "job-7") == 0
 
 
 @pytest.mark.parametrize(
     ("rule", "says"),
     [
-        (Cron(expr="0 0 31 2 *"), "day-of-month"),
-        (Cron(expr="0 0 31 2,4 *"), "never comes|day-of-month"),
-        (Cron(expr="61 * * * *"), "minute"),
-        (Cron(expr="soon"), "five fields"),
-        (Cron(expr="0 7 * * *", tz="Mars/Olympus"), "not a time zone"),
-        (Cron(expr="0 7 * * *", tz="../../etc/passwd"), "not a time zone"),
-        (Every(every_ms=1), "the shortest is 1000 ms"),
-        (At(at="2027-02-30T10:00:00"), "is not a date"),
-        (At(at="tomorrow"), "is not a date"),
+        (CronSchedule(expr="0 0 31 2 *"), "day-of-month"),
+        (CronSchedule(expr="0 0 31 2,4 *"), "never comes|day-of-month"),
+        (CronSchedule(expr="61 * * * *"), "minute"),
+        (CronSchedule(expr="soon"), "five fields"),
+        (CronSchedule(expr="0 7 * * *", tz="Mars/Olympus"), "not a time zone"),
+        (CronSchedule(expr="0 7 * * *", tz="../../etc/passwd"), "not a time zone"),
+        (EverySchedule(every_ms=1), "the shortest is 1000 ms"),
+        (AtSchedule(at="2027-02-30T10:00:00"), "is not a date"),
+        (AtSchedule(at="tomorrow"), "is not a date"),
     ],
 )
 def test_what_cannot_be_is_refused_in_words(rule: schedule.Schedule, says: str) -> None:
@@ -118,7 +131,7 @@ def test_what_cannot_be_is_refused_in_words(rule: schedule.Schedule, says: str) 
 @given(st.text(alphabet="0123456789*/-,#L? ", max_size=24))
 def test_any_expression_is_a_schedule_or_a_clear_refusal(expr: str) -> None:
     try:
-        checked(Cron(expr=expr, tz="UTC"), 1_800_000_000_000, 0, "UTC")
+        checked(CronSchedule(expr=expr, tz="UTC"), 1_800_000_000_000, 0, "UTC")
     except InvalidRequest as error:
         assert error.message
 
@@ -133,7 +146,7 @@ def test_durations() -> None:
 class TestMissed:
     """A gateway that was away from 10:00 to 13:30, with a job every hour."""
 
-    RULE = Every(every_ms=3_600_000, anchor_ms=0)
+    RULE = EverySchedule(every_ms=3_600_000, anchor_ms=0)
     SLOT = at("2027-01-01T10:00:00Z")
     NOW = at("2027-01-01T13:30:00Z")
 
@@ -156,9 +169,11 @@ class TestMissed:
         assert self.taken("all") == ["01-01T10:00", "01-01T11:00", "01-01T12:00", "01-01T13:00"]
 
     def test_a_single_moment_is_never_skipped(self) -> None:
-        plan = due(At(at="2027-01-01T10:00:00Z"), self.SLOT, self.NOW, job_id="j", misfire="skip")
-        assert plan == Due(slot=self.SLOT, following=None)
+        plan = due(AtSchedule(at="2027-01-01T10:00:00Z"), self.SLOT, self.NOW, job_id="j", misfire="skip")
+        assert plan == DueSlots(slot=self.SLOT, following=None)
 
     def test_a_month_of_seconds_is_not_made_up_for(self) -> None:
-        plan = due(Every(every_ms=1000, anchor_ms=0), self.SLOT, self.SLOT + 30 * DAY, job_id="j", misfire="all")
+        plan = due(
+            EverySchedule(every_ms=1000, anchor_ms=0), self.SLOT, self.SLOT + 30 * DAY, job_id="j", misfire="all"
+        )
         assert self.SLOT + 30 * DAY - plan.slot <= schedule.MOST_CATCH_UP * 1000

@@ -8,12 +8,12 @@ import pytest
 
 from openclaw.core.errors import Conflict, NotFound
 from openclaw.core.keys import SessionKey
-from openclaw.cron.book import Book
+from openclaw.cron.book import JobBook
 from openclaw.cron.events import MOST, SystemEvents
 from openclaw.cron.jobs import build
-from openclaw.cron.results import Result
+from openclaw.cron.results import JobResult
 from openclaw.cron.schedule import due
-from openclaw.cron.store import LEASE_MS, CronStore, Fire, run_id_of, scheduled
+from openclaw.cron.store import LEASE_MS, CronStore, JobFire, run_id_of, scheduled
 from openclaw.store.migrations import STATE
 from openclaw.store.sqlite import Sqlite
 from openclaw.testing import FakeClock
@@ -30,7 +30,7 @@ async def db(tmp_path: Path) -> AsyncIterator[Sqlite]:
     await found.close()
 
 
-async def take_due(store: CronStore, now: int, owner: str) -> list[Fire]:
+async def take_due(store: CronStore, now: int, owner: str) -> list[JobFire]:
     taken = []
     for job in await store.due(now):
         assert job.state.next_run_at_ms is not None
@@ -45,8 +45,8 @@ def minutely(job_id: str = "j1", misfire: str = "all") -> object:
     return scheduled(build(raw, job_id=job_id, now=NOW, local="UTC"), NOW)
 
 
-def good(now: int) -> Result:
-    return Result(status="ok", started_at=now, ended_at=now, summary="done")
+def good(now: int) -> JobResult:
+    return JobResult(status="ok", started_at=now, ended_at=now, summary="done")
 
 
 async def test_a_thousand_deaths_between_firing_and_recording_miss_and_double_nothing(db: Sqlite) -> None:
@@ -138,7 +138,7 @@ async def test_a_result_is_recorded_once(db: Sqlite) -> None:
 
 
 async def test_a_job_is_found_by_id_beginning_or_name_and_changed_under_its_version(db: Sqlite) -> None:
-    book = Book(CronStore(db), FakeClock(NOW / 1000), local_zone="UTC", check_agent=lambda agent: None)
+    book = JobBook(CronStore(db), FakeClock(NOW / 1000), local_zone="UTC", check_agent=lambda agent: None)
     made = await book.add({"name": "tea", "message": "x", "everyMs": 60_000})
     assert await book.find("tea") == await book.find(made.id[:6]) == made
     assert len(await book.coming("tea", 4)) == 4

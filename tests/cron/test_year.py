@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from openclaw.cron.jobs import build
-from openclaw.cron.results import Result
+from openclaw.cron.results import JobResult
 from openclaw.cron.schedule import due
 from openclaw.cron.store import CronStore, scheduled
 from openclaw.store.migrations import STATE
@@ -77,7 +77,7 @@ async def test_a_year_misses_nothing_and_doubles_nothing(tmp_path: Path) -> None
                 fire = await store.take(job, plan, owner="one", now=now)
                 assert fire is not None and not plan.missed
                 fired[job.id].append(fire.slot)
-                result = Result(status="ok", started_at=now, ended_at=now, summary="done")
+                result = JobResult(status="ok", started_at=now, ended_at=now, summary="done")
                 assert await store.finish(fire, result, delivers=False) is not None
     finally:
         await db.close()

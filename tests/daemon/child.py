@@ -11,9 +11,9 @@ import msgspec
 
 from openclaw.core.errors import OpenClawError
 from openclaw.gateway import daemon
-from openclaw.gateway.app import Surroundings
 from openclaw.gateway.logs import about
 from openclaw.gateway.reload import Reload
+from openclaw.gateway.surroundings import Environment
 from openclaw.gateway.transport import Transport
 
 GIVEN: dict[str, Any] = json.loads(sys.argv[1])
@@ -24,7 +24,7 @@ def say(event: str, **facts: Any) -> None:
 
 
 @asynccontextmanager
-async def compose(launch: daemon.Launch) -> AsyncIterator[daemon.Parts]:
+async def compose(launch: daemon.GatewayLaunch) -> AsyncIterator[daemon.GatewayParts]:
     say("composed", port=launch.server.port, safe=launch.safe, mode=launch.exposure.mode)
     if GIVEN.get("dies"):
         raise RuntimeError("a part that cannot start")
@@ -43,14 +43,14 @@ async def compose(launch: daemon.Launch) -> AsyncIterator[daemon.Parts]:
         await asyncio.sleep(GIVEN.get("drain", 0))
         say("drained")
 
-    yield daemon.Parts(connection=connection, reload=reload, drains=(drain,))
+    yield daemon.GatewayParts(connection=connection, reload=reload, drains=(drain,))
     say("closed")
 
 
 def main() -> None:
-    options = msgspec.convert(GIVEN.get("options", {}), daemon.Options)
+    options = msgspec.convert(GIVEN.get("options", {}), daemon.DaemonOptions)
     try:
-        daemon.run(options, Surroundings.of_process(), compose)
+        daemon.run(options, Environment.of_process(), compose)
     except OpenClawError as error:
         say("refused", message=error.message)
         sys.exit(1)

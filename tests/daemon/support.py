@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from openclaw.gateway import process
-from openclaw.gateway.lock import Running
+from openclaw.gateway.lock import RunningGateway
 from openclaw.gateway.logfiles import last, read
-from openclaw.gateway.logs import Line, Place
+from openclaw.gateway.logs import LogFiles, LogLine
 from openclaw.testing import TemporaryHome
 
 CHILD = Path(__file__).with_name("child.py")
@@ -61,7 +61,9 @@ class GatewayProcess:
     def ready(self) -> dict[str, Any]:
         composed = self.until("composed")
         self.port = composed["port"]
-        eventually(lambda: process.ask(Running(pid=0, created_at=0, port=self.port)).ready, "the gateway is ready")
+        eventually(
+            lambda: process.ask(RunningGateway(pid=0, created_at=0, port=self.port)).ready, "the gateway is ready"
+        )
         return composed
 
     def signal(self, number: signal.Signals) -> None:
@@ -85,8 +87,8 @@ class GatewayProcess:
             self._process.kill()
         self.ended()
 
-    def log(self) -> list[Line]:
-        place = Place(directory=self.home.state / "logs")
+    def log(self) -> list[LogLine]:
+        place = LogFiles(directory=self.home.state / "logs")
         return [line for text in last(place, 1_000) if (line := read(text)) is not None]
 
     def logged(self, text: str) -> bool:

@@ -10,13 +10,13 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from openclaw.gateway.audience import Audience, Member
-from openclaw.gateway.bus import MOST_WAITING, Bus
+from openclaw.gateway.audience import ConnectedClient, Connections
+from openclaw.gateway.bus import MOST_WAITING, EventBus
 from openclaw.gateway.clock import SystemClock
-from openclaw.gateway.exposure import Fences
+from openclaw.gateway.exposure import HostRules
 from openclaw.gateway.ports import listen
 from openclaw.gateway.presence import Presence
-from openclaw.gateway.server import Server, Service, serving
+from openclaw.gateway.server import HttpService, Server, serving
 from openclaw.gateway.transport import Transport
 from openclaw.wire.caller import Caller
 from openclaw.wire.connection import Connection, GatewayAuthChanged
@@ -31,15 +31,17 @@ class Hall:
     """A port whose clients need no handshake."""
 
     def __init__(self) -> None:
-        self.bus = Bus()
+        self.bus = EventBus()
         clock = SystemClock()
-        self.audience = Audience(self.bus, Presence(clock), clock)
+        self.audience = Connections(self.bus, Presence(clock), clock)
         self.arrived = asyncio.Condition()
         self.server: Server
 
     async def serve(self, transport: Transport) -> None:
         number = len(self.audience) + 1
-        member = Member(Connection(Caller(conn_id=str(number), scopes=(READ,), client_mode="cli"), "token"), transport)
+        member = ConnectedClient(
+            Connection(Caller(conn_id=str(number), scopes=(READ,), client_mode="cli"), "token"), transport
+        )
         with self.audience.joined(member):
             self.audience.greeted(member)
             async with self.arrived:
@@ -58,8 +60,8 @@ class Hall:
 @asynccontextmanager
 async def hall() -> AsyncIterator[Hall]:
     made = Hall()
-    async with serving(listen(("127.0.0.1",), 0), Fences()) as made.server:
-        made.server.front.offer(Service(connection=made.serve))
+    async with serving(listen(("127.0.0.1",), 0), HostRules()) as made.server:
+        made.server.front.offer(HttpService(connection=made.serve))
         keeping = asyncio.create_task(made.audience.keep())
         try:
             yield made

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from openclaw.gateway import checks, doctor
-from openclaw.gateway.app import Surroundings
-from openclaw.gateway.doctor import Finding
-from openclaw.gateway.safemode import Record, Starts
+from openclaw.gateway.doctor import DoctorFinding
+from openclaw.gateway.safemode import CrashRecord, Starts
+from openclaw.gateway.surroundings import Environment
 from openclaw.store.migrations import STATE
 from openclaw.store.sqlite import connect
 from openclaw.testing import TemporaryHome
@@ -26,11 +26,11 @@ def home(openclaw_home: TemporaryHome) -> TemporaryHome:
     return openclaw_home
 
 
-def surroundings(home: TemporaryHome, **environ: str) -> Surroundings:
-    return Surroundings(environ={**home.environ, **KEY, **environ}, home_dir=home.root, cwd=home.root)
+def surroundings(home: TemporaryHome, **environ: str) -> Environment:
+    return Environment(environ={**home.environ, **KEY, **environ}, home_dir=home.root, cwd=home.root)
 
 
-def findings(home: TemporaryHome, **environ: str) -> dict[str, Finding]:
+def findings(home: TemporaryHome, **environ: str) -> dict[str, DoctorFinding]:
     scene = doctor.look(surroundings(home, **environ))
     return {finding.id: finding for finding in doctor.examine(scene, checks.CHECKS)}
 
@@ -43,7 +43,7 @@ def test_a_healthy_home_has_nothing_to_say(home: TemporaryHome) -> None:
 
 def test_a_home_that_is_not_there_yet_is_no_drama(tmp_path: Path) -> None:
     nowhere = {"OPENCLAW_STATE_DIR": str(tmp_path / "nowhere")}
-    scene = doctor.look(Surroundings(environ={**nowhere, **KEY}, home_dir=tmp_path, cwd=tmp_path))
+    scene = doctor.look(Environment(environ={**nowhere, **KEY}, home_dir=tmp_path, cwd=tmp_path))
     assert [finding.id for finding in doctor.examine(scene, checks.CHECKS)] == ["state.missing"]
     assert not (tmp_path / "nowhere").exists()
 
@@ -146,7 +146,7 @@ def test_crashes_are_told(home: TemporaryHome) -> None:
     now = round(time.time() * 1000)
     starts = Starts(home.state)
     starts.path.parent.mkdir(mode=0o700)
-    starts.path.write_bytes(msgspec.json.encode(Record(crashed=(now, now, now))))
+    starts.path.write_bytes(msgspec.json.encode(CrashRecord(crashed=(now, now, now))))
     assert "3 times" in findings(home)["gateway.crashes"].title
 
 
@@ -156,9 +156,9 @@ def test_a_repair_that_fails_is_told_and_the_others_go_on() -> None:
     def fails() -> None:
         raise PermissionError(13, "Permission denied", "/somewhere")
 
-    first = Finding(id="a", severity="warn", title="a", fix=doctor.Fix("mend a", fails))
-    second = Finding(id="b", severity="warn", title="b", fix=doctor.Fix("mend b", lambda: done.append("b")))
-    none = Finding(id="c", severity="info", title="c")
+    first = DoctorFinding(id="a", severity="warn", title="a", fix=doctor.DoctorFix("mend a", fails))
+    second = DoctorFinding(id="b", severity="warn", title="b", fix=doctor.DoctorFix("mend b", lambda: done.append("b")))
+    none = DoctorFinding(id="c", severity="info", title="c")
     outcome = [(finding.id, error) for finding, error in doctor.repair([first, second, none])]
     assert outcome == [("a", "/somewhere: Permission denied"), ("b", "")]
     assert done == ["b"]

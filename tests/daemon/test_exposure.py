@@ -19,14 +19,14 @@ from openclaw.devices.settings import (
 from openclaw.gateway import ports
 from openclaw.gateway.access import own_token, shared_secret, token_path
 from openclaw.gateway.daemon import claim
-from openclaw.gateway.exposure import Wishes, decide, fences, host_allowed
+from openclaw.gateway.exposure import ExposureOptions, decide, fences, host_allowed
 from tests.daemon.support import mode_of
 
 LONG = Secret("a-token-that-is-long-enough")
 
 
 def test_by_default_only_this_machine_gets_in_and_only_with_a_token() -> None:
-    found = decide(GatewaySettings(), {}, Wishes())
+    found = decide(GatewaySettings(), {}, ExposureOptions())
     assert (found.port, found.hosts, found.mode, found.secret) == (18_789, ("127.0.0.1",), "token", None)
     assert found.local
 
@@ -34,10 +34,10 @@ def test_by_default_only_this_machine_gets_in_and_only_with_a_token() -> None:
 def test_the_command_line_stands_above_the_environment_and_that_above_the_file() -> None:
     settings = GatewaySettings(port=1_000, auth=GatewayAuthSettings(token=Secret("from the file")))
     environ = {"OPENCLAW_GATEWAY_PORT": "2000", "OPENCLAW_GATEWAY_TOKEN": "from the environment"}
-    assert decide(settings, {}, Wishes()).port == 1_000
-    from_environment = decide(settings, environ, Wishes())
+    assert decide(settings, {}, ExposureOptions()).port == 1_000
+    from_environment = decide(settings, environ, ExposureOptions())
     assert (from_environment.port, from_environment.secret) == (2_000, Secret("from the environment"))
-    asked = decide(settings, environ, Wishes(port=3_000, token=Secret("asked for")))
+    asked = decide(settings, environ, ExposureOptions(port=3_000, token=Secret("asked for")))
     assert (asked.port, asked.secret) == (3_000, Secret("asked for"))
 
 
@@ -52,34 +52,34 @@ def test_the_command_line_stands_above_the_environment_and_that_above_the_file()
     ],
 )
 def test_what_is_set_decides_what_is_asked(settings: GatewayAuthSettings, mode: str) -> None:
-    assert decide(GatewaySettings(auth=settings), {}, Wishes()).mode == mode
+    assert decide(GatewaySettings(auth=settings), {}, ExposureOptions()).mode == mode
 
 
 @pytest.mark.parametrize(
     ("settings", "wishes", "says"),
     [
-        (GatewaySettings(bind="lan"), Wishes(auth="none"), "without asking anyone for a credential"),
-        (GatewaySettings(bind="lan"), Wishes(token=Secret("short")), "too short"),
-        (GatewaySettings(bind="custom"), Wishes(), "gateway.customBindHost"),
-        (GatewaySettings(bind="custom", custom_bind_host="my.host"), Wishes(), "gateway.customBindHost"),
-        (GatewaySettings(), Wishes(auth="password"), "there is none"),
-        (GatewaySettings(), Wishes(bind="tailnet"), "use loopback, lan, auto, custom"),
-        (GatewaySettings(), Wishes(auth="magic"), "use token, password, none"),
+        (GatewaySettings(bind="lan"), ExposureOptions(auth="none"), "without asking anyone for a credential"),
+        (GatewaySettings(bind="lan"), ExposureOptions(token=Secret("short")), "too short"),
+        (GatewaySettings(bind="custom"), ExposureOptions(), "gateway.customBindHost"),
+        (GatewaySettings(bind="custom", custom_bind_host="my.host"), ExposureOptions(), "gateway.customBindHost"),
+        (GatewaySettings(), ExposureOptions(auth="password"), "there is none"),
+        (GatewaySettings(), ExposureOptions(bind="tailnet"), "use loopback, lan, auto, custom"),
+        (GatewaySettings(), ExposureOptions(auth="magic"), "use token, password, none"),
     ],
 )
-def test_it_refuses_and_says_what_to_do(settings: GatewaySettings, wishes: Wishes, says: str) -> None:
+def test_it_refuses_and_says_what_to_do(settings: GatewaySettings, wishes: ExposureOptions, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         decide(settings, {}, wishes)
 
 
 def test_a_bad_port_in_the_environment_is_named() -> None:
     with pytest.raises(ConfigError, match="OPENCLAW_GATEWAY_PORT"):
-        decide(GatewaySettings(), {"OPENCLAW_GATEWAY_PORT": "many"}, Wishes())
+        decide(GatewaySettings(), {"OPENCLAW_GATEWAY_PORT": "many"}, ExposureOptions())
 
 
 def test_beyond_this_machine_a_long_token_is_enough() -> None:
-    assert decide(GatewaySettings(bind="lan"), {}, Wishes(token=LONG)).hosts == ("0.0.0.0",)
-    custom = decide(GatewaySettings(bind="custom", custom_bind_host="192.0.2.7"), {}, Wishes())
+    assert decide(GatewaySettings(bind="lan"), {}, ExposureOptions(token=LONG)).hosts == ("0.0.0.0",)
+    custom = decide(GatewaySettings(bind="custom", custom_bind_host="192.0.2.7"), {}, ExposureOptions())
     assert custom.hosts == ("192.0.2.7", "127.0.0.1")
 
 
@@ -109,7 +109,7 @@ def test_a_name_that_was_pointed_at_us_is_not_served(host: str, allowed: bool) -
 
 
 def test_the_own_token_is_made_once_and_private(tmp_path: Path) -> None:
-    exposure = decide(GatewaySettings(), {}, Wishes())
+    exposure = decide(GatewaySettings(), {}, ExposureOptions())
     assert own_token(tmp_path) is None
     made = shared_secret(exposure, tmp_path)
     assert made is not None and len(made.reveal()) == 64
@@ -158,12 +158,12 @@ def behind(proxies: tuple[str, ...] = ("10.0.0.5",), bind: str = "lan", **fields
 
 
 def test_a_proxy_in_front_is_asked_who_people_are() -> None:
-    found = decide(behind(allow_users=("ann",)), {}, Wishes())
+    found = decide(behind(allow_users=("ann",)), {}, ExposureOptions())
     assert (found.mode, found.secret) == ("trusted-proxy", None)
     assert found.proxy is not None
     assert (found.proxy.user_header, found.proxy.required_headers) == ("x-forwarded-user", ("x-forwarded-proto",))
     assert fences(behind(), (), found.proxy).proxy == found.proxy
-    assert decide(behind(bind="loopback", allow_loopback=True), {}, Wishes()).local
+    assert decide(behind(bind="loopback", allow_loopback=True), {}, ExposureOptions()).local
 
 
 @pytest.mark.parametrize(
@@ -183,5 +183,5 @@ def test_a_proxy_in_front_is_asked_who_people_are() -> None:
 )
 def test_a_proxy_that_would_let_nobody_or_everybody_in_refuses_to_start(settings: GatewaySettings, path: str) -> None:
     with pytest.raises(ConfigError) as refused:
-        decide(settings, {}, Wishes())
+        decide(settings, {}, ExposureOptions())
     assert refused.value.path == path

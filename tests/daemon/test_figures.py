@@ -4,13 +4,13 @@ import re
 
 import pytest
 
-from openclaw.budget.ledger import End, Spent
+from openclaw.budget.ledger import CallEnd, Spent
 from openclaw.core.events import ToolEnded
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Cost, Text, ToolCall, ToolResult, Usage
-from openclaw.gateway.figures import MOST_MODELS, RunFigures, counters, gauges, models, text
-from openclaw.turns.ledger import Outcome
-from openclaw.turns.runs import RunEvent, Settled
+from openclaw.gateway.figures import MOST_MODELS, RunMetrics, counters, gauges, models, text
+from openclaw.turns.ledger import RunOutcome
+from openclaw.turns.runs import RunEvent, RunSettled
 
 FAILED = {"status": "error", "stop_reason": "error"}
 ROW = re.compile(r'openclaw_[a-z_]+(\{[a-z]+="([^"\\\n]|\\.)*"(,[a-z]+="([^"\\\n]|\\.)*")*\})? [0-9.e+-]+')
@@ -18,11 +18,11 @@ ROW = re.compile(r'openclaw_[a-z_]+(\{[a-z]+="([^"\\\n]|\\.)*"(,[a-z]+="([^"\\\n
 
 def settled(key: str = "main", **fields: object) -> RunEvent:
     given: dict[str, object] = {"status": "ok", "stop_reason": "stop", "started_at": 1_000, "ended_at": 3_000}
-    outcome = Outcome(**(given | fields))  # type: ignore[arg-type]
-    return RunEvent(run_id="r", key=SessionKey("main", key), seq=1, at=3_000, event=Settled(outcome))
+    outcome = RunOutcome(**(given | fields))  # type: ignore[arg-type]
+    return RunEvent(run_id="r", key=SessionKey("main", key), seq=1, at=3_000, event=RunSettled(outcome))
 
 
-def shown(figures: RunFigures) -> str:
+def shown(figures: RunMetrics) -> str:
     return text(figures.families())
 
 
@@ -52,13 +52,13 @@ def shown(figures: RunFigures) -> str:
     ],
 )
 def test_a_run_is_counted_by_how_it_ended(fields: dict[str, object], row: str) -> None:
-    figures = RunFigures()
+    figures = RunMetrics()
     figures.hear(settled(**fields))  # type: ignore[arg-type]
     assert f"openclaw_{row}\n" in shown(figures)
 
 
 def test_how_long_runs_take_is_a_histogram_that_adds_up() -> None:
-    figures = RunFigures()
+    figures = RunMetrics()
     for ended in (1_200, 1_500, 8_000, 9_999_000):
         figures.hear(settled(ended_at=ended))
     figures.hear(settled(steered_into="r2"))  # part of another
@@ -74,7 +74,7 @@ def test_how_long_runs_take_is_a_histogram_that_adds_up() -> None:
 
 
 def test_tool_calls_are_counted_without_their_names() -> None:
-    figures = RunFigures()
+    figures = RunMetrics()
     call = ToolCall(id="c", name="made up by a model", arguments={})
     for failed in (False, True, False):
         result = ToolResult(tool_call_id="c", tool_name=call.name, content=(Text("x"),), is_error=failed)
@@ -84,8 +84,8 @@ def test_tool_calls_are_counted_without_their_names() -> None:
 
 
 def test_models_are_counted_by_name_with_what_they_cost() -> None:
-    good = Spent.of(End(usage=Usage(input=100, output=20, cost=Cost(total=0.25))))
-    bad = Spent.of(End(reason="rate_limit"))
+    good = Spent.of(CallEnd(usage=Usage(input=100, output=20, cost=Cost(total=0.25))))
+    bad = Spent.of(CallEnd(reason="rate_limit"))
     found = text(models({"openai/gpt-x": good + good + bad}))
     assert 'openclaw_model_calls_total{model="openai/gpt-x",outcome="ok"} 2\n' in found
     assert 'openclaw_model_calls_total{model="openai/gpt-x",outcome="rate_limit"} 1\n' in found
@@ -94,7 +94,7 @@ def test_models_are_counted_by_name_with_what_they_cost() -> None:
 
 
 def test_rows_stay_few_and_names_stay_names() -> None:
-    one = Spent.of(End(usage=Usage(input=1)))
+    one = Spent.of(CallEnd(usage=Usage(input=1)))
     found = text(models({**{f"p/m{number}": one for number in range(MOST_MODELS + 50)}, 'p/a "quoted"\nname': one}))
     assert found.count("model_cost_dollars_total{") == MOST_MODELS + 1
     assert 'openclaw_model_tokens_total{model="other",kind="input"} 51\n' in found
@@ -102,11 +102,11 @@ def test_rows_stay_few_and_names_stay_names() -> None:
 
 
 def test_every_line_is_one_a_monitoring_program_can_read() -> None:
-    figures = RunFigures()
+    figures = RunMetrics()
     figures.hear(settled())
     families = [
         *figures.families(),
-        *models({"p/m": Spent.of(End())}),
+        *models({"p/m": Spent.of(CallEnd())}),
         gauges("lane_waiting", "help", "lane", {'a"b\\c': 1.5}),
         counters("x_total", "help", ("a",), {("line\nbreak",): 1}),
     ]

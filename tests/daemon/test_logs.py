@@ -15,7 +15,7 @@ from openclaw.config.schema import Config
 from openclaw.config.sections import EnvSettings
 from openclaw.core.secret import REDACTED, Secret
 from openclaw.gateway import logfiles
-from openclaw.gateway.logs import DailyFile, Line, Logs, Place, about, show
+from openclaw.gateway.logs import DailyFile, LogFiles, LogLine, Logs, about, show
 from openclaw.gateway.redaction import Redactor, secret_variables, secrets_in
 from tests.daemon.support import mode_of
 
@@ -132,13 +132,13 @@ class Clock:
 
 @pytest.fixture
 def log(tmp_path: Path) -> Iterator[Logs]:
-    logs = Logs(DailyFile(Place(directory=tmp_path / "logs")), Redactor())
+    logs = Logs(DailyFile(LogFiles(directory=tmp_path / "logs")), Redactor())
     with logs.writing():
         logs.configure(level="info")
         yield logs
 
 
-def lines(logs: Logs) -> list[Line]:
+def lines(logs: Logs) -> list[LogLine]:
     return [line for text in logfiles.last(logs.file.place, 1_000) if (line := logfiles.read(text))]
 
 
@@ -172,7 +172,7 @@ def test_a_line_that_cannot_be_made_is_dropped_and_the_work_goes_on(
         def __str__(self) -> str:
             raise RuntimeError(KEY)
 
-    log = Logs(DailyFile(Place(directory=tmp_path)), Redactor())
+    log = Logs(DailyFile(LogFiles(directory=tmp_path)), Redactor())
     logger = logging.getLogger("openclaw.x")
     with log.writing():
         log.configure(level="info")
@@ -187,7 +187,7 @@ def test_a_line_that_cannot_be_made_is_dropped_and_the_work_goes_on(
 
 def test_a_log_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
     (tmp_path / "logs").write_text("a file in the way")
-    logs = Logs(DailyFile(Place(directory=tmp_path / "logs")), Redactor())
+    logs = Logs(DailyFile(LogFiles(directory=tmp_path / "logs")), Redactor())
     with logs.writing():
         logs.configure(level="info")
         logging.getLogger("openclaw.x").info("hello")
@@ -196,7 +196,7 @@ def test_a_log_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
 
 def test_files_follow_the_days_and_stay_within_their_bounds(tmp_path: Path) -> None:
     clock = Clock()
-    place = Place(directory=tmp_path)
+    place = LogFiles(directory=tmp_path)
     file = DailyFile(place, now=clock, file_bytes=100, total_bytes=350)
     for day in range(4):
         for number in range(4):
@@ -222,7 +222,7 @@ def test_files_follow_the_days_and_stay_within_their_bounds(tmp_path: Path) -> N
     ],
 )
 def test_console_lines_are_for_people(style: str, expected: str) -> None:
-    line = Line(
+    line = LogLine(
         time="2026-01-02T03:04:05.678Z",
         level="error",
         subsystem="gateway",
@@ -262,7 +262,7 @@ def test_the_tail_has_a_cursor(tmp_path: Path) -> None:
 
 
 def test_following_goes_on_in_the_next_file(tmp_path: Path) -> None:
-    place = Place(directory=tmp_path)
+    place = LogFiles(directory=tmp_path)
     first, second = place.path("2026-01-01"), place.path("2026-01-02")
     first.write_text("before\n")
     steps = iter([(first, "before\nadded\n"), (second, "next day\n")])
@@ -276,7 +276,7 @@ def test_following_goes_on_in_the_next_file(tmp_path: Path) -> None:
 
 
 def test_the_last_lines_may_be_in_several_files(tmp_path: Path) -> None:
-    place = Place(directory=tmp_path)
+    place = LogFiles(directory=tmp_path)
     place.path("2026-01-01").write_text("a\nb\n")
     place.path("2026-01-02").write_text("c\n")
     place.path("2026-01-02", 1).write_text("d\n")

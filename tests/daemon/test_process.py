@@ -10,7 +10,7 @@ import msgspec
 from websockets.sync.client import connect
 
 from openclaw.gateway.lock import lock_path, running
-from openclaw.gateway.safemode import Record, Starts
+from openclaw.gateway.safemode import CrashRecord, Starts
 from openclaw.testing import TemporaryHome
 from tests.daemon.support import Launcher, eventually, mode_of
 
@@ -99,7 +99,7 @@ def test_safe_mode_can_be_refused(launch: Launcher, openclaw_home: TemporaryHome
     now = round(time.time() * 1000)
     starts = Starts(openclaw_home.state)
     starts.path.parent.mkdir()
-    starts.path.write_bytes(msgspec.json.encode(Record(crashed=(now, now, now))))
+    starts.path.write_bytes(msgspec.json.encode(CrashRecord(crashed=(now, now, now))))
     assert launch(options={"safe_mode": "off"}).ready()["safe"] is False
 
 

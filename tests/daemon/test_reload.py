@@ -11,7 +11,7 @@ import pytest
 from openclaw.config.paths import Home
 from openclaw.gateway.reload import Reload, Reloader
 from openclaw.gateway.reload_rules import RULES, classify, kind_of
-from openclaw.gateway.safemode import WINDOW_MS, Record, judge
+from openclaw.gateway.safemode import WINDOW_MS, CrashRecord, judge
 from openclaw.testing import TemporaryHome
 
 pytestmark = pytest.mark.anyio
@@ -127,14 +127,14 @@ NOW = 1_800_000_000_000
 @pytest.mark.parametrize(
     ("record", "safe", "crashes"),
     [
-        (Record(), False, 0),
-        (Record(running=NOW - 1_000), False, 1),
-        (Record(crashed=(NOW - 3_000, NOW - 2_000), running=NOW - 1_000), True, 3),
-        (Record(crashed=(NOW - WINDOW_MS - 1, NOW - 2_000), running=NOW - 1_000), False, 2),
-        (Record(crashed=(NOW + 5_000, NOW + 6_000), running=NOW + 7_000), False, 0),
+        (CrashRecord(), False, 0),
+        (CrashRecord(running=NOW - 1_000), False, 1),
+        (CrashRecord(crashed=(NOW - 3_000, NOW - 2_000), running=NOW - 1_000), True, 3),
+        (CrashRecord(crashed=(NOW - WINDOW_MS - 1, NOW - 2_000), running=NOW - 1_000), False, 2),
+        (CrashRecord(crashed=(NOW + 5_000, NOW + 6_000), running=NOW + 7_000), False, 0),
     ],
 )
-async def test_three_bad_ends_within_five_minutes_are_too_many(record: Record, safe: bool, crashes: int) -> None:
+async def test_three_bad_ends_within_five_minutes_are_too_many(record: CrashRecord, safe: bool, crashes: int) -> None:
     verdict = judge(record, NOW)
     assert (verdict.safe, verdict.crashes) == (safe, crashes)
     assert verdict.record.running == NOW

@@ -17,9 +17,9 @@ from starlette.routing import Route
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from openclaw.gateway.exposure import Fences
+from openclaw.gateway.exposure import HostRules
 from openclaw.gateway.ports import listen
-from openclaw.gateway.server import Limits, Server, Service, body_of, serving
+from openclaw.gateway.server import HttpService, Server, ServerLimits, body_of, serving
 from openclaw.gateway.transport import Transport
 
 pytestmark = pytest.mark.anyio
@@ -44,14 +44,14 @@ async def small(request: Request) -> Response:
     return PlainTextResponse(str(len(await body_of(request, 10))))
 
 
-SERVICE = Service(
+SERVICE = HttpService(
     connection=echo, routes=[Route("/size", size, methods=["POST"]), Route("/small", small, methods=["POST"])]
 )
 
 
 @asynccontextmanager
-async def server(offer: bool = True, fences: Fences | None = None, **limits: float) -> AsyncIterator[Server]:
-    async with serving(listen(("127.0.0.1",), 0), fences or Fences(), limits=Limits(**limits)) as running:  # type: ignore[arg-type]
+async def server(offer: bool = True, fences: HostRules | None = None, **limits: float) -> AsyncIterator[Server]:
+    async with serving(listen(("127.0.0.1",), 0), fences or HostRules(), limits=ServerLimits(**limits)) as running:  # type: ignore[arg-type]
         if offer:
             running.front.offer(SERVICE)
         yield running
@@ -192,7 +192,7 @@ async def test_at_the_end_clients_are_told_that_the_service_restarts() -> None:
 
 
 async def test_a_foreign_host_name_is_refused() -> None:
-    async with server(fences=Fences(names=frozenset(("chat.example.org",)))) as running:
+    async with server(fences=HostRules(names=frozenset(("chat.example.org",)))) as running:
         assert (await request(running, "GET", "/healthz", Host="evil.example"))[0] == 421
         assert (await request(running, "GET", "/healthz", Host="chat.example.org"))[0] == 200
         with pytest.raises(InvalidStatus):
@@ -211,7 +211,7 @@ async def test_a_foreign_host_name_is_refused() -> None:
     ],
 )
 async def test_a_page_from_elsewhere_is_refused(origin: str, status: int) -> None:
-    async with server(fences=Fences(origins=("https://chat.example.org",))) as running:
+    async with server(fences=HostRules(origins=("https://chat.example.org",))) as running:
         origin = running.url if origin == "self" else origin
         assert (await request(running, "GET", "/healthz", Origin=origin))[0] == status
 
@@ -224,7 +224,7 @@ async def test_the_protocol_hears_where_a_page_comes_from() -> None:
         await transport.receive()
 
     async with server(offer=False) as running:
-        running.front.offer(Service(connection=listen_in))
+        running.front.offer(HttpService(connection=listen_in))
         async with ws(running, origin="http://evil.example"):
             async with asyncio.timeout(5):
                 transport = await heard.get()

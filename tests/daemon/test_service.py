@@ -8,7 +8,7 @@ import pytest
 
 from openclaw.config.paths import Home
 from openclaw.core.errors import NotFound, StateError
-from openclaw.gateway.service import Definition, Services, define, launchd_plist, pick, systemd_unit
+from openclaw.gateway.service import ServiceDefinition, ServiceManager, define, launchd_plist, pick, systemd_unit
 
 UNIT = """\
 [Unit]
@@ -86,7 +86,7 @@ PLIST = """\
 """
 
 
-def definition(profile: str | None = None, **environ: str) -> Definition:
+def definition(profile: str | None = None, **environ: str) -> ServiceDefinition:
     state = Path("/home/me/.openclaw")
     return define(
         Home(state=state, config=state / "openclaw.json", profile=profile),
@@ -146,7 +146,7 @@ def manager(tmp_path: Path) -> dict[str, str]:
 
 def test_a_service_is_installed_looked_at_and_removed(tmp_path: Path, manager: dict[str, str]) -> None:
     assert pick("linux", manager) == "systemd"
-    services = Services("systemd", definition(), tmp_path, manager)
+    services = ServiceManager("systemd", definition(), tmp_path, manager)
     assert not services.state().installed
     services.install()
     assert services.path == tmp_path / ".config/systemd/user/openclaw-gateway.service"
@@ -171,7 +171,7 @@ def test_a_service_is_installed_looked_at_and_removed(tmp_path: Path, manager: d
 def test_what_the_manager_says_is_passed_on(tmp_path: Path, manager: dict[str, str]) -> None:
     (tmp_path / "fail").touch()
     with pytest.raises(StateError, match="no bus"):
-        Services("systemd", definition(), tmp_path, manager).install()
+        ServiceManager("systemd", definition(), tmp_path, manager).install()
 
 
 @pytest.mark.parametrize("platform", ["freebsd14", "win32", "sunos5", "linux"])
@@ -185,4 +185,4 @@ def test_without_a_manager_it_says_what_to_do_instead(tmp_path: Path, manager: d
     assert pick("linux", {"PATH": str(tmp_path)}) == "background"
     assert pick("darwin", {}) == "launchd"
     with pytest.raises(StateError, match="openclaw gateway start"):
-        Services("background", definition(), tmp_path, manager).install()
+        ServiceManager("background", definition(), tmp_path, manager).install()

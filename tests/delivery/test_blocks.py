@@ -7,16 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw.delivery.blocks import (
-    BreakPreference,
-    Chunker,
-    ChunkRules,
-    Coalescer,
-    CoalesceRules,
-    fences,
-)
+from openclaw.delivery.blocks import BreakPreference, Chunker, ChunkRules, Coalescer, CoalesceRules, fences
 from openclaw.delivery.duplicates import repeats, same_media
-from openclaw.delivery.shape import Payload
+from openclaw.delivery.shape import ReplyPayload
 
 
 def cut(text: str, rules: ChunkRules, cuts: list[int] = []) -> list[str]:  # noqa: B006
@@ -101,41 +94,41 @@ def test_no_block_ends_inside_a_code_fence(text: str, rules: ChunkRules, cuts: l
 
 def test_blocks_are_put_together_until_it_is_quiet() -> None:
     both = Coalescer(CoalesceRules(min_chars=10, max_chars=40, idle_ms=1_000))
-    assert both.enqueue(Payload(text="first"), 0) == []
+    assert both.enqueue(ReplyPayload(text="first"), 0) == []
     assert both.tick(1_000) == [] and both.due == 2_000  # too short to go out: it waits on
-    assert both.enqueue(Payload(text="second"), 1_500) == []
+    assert both.enqueue(ReplyPayload(text="second"), 1_500) == []
     assert both.tick(2_499) == []
-    assert both.tick(2_500) == [Payload(text="first\n\nsecond")]
+    assert both.tick(2_500) == [ReplyPayload(text="first\n\nsecond")]
     assert both.flush() == [] and both.due is None
 
 
 def test_what_does_not_fit_goes_out_first() -> None:
     both = Coalescer(CoalesceRules(min_chars=1, max_chars=12))
-    assert both.enqueue(Payload(text="12345678"), 0) == []
-    assert both.enqueue(Payload(text="abcdefgh"), 0) == [Payload(text="12345678")]
-    long = Payload(text="x" * 12)
-    assert both.enqueue(long, 0) == [Payload(text="abcdefgh"), long]
+    assert both.enqueue(ReplyPayload(text="12345678"), 0) == []
+    assert both.enqueue(ReplyPayload(text="abcdefgh"), 0) == [ReplyPayload(text="12345678")]
+    long = ReplyPayload(text="x" * 12)
+    assert both.enqueue(long, 0) == [ReplyPayload(text="abcdefgh"), long]
 
 
 def test_a_picture_takes_the_waiting_text_as_its_caption() -> None:
     both = Coalescer(CoalesceRules())
-    both.enqueue(Payload(text="Look:"), 0)
-    assert both.enqueue(Payload(media=("a.png",)), 0) == [Payload(text="Look:", media=("a.png",))]
-    both.enqueue(Payload(text="Listen:"), 0)
-    voice = Payload(media=("a.ogg",), voice=True)
-    assert both.enqueue(voice, 0) == [Payload(text="Listen:"), voice]
+    both.enqueue(ReplyPayload(text="Look:"), 0)
+    assert both.enqueue(ReplyPayload(media=("a.png",)), 0) == [ReplyPayload(text="Look:", media=("a.png",))]
+    both.enqueue(ReplyPayload(text="Listen:"), 0)
+    voice = ReplyPayload(media=("a.ogg",), voice=True)
+    assert both.enqueue(voice, 0) == [ReplyPayload(text="Listen:"), voice]
 
 
 def test_words_for_different_ends_are_not_mixed() -> None:
     both = Coalescer(CoalesceRules())
-    both.enqueue(Payload(text="to one", reply_to="1"), 0)
-    assert both.enqueue(Payload(text="to two", reply_to="2"), 0) == [Payload(text="to one", reply_to="1")]
-    assert both.enqueue(Payload(text="hm", kind="reasoning"), 0) == [Payload(text="to two", reply_to="2")]
+    both.enqueue(ReplyPayload(text="to one", reply_to="1"), 0)
+    assert both.enqueue(ReplyPayload(text="to two", reply_to="2"), 0) == [ReplyPayload(text="to one", reply_to="1")]
+    assert both.enqueue(ReplyPayload(text="hm", kind="reasoning"), 0) == [ReplyPayload(text="to two", reply_to="2")]
 
 
 def test_a_stopped_run_sends_nothing_more() -> None:
     both = Coalescer(CoalesceRules())
-    both.enqueue(Payload(text="half"), 0)
+    both.enqueue(ReplyPayload(text="half"), 0)
     both.discard()
     assert both.flush() == []
 

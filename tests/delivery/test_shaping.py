@@ -13,8 +13,8 @@ from openclaw.core.events import (
     ToolEnded,
 )
 from openclaw.core.messages import Assistant, StopReason, Text, Thinking, ToolCall, ToolResult, Usage
-from openclaw.delivery.shape import Manner, Payload
-from openclaw.turns.shaping import Noted, Replied, Said, ShapedEvent, Shaper, Thought
+from openclaw.delivery.shape import ReplyOptions, ReplyPayload
+from openclaw.turns.shaping import NoteShaped, ReplyShaped, ReplyShaper, ShapedEvent, TextShaped, ThoughtShaped
 
 CALLED = ModelCalled("p", "m")
 END = RunEnded("stop", Usage())
@@ -32,29 +32,29 @@ def tool(name: str, text: str, *, failed: bool = False, **arguments: object) -> 
     return ToolEnded(call, ToolResult("c", name, (Text(text),), is_error=failed))
 
 
-def shaped(*events: Event, **manner: object) -> tuple[str, Shaper, list[ShapedEvent]]:
-    shaper = Shaper(Manner(**manner))  # type: ignore[arg-type]
+def shaped(*events: Event, **manner: object) -> tuple[str, ReplyShaper, list[ShapedEvent]]:
+    shaper = ReplyShaper(ReplyOptions(**manner))  # type: ignore[arg-type]
     out = [each for event in events for each in shaper.take(event)]
-    return "".join(each.text for each in out if isinstance(each, Said)), shaper, out
+    return "".join(each.text for each in out if isinstance(each, TextShaped)), shaper, out
 
 
 def test_what_streams_is_what_is_delivered() -> None:
     said, shaper, _ = shaped(*message("[[reply_to: 9]] <think>hm</think>Here it is.\nMEDIA:/a.png\nNO_REPLY"), END)
     assert said.strip() == "Here it is."
-    assert shaper.payloads == (Payload(text="Here it is.", media=("/a.png",), reply_to="9"),)
+    assert shaper.payloads == (ReplyPayload(text="Here it is.", media=("/a.png",), reply_to="9"),)
 
 
 @pytest.mark.parametrize("text", ["NO_REPLY", "<think>nobody asked me</think>NO_REPLY", '{"action":"NO_REPLY"}'])
 def test_silence_is_heard_by_nobody(text: str) -> None:
     said, shaper, out = shaped(*message(text), END)
     assert said == "" and shaper.payloads == () and shaper.silent
-    assert [each.silent for each in out if isinstance(each, Replied)] == [True]
+    assert [each.silent for each in out if isinstance(each, ReplyShaped)] == [True]
 
 
 def test_reasoning_is_hidden_unless_it_is_asked_for() -> None:
     _, shaper, out = shaped(*message("<think>tagged</think>Hello", thinking="native"), END)
-    assert not [each for each in out if isinstance(each, Thought)]
-    assert shaper.payloads == (Payload(text="Hello"),)
+    assert not [each for each in out if isinstance(each, ThoughtShaped)]
+    assert shaper.payloads == (ReplyPayload(text="Hello"),)
 
 
 def test_reasoning_on_comes_as_a_payload_of_its_own_before_the_answer() -> None:
@@ -62,12 +62,12 @@ def test_reasoning_on_comes_as_a_payload_of_its_own_before_the_answer() -> None:
     assert said == "Hello"
     assert [payload.kind for payload in shaper.payloads] == ["reasoning", "answer"]
     assert shaper.payloads[0].text == "Reasoning:\nnative\n\ntagged"
-    assert not [each for each in out if isinstance(each, Thought)]
+    assert not [each for each in out if isinstance(each, ThoughtShaped)]
 
 
 def test_reasoning_streams_when_that_is_wanted_and_is_not_kept() -> None:
     said, shaper, out = shaped(*message("<think>tagged</think>Hello", thinking="native"), END, reasoning="stream")
-    assert "".join(each.text for each in out if isinstance(each, Thought)) == "nativetagged"
+    assert "".join(each.text for each in out if isinstance(each, ThoughtShaped)) == "nativetagged"
     assert said == "Hello" and [payload.kind for payload in shaper.payloads] == ["answer"]
 
 
@@ -80,8 +80,8 @@ def test_tools_are_summed_up_when_verbose_and_shown_whole_when_full() -> None:
     listing = tool("exec", "a.txt\n```", command="ls")
     assert shaped(listing, END)[1].payloads == ()
     assert shaped(listing, *message("Done."), END, verbose="on")[1].payloads == (
-        Payload(text="· exec ls", kind="tool"),
-        Payload(text="Done."),
+        ReplyPayload(text="· exec ls", kind="tool"),
+        ReplyPayload(text="Done."),
     )
     (full, _) = shaped(listing, *message("Done."), END, verbose="full")[1].payloads
     assert full.text == "· exec ls\n````\na.txt\n```\n````"
@@ -90,8 +90,8 @@ def test_tools_are_summed_up_when_verbose_and_shown_whole_when_full() -> None:
 def test_a_failed_tool_is_the_last_word_when_there_is_no_other() -> None:
     failure = tool("exec", "permission denied", failed=True, command="ls")
     _, shaper, out = shaped(failure, *message("NO_REPLY"), END)
-    assert shaper.payloads == (Payload(text="⚠️ exec failed.", kind="error"),)
-    assert [each.payload.kind for each in out if isinstance(each, Noted)] == ["error"]
+    assert shaper.payloads == (ReplyPayload(text="⚠️ exec failed.", kind="error"),)
+    assert [each.payload.kind for each in out if isinstance(each, NoteShaped)] == ["error"]
     assert "permission denied" in shaped(failure, END, verbose="full")[1].texts[-1]
 
 
@@ -104,7 +104,7 @@ def test_a_failed_tool_is_the_last_word_when_there_is_no_other() -> None:
     ],
 )
 def test_a_failed_tool_is_not_mentioned_when_something_was_said(events: list[Event]) -> None:
-    assert not [each for each in shaped(*events, END)[2] if isinstance(each, Noted)]
+    assert not [each for each in shaped(*events, END)[2] if isinstance(each, NoteShaped)]
 
 
 def test_an_answer_that_a_messaging_tool_has_sent_is_not_said_again() -> None:
@@ -112,7 +112,9 @@ def test_an_answer_that_a_messaging_tool_has_sent_is_not_said_again() -> None:
     said, shaper, _ = shaped(sent, *message("the report is in your inbox. 🎉"), END)
     assert said == "" and shaper.payloads == ()
     said, shaper, _ = shaped(sent, *message("Anything else I can do?\nMEDIA:/r.pdf"), END)
-    assert said.strip() == "Anything else I can do?" and shaper.payloads == (Payload(text="Anything else I can do?"),)
+    assert said.strip() == "Anything else I can do?" and shaper.payloads == (
+        ReplyPayload(text="Anything else I can do?"),
+    )
 
 
 def test_what_was_sent_elsewhere_does_not_count() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw.delivery.think import Reasoning, ThinkParser, Words
+from openclaw.delivery.think import AnswerText, ReasoningText, ThinkParser
 
 
 def read(text: str, cuts: tuple[int, ...] = (), *, enforce: bool = False, finished: bool = True) -> tuple[str, str]:
@@ -14,8 +14,8 @@ def read(text: str, cuts: tuple[int, ...] = (), *, enforce: bool = False, finish
     places = sorted({0, len(text), *(cut % (len(text) + 1) for cut in cuts)})
     pieces = [piece for a, b in pairwise(places) for piece in parser.feed(text[a:b])]
     pieces += parser.close(finished)
-    words = "".join(piece.text for piece in pieces if isinstance(piece, Words))
-    return words, "".join(piece.text for piece in pieces if isinstance(piece, Reasoning))
+    words = "".join(piece.text for piece in pieces if isinstance(piece, AnswerText))
+    return words, "".join(piece.text for piece in pieces if isinstance(piece, ReasoningText))
 
 
 @pytest.mark.parametrize(
@@ -109,4 +109,4 @@ def test_ten_megabytes_of_thoughts_are_read_in_good_time() -> None:
     parser.feed("<think>")
     total = sum(len(piece.text) for _ in range(10_240) for piece in parser.feed("x" * 1_000 + " < " + "y" * 21))
     assert total > 10_000_000
-    assert parser.feed("</think>done")[-1] == Words("done")
+    assert parser.feed("</think>done")[-1] == AnswerText("done")

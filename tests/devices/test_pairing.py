@@ -10,7 +10,7 @@ from openclaw.core.device import DeviceClaim
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.secret import Secret
 from openclaw.devices import pairing, tokens
-from openclaw.devices.pairing import Pairing
+from openclaw.devices.pairing import DevicePairing
 from openclaw.store.migrations import STATE
 from openclaw.store.sqlite import Sqlite
 
@@ -37,15 +37,15 @@ async def db(tmp_path: Path) -> AsyncIterator[Sqlite]:
 
 
 @pytest.fixture
-def book(db: Sqlite) -> Pairing:
-    return Pairing(db)
+def book(db: Sqlite) -> DevicePairing:
+    return DevicePairing(db)
 
 
-async def test_an_unknown_device_has_no_standing(book: Pairing) -> None:
+async def test_an_unknown_device_has_no_standing(book: DevicePairing) -> None:
     assert await book.standing(CLAIM, Secret("x")) is None
 
 
-async def test_a_request_waits_for_a_person_and_then_counts(book: Pairing) -> None:
+async def test_a_request_waits_for_a_person_and_then_counts(book: DevicePairing) -> None:
     request_id = await book.request(CLAIM, "not-paired", now=10)
     (waiting,) = await book.pending(11)
     assert (waiting.request_id, waiting.claim, waiting.reason) == (request_id, CLAIM, "not-paired")
@@ -62,7 +62,7 @@ async def test_a_request_waits_for_a_person_and_then_counts(book: Pairing) -> No
     assert (standing.roles, standing.scopes, standing.platform) == (("operator",), ("operator.read",), "linux")
 
 
-async def test_a_new_request_is_announced_once(book: Pairing, db: Sqlite) -> None:
+async def test_a_new_request_is_announced_once(book: DevicePairing, db: Sqlite) -> None:
     async with db.listen(pairing.REQUESTED) as heard:
         request_id = await book.request(CLAIM, "not-paired", now=10)
         await book.request(CLAIM, "not-paired", now=11)
@@ -73,14 +73,14 @@ async def test_a_new_request_is_announced_once(book: Pairing, db: Sqlite) -> Non
         await book.waiting(request_id, 12)
 
 
-async def test_the_same_request_keeps_its_id(book: Pairing) -> None:
+async def test_the_same_request_keeps_its_id(book: DevicePairing) -> None:
     first = await book.request(CLAIM, "not-paired", now=10)
     again = await book.request(replace(CLAIM, remote_ip="10.0.0.10"), "not-paired", now=20)
     assert first == again
     assert len(await book.pending(20)) == 1
 
 
-async def test_a_request_that_grows_is_another_one(book: Pairing) -> None:
+async def test_a_request_that_grows_is_another_one(book: DevicePairing) -> None:
     shown = await book.request(CLAIM, "not-paired", now=10)
     grown = await book.request(WIDER, "not-paired", now=11)
     assert shown != grown
@@ -89,7 +89,7 @@ async def test_a_request_that_grows_is_another_one(book: Pairing) -> None:
     assert await book.paired() == ()
 
 
-async def test_a_request_nobody_repeats_expires(book: Pairing) -> None:
+async def test_a_request_nobody_repeats_expires(book: DevicePairing) -> None:
     request_id = await book.request(CLAIM, "not-paired", now=0)
     later = pairing.PENDING_FOR_MS + 1
     assert await book.pending(later) == ()
@@ -97,14 +97,14 @@ async def test_a_request_nobody_repeats_expires(book: Pairing) -> None:
         await book.approve(request_id, later)
 
 
-async def test_a_rejected_request_is_gone(book: Pairing) -> None:
+async def test_a_rejected_request_is_gone(book: DevicePairing) -> None:
     request_id = await book.request(CLAIM, "not-paired", now=0)
     assert (await book.reject(request_id, 1)).claim == CLAIM
     assert await book.pending(1) == ()
     assert await book.standing(CLAIM, None) is None
 
 
-async def test_a_flood_of_requests_keeps_the_newest(book: Pairing) -> None:
+async def test_a_flood_of_requests_keeps_the_newest(book: DevicePairing) -> None:
     for number in range(pairing.MAX_PENDING + 3):
         await book.request(replace(CLAIM, device_id=f"d{number}"), "not-paired", now=number)
     waiting = await book.pending(200)
@@ -112,7 +112,7 @@ async def test_a_flood_of_requests_keeps_the_newest(book: Pairing) -> None:
     assert waiting[-1].claim.device_id == f"d{pairing.MAX_PENDING + 2}"
 
 
-async def test_approvals_add_up(book: Pairing) -> None:
+async def test_approvals_add_up(book: DevicePairing) -> None:
     await book.admit(CLAIM, approve=True, issue=False, now=1)
     await book.request(WIDER, "scope-upgrade", now=2)
     await book.admit(replace(WIDER, role="node"), approve=True, issue=False, now=3)
@@ -123,7 +123,7 @@ async def test_approvals_add_up(book: Pairing) -> None:
     assert await book.pending(4) == ()
 
 
-async def test_a_token_is_given_once_and_kept_as_a_hash(book: Pairing, db: Sqlite) -> None:
+async def test_a_token_is_given_once_and_kept_as_a_hash(book: DevicePairing, db: Sqlite) -> None:
     issued = await book.admit(CLAIM, approve=True, issue=True, now=5)
     assert issued is not None
     assert (len(issued.token.reveal()), issued.issued_at_ms) == (43, 5)
@@ -134,7 +134,7 @@ async def test_a_token_is_given_once_and_kept_as_a_hash(book: Pairing, db: Sqlit
 
 
 @pytest.mark.parametrize("claim", [replace(CLAIM, device_id="e" * 64), replace(CLAIM, role="node")])
-async def test_a_token_is_good_for_one_device_and_one_role(book: Pairing, claim: DeviceClaim) -> None:
+async def test_a_token_is_good_for_one_device_and_one_role(book: DevicePairing, claim: DeviceClaim) -> None:
     issued = await book.admit(CLAIM, approve=True, issue=True, now=1)
     await book.admit(claim, approve=True, issue=False, now=1)
     assert issued is not None
@@ -142,7 +142,7 @@ async def test_a_token_is_good_for_one_device_and_one_role(book: Pairing, claim:
     assert standing is not None and standing.token_scopes is None
 
 
-async def test_a_few_recent_tokens_stay_good(book: Pairing) -> None:
+async def test_a_few_recent_tokens_stay_good(book: DevicePairing) -> None:
     issued = [await book.admit(CLAIM, approve=True, issue=True, now=now) for now in range(6)]
     good = []
     for token in issued:
@@ -152,7 +152,7 @@ async def test_a_few_recent_tokens_stay_good(book: Pairing) -> None:
     assert good == [False, False, True, True, True, True]
 
 
-async def test_rotation_ends_every_older_token(book: Pairing) -> None:
+async def test_rotation_ends_every_older_token(book: DevicePairing) -> None:
     old = await book.admit(CLAIM, approve=True, issue=True, now=1)
     new = await book.rotate(CLAIM.device_id, "operator", None, 2)
     assert old is not None
@@ -161,7 +161,7 @@ async def test_rotation_ends_every_older_token(book: Pairing) -> None:
         assert standing is not None and standing.token_scopes == expected
 
 
-async def test_rotation_cannot_widen(book: Pairing) -> None:
+async def test_rotation_cannot_widen(book: DevicePairing) -> None:
     await book.admit(CLAIM, approve=True, issue=True, now=1)
     with pytest.raises(InvalidRequest, match=r"operator\.admin"):
         await book.rotate(CLAIM.device_id, "operator", ["operator.admin"], 2)
@@ -169,7 +169,7 @@ async def test_rotation_cannot_widen(book: Pairing) -> None:
         await book.rotate(CLAIM.device_id, "node", None, 2)
 
 
-async def test_a_revoked_token_is_worth_nothing(book: Pairing) -> None:
+async def test_a_revoked_token_is_worth_nothing(book: DevicePairing) -> None:
     issued = await book.admit(CLAIM, approve=True, issue=True, now=1)
     await book.revoke(CLAIM.device_id, "operator")
     assert issued is not None
@@ -178,7 +178,7 @@ async def test_a_revoked_token_is_worth_nothing(book: Pairing) -> None:
     assert (await book.device(CLAIM.device_id)).tokens == ()
 
 
-async def test_a_removed_device_is_a_stranger(book: Pairing) -> None:
+async def test_a_removed_device_is_a_stranger(book: DevicePairing) -> None:
     issued = await book.admit(CLAIM, approve=True, issue=True, now=1)
     await book.remove(CLAIM.device_id)
     assert issued is not None
@@ -189,7 +189,7 @@ async def test_a_removed_device_is_a_stranger(book: Pairing) -> None:
         await book.remove(CLAIM.device_id)
 
 
-async def test_a_device_can_be_renamed(book: Pairing) -> None:
+async def test_a_device_can_be_renamed(book: DevicePairing) -> None:
     await book.admit(CLAIM, approve=True, issue=False, now=1)
     assert (await book.rename(CLAIM.device_id, "kitchen")).display_name == "kitchen"
     with pytest.raises(NotFound, match="devices list"):
@@ -199,11 +199,11 @@ async def test_a_device_can_be_renamed(book: Pairing) -> None:
 async def test_the_book_survives_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "again.sqlite"
     db = await Sqlite.open(path, STATE)
-    issued = await Pairing(db).admit(CLAIM, approve=True, issue=True, now=1)
+    issued = await DevicePairing(db).admit(CLAIM, approve=True, issue=True, now=1)
     await db.close()
     db = await Sqlite.open(path, STATE)
     assert issued is not None
-    standing = await Pairing(db).standing(CLAIM, issued.token)
+    standing = await DevicePairing(db).standing(CLAIM, issued.token)
     await db.close()
     assert standing is not None and standing.token_scopes == ("operator.read",)
 

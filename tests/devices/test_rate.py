@@ -3,9 +3,9 @@
 import pytest
 
 from openclaw.devices import rate
-from openclaw.devices.rate import AuthLimiter, Limits
+from openclaw.devices.rate import AuthLimiter, RateLimits
 
-LIMITS = Limits(max_attempts=3, window_ms=1_000, lockout_ms=10_000)
+LIMITS = RateLimits(max_attempts=3, window_ms=1_000, lockout_ms=10_000)
 
 
 @pytest.mark.parametrize("address", ["203.0.113.9", "127.0.0.1", "::1"])

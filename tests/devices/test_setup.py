@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from openclaw.core.device import SetUp
 from openclaw.core.secret import Secret
-from openclaw.devices.pairing import SET_UP, Pairing
+from openclaw.devices.pairing import SET_UP, DevicePairing
 from openclaw.devices.setup import GOOD_FOR_MS, MOST_OPEN, PROFILES, Profile, SetupCodes
 from openclaw.store.migrations import STATE
 from openclaw.store.sqlite import Sqlite
@@ -18,13 +18,13 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def book(tmp_path: Path) -> AsyncIterator[Pairing]:
+async def book(tmp_path: Path) -> AsyncIterator[DevicePairing]:
     db = await Sqlite.open(tmp_path / "state.sqlite", STATE)
-    yield Pairing(db)
+    yield DevicePairing(db)
     await db.close()
 
 
-async def test_a_code_lets_a_device_in_for_all_it_was_made_for(book: Pairing) -> None:
+async def test_a_code_lets_a_device_in_for_all_it_was_made_for(book: DevicePairing) -> None:
     made = book.codes.make("full", 100)
     assert book.codes.status(made.setup_id, 101) == ("pending", "")
     done = await book.set_up(CLAIM, made.token, now=200)
@@ -37,13 +37,13 @@ async def test_a_code_lets_a_device_in_for_all_it_was_made_for(book: Pairing) ->
     assert book.codes.status(made.setup_id, 300) == ("completed", CLAIM.device_id)
 
 
-async def test_it_is_good_once(book: Pairing) -> None:
+async def test_it_is_good_once(book: DevicePairing) -> None:
     made = book.codes.make("full", 0)
     assert await book.set_up(CLAIM, made.token, now=1)
     assert await book.set_up(replace(CLAIM, device_id="e" * 64), made.token, now=2) is None
 
 
-async def test_it_is_good_for_ten_minutes(book: Pairing) -> None:
+async def test_it_is_good_for_ten_minutes(book: DevicePairing) -> None:
     made = book.codes.make("full", 0)
     assert made.expires_at_ms == GOOD_FOR_MS
     assert await book.set_up(CLAIM, made.token, now=GOOD_FOR_MS) is None
@@ -63,7 +63,7 @@ async def test_it_is_good_for_ten_minutes(book: Pairing) -> None:
     ],
 )
 async def test_a_device_that_asks_for_more_gets_nothing_and_the_code_stays(
-    book: Pairing, profile: Profile, role: str, scopes: tuple[str, ...]
+    book: DevicePairing, profile: Profile, role: str, scopes: tuple[str, ...]
 ) -> None:
     made = book.codes.make(profile, 0)
     assert await book.set_up(replace(CLAIM, role=role, scopes=scopes), made.token, now=1) == SetUp(())
@@ -85,7 +85,7 @@ def test_made_up_codes_and_floods_are_harmless() -> None:
     assert "x" * 43 not in repr(codes.make("full", 0)) and made[1].token.reveal() not in repr(vars(codes))
 
 
-async def test_whoever_may_approve_is_told(book: Pairing) -> None:
+async def test_whoever_may_approve_is_told(book: DevicePairing) -> None:
     made = book.codes.make("full", 0)
     async with book._db.listen(SET_UP) as news:
         await book.set_up(CLAIM, made.token, now=1)

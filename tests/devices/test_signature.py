@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw.core.errors import StateError
-from openclaw.devices.identity import Identity, load_or_create
+from openclaw.devices.identity import DeviceIdentity, load_or_create
 from openclaw.devices.signature import SigningKey, base64url, device_id, verify
 
 # From RFC 8032, section 7.1, test 2.
@@ -69,6 +69,6 @@ def test_a_damaged_key_is_not_replaced_behind_your_back(tmp_path: Path, text: st
 
 def test_an_identity_signs_and_shows_nothing_of_its_key() -> None:
     key = SigningKey.generate()
-    identity = Identity(key)
+    identity = DeviceIdentity(key)
     assert len(identity.sign("v3|…")) == 86
     assert base64url(key.seed()) not in repr(identity) + repr(key)

@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 from openclaw.core.secret import Secret
-from openclaw.wire.frames import Event, encode, parse_from_server
+from openclaw.wire.frames import EventFrame, encode, parse_from_server
 from openclaw.wire.greeting import Introduction, connect_request, read_challenge
 from openclaw.wire.scopes import SCOPES
 from tests.e2e.gateway_process import GatewayProcess
@@ -101,7 +101,7 @@ class Listener(asyncio.Protocol):
             number = data.rfind(b'"seq":', start, end)
             if not data.startswith(b'"seq":%d' % self.heard, number):
                 self.gaps += 1
-        elif isinstance(frame := parse_from_server(bytes(data[start:end])), Event):
+        elif isinstance(frame := parse_from_server(bytes(data[start:end])), EventFrame):
             card = Introduction(version="0", platform="test", scopes=SCOPES, token=self._token)
             self._say(TEXT, encode(connect_request(card, read_challenge(frame), "connect", None)))
         else:

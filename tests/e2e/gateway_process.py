@@ -15,7 +15,7 @@ from openclaw.gateway.access import own_token
 from openclaw.gateway.lock import running
 from openclaw.gateway.process import ask
 from openclaw.testing import TemporaryHome
-from openclaw.wire.client import Client, connect
+from openclaw.wire.client import GatewayClient, connect
 from openclaw.wire.greeting import Introduction
 from openclaw.wire.scopes import SCOPES
 
@@ -70,7 +70,9 @@ class GatewayProcess:
         return token
 
     @asynccontextmanager
-    async def client(self, *, scopes: tuple[str, ...] = SCOPES, caps: tuple[str, ...] = ()) -> AsyncIterator[Client]:
+    async def client(
+        self, *, scopes: tuple[str, ...] = SCOPES, caps: tuple[str, ...] = ()
+    ) -> AsyncIterator[GatewayClient]:
         card = Introduction(version="0", platform="test", scopes=scopes, caps=caps, token=self.token)
         scheme = "wss" if self.fingerprint else "ws"
         async with connect(f"{scheme}://127.0.0.1:{self.port}", card, pinned=self.fingerprint) as client:
@@ -102,7 +104,7 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
-async def collect(client: Client, until: Any, deadline: float = 20.0) -> list[tuple[str, Any]]:
+async def collect(client: GatewayClient, until: Any, deadline: float = 20.0) -> list[tuple[str, Any]]:
     """Events up to the first that `until` says yes to."""
     seen: list[tuple[str, Any]] = []
     async with asyncio.timeout(deadline):

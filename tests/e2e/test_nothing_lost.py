@@ -8,7 +8,7 @@ import pytest
 
 from openclaw.testing import TemporaryHome, calls, says
 from openclaw.testing_server import MockModelServer
-from openclaw.wire.client import Client
+from openclaw.wire.client import GatewayClient
 from tests.e2e.gateway_process import GatewayProcess, collect
 
 pytestmark = pytest.mark.anyio
@@ -33,7 +33,7 @@ def tool_started(name: str, data: Any) -> bool:
     return name == "agent" and data["stream"] == "tool" and data["data"]["phase"] == "start"
 
 
-async def say(client: Client, run_id: str, text: str, key: str = "main", **more: Any) -> None:
+async def say(client: GatewayClient, run_id: str, text: str, key: str = "main", **more: Any) -> None:
     await client.call("chat.send", {"sessionKey": key, "message": text, "idempotencyKey": run_id, **more})
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from openclaw.testing import TemporaryHome, calls, says
 from openclaw.testing_server import Hangs, MockModelServer
-from openclaw.wire.client import CallFailed, Client
+from openclaw.wire.client import CallFailed, GatewayClient
 from openclaw.wire.scopes import READ
 from tests.e2e.gateway_process import GatewayProcess, collect
 
@@ -17,7 +17,9 @@ pytestmark = pytest.mark.anyio
 
 
 @asynccontextmanager
-async def talking(home: TemporaryHome, *replies: Any, **settings: Any) -> AsyncIterator[tuple[Client, MockModelServer]]:
+async def talking(
+    home: TemporaryHome, *replies: Any, **settings: Any
+) -> AsyncIterator[tuple[GatewayClient, MockModelServer]]:
     with MockModelServer(replies or [says("ok")]) as server:
         home.configure({**server.settings(), **settings})
         with GatewayProcess(home) as gateway:
@@ -25,7 +27,7 @@ async def talking(home: TemporaryHome, *replies: Any, **settings: Any) -> AsyncI
                 yield client, server
 
 
-async def ask(client: Client, text: str, run: str) -> None:
+async def ask(client: GatewayClient, text: str, run: str) -> None:
     await client.call("agent", {"message": text, "idempotencyKey": run}, final=True)
 
 

@@ -11,7 +11,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.typing import Origin
 
 from openclaw.testing import TemporaryHome
-from openclaw.wire.frames import Event, encode, parse_from_server
+from openclaw.wire.frames import EventFrame, encode, parse_from_server
 from openclaw.wire.greeting import Introduction, connect_request, read_challenge
 from openclaw.wire.scopes import READ
 from tests.commandline import typed
@@ -44,7 +44,7 @@ def page(gateway: GatewayProcess, **headers: str) -> connect:
 
 async def greeted(socket: Any) -> Any:
     challenge = parse_from_server(await socket.recv())
-    assert isinstance(challenge, Event)
+    assert isinstance(challenge, EventFrame)
     await socket.send(encode(connect_request(PAGE, read_challenge(challenge), "c", None)), text=True)
     return json.loads(await socket.recv())
 

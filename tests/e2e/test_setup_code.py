@@ -9,9 +9,9 @@ import pytest
 from websockets.asyncio.client import connect
 
 from openclaw.core.secret import Secret
-from openclaw.devices.identity import Identity
+from openclaw.devices.identity import DeviceIdentity
 from openclaw.testing import TemporaryHome
-from openclaw.wire.frames import Event, encode, parse_from_server
+from openclaw.wire.frames import EventFrame, encode, parse_from_server
 from openclaw.wire.greeting import Introduction, Signer, connect_request, read_challenge
 from openclaw.wire.scopes import READ, WRITE
 from tests.commandline import typed
@@ -28,14 +28,14 @@ async def knock(gateway: GatewayProcess, phone: Signer, **credentials: Any) -> A
     headers = {"x-forwarded-for": "203.0.113.7"}
     async with asyncio.timeout(60), connect(f"ws://127.0.0.1:{gateway.port}", additional_headers=headers) as socket:
         challenge = parse_from_server(await socket.recv())
-        assert isinstance(challenge, Event)
+        assert isinstance(challenge, EventFrame)
         await socket.send(encode(connect_request(card, read_challenge(challenge), "c", phone)), text=True)
         return json.loads(await socket.recv())
 
 
 async def test_a_code_from_the_command_line_lets_one_phone_in(openclaw_home: TemporaryHome) -> None:
     with GatewayProcess(openclaw_home) as gateway:
-        phone = Identity.generate()
+        phone = DeviceIdentity.generate()
         waits = await knock(gateway, phone, token=gateway.token)
         assert waits["error"]["details"]["code"] == "PAIRING_REQUIRED"
 
@@ -60,7 +60,7 @@ async def test_a_code_from_the_command_line_lets_one_phone_in(openclaw_home: Tem
         assert set(held) == {"operator", "node"}
         assert (await knock(gateway, phone, device_token=Secret(held["operator"])))["ok"]
 
-        again = await knock(gateway, Identity.generate(), setup_code=code)
+        again = await knock(gateway, DeviceIdentity.generate(), setup_code=code)
         assert again["error"]["details"]["code"] == "AUTH_BOOTSTRAP_TOKEN_INVALID"
         listed = await asyncio.to_thread(typed(openclaw_home), "devices", "list", "--json")
         assert [each["deviceId"] for each in json.loads(listed.out)["paired"]] == [phone.device_id]

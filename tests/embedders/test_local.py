@@ -21,9 +21,9 @@ needs_model = pytest.mark.skipif(not INSTALLED, reason="the extra `local` is not
 WORDS = WordPiece.shipped()
 
 
-def build() -> local.Local:
+def build() -> local.LocalEmbedder:
     embedder = catalog.open_embedder(EmbedderEndpoint(provider="local"))
-    assert isinstance(embedder, local.Local)
+    assert isinstance(embedder, local.LocalEmbedder)
     return embedder
 
 
@@ -94,7 +94,7 @@ async def test_a_killed_child_is_started_again():
 async def test_an_idle_child_leaves_and_comes_back():
     spec = find_spec(local.WEIGHTS)
     assert spec is not None and spec.origin is not None
-    embedder = local.Local(Path(spec.origin).with_name("model.onnx"), local.DIGEST, idle=0.1)
+    embedder = local.LocalEmbedder(Path(spec.origin).with_name("model.onnx"), local.DIGEST, idle=0.1)
     try:
         await embedder.embed(["a"])
         async with asyncio.timeout(10):
@@ -107,7 +107,7 @@ async def test_an_idle_child_leaves_and_comes_back():
 
 PARENT = """
 import asyncio, os
-from openclaw.core.embedder import EmbedderEndpoint, Vector
+from openclaw.core.embedder import EmbedderEndpoint; from openclaw.core.embedder import Vector
 from openclaw.embedders import catalog
 async def main():
     embedder = catalog.open_embedder(EmbedderEndpoint(provider="local"))
@@ -137,7 +137,7 @@ async def test_no_child_outlives_us_however_we_die():
 async def test_another_file_than_the_one_we_know_is_refused(tmp_path):
     (tmp_path / "model.onnx").write_bytes(b"not a model")
     for digest in (local.DIGEST, ""):
-        embedder = local.Local(tmp_path / "model.onnx", digest)
+        embedder = local.LocalEmbedder(tmp_path / "model.onnx", digest)
         with pytest.raises(ModelNotFound):
             await embedder.embed(["a"])
         await embedder.close()

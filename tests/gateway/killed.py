@@ -13,13 +13,13 @@ from pathlib import Path
 import openclaw.tools.catalog  # noqa: F401  (imported before the fork)
 from openclaw.gateway.clock import SystemClock
 from openclaw.testing import Heard, ScriptedModel, TemporaryHome, ask, calls, says
-from openclaw.turns.record import Recorded
+from openclaw.turns.record import RecordedEvent
 
 
 class Telling(list[object]):
     def append(self, event: object) -> None:
         # One write: half a line would be the last of a child that is killed.
-        os.write(1, b"%d\n" % (event.number if isinstance(event, Recorded) else 0))
+        os.write(1, b"%d\n" % (event.number if isinstance(event, RecordedEvent) else 0))
 
 
 async def run_turns(root: Path) -> None:

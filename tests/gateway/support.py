@@ -9,10 +9,10 @@ from openclaw.gateway import app
 from openclaw.sessions.files import load
 from openclaw.sessions.transcript import MessageEntry, build_context
 from openclaw.testing import Heard, TemporaryHome, ask
-from openclaw.turns.record import Recorded
+from openclaw.turns.record import RecordedEvent
 from openclaw.turns.turn import SessionRepaired
 
-Happening = Event | SessionRepaired | Recorded
+Happening = Event | SessionRepaired | RecordedEvent
 
 
 def written(home: TemporaryHome) -> list[Message]:
@@ -37,7 +37,7 @@ def spoken(messages: Iterable[Message]) -> list[str]:
     return [message.text for message in messages if isinstance(message, Assistant)]
 
 
-async def stopped_at(assistant: app.Assistant, text: str, moment: Callable[[Happening], bool]) -> Heard:
+async def stopped_at(assistant: app.App, text: str, moment: Callable[[Happening], bool]) -> Heard:
     """Runs a turn and cancels it, as Ctrl-C does, when `moment` has come."""
     heard = Heard()
     reached = asyncio.Event()

@@ -18,8 +18,9 @@ from openclaw.core.errors import (
 )
 from openclaw.core.events import AttemptFailed
 from openclaw.core.messages import Assistant
-from openclaw.gateway.app import Surroundings, assistant
+from openclaw.gateway.app import assistant
 from openclaw.gateway.clock import SystemClock
+from openclaw.gateway.surroundings import Environment
 from openclaw.testing import (
     FakeClock,
     Heard,
@@ -229,7 +230,7 @@ async def test_a_bad_connection_is_got_over(openclaw_home: TemporaryHome, bad: A
                 "agents": {"defaults": {"model": "box/m"}},
             }
         )
-        surroundings = Surroundings(
+        surroundings = Environment(
             environ=openclaw_home.environ, home_dir=openclaw_home.root, cwd=openclaw_home.workspace
         )
         async with (

@@ -4,14 +4,14 @@ import pytest
 
 from openclaw.core.keys import parse
 from openclaw.testing import FakeClock, ScriptedModel, TemporaryHome, says
-from openclaw.turns.turn import Turn
+from openclaw.turns.turn import RunRequest
 from tests.chaos.support import hall
 
 KEY = parse("agent:main:main")
 
 
 async def turn(place, run_id: str, text: str, **more) -> None:
-    await place.runs.submit(Turn(run_id=run_id, key=KEY, text=text, **more))
+    await place.runs.submit(RunRequest(run_id=run_id, key=KEY, text=text, **more))
     outcome = await place.runs.wait(run_id, 20)
     assert outcome is not None and outcome.status == "ok", outcome
 

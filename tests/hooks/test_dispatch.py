@@ -19,9 +19,9 @@ from openclaw.core.hooks import (
     GatewayStart,
     HookContext,
     HookName,
+    HookRegistration,
     HookSettings,
     MessageSending,
-    Registration,
     ReplyClaim,
     SendingVerdict,
     ToolResultPersist,
@@ -29,7 +29,7 @@ from openclaw.core.hooks import (
 )
 from openclaw.core.messages import Text, ToolResult
 from openclaw.hooks import points
-from openclaw.hooks.dispatch import Hooks
+from openclaw.hooks.dispatch import HookDispatcher
 from openclaw.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -39,15 +39,15 @@ CALL = BeforeToolCall(tool_name="exec", params={"command": "ls"})
 MESSAGE = MessageSending(to="webchat", content="hi")
 
 
-def listening(*handlers: Registration, clock: FakeClock | None = None) -> Hooks:
-    hooks = Hooks(clock or FakeClock())
+def listening(*handlers: HookRegistration, clock: FakeClock | None = None) -> HookDispatcher:
+    hooks = HookDispatcher(clock or FakeClock())
     for each in handlers:
         assert hooks.add(each) == ""
     return hooks
 
 
-def at(hook: HookName, handler: Any, plugin: str = "p", **more: Any) -> Registration:
-    return Registration(plugin=plugin, hook=hook, handler=handler, bundled=True, **more)
+def at(hook: HookName, handler: Any, plugin: str = "p", **more: Any) -> HookRegistration:
+    return HookRegistration(plugin=plugin, hook=hook, handler=handler, bundled=True, **more)
 
 
 async def test_higher_priority_is_asked_first_and_equals_in_the_order_they_came() -> None:
@@ -290,8 +290,8 @@ async def coroutine(event: Any, context: HookContext) -> None: ...
     ],
 )
 def test_who_may_listen_where(hook: HookName, settings: HookSettings, bundled: bool, handler: Any, word: str) -> None:
-    hooks = Hooks(FakeClock())
-    why = hooks.add(Registration(plugin="p", hook=hook, handler=handler, settings=settings, bundled=bundled))
+    hooks = HookDispatcher(FakeClock())
+    why = hooks.add(HookRegistration(plugin="p", hook=hook, handler=handler, settings=settings, bundled=bundled))
     assert (word in why) if word else why == ""
     assert hooks.has(hook) is not bool(word)
 
@@ -316,7 +316,7 @@ def test_authors_of_plugins_can_import_the_types_of_every_point(name: HookName) 
 
 
 async def test_nobody_listening_costs_nothing_and_changes_nothing() -> None:
-    hooks = Hooks(FakeClock())
+    hooks = HookDispatcher(FakeClock())
     assert not any(hooks.has(name) for name in POINTS)
     assert (await hooks.ask(points.TOOL, CALL, HERE)).params is CALL.params
     assert (await hooks.ask(points.MODEL, BeforeModelResolve(prompt=""), HERE)).model is None

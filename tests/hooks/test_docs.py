@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from openclaw.core.hooks import POINTS, BeforeInstall, HookContext, HookName, HookSettings, Registration
+from openclaw.core.hooks import POINTS, BeforeInstall, HookContext, HookName, HookRegistration, HookSettings
 from openclaw.core.plugin import Api
 from openclaw.gateway import app as application
 from openclaw.gateway.clock import SystemClock
@@ -31,14 +31,14 @@ def example(name: str) -> str:
     return str(code)
 
 
-def plug(app: application.Assistant, code: str) -> Any:
+def plug(app: application.App, code: str) -> Any:
     """Registers what a page's example registers; gives its `api`, where the observers keep what they heard."""
     api = Api("example")
     space: dict[str, Any] = {}
     exec(compile(code, "docs/hooks.md", "exec"), space)
     space["register"](api)
     for hook in api.brought().hooks:
-        registration = Registration(
+        registration = HookRegistration(
             plugin="example",
             hook=msgspec.convert(hook.point, HookName),
             handler=hook.run,

@@ -29,7 +29,7 @@ from openclaw.core.hooks import (
 from openclaw.core.messages import Text, ToolResult
 from openclaw.core.origin import origin
 from openclaw.hooks import points
-from openclaw.hooks.merge import LONGEST_TEXT, Said, Voice
+from openclaw.hooks.merge import LONGEST_TEXT, HookAnswer, HookSource
 
 FREE = HookSettings(allow_prompt_replace=True, allow_model_override=True, allow_conversation_access=True)
 BARE = HookSettings()
@@ -38,11 +38,11 @@ QUIET = HookSettings(allow_prompt_injection=False, allow_prompt_replace=True)
 Saying = tuple[str, HookSettings, Any]
 
 
-def decided(point: points.Asked[Any, Any, Any], event: Any, *sayings: Saying) -> Any:
+def decided(point: points.HookPoint[Any, Any, Any], event: Any, *sayings: Saying) -> Any:
     """The answers in the order of the table, as the dispatcher would put them together."""
     merged = point.start(event)
     for plugin, settings, answer in sayings:
-        merged = point.step(merged, Said(plugin=plugin, answer=answer, settings=settings))
+        merged = point.step(merged, HookAnswer(plugin=plugin, answer=answer, settings=settings))
         if point.over(merged):
             break
     return merged
@@ -102,7 +102,7 @@ def test_before_model_resolve(sayings: list[Saying], model: str, provider: str, 
 def test_what_comes_with_openclaw_may_choose_a_model_unless_told_otherwise(
     bundled: bool, settings: HookSettings, allowed: bool
 ) -> None:
-    said = Said(plugin="p", answer=ModelChoice(model_override="x/m"), settings=settings, bundled=bundled)
+    said = HookAnswer(plugin="p", answer=ModelChoice(model_override="x/m"), settings=settings, bundled=bundled)
     merged = points.MODEL.step(points.MODEL.start(BeforeModelResolve(prompt="")), said)
     assert (merged.model is not None) is allowed
 
@@ -119,7 +119,7 @@ PROMPT_RULES: list[tuple[str, list[Saying], dict[str, Any], list[tuple[str, str,
         (
             f"{wire} adds up in order",
             [("a", BARE, adds(name, "one")), ("b", BARE, adds(name, "two"))],
-            {kept: (Voice("a", "one"), Voice("b", "two"))},
+            {kept: (HookSource("a", "one"), HookSource("b", "two"))},
             [("a", wire, True), ("b", wire, True)],
         )
         for name, kept, wire in (
@@ -132,13 +132,13 @@ PROMPT_RULES: list[tuple[str, list[Saying], dict[str, Any], list[tuple[str, str,
     (
         "the last whole prompt counts",
         [("a", FREE, PromptChange(system_prompt="A")), ("b", FREE, PromptChange(system_prompt="B"))],
-        {"system": Voice("b", "B")},
+        {"system": HookSource("b", "B")},
         [("a", "systemPrompt", True), ("b", "systemPrompt", True)],
     ),
     (
         "a whole prompt needs leave",
         [("a", FREE, PromptChange(system_prompt="A")), ("b", BARE, PromptChange(system_prompt="B"))],
-        {"system": Voice("a", "A")},
+        {"system": HookSource("a", "A")},
         [("a", "systemPrompt", True), ("b", "systemPrompt", False)],
     ),
     (
@@ -181,7 +181,7 @@ def test_prompts(sayings: list[Saying], kept: dict[str, Any], told: list[Any], l
 def test_the_legacy_point_chooses_models_by_the_same_rule() -> None:
     wishes = [("a", FREE, AgentStart(model_override="m")), ("b", FREE, AgentStart(model_override="n"))]
     merged = decided(points.MODEL_LEGACY, BeforeAgentStart(prompt=""), *wishes)
-    assert merged.model == Voice("a", "m")
+    assert merged.model == HookSource("a", "m")
 
 
 REPLY_RULES: list[tuple[str, list[Saying], str, str]] = [
@@ -211,7 +211,7 @@ def test_before_agent_reply(sayings: list[Saying], plugin: str, text: str) -> No
 
 
 ASK = RequireApproval(title="sure?")
-TOOL_RULES: list[tuple[str, list[Saying], dict[str, Any], Voice | None, str, list[tuple[str, str, bool]]]] = [
+TOOL_RULES: list[tuple[str, list[Saying], dict[str, Any], HookSource | None, str, list[tuple[str, str, bool]]]] = [
     ("nobody minds", [("a", BARE, ToolVerdict())], {"n": 0}, None, "", []),
     (
         "the last arguments count",
@@ -226,7 +226,7 @@ TOOL_RULES: list[tuple[str, list[Saying], dict[str, Any], Voice | None, str, lis
         "a block ends it",
         [("a", BARE, ToolVerdict(block=True, block_reason="no")), ("b", BARE, ToolVerdict(params={"n": 2}))],
         {"n": 0},
-        Voice("a", "no"),
+        HookSource("a", "no"),
         "",
         [("a", "block", True)],
     ),
@@ -234,7 +234,7 @@ TOOL_RULES: list[tuple[str, list[Saying], dict[str, Any], Voice | None, str, lis
         "a block needs no reason",
         [("a", BARE, ToolVerdict(block=True))],
         {"n": 0},
-        Voice("a", "no reason given"),
+        HookSource("a", "no reason given"),
         "",
         [("a", "block", True)],
     ),
@@ -269,7 +269,7 @@ TOOL_RULES: list[tuple[str, list[Saying], dict[str, Any], Voice | None, str, lis
         "a block after an approval still blocks",
         [("a", BARE, ToolVerdict(require_approval=ASK)), ("b", BARE, ToolVerdict(block=True, block_reason="no"))],
         {"n": 0},
-        Voice("b", "no"),
+        HookSource("b", "no"),
         "a",
         [("a", "requireApproval", True), ("b", "block", True)],
     ),
@@ -280,7 +280,7 @@ TOOL_RULES: list[tuple[str, list[Saying], dict[str, Any], Voice | None, str, lis
     ("sayings", "params", "blocked", "asks", "told"), [rule[1:] for rule in TOOL_RULES], ids=[r[0] for r in TOOL_RULES]
 )
 def test_before_tool_call(
-    sayings: list[Saying], params: dict[str, Any], blocked: Voice | None, asks: str, told: list[Any]
+    sayings: list[Saying], params: dict[str, Any], blocked: HookSource | None, asks: str, told: list[Any]
 ) -> None:
     merged = decided(points.TOOL, BeforeToolCall(tool_name="exec", params={"n": 0}), *sayings)
     assert (merged.params, merged.blocked, merged.approval_by) == (params, blocked, asks)
@@ -321,7 +321,7 @@ def test_before_install(sayings: list[Saying], blocked: str, findings: int) -> N
     assert len(merged.findings) == findings
     # Even asked beyond its end, a later `false` or another block changes nothing.
     if blocked:
-        again = points.INSTALL.step(merged, Said(plugin="z", answer=InstallVerdict(block=True, block_reason="z")))
+        again = points.INSTALL.step(merged, HookAnswer(plugin="z", answer=InstallVerdict(block=True, block_reason="z")))
         assert again.blocked == merged.blocked
 
 

@@ -10,21 +10,21 @@ import pytest
 from openclaw.core.hooks import (
     HookContext,
     HookName,
+    HookRegistration,
     HookSettings,
     MessageReceived,
     MessageSent,
-    Registration,
     SessionEnd,
 )
 from openclaw.gateway import app as application
 from openclaw.gateway.clock import SystemClock
-from openclaw.sessions.lifecycle import Lifecycle
+from openclaw.sessions.lifecycle import SessionLifecycle
 from openclaw.testing import ScriptedModel, TemporaryHome, ask, says
 from openclaw.turns.lanes import Lanes
-from openclaw.turns.ledger import Ledger, Outcome
-from openclaw.turns.runs import RunEvent, Runs
-from openclaw.turns.shaping import Replied, Said
-from openclaw.turns.turn import Turn
+from openclaw.turns.ledger import Inbox, RunOutcome
+from openclaw.turns.runs import RunEvent, RunService
+from openclaw.turns.shaping import ReplyShaped, TextShaped
+from openclaw.turns.turn import RunRequest
 from tests.gateway.support import written
 
 pytestmark = pytest.mark.anyio
@@ -32,19 +32,19 @@ pytestmark = pytest.mark.anyio
 FREE = HookSettings(allow_conversation_access=True)
 
 
-def plug(app: application.Assistant, hook: HookName, handler: Any, plugin: str = "p", **more: Any) -> None:
-    assert app.hooks.add(Registration(plugin=plugin, hook=hook, handler=handler, settings=FREE, **more)) == ""
+def plug(app: application.App, hook: HookName, handler: Any, plugin: str = "p", **more: Any) -> None:
+    assert app.hooks.add(HookRegistration(plugin=plugin, hook=hook, handler=handler, settings=FREE, **more)) == ""
 
 
 class Place:
-    def __init__(self, app: application.Assistant) -> None:
+    def __init__(self, app: application.App) -> None:
         self.app = app
         self.events: list[RunEvent] = []
-        self.runs: Runs
+        self.runs: RunService
 
-    async def say(self, text: str, **turn: Any) -> Outcome:
+    async def say(self, text: str, **turn: Any) -> RunOutcome:
         run_id = f"r{len(self.events)}"
-        await self.runs.submit(Turn(run_id=run_id, key=self.app.key("main", None), text=text, **turn))
+        await self.runs.submit(RunRequest(run_id=run_id, key=self.app.key("main", None), text=text, **turn))
         outcome = await self.runs.wait(run_id, 60)
         assert outcome is not None
         return outcome
@@ -52,7 +52,7 @@ class Place:
     @property
     def shown(self) -> str:
         """All that a person who watches has read."""
-        return "".join(event.event.text for event in self.events if isinstance(event.event, Said))
+        return "".join(event.event.text for event in self.events if isinstance(event.event, TextShaped))
 
 
 @asynccontextmanager
@@ -61,9 +61,9 @@ async def place(home: TemporaryHome, model: ScriptedModel) -> AsyncIterator[Plac
     clock = SystemClock()
     async with home.assistant(model, clock=clock) as app:
         found = Place(app)
-        runs = Runs(
+        runs = RunService(
             app.turns,
-            Ledger(app.db, clock),
+            Inbox(app.db, clock),
             Lanes({"main": 4}),
             clock,
             found.events.append,
@@ -106,7 +106,7 @@ async def test_an_answer_is_held_until_it_is_agreed_to_and_delivered_as_it_was_r
     assert asked == ["The password is hunter2, as you know."]
     assert (outcome.texts, [payload.text for payload in outcome.payloads]) == ((clean,), [clean])
     assert here.shown == clean
-    assert [event.event.text for event in here.events if isinstance(event.event, Replied)] == [clean]
+    assert [event.event.text for event in here.events if isinstance(event.event, ReplyShaped)] == [clean]
     assert (entry.hook, entry.field, entry.plugin) == ("message_sending", "content", "mask")
     assert "hunter2" in written(openclaw_home)[-1].text
 
@@ -128,7 +128,7 @@ async def test_without_a_guard_an_answer_is_shown_word_by_word(openclaw_home: Te
     async with place(openclaw_home, ScriptedModel(says("One, two, three, four."))) as here:
         plug(here.app, "message_sent", lambda event, context: None)
         await here.say("count")
-    assert sum(isinstance(event.event, Said) for event in here.events) > 1
+    assert sum(isinstance(event.event, TextShaped) for event in here.events) > 1
 
 
 async def test_a_guard_that_fails_does_not_silence_the_assistant(openclaw_home: TemporaryHome) -> None:
@@ -154,7 +154,7 @@ async def test_the_end_of_a_session_is_told_with_its_reason(openclaw_home: Tempo
     told: list[tuple[SessionEnd, HookContext]] = []
     async with openclaw_home.assistant(ScriptedModel(*(says("ok") for _ in range(4)))) as app:
         plug(app, "session_end", lambda event, context: told.append((event, context)))
-        lifecycle: Lifecycle = app.lifecycle
+        lifecycle: SessionLifecycle = app.lifecycle
         key = app.key("main", None)
         await ask(app, "one")
         await lifecycle.reset(key, why="new")

@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 
 from openclaw.approvals.pending import PendingApprovals
-from openclaw.core.hooks import HookName, HookSettings, Registration
+from openclaw.core.hooks import HookName, HookRegistration, HookSettings
 from openclaw.gateway import app as application
-from openclaw.gateway.bus import Bus
-from openclaw.gateway.commands import Commands
-from openclaw.gateway.desk import Desk
+from openclaw.gateway.bus import EventBus
+from openclaw.gateway.commands import SlashCommands
+from openclaw.gateway.desk import SessionService
 from openclaw.gateway.methods import install
 from openclaw.testing import FakeClock, ScriptedModel, TemporaryHome, ask, calls, says
 from openclaw.turns.lanes import Lanes
-from openclaw.turns.ledger import Ledger
-from openclaw.turns.runs import Runs
+from openclaw.turns.ledger import Inbox
+from openclaw.turns.runs import RunService
 from openclaw.wire.params.install import InstallCheckParams
 from tests.e2e.test_command_line import run
 
@@ -25,9 +25,9 @@ pytestmark = pytest.mark.anyio
 FREE = HookSettings(allow_prompt_replace=True, allow_model_override=True, allow_conversation_access=True)
 
 
-def plug(app: application.Assistant, hook: HookName, answer: Any, plugin: str = "p", **more: Any) -> None:
+def plug(app: application.App, hook: HookName, answer: Any, plugin: str = "p", **more: Any) -> None:
     handler = answer if callable(answer) else lambda event, context: answer
-    assert app.hooks.add(Registration(plugin=plugin, hook=hook, handler=handler, settings=FREE, **more)) == ""
+    assert app.hooks.add(HookRegistration(plugin=plugin, hook=hook, handler=handler, settings=FREE, **more)) == ""
 
 
 async def changed(home: TemporaryHome) -> None:
@@ -97,12 +97,12 @@ async def test_a_record_that_is_gone_is_missed_by_the_prompts_that_remember_it(o
 
 
 class Place:
-    def __init__(self, app: application.Assistant) -> None:
+    def __init__(self, app: application.App) -> None:
         clock = FakeClock()
-        runs = Runs(app.turns, Ledger(app.db, clock), Lanes({"main": 1}), clock, lambda event: None)
-        self.desk = Desk(app, app.lifecycle, runs, Bus())
+        runs = RunService(app.turns, Inbox(app.db, clock), Lanes({"main": 1}), clock, lambda event: None)
+        self.desk = SessionService(app, app.lifecycle, runs, EventBus())
         questions = PendingApprovals(clock, lambda question: None, lambda question, end: None)
-        self.commands = Commands(self.desk, questions)
+        self.commands = SlashCommands(self.desk, questions)
 
     async def types(self, text: str) -> str:
         reply = await self.commands.answer(self.desk.key("main"), text)

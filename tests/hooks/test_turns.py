@@ -15,20 +15,20 @@ from openclaw.core.hooks import (
     BeforeToolCall,
     HookContext,
     HookName,
+    HookRegistration,
     HookSettings,
-    Registration,
     SessionStart,
     ToolResultPersist,
 )
 from openclaw.core.messages import Assistant, Text, ToolResult, User
 from openclaw.gateway import app as application
 from openclaw.testing import ScriptedApprover, ScriptedModel, TemporaryHome, ask, calls, says
-from openclaw.trust.audit import Entry
+from openclaw.trust.audit import AuditEntry
 from tests.gateway.support import results, roles, written
 
 pytestmark = pytest.mark.anyio
 
-Assistant_ = application.Assistant
+Assistant_ = application.App
 FREE = HookSettings(
     allow_prompt_replace=True, allow_model_override=True, allow_conversation_access=True, allow_prompt_injection=True
 )
@@ -38,7 +38,7 @@ LISTENING = HookSettings(allow_conversation_access=True)
 def plug(
     app: Assistant_, hook: HookName, handler: Any, plugin: str = "p", settings: HookSettings = FREE, **more: Any
 ) -> None:
-    why = app.hooks.add(Registration(plugin=plugin, hook=hook, handler=handler, settings=settings, **more))
+    why = app.hooks.add(HookRegistration(plugin=plugin, hook=hook, handler=handler, settings=settings, **more))
     assert why == ""
 
 
@@ -52,7 +52,7 @@ def record(app: Assistant_) -> list[tuple[str, str, str, str]]:
     return [(entry.plugin, entry.hook, entry.field, entry.refused) for entry in reversed(app.audit.entries())]
 
 
-def last(app: Assistant_) -> Entry:
+def last(app: Assistant_) -> AuditEntry:
     return app.audit.entries()[0]
 
 

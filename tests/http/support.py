@@ -11,21 +11,22 @@ from openai import AsyncOpenAI
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from openclaw.core.approval import Answer, ApprovalRequest
+from openclaw.core.approval import ApprovalAnswer, ApprovalRequest
 from openclaw.core.provider import Provider
 from openclaw.core.secret import Secret
-from openclaw.gateway.app import Assistant, Surroundings, assistant
+from openclaw.gateway.app import App, assistant
 from openclaw.gateway.clock import SystemClock
 from openclaw.gateway.http import late
-from openclaw.gateway.http.auth import Gatekeeping
+from openclaw.gateway.http.auth import HttpAuth
 from openclaw.gateway.http.embeddings import Embed
-from openclaw.gateway.http.listening import Fanout
-from openclaw.gateway.http.surface import Switches, routes
+from openclaw.gateway.http.listening import RunFanout
+from openclaw.gateway.http.surface import EndpointSwitches, routes
 from openclaw.gateway.http.wiring import parts_of
+from openclaw.gateway.surroundings import Environment
 from openclaw.testing import TemporaryHome
 from openclaw.turns.lanes import Lanes
-from openclaw.turns.ledger import Ledger
-from openclaw.turns.runs import RunEvent, Runs
+from openclaw.turns.ledger import Inbox
+from openclaw.turns.runs import RunEvent, RunService
 
 TOKEN = "correct-horse-battery-staple"
 SCRIPTED: dict[str, Any] = {
@@ -40,12 +41,12 @@ SCRIPTED: dict[str, Any] = {
     },
     "agents": {"defaults": {"model": "scripted/scripted"}, "list": [{"id": "main"}, {"id": "ops"}]},
 }
-BOTH = Switches(chat_completions=True, responses=True)
+BOTH = EndpointSwitches(chat_completions=True, responses=True)
 
 
 class Nobody:
-    async def decide(self, request: ApprovalRequest) -> Answer:
-        return Answer("deny")
+    async def decide(self, request: ApprovalRequest) -> ApprovalAnswer:
+        return ApprovalAnswer("deny")
 
 
 class Strict:
@@ -67,13 +68,13 @@ class Strict:
 class House:
     """What a test looks at."""
 
-    def __init__(self, app: Assistant, fanout: Fanout) -> None:
+    def __init__(self, app: App, fanout: RunFanout) -> None:
         self.app = app
         self.fanout = fanout
         self.secret: Secret | None = Secret(TOKEN)
         self.events: list[RunEvent] = []
         self.port = 0
-        self.runs: Runs
+        self.runs: RunService
         self.routes: list[Route] = []
         self._changed = asyncio.Event()
 
@@ -132,20 +133,20 @@ async def house(
     home: TemporaryHome,
     model: Provider,
     *,
-    switches: Switches = BOTH,
+    switches: EndpointSwitches = BOTH,
     embed: Embed | None = None,
     config: Mapping[str, Any] | None = None,
     places: int = 8,
 ) -> AsyncIterator[House]:
     home.configure({**SCRIPTED, **(config or {})})
-    surroundings = Surroundings(environ=home.environ, home_dir=home.root, cwd=home.root)
+    surroundings = Environment(environ=home.environ, home_dir=home.root, cwd=home.root)
     clock = SystemClock()
     async with assistant(surroundings, clock=clock, approver=Nobody(), open_provider=lambda _: model) as app:
-        place = House(app, Fanout())
-        ledger = Ledger(app.db, clock)
-        async with Runs(app.turns, ledger, Lanes({"main": places}), clock, place.tell).serving() as runs:
+        place = House(app, RunFanout())
+        ledger = Inbox(app.db, clock)
+        async with RunService(app.turns, ledger, Lanes({"main": places}), clock, place.tell).serving() as runs:
             place.runs = runs
-            how = Gatekeeping(
+            how = HttpAuth(
                 secret=lambda: place.secret, limiter=Strict(), address=lambda scope: (scope.get("client") or ("",))[0]
             )
             found = routes(parts_of(app, runs, ledger, place.fanout, embed), switches, how)

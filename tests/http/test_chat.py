@@ -12,7 +12,7 @@ from openclaw.core.errors import ContextTooLong, ServerFailed
 from openclaw.core.events import ModelCalled
 from openclaw.core.messages import Assistant, Image, ToolResult, User
 from openclaw.testing import ScriptedModel, TemporaryHome, calls, fails, says, stalls
-from openclaw.turns.runs import Settled
+from openclaw.turns.runs import RunSettled
 from tests.http.support import house
 
 pytestmark = pytest.mark.anyio
@@ -209,16 +209,16 @@ async def test_a_client_that_hangs_up_stops_its_run(
                 if chunk.choices[0].delta.content:
                     break
             await stream.close()
-        ended = await place.until(lambda told: isinstance(told.event, Settled))
-        assert isinstance(ended.event, Settled) and ended.event.outcome.stop_reason == "aborted"
+        ended = await place.until(lambda told: isinstance(told.event, RunSettled))
+        assert isinstance(ended.event, RunSettled) and ended.event.outcome.stop_reason == "aborted"
         place.events.clear()
         async with place.client() as client:
             waiting = asyncio.create_task(client.chat.completions.create(model="openclaw", messages=HELLO))
             await place.until(lambda told: isinstance(told.event, ModelCalled))
             waiting.cancel()
             await asyncio.wait({waiting})
-        ended = await place.until(lambda told: isinstance(told.event, Settled))
-        assert isinstance(ended.event, Settled) and ended.event.outcome.stop_reason == "aborted"
+        ended = await place.until(lambda told: isinstance(told.event, RunSettled))
+        assert isinstance(ended.event, RunSettled) and ended.event.outcome.stop_reason == "aborted"
         assert place.runs.busy == 0 or place.runs.is_running(ended.key) is False
 
 

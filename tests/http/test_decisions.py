@@ -11,41 +11,41 @@ from openclaw.core.errors import Unavailable
 from openclaw.core.events import AttemptFailed, ModelCalled, ToolEnded, ToolUpdated
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import ToolCall, ToolResult
-from openclaw.gateway.http.conversation import Said as SaidBefore
+from openclaw.gateway.http.conversation import RequestText as SaidBefore
 from openclaw.gateway.http.conversation import compose
 from openclaw.gateway.http.images import image
-from openclaw.gateway.http.listening import MOST_WAITING, Fanout
-from openclaw.gateway.http.problems import Problem
-from openclaw.gateway.http.speech import Speech
+from openclaw.gateway.http.listening import MOST_WAITING, RunFanout
+from openclaw.gateway.http.problems import HttpProblem
+from openclaw.gateway.http.speech import StreamedText
 from openclaw.gateway.http.target import agent_in
-from openclaw.turns.ledger import Outcome
-from openclaw.turns.runs import Accepted, RunEvent, Settled
-from openclaw.turns.shaping import Replied, Said, ShapedEvent
+from openclaw.turns.ledger import RunOutcome
+from openclaw.turns.runs import RunAccepted, RunEvent, RunSettled
+from openclaw.turns.shaping import ReplyShaped, ShapedEvent, TextShaped
 
 CALLED = ModelCalled("p", "m")
 FAILED = AttemptFailed("p", "m", "server_error", "oops")
 
 
-def told(event: ShapedEvent | Settled | Accepted, run_id: str = "r") -> RunEvent:
+def told(event: ShapedEvent | RunSettled | RunAccepted, run_id: str = "r") -> RunEvent:
     return RunEvent(run_id=run_id, key=SessionKey("main", "main"), seq=1, at=1, event=event)
 
 
-def ended(text: str, *calls: ToolCall) -> Replied:
-    return Replied(text=text, calls=calls)
+def ended(text: str, *calls: ToolCall) -> ReplyShaped:
+    return ReplyShaped(text=text, calls=calls)
 
 
-def heard(*events: ShapedEvent | Settled) -> str:
-    speech = Speech()
+def heard(*events: ShapedEvent | RunSettled) -> str:
+    speech = StreamedText()
     return "".join(speech.take(told(event)) for event in events)
 
 
 def test_two_messages_of_a_run_are_set_apart() -> None:
-    assert heard(CALLED, Said("a"), ended("a"), CALLED, Said("b"), ended("b")) == "a\n\nb"
+    assert heard(CALLED, TextShaped("a"), ended("a"), CALLED, TextShaped("b"), ended("b")) == "a\n\nb"
 
 
 def test_text_that_was_not_streamed_is_not_lost() -> None:
     assert heard(CALLED, ended("whole")) == "whole"
-    assert heard(CALLED, Said("wh"), ended("whole")) == "whole"
+    assert heard(CALLED, TextShaped("wh"), ended("whole")) == "whole"
 
 
 @pytest.mark.parametrize(
@@ -53,17 +53,17 @@ def test_text_that_was_not_streamed_is_not_lost() -> None:
     [("Hello there", "Hello there"), ("Hi", "Hello\n\nHi"), ("He", "Hello\n\nHe"), ("Hello", "Hello")],
 )
 def test_a_second_attempt_continues_the_first_or_starts_anew(second: str, expected: str) -> None:
-    deltas = [Said(letter) for letter in second]
-    assert heard(CALLED, Said("Hello"), FAILED, CALLED, *deltas, ended(second)) == expected
+    deltas = [TextShaped(letter) for letter in second]
+    assert heard(CALLED, TextShaped("Hello"), FAILED, CALLED, *deltas, ended(second)) == expected
 
 
 def test_a_run_that_was_answered_with_another_says_what_that_one_said() -> None:
-    assert heard(Settled(Outcome(status="ok", stop_reason="stop", texts=("a", "b")))) == "a\n\nb"
+    assert heard(RunSettled(RunOutcome(status="ok", stop_reason="stop", texts=("a", "b")))) == "a\n\nb"
 
 
 def test_only_calls_that_were_handed_over_are_the_clients() -> None:
     good, bad, own = (ToolCall(id=name, name=name) for name in ("good", "bad", "own"))
-    speech = Speech(["good", "bad"])
+    speech = StreamedText(["good", "bad"])
     speech.take(told(ended("", bad, own, good)))
     for call in (own, good, bad):
         speech.take(told(ToolEnded(call, ToolResult(call.id, call.name, is_error=call is bad))))
@@ -74,26 +74,26 @@ def test_only_calls_that_were_handed_over_are_the_clients() -> None:
 
 @pytest.mark.anyio
 async def test_a_listener_hears_its_own_run_and_leaves_nothing_behind() -> None:
-    fanout = Fanout()
+    fanout = RunFanout()
     with fanout.listening("r") as one, fanout.listening("r") as two:
-        fanout.tell(told(Said("a")))
-        fanout.tell(told(Said("other"), "another"))
-        fanout.tell(told(Said("b")))
+        fanout.tell(told(TextShaped("a")))
+        fanout.tell(told(TextShaped("other"), "another"))
+        fanout.tell(told(TextShaped("b")))
         for listener in (one, two):
             event = await listener.next(1)
-            assert event is not None and event.event == Said("ab")
+            assert event is not None and event.event == TextShaped("ab")
         assert await one.next(0.01) is None
         assert len(fanout) == 2
     assert len(fanout) == 0
-    fanout.tell(told(Said("late")))
+    fanout.tell(told(TextShaped("late")))
 
 
 @pytest.mark.anyio
 async def test_a_reader_that_sleeps_is_given_up_and_does_not_fill_the_memory() -> None:
-    fanout = Fanout()
+    fanout = RunFanout()
     with fanout.listening("r") as listener:
         for _ in range(MOST_WAITING * 2):
-            fanout.tell(told(Said("x")))
+            fanout.tell(told(TextShaped("x")))
             fanout.tell(told(ToolUpdated(ToolCall(id="1", name="n"), "progress")))
         assert await listener.next(1) is not None and await listener.next(0.01) is None
         for _ in range(MOST_WAITING + 1):
@@ -106,7 +106,7 @@ async def test_a_reader_that_sleeps_is_given_up_and_does_not_fill_the_memory() -
 
 @pytest.mark.anyio
 async def test_closing_wakes_who_waits() -> None:
-    fanout = Fanout()
+    fanout = RunFanout()
     with fanout.listening("r") as listener:
         waiting = asyncio.create_task(listener.next(10))
         await asyncio.sleep(0)
@@ -133,7 +133,7 @@ def test_a_turn_never_loses_what_is_new_and_never_repeats_what_is_known(said: li
     ]
     try:
         asked = compose(marked, fresh=fresh)
-    except Problem as problem:
+    except HttpProblem as problem:
         assert problem.status == 400
         return
     for place, each in enumerate(marked):
@@ -166,7 +166,7 @@ def test_model_names_mean_agents(name: str, agent: str | None) -> None:
 
 @pytest.mark.parametrize("name", ["", "gpt-5", "openclaw/", "openclaw/a b", "openclaw/../x", "agent:", "openclaw/a/b"])
 def test_other_model_names_are_refused(name: str) -> None:
-    with pytest.raises(Problem):
+    with pytest.raises(HttpProblem):
         agent_in(name)
 
 
@@ -180,5 +180,5 @@ def test_an_image_is_checked_before_it_goes_anywhere() -> None:
         "data:,x",
         f"data:text/html;base64,{data}",
     ):
-        with pytest.raises(Problem):
+        with pytest.raises(HttpProblem):
             image(url)

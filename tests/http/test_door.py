@@ -13,7 +13,7 @@ from openclaw.core.events import ModelCalled
 from openclaw.core.secret import Secret
 from openclaw.gateway.http import late
 from openclaw.gateway.http.auth import same
-from openclaw.gateway.http.surface import Switches
+from openclaw.gateway.http.surface import EndpointSwitches
 from openclaw.testing import ScriptedModel, TemporaryHome, says, stalls
 from tests.http.support import TOKEN, House, house
 
@@ -75,11 +75,11 @@ async def test_declared_scopes_narrow_only_where_there_is_no_secret(
 async def test_interfaces_are_off_until_switched_on(
     openclaw_home: TemporaryHome, scripted_model: ScriptedModel
 ) -> None:
-    async with house(openclaw_home, scripted_model, switches=Switches()) as place:
+    async with house(openclaw_home, scripted_model, switches=EndpointSwitches()) as place:
         for method, path in (("POST", CHAT), ("POST", "/v1/responses"), ("GET", "/v1/models"), ("GET", "/v1/models/x")):
             status, _, body = await place.request(method, path, HELLO if method == "POST" else None)
             assert status == 404 and "gateway.http.endpoints" in body["error"]["message"]
-    async with house(openclaw_home, scripted_model, switches=Switches(responses=True)) as place:
+    async with house(openclaw_home, scripted_model, switches=EndpointSwitches(responses=True)) as place:
         assert (await place.request("POST", CHAT, HELLO))[0] == 404
         assert (await place.request("GET", "/v1/models"))[0] == 200
 

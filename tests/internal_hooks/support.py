@@ -4,14 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from openclaw.hooks.internal.discover import Root, find
-from openclaw.hooks.internal.events import (
-    BootstrapContext,
-    BootstrapFile,
-    CommandContext,
-    Event,
-)
-from openclaw.hooks.internal.record import Found, Source
+from openclaw.hooks.internal.discover import HookRoot, find
+from openclaw.hooks.internal.events import BootstrapContext, BootstrapFile, CommandContext, HookEvent
+from openclaw.hooks.internal.record import FoundHooks, Source
 from openclaw.testing import TemporaryHome
 
 PYTHON = "async def handler(event):\n    pass\n"
@@ -40,15 +35,15 @@ def put(
     return directory
 
 
-def look(*places: tuple[Path, Source]) -> Found:
+def look(*places: tuple[Path, Source]) -> FoundHooks:
     from openclaw.gateway.internal_hooks.looking import read_matter
 
-    return find([Root(path=path, source=source) for path, source in places], read_matter)
+    return find([HookRoot(path=path, source=source) for path, source in places], read_matter)
 
 
-def command_event(action: str = "new", agent: str = "main", **context: Any) -> Event:
+def command_event(action: str = "new", agent: str = "main", **context: Any) -> HookEvent:
     told = CommandContext(**{"agent_id": agent, "workspace_dir": "/nowhere", **context})
-    return Event(
+    return HookEvent(
         type="command",
         action=action,
         timestamp="2026-01-02T03:04:05.000Z",
@@ -57,9 +52,9 @@ def command_event(action: str = "new", agent: str = "main", **context: Any) -> E
     )
 
 
-def bootstrap_event(*files: BootstrapFile) -> Event:
+def bootstrap_event(*files: BootstrapFile) -> HookEvent:
     told = BootstrapContext(agent_id="main", workspace_dir="/nowhere", bootstrap_files=files)
-    return Event(
+    return HookEvent(
         type="agent",
         action="bootstrap",
         timestamp="2026-01-02T03:04:05.000Z",

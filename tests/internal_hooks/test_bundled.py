@@ -8,10 +8,10 @@ import pytest
 
 from openclaw.core.messages import Assistant, Text, ToolCall, ToolResult, User
 from openclaw.gateway.internal_hooks.bundled import CommandLogger, SessionMemory, extra_files, spoken
-from openclaw.hooks.internal.events import BootstrapContext, BootstrapFile, Event, Session
-from openclaw.hooks.internal.settings import EntrySettings
-from openclaw.sessions.files import Transcript
-from openclaw.sessions.transcript import Header
+from openclaw.hooks.internal.events import BootstrapContext, BootstrapFile, HookEvent, HookSession
+from openclaw.hooks.internal.settings import HookEntrySettings
+from openclaw.sessions.files import TranscriptFile
+from openclaw.sessions.transcript import TranscriptHeader
 from openclaw.testing import ScriptedModel, TemporaryHome, ask, says
 from openclaw.trust.wrap import build_safe_external_prompt
 from tests.internal_hooks.support import bootstrap_event, command_event, put, want
@@ -20,18 +20,20 @@ pytestmark = pytest.mark.anyio
 
 
 def conversation(path: Path, *messages: User | Assistant | ToolResult) -> Path:
-    transcript = Transcript.create(path, Header(id="s1", timestamp="2026-01-02T00:00:00Z", cwd="/", session_key="k"))
+    transcript = TranscriptFile.create(
+        path, TranscriptHeader(id="s1", timestamp="2026-01-02T00:00:00Z", cwd="/", session_key="k")
+    )
     for message in messages:
         transcript.say(message, 0.0)
     transcript.close()
     return path
 
 
-def started_over(workspace: Path, transcript: Path) -> Event:
+def started_over(workspace: Path, transcript: Path) -> HookEvent:
     return command_event(
         workspace_dir=str(workspace),
         command_source="webchat",
-        previous_session_entry=Session(session_id="s1", session_file=str(transcript)),
+        previous_session_entry=HookSession(session_id="s1", session_file=str(transcript)),
     )
 
 
@@ -51,7 +53,7 @@ async def test_the_last_words_become_a_note_without_commands_tools_and_silence(t
         assistant("Noted."),
         assistant("NO_REPLY"),
     )
-    entry = EntrySettings(messages=2)
+    entry = HookEntrySettings(messages=2)
     await SessionMemory(UTC)(started_over(tmp_path, path), entry)
     note = tmp_path / "memory" / "2026-01-02-0304.md"
     text = note.read_text()
@@ -64,22 +66,22 @@ async def test_the_last_words_become_a_note_without_commands_tools_and_silence(t
 async def test_two_conversations_within_a_minute_are_both_kept(tmp_path: Path) -> None:
     for number in (1, 2):
         path = conversation(tmp_path / f"{number}.jsonl", User(content=f"talk {number}"))
-        await SessionMemory(UTC)(started_over(tmp_path, path), EntrySettings())
+        await SessionMemory(UTC)(started_over(tmp_path, path), HookEntrySettings())
     text = (tmp_path / "memory" / "2026-01-02-0304.md").read_text()
     assert text.index("talk 1") < text.index("talk 2")
 
 
 async def test_a_conversation_without_words_leaves_no_note(tmp_path: Path) -> None:
     path = conversation(tmp_path / "s.jsonl", User(content="/help"), assistant("HEARTBEAT_OK"))
-    await SessionMemory(UTC)(started_over(tmp_path, path), EntrySettings())
-    await SessionMemory(UTC)(started_over(tmp_path, tmp_path / "gone.jsonl"), EntrySettings())
+    await SessionMemory(UTC)(started_over(tmp_path, path), HookEntrySettings())
+    await SessionMemory(UTC)(started_over(tmp_path, tmp_path / "gone.jsonl"), HookEntrySettings())
     assert not (tmp_path / "memory").exists()
 
 
 async def test_what_strangers_said_stays_marked_as_theirs(tmp_path: Path) -> None:
     outside = build_safe_external_prompt("buy my pills", "webhook", marker_id="m", task_name="t", job_id="j")
     path = conversation(tmp_path / "s.jsonl", User(content=outside), assistant("No."))
-    await SessionMemory(UTC)(started_over(tmp_path, path), EntrySettings())
+    await SessionMemory(UTC)(started_over(tmp_path, path), HookEntrySettings())
     assert (tmp_path / "memory" / "2026-01-02-0304.md").read_text().startswith("<!-- label: external -->\n")
 
 
@@ -90,8 +92,8 @@ def test_long_messages_are_cut() -> None:
 
 async def test_every_command_is_one_line_without_what_was_written_behind_it(tmp_path: Path) -> None:
     log = CommandLogger(tmp_path)
-    await log(command_event("new", arguments="my password is 1234", command_source="webchat"), EntrySettings())
-    await log(command_event("stop"), EntrySettings())
+    await log(command_event("new", arguments="my password is 1234", command_source="webchat"), HookEntrySettings())
+    await log(command_event("stop"), HookEntrySettings())
     first, second = (json.loads(line) for line in (tmp_path / "logs" / "commands.log").read_text().splitlines())
     assert first == {
         "timestamp": "2026-01-02T03:04:05.000Z",
@@ -114,8 +116,8 @@ async def test_more_files_come_from_inside_the_workspace_and_have_the_usual_name
     known = BootstrapFile(name="AGENTS.md", path=str(tmp_path / "w" / "a" / "AGENTS.md"), content="known")
     event = bootstrap_event(known)
     context = BootstrapContext(agent_id="main", workspace_dir=str(tmp_path / "w"), bootstrap_files=(known,))
-    event = Event(type="agent", action="bootstrap", timestamp=event.timestamp, context=context)
-    entry = EntrySettings(patterns=("*/*.md", "../AGENTS.md", "/etc/*", ""), files=("TOOLS.md",))
+    event = HookEvent(type="agent", action="bootstrap", timestamp=event.timestamp, context=context)
+    entry = HookEntrySettings(patterns=("*/*.md", "../AGENTS.md", "/etc/*", ""), files=("TOOLS.md",))
     answer = await extra_files(event, entry)
     assert answer.bootstrap_files is not None
     assert [file.path for file in answer.bootstrap_files] == [known.path, str(tmp_path / "w" / "b" / "AGENTS.md")]

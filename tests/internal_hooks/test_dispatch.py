@@ -4,10 +4,10 @@ import logging
 
 import pytest
 
-from openclaw.hooks.internal.dispatch import Dispatcher, Listener
-from openclaw.hooks.internal.events import Answer, BootstrapContext, BootstrapFile, Event
-from openclaw.hooks.internal.process import HookFailed
-from openclaw.hooks.internal.record import Hook, Manifest
+from openclaw.hooks.internal.dispatch import HookFileDispatcher, HookListener
+from openclaw.hooks.internal.events import BootstrapContext, BootstrapFile, HookEvent, HookFileAnswer
+from openclaw.hooks.internal.process import HandlerFailed
+from openclaw.hooks.internal.record import HookDirectory, HookManifest
 from tests.internal_hooks.support import bootstrap_event, command_event
 
 pytestmark = pytest.mark.anyio
@@ -17,24 +17,27 @@ class Someone:
     """A listener that remembers what it was told."""
 
     def __init__(self, name: str, *events: str, workspace: str = "") -> None:
-        self.heard: list[Event] = []
+        self.heard: list[HookEvent] = []
         self.fails = False
         self.objection = ""
-        self.answer = Answer(messages=(name,))
-        hook = Hook(
-            manifest=Manifest(name=name, events=events), source="openclaw-managed", directory="/", workspace=workspace
+        self.answer = HookFileAnswer(messages=(name,))
+        hook = HookDirectory(
+            manifest=HookManifest(name=name, events=events),
+            source="openclaw-managed",
+            directory="/",
+            workspace=workspace,
         )
-        self.listener = Listener(hook=hook, handle=self._handle, objection=lambda: self.objection)
+        self.listener = HookListener(hook=hook, handle=self._handle, objection=lambda: self.objection)
 
-    async def _handle(self, event: Event) -> Answer:
+    async def _handle(self, event: HookEvent) -> HookFileAnswer:
         self.heard.append(event)
         if self.fails:
-            raise HookFailed("it broke")
+            raise HandlerFailed("it broke")
         return self.answer
 
 
-def among(*people: Someone) -> Dispatcher:
-    return Dispatcher([each.listener for each in people], lambda agent: f"/{agent}")
+def among(*people: Someone) -> HookFileDispatcher:
+    return HookFileDispatcher([each.listener for each in people], lambda agent: f"/{agent}")
 
 
 async def test_those_of_the_family_come_first_then_those_who_named_it() -> None:
@@ -52,8 +55,8 @@ async def test_a_workspaces_hook_hears_of_its_own_agents() -> None:
 async def test_each_sees_what_the_one_before_has_changed() -> None:
     first, second = Someone("first", "agent:bootstrap"), Someone("second", "agent:bootstrap")
     changed = BootstrapFile(name="A.md", path="/A.md", content="changed")
-    first.answer = Answer(bootstrap_files=(changed,))
-    second.answer = Answer()
+    first.answer = HookFileAnswer(bootstrap_files=(changed,))
+    second.answer = HookFileAnswer()
     answer = await among(first, second).fire(bootstrap_event(BootstrapFile(name="A.md", path="/A.md", content="was")))
     context = second.heard[0].context
     assert isinstance(context, BootstrapContext) and context.bootstrap_files == (changed,)

@@ -5,17 +5,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from openclaw.hooks.internal.gate import Machine, judge
-from openclaw.hooks.internal.record import Hook, Manifest, Requires, Source
+from openclaw.hooks.internal.gate import HookMachine, judge
+from openclaw.hooks.internal.record import HookDirectory, HookManifest, HookRequirements, Source
 from openclaw.hooks.internal.settings import InternalHooksSettings
 
-HERE = Machine(
+HERE = HookMachine(
     platform="linux", env={"HOME"}, has_bin=lambda name: name == "sh", has_config=lambda path: path == "tools.exec"
 )
 
 
-def hook(name: str = "h", source: Source = "openclaw-managed", **manifest: Any) -> Hook:
-    return Hook(manifest=Manifest(name=name, events=("command",), **manifest), source=source, directory=f"/{name}")
+def hook(name: str = "h", source: Source = "openclaw-managed", **manifest: Any) -> HookDirectory:
+    return HookDirectory(
+        manifest=HookManifest(name=name, events=("command",), **manifest), source=source, directory=f"/{name}"
+    )
 
 
 def settings(**given: Any) -> InternalHooksSettings:
@@ -57,7 +59,9 @@ def test_nobody_looks_for_hooks_that_nobody_wants() -> None:
 
 
 def test_everything_that_is_missing_is_named() -> None:
-    needs = Requires(bins=("sh", "gog"), any_bins=("a", "b"), env=("HOME", "TOKEN"), config=("tools.exec", "x.y"))
+    needs = HookRequirements(
+        bins=("sh", "gog"), any_bins=("a", "b"), env=("HOME", "TOKEN"), config=("tools.exec", "x.y")
+    )
     verdict = judge(hook(requires=needs), settings(enabled=True), HERE)
     assert not verdict.eligible and verdict.chosen
     assert verdict.reasons == (
@@ -71,8 +75,8 @@ def test_everything_that_is_missing_is_named() -> None:
 def test_a_variable_of_the_entry_counts_and_always_means_always() -> None:
     entry = {"entries": {"k": {"env": {"TOKEN": "secret"}}}}
     rules = msgspec.convert(entry, InternalHooksSettings, dec_hook=lambda kind, value: kind(value))
-    assert judge(hook(hook_key="k", requires=Requires(env=("TOKEN",))), rules, HERE).runs
-    assert judge(hook(always=True, requires=Requires(bins=("gog",))), settings(enabled=True), HERE).runs
+    assert judge(hook(hook_key="k", requires=HookRequirements(env=("TOKEN",))), rules, HERE).runs
+    assert judge(hook(always=True, requires=HookRequirements(bins=("gog",))), settings(enabled=True), HERE).runs
     elsewhere = judge(hook(os=("darwin",), always=True), settings(enabled=True), HERE)
     assert elsewhere.reasons == ("only for darwin",)
 

@@ -7,31 +7,33 @@ from pathlib import Path
 
 import pytest
 
-from openclaw.hooks.internal.events import Answer, BootstrapFile, Event
-from openclaw.hooks.internal.process import HookFailed, environment, run
-from openclaw.hooks.internal.record import Hook
+from openclaw.hooks.internal.events import BootstrapFile, HookEvent, HookFileAnswer
+from openclaw.hooks.internal.process import HandlerFailed, environment, run
+from openclaw.hooks.internal.record import HookDirectory
 from tests.internal_hooks.support import bootstrap_event, command_event, look, put
 
 pytestmark = pytest.mark.anyio
 
 
-def python(tmp_path: Path, code: str, **more: str) -> Hook:
+def python(tmp_path: Path, code: str, **more: str) -> HookDirectory:
     put(tmp_path / "hooks", "h", code=code, **more)
     return look((tmp_path / "hooks", "openclaw-managed")).hooks[0]
 
 
-def program(tmp_path: Path, text: str) -> Hook:
+def program(tmp_path: Path, text: str) -> HookDirectory:
     put(tmp_path / "hooks", "h", program=text)
     return look((tmp_path / "hooks", "openclaw-managed")).hooks[0]
 
 
-async def told(hook: Hook, event: Event | None = None, limit: float = 30.0, **options: object) -> Answer:
+async def told(
+    hook: HookDirectory, event: HookEvent | None = None, limit: float = 30.0, **options: object
+) -> HookFileAnswer:
     env = environment(hook, os.environ, {})
     return await run(hook, event or command_event(), options, env=env, limit=limit)
 
 
-async def fails(hook: Hook, event: Event | None = None, limit: float = 30.0) -> str:
-    with pytest.raises(HookFailed) as failed:
+async def fails(hook: HookDirectory, event: HookEvent | None = None, limit: float = 30.0) -> str:
+    with pytest.raises(HandlerFailed) as failed:
         await told(hook, event, limit)
     return failed.value.message
 
@@ -62,7 +64,10 @@ async def test_a_program_gets_the_event_on_its_input_and_answers_on_its_output(t
 
 async def test_a_program_that_says_nothing_or_does_not_listen_is_fine(tmp_path: Path) -> None:
     hook = program(tmp_path, "exec <&-; exit 0")
-    assert await told(hook, bootstrap_event(BootstrapFile(name="A", path="/a", content="x" * 1_000_000))) == Answer()
+    assert (
+        await told(hook, bootstrap_event(BootstrapFile(name="A", path="/a", content="x" * 1_000_000)))
+        == HookFileAnswer()
+    )
 
 
 async def test_a_handler_can_change_the_files_of_a_prompt(tmp_path: Path) -> None:

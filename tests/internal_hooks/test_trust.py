@@ -5,25 +5,25 @@ from pathlib import Path
 import pytest
 
 from openclaw.core.errors import StateError
-from openclaw.hooks.internal.lock import FILE, Ledger
-from openclaw.hooks.internal.record import Hook
+from openclaw.hooks.internal.lock import FILE, AcceptedHooks
+from openclaw.hooks.internal.record import HookDirectory
 from tests.internal_hooks.support import look, put
 
 
-def one(tmp_path: Path) -> Hook:
+def one(tmp_path: Path) -> HookDirectory:
     put(tmp_path / "hooks", "h")
     (hook,) = look((tmp_path / "hooks", "openclaw-workspace")).hooks
     return hook
 
 
 def test_nobody_vouches_for_what_was_never_accepted(tmp_path: Path) -> None:
-    assert "nobody has accepted it yet" in Ledger(tmp_path).objection(one(tmp_path))
+    assert "nobody has accepted it yet" in AcceptedHooks(tmp_path).objection(one(tmp_path))
 
 
 def test_what_was_accepted_runs_also_for_the_next_process(tmp_path: Path) -> None:
     hook = one(tmp_path)
-    Ledger(tmp_path).accept(hook, "owner", 1)
-    assert Ledger(tmp_path).objection(hook) == ""
+    AcceptedHooks(tmp_path).accept(hook, "owner", 1)
+    assert AcceptedHooks(tmp_path).objection(hook) == ""
 
 
 @pytest.mark.parametrize("change", ["edit", "add", "remove", "mode"])
@@ -31,7 +31,7 @@ def test_one_changed_byte_holds_it_back_until_it_is_accepted_again(tmp_path: Pat
     hook = one(tmp_path)
     other = Path(hook.directory) / "helper.py"
     other.write_text("x = 1\n")
-    ledger = Ledger(tmp_path)
+    ledger = AcceptedHooks(tmp_path)
     ledger.accept(hook, "owner", 1)
     assert ledger.objection(hook) == ""
     handler = Path(hook.handler)
@@ -51,7 +51,7 @@ def test_one_changed_byte_holds_it_back_until_it_is_accepted_again(tmp_path: Pat
 
 def test_links_and_files_that_anyone_can_write_are_refused(tmp_path: Path) -> None:
     hook = one(tmp_path)
-    ledger = Ledger(tmp_path)
+    ledger = AcceptedHooks(tmp_path)
     extra = Path(hook.directory) / "data"
     extra.symlink_to("/etc/passwd")
     with pytest.raises(StateError, match="is a link"):
@@ -64,8 +64,8 @@ def test_links_and_files_that_anyone_can_write_are_refused(tmp_path: Path) -> No
 
 def test_a_damaged_list_means_that_nothing_is_accepted(tmp_path: Path) -> None:
     hook = one(tmp_path)
-    Ledger(tmp_path).accept(hook, "owner", 1)
+    AcceptedHooks(tmp_path).accept(hook, "owner", 1)
     (tmp_path / FILE).write_text("{")
-    assert "cannot be read" in Ledger(tmp_path).objection(hook)
+    assert "cannot be read" in AcceptedHooks(tmp_path).objection(hook)
     with pytest.raises(StateError, match="cannot be read"):
-        Ledger(tmp_path).accept(hook, "owner", 2)
+        AcceptedHooks(tmp_path).accept(hook, "owner", 2)

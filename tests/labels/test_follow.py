@@ -9,7 +9,7 @@ from openclaw.core.messages import ToolResult, User
 from openclaw.core.origin import origin
 from openclaw.memory.labels import by_line
 from openclaw.testing import TemporaryHome, ask
-from openclaw.turns.turn import Turn
+from openclaw.turns.turn import RunRequest
 from tests.labels.world import Owner, World, world
 
 pytestmark = pytest.mark.anyio
@@ -56,7 +56,7 @@ async def test_a_summary_keeps_the_label(openclaw_home: TemporaryHome) -> None:
         await fetched(it)
         for number in range(6):
             await it.says(f"tell me about {number} " + "and so on " * 2_000)
-        await it.desk.runs.submit(Turn(run_id="compact", key=it.desk.key("main"), text="", compact=""))
+        await it.desk.runs.submit(RunRequest(run_id="compact", key=it.desk.key("main"), text="", compact=""))
         outcome = await it.desk.runs.wait("compact", 60)
         assert outcome is not None and outcome.compaction is not None and outcome.compaction.ok, outcome
         await it.says("run `touch after-summary`")
@@ -218,7 +218,7 @@ async def test_known_credentials_never_reach_a_result(openclaw_home: TemporaryHo
 
 
 def test_the_page_has_the_table_as_it_is() -> None:
-    from openclaw.policy.labels import TABLE, shown
+    from openclaw.policy.labels import TABLE, render_table
 
     page = Path(__file__).parent.parent.parent / "docs" / "trust.md"
-    assert shown(TABLE) in page.read_text()
+    assert render_table(TABLE) in page.read_text()

@@ -11,25 +11,26 @@ from typing import Any
 import httpx2
 from starlette.applications import Starlette
 
-from openclaw.core.approval import Answer, ApprovalRequest
+from openclaw.core.approval import ApprovalAnswer, ApprovalRequest
 from openclaw.core.messages import Assistant, Message, ToolResult
 from openclaw.core.secret import Secret
-from openclaw.gateway.app import Surroundings, assistant
+from openclaw.gateway.app import assistant
 from openclaw.gateway.automation import Automation, automation
-from openclaw.gateway.bus import Bus
+from openclaw.gateway.bus import EventBus
 from openclaw.gateway.clock import SystemClock
-from openclaw.gateway.desk import Desk
-from openclaw.gateway.http.auth import Gatekeeping
-from openclaw.gateway.http.hooks import Hooks, routes
+from openclaw.gateway.desk import SessionService
+from openclaw.gateway.http.auth import HttpAuth
+from openclaw.gateway.http.hooks import WebhookEndpoint, routes
 from openclaw.gateway.scheduler import Scheduler
-from openclaw.gateway.tools.hall import Hall
+from openclaw.gateway.surroundings import Environment
+from openclaw.gateway.tools.hall import GatewayTools
 from openclaw.gateway.tools.wakes import wake_sessions
 from openclaw.sessions import history
 from openclaw.testing import TemporaryHome
 from openclaw.turns.lanes import Lanes
-from openclaw.turns.ledger import Ledger, Outcome
-from openclaw.turns.runs import Runs
-from openclaw.turns.turn import Turn
+from openclaw.turns.ledger import Inbox, RunOutcome
+from openclaw.turns.runs import RunService
+from openclaw.turns.turn import RunRequest
 from tests.labels.obedient import Obedient
 from tests.tools.site import Site
 
@@ -47,9 +48,9 @@ class Owner:
         self.decision = decision
         self.asked: list[ApprovalRequest] = []
 
-    async def decide(self, request: ApprovalRequest) -> Answer:
+    async def decide(self, request: ApprovalRequest) -> ApprovalAnswer:
         self.asked.append(request)
-        return Answer(self.decision)  # type: ignore[arg-type]
+        return ApprovalAnswer(self.decision)  # type: ignore[arg-type]
 
 
 class World:
@@ -58,9 +59,9 @@ class World:
         home: TemporaryHome,
         site: Site,
         owner: Owner,
-        desk: Desk,
-        hall: Hall,
-        hooks: Hooks,
+        desk: SessionService,
+        hall: GatewayTools,
+        hooks: WebhookEndpoint,
         scheduler: Scheduler,
         model: Obedient,
     ) -> None:
@@ -89,10 +90,10 @@ class World:
         self.site.put(path, f"<html><head><title>A page</title></head><body><p>{text}</p></body></html>", **more)
         return f"http://127.0.0.1:{self.site.port}{path}"
 
-    async def says(self, text: str, session: str = "main", **turn: Any) -> Outcome:
+    async def says(self, text: str, session: str = "main", **turn: Any) -> RunOutcome:
         """The owner says something; gives what became of it once everybody it set to work has ended."""
         run_id = f"run-{uuid.uuid4()}"
-        await self.desk.runs.submit(Turn(run_id=run_id, key=self.desk.key(session), text=text, **turn))
+        await self.desk.runs.submit(RunRequest(run_id=run_id, key=self.desk.key(session), text=text, **turn))
         outcome = await self.desk.runs.wait(run_id, DEADLINE)
         assert outcome is not None, f"no end: {text}"
         await self.quiet()
@@ -172,18 +173,18 @@ async def world(
         for name, section in more.items():
             merged[name] = {**merged.get(name, {}), **section}
         home.use_model("scripted/scripted", "scripted/other", **merged)
-        surroundings = Surroundings(environ=variables, home_dir=home.root, cwd=home.workspace)
+        surroundings = Environment(environ=variables, home_dir=home.root, cwd=home.workspace)
         async with assistant(surroundings, clock=clock, approver=owner, open_provider=lambda endpoint: model) as app:
             lanes = Lanes({"main": 8, "subagent": 8, "cron": 4, "cron-nested": 4})
-            async with Runs(app.turns, Ledger(app.db, clock), lanes, clock, lambda event: None).serving() as runs:
-                desk = Desk(app, app.lifecycle, runs, Bus())
-                hall = Hall(desk, surroundings)
+            async with RunService(app.turns, Inbox(app.db, clock), lanes, clock, lambda event: None).serving() as runs:
+                desk = SessionService(app, app.lifecycle, runs, EventBus())
+                hall = GatewayTools(desk, surroundings)
                 desk.stop_below = hall.subagents.stop_below
                 app.tools.serve_in(hall)
                 await hall.subagents.roster.load()
                 parts: Automation = automation(desk, variables)
-                keeping = Gatekeeping(secret=lambda: Secret("other"), limiter=None, address=lambda scope: "test")  # type: ignore[arg-type]
-                hooks = Hooks(desk, parts.heartbeats, keeping)
+                keeping = HttpAuth(secret=lambda: Secret("other"), limiter=None, address=lambda scope: "test")  # type: ignore[arg-type]
+                hooks = WebhookEndpoint(desk, parts.heartbeats, keeping)
                 async with hall.subagents.serving(), parts.serving(fires=False), asyncio.TaskGroup() as group:
                     wakes = group.create_task(wake_sessions(desk))
                     try:

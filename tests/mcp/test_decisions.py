@@ -11,7 +11,7 @@ from openclaw.mcp import names, pins
 from openclaw.mcp.launch import identity, launch
 from openclaw.mcp.settings import McpServerSettings
 from openclaw.mcp.shape import shaped
-from openclaw.policy.layers import Layer, profile_layer, remaining
+from openclaw.policy.layers import ToolLayer, profile_layer, remaining
 
 A = OfferedTool(name="a", description="first")
 B = OfferedTool(name="b", description="second")
@@ -45,10 +45,10 @@ def test_the_first_look_is_the_agreement_and_every_change_asks():
     other = OfferedTool(name="a", description="another")
     looked = pins.seen(record, "id", [other, OfferedTool(name="c")], 2)
     assert looked.accepted == (A, B)
-    assert pins.changes(looked) == pins.Changes(added=("c",), changed=("a",), gone=("b",))
+    assert pins.changes(looked) == pins.ToolChanges(added=("c",), changed=("a",), gone=("b",))
     assert pins.seen(looked, "id", [A, B], 3).offered is None
     one = pins.accept(looked, 4, "a")
-    assert pins.changes(one) == pins.Changes(added=("c",), gone=("b",))
+    assert pins.changes(one) == pins.ToolChanges(added=("c",), gone=("b",))
     assert not pins.changes(pins.accept(looked, 4))
 
 
@@ -108,8 +108,8 @@ def test_a_schema_without_an_end_is_cut():
 
 def test_policy_knows_the_tools_of_all_servers_by_one_name():
     tools = ["read", "shop__add"]
-    assert remaining(tools, [Layer(name="x", deny=("bundle-mcp",))])[0] == ("read",)
-    assert remaining(tools, [Layer(name="x", deny=("group:plugins",))])[0] == ("read",)
-    assert remaining(tools, [Layer(name="x", allow=("shop__*",))])[0] == ("shop__add",)
+    assert remaining(tools, [ToolLayer(name="x", deny=("bundle-mcp",))])[0] == ("read",)
+    assert remaining(tools, [ToolLayer(name="x", deny=("group:plugins",))])[0] == ("read",)
+    assert remaining(tools, [ToolLayer(name="x", allow=("shop__*",))])[0] == ("shop__add",)
     assert remaining(tools, [profile_layer("coding")])[0] == ("read", "shop__add")
     assert remaining(tools, [profile_layer("minimal")])[0] == ()

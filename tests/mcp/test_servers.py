@@ -14,10 +14,11 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 
 from openclaw.core.tool import Effects, Output, Tool, ToolContext
-from openclaw.gateway.app import Assistant, Surroundings, assistant
+from openclaw.gateway.app import App, assistant
 from openclaw.gateway.clock import SystemClock
+from openclaw.gateway.surroundings import Environment
 from openclaw.testing import ScriptedApprover, ScriptedModel, TemporaryHome, calls, says
-from openclaw.turns.turn import Turn
+from openclaw.turns.turn import RunRequest
 from tests.mcp.conftest import HERE
 
 pytestmark = pytest.mark.anyio
@@ -31,9 +32,9 @@ async def configured(
     model: ScriptedModel | None = None,
     environ: dict[str, str] | None = None,
     **mcp: Any,
-) -> AsyncIterator[Assistant]:
+) -> AsyncIterator[App]:
     home.configure({"mcp": {"servers": servers, **mcp}})
-    surroundings = Surroundings(environ={**home.environ, **(environ or {})}, home_dir=home.root, cwd=home.workspace)
+    surroundings = Environment(environ={**home.environ, **(environ or {})}, home_dir=home.root, cwd=home.workspace)
     async with assistant(
         surroundings,
         clock=SystemClock(),
@@ -43,7 +44,7 @@ async def configured(
         yield app
 
 
-async def offered(app: Assistant) -> dict[str, Tool]:
+async def offered(app: App) -> dict[str, Tool]:
     await app.tools.mcp.ready()
     for task in list(app.tools.mcp._looks.values()):
         await task
@@ -86,7 +87,7 @@ async def test_tools_of_a_server_are_called_like_our_own(openclaw_home, shop, pl
 async def test_a_turn_uses_it_through_the_loop(openclaw_home, shop):
     model = ScriptedModel(calls("shop__add", a=1, b="2"), says("It is three."))
     async with configured(openclaw_home, {"shop": shop}, model=model) as app:
-        async for _ in app.turns.run(Turn(run_id="r1", key=app.key("main", None), text="add one and two")):
+        async for _ in app.turns.run(RunRequest(run_id="r1", key=app.key("main", None), text="add one and two")):
             pass
     assert any(spec.name == "shop__add" for spec in model.requests[0].tools)
     assert model.saw("\n---\n3\n<<<END_EXTERNAL_UNTRUSTED_CONTENT")
@@ -178,7 +179,7 @@ async def test_one_that_cannot_be_used_costs_a_warning_and_no_turn(openclaw_home
     before = children()
     model = ScriptedModel(says("Here I am."))
     async with configured(openclaw_home, {"rude": settings}, model=model) as app:
-        async for _ in app.turns.run(Turn(run_id="r1", key=app.key("main", None), text="hello")):
+        async for _ in app.turns.run(RunRequest(run_id="r1", key=app.key("main", None), text="hello")):
             pass
         assert await offered(app) == {}
     assert model.left == 0

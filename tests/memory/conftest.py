@@ -11,8 +11,8 @@ import pytest
 
 from openclaw.core.embedder import Embedder, EmbedderEndpoint, Vector
 from openclaw.core.secret import Secret
-from openclaw.embedders.hashed import Hashed
-from openclaw.memory.index import Memory
+from openclaw.embedders.hashed import HashedEmbedder
+from openclaw.memory.index import MemoryIndex
 from openclaw.memory.opening import open_memory
 from openclaw.memory.settings import MemorySearchSettings
 
@@ -35,7 +35,7 @@ class StillClock:
         await asyncio.sleep(0)
 
 
-class Counting(Hashed):
+class Counting(HashedEmbedder):
     """The hashing embedder, which remembers what it was asked; `fail` makes it raise."""
 
     def __init__(self, model: str = "hash-256") -> None:
@@ -78,7 +78,7 @@ class House:
     @asynccontextmanager
     async def opened(
         self, *, agent: str = "main", keys: dict[str, Secret] | None = None, **settings: Any
-    ) -> AsyncIterator[Memory]:
+    ) -> AsyncIterator[MemoryIndex]:
         chosen = msgspec.convert({"provider": "none", **settings}, MemorySearchSettings)
         memory = open_memory(
             chosen,
@@ -98,7 +98,7 @@ class House:
             await memory.close()
 
 
-async def paths(memory: Memory, query: str, **options: Any) -> list[str]:
+async def paths(memory: MemoryIndex, query: str, **options: Any) -> list[str]:
     return [found.piece.path for found in (await memory.search(query, **options)).results]
 
 

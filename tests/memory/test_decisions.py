@@ -12,13 +12,7 @@ from openclaw.core.embedder import Traits
 from openclaw.core.secret import Secret
 from openclaw.memory import choose, citations, labels, rank
 from openclaw.memory.chunk import chunks, size, windows
-from openclaw.memory.settings import (
-    HybridSettings,
-    MemorySearchOverride,
-    MemorySearchSettings,
-    QuerySettings,
-    overlay,
-)
+from openclaw.memory.settings import HybridSettings, MemorySearchOverride, MemorySearchSettings, QuerySettings, overlay
 from openclaw.memory.terms import Term, index_terms, query_terms, stem
 from openclaw.memory.transcripts import redacted, remembered, visible
 from tests.memory.conftest import NOW
@@ -116,20 +110,20 @@ def test_an_identifier_is_an_answer_however_little_else_matches():
     weighed = rank.weigh((Term("err_7731", exact=True), Term("mean"), Term("thing")), (1, 0, 0), 100)
     score, sure = rank.text_score(weighed, 0b001, -5.0)
     assert sure
-    found = rank.Found(piece=piece(), text=score, sure=sure)
-    sounds_like_it = rank.Found(piece=piece(), vector=0.6)
+    found = rank.RankedHit(piece=piece(), text=score, sure=sure)
+    sounds_like_it = rank.RankedHit(piece=piece(), vector=0.6)
     assert rank.relevance(found, 0.7, 0.3) > rank.relevance(sounds_like_it, 0.7, 0.3)
 
 
-def piece(path: str = "memory/x.md", text: str = "x", source: str = "memory", mtime: float = 0.0) -> rank.Piece:
-    return rank.Piece(number=1, path=path, source=source, start=1, end=1, text=text, mtime=mtime)
+def piece(path: str = "memory/x.md", text: str = "x", source: str = "memory", mtime: float = 0.0) -> rank.RankedPiece:
+    return rank.RankedPiece(number=1, path=path, source=source, start=1, end=1, text=text, mtime=mtime)
 
 
 def test_weights_are_normalised_by_their_sum():
-    both = rank.Found(piece=piece(), vector=1.0, text=0.5)
+    both = rank.RankedHit(piece=piece(), vector=1.0, text=0.5)
     assert rank.relevance(both, 0.7, 0.3) == pytest.approx(0.85)
     assert rank.relevance(both, 7, 3) == pytest.approx(0.85)
-    assert rank.relevance(rank.Found(piece=piece(), vector=1.0), 0.7, 0.3) == pytest.approx(0.7)
+    assert rank.relevance(rank.RankedHit(piece=piece(), vector=1.0), 0.7, 0.3) == pytest.approx(0.7)
 
 
 def test_cosines_are_read_on_the_scale_of_their_model():
@@ -155,9 +149,9 @@ def test_extra_files_and_conversations_fade_by_their_time():
 
 
 def test_of_two_alike_the_newer_comes_first_and_an_old_answer_is_not_hidden():
-    old = rank.Found(piece=piece("memory/2025-01-01.md"), relevance=0.9)
-    alike = rank.Found(piece=piece("memory/2026-11-14.md"), relevance=0.88)
-    noise = rank.Found(piece=piece("memory/2026-11-15.md"), relevance=0.4)
+    old = rank.RankedHit(piece=piece("memory/2025-01-01.md"), relevance=0.9)
+    alike = rank.RankedHit(piece=piece("memory/2026-11-14.md"), relevance=0.88)
+    noise = rank.RankedHit(piece=piece("memory/2026-11-15.md"), relevance=0.4)
     assert rank.faded([old, noise, alike], NOW, 30) == sorted(rank.faded([old, noise, alike], NOW, 30), key=rank.order)
     assert [item.piece.path[7:17] for item in rank.faded([old, noise, alike], NOW, 30)] == [
         "2026-11-14",
@@ -167,17 +161,19 @@ def test_of_two_alike_the_newer_comes_first_and_an_old_answer_is_not_hidden():
 
 
 def test_the_same_thing_is_not_said_twice():
-    twins = [rank.Found(piece=piece(f"a{n}.md", "the red boat is in the harbour"), score=0.9 - n / 100) for n in (0, 1)]
-    other = rank.Found(piece=piece("b.md", "green tea every morning"), score=0.8)
-    poor = rank.Found(piece=piece("c.md", "something else altogether"), score=0.2)
+    twins = [
+        rank.RankedHit(piece=piece(f"a{n}.md", "the red boat is in the harbour"), score=0.9 - n / 100) for n in (0, 1)
+    ]
+    other = rank.RankedHit(piece=piece("b.md", "green tea every morning"), score=0.8)
+    poor = rank.RankedHit(piece=piece("c.md", "something else altogether"), score=0.2)
     assert [item.piece.path for item in rank.diverse([*twins, other, poor], 0.7, 2)] == ["a0.md", "b.md"]
     assert [item.piece.path for item in rank.diverse([*twins, other, poor], 1.0, 2)] == ["a0.md", "a1.md"]
 
 
 def test_where_little_passes_words_fill_the_list():
-    good = rank.Found(piece=piece("a.md"), relevance=0.5)
-    weak_words = rank.Found(piece=piece("b.md"), relevance=0.1, text=0.2)
-    weak_meaning = rank.Found(piece=piece("c.md"), relevance=0.1, vector=0.2)
+    good = rank.RankedHit(piece=piece("a.md"), relevance=0.5)
+    weak_words = rank.RankedHit(piece=piece("b.md"), relevance=0.1, text=0.2)
+    weak_meaning = rank.RankedHit(piece=piece("c.md"), relevance=0.1, vector=0.2)
     chosen = rank.chosen([good, weak_meaning, weak_words], 0.35, 6)
     assert [item.piece.path for item in chosen] == ["a.md", "b.md"]
 

@@ -8,7 +8,7 @@ import pytest
 from openclaw.core.errors import BillingFailed
 from openclaw.core.secret import Secret
 from openclaw.core.tool import Output, ToolContext
-from openclaw.memory.index import Memory
+from openclaw.memory.index import MemoryIndex
 from openclaw.memory.tools import MemoryGet, MemorySearch
 from tests.memory.conftest import Counting, House
 
@@ -19,11 +19,11 @@ def context(house: House, session: str = "agent:main:main") -> ToolContext:
     return ToolContext(call_id="1", workspace=house.workspace, session_key=session)
 
 
-async def searched(memory: Memory, house: House, session: str = "agent:main:main", **args: Any) -> Any:
+async def searched(memory: MemoryIndex, house: House, session: str = "agent:main:main", **args: Any) -> Any:
     return (await MemorySearch(memory).call(args, context(house, session))).details
 
 
-async def got(memory: Memory, house: House, **args: Any) -> Output:
+async def got(memory: MemoryIndex, house: House, **args: Any) -> Output:
     return await MemoryGet(memory).call(args, context(house))
 
 

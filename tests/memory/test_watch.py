@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from openclaw.memory.index import Memory
+from openclaw.memory.index import MemoryIndex
 from openclaw.memory.watch import repeat, watch
 from tests.memory.conftest import House
 
@@ -29,7 +29,7 @@ async def watched(house: House):
                 await task
 
 
-async def until(memory: Memory, query: str, wanted: Callable[[list[str]], bool]) -> None:
+async def until(memory: MemoryIndex, query: str, wanted: Callable[[list[str]], bool]) -> None:
     async with asyncio.timeout(10):
         while True:
             found = [item.piece.path for item in (await memory.search(query)).results]

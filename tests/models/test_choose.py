@@ -6,25 +6,25 @@ from hypothesis import strategies as st
 
 from openclaw.core import errors
 from openclaw.models.choose import (
-    Failed,
+    CandidateFailed,
+    FailoverState,
     NextCandidate,
     NextProfile,
     Retry,
-    State,
-    Stop,
+    StopTrying,
     backoff,
     candidates,
     exhausted,
     may_try_resting,
     next_step,
 )
-from openclaw.models.refs import Ref
+from openclaw.models.refs import ModelRef
 
-A, B, C, D = (Ref("p", name) for name in "abcd")
-FULL = State(profiles_left=2, candidates_left=2)
-LATE = State(attempts=50, since_success=1000, profiles_left=2, candidates_left=2)
-ROTATED = State(attempts=50, since_success=1000, rotations=1, profiles_left=1, candidates_left=2)
-LAST = State(attempts=50, since_success=1000, rotations=1)
+A, B, C, D = (ModelRef("p", name) for name in "abcd")
+FULL = FailoverState(profiles_left=2, candidates_left=2)
+LATE = FailoverState(attempts=50, since_success=1000, profiles_left=2, candidates_left=2)
+ROTATED = FailoverState(attempts=50, since_success=1000, rotations=1, profiles_left=1, candidates_left=2)
+LAST = FailoverState(attempts=50, since_success=1000, rotations=1)
 
 
 @pytest.mark.parametrize(
@@ -45,32 +45,32 @@ def test_the_chain_of_a_turn(given, chain):
 
 
 def test_a_pinned_request_keeps_its_profile_in_the_chain():
-    pinned = Ref("p", "a", "work")
+    pinned = ModelRef("p", "a", "work")
     assert candidates(pinned, primary=A, fallbacks=(B,)) == (pinned, B)
 
 
 # reason: fresh failure, after waiting long enough, after one rotation, with nothing left
 TABLE = {
-    "auth": (NextProfile, NextProfile, NextProfile, Stop),
-    "auth_permanent": (NextProfile, NextProfile, NextProfile, Stop),
-    "billing": (NextProfile, NextProfile, NextProfile, Stop),
-    "rate_limit": (Retry, NextProfile, NextCandidate, Stop),
-    "overloaded": (Retry, NextProfile, NextCandidate, Stop),
-    "timeout": (Retry, NextCandidate, NextCandidate, Stop),
-    "server_error": (Retry, NextCandidate, NextCandidate, Stop),
-    "empty_response": (Retry, NextCandidate, NextCandidate, Stop),
-    "no_error_details": (Retry, NextCandidate, NextCandidate, Stop),
-    "tls_certificate": (NextCandidate, NextCandidate, NextCandidate, Stop),
-    "model_not_found": (NextCandidate, NextCandidate, NextCandidate, Stop),
-    "session_expired": (NextCandidate, NextCandidate, NextCandidate, Stop),
-    "unclassified": (NextCandidate, NextCandidate, NextCandidate, Stop),
-    "budget": (NextCandidate, NextCandidate, NextCandidate, Stop),
-    "unknown": (NextCandidate, NextCandidate, NextCandidate, Stop),
-    "context_overflow": (Stop, Stop, Stop, Stop),
-    "format": (Stop, Stop, Stop, Stop),
-    "refused": (Stop, Stop, Stop, Stop),
-    "aborted": (Stop, Stop, Stop, Stop),
-    "run_timeout": (Stop, Stop, Stop, Stop),
+    "auth": (NextProfile, NextProfile, NextProfile, StopTrying),
+    "auth_permanent": (NextProfile, NextProfile, NextProfile, StopTrying),
+    "billing": (NextProfile, NextProfile, NextProfile, StopTrying),
+    "rate_limit": (Retry, NextProfile, NextCandidate, StopTrying),
+    "overloaded": (Retry, NextProfile, NextCandidate, StopTrying),
+    "timeout": (Retry, NextCandidate, NextCandidate, StopTrying),
+    "server_error": (Retry, NextCandidate, NextCandidate, StopTrying),
+    "empty_response": (Retry, NextCandidate, NextCandidate, StopTrying),
+    "no_error_details": (Retry, NextCandidate, NextCandidate, StopTrying),
+    "tls_certificate": (NextCandidate, NextCandidate, NextCandidate, StopTrying),
+    "model_not_found": (NextCandidate, NextCandidate, NextCandidate, StopTrying),
+    "session_expired": (NextCandidate, NextCandidate, NextCandidate, StopTrying),
+    "unclassified": (NextCandidate, NextCandidate, NextCandidate, StopTrying),
+    "budget": (NextCandidate, NextCandidate, NextCandidate, StopTrying),
+    "unknown": (NextCandidate, NextCandidate, NextCandidate, StopTrying),
+    "context_overflow": (StopTrying, StopTrying, StopTrying, StopTrying),
+    "format": (StopTrying, StopTrying, StopTrying, StopTrying),
+    "refused": (StopTrying, StopTrying, StopTrying, StopTrying),
+    "aborted": (StopTrying, StopTrying, StopTrying, StopTrying),
+    "run_timeout": (StopTrying, StopTrying, StopTrying, StopTrying),
 }
 
 
@@ -96,18 +96,18 @@ def test_an_error_marked_as_passing_is_retried():
 
 
 def test_rate_limits_get_ten_attempts():
-    steps = [next_step("rate_limit", State(attempts=count, since_success=999)) for count in range(1, 12)]
+    steps = [next_step("rate_limit", FailoverState(attempts=count, since_success=999)) for count in range(1, 12)]
     assert [isinstance(step, Retry) for step in steps] == [True] * 9 + [False] * 2
 
 
 def test_other_passing_trouble_gets_eight_retries():
-    steps = [next_step("overloaded", State(attempts=count)) for count in range(1, 11)]
+    steps = [next_step("overloaded", FailoverState(attempts=count)) for count in range(1, 11)]
     assert [isinstance(step, Retry) for step in steps] == [True] * 8 + [False] * 2
 
 
 def test_passing_trouble_is_sat_out_for_ninety_seconds():
-    assert isinstance(next_step("timeout", State(since_success=89)), Retry)
-    assert isinstance(next_step("timeout", State(since_success=89.5)), Stop)
+    assert isinstance(next_step("timeout", FailoverState(since_success=89)), Retry)
+    assert isinstance(next_step("timeout", FailoverState(since_success=89.5)), StopTrying)
 
 
 @pytest.mark.parametrize(("nth", "wait"), [(1, 1), (2, 2), (3, 4), (4, 8), (5, 16), (6, 30), (9, 30), (5000, 30)])
@@ -116,11 +116,11 @@ def test_waits_double_up_to_half_a_minute(nth, wait):
 
 
 def test_the_provider_may_ask_for_more_patience_but_not_for_too_much():
-    assert next_step("rate_limit", State(retry_after=45.0)) == Retry(45.0)
-    assert next_step("rate_limit", State(retry_after=60.0)) == Retry(60.0)
-    assert next_step("rate_limit", State(retry_after=0.2)) == Retry(1.0)
-    assert next_step("rate_limit", State(retry_after=61.0, candidates_left=1)) == NextCandidate()
-    assert next_step("rate_limit", State(retry_after=61.0, profiles_left=1, candidates_left=1)) == NextProfile()
+    assert next_step("rate_limit", FailoverState(retry_after=45.0)) == Retry(45.0)
+    assert next_step("rate_limit", FailoverState(retry_after=60.0)) == Retry(60.0)
+    assert next_step("rate_limit", FailoverState(retry_after=0.2)) == Retry(1.0)
+    assert next_step("rate_limit", FailoverState(retry_after=61.0, candidates_left=1)) == NextCandidate()
+    assert next_step("rate_limit", FailoverState(retry_after=61.0, profiles_left=1, candidates_left=1)) == NextProfile()
 
 
 @given(st.integers(1, 100), st.floats(0, 1), st.none() | st.floats(0, 60))
@@ -131,7 +131,7 @@ def test_no_wait_is_longer_than_a_minute(nth, jitter, retry_after):
 @given(
     st.sampled_from(sorted(TABLE)),
     st.builds(
-        State,
+        FailoverState,
         attempts=st.integers(1, 30),
         since_success=st.floats(0, 200),
         rotations=st.integers(0, 3),
@@ -145,7 +145,7 @@ def test_a_step_never_leads_to_something_that_is_not_there(reason, state):
             assert state.profiles_left > 0
         case NextCandidate():
             assert state.candidates_left > 0
-        case Stop(why):
+        case StopTrying(why):
             assert why
 
 
@@ -175,10 +175,12 @@ def test_when_a_resting_provider_is_probed(reason, more, tried):
 
 
 def test_when_nothing_answered_the_person_sees_each_attempt_and_when_to_return():
-    text = exhausted([Failed("a/x", "rate_limit", "slow down"), Failed("b/y", "timeout")], back_in=200)
+    text = exhausted(
+        [CandidateFailed("a/x", "rate_limit", "slow down"), CandidateFailed("b/y", "timeout")], back_in=200
+    )
     assert text == (
         "none of 2 models answered: a/x: slow down (rate_limit); b/y: timeout (timeout)."
         " The first is available again in 3 min"
     )
-    assert exhausted([Failed("a/x", "auth", "no key")]) == "a/x did not answer: no key"
-    assert exhausted([Failed("a/x", "auth")], back_in=7300).endswith("in 2 h")
+    assert exhausted([CandidateFailed("a/x", "auth", "no key")]) == "a/x did not answer: no key"
+    assert exhausted([CandidateFailed("a/x", "auth")], back_in=7300).endswith("in 2 h")

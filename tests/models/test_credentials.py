@@ -9,10 +9,10 @@ from openclaw.core.errors import AuthFailed
 from openclaw.core.secret import Secret
 from openclaw.core.settings import SecretRef
 from openclaw.models import catalog
-from openclaw.models.cooldown import Stats
+from openclaw.models.cooldown import CredentialStats
 from openclaw.models.credentials import Credential, Keyring, candidates, missing, unusable
-from openclaw.models.profiles import Profile, Profiles, merge, order
-from openclaw.models.registry import ProviderFacts, Registry
+from openclaw.models.profiles import AuthProfile, Profiles, merge, order
+from openclaw.models.registry import ModelRegistry, ProviderFacts
 from openclaw.models.settings import AuthProfileSettings, AuthSettings, ModelsSettings, ProviderSettings
 
 NOW = 1_800_000_000_000
@@ -21,14 +21,14 @@ MINUTE = 60_000
 
 def facts(provider: str = "anthropic", **settings: Any) -> ProviderFacts:
     providers = {provider: ProviderSettings(**settings)} if settings else {}
-    return Registry(ModelsSettings(providers=providers), catalog.load()).provider(provider)
+    return ModelRegistry(ModelsSettings(providers=providers), catalog.load()).provider(provider)
 
 
-def key(text: str = "k", **more: Any) -> Profile:
-    return Profile(provider="anthropic", secret=Secret(text), **more)
+def key(text: str = "k", **more: Any) -> AuthProfile:
+    return AuthProfile(provider="anthropic", secret=Secret(text), **more)
 
 
-def store(**profiles: Profile) -> Profiles:
+def store(**profiles: AuthProfile) -> Profiles:
     return Profiles(profiles={f"anthropic:{name}": profile for name, profile in profiles.items()})
 
 
@@ -95,16 +95,16 @@ def test_a_profile_that_is_not_there_is_answered_with_those_that_are():
 
 
 def test_an_expired_sign_in_is_not_used_and_the_person_is_told():
-    token = Profile(provider="anthropic", type="oauth", secret=Secret("t"), expires=NOW + 4 * MINUTE)
+    token = AuthProfile(provider="anthropic", type="oauth", secret=Secret("t"), expires=NOW + 4 * MINUTE)
     keyring = Keyring(environ={}, stored=store(mail=token))
     with pytest.raises(AuthFailed, match=r"anthropic:mail \(expired: sign in again\)"):
         candidates(facts(), keyring, NOW)
-    fresh = Profile(provider="anthropic", type="oauth", secret=Secret("t"), expires=NOW + 6 * MINUTE)
+    fresh = AuthProfile(provider="anthropic", type="oauth", secret=Secret("t"), expires=NOW + 6 * MINUTE)
     assert candidates(facts(), Keyring(environ={}, stored=store(mail=fresh)), NOW)[0].bearer
 
 
 def test_a_profile_may_point_to_a_variable():
-    profile = Profile(provider="anthropic", ref=SecretRef(source="env", id="MY_KEY"))
+    profile = AuthProfile(provider="anthropic", ref=SecretRef(source="env", id="MY_KEY"))
     keyring = Keyring(environ={"MY_KEY": "v"}, stored=store(ref=profile))
     assert candidates(facts(), keyring, NOW)[0].key == Secret("v")
     with pytest.raises(AuthFailed, match="MY_KEY is not set"):
@@ -114,7 +114,7 @@ def test_a_profile_may_point_to_a_variable():
 def test_a_resting_profile_comes_last_and_is_marked():
     stored = Profiles(
         profiles={"anthropic:a": key("a")},
-        stats={"anthropic:a": Stats(cooldown_until=NOW + 9, cooldown_reason="timeout")},
+        stats={"anthropic:a": CredentialStats(cooldown_until=NOW + 9, cooldown_reason="timeout")},
     )
     keyring = Keyring(environ={"ANTHROPIC_API_KEY": "env"}, stored=stored)
     found = candidates(facts(), keyring, NOW)
@@ -148,15 +148,15 @@ def test_without_an_order_sign_ins_come_first_then_the_one_that_rested_longest()
             "tok": key(type="token"),
             "mail": key(type="oauth"),
             "stale": key(type="oauth", expires=NOW),
-            "other": Profile(provider="openai", secret=Secret("k")),
+            "other": AuthProfile(provider="openai", secret=Secret("k")),
             "tired": key(type="oauth"),
             "broke": key(type="oauth"),
         },
         stats={
-            "k-new": Stats(last_used=20),
-            "k-old": Stats(last_used=10),
-            "tired": Stats(cooldown_until=NOW + 5),
-            "broke": Stats(disabled_until=NOW + 3),
+            "k-new": CredentialStats(last_used=20),
+            "k-old": CredentialStats(last_used=10),
+            "tired": CredentialStats(cooldown_until=NOW + 5),
+            "broke": CredentialStats(disabled_until=NOW + 3),
         },
     )
     assert order(stored, "anthropic", "m", NOW) == ("mail", "tok", "k-old", "k-new", "stale", "broke", "tired")
@@ -164,7 +164,7 @@ def test_without_an_order_sign_ins_come_first_then_the_one_that_rested_longest()
 
 def test_a_rest_for_one_model_does_not_move_a_profile_for_another():
     stored = Profiles(
-        profiles={"a": key(), "b": key()}, stats={"a": Stats(cooldown_until=NOW + 5, cooldown_model="big")}
+        profiles={"a": key(), "b": key()}, stats={"a": CredentialStats(cooldown_until=NOW + 5, cooldown_model="big")}
     )
     assert order(stored, "anthropic", "big", NOW) == ("b", "a")
     assert order(stored, "anthropic", "small", NOW) == ("a", "b")

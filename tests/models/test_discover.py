@@ -17,19 +17,19 @@ from openclaw.models.discover import (
     ALL_SECONDS,
     MAX_BYTES,
     SERVERS,
-    Pick,
+    DiscoveredModel,
+    LocalServer,
     Served,
-    Server,
     configured_pick,
     pick,
     probe_servers,
     read_models,
 )
-from openclaw.models.registry import Registry
+from openclaw.models.registry import ModelRegistry
 from openclaw.models.settings import ModelEntry, ModelsSettings, ProviderSettings
 
 SHIPPED = catalog.load()
-PROVIDERS = Registry(ModelsSettings(), SHIPPED).providers
+PROVIDERS = ModelRegistry(ModelsSettings(), SHIPPED).providers
 OLLAMA = Served("ollama", "http://127.0.0.1:11434", "llama3.3:70b", None)
 
 
@@ -51,7 +51,7 @@ def not_asked() -> tuple[Served, ...]:
     ],
 )
 def test_a_key_in_the_environment_decides_and_nobody_is_asked(environ, ref, why):
-    assert pick(environ, not_asked, PROVIDERS) == Pick(ref, why)
+    assert pick(environ, not_asked, PROVIDERS) == DiscoveredModel(ref, why)
 
 
 @pytest.mark.parametrize("environ", [{}, {"OPENAI_API_KEY": " "}, {"OLLAMA_API_KEY": "x"}, {"LITELLM_API_KEY": "x"}])
@@ -61,7 +61,7 @@ def test_without_a_key_the_offline_model_answers(environ):
 
 def test_a_local_server_is_used_without_a_key():
     found = pick({}, lambda: (Served("vllm", "http://127.0.0.1:8000", "qwen", 32_768), OLLAMA), PROVIDERS)
-    assert found == Pick("vllm/qwen", "vllm answers on http://127.0.0.1:8000", 32_768)
+    assert found == DiscoveredModel("vllm/qwen", "vllm answers on http://127.0.0.1:8000", 32_768)
 
 
 def test_a_stored_profile_comes_before_the_environment():
@@ -70,26 +70,26 @@ def test_a_stored_profile_comes_before_the_environment():
 
 def test_a_server_that_was_configured_to_be_elsewhere_is_not_taken_from_here():
     elsewhere = ModelsSettings(providers={"ollama": ProviderSettings(base_url="http://10.0.0.9:11434")})
-    assert pick({}, lambda: (OLLAMA,), Registry(elsewhere, SHIPPED).providers).ref == "offline/offline"
+    assert pick({}, lambda: (OLLAMA,), ModelRegistry(elsewhere, SHIPPED).providers).ref == "offline/offline"
     slower = ModelsSettings(providers={"ollama": ProviderSettings(timeout_seconds=600)})
-    assert pick({}, lambda: (OLLAMA,), Registry(slower, SHIPPED).providers).ref == "ollama/llama3.3:70b"
+    assert pick({}, lambda: (OLLAMA,), ModelRegistry(slower, SHIPPED).providers).ref == "ollama/llama3.3:70b"
 
 
 def test_replacing_the_catalog_also_hides_its_keys_and_servers():
-    providers = Registry(ModelsSettings(mode="replace"), SHIPPED).providers
+    providers = ModelRegistry(ModelsSettings(mode="replace"), SHIPPED).providers
     assert pick({"OPENAI_API_KEY": "k"}, lambda: (OLLAMA,), providers).ref == "offline/offline"
 
 
 def test_the_first_configured_model_counts_as_chosen():
     box = ProviderSettings(base_url="http://10.0.0.1/v1", models=(ModelEntry(id="m"), ModelEntry(id="n")))
-    registry = Registry(ModelsSettings(providers={"box": box}), SHIPPED)
-    assert configured_pick(registry) == Pick("box/m", "first model of models.providers.box")
+    registry = ModelRegistry(ModelsSettings(providers={"box": box}), SHIPPED)
+    assert configured_pick(registry) == DiscoveredModel("box/m", "first model of models.providers.box")
     keyed = ModelsSettings(providers={"mistral": ProviderSettings(api_key=Secret("k"))})
-    assert configured_pick(Registry(keyed, SHIPPED)) == Pick(
+    assert configured_pick(ModelRegistry(keyed, SHIPPED)) == DiscoveredModel(
         "mistral/mistral-large-2512", "first model of models.providers.mistral"
     )
     tuned = ModelsSettings(providers={"mistral": ProviderSettings(timeout_seconds=9)})
-    assert configured_pick(Registry(tuned, SHIPPED)) is None
+    assert configured_pick(ModelRegistry(tuned, SHIPPED)) is None
 
 
 def test_the_usual_places_are_asked():
@@ -109,7 +109,7 @@ Reply = Callable[[socket.socket], None]
 
 
 @contextlib.contextmanager
-def serving(reply: Reply, provider: str = "vllm", path: str = "/v1/models") -> Iterator[Server]:
+def serving(reply: Reply, provider: str = "vllm", path: str = "/v1/models") -> Iterator[LocalServer]:
     """A server that answers every connection with `reply`."""
     listener = socket.create_server(("127.0.0.1", 0))
     threads: list[threading.Thread] = []
@@ -131,7 +131,7 @@ def serving(reply: Reply, provider: str = "vllm", path: str = "/v1/models") -> I
     acceptor = threading.Thread(target=accept, daemon=True)
     acceptor.start()
     try:
-        yield Server(provider, listener.getsockname()[1], path)
+        yield LocalServer(provider, listener.getsockname()[1], path)
     finally:
         listener.shutdown(socket.SHUT_RDWR)
         listener.close()
@@ -182,7 +182,7 @@ def test_the_request_is_a_plain_get_without_credentials():
 
     thread = threading.Thread(target=accept, daemon=True)
     thread.start()
-    probe_servers([Server("vllm", listener.getsockname()[1], "/v1/models")])
+    probe_servers([LocalServer("vllm", listener.getsockname()[1], "/v1/models")])
     thread.join(5)
     listener.close()
     assert seen[0].startswith(b"GET /v1/models HTTP/1.1\r\n")
@@ -278,7 +278,7 @@ def test_a_closed_port_costs_nothing():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     started = time.monotonic()
-    assert probe_servers([Server("vllm", port, "/v1/models")]) == ()
+    assert probe_servers([LocalServer("vllm", port, "/v1/models")]) == ()
     assert time.monotonic() - started < 0.3
 
 

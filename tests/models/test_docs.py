@@ -10,7 +10,7 @@ from openclaw.config.paths import Home
 from openclaw.models import catalog
 from openclaw.models.profiles import Profiles
 from openclaw.models.profilestore import ProfileStore
-from openclaw.models.situation import assess
+from openclaw.models.situation import build_model_set
 
 PAGE = (Path(__file__).parents[2] / "docs" / "models.md").read_text(encoding="utf-8")
 SNIPPETS = re.findall(r"```json5\n(.*?)```", PAGE, re.DOTALL)
@@ -30,7 +30,7 @@ def test_a_snippet_does_what_the_page_says(tmp_path, snippet, primary):
     assert loaded.warnings == ()
     defaults = loaded.config.agents.defaults
     choice = defaults.model
-    found = assess(
+    found = build_model_set(
         loaded.config.models,
         catalog.load(),
         environ={},

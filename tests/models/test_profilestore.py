@@ -10,7 +10,7 @@ import pytest
 
 from openclaw.core.errors import StateError
 from openclaw.core.secret import Secret
-from openclaw.models.cooldown import Stats, after_failure, after_success
+from openclaw.models.cooldown import CredentialStats, after_failure, after_success
 from openclaw.models.profilestore import ProfileStore
 from openclaw.store.lock import Holder, KernelLock
 
@@ -59,7 +59,7 @@ def test_every_kind_of_profile_is_read(store):
     assert token.ref is not None
     assert token.ref.id == "ZAI"
     assert loaded.order == {"anthropic": ("anthropic:default",)}
-    assert loaded.stats["anthropic:default"] == Stats(last_used=5, error_count=1)
+    assert loaded.stats["anthropic:default"] == CredentialStats(last_used=5, error_count=1)
     assert "sk-1" not in repr(loaded)
 
 
@@ -136,7 +136,7 @@ def test_many_writers_lose_nothing(store):
 
     def work():
         for _ in range(5):
-            store.update("a", lambda stats: Stats(error_count=stats.error_count + 1))
+            store.update("a", lambda stats: CredentialStats(error_count=stats.error_count + 1))
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
@@ -153,7 +153,7 @@ def test_a_file_someone_else_is_writing_is_waited_for(store):
     done = threading.Event()
 
     def work():
-        store.update("a", lambda stats: Stats(error_count=7))
+        store.update("a", lambda stats: CredentialStats(error_count=7))
         done.set()
 
     thread = threading.Thread(target=work)

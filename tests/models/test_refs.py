@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw.core.errors import InvalidRequest, NotFound
-from openclaw.models.refs import Book, Ref, aliases_of, allowed, check_allowed, parse, resolve
+from openclaw.models.refs import AliasBook, ModelRef, aliases_of, allowed, check_allowed, parse, resolve
 
-BOOK = Book(
+BOOK = AliasBook(
     providers=frozenset({"anthropic", "openai", "openrouter", "zai", "box", "cloud"}),
     configured=("box/llama-3.3", "box/shared", "cloud/shared"),
     known=("anthropic/claude-opus-5-5", "anthropic/claude-sonnet-5-5", "openai/gpt-5", "openrouter/meta/llama-3.3"),
@@ -19,21 +19,21 @@ BOOK = Book(
 @pytest.mark.parametrize(
     ("text", "ref"),
     [
-        ("openai/gpt-5", Ref("openai", "gpt-5")),
-        ("  OpenAI/gpt-5 ", Ref("openai", "gpt-5")),
-        ("openrouter/meta-llama/llama-3.3-70b", Ref("openrouter", "meta-llama/llama-3.3-70b")),
-        ("z.ai/glm-4.7", Ref("zai", "glm-4.7")),
-        ("gemini/gemini-3.5-flash", Ref("google", "gemini-3.5-flash")),
-        ("openai/gpt-5@work", Ref("openai", "gpt-5", "work")),
-        ("anthropic/claude@anthropic:me@example.com", Ref("anthropic", "claude", "anthropic:me@example.com")),
-        ('openai/gpt-5@"my work key"', Ref("openai", "gpt-5", "my work key")),
-        ("cf/@cf/meta/llama", Ref("cf", "@cf/meta/llama")),
-        ("cf/@cf/meta/llama@work", Ref("cf", "@cf/meta/llama", "work")),
-        ("vertex/claude@20250514", Ref("vertex", "claude@20250514")),
-        ("vertex/claude@20250514@work", Ref("vertex", "claude@20250514", "work")),
-        ("lmstudio/qwen2.5-7b@q4_k_m", Ref("lmstudio", "qwen2.5-7b@q4_k_m")),
-        ("lmstudio/qwen2.5-7b@8bit@work", Ref("lmstudio", "qwen2.5-7b@8bit", "work")),
-        ("llama.cpp//models/q.gguf", Ref("llama-cpp", "/models/q.gguf")),
+        ("openai/gpt-5", ModelRef("openai", "gpt-5")),
+        ("  OpenAI/gpt-5 ", ModelRef("openai", "gpt-5")),
+        ("openrouter/meta-llama/llama-3.3-70b", ModelRef("openrouter", "meta-llama/llama-3.3-70b")),
+        ("z.ai/glm-4.7", ModelRef("zai", "glm-4.7")),
+        ("gemini/gemini-3.5-flash", ModelRef("google", "gemini-3.5-flash")),
+        ("openai/gpt-5@work", ModelRef("openai", "gpt-5", "work")),
+        ("anthropic/claude@anthropic:me@example.com", ModelRef("anthropic", "claude", "anthropic:me@example.com")),
+        ('openai/gpt-5@"my work key"', ModelRef("openai", "gpt-5", "my work key")),
+        ("cf/@cf/meta/llama", ModelRef("cf", "@cf/meta/llama")),
+        ("cf/@cf/meta/llama@work", ModelRef("cf", "@cf/meta/llama", "work")),
+        ("vertex/claude@20250514", ModelRef("vertex", "claude@20250514")),
+        ("vertex/claude@20250514@work", ModelRef("vertex", "claude@20250514", "work")),
+        ("lmstudio/qwen2.5-7b@q4_k_m", ModelRef("lmstudio", "qwen2.5-7b@q4_k_m")),
+        ("lmstudio/qwen2.5-7b@8bit@work", ModelRef("lmstudio", "qwen2.5-7b@8bit", "work")),
+        ("llama.cpp//models/q.gguf", ModelRef("llama-cpp", "/models/q.gguf")),
     ],
 )
 def test_a_reference_is_split_at_the_first_slash(text, ref):
@@ -61,23 +61,23 @@ NAMES = st.from_regex(r"[a-z][a-z0-9._-]{0,20}", fullmatch=True)
 
 @given(NAMES, NAMES, st.sampled_from([None, "work", "openai:me@example.com", "my key"]))
 def test_a_reference_survives_being_written_and_read(provider, model, profile):
-    ref = Ref(provider, model, profile)
+    ref = ModelRef(provider, model, profile)
     assert parse(str(ref), {provider}) == ref
 
 
 @pytest.mark.parametrize(
     ("text", "ref"),
     [
-        ("opus", Ref("anthropic", "claude-opus-5-5")),
-        ("OPUS", Ref("anthropic", "claude-opus-5-5")),
-        ("opus@work", Ref("anthropic", "claude-opus-5-5", "work")),
-        ("gpt-5", Ref("openai", "gpt-5")),
-        ("GPT-5", Ref("openai", "gpt-5")),
-        ("llama-3.3", Ref("box", "llama-3.3")),
-        ("meta/llama-3.3", Ref("openrouter", "meta/llama-3.3")),
-        ("openai/gpt-99-unheard-of", Ref("openai", "gpt-99-unheard-of")),
-        ("default", Ref("openai", "gpt-5")),
-        ("Default@work", Ref("openai", "gpt-5", "work")),
+        ("opus", ModelRef("anthropic", "claude-opus-5-5")),
+        ("OPUS", ModelRef("anthropic", "claude-opus-5-5")),
+        ("opus@work", ModelRef("anthropic", "claude-opus-5-5", "work")),
+        ("gpt-5", ModelRef("openai", "gpt-5")),
+        ("GPT-5", ModelRef("openai", "gpt-5")),
+        ("llama-3.3", ModelRef("box", "llama-3.3")),
+        ("meta/llama-3.3", ModelRef("openrouter", "meta/llama-3.3")),
+        ("openai/gpt-99-unheard-of", ModelRef("openai", "gpt-99-unheard-of")),
+        ("default", ModelRef("openai", "gpt-5")),
+        ("Default@work", ModelRef("openai", "gpt-5", "work")),
     ],
 )
 def test_a_name_finds_its_model(text, ref):
@@ -109,12 +109,12 @@ def test_nonsense_is_refused_without_a_guess():
 
 def test_default_without_a_default_says_what_to_set():
     with pytest.raises(InvalidRequest, match=r"agents\.defaults\.model"):
-        resolve("default", Book(providers={"openai"}))
+        resolve("default", AliasBook(providers={"openai"}))
 
 
 def test_a_provider_of_ones_own_is_not_taken_for_a_built_in_one():
-    assert resolve("gemini/x", Book(providers={"gemini", "google"})).provider == "gemini"
-    assert resolve("gemini/x", Book(providers={"google"})).provider == "google"
+    assert resolve("gemini/x", AliasBook(providers={"gemini", "google"})).provider == "gemini"
+    assert resolve("gemini/x", AliasBook(providers={"google"})).provider == "google"
 
 
 def test_aliases_are_read_from_the_configured_map():
@@ -138,11 +138,11 @@ def test_aliases_are_read_from_the_configured_map():
     ],
 )
 def test_an_allow_list_knows_references_aliases_and_whole_providers(pattern, fits):
-    ref = Ref("openrouter", "meta/llama", "work")
+    ref = ModelRef("openrouter", "meta/llama", "work")
     assert allowed(ref, [pattern], {"short": "openrouter/meta/llama"}) is fits
 
 
 def test_a_model_that_is_not_allowed_is_refused_with_the_choices():
-    check_allowed(Ref("openai", "gpt-5"), [], {})
+    check_allowed(ModelRef("openai", "gpt-5"), [], {})
     with pytest.raises(InvalidRequest, match=r"model not allowed: openai/gpt-5; allowed are anthropic/\*, fast"):
-        check_allowed(Ref("openai", "gpt-5"), ["anthropic/*", "fast"], {})
+        check_allowed(ModelRef("openai", "gpt-5"), ["anthropic/*", "fast"], {})

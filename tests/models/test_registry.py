@@ -9,20 +9,20 @@ from openclaw.core.errors import ConfigError, NotFound
 from openclaw.core.provider import Price
 from openclaw.core.secret import Secret
 from openclaw.models import catalog
-from openclaw.models.locality import is_own
-from openclaw.models.registry import Registry, input_by_id
+from openclaw.models.locality import is_own_address
+from openclaw.models.registry import ModelRegistry, input_by_id
 from openclaw.models.settings import ModelsSettings
 
 
-def registry(**providers: Any) -> Registry:
+def registry(**providers: Any) -> ModelRegistry:
     return built({"providers": providers})
 
 
-def built(settings: dict[str, Any]) -> Registry:
+def built(settings: dict[str, Any]) -> ModelRegistry:
     def secret(kind: type, value: str) -> Secret:
         return Secret(value)
 
-    return Registry(msgspec.convert(settings, ModelsSettings, dec_hook=secret), catalog.load())
+    return ModelRegistry(msgspec.convert(settings, ModelsSettings, dec_hook=secret), catalog.load())
 
 
 def test_a_known_model_comes_with_all_we_know_of_it():
@@ -193,4 +193,4 @@ def test_what_a_model_reads_is_judged_by_its_name(model, sees):
     ],
 )  # fmt: skip
 def test_an_address_is_ones_own_or_not(address, own):
-    assert is_own(address) is own
+    assert is_own_address(address) is own

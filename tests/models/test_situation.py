@@ -9,19 +9,19 @@ from openclaw.core.errors import AuthFailed, ConfigError
 from openclaw.core.secret import Secret
 from openclaw.models import catalog
 from openclaw.models.discover import Served
-from openclaw.models.profiles import Profile, Profiles
-from openclaw.models.refs import Ref
+from openclaw.models.profiles import AuthProfile, Profiles
+from openclaw.models.refs import ModelRef
 from openclaw.models.settings import AuthSettings, ModelsSettings
-from openclaw.models.situation import Situation, assess
+from openclaw.models.situation import ModelSet, build_model_set
 
 NOW = 1_800_000_000_000
 LOCAL = Served("vllm", "http://127.0.0.1:8000", "qwen3", 32_768)
 
 
-def now(**given: Any) -> Situation:
+def now(**given: Any) -> ModelSet:
     models = msgspec.convert(given.pop("models", {}), ModelsSettings)
     defaults: dict[str, Any] = {"environ": {}, "probe": tuple, "auth": AuthSettings(), "stored": Profiles()}
-    return assess(models, catalog.load(), **(defaults | given))
+    return build_model_set(models, catalog.load(), **(defaults | given))
 
 
 def test_a_configured_primary_is_used_and_nobody_is_asked():
@@ -29,13 +29,13 @@ def test_a_configured_primary_is_used_and_nobody_is_asked():
         raise AssertionError("there was no need to ask")
 
     found = now(primary="fast", aliases={"openai/gpt-5": "Fast", "openai/o3": None}, probe=not_asked)
-    assert found.default == Ref("openai", "gpt-5")
+    assert found.default == ModelRef("openai", "gpt-5")
     assert found.pick.why == "configured as the primary model"
 
 
 def test_with_nothing_at_all_the_offline_model_answers_without_a_key():
     found = now()
-    assert found.default == Ref("offline", "offline")
+    assert found.default == ModelRef("offline", "offline")
     assert found.credentials(found.default, NOW)[0].kind == "none"
 
 
@@ -43,7 +43,7 @@ def test_a_local_model_keeps_the_window_its_server_told():
     found = now(probe=lambda: (LOCAL,))
     assert found.default.key == "vllm/qwen3"
     assert found.model(found.default).context_window == 32_768
-    assert found.model(Ref("vllm", "other")).context_window == 200_000
+    assert found.model(ModelRef("vllm", "other")).context_window == 200_000
 
 
 def test_configured_models_come_before_keys_in_the_environment():
@@ -52,7 +52,7 @@ def test_configured_models_come_before_keys_in_the_environment():
 
 
 def test_a_stored_profile_is_enough():
-    stored = Profiles(profiles={"google:default": Profile(provider="google", secret=Secret("k"))})
+    stored = Profiles(profiles={"google:default": AuthProfile(provider="google", secret=Secret("k"))})
     found = now(stored=stored)
     assert found.default.provider == "google"
     assert found.credentials(found.default, NOW)[0].profile_id == "google:default"
@@ -69,7 +69,7 @@ def test_the_chain_has_fallbacks_and_ends_with_the_primary():
 
 def test_a_pinned_primary_keeps_its_profile():
     found = now(primary="openai/gpt-5@work")
-    assert found.default == Ref("openai", "gpt-5", "work")
+    assert found.default == ModelRef("openai", "gpt-5", "work")
     with pytest.raises(AuthFailed, match="no profile 'work' for openai"):
         found.credentials(found.default, NOW)
 
@@ -90,7 +90,7 @@ def test_a_name_that_means_nothing_is_told_with_its_place(given, message):
 def test_a_broken_alias_is_told_but_stops_nobody():
     found = now(environ={"OPENAI_API_KEY": "k"}, aliases={"opneai/gpt-5": "bad", "openai/o3": "good"})
     good, broken = found.aliases()
-    assert good == {"good": Ref("openai", "o3")}
+    assert good == {"good": ModelRef("openai", "o3")}
     assert len(broken) == 1
     assert "alias 'bad'" in broken[0]
 

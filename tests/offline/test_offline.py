@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from openclaw.gateway.app import Assistant, Surroundings, assistant
-from openclaw.providers.offline_abilities import HOW_TO_ADD_A_MODEL, Scene, outline, understand
+from openclaw.gateway.app import App, assistant
+from openclaw.gateway.surroundings import Environment
+from openclaw.providers.offline_abilities import HOW_TO_ADD_A_MODEL, OfflineContext, outline, understand
 from openclaw.testing import FakeClock, Heard, ScriptedApprover, TemporaryHome, ask
 
 pytestmark = pytest.mark.anyio
@@ -20,7 +21,7 @@ FOOTER = "\n\n(Answered offline, without a model.)"
 class Here:
     """An assistant without a model, for a person at a terminal in `place`."""
 
-    def __init__(self, app: Assistant, place: Path, approver: ScriptedApprover) -> None:
+    def __init__(self, app: App, place: Path, approver: ScriptedApprover) -> None:
         self.app = app
         self.place = place
         self.approver = approver
@@ -42,7 +43,7 @@ async def here(openclaw_home: TemporaryHome, tmp_path: Path) -> AsyncIterator[He
     (place / "README.md").write_text("# Tea\n\nHow to make tea. It is easy.\n\n## Water\n\nBoil it first, please.\n")
     (place / "docs" / "cups.txt").write_text("a cup of tea\n")
     approver = ScriptedApprover("allow-once")
-    surroundings = Surroundings(environ=openclaw_home.environ, home_dir=openclaw_home.root, cwd=place)
+    surroundings = Environment(environ=openclaw_home.environ, home_dir=openclaw_home.root, cwd=place)
     async with assistant(surroundings, clock=FakeClock(), approver=approver) as app:
         yield Here(app, place, approver)
 
@@ -149,7 +150,7 @@ async def test_it_runs_a_quoted_command_when_a_person_approves(here: Here) -> No
 
 
 async def test_it_does_not_run_what_nobody_approved(openclaw_home: TemporaryHome) -> None:
-    surroundings = Surroundings(environ=openclaw_home.environ, home_dir=openclaw_home.root, cwd=openclaw_home.workspace)
+    surroundings = Environment(environ=openclaw_home.environ, home_dir=openclaw_home.root, cwd=openclaw_home.workspace)
     async with assistant(surroundings, clock=FakeClock(), approver=ScriptedApprover("deny")) as app:
         heard = await ask(app, "run `touch made`")
     assert heard.text.startswith("`touch made` did not succeed:\nNot run: the user said no.")
@@ -203,7 +204,7 @@ async def test_a_megabyte_of_nonsense_is_answered_at_once(here: Here, text: str)
 
 
 def test_understanding_takes_no_time() -> None:
-    scene = Scene(here="/x", now_ms=0, tools=frozenset())
+    scene = OfflineContext(here="/x", now_ms=0, tools=frozenset())
     began = time.monotonic()
     for text in HOSTILE:
         assert understand(text, scene)

@@ -12,14 +12,14 @@ import msgspec
 from openclaw.core.plugin import Brought
 from openclaw.core.tool import Output, Tool, ToolContext
 from openclaw.gateway.clock import SystemClock
-from openclaw.plugins.find import Found
-from openclaw.plugins.running import Plugins, Status
+from openclaw.plugins.find import FoundPlugin
+from openclaw.plugins.running import PluginManager, PluginStatus
 from openclaw.plugins.settings import PluginEntry, PluginsSettings
 
 DEADLINE = 90.0
 
 TOOL = """
-from openclaw.plugin import Api, FunctionTool
+from openclaw.plugin import Api; from openclaw.plugin import FunctionTool
 
 def register(api: Api) -> None:
     api.tool(FunctionTool("{name}", "Says something.", {{}}, run))
@@ -51,13 +51,13 @@ class Bench:
     def __init__(self, state: Path, settings: Mapping[str, Any]) -> None:
         self.settings = msgspec.convert(settings, PluginsSettings)
         self.here: dict[str, Brought] = {}
-        self.plugins = Plugins(state, lambda given: [Path(path) for path in given.load.paths], SystemClock())
+        self.plugins = PluginManager(state, lambda given: [Path(path) for path in given.load.paths], SystemClock())
 
     def taken(self, plugin: str) -> Mapping[str, Iterable[str]]:
         others = [brought.names() for name, brought in self.here.items() if name != plugin]
         return {"tools": ["exec", *(tool for names in others for tool in names["tools"])]}
 
-    def join(self, plugin: Found, entry: PluginEntry, brought: Brought) -> tuple[str, ...]:
+    def join(self, plugin: FoundPlugin, entry: PluginEntry, brought: Brought) -> tuple[str, ...]:
         self.here[plugin.id] = brought
         return ()
 
@@ -71,7 +71,7 @@ class Bench:
         async with asyncio.timeout(DEADLINE):
             await self.plugins.settled()
 
-    def status(self, name: str) -> Status:
+    def status(self, name: str) -> PluginStatus:
         return self.plugins.status(name)
 
     def tool(self, plugin: str, name: str | None = None) -> Tool:
@@ -81,7 +81,7 @@ class Bench:
         async with asyncio.timeout(DEADLINE):
             return await self.tool(plugin).call(args, ToolContext(call_id="1", workspace=Path("/")))
 
-    async def until(self, name: str, state: str) -> Status:
+    async def until(self, name: str, state: str) -> PluginStatus:
         async with asyncio.timeout(DEADLINE):
             while self.status(name).state != state:
                 await asyncio.sleep(0.02)

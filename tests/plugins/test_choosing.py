@@ -10,25 +10,25 @@ import pytest
 
 from openclaw.core.plugin import Api, Brought, Command, FunctionTool, HttpAnswer, HttpRoute, Method
 from openclaw.plugins.admit import admit
-from openclaw.plugins.choose import Verdict, judge, unknown_entries
-from openclaw.plugins.find import Found, Unusable, look, one
-from openclaw.plugins.manifest import Manifest
+from openclaw.plugins.choose import PluginVerdict, judge, unknown_entries
+from openclaw.plugins.find import FoundPlugin, UnusablePlugin, look, one
+from openclaw.plugins.manifest import PluginManifest
 from openclaw.plugins.settings import PluginsSettings
 from tests.plugins.support import write
 
 
-def found(name: str, source: Any = "path", **manifest: Any) -> Found:
-    said = msgspec.convert({"id": name, "configSchema": {}, **manifest}, Manifest)
-    return Found(manifest=said, directory=Path("/p") / name, source=source, entry=said.entry)
+def found(name: str, source: Any = "path", **manifest: Any) -> FoundPlugin:
+    said = msgspec.convert({"id": name, "configSchema": {}, **manifest}, PluginManifest)
+    return FoundPlugin(manifest=said, directory=Path("/p") / name, source=source, entry=said.entry)
 
 
-def verdict(plugin: Found, settings: dict[str, Any], accepted: Any = None, digest: Any = None) -> Verdict:
+def verdict(plugin: FoundPlugin, settings: dict[str, Any], accepted: Any = None, digest: Any = None) -> PluginVerdict:
     given = msgspec.convert(settings, PluginsSettings)
     known = {plugin.id: accepted} if accepted else {}
     return judge([plugin], given, known, {plugin.id: digest} if digest else {})[plugin.id]
 
 
-RULES: list[tuple[Found, dict[str, Any], str]] = [
+RULES: list[tuple[FoundPlugin, dict[str, Any], str]] = [
     (found("a"), {}, ""),
     (found("a"), {"enabled": False}, "plugins.enabled"),
     (found("a"), {"deny": ["a"], "allow": ["a"], "entries": {"a": {"enabled": True}}}, "plugins.deny"),
@@ -49,7 +49,7 @@ RULES: list[tuple[Found, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("plugin", "settings", "why"), RULES)
-def test_what_runs(plugin: Found, settings: dict[str, Any], why: str) -> None:
+def test_what_runs(plugin: FoundPlugin, settings: dict[str, Any], why: str) -> None:
     from openclaw.core.secret import Secret
 
     for entry in settings.get("entries", {}).values():
@@ -93,7 +93,7 @@ def test_what_others_can_write_to_is_no_plugin(tmp_path: Path) -> None:
     directory = write(tmp_path, "open", "")
     directory.chmod(0o777)
     unusable = one(directory)
-    assert isinstance(unusable, Unusable) and "chmod o-w" in unusable.why
+    assert isinstance(unusable, UnusablePlugin) and "chmod o-w" in unusable.why
 
 
 def test_links_and_pipes_are_no_manifest(tmp_path: Path) -> None:
@@ -105,10 +105,10 @@ def test_links_and_pipes_are_no_manifest(tmp_path: Path) -> None:
     piped = tmp_path / "piped"
     piped.mkdir(mode=0o755)
     os.mkfifo(piped / "openclaw.plugin.json")
-    assert isinstance(one(piped), Unusable)
+    assert isinstance(one(piped), UnusablePlugin)
     (piped / "openclaw.plugin.json").unlink()
     (piped / "openclaw.plugin.json").symlink_to(real / "openclaw.plugin.json")
-    assert isinstance(one(piped), Unusable)
+    assert isinstance(one(piped), UnusablePlugin)
 
 
 def test_a_package_is_found_by_its_entry_point_and_not_imported(tmp_path: Path, monkeypatch: Any) -> None:
@@ -146,7 +146,7 @@ def test_only_what_is_declared_and_free_counts() -> None:
             "configSchema": {},
             "contracts": {"tools": ["a", "exec"], "commands": ["x"], "httpRoutes": routes},
         },
-        Manifest,
+        PluginManifest,
     )
     kept, notes = admit(
         brought(tools=["a", "b", "exec"], commands=["x"], methods=["m"], routes=routes),
@@ -180,5 +180,5 @@ def test_registering_nonsense_is_an_error_at_once() -> None:
 
 def test_manifests_in_the_examples_are_good() -> None:
     for path in (Path(__file__).parents[2] / "examples").glob("*/openclaw.plugin.json"):
-        assert isinstance(one(path.parent), Found), path
+        assert isinstance(one(path.parent), FoundPlugin), path
         assert json.loads(path.read_text())["id"] == path.parent.name

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from openclaw.core.errors import InvalidRequest
-from openclaw.plugins.install import Gatekeeper, Staged, install
-from openclaw.plugins.lock import Ledger
+from openclaw.plugins.install import PluginReview, StagedPlugin, install
+from openclaw.plugins.lock import AcceptedPlugins
 from openclaw.testing import TemporaryHome, says
 from openclaw.testing_server import MockModelServer
 from tests.e2e.gateway_process import GatewayProcess
@@ -155,7 +155,7 @@ def test_the_rule_comes_before_every_hook_and_person(tmp_path: Path) -> None:
     order: list[str] = []
 
     def says_no(who: str, why: str = "") -> Any:
-        def objects(staged: Staged) -> str:
+        def objects(staged: StagedPlugin) -> str:
             order.append(who)
             return why
 
@@ -165,9 +165,9 @@ def test_the_rule_comes_before_every_hook_and_person(tmp_path: Path) -> None:
         install(
             source,
             tmp_path / "extensions",
-            ledger=Ledger(tmp_path),
+            ledger=AcceptedPlugins(tmp_path),
             inspect=lambda files: [],
-            gatekeeper=Gatekeeper(
+            gatekeeper=PluginReview(
                 policy=says_no("rule", policy), hooks=(says_no("hook", "I object"),), person=says_no("person")
             ),
             now=0.0,
@@ -179,7 +179,7 @@ def test_the_rule_comes_before_every_hook_and_person(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequest, match="I object"):
         attempt("")
     assert order == ["rule", "rule", "hook"]
-    assert list((tmp_path / "extensions").glob("*dice*")) == [] and not Ledger(tmp_path).read()
+    assert list((tmp_path / "extensions").glob("*dice*")) == [] and not AcceptedPlugins(tmp_path).read()
 
 
 def test_what_cannot_be_a_plugin_is_not_installed(terminal: Terminal, tmp_path: Path) -> None:

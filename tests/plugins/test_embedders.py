@@ -18,8 +18,8 @@ from openclaw.core.embedder import EmbedderEndpoint
 from openclaw.core.errors import RateLimited
 from openclaw.core.plugin import OpensEmbedder
 from openclaw.gateway.clock import SystemClock
-from openclaw.gateway.embedders import Embedders
-from openclaw.memory.index import Answer, Memory
+from openclaw.gateway.embedders import EmbedderRegistry
+from openclaw.memory.index import MemoryIndex, SearchAnswer
 from openclaw.memory.opening import open_memory
 from openclaw.memory.settings import MemorySearchSettings
 from openclaw.testing import Calls, Says, TemporaryHome, calls, says
@@ -30,7 +30,7 @@ from tests.plugins.support import DEADLINE, Bench, bench, write
 pytestmark = pytest.mark.anyio
 
 THEMES = """
-from openclaw.plugin import Api, EmbedderEndpoint, RateLimited, Traits
+from openclaw.plugin import Api; from openclaw.plugin import EmbedderEndpoint; from openclaw.plugin import RateLimited; from openclaw.plugin import Traits
 
 WORDS = [("ship", "vessel", "boat"), ("tea", "beverage", "drink"), ("dentist", "teeth")]
 
@@ -93,12 +93,12 @@ def plugin(root: Path, code: str = THEMES, **manifest: Any) -> Path:
 
 
 @asynccontextmanager
-async def memory_of(tmp_path: Path, here: Bench, **settings: Any) -> AsyncIterator[Memory]:
+async def memory_of(tmp_path: Path, here: Bench, **settings: Any) -> AsyncIterator[MemoryIndex]:
     workspace = tmp_path / "workspace"
     for name, text in NOTES.items():
         (workspace / name).parent.mkdir(parents=True, exist_ok=True)
         (workspace / name).write_text(text)
-    embedders = Embedders(lambda: Running(here))
+    embedders = EmbedderRegistry(lambda: Running(here))
     memory = open_memory(
         msgspec.convert({"provider": "themes", **settings}, MemorySearchSettings),
         agent_id="main",
@@ -116,7 +116,7 @@ async def memory_of(tmp_path: Path, here: Bench, **settings: Any) -> AsyncIterat
         await memory.close()
 
 
-async def indexed(memory: Memory, query: str = "vessel") -> Answer:
+async def indexed(memory: MemoryIndex, query: str = "vessel") -> SearchAnswer:
     async with asyncio.timeout(DEADLINE):
         await memory.sync()
         return await memory.search(query)

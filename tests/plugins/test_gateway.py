@@ -11,7 +11,7 @@ import pytest
 
 from openclaw.testing import Calls, Says, TemporaryHome, calls, says
 from openclaw.testing_server import MockModelServer
-from openclaw.wire.client import CallFailed, Client
+from openclaw.wire.client import CallFailed, GatewayClient
 from openclaw.wire.scopes import READ
 from tests.e2e.gateway_process import GatewayProcess, collect
 from tests.plugins.support import DEADLINE, tool_plugin, write
@@ -19,7 +19,7 @@ from tests.plugins.support import DEADLINE, tool_plugin, write
 pytestmark = pytest.mark.anyio
 
 EVERYTHING = """
-from openclaw.plugin import Api, Command, FunctionTool, HttpAnswer, HttpRequest, HttpRoute, Method, ToolVerdict
+from openclaw.plugin import Api; from openclaw.plugin import Command; from openclaw.plugin import FunctionTool; from openclaw.plugin import HttpAnswer; from openclaw.plugin import HttpRequest; from openclaw.plugin import HttpRoute; from openclaw.plugin import Method; from openclaw.plugin import ToolVerdict
 
 def register(api: Api) -> None:
     greeting = api.config.get("greeting", "hello")
@@ -62,13 +62,13 @@ def configure(home: TemporaryHome, server: MockModelServer, **plugins: Any) -> N
     home.configure({**server.settings(), "plugins": {"load": load, **plugins}})
 
 
-async def state_of(client: Client, name: str) -> dict[str, Any]:
+async def state_of(client: GatewayClient, name: str) -> dict[str, Any]:
     listed = await client.call("plugins.list", {})
     found: dict[str, Any] = next(each for each in listed["plugins"] if each["id"] == name)
     return found
 
 
-async def until_state(client: Client, name: str, state: str) -> dict[str, Any]:
+async def until_state(client: GatewayClient, name: str, state: str) -> dict[str, Any]:
     async with asyncio.timeout(DEADLINE):
         while (found := await state_of(client, name))["state"] != state:
             await asyncio.sleep(0.1)
@@ -156,7 +156,7 @@ async def test_a_plugin_that_crashes_leaves_the_gateway_and_the_others_alone(ope
 
 
 GUARD = """
-from openclaw.plugin import Api, ToolVerdict
+from openclaw.plugin import Api; from openclaw.plugin import ToolVerdict
 
 def register(api: Api) -> None:
     api.on("before_tool_call", guard, matcher=("exec",))
@@ -248,7 +248,7 @@ async def test_the_assistant_writes_to_people_on_a_plugins_channel(openclaw_home
 
 
 MODEL = """
-from openclaw.plugin import Assistant, Done, Text, TextDelta
+from openclaw.plugin import Assistant; from openclaw.plugin import Done; from openclaw.plugin import Text; from openclaw.plugin import TextDelta
 
 class Echo:
     async def stream(self, request):

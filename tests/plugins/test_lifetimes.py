@@ -22,7 +22,7 @@ SILENT = {"silentSeconds": 600, "startSeconds": 60}
 
 STUBBORN = """
 import asyncio
-from openclaw.plugin import Api, FunctionTool
+from openclaw.plugin import Api; from openclaw.plugin import FunctionTool
 
 class Stubborn:
     async def start(self):

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from openclaw.plugins.manifest import MAX_BYTES, Manifest, read
+from openclaw.plugins.manifest import MAX_BYTES, PluginManifest, read
 
 GOOD: dict[str, Any] = {"id": "a", "configSchema": {"type": "object"}}
 
@@ -51,7 +51,7 @@ def test_a_bad_manifest_is_refused_with_a_reason(case: str) -> None:
 
 def test_what_it_declares_is_known_by_kind() -> None:
     found = read(encoded(hooks=["agent_end"], contracts={"tools": ["t"], "gatewayMethods": ["a.b"]}, unheardOf=1))
-    assert isinstance(found, Manifest)
+    assert isinstance(found, PluginManifest)
     declared = found.declared()
     assert declared["tools"] == ("t",) and declared["methods"] == ("a.b",) and declared["hooks"] == ("agent_end",)
     assert found.entry == "plugin.py:register" and found.title == "a"

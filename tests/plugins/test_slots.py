@@ -14,7 +14,7 @@ from tests.plugins.support import write
 pytestmark = pytest.mark.anyio
 
 RECALL = """
-from openclaw.plugin import Api, FunctionTool
+from openclaw.plugin import Api; from openclaw.plugin import FunctionTool
 
 def register(api: Api) -> None:
     query = {"type": "string", "description": "What to look for."}

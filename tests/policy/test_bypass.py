@@ -2,14 +2,14 @@
 
 import pytest
 
-from openclaw.policy.execution import Allow, Grant, grants_for, rule
+from openclaw.policy.execution import Allow, ExecGrant, decide, grants_for
 
 LISTED = (
     "ls cat echo true printf pwd date git find tar ssh scp rsync python3 node perl ruby php lua bash sh env nice nohup "
     "timeout xargs awk sed make sort grep head tail tr wc cut uniq split zip curl wget vim less man gdb tee cp mv "
     "npm pip go cargo docker sqlite3 psql sudo busybox fd rg command setsid test deno"
 ).split()
-GRANTS = (*(Grant(name) for name in LISTED), Grant("/usr/bin/*"), Grant("/opt/tools/*"))
+GRANTS = (*(ExecGrant(name) for name in LISTED), ExecGrant("/usr/bin/*"), ExecGrant("/opt/tools/*"))
 SAFE = ("cut", "uniq", "head", "tail", "tr", "wc", "sort", "grep", "sed", "awk", "jq")
 
 BYPASSES = r"""
@@ -353,7 +353,7 @@ def resolve(word: str) -> str | None:
 
 
 def ruled(command: str) -> object:
-    return rule(command, "/work", "allowlist", "off", GRANTS, resolve, SAFE)
+    return decide(command, "/work", "allowlist", "off", GRANTS, resolve, SAFE)
 
 
 def test_the_corpus_is_large_enough() -> None:
@@ -367,7 +367,7 @@ def test_what_looks_allowed_and_is_not_is_refused(command: str) -> None:
 
 @pytest.mark.parametrize("command", FILTERS)
 def test_a_filter_that_does_more_is_refused(command: str) -> None:
-    assert not isinstance(rule(command, "/work", "allowlist", "off", (), resolve, SAFE), Allow)
+    assert not isinstance(decide(command, "/work", "allowlist", "off", (), resolve, SAFE), Allow)
 
 
 @pytest.mark.parametrize("name", sorted(ODD))

@@ -5,10 +5,20 @@ from typing import Any, get_args
 
 import pytest
 
-from openclaw.policy.execution import Allow, AskFirst, Deny, Grant, argv_pin, command_pin, grants_for, rule, stricter
+from openclaw.policy.execution import (
+    Allow,
+    AskPerson,
+    Deny,
+    ExecGrant,
+    argv_pin,
+    command_pin,
+    decide,
+    grants_for,
+    stricter,
+)
 from openclaw.policy.narrowing import Ask, Security
 from openclaw.policy.settings import ExecSettings
-from openclaw.policy.shell import Segment
+from openclaw.policy.shell import CommandSegment
 
 PROGRAMS = {
     "git": "/usr/bin/git",
@@ -22,13 +32,13 @@ SAFE = ExecSettings().safe_bins
 
 
 def ruled(
-    command: str, *grants: Grant, cwd: str = "/work", security: Any = "allowlist", ask: Any = "on-miss", **more: Any
+    command: str, *grants: ExecGrant, cwd: str = "/work", security: Any = "allowlist", ask: Any = "on-miss", **more: Any
 ) -> Any:
-    return rule(command, cwd, security, ask, grants, PROGRAMS.get, more.get("safe_bins", SAFE))
+    return decide(command, cwd, security, ask, grants, PROGRAMS.get, more.get("safe_bins", SAFE))
 
 
-def granted(pattern: str, arg_pattern: str | None = None) -> Grant:
-    return Grant(pattern=pattern, arg_pattern=arg_pattern)
+def granted(pattern: str, arg_pattern: str | None = None) -> ExecGrant:
+    return ExecGrant(pattern=pattern, arg_pattern=arg_pattern)
 
 
 @pytest.mark.parametrize(
@@ -38,10 +48,10 @@ def granted(pattern: str, arg_pattern: str | None = None) -> Grant:
         ("deny", "always", Deny, Deny),
         ("full", "off", Allow, Allow),
         ("full", "on-miss", Allow, Allow),
-        ("full", "always", AskFirst, AskFirst),
+        ("full", "always", AskPerson, AskPerson),
         ("allowlist", "off", Allow, Deny),
-        ("allowlist", "on-miss", Allow, AskFirst),
-        ("allowlist", "always", AskFirst, AskFirst),
+        ("allowlist", "on-miss", Allow, AskPerson),
+        ("allowlist", "always", AskPerson, AskPerson),
     ],
 )
 def test_security_and_ask_together_decide(security: str, ask: str, listed: type, missed: type) -> None:
@@ -86,19 +96,19 @@ def test_the_stricter_of_two_policies_wins_on_both_counts() -> None:
         (granted("*", command_pin("a > b", "/work")), "a > b", True),
         (granted("*", command_pin("a > b", "/work")), "a > c", False),
         (granted("*", command_pin("a > b", "/work")), f"rm {command_pin('a > b', '/work')}", False),
-        (granted("/usr/bin/git", argv_pin(Segment(("git", "status")), "/work")), "git status", True),
-        (granted("/usr/bin/git", argv_pin(Segment(("git", "status")), "/work")), "git  'status'", True),
-        (granted("/usr/bin/git", argv_pin(Segment(("git", "status")), "/work")), "git status -s", False),
-        (granted("/usr/bin/git", argv_pin(Segment(("git", "status")), "/elsewhere")), "git status", False),
-        (granted("/opt/git", argv_pin(Segment(("git", "status")), "/work")), "git status", False),
+        (granted("/usr/bin/git", argv_pin(CommandSegment(("git", "status")), "/work")), "git status", True),
+        (granted("/usr/bin/git", argv_pin(CommandSegment(("git", "status")), "/work")), "git  'status'", True),
+        (granted("/usr/bin/git", argv_pin(CommandSegment(("git", "status")), "/work")), "git status -s", False),
+        (granted("/usr/bin/git", argv_pin(CommandSegment(("git", "status")), "/elsewhere")), "git status", False),
+        (granted("/opt/git", argv_pin(CommandSegment(("git", "status")), "/work")), "git status", False),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )
-def test_a_grant_covers_what_it_says_and_no_more(grant: Grant, command: str, allowed: bool) -> None:
+def test_a_grant_covers_what_it_says_and_no_more(grant: ExecGrant, command: str, allowed: bool) -> None:
     assert isinstance(ruled(command, grant), Allow) is allowed
 
 
-def always(command: str, cwd: str = "/work") -> tuple[Grant, ...]:
+def always(command: str, cwd: str = "/work") -> tuple[ExecGrant, ...]:
     return grants_for(command, cwd, PROGRAMS.get, lambda: "id")
 
 
@@ -108,10 +118,10 @@ def always(command: str, cwd: str = "/work") -> tuple[Grant, ...]:
 def test_always_means_this_command_in_this_directory(command: str) -> None:
     grants = always(command)
     assert isinstance(ruled(command, *grants), Allow)
-    assert isinstance(ruled(command, *grants, cwd="/elsewhere"), AskFirst)
-    assert isinstance(ruled(command + " --force", *grants), AskFirst)
-    assert isinstance(ruled(f"{command}; rm x", *grants), AskFirst)
-    assert isinstance(ruled(f"x=1 {command}", *grants), AskFirst)
+    assert isinstance(ruled(command, *grants, cwd="/elsewhere"), AskPerson)
+    assert isinstance(ruled(command + " --force", *grants), AskPerson)
+    assert isinstance(ruled(f"{command}; rm x", *grants), AskPerson)
+    assert isinstance(ruled(f"x=1 {command}", *grants), AskPerson)
 
 
 @pytest.mark.parametrize(
@@ -164,10 +174,10 @@ def test_a_safe_filter_reads_its_input_and_no_file(command: str, safe: bool) -> 
 
 
 def test_a_filter_is_safe_only_when_configured_and_from_the_systems_directories() -> None:
-    assert isinstance(ruled("git log | sort", granted("git")), AskFirst)
+    assert isinstance(ruled("git log | sort", granted("git")), AskPerson)
     resolve = {"git": "/usr/bin/git", "head": "/work/bin/head"}.get
     assert isinstance(
-        rule("git log | head", "/work", "allowlist", "on-miss", [granted("git")], resolve, SAFE), AskFirst
+        decide("git log | head", "/work", "allowlist", "on-miss", [granted("git")], resolve, SAFE), AskPerson
     )
 
 
@@ -175,5 +185,5 @@ def test_a_refusal_says_which_program_and_which_setting() -> None:
     assert ruled("rm x", ask="off") == Deny(
         "not on the allowlist (rm is not on the allowlist), and tools.exec.ask is off"
     )
-    assert ruled("nothing x") == AskFirst("nothing was not found")
-    assert ruled("ls > x") == AskFirst("not a plain command: it redirects output")
+    assert ruled("nothing x") == AskPerson("nothing was not found")
+    assert ruled("ls > x") == AskPerson("not a plain command: it redirects output")

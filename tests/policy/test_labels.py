@@ -3,12 +3,12 @@
 import pytest
 
 from openclaw.core.deed import COLUMNS, DEEDS
-from openclaw.core.origin import MOST, UNTRUSTED, Origin, joined, origin
+from openclaw.core.origin import MOST, UNTRUSTED, Origin, merge_origins, origin
 from openclaw.core.secret import is_secret_place
 from openclaw.core.tool import Effects
-from openclaw.policy.breaker import Breaker
-from openclaw.policy.deeds import Facts, deeds, deletes, reaches_out
-from openclaw.policy.execution import Allow, AskFirst, Deny
+from openclaw.policy.breaker import CircuitBreaker
+from openclaw.policy.deeds import Facts, actions_of, deletes, reaches_out
+from openclaw.policy.execution import Allow, AskPerson, Deny
 from openclaw.policy.labels import TABLE, decide, table
 
 PAGE = (origin("external", "web_fetch https://example.org"),)
@@ -26,7 +26,7 @@ def test_every_field_of_the_table_is_filled() -> None:
 def test_foreign_text_makes_it_a_question(deed) -> None:
     for origins in (PAGE, SKILL):
         ruling = decide((deed,), origins, TABLE)
-        assert isinstance(ruling, AskFirst) and origins[0].source in ruling.why
+        assert isinstance(ruling, AskPerson) and origins[0].source in ruling.why
 
 
 @pytest.mark.parametrize("deed", ["read", "write", "fetch", "delegate"])
@@ -42,16 +42,16 @@ def test_a_label_never_loosens_anything() -> None:
 
 def test_the_strictest_field_counts() -> None:
     assert isinstance(decide(("read", "run"), (*PAGE, *STRANGER), TABLE), Deny)
-    assert isinstance(decide(("configure",), (), TABLE), AskFirst)
+    assert isinstance(decide(("configure",), (), TABLE), AskPerson)
 
 
 def test_the_owner_changes_fields_and_modes() -> None:
     changed = table({"external": {"run": "deny", "delete": "allow"}})
     assert isinstance(decide(("run",), PAGE, changed), Deny) and isinstance(decide(("delete",), PAGE, changed), Allow)
-    assert isinstance(decide(("run",), SKILL, changed), AskFirst)
+    assert isinstance(decide(("run",), SKILL, changed), AskPerson)
     assert isinstance(decide(("run",), PAGE, table({}, "off")), Allow)
     assert isinstance(decide(("run",), PAGE, table({}, "deny")), Deny)
-    assert isinstance(decide(("configure",), (), table({}, "off")), AskFirst)
+    assert isinstance(decide(("configure",), (), table({}, "off")), AskPerson)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_the_owner_changes_fields_and_modes() -> None:
     ],
 )
 def test_where_something_is_written(path: str, deed: str) -> None:
-    assert deeds(Effects.WRITES_FILES, Facts(writes=(path,), workspace="/w")) == (deed,)
+    assert actions_of(Effects.WRITES_FILES, Facts(writes=(path,), workspace="/w")) == (deed,)
 
 
 @pytest.mark.parametrize(
@@ -79,9 +79,9 @@ def test_where_something_is_written(path: str, deed: str) -> None:
 )  # fmt: skip
 def test_a_file_that_usually_holds_credentials_has_to_be_named(path: str) -> None:
     assert is_secret_place(path)
-    assert deeds(Effects.READS_FILES, Facts(reads=(path,), workspace="/w")) == ("read-secret",)
+    assert actions_of(Effects.READS_FILES, Facts(reads=(path,), workspace="/w")) == ("read-secret",)
     named = Facts(reads=(path,), workspace="/w", named=(f"please look at {path.rpartition('/')[2]}",))
-    assert deeds(Effects.READS_FILES, named) == ("read",)
+    assert actions_of(Effects.READS_FILES, named) == ("read",)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_how_much_a_command_deletes(command: str, count: int) -> None:
 
 
 def test_the_breaker_counts_a_minute_and_begins_anew_after_a_yes() -> None:
-    breaker = Breaker({"deletes": 3, "sends": 0})
+    breaker = CircuitBreaker({"deletes": 3, "sends": 0})
     for second in range(3):
         assert breaker.tripped("deletes", 1, second) is None
         breaker.count("deletes", 1, second)
@@ -132,8 +132,8 @@ def test_the_breaker_counts_a_minute_and_begins_anew_after_a_yes() -> None:
 
 def test_origins_are_few_and_the_worst_is_never_lost() -> None:
     many = [origin("tool", f"tool {number}") for number in range(100)]
-    kept = joined(many[:50], STRANGER, many[50:], many)
+    kept = merge_origins(many[:50], STRANGER, many[50:], many)
     assert len(kept) <= MOST + 1 and STRANGER[0] in kept and many[0] in kept and many[-1] in kept
-    assert joined([Origin("owner", "me"), Origin("workspace", "a")]) == ()
+    assert merge_origins([Origin("owner", "me"), Origin("workspace", "a")]) == ()
     assert all(Origin(label, "x").untrusted for label in UNTRUSTED)
     assert "\n" not in origin("external", "a\nSystem: b").source

@@ -4,18 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw.policy.layers import ALIASES, GROUPS, PROFILES, Layer, Removed, profile_layer, remaining
+from openclaw.policy.layers import ALIASES, GROUPS, PROFILES, Removed, ToolLayer, profile_layer, remaining
 
 ALL = tuple(sorted({name for group in GROUPS.values() for name in group if "*" not in name}))
 FILES = ("read", "write", "edit", "apply_patch", "grep", "find", "ls")
 
 
-def kept(*layers: Layer, tools: tuple[str, ...] = ALL) -> set[str]:
+def kept(*layers: ToolLayer, tools: tuple[str, ...] = ALL) -> set[str]:
     return set(remaining(tools, layers)[0])
 
 
-def layer(allow: tuple[str, ...] | None = None, deny: tuple[str, ...] = ()) -> Layer:
-    return Layer(name="test", allow=allow, deny=deny)
+def layer(allow: tuple[str, ...] | None = None, deny: tuple[str, ...] = ()) -> ToolLayer:
+    return ToolLayer(name="test", allow=allow, deny=deny)
 
 
 @pytest.mark.parametrize(
@@ -81,9 +81,9 @@ def test_one_layer(allow: tuple[str, ...] | None, deny: tuple[str, ...], tools: 
 
 def test_each_removed_tool_names_the_first_layer_that_removed_it() -> None:
     layers = [
-        Layer(name="profile", allow=("group:fs", "exec")),
-        Layer(name="agent", deny=("exec", "write")),
-        Layer(name="cron", allow=("read",)),
+        ToolLayer(name="profile", allow=("group:fs", "exec")),
+        ToolLayer(name="agent", deny=("exec", "write")),
+        ToolLayer(name="cron", allow=("read",)),
     ]
     tools, removed = remaining(("read", "write", "exec", "message", "ls"), layers)
     assert tools == ("read",)
@@ -102,7 +102,7 @@ layers = st.builds(
 
 
 @given(st.lists(layers, max_size=4), layers)
-def test_a_layer_can_only_take_away(before: list[Layer], added: Layer) -> None:
+def test_a_layer_can_only_take_away(before: list[ToolLayer], added: ToolLayer) -> None:
     tools, removed = remaining(ALL, before)
     fewer, _ = remaining(ALL, [*before, added])
     assert set(fewer) <= set(tools)

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from openclaw.core.errors import ConfigError
 from openclaw.core.keys import parse
 from openclaw.policy import confine
-from openclaw.policy.elevation import Said, Speaker, elevation, speaker
-from openclaw.policy.layers import Layer, emptied, remaining, unknown
+from openclaw.policy.elevation import ElevationRequest, Speaker, elevation, speaker
+from openclaw.policy.layers import ToolLayer, emptied, remaining, unknown
 from openclaw.policy.narrowing import AgentElevated, AgentToolSettings, ChannelSettings, ElevatedSettings
-from openclaw.policy.order import Asked, Sender, layers
+from openclaw.policy.order import RequestSender, ToolRequest, layers
 from openclaw.policy.settings import ToolsSettings
 
 TOOLS = ("read", "write", "apply_patch", "exec", "process", "web_fetch", "cron", "gateway", "session_status", "message")
@@ -22,12 +22,12 @@ TOOLS = ("read", "write", "apply_patch", "exec", "process", "web_fetch", "cron",
 def removed(shared: dict[str, Any], own: dict[str, Any], **asked: Any) -> dict[str, str]:
     settings = msgspec.convert(shared, ToolsSettings)
     mine = msgspec.convert(own, AgentToolSettings)
-    _, gone = remaining(TOOLS, layers(settings, mine, Asked(agent="a", **asked)))
+    _, gone = remaining(TOOLS, layers(settings, mine, ToolRequest(agent="a", **asked)))
     return {each.tool: each.key for each in gone}
 
 
 GPT = {"model": "openai/gpt-5"}
-ANN = {"sender": Sender(channel="telegram", id="7", username="ann", name="Ann", e164="+491")}
+ANN = {"sender": RequestSender(channel="telegram", id="7", username="ann", name="Ann", e164="+491")}
 
 
 @pytest.mark.parametrize(
@@ -103,19 +103,23 @@ NAMES = st.lists(st.sampled_from([*TOOLS, "group:fs", "*", "ex*"]), max_size=3)
 def test_a_child_never_has_more_than_its_starter(
     allow: list[str], deny: list[str], more: list[str], less: list[str]
 ) -> None:
-    rules = layers(ToolsSettings(allow=tuple(allow), deny=tuple(deny)), AgentToolSettings(), Asked(agent="a"))
+    rules = layers(ToolsSettings(allow=tuple(allow), deny=tuple(deny)), AgentToolSettings(), ToolRequest(agent="a"))
     parent, _ = remaining(TOOLS, rules)
-    inherited = Layer(name="starter", allow=parent or ("none",))
-    child, _ = remaining(TOOLS, [*rules, Layer(name="own", allow=tuple(more) or None, deny=tuple(less)), inherited])
+    inherited = ToolLayer(name="starter", allow=parent or ("none",))
+    child, _ = remaining(TOOLS, [*rules, ToolLayer(name="own", allow=tuple(more) or None, deny=tuple(less)), inherited])
     assert set(child) <= set(parent)
 
 
 def test_a_list_that_leaves_nothing_is_named() -> None:
-    rules = layers(msgspec.convert({"allow": ["no_such_tool"]}, ToolsSettings), AgentToolSettings(), Asked(agent="a"))
+    rules = layers(
+        msgspec.convert({"allow": ["no_such_tool"]}, ToolsSettings), AgentToolSettings(), ToolRequest(agent="a")
+    )
     assert emptied(TOOLS, rules) == "tools.allow"
     assert unknown(TOOLS, rules) == ("tools: no_such_tool",)
     fine = layers(
-        msgspec.convert({"allow": ["read"], "deny": ["group:plugins"]}, ToolsSettings), AgentToolSettings(), Asked()
+        msgspec.convert({"allow": ["read"], "deny": ["group:plugins"]}, ToolsSettings),
+        AgentToolSettings(),
+        ToolRequest(),
     )
     assert emptied(TOOLS, fine) == ""
     assert unknown(TOOLS, fine) == ()
@@ -130,21 +134,21 @@ NO = AgentElevated()
     ("who", "shared", "own", "default", "acknowledged", "said", "level"),
     [
         (OWNER, ElevatedSettings(), NO, None, False, None, "off"),
-        (OWNER, ElevatedSettings(), NO, None, False, Said("on", 0), "on"),
-        (OWNER, ElevatedSettings(), NO, None, False, Said("full", 0), "full"),
-        (OWNER, ElevatedSettings(expires_minutes=0.01), NO, None, False, Said("full", 0), "off"),
-        (OWNER, ElevatedSettings(enabled=False), NO, "full", True, Said("full", 0), "off"),
-        (OWNER, ON, AgentElevated(enabled=False), None, False, Said("on", 0), "off"),
-        (STRANGER, ON, NO, "full", True, Said("full", 0), "off"),
-        (ANN_DM, ON, NO, None, False, Said("on", 0), "on"),
-        (ANN_DM, ElevatedSettings(), NO, None, False, Said("on", 0), "off"),
-        (ANN_DM, ON, AgentElevated(allow_from={"telegram": ("8",)}), None, False, Said("on", 0), "off"),
+        (OWNER, ElevatedSettings(), NO, None, False, ElevationRequest("on", 0), "on"),
+        (OWNER, ElevatedSettings(), NO, None, False, ElevationRequest("full", 0), "full"),
+        (OWNER, ElevatedSettings(expires_minutes=0.01), NO, None, False, ElevationRequest("full", 0), "off"),
+        (OWNER, ElevatedSettings(enabled=False), NO, "full", True, ElevationRequest("full", 0), "off"),
+        (OWNER, ON, AgentElevated(enabled=False), None, False, ElevationRequest("on", 0), "off"),
+        (STRANGER, ON, NO, "full", True, ElevationRequest("full", 0), "off"),
+        (ANN_DM, ON, NO, None, False, ElevationRequest("on", 0), "on"),
+        (ANN_DM, ElevatedSettings(), NO, None, False, ElevationRequest("on", 0), "off"),
+        (ANN_DM, ON, AgentElevated(allow_from={"telegram": ("8",)}), None, False, ElevationRequest("on", 0), "off"),
         (OWNER, ON, NO, "full", True, None, "full"),
         (OWNER, ON, NO, True, True, None, "on"),
         (OWNER, ON, NO, "full", False, None, "ask"),
         (OWNER, ElevatedSettings(), NO, "full", True, None, "ask"),
         (OWNER, ElevatedSettings(allow_from={"telegram": ("*",)}), NO, "full", True, None, "ask"),
-        (OWNER, ON, NO, "full", True, Said("off", 0), "off"),
+        (OWNER, ON, NO, "full", True, ElevationRequest("off", 0), "off"),
     ],
 )
 def test_who_may_leave_the_sandbox_and_how_far(
@@ -215,7 +219,7 @@ GROUPS = {
 )
 def test_a_group_has_its_own_rules_and_others_by_who_speaks_in_it(channel, group, sender, gone, key):
     channels = msgspec.convert(GROUPS, dict[str, ChannelSettings])
-    asked = Asked(agent="a", sender=Sender(channel=channel, id=sender), group=group)
+    asked = ToolRequest(agent="a", sender=RequestSender(channel=channel, id=sender), group=group)
     _, taken = remaining(TOOLS, layers(ToolsSettings(), AgentToolSettings(), asked, channels))
     assert {each.tool for each in taken} == gone
     if key:
@@ -224,6 +228,6 @@ def test_a_group_has_its_own_rules_and_others_by_who_speaks_in_it(channel, group
 
 def test_a_group_cannot_give_back_what_the_owner_took():
     channels = msgspec.convert({"x": {"groups": {"g": {"tools": {"allow": ["exec"]}}}}}, dict[str, ChannelSettings])
-    asked = Asked(agent="a", sender=Sender(channel="x"), group="g")
+    asked = ToolRequest(agent="a", sender=RequestSender(channel="x"), group="g")
     remain, _ = remaining(TOOLS, layers(ToolsSettings(deny=("exec",)), AgentToolSettings(), asked, channels))
     assert remain == ()

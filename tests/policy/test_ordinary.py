@@ -2,7 +2,7 @@
 
 import pytest
 
-from openclaw.policy.shell import Unclear, parse
+from openclaw.policy.shell import UnclearCommand, parse
 
 # One program, and no quoting: its words are what stands between the blanks.
 PLAIN = r"""
@@ -209,17 +209,17 @@ def test_there_are_enough_of_them() -> None:
 def test_plain_words_are_words(command: str) -> None:
     segments = parse(command)
     if command == "env":  # alone it prints the environment, in front of others it starts them
-        assert isinstance(segments, Unclear)
+        assert isinstance(segments, UnclearCommand)
         return
     if "?" in command or "*" in command:
-        assert isinstance(segments, Unclear)
+        assert isinstance(segments, UnclearCommand)
         return
-    assert not isinstance(segments, Unclear), segments
+    assert not isinstance(segments, UnclearCommand), segments
     assert [list(segment.argv) for segment in segments] == [command.split()]
 
 
 @pytest.mark.parametrize(("command", "argvs"), QUOTED)
 def test_quotes_pipes_and_chains_are_read_as_a_shell_reads_them(command: str, argvs: list[list[str]]) -> None:
     segments = parse(command)
-    assert not isinstance(segments, Unclear), segments
+    assert not isinstance(segments, UnclearCommand), segments
     assert [list(segment.argv) for segment in segments] == argvs

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from openclaw.policy.shell import LONGEST, Segment, Unclear, parse
+from openclaw.policy.shell import LONGEST, CommandSegment, UnclearCommand, parse
 
 SHELLS = [found for name in ("dash", "bash", "zsh", "busybox") if (found := shutil.which(name))]
 
 
 def programs(command: str) -> list[tuple[str, ...]]:
     parsed = parse(command)
-    assert not isinstance(parsed, Unclear), f"{command!r}: {parsed.why}"
+    assert not isinstance(parsed, UnclearCommand), f"{command!r}: {parsed.why}"
     return [segment.argv for segment in parsed]
 
 
@@ -83,17 +83,17 @@ def test_a_plain_command_is_read_as_a_shell_reads_it(command: str, argvs: list[t
     ids=repr,
 )  # fmt: skip
 def test_a_command_that_could_mean_something_else_is_unclear(command: str) -> None:
-    assert isinstance(parse(command), Unclear)
+    assert isinstance(parse(command), UnclearCommand)
 
 
 def test_what_nobody_can_read_nobody_can_approve() -> None:
-    assert isinstance(parse("echo " + "x" * LONGEST), Unclear)
-    assert not isinstance(parse("echo " + "x" * (LONGEST - 5)), Unclear)
+    assert isinstance(parse("echo " + "x" * LONGEST), UnclearCommand)
+    assert not isinstance(parse("echo " + "x" * (LONGEST - 5)), UnclearCommand)
 
 
 def test_a_reason_is_given() -> None:
-    assert parse("echo $HOME") == Unclear("it expands a variable or a command")
-    assert parse("sudo ls") == Unclear("it starts another program through 'sudo'")
+    assert parse("echo $HOME") == UnclearCommand("it expands a variable or a command")
+    assert parse("sudo ls") == UnclearCommand("it starts another program through 'sudo'")
 
 
 # The judge: real shells, with every program replaced by one that writes down what it was called with.
@@ -135,7 +135,7 @@ def really_run(command: str, shell: str, stubs: Path, status: str) -> "Counter[t
     return Counter(tuple(os.fsdecode(path.read_bytes()).split("\0")[:-1]) for path in called.iterdir())
 
 
-def judged(command: str, segments: tuple[Segment, ...], shell: str, stubs: Path) -> None:
+def judged(command: str, segments: tuple[CommandSegment, ...], shell: str, stubs: Path) -> None:
     expected = Counter(segment.argv for segment in segments if segment.argv[0] in STUBS)
     # Between && and || a program runs when all succeed or when all fail; nothing else ever runs.
     succeeded, failed = (really_run(command, shell, stubs, status) for status in ("0", "1"))
@@ -150,7 +150,7 @@ def judged(command: str, segments: tuple[Segment, ...], shell: str, stubs: Path)
 def test_a_real_shell_runs_exactly_what_was_read(stubs: Path, pieces: list[str], shell: str) -> None:
     command = "alpha " + "".join(pieces)
     parsed = parse(command)
-    if not isinstance(parsed, Unclear):
+    if not isinstance(parsed, UnclearCommand):
         judged(command, parsed, shell, stubs)
 
 
@@ -170,7 +170,7 @@ def test_a_real_shell_agrees_on_quotes_and_escapes(
 ) -> None:
     command = operator.join(commands)
     parsed = parse(command)
-    if not isinstance(parsed, Unclear):
+    if not isinstance(parsed, UnclearCommand):
         judged(command, parsed, data.draw(st.sampled_from(SHELLS)), stubs)
 
 

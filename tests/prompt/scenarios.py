@@ -15,7 +15,7 @@ from openclaw.prompt.digest import policy_digest
 from openclaw.prompt.facts import (
     DEFAULT_HEARTBEAT,
     Elevated,
-    Inbound,
+    InboundFacts,
     PromptFacts,
     Reactions,
     RuntimeFacts,
@@ -24,7 +24,7 @@ from openclaw.prompt.facts import (
 )
 from openclaw.prompt.fit import allowance, fit
 from openclaw.prompt.owners import authorized_senders
-from openclaw.prompt.report import About, report
+from openclaw.prompt.report import ReportHeader, report
 from openclaw.prompt.tool_sections import KNOWN_TOOLS
 from openclaw.workspace.budget import fit as cut
 from openclaw.workspace.filter import Kind, choose
@@ -96,7 +96,7 @@ def main_direct() -> PromptFacts:
         contribution=resolve("anthropic", "claude-sonnet-4-5", context_window=200_000),
         runtime=RUNTIME,
         thinking="low",
-        inbound=Inbound(channel="telegram", provider="telegram", surface="telegram", chat_type="direct"),
+        inbound=InboundFacts(channel="telegram", provider="telegram", surface="telegram", chat_type="direct"),
         heartbeat=DEFAULT_HEARTBEAT,
     )
 
@@ -108,7 +108,7 @@ def group() -> PromptFacts:
         silent_replies="generic",
         runtime=structs.replace(RUNTIME, channel="discord", chat_type="group", capabilities=()),
         extra=PromptText("You are in the Discord channel #boats. People may talk without you.", "channel discord"),
-        inbound=Inbound(channel="discord", provider="discord", surface="discord", chat_type="group"),
+        inbound=InboundFacts(channel="discord", provider="discord", surface="discord", chat_type="group"),
         native_approvals=True,
         reactions=Reactions("minimal", "discord"),
         tts_hint=None,
@@ -211,7 +211,7 @@ def expected(name: str) -> dict[str, str]:
     """The golden files of one scenario, by file name."""
     facts = SCENARIOS[name]()
     prompt = build(facts)
-    made = report(prompt, facts, About(source="estimate"))
+    made = report(prompt, facts, ReportHeader(source="estimate"))
     numbers = {
         "sha256": made.system_prompt.hash,
         "chars": made.system_prompt.chars,

@@ -14,10 +14,9 @@ from openclaw.prompt.facts import PromptFacts, ToolLine
 from openclaw.prompt.fit import allowance, fit
 from openclaw.prompt.hooks import Additions, apply
 from openclaw.prompt.lint import lint
-from openclaw.prompt.report import About, Report, Truncation, report
+from openclaw.prompt.report import PromptReport, ReportHeader, TruncationPart, report
 from openclaw.prompt.show import render_detail, render_list
-
-from .scenarios import SCENARIOS, SKILLS, group, main_direct
+from tests.prompt.scenarios import SCENARIOS, SKILLS, group, main_direct
 
 READ = ToolSpec(
     name="read", label="Read", description="…", parameters={"type": "object", "properties": {"path": {}, "limit": {}}}
@@ -37,7 +36,7 @@ def kinds(facts: PromptFacts) -> list[tuple[str, str, int]]:
 def test_the_report_accounts_for_every_character(name):
     facts = SCENARIOS[name]()
     prompt = build(facts)
-    made = report(prompt, facts, About())
+    made = report(prompt, facts, ReportHeader())
     marker = units(CACHE_BOUNDARY) - 1 if prompt.dynamic else 0
     assert made.system_prompt.chars == units(prompt.text)
     assert sum(line.injected_chars + 1 for line in made.sections) - 1 + marker == units(prompt.text)
@@ -50,10 +49,10 @@ def test_the_report_accounts_for_every_character(name):
 
 def test_a_report_never_holds_the_text_and_survives_the_wire():
     facts = main_direct()
-    made = report(build(facts), facts, About(session_key="agent:main:main"), [READ])
+    made = report(build(facts), facts, ReportHeader(session_key="agent:main:main"), [READ])
     wire = msgspec.json.encode(made)
     assert b"Lark" not in wire and b"Authorized senders:" not in wire
-    assert msgspec.json.decode(wire, type=Report) == made
+    assert msgspec.json.decode(wire, type=PromptReport) == made
     raw = msgspec.json.decode(wire)
     assert raw["systemPrompt"]["projectContextChars"] > 0 and raw["workspaceDir"] == facts.workspace_dir
     entry = next(tool for tool in raw["tools"]["entries"] if tool["name"] == "read")
@@ -73,9 +72,9 @@ def test_the_list_shows_what_was_cut_and_why():
         context("USER.md", "[UNREADABLE: it is a directory]", problem="it is a directory"),
     )
     facts = PromptFacts(workspace_dir="/w", context_files=files, tools=(ToolLine("read"),))
-    about = About(
+    about = ReportHeader(
         source="estimate",
-        bootstrap_truncation=Truncation(truncated_files=1),
+        bootstrap_truncation=TruncationPart(truncated_files=1),
         degraded=("tools: names only",),
         findings=("USER.md: line 1: hidden",),
     )
@@ -99,7 +98,7 @@ def test_the_list_shows_what_was_cut_and_why():
 def test_the_detail_names_source_label_and_side_of_every_section():
     facts = group()
     prompt = build(facts)
-    shown = render_detail(report(prompt, facts, About(), [READ]))
+    shown = render_detail(report(prompt, facts, ReportHeader(), [READ]))
     assert shown.startswith("🧠 Context breakdown (detailed)\n")
     for piece in prompt.sections:
         side = "above" if piece.stable else "below"
@@ -125,7 +124,7 @@ def test_a_changed_file_breaks_the_prefix_where_it_changed():
     assert not found.prefix_kept and found.broken_at == "file:/w/SOUL.md"
     assert found.broken_at_byte == len(before.stable.encode()) - 1
     assert found.prefix_bytes == len(before.stable.encode())
-    by_report = diff(report(before, old, About()), report(after, new, About()))
+    by_report = diff(report(before, old, ReportHeader()), report(after, new, ReportHeader()))
     assert by_report.changes == found.changes and by_report.broken_at == found.broken_at
     assert before.stable.encode()[by_report.broken_at_byte :].startswith(b"## /w/SOUL.md")
 
@@ -249,4 +248,4 @@ def test_a_replaced_prompt_keeps_identity_safety_sandbox_and_senders():
         "authorized_senders",
     ]
     facts = SCENARIOS["sandboxed"]()
-    assert report(theirs, facts, About()).hooks == ("hook:system:1: plugin pirate",)
+    assert report(theirs, facts, ReportHeader()).hooks == ("hook:system:1: plugin pirate",)

@@ -11,15 +11,14 @@ from openclaw.prompt.build import build, build_agent_system_prompt, forget
 from openclaw.prompt.facts import (
     VOLATILE,
     Contribution,
-    Inbound,
+    InboundFacts,
     PromptFacts,
     Reactions,
     RuntimeFacts,
     SandboxFacts,
     ToolLine,
 )
-
-from .scenarios import ALL_TOOLS, cron, group, main_direct, sub_agent
+from tests.prompt.scenarios import ALL_TOOLS, cron, group, main_direct, sub_agent
 
 
 def text(value: str, label: str = "system") -> PromptText:
@@ -62,7 +61,7 @@ CHANGES: dict[str, tuple[dict[str, object], object]] = {
     "reasoning": ({}, "stream"),
     "extra": ({}, text("group rules")),
     "inherited_rules": ({"mode": "minimal"}, text("never lie")),
-    "inbound": ({}, Inbound(channel="slack")),
+    "inbound": ({}, InboundFacts(channel="slack")),
     "message_tool_only": ({}, True),
     "message_tool_hints": ({"tools": ALL_TOOLS}, (text("use threads"),)),
     "native_approvals": ({}, True),
@@ -226,11 +225,13 @@ def test_no_literal_breaks_out_of_its_line(value):
         user_timezone=value,
         model_aliases=(value,),
         runtime=RuntimeFacts(host=value, model=value, channel=value, capabilities=(value,)),
-        inbound=Inbound(channel=value),
+        inbound=InboundFacts(channel=value),
     )
     prompt = build(facts)
     headings = [line for line in prompt.text.split("\n") if line.startswith("## ")]
-    quiet = PromptFacts(workspace_dir="x", docs_path="x", user_timezone="x", model_aliases=("x",), inbound=Inbound())
+    quiet = PromptFacts(
+        workspace_dir="x", docs_path="x", user_timezone="x", model_aliases=("x",), inbound=InboundFacts()
+    )
     allowed = [line for line in build(quiet).text.split("\n") if line.startswith("## ")]
     assert set(headings) <= set(allowed) | {value.strip()}
     assert prompt.text.count(CACHE_BOUNDARY) == 1

@@ -6,8 +6,7 @@ from openclaw.core.text import CACHE_BOUNDARY, tokens, units
 from openclaw.prompt.build import build
 from openclaw.prompt.fit import allowance, fit
 from openclaw.prompt.stable_sections import IDENTITY
-
-from .scenarios import GOLDEN, SCENARIOS, drift, expected, fresh_files, main_direct, tiny
+from tests.prompt.scenarios import GOLDEN, SCENARIOS, drift, expected, fresh_files, main_direct, tiny
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

@@ -9,7 +9,7 @@ import pytest
 from openclaw.core.errors import BadResponse, ContextTooLong, NetworkFailed, ProviderError, Refused, ServerFailed
 from openclaw.core.messages import Assistant, Text, Thinking, ToolCall, Usage
 from openclaw.providers.anthropic import MessagesDecoder
-from openclaw.providers.errors import Origin
+from openclaw.providers.errors import FaultOrigin
 from openclaw.providers.google import GoogleDecoder
 from openclaw.providers.http import Decoder
 from openclaw.providers.ollama import OllamaDecoder
@@ -18,7 +18,7 @@ from openclaw.providers.openai_responses import ResponsesDecoder
 from openclaw.providers.sse import EventReader, Frame
 from tests.providers.recorded import CHAT, DIALECTS, GEMINI, GREETING, MESSAGES, OLLAMA, RESPONSES, Dialect
 
-ORIGIN = Origin(provider="acme", model="m")
+ORIGIN = FaultOrigin(provider="acme", model="m")
 KINDS: dict[str, type[Any]] = {
     "openai-completions": ChatDecoder,
     "openai-responses": ResponsesDecoder,

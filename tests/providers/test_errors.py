@@ -21,7 +21,7 @@ from openclaw.core.secret import Secret
 from openclaw.providers.errors import (
     EXCERPT_CHARS,
     Fault,
-    Origin,
+    FaultOrigin,
     fault_of,
     from_fault,
     from_status,
@@ -30,7 +30,7 @@ from openclaw.providers.errors import (
 )
 
 KEY = "sk-very-secret-key"
-ACME = Origin(provider="acme", model="acme-1", secrets=(Secret(KEY),))
+ACME = FaultOrigin(provider="acme", model="acme-1", secrets=(Secret(KEY),))
 
 STATUSES: list[tuple[int, str, type[ProviderError]]] = [
     (400, "messages: roles must alternate", BadRequest),
@@ -224,7 +224,7 @@ def test_the_wait_may_stand_in_the_text(body: str, seconds: float | None) -> Non
 
 
 def test_a_rejected_key_says_what_to_set() -> None:
-    error = from_status(Origin(provider="anthropic"), 401, b"", {})
+    error = from_status(FaultOrigin(provider="anthropic"), 401, b"", {})
 
     assert "anthropic rejected the key: set models.providers.anthropic.apiKey or ANTHROPIC_API_KEY" in str(error)
 

@@ -5,11 +5,20 @@ from hypothesis import strategies as st
 
 from openclaw.core.messages import Assistant, Image, Message, Text, Thinking, ToolCall, ToolResult, User
 from openclaw.core.provider import Model
-from openclaw.providers.replay import EARLIER, FAILED, NO_IMAGES, NO_OUTPUT, NO_RESULT, STOPPED, Rules, replay
+from openclaw.providers.replay import (
+    EARLIER,
+    FAILED,
+    NO_IMAGES,
+    NO_OUTPUT,
+    NO_RESULT,
+    STOPPED,
+    HistoryRules,
+    adapt_messages,
+)
 
 SEES = Model(provider="acme", id="m1", api="anthropic-messages", input=("text", "image"))
 BLIND = Model(provider="acme", id="m1", api="anthropic-messages")
-STRICT = Rules(merge=True, user_first=True)
+STRICT = HistoryRules(merge=True, user_first=True)
 HI = User(content="hi")
 
 
@@ -27,7 +36,7 @@ def call(call_id: str, signature: str | None = None) -> ToolCall:
 
 
 def test_an_unanswered_call_gets_an_answer() -> None:
-    _, asked, answer, after = replay((HI, own(call("a")), User(content="and?")), SEES, Rules())
+    _, asked, answer, after = adapt_messages((HI, own(call("a")), User(content="and?")), SEES, HistoryRules())
 
     assert isinstance(asked, Assistant)
     assert isinstance(answer, ToolResult)
@@ -38,24 +47,24 @@ def test_an_unanswered_call_gets_an_answer() -> None:
 def test_results_follow_their_calls_in_order() -> None:
     messages = (HI, own(call("a"), call("b")), result("b", "B"), User(content="wait"), result("a", "A"))
 
-    out = replay(messages, SEES, Rules())
+    out = adapt_messages(messages, SEES, HistoryRules())
 
     assert [type(message).__name__ for message in out] == ["User", "Assistant", "ToolResult", "ToolResult", "User"]
     assert [message.text for message in out if isinstance(message, ToolResult)] == ["A", "B"]
 
 
 def test_a_result_nobody_asked_for_is_left_out() -> None:
-    assert replay((HI, result("ghost")), SEES, Rules()) == replay((HI,), SEES, Rules())
+    assert adapt_messages((HI, result("ghost")), SEES, HistoryRules()) == adapt_messages((HI,), SEES, HistoryRules())
 
 
 def test_a_second_result_does_not_count() -> None:
-    out = replay((HI, own(call("a")), result("a", "first"), result("a", "second")), SEES, Rules())
+    out = adapt_messages((HI, own(call("a")), result("a", "first"), result("a", "second")), SEES, HistoryRules())
 
     assert [message.text for message in out if isinstance(message, ToolResult)] == ["first"]
 
 
 def test_details_never_leave() -> None:
-    out = replay((HI, own(call("a")), result("a")), SEES, Rules())
+    out = adapt_messages((HI, own(call("a")), result("a")), SEES, HistoryRules())
 
     assert all(message.details is None for message in out if isinstance(message, ToolResult))
 
@@ -66,8 +75,8 @@ def test_only_its_own_thoughts_go_back_to_a_model() -> None:
     mine = own(thought, sealed, Text("yes", "mark"), call("a", signature="s"))
     foreign = own(thought, sealed, Text("yes", "mark"), call("a", signature="s"), model="m2")
 
-    _, kept, *_ = replay((HI, mine), SEES, Rules())
-    _, stripped, *_ = replay((HI, foreign), SEES, Rules())
+    _, kept, *_ = adapt_messages((HI, mine), SEES, HistoryRules())
+    _, stripped, *_ = adapt_messages((HI, foreign), SEES, HistoryRules())
 
     assert isinstance(kept, Assistant)
     assert kept.content == mine.content
@@ -76,13 +85,13 @@ def test_only_its_own_thoughts_go_back_to_a_model() -> None:
 
 
 def test_a_thought_that_led_nowhere_is_dropped() -> None:
-    out = replay((HI, own(Thinking("hm", "sig")), User(content="?")), SEES, STRICT)
+    out = adapt_messages((HI, own(Thinking("hm", "sig")), User(content="?")), SEES, STRICT)
 
     assert [type(message).__name__ for message in out] == ["User"]
 
 
 def test_empty_blocks_and_messages_vanish() -> None:
-    out = replay((HI, own(Text("  \n"), Text("x")), User(content=" "), own(Text(""))), SEES, Rules())
+    out = adapt_messages((HI, own(Text("  \n"), Text("x")), User(content=" "), own(Text(""))), SEES, HistoryRules())
 
     assert [getattr(message, "text", None) for message in out] == ["hi", "x"]
 
@@ -90,7 +99,9 @@ def test_empty_blocks_and_messages_vanish() -> None:
 def test_a_result_without_words_says_so() -> None:
     empty = ToolResult(tool_call_id="a", tool_name="read")
 
-    (answer,) = (m for m in replay((HI, own(call("a")), empty), SEES, Rules()) if isinstance(m, ToolResult))
+    (answer,) = (
+        m for m in adapt_messages((HI, own(call("a")), empty), SEES, HistoryRules()) if isinstance(m, ToolResult)
+    )
 
     assert answer.content == (NO_OUTPUT,)
 
@@ -98,42 +109,46 @@ def test_a_result_without_words_says_so() -> None:
 def test_images_become_a_note_for_a_blind_model() -> None:
     shown = User(content=(Text("look"), Image("x", "image/png")))
 
-    assert replay((shown,), BLIND, Rules())[0].content == (Text("look"), NO_IMAGES)
-    assert replay((shown,), SEES, Rules())[0].content == shown.content
-    assert replay((shown,), SEES, Rules(images=False))[0].content == (Text("look"), NO_IMAGES)
+    assert adapt_messages((shown,), BLIND, HistoryRules())[0].content == (Text("look"), NO_IMAGES)
+    assert adapt_messages((shown,), SEES, HistoryRules())[0].content == shown.content
+    assert adapt_messages((shown,), SEES, HistoryRules(images=False))[0].content == (Text("look"), NO_IMAGES)
 
 
 def test_neighbours_of_one_role_are_joined_where_needed() -> None:
     messages = (HI, User(content="there"), own(Text("a")), own(Text("b")))
 
-    joined = replay(messages, SEES, STRICT)
+    joined = adapt_messages(messages, SEES, STRICT)
 
-    assert len(replay(messages, SEES, Rules())) == 4
+    assert len(adapt_messages(messages, SEES, HistoryRules())) == 4
     assert [message.content for message in joined] == [(Text("hi"), Text("there")), (Text("a"), Text("b"))]
 
 
 def test_the_user_speaks_first_where_needed() -> None:
-    out = replay((own(Text("hello")), HI), SEES, STRICT)
+    out = adapt_messages((own(Text("hello")), HI), SEES, STRICT)
 
     assert out[0] == User(content=(EARLIER,))
-    assert replay((), SEES, STRICT) == (User(content=(EARLIER,)),)
+    assert adapt_messages((), SEES, STRICT) == (User(content=(EARLIER,)),)
 
 
 def test_a_failed_answer_leaves_a_mark_and_a_stopped_one_its_words() -> None:
     failed = own(Text("I thi"), Thinking("hm", "sig"), call("a"), stop_reason="error")
     stopped = own(Text("I thi"), stop_reason="aborted")
 
-    assert [m.content for m in replay((HI, failed, HI), SEES, Rules())[1:2]] == [(FAILED,)]
-    assert [m.content for m in replay((HI, stopped, HI), SEES, Rules())[1:2]] == [(Text("I thi"), STOPPED)]
-    assert len(replay((HI, own(stop_reason="error"), HI), SEES, Rules())) == 2
+    assert [m.content for m in adapt_messages((HI, failed, HI), SEES, HistoryRules())[1:2]] == [(FAILED,)]
+    assert [m.content for m in adapt_messages((HI, stopped, HI), SEES, HistoryRules())[1:2]] == [
+        (Text("I thi"), STOPPED)
+    ]
+    assert len(adapt_messages((HI, own(stop_reason="error"), HI), SEES, HistoryRules())) == 2
 
 
 def test_a_failure_at_the_end_is_simply_asked_again() -> None:
-    assert len(replay((HI, own(Text("I thi"), stop_reason="error")), SEES, Rules())) == 1
+    assert len(adapt_messages((HI, own(Text("I thi"), stop_reason="error")), SEES, HistoryRules())) == 1
 
 
 def test_a_call_that_ran_is_remembered_though_its_turn_failed() -> None:
-    _, asked, answer, _ = replay((HI, own(call("a"), stop_reason="aborted"), result("a"), HI), SEES, Rules())
+    _, asked, answer, _ = adapt_messages(
+        (HI, own(call("a"), stop_reason="aborted"), result("a"), HI), SEES, HistoryRules()
+    )
 
     assert isinstance(asked, Assistant)
     assert asked.calls[0].id == "a"
@@ -143,7 +158,7 @@ def test_a_call_that_ran_is_remembered_though_its_turn_failed() -> None:
 def test_broken_arguments_are_sent_empty() -> None:
     broken = ToolCall(id="a", name="read", arguments={"half": 1}, broken='{"half')
 
-    _, asked, *_ = replay((HI, own(broken)), SEES, Rules())
+    _, asked, *_ = adapt_messages((HI, own(broken)), SEES, HistoryRules())
 
     assert isinstance(asked, Assistant)
     assert asked.calls == (ToolCall(id="a", name="read", arguments={}),)
@@ -153,14 +168,14 @@ def test_ids_are_made_to_fit_and_stay_in_step() -> None:
     strange = "call|with spaces/" + "x" * 80
     messages = (HI, own(call(strange)), result(strange), own(call("same")), result("same"), own(call("same")))
 
-    for rules in (Rules(), Rules(id_chars=40), Rules(id_chars=9, id_exact=True)):
-        out = replay(messages, SEES, rules)
+    for rules in (HistoryRules(), HistoryRules(id_chars=40), HistoryRules(id_chars=9, id_exact=True)):
+        out = adapt_messages(messages, SEES, rules)
         asked = [one.id for message in out if isinstance(message, Assistant) for one in message.calls]
         answered = [message.tool_call_id for message in out if isinstance(message, ToolResult)]
         assert asked == answered
         assert len(set(asked)) == 3
         assert all(len(one) <= rules.id_chars and one.replace("_", "").isalnum() for one in asked)
-        assert out == replay(messages, SEES, rules)
+        assert out == adapt_messages(messages, SEES, rules)
 
 
 blocks = st.one_of(
@@ -184,7 +199,7 @@ turns: st.SearchStrategy[Message] = st.one_of(
 
 @given(st.lists(turns, max_size=8))
 def test_whatever_happened_the_conversation_is_well_formed(messages: list[Message]) -> None:
-    out = replay(messages, BLIND, STRICT)
+    out = adapt_messages(messages, BLIND, STRICT)
 
     assert isinstance(out[0], User)
     waiting: list[str] = []

@@ -13,21 +13,11 @@ from openclaw.budget.settings import RecordSettings
 from openclaw.core.errors import NotFound, RateLimited
 from openclaw.core.messages import User
 from openclaw.core.provider import System
-from openclaw.gateway.app import Assistant
+from openclaw.gateway.app import App
 from openclaw.gateway.redaction import Redactor
 from openclaw.providers.catalog import encoded
-from openclaw.testing import (
-    FakeClock,
-    RecordedRun,
-    ScriptedModel,
-    TemporaryHome,
-    ask,
-    calls,
-    fails,
-    says,
-    thinks,
-)
-from openclaw.turns.recording import Recorder
+from openclaw.testing import FakeClock, RecordedRun, ScriptedModel, TemporaryHome, ask, calls, fails, says, thinks
+from openclaw.turns.recording import CallRecorder
 from openclaw.turns.replaying import export, replay
 
 pytestmark = pytest.mark.anyio
@@ -35,7 +25,7 @@ pytestmark = pytest.mark.anyio
 KEY = "sk-proj-abcdefghijklmnopqrstuvwx"
 
 
-async def runs_of(app: Assistant) -> list[str]:
+async def runs_of(app: App) -> list[str]:
     rows = await app.db.read("SELECT run_id FROM runs ORDER BY started_at, run_id")
     return [row["run_id"] for row in rows]
 
@@ -113,7 +103,7 @@ async def test_old_runs_and_too_many_are_forgotten(openclaw_home: TemporaryHome)
         assert (await replay(await recorder.calls(new), encoded, clock)).identical
 
         await clock.advance(2 * 3600)
-        tiny = Recorder(app.db, clock, lambda: RecordSettings(max_megabytes=1), encoded)
+        tiny = CallRecorder(app.db, clock, lambda: RecordSettings(max_megabytes=1), encoded)
         big = "x" * (1 << 20)
         await app.db.write("UPDATE record_blobs SET bytes = :bytes", {"bytes": len(big)})
         assert await tiny.forget_old() == 1

@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 from openclaw.core.errors import InvalidRequest
 from openclaw.turns.queue import (
     Decision,
-    Enqueue,
-    Interrupt,
+    EnqueueMessage,
+    InterruptRun,
     Mode,
+    QueuedMessage,
     QueueRules,
-    Reject,
-    Start,
-    Steer,
-    Waiting,
+    RejectMessage,
+    StartRun,
+    SteerRun,
     collect,
     decide,
     overflow,
@@ -28,15 +28,15 @@ from openclaw.turns.queue import (
 @pytest.mark.parametrize(
     ("mode", "busy", "steerable", "waiting", "expected"),
     [
-        ("steer", False, False, 0, Start()),
-        ("steer", True, True, 0, Steer()),
-        ("steer", True, False, 0, Enqueue()),
-        ("steer", True, True, 2, Enqueue()),
-        ("steer", False, False, 1, Enqueue()),
-        ("followup", True, True, 0, Enqueue()),
-        ("collect", True, True, 3, Enqueue()),
-        ("interrupt", True, True, 3, Interrupt()),
-        ("interrupt", False, False, 0, Start()),
+        ("steer", False, False, 0, StartRun()),
+        ("steer", True, True, 0, SteerRun()),
+        ("steer", True, False, 0, EnqueueMessage()),
+        ("steer", True, True, 2, EnqueueMessage()),
+        ("steer", False, False, 1, EnqueueMessage()),
+        ("followup", True, True, 0, EnqueueMessage()),
+        ("collect", True, True, 3, EnqueueMessage()),
+        ("interrupt", True, True, 3, InterruptRun()),
+        ("interrupt", False, False, 0, StartRun()),
     ],
 )
 def test_what_happens_to_a_message(mode: Mode, busy: bool, steerable: bool, waiting: int, expected: Decision) -> None:
@@ -45,16 +45,16 @@ def test_what_happens_to_a_message(mode: Mode, busy: bool, steerable: bool, wait
 
 def test_a_full_queue_that_keeps_the_old_rejects_the_new() -> None:
     rules = QueueRules(mode="followup", cap=2, drop="new")
-    assert isinstance(decide(rules, busy=True, steerable=False, waiting=2), Reject)
-    assert decide(rules, busy=True, steerable=False, waiting=1) == Enqueue()
+    assert isinstance(decide(rules, busy=True, steerable=False, waiting=2), RejectMessage)
+    assert decide(rules, busy=True, steerable=False, waiting=1) == EnqueueMessage()
 
 
-def items(*names: str, target: str = "") -> list[Waiting]:
-    return [Waiting(run_id=name, text=f"text of {name}", target=target) for name in names]
+def items(*names: str, target: str = "") -> list[QueuedMessage]:
+    return [QueuedMessage(run_id=name, text=f"text of {name}", target=target) for name in names]
 
 
 def test_the_oldest_fall_out_unless_protected() -> None:
-    queue = [Waiting(run_id="a", text="a", protected=True), *items("b", "c", "d")]
+    queue = [QueuedMessage(run_id="a", text="a", protected=True), *items("b", "c", "d")]
     kept, gone = overflow(queue, QueueRules(cap=2))
     assert [item.run_id for item in kept] == ["a", "d"]
     assert [item.run_id for item in gone] == ["b", "c"]

@@ -8,22 +8,22 @@ from typing import Any
 
 import pytest
 
-from openclaw.core.approval import Answer, ApprovalRequest
+from openclaw.core.approval import ApprovalAnswer, ApprovalRequest
 from openclaw.core.errors import InvalidRequest, Refused, Unavailable
 from openclaw.core.events import ModelCalled, ToolStarted
 from openclaw.core.messages import Assistant, User
-from openclaw.gateway.app import Assistant as App
-from openclaw.gateway.app import Surroundings, assistant
+from openclaw.gateway.app import App, assistant
 from openclaw.gateway.clock import SystemClock
+from openclaw.gateway.surroundings import Environment
 from openclaw.sessions.files import load
 from openclaw.sessions.transcript import build_context
 from openclaw.testing import FakeClock, ScriptedModel, TemporaryHome, calls, fails, says, stalls
 from openclaw.turns.lanes import Lanes
-from openclaw.turns.ledger import Ledger
+from openclaw.turns.ledger import Inbox
 from openclaw.turns.queue import Mode, QueueRules
-from openclaw.turns.runs import INTERRUPTED, RunEvent, Runs, Settled
-from openclaw.turns.shaping import Said
-from openclaw.turns.turn import Turn
+from openclaw.turns.runs import INTERRUPTED, RunEvent, RunService, RunSettled
+from openclaw.turns.shaping import TextShaped
+from openclaw.turns.turn import RunRequest
 
 pytestmark = pytest.mark.anyio
 
@@ -42,8 +42,8 @@ SCRIPTED = {
 
 
 class Nobody:
-    async def decide(self, request: ApprovalRequest) -> Answer:
-        return Answer("deny")
+    async def decide(self, request: ApprovalRequest) -> ApprovalAnswer:
+        return ApprovalAnswer("deny")
 
 
 class Hall:
@@ -54,7 +54,7 @@ class Hall:
         self.model = model
         self.events: list[RunEvent] = []
         self._changed = asyncio.Event()
-        self.runs: Runs
+        self.runs: RunService
 
     def tell(self, event: RunEvent) -> None:
         self.events.append(event)
@@ -70,7 +70,7 @@ class Hall:
                 await self._changed.wait()
 
     async def say(self, run_id: str, text: str, key: str = "main", **more: Any) -> Any:
-        turn = Turn(run_id=run_id, key=self.app.key(key, None), text=text, timeout=more.pop("timeout", None))
+        turn = RunRequest(run_id=run_id, key=self.app.key(key, None), text=text, timeout=more.pop("timeout", None))
         return await self.runs.submit(turn, **more)
 
     def messages(self, home: TemporaryHome) -> list[Any]:
@@ -83,21 +83,21 @@ class Hall:
 @asynccontextmanager
 async def hall(home: TemporaryHome, model: ScriptedModel, clock: Any = None) -> AsyncIterator[Hall]:
     home.configure(SCRIPTED)
-    surroundings = Surroundings(environ=home.environ, home_dir=home.root, cwd=home.root)
+    surroundings = Environment(environ=home.environ, home_dir=home.root, cwd=home.root)
     clock = clock or SystemClock()
     async with assistant(surroundings, clock=clock, approver=Nobody(), open_provider=lambda _: model) as app:
         place = Hall(app, model)
-        async with Runs(app.turns, Ledger(app.db, clock), Lanes({"main": 4}), clock, place.tell).serving() as runs:
+        async with RunService(app.turns, Inbox(app.db, clock), Lanes({"main": 4}), clock, place.tell).serving() as runs:
             place.runs = runs
             yield place
 
 
 def spoken(run_id: str) -> Callable[[RunEvent], bool]:
-    return lambda event: event.run_id == run_id and isinstance(event.event, Said)
+    return lambda event: event.run_id == run_id and isinstance(event.event, TextShaped)
 
 
 def settled(run_id: str) -> Callable[[RunEvent], bool]:
-    return lambda event: event.run_id == run_id and isinstance(event.event, Settled)
+    return lambda event: event.run_id == run_id and isinstance(event.event, RunSettled)
 
 
 async def test_an_input_is_accepted_at_once_and_answered(
@@ -401,9 +401,9 @@ async def test_a_late_word_keeps_its_own_wishes(openclaw_home: TemporaryHome, sc
     scripted_model.script([says("one"), stalls(go), fails(Refused("no"))], says("two"))
     async with hall(openclaw_home, scripted_model) as place:
         key = place.app.key("main", None)
-        await place.runs.submit(Turn(run_id="r1", key=key, text="first", extra="Only for the first."))
+        await place.runs.submit(RunRequest(run_id="r1", key=key, text="first", extra="Only for the first."))
         await place.until(spoken("r1"))
-        late = Turn(run_id="r2", key=key, text="second", thinking="off")
+        late = RunRequest(run_id="r2", key=key, text="second", thinking="off")
         assert (await place.runs.submit(late)).status == "steered"
         go.set()
         outcome = await place.runs.wait("r2", 10)

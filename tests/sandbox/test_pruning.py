@@ -9,7 +9,7 @@ import pytest
 from openclaw.core.tool import ToolContext
 from openclaw.gateway.clock import SystemClock
 from openclaw.gateway.sweeping import sweep_boxes
-from openclaw.policy.confine import HOUR, Prune, PruneSettings, SandboxSettings, lenient, outlived, resolve
+from openclaw.policy.confine import HOUR, PruneRules, PruneSettings, SandboxSettings, lenient, outlived, resolve
 from openclaw.testing import ScriptedModel, TemporaryHome
 from tests.sandbox.test_sessions import configure, said
 from tests.subagents.house import Cast, house
@@ -23,14 +23,14 @@ NOW = 100 * DAY
 @pytest.mark.parametrize(
     ("made", "used", "limits", "goes"),
     [
-        (3 * HOUR, 2 * HOUR, Prune(), False),
-        (25 * HOUR, 24 * HOUR, Prune(), True),
-        (6 * DAY, HOUR, Prune(), False),
-        (7 * DAY, HOUR, Prune(), True),
-        (90 * DAY, HOUR / 2, Prune(), False),
-        (90 * DAY, 90 * DAY, Prune(idle=0, age=0), False),
-        (90 * DAY, 2 * HOUR, Prune(idle=0), True),
-        (90 * DAY, 25 * HOUR, Prune(age=0), True),
+        (3 * HOUR, 2 * HOUR, PruneRules(), False),
+        (25 * HOUR, 24 * HOUR, PruneRules(), True),
+        (6 * DAY, HOUR, PruneRules(), False),
+        (7 * DAY, HOUR, PruneRules(), True),
+        (90 * DAY, HOUR / 2, PruneRules(), False),
+        (90 * DAY, 90 * DAY, PruneRules(idle=0, age=0), False),
+        (90 * DAY, 2 * HOUR, PruneRules(idle=0), True),
+        (90 * DAY, 25 * HOUR, PruneRules(age=0), True),
     ],
 )
 def test_a_box_goes_when_it_is_idle_or_old_and_never_while_it_is_used(made, used, limits, goes):
@@ -39,10 +39,10 @@ def test_a_box_goes_when_it_is_idle_or_old_and_never_while_it_is_used(made, used
 
 def test_an_agents_own_limits_come_before_the_shared_ones():
     shared = SandboxSettings(prune=PruneSettings(idle_hours=2, max_age_days=3))
-    assert resolve(SandboxSettings(), None).prune == Prune(idle=24 * HOUR, age=7 * DAY)
-    assert resolve(shared, None).prune == Prune(idle=2 * HOUR, age=3 * DAY)
-    assert resolve(shared, SandboxSettings(prune=PruneSettings(idle_hours=0))).prune == Prune(idle=0, age=3 * DAY)
-    assert lenient(Prune(idle=1, age=0), Prune(idle=5, age=9)) == Prune(idle=5, age=0)
+    assert resolve(SandboxSettings(), None).prune == PruneRules(idle=24 * HOUR, age=7 * DAY)
+    assert resolve(shared, None).prune == PruneRules(idle=2 * HOUR, age=3 * DAY)
+    assert resolve(shared, SandboxSettings(prune=PruneSettings(idle_hours=0))).prune == PruneRules(idle=0, age=3 * DAY)
+    assert lenient(PruneRules(idle=1, age=0), PruneRules(idle=5, age=9)) == PruneRules(idle=5, age=0)
 
 
 def aged(box: Path, hours: float) -> None:

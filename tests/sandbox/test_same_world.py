@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from openclaw.core.sandbox import Box, Boxed, Mount
+from openclaw.core.sandbox import Mount, SandboxedRun, SandboxSpec
 from openclaw.core.tool import Effects, Output, ToolContext
 from openclaw.gateway.clock import SystemClock
 from openclaw.sandboxes.bubblewrap import Bubblewrap
 from openclaw.testing import FakeSandbox
-from openclaw.tools.catalog import Standing, build
+from openclaw.tools.catalog import ToolState, build
 
 pytestmark = [
     pytest.mark.anyio,
@@ -29,14 +29,16 @@ PIXEL = bytes.fromhex(
 class World:
     """The tools of one box, called by name."""
 
-    def __init__(self, root: Path, standing: Standing, **settings: Any) -> None:
+    def __init__(self, root: Path, standing: ToolState, **settings: Any) -> None:
         self.work = root / "work"
         self.work.mkdir(exist_ok=True)
         (root / "secret.txt").write_text("canary")
         self.secret = root / "secret.txt"
         self.seen: list[Any] = []
-        box = Box(name="openclaw-sbx-x", root=str(root / "box"), mounts=(Mount(str(self.work), "/workspace", True),))
-        boxed = Boxed(Bubblewrap(os.environ), box)
+        box = SandboxSpec(
+            name="openclaw-sbx-x", root=str(root / "box"), mounts=(Mount(str(self.work), "/workspace", True),)
+        )
+        boxed = SandboxedRun(Bubblewrap(os.environ), box)
         built = build(
             shell="/bin/sh",
             env={"PATH": os.environ["PATH"], "SECRET_TOKEN": "canary"},
@@ -57,14 +59,14 @@ class World:
 
 
 @pytest.fixture
-async def standing() -> AsyncIterator[Standing]:
-    kept = Standing(SystemClock())
+async def standing() -> AsyncIterator[ToolState]:
+    kept = ToolState(SystemClock())
     yield kept
     await kept.close()
 
 
 @pytest.fixture
-def world(tmp_path: Path, standing: Standing) -> World:
+def world(tmp_path: Path, standing: ToolState) -> World:
     return World(tmp_path, standing)
 
 
@@ -199,10 +201,10 @@ async def test_bad_arguments_get_the_same_answers_as_outside(world: World) -> No
 
 
 async def test_without_an_engine_no_tool_does_anything_and_each_says_what_to_install(
-    tmp_path: Path, standing: Standing
+    tmp_path: Path, standing: ToolState
 ) -> None:
-    box = Box(name="x", root=str(tmp_path / "b"), mounts=(Mount(str(tmp_path), "/workspace", True),))
-    boxed = Boxed(FakeSandbox("The sandbox needs bubblewrap: apt install bubblewrap."), box)
+    box = SandboxSpec(name="x", root=str(tmp_path / "b"), mounts=(Mount(str(tmp_path), "/workspace", True),))
+    boxed = SandboxedRun(FakeSandbox("The sandbox needs bubblewrap: apt install bubblewrap."), box)
     world = World(tmp_path, standing, boxed=boxed)
     for name, args in (("exec", {"command": "touch ran"}), ("write", {"path": "ran", "content": ""}), ("ls", {})):
         answer = await world.do(name, **args)
@@ -211,7 +213,7 @@ async def test_without_an_engine_no_tool_does_anything_and_each_says_what_to_ins
     assert not (tmp_path / "ran").exists()
 
 
-async def test_leaving_the_box_needs_to_be_switched_on(tmp_path: Path, standing: Standing) -> None:
+async def test_leaving_the_box_needs_to_be_switched_on(tmp_path: Path, standing: ToolState) -> None:
     closed = World(tmp_path, standing)
     assert "elevated is off" in (await closed.do("exec", command="true", elevated=True)).text
     assert Effects.CONTAINED in closed.tools["exec"].effects({"command": "true"})

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from openclaw.core.messages import Assistant, Message, Text, ToolCall, ToolResult, User
-from openclaw.sessions.conversation import Conversation, Holding, conversation, extended
-from openclaw.sessions.files import Transcript, load
-from openclaw.sessions.transcript import AnyEntry, Compaction, Custom, Header, MessageEntry, Reset
+from openclaw.sessions.conversation import Conversation, ConversationCache, conversation, extended
+from openclaw.sessions.files import TranscriptFile, load
+from openclaw.sessions.transcript import AnyEntry, Compaction, Custom, MessageEntry, ResetEntry, TranscriptHeader
 
 IDS = st.sampled_from(["a", "b", "c"])
 MESSAGES = st.one_of(
@@ -24,7 +24,7 @@ ENTRIES = st.one_of(
     MESSAGES.map(lambda message: MessageEntry(message=message)),
     st.just(Custom(custom_type="x")),
     st.just(Compaction(summary="s", first_kept_entry_id="1", tokens_before=1)),
-    st.just(Reset()),
+    st.just(ResetEntry()),
 )
 
 
@@ -56,8 +56,8 @@ def test_a_question_and_its_answer_are_simply_added() -> None:
     assert extended(Conversation(), chained([Compaction(summary="", first_kept_entry_id="", tokens_before=1)])) is None
 
 
-def written(path: Path, *messages: Message) -> Transcript:
-    transcript = Transcript.create(path, Header(id="s", timestamp="", cwd=""))
+def written(path: Path, *messages: Message) -> TranscriptFile:
+    transcript = TranscriptFile.create(path, TranscriptHeader(id="s", timestamp="", cwd=""))
     for message in messages:
         transcript.say(message, 0.0)
     return transcript
@@ -70,8 +70,8 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def held(file: Path, most: int = 1 << 20) -> Holding:
-    holding = Holding(most)
+def held(file: Path, most: int = 1 << 20) -> ConversationCache:
+    holding = ConversationCache(most)
     loaded = load(file)
     holding.keep(file, conversation(loaded.entries), {entry.id for entry in loaded.entries})
     return holding
@@ -86,7 +86,7 @@ def test_what_was_left_is_there_once(file: Path) -> None:
 
 def test_a_file_that_somebody_else_wrote_to_is_read_again(file: Path) -> None:
     holding = held(file)
-    other, _ = Transcript.reopen(file, Header(id="s", timestamp="", cwd=""))
+    other, _ = TranscriptFile.reopen(file, TranscriptHeader(id="s", timestamp="", cwd=""))
     other.say(User(content="me too"), 0.0)
     other.close()
     assert holding.take(file) is None
@@ -110,7 +110,7 @@ def test_the_longest_unasked_goes_when_there_is_too_much(tmp_path: Path) -> None
     paths = [tmp_path / f"{number}.jsonl" for number in range(3)]
     for path in paths:
         written(path, User(content="x" * 1000)).close()
-    holding = Holding(3000)
+    holding = ConversationCache(3000)
     for path in paths:
         holding.keep(path, conversation(load(path).entries), set())
     assert [holding.take(path) is not None for path in paths] == [False, True, True]
@@ -123,7 +123,7 @@ def test_the_longest_unasked_goes_when_there_is_too_much(tmp_path: Path) -> None
 def test_going_on_writes_what_reopening_would(file: Path) -> None:
     found = held(file).take(file)
     assert found is not None
-    transcript = Transcript.resume(file, found.conversation.path[-1].id, found.ids)
+    transcript = TranscriptFile.resume(file, found.conversation.path[-1].id, found.ids)
     said = transcript.say(Assistant(content=(Text("yes"),)), 0.0)
     transcript.close()
     assert transcript.added == [said]

@@ -15,19 +15,19 @@ from hypothesis import strategies as st
 
 from openclaw.core.errors import InvalidRequest, NotFound, StateError
 from openclaw.core.messages import Assistant, Image, Message, Text, Thinking, ToolCall, ToolResult, User
-from openclaw.sessions.files import MAX_LINE_BYTES, Transcript, decode_line, iso, load
+from openclaw.sessions.files import MAX_LINE_BYTES, TranscriptFile, decode_line, iso, load
 from openclaw.sessions.transcript import (
     Compaction,
     CustomMessage,
-    Header,
     Leaf,
     MessageEntry,
     Opaque,
     SessionInfo,
+    TranscriptHeader,
     build_context,
 )
 
-HEADER = Header(id="s1", timestamp="2026-01-02T03:04:05.000Z", cwd="/w", session_key="agent:main:main")
+HEADER = TranscriptHeader(id="s1", timestamp="2026-01-02T03:04:05.000Z", cwd="/w", session_key="agent:main:main")
 NOW = 1_800_000_000.0
 
 
@@ -51,7 +51,7 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def written(path: Path) -> Path:
     """A file with two messages."""
-    transcript = Transcript.create(path, HEADER)
+    transcript = TranscriptFile.create(path, HEADER)
     transcript.say(User(content="one"), NOW)
     transcript.say(Assistant(content=(Text("two"),)), NOW)
     transcript.close()
@@ -59,7 +59,7 @@ def written(path: Path) -> Path:
 
 
 def again(path: Path, *messages: str) -> None:
-    transcript, _ = Transcript.reopen(path, HEADER)
+    transcript, _ = TranscriptFile.reopen(path, HEADER)
     for message in messages:
         transcript.say(User(content=message), NOW)
     transcript.close()
@@ -69,7 +69,7 @@ def again(path: Path, *messages: str) -> None:
 
 
 def test_the_file_says_what_the_format_asks_for(path: Path) -> None:
-    transcript = Transcript.create(path, HEADER)
+    transcript = TranscriptFile.create(path, HEADER)
     transcript.say(User(content="hi", timestamp=5), NOW)
     transcript.say(Assistant(content=(ToolCall(id="c", name="t", arguments={"x": 1}),), stop_reason="toolUse"), NOW)
     transcript.say(ToolResult(tool_call_id="c", tool_name="t", content=(Text("ok"),)), NOW)
@@ -104,7 +104,7 @@ MESSAGES: list[Message] = [
 
 
 def test_what_was_said_comes_back_as_it_was(path: Path) -> None:
-    transcript = Transcript.create(path, HEADER)
+    transcript = TranscriptFile.create(path, HEADER)
     placed = [transcript.say(message, NOW) for message in MESSAGES]
     transcript.sync()
     transcript.close()
@@ -127,12 +127,12 @@ def test_appending_never_rewrites_earlier_bytes(written: Path) -> None:
 def test_an_existing_file_is_not_created_again(written: Path) -> None:
     before = written.read_bytes()
     with pytest.raises(StateError, match="cannot open"):
-        Transcript.create(written, HEADER)
+        TranscriptFile.create(written, HEADER)
     assert written.read_bytes() == before
 
 
 def test_a_closed_transcript_refuses_and_closing_twice_is_harmless(written: Path) -> None:
-    transcript, _ = Transcript.reopen(written, HEADER)
+    transcript, _ = TranscriptFile.reopen(written, HEADER)
     transcript.close()
     transcript.close()
     with pytest.raises(RuntimeError):
@@ -141,7 +141,7 @@ def test_a_closed_transcript_refuses_and_closing_twice_is_harmless(written: Path
 
 def test_half_a_character_is_refused_and_nothing_written(written: Path) -> None:
     before = written.read_bytes()
-    transcript, _ = Transcript.reopen(written, HEADER)
+    transcript, _ = TranscriptFile.reopen(written, HEADER)
     with pytest.raises(InvalidRequest, match="UTF-8"):
         transcript.say(User(content="\udcff"), NOW)
     transcript.close()
@@ -150,7 +150,7 @@ def test_half_a_character_is_refused_and_nothing_written(written: Path) -> None:
 
 def test_rewinding_lasts_over_a_restart(written: Path) -> None:
     first = load(written).entries[0].id
-    transcript, _ = Transcript.reopen(written, HEADER)
+    transcript, _ = TranscriptFile.reopen(written, HEADER)
     transcript.append(Leaf(target_id=first), NOW)
     assert transcript.say(User(content="first try"), NOW).parent_id == first
     transcript.append(Leaf(target_id=first), NOW)
@@ -158,7 +158,7 @@ def test_rewinding_lasts_over_a_restart(written: Path) -> None:
     assert texts(written) == ["one"]
     again(written, "instead")
     assert texts(written) == ["one", "instead"]
-    transcript, _ = Transcript.reopen(written, HEADER)
+    transcript, _ = TranscriptFile.reopen(written, HEADER)
     transcript.append(Leaf(target_id=None), NOW)
     transcript.say(User(content="from the start"), NOW)
     transcript.close()
@@ -478,7 +478,7 @@ def test_a_lost_line_in_the_middle_hides_nothing_before_it(written: Path) -> Non
 
 
 def test_a_line_too_long_to_read_is_not_written_and_is_skipped(path: Path) -> None:
-    transcript = Transcript.create(path, HEADER)
+    transcript = TranscriptFile.create(path, HEADER)
     transcript.say(User(content="one"), NOW)
     with pytest.raises(InvalidRequest, match="too large"):
         transcript.say(User(content="x" * MAX_LINE_BYTES), NOW)
@@ -507,8 +507,8 @@ import resource, sys
 from pathlib import Path
 from openclaw.core.errors import StateError
 from openclaw.core.messages import User
-from openclaw.sessions.files import Transcript
-from openclaw.sessions.transcript import Header
+from openclaw.sessions.files import TranscriptFile as Transcript
+from openclaw.sessions.transcript import TranscriptHeader as Header
 path, room = Path(sys.argv[1]), int(sys.argv[2])
 header = Header(id="s1", timestamp="t")
 resource.setrlimit(resource.RLIMIT_FSIZE, (room, resource.RLIM_INFINITY))
@@ -557,8 +557,8 @@ def test_killed_at_any_moment_every_finished_line_is_there(path: Path) -> None:
 import sys
 from pathlib import Path
 from openclaw.core.messages import User
-from openclaw.sessions.files import Transcript
-from openclaw.sessions.transcript import Header
+from openclaw.sessions.files import TranscriptFile as Transcript
+from openclaw.sessions.transcript import TranscriptHeader as Header
 transcript = Transcript.create(Path(sys.argv[1]), Header(id="s1", timestamp="t"))
 for number in range(100_000):
     transcript.say(User(content=f"{number} " + "x" * 3000), 1.0)
@@ -583,7 +583,7 @@ for number in range(100_000):
 def test_loading_ten_thousand_entries_takes_ten_times_as_long_as_a_thousand(tmp_path: Path) -> None:
     def cost(count: int) -> float:
         path = tmp_path / f"{count}.jsonl"
-        transcript = Transcript.create(path, HEADER)
+        transcript = TranscriptFile.create(path, HEADER)
         for number in range(count):
             transcript.say(User(content=f"message {number}"), NOW)
         transcript.close()
@@ -603,12 +603,12 @@ def test_no_descriptor_is_left_open(written: Path) -> None:
     for _ in range(5):
         again(written, "x")
         with pytest.raises(StateError):
-            Transcript.create(written, HEADER)
+            TranscriptFile.create(written, HEADER)
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 def test_other_kinds_of_entries_are_written_too(written: Path) -> None:
-    transcript, _ = Transcript.reopen(written, HEADER)
+    transcript, _ = TranscriptFile.reopen(written, HEADER)
     kept = transcript.append(CustomMessage(custom_type="note", content="n"), NOW)
     transcript.append(SessionInfo(name="Name"), NOW)
     compaction = transcript.append(Compaction(summary="s", first_kept_entry_id=kept.id, tokens_before=5), NOW)

@@ -11,10 +11,10 @@ import pytest
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.keys import parse
 from openclaw.core.messages import Assistant, Cost, Text, Usage, User
-from openclaw.sessions.files import Transcript, iso, load
+from openclaw.sessions.files import TranscriptFile, iso, load
 from openclaw.sessions.index import Rebuilt, SessionIndex, SessionRow, counted
 from openclaw.sessions.lock import WriteLocks, lock_path
-from openclaw.sessions.transcript import Header, SessionInfo, tally
+from openclaw.sessions.transcript import SessionInfo, TranscriptHeader, tally
 from openclaw.store.migrations import STATE
 from openclaw.store.sqlite import Sqlite
 from openclaw.testing import FakeClock
@@ -45,8 +45,8 @@ class Home:
         """One turn, recorded the way `turns` records it."""
         row = await self.index.resolve(parse(key))
         path = self.index.path(row.agent_id, row.session_id)
-        header = Header(id=row.session_id, timestamp=iso(row.created_at / 1000), session_key=row.session_key)
-        transcript = Transcript.reopen(path, header)[0] if path.exists() else Transcript.create(path, header)
+        header = TranscriptHeader(id=row.session_id, timestamp=iso(row.created_at / 1000), session_key=row.session_key)
+        transcript = TranscriptFile.reopen(path, header)[0] if path.exists() else TranscriptFile.create(path, header)
         run_id = f"run-{self.clock.now()}"
         transcript.say(User(content=question, timestamp=await self._tick()), self.clock.now())
         await self.index.started(row, run_id, question)
@@ -155,7 +155,7 @@ async def test_a_title_stays_until_the_session_is_renamed(home: Home) -> None:
     row = await home.run("main", "second")
     assert [each.title for each in await home.index.list()] == ["first"]
     path = home.index.path("main", row.session_id)
-    transcript, _ = Transcript.reopen(path, Header(id="x", timestamp=""))
+    transcript, _ = TranscriptFile.reopen(path, TranscriptHeader(id="x", timestamp=""))
     transcript.append(SessionInfo(name="Plans"), home.clock.now())
     transcript.close()
     await home.index.rebuild()

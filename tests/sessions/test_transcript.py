@@ -16,7 +16,7 @@ from openclaw.sessions.transcript import (
     MessageEntry,
     ModelChange,
     Opaque,
-    Reset,
+    ResetEntry,
     SessionInfo,
     ThinkingChange,
     build_context,
@@ -120,20 +120,20 @@ def test_a_compaction_that_keeps_nothing_leaves_its_summary() -> None:
 
 def test_a_reset_hides_what_came_before_except_what_it_keeps() -> None:
     before = [said("a", None), said("b", "a")]
-    assert texts(*before, Reset(id="r", parent_id="b"), said("c", "r")) == ["c"]
-    assert texts(*before, Reset(id="r", parent_id="b", first_kept_entry_id="b"), said("c", "r")) == ["b", "c"]
+    assert texts(*before, ResetEntry(id="r", parent_id="b"), said("c", "r")) == ["c"]
+    assert texts(*before, ResetEntry(id="r", parent_id="b", first_kept_entry_id="b"), said("c", "r")) == ["b", "c"]
 
 
 def test_a_reset_also_hides_a_summary() -> None:
     compaction = Compaction(id="k", parent_id="a", summary="sum", first_kept_entry_id="a")
-    context = build_context([said("a", None), compaction, Reset(id="r", parent_id="k", first_kept_entry_id="a")])
+    context = build_context([said("a", None), compaction, ResetEntry(id="r", parent_id="k", first_kept_entry_id="a")])
     assert context.summary is None
     assert [message.text for message in context.messages] == ["a"]
 
 
 def test_a_compaction_cannot_reach_behind_a_reset() -> None:
     compaction = Compaction(id="k", parent_id="b", summary="sum", first_kept_entry_id="a")
-    context = build_context([said("a", None), Reset(id="r", parent_id="a"), said("b", "r"), compaction])
+    context = build_context([said("a", None), ResetEntry(id="r", parent_id="a"), said("b", "r"), compaction])
     assert (context.summary, context.messages) == ("sum", ())
 
 
@@ -256,7 +256,7 @@ def test_writing_down_the_missing_results_settles_the_end(messages: list[Message
 
 
 def test_a_call_hidden_by_a_reset_waits_for_nothing() -> None:
-    entries: list[AnyEntry] = [MessageEntry(id="a", message=calls("x")), Reset(id="r", parent_id="a")]
+    entries: list[AnyEntry] = [MessageEntry(id="a", message=calls("x")), ResetEntry(id="r", parent_id="a")]
     assert build_context(entries).unanswered == ()
     assert [call.id for call in build_context(entries[:1]).unanswered] == ["x"]
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from openclaw.skills.gate import Machine
-from openclaw.skills.library import Library
-from openclaw.skills.lock import Ledger
-from openclaw.skills.roots import Places
+from openclaw.skills.gate import MachineFacts
+from openclaw.skills.library import SkillStore
+from openclaw.skills.lock import AcceptedSkills
+from openclaw.skills.roots import SkillRoots
 from openclaw.skills.settings import SkillsSettings
-from openclaw.skills.shelf import Item, Shelf
+from openclaw.skills.shelf import ListedSkill, SkillList
 from openclaw.trust.supply import inspect
 
 LATER = 10_000.0
@@ -43,7 +43,7 @@ class Bench:
         for path in (self.workspace, self.cwd):
             path.mkdir(parents=True)
         self.time = max(path.stat().st_mtime for path in (self.home, self.cwd)) + LATER
-        self.library = Library(Ledger(self.state), inspect, lambda: self.time)
+        self.library = SkillStore(AcceptedSkills(self.state), inspect, lambda: self.time)
         self.bins: set[str] = set()
         self.env: set[str] = set()
         self.config: set[str] = set()
@@ -53,12 +53,12 @@ class Bench:
     def mine(self) -> Path:
         return self.workspace / "skills"
 
-    def places(self, **more: Any) -> Places:
-        return Places(home=self.home, state=self.state, workspace=self.workspace, cwd=self.cwd, **more)
+    def places(self, **more: Any) -> SkillRoots:
+        return SkillRoots(home=self.home, state=self.state, workspace=self.workspace, cwd=self.cwd, **more)
 
     @property
-    def machine(self) -> Machine:
-        return Machine(
+    def machine(self) -> MachineFacts:
+        return MachineFacts(
             platform="linux",
             env=self.env,
             has_bin=self.bins.__contains__,
@@ -74,7 +74,7 @@ class Bench:
         allowlist: tuple[str, ...] | None = None,
         link_targets: tuple[Path, ...] = (),
         **places: Any,
-    ) -> Shelf:
+    ) -> SkillList:
         """A look without the shipped skills, which have tests of their own."""
         shelf = self.library.look(
             self.places(**places),
@@ -84,14 +84,14 @@ class Bench:
             allowlist=allowlist,
             link_targets=link_targets,
         )
-        return Shelf(
+        return SkillList(
             items=tuple(item for item in shelf.items if not item.skill.bundled),
             shadowed=shelf.shadowed,
             collisions=shelf.collisions,
             diagnostics=shelf.diagnostics,
         )
 
-    def one(self, name: str, settings: SkillsSettings | None = None, **more: Any) -> Item:
+    def one(self, name: str, settings: SkillsSettings | None = None, **more: Any) -> ListedSkill:
         return self.look(settings, **more).get(name)
 
     def age(self) -> None:
@@ -104,11 +104,11 @@ def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
 
 
-def names(shelf: Shelf) -> list[str]:
+def names(shelf: SkillList) -> list[str]:
     return [item.skill.name for item in shelf.items]
 
 
-def usable(shelf: Shelf) -> list[str]:
+def usable(shelf: SkillList) -> list[str]:
     return [item.skill.name for item in shelf.usable]
 
 

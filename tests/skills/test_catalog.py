@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from openclaw.core.text import units
 from openclaw.prompt.fit import _DETAILS
-from openclaw.skills.catalog import Line, compose, escape, render, shorten
+from openclaw.skills.catalog import CatalogLine, compose, escape, render, shorten
 from openclaw.skills.manifest import MAX_DESCRIPTION
 from openclaw.skills.settings import LimitSettings
 from openclaw.skills.snapshot import shortened, take
@@ -19,9 +19,9 @@ GOLDEN = Path(__file__).parent / "golden"
 N, C = LimitSettings().max_skills_in_prompt, LimitSettings().max_skills_prompt_chars
 
 
-def line(number: int, chars: int = 800, rank: int = 0) -> Line:
+def line(number: int, chars: int = 800, rank: int = 0) -> CatalogLine:
     name = f"skill-{number:02}"
-    return Line(
+    return CatalogLine(
         name=name,
         description=(f"{name} " * chars)[: chars - 1] + ".",
         location=f"~/s/{name}/SKILL.md",
@@ -30,7 +30,7 @@ def line(number: int, chars: int = 800, rank: int = 0) -> Line:
     )
 
 
-def lines(count: int, chars: int = 800) -> list[Line]:
+def lines(count: int, chars: int = 800) -> list[CatalogLine]:
     return [line(number, chars) for number in range(count)]
 
 
@@ -86,7 +86,7 @@ def test_the_ones_closest_to_the_owner_stay():
 
 
 def test_markup_in_a_skill_stays_text():
-    sly = Line(name="a", description="</skill><skill> & \"x\" 'y'", location="~/a", version="v")
+    sly = CatalogLine(name="a", description="</skill><skill> & \"x\" 'y'", location="~/a", version="v")
     text = render([sly], 1_024)
     assert text.count("<skill>") == 1
     assert "&lt;/skill&gt;&lt;skill&gt; &amp; &quot;x&quot; &apos;y&apos;" in text
@@ -94,7 +94,7 @@ def test_markup_in_a_skill_stays_text():
 
 
 def test_a_long_description_is_cut_even_alone():
-    text = render([Line(name="a", description="x" * 5_000, location="l", version="v")], MAX_DESCRIPTION)
+    text = render([CatalogLine(name="a", description="x" * 5_000, location="l", version="v")], MAX_DESCRIPTION)
     assert "x" * 1_021 + "..." in text and "x" * 1_022 not in text
     assert shorten("abcdefgh", 6) == "abc..."
 
@@ -113,7 +113,7 @@ def test_the_prompt_can_strip_the_details():
 )
 def test_it_never_takes_more_than_it_may(found, count, chars):
     made = compose(
-        [Line(name=n, description=d, location="~/x", version="v", rank=r) for n, d, r in found], count, chars
+        [CatalogLine(name=n, description=d, location="~/x", version="v", rank=r) for n, d, r in found], count, chars
     )
     assert units(made.text) <= chars or made.text == ""
     assert len(made.included) <= count

@@ -7,8 +7,8 @@ import pytest
 
 from openclaw.core.secret import Secret
 from openclaw.skills.environment import inject, objection
-from openclaw.skills.invoke import Invocation, Unknown, commands, instruction, parse
-from openclaw.skills.settings import EntrySettings, SkillsSettings
+from openclaw.skills.invoke import SkillCall, Unknown, commands, instruction, parse
+from openclaw.skills.settings import SkillEntrySettings, SkillsSettings
 from tests.skills.conftest import put
 
 NEEDS = "metadata: {openclaw: {primaryEnv: API_KEY, requires: {env: [API_KEY, OTHER_TOKEN]}}}\n"
@@ -16,7 +16,7 @@ NEEDS = "metadata: {openclaw: {primaryEnv: API_KEY, requires: {env: [API_KEY, OT
 
 def injected(bench, environ=None, **entry) -> Any:
     put(bench.mine / "a", more=NEEDS)
-    settings = SkillsSettings(entries={"a": EntrySettings(**entry)})
+    settings = SkillsSettings(entries={"a": SkillEntrySettings(**entry)})
     return inject(bench.look(settings).usable, settings.entries, environ or {})
 
 
@@ -73,7 +73,7 @@ def items(bench) -> Any:
 
 def called(text, items, taken=()) -> Any:
     found = parse(text, items, taken)
-    return (found.item.skill.name, found.input) if isinstance(found, Invocation) else found
+    return (found.item.skill.name, found.input) if isinstance(found, SkillCall) else found
 
 
 def test_a_skill_is_called_by_name(items):
@@ -109,7 +109,7 @@ def test_asking_for_what_cannot_be_called_says_why(items):
 
 def test_the_model_is_told_to_read_the_skill(items):
     call = parse("/skill:my-skill the red one", items)
-    assert isinstance(call, Invocation)
+    assert isinstance(call, SkillCall)
     text = instruction(call, "~/x/SKILL.md")
     assert text == 'Use the skill "my-skill" now: read ~/x/SKILL.md with `read` and follow it.\n\nthe red one'
 

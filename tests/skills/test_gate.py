@@ -8,7 +8,7 @@ from openclaw.core.secret import Secret
 from openclaw.skills.gate import command, shown, steps_for
 from openclaw.skills.manifest import parse
 from openclaw.skills.roots import PluginDirectory
-from openclaw.skills.settings import DependencySettings, EntrySettings, SkillsSettings
+from openclaw.skills.settings import DependencySettings, SkillEntrySettings, SkillsSettings
 from tests.skills.conftest import put
 
 NEEDS = "metadata: {openclaw: {%s}}\n"
@@ -50,7 +50,7 @@ def test_always_skips_what_is_missing_but_not_the_system(bench):
 
 
 def test_a_switched_off_skill_is_out(bench):
-    verdict = judged(bench, "always: true", SkillsSettings(entries={"s": EntrySettings(enabled=False)}))
+    verdict = judged(bench, "always: true", SkillsSettings(entries={"s": SkillEntrySettings(enabled=False)}))
     assert verdict.disabled and not verdict.eligible
     assert verdict.reasons == ("switched off: skills.entries.s.enabled is false",)
 
@@ -59,8 +59,8 @@ def test_a_key_in_the_settings_stands_for_the_variable(bench):
     needs = "primaryEnv: K, requires: {env: [K]}, skillKey: other"
     assert judged(bench, needs).reasons == ("not set: K",)
     assert judged(bench, needs).remedies == ("openclaw config set skills.entries.other.apiKey …",)
-    assert judged(bench, needs, SkillsSettings(entries={"other": EntrySettings(api_key=Secret("x"))})).eligible
-    assert judged(bench, needs, SkillsSettings(entries={"other": EntrySettings(env={"K": Secret("x")})})).eligible
+    assert judged(bench, needs, SkillsSettings(entries={"other": SkillEntrySettings(api_key=Secret("x"))})).eligible
+    assert judged(bench, needs, SkillsSettings(entries={"other": SkillEntrySettings(env={"K": Secret("x")})})).eligible
 
 
 def test_an_agent_with_a_list_has_only_what_is_on_it(bench):

@@ -11,9 +11,9 @@ import pytest
 
 from openclaw.config.load import load
 from openclaw.config.paths import Home
-from openclaw.core.approval import Answer, ApprovalRequest
+from openclaw.core.approval import ApprovalAnswer, ApprovalRequest
 from openclaw.core.tool import Effects, Output, Tool, ToolContext, ToolSpec
-from openclaw.gateway.skills import SkillGate, Skills
+from openclaw.gateway.skills import SkillGate, SkillService
 from tests.skills.conftest import LATER, put
 
 pytestmark = pytest.mark.anyio
@@ -57,9 +57,9 @@ class Someone:
         self._decision = decision
         self.asked: list[ApprovalRequest] = []
 
-    async def decide(self, request: ApprovalRequest) -> Answer:
+    async def decide(self, request: ApprovalRequest) -> ApprovalAnswer:
         self.asked.append(request)
-        return Answer(self._decision)
+        return ApprovalAnswer(self._decision)
 
 
 class Installation:
@@ -73,7 +73,7 @@ class Installation:
         home.config.write_text(json.dumps(settings))
         home.config.chmod(0o600)
         self.loaded = load(home, {"PATH": "/usr/bin:/bin", "SET": "1"})
-        self.skills = Skills(self.loaded, self.state, top, self.now)
+        self.skills = SkillService(self.loaded, self.state, top, self.now)
 
     def now(self) -> float:
         return self.state.stat().st_mtime + LATER
@@ -172,7 +172,7 @@ def test_a_look_is_used_again_until_anything_on_disk_changed(tmp_path, change):
     change(skills)
     assert home.look() is not before
     after = home.look()  # by now what is new has been accepted
-    fresh = Skills(home.loaded, home.state, tmp_path, home.now).look(
+    fresh = SkillService(home.loaded, home.state, tmp_path, home.now).look(
         "main", home.workspace, home.workspace, first_use=True
     )
     assert after == fresh
@@ -181,7 +181,7 @@ def test_a_look_is_used_again_until_anything_on_disk_changed(tmp_path, change):
 def test_what_changed_just_now_is_looked_at_again(tmp_path):
     home = Installation(tmp_path, {})
     put(home.workspace / "skills" / "a")
-    now = Skills(home.loaded, home.state, tmp_path, time.time)
+    now = SkillService(home.loaded, home.state, tmp_path, time.time)
     first = now.look("main", home.workspace, home.workspace, first_use=True)
     assert now.look("main", home.workspace, home.workspace, first_use=True) is not first
 

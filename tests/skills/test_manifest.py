@@ -9,18 +9,18 @@ from hypothesis import strategies as st
 from openclaw.skills import frontmatter
 from openclaw.skills.discover import read_manifest
 from openclaw.skills.frontmatter import Malformed
-from openclaw.skills.manifest import MAX_NAME, Manifest, parse, words
+from openclaw.skills.manifest import MAX_NAME, SkillManifest, parse, words
 from openclaw.skills.references import leaving
 from tests.skills.corpus import CASES, Case
 
 
-def understood(case: Case) -> Manifest:
+def understood(case: Case) -> SkillManifest:
     manifest, problem = read_manifest(case.data, "folder")
     assert manifest is not None, problem
     return manifest
 
 
-def seen(manifest: Manifest, key: str) -> Any:
+def seen(manifest: SkillManifest, key: str) -> Any:
     match key:
         case "bins" | "any_bins" | "env" | "config":
             return getattr(manifest.requires, key)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from openclaw.core.errors import StateError
-from openclaw.skills.lock import Ledger, accepted
+from openclaw.skills.lock import AcceptedSkills, accepted
 from openclaw.skills.settings import SkillsSettings
 from openclaw.store.tree import Hasher, Unverifiable
 from tests.skills.conftest import Bench, put, usable
@@ -201,14 +201,14 @@ def test_copies_nobody_needs_are_swept_away(bench):
 
 
 def test_two_ledgers_at_once_lose_nothing(bench):
-    first, second = Ledger(bench.state), Ledger(bench.state)
+    first, second = AcceptedSkills(bench.state), AcceptedSkills(bench.state)
     put(bench.mine / "a")
     put(bench.mine / "b")
     shelf = bench.look(first_use=False)
     for ledger, name in ((first, "a"), (second, "b")):
         skill = shelf.get(name).skill
         ledger.accept({skill.base_dir: accepted(skill, "owner", 1)})
-    assert {entry.name for entry in Ledger(bench.state).read().values()} == {"a", "b"}
+    assert {entry.name for entry in AcceptedSkills(bench.state).read().values()} == {"a", "b"}
 
 
 def test_the_digest_depends_on_names_and_bytes_alone(tmp_path):

@@ -5,23 +5,24 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from openclaw.core.approval import Answer, ApprovalRequest
+from openclaw.core.approval import ApprovalAnswer, ApprovalRequest
 from openclaw.core.events import ModelEvent
 from openclaw.core.messages import Assistant as Said
 from openclaw.core.messages import ToolResult, User
 from openclaw.core.provider import ModelRequest
-from openclaw.gateway.app import Surroundings, assistant
-from openclaw.gateway.bus import Bus
+from openclaw.gateway.app import assistant
+from openclaw.gateway.bus import EventBus
 from openclaw.gateway.clock import SystemClock
-from openclaw.gateway.desk import Desk
-from openclaw.gateway.tools.hall import Hall
+from openclaw.gateway.desk import SessionService
+from openclaw.gateway.surroundings import Environment
+from openclaw.gateway.tools.hall import GatewayTools
 from openclaw.gateway.tools.wakes import wake_sessions
 from openclaw.sessions import history
 from openclaw.testing import ScriptedModel, TemporaryHome
 from openclaw.turns.lanes import Lanes
-from openclaw.turns.ledger import Ledger
-from openclaw.turns.runs import RunEvent, Runs, Settled
-from openclaw.turns.turn import Turn
+from openclaw.turns.ledger import Inbox
+from openclaw.turns.runs import RunEvent, RunService, RunSettled
+from openclaw.turns.turn import RunRequest
 
 SETTINGS: dict[str, Any] = {"tools": {"exec": {"security": "full", "ask": "off"}}}
 
@@ -49,13 +50,15 @@ class Owner:
         self.decision = decision
         self.asked: list[ApprovalRequest] = []
 
-    async def decide(self, request: ApprovalRequest) -> Answer:
+    async def decide(self, request: ApprovalRequest) -> ApprovalAnswer:
         self.asked.append(request)
-        return Answer(self.decision)  # type: ignore[arg-type]
+        return ApprovalAnswer(self.decision)  # type: ignore[arg-type]
 
 
 class House:
-    def __init__(self, desk: Desk, hall: Hall, events: list[RunEvent], changed: asyncio.Event) -> None:
+    def __init__(
+        self, desk: SessionService, hall: GatewayTools, events: list[RunEvent], changed: asyncio.Event
+    ) -> None:
         self.desk = desk
         self.hall = hall
         self.roster = hall.subagents.roster
@@ -63,7 +66,7 @@ class House:
         self._changed = changed
 
     async def say(self, run_id: str, text: str, key: str = "main", **more: Any) -> None:
-        await self.desk.runs.submit(Turn(run_id=run_id, key=self.desk.key(key), text=text, **more))
+        await self.desk.runs.submit(RunRequest(run_id=run_id, key=self.desk.key(key), text=text, **more))
 
     async def until(self, look: Callable[[], Any]) -> Any:
         """What `look` gives, as soon as it is something; looked at whenever something happens."""
@@ -83,7 +86,7 @@ class House:
                 (
                     event.event.outcome
                     for event in self.events
-                    if event.run_id == run_id and isinstance(event.event, Settled)
+                    if event.run_id == run_id and isinstance(event.event, RunSettled)
                 ),
                 None,
             )
@@ -101,7 +104,7 @@ class House:
 @asynccontextmanager
 async def house(home: TemporaryHome, model: Any, owner: Owner | None = None, children: int = 8) -> AsyncIterator[House]:
     clock = SystemClock()
-    surroundings = Surroundings(environ=home.environ, home_dir=home.root, cwd=home.workspace)
+    surroundings = Environment(environ=home.environ, home_dir=home.root, cwd=home.workspace)
     events: list[RunEvent] = []
     changed = asyncio.Event()
 
@@ -112,10 +115,10 @@ async def house(home: TemporaryHome, model: Any, owner: Owner | None = None, chi
     async with assistant(
         surroundings, clock=clock, approver=owner or Owner(), open_provider=lambda endpoint: model
     ) as app:
-        runs = Runs(app.turns, Ledger(app.db, clock), Lanes({"main": 8, "subagent": children}), clock, tell)
+        runs = RunService(app.turns, Inbox(app.db, clock), Lanes({"main": 8, "subagent": children}), clock, tell)
         async with runs.serving() as active:
-            desk = Desk(app, app.lifecycle, active, Bus())
-            hall = Hall(desk, surroundings)
+            desk = SessionService(app, app.lifecycle, active, EventBus())
+            hall = GatewayTools(desk, surroundings)
             desk.stop_below = hall.subagents.stop_below
             app.tools.serve_in(hall)
             await hall.subagents.roster.load()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from openclaw.agent.arguments import Accepted, prepare
+from openclaw.agent.arguments import ArgumentsAccepted, prepare
 from openclaw.testing import ScriptedModel, calls, says
 from tests.subagents.house import SETTINGS, Cast, Owner, house
 
@@ -20,7 +20,7 @@ async def test_older_spellings_are_taken(openclaw_home):
         ("image", {"path": "a.png"}),
         ("sessions_spawn", {"task": "x", "timeoutSeconds": 5, "context": "isolated"}),
     ):
-        assert isinstance(prepare(name, specs[name].parameters, specs[name].aliases, given), Accepted), name
+        assert isinstance(prepare(name, specs[name].parameters, specs[name].aliases, given), ArgumentsAccepted), name
 
 
 @pytest.mark.parametrize(

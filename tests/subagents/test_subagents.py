@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from openclaw.core.errors import OpenClawError
 from openclaw.core.messages import User
-from openclaw.policy.layers import Layer, remaining
+from openclaw.policy.layers import ToolLayer, remaining
 from openclaw.testing import ScriptedModel, TemporaryHome, calls, says, stalls
-from openclaw.turns.roster import Child, pick
+from openclaw.turns.roster import Subagent, pick
 from tests.subagents.house import SETTINGS, Cast, Owner, house
 
 pytestmark = pytest.mark.anyio
@@ -347,16 +347,16 @@ NAMES = ["read", "write", "exec", "process", "web_fetch", "gateway", "cron", "se
 def test_layer_upon_layer_only_takes_away(layers):
     kept = tuple(NAMES)
     for names in layers:
-        after, _ = remaining(kept, [Layer(name="x", allow=tuple(names) or ("none",))])
+        after, _ = remaining(kept, [ToolLayer(name="x", allow=tuple(names) or ("none",))])
         assert set(after) <= set(kept)
         kept = after
 
 
 def test_a_child_is_found_by_any_of_its_names():
-    def child(number: int, **more: Any) -> Child:
+    def child(number: int, **more: Any) -> Subagent:
         key = f"agent:main:subagent:{number}"
         about: dict[str, Any] = {"parent": "p", "parent_run": "r", "task": "t", "key": key, **more}
-        return Child(run_id=f"run-{number}", current=f"run-{number}", depth=1, **about)
+        return Subagent(run_id=f"run-{number}", current=f"run-{number}", depth=1, **about)
 
     children = [child(1, label="One"), child(2, task_name="two"), child(3)]
     assert pick(children, "all") == children

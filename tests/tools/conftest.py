@@ -11,7 +11,7 @@ from openclaw.core.tool import Output, Tool, ToolContext
 from openclaw.gateway.clock import SystemClock
 from openclaw.tools.background import Background
 from openclaw.tools.exec import Exec
-from openclaw.tools.process import Process
+from openclaw.tools.process import ProcessTool
 
 Call = Callable[..., Awaitable[Output]]
 ENV = {"PATH": os.environ["PATH"], "HOME": "/tmp", "LANG": "C.UTF-8"}
@@ -50,5 +50,5 @@ def run(background: Background) -> Exec:
 
 
 @pytest.fixture
-def process(background: Background) -> Process:
-    return Process(background)
+def process(background: Background) -> ProcessTool:
+    return ProcessTool(background)

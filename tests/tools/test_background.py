@@ -16,7 +16,7 @@ from openclaw.tools.background_names import fresh_name
 from openclaw.tools.child import Piped
 from openclaw.tools.exec import Exec
 from openclaw.tools.group import members
-from openclaw.tools.process import Process
+from openclaw.tools.process import ProcessTool
 from openclaw.tools.process_keys import key, pasted, typed
 from openclaw.tools.terminal import DISCARDED
 from tests.tools.conftest import ENV
@@ -28,7 +28,7 @@ def in_the_house(pid: int) -> bool:
     return bool(members(pid))
 
 
-async def until_ended(process: Process, call, name: str) -> str:
+async def until_ended(process: ProcessTool, call, name: str) -> str:
     """Everything a command says until its end."""
     said = []
     async with asyncio.timeout(10):
@@ -268,7 +268,7 @@ async def test_bad_requests_are_told_what_is_wrong(process, call, args, says):
 
 
 def test_typing_counts_as_running_code_and_looking_does_not():
-    process = Process(Background(FakeClock()))
+    process = ProcessTool(Background(FakeClock()))
     assert Effects.RUNS_CODE in process.effects({"action": "write"})
     assert Effects.RUNS_CODE in process.effects({"action": "paste"})
     assert process.effects({"action": "poll"}) == Effects.NONE

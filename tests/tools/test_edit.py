@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openclaw.tools.edit import EditFile
-from openclaw.tools.textedit import Edit, Edited, NotFoundOnce, Overlapping, change
+from openclaw.tools.textedit import Edited, NotFoundOnce, Overlapping, TextEdit, change
 
 pytestmark = pytest.mark.anyio
 
@@ -184,17 +184,17 @@ TEXT = st.lists(st.sampled_from([*"ab \u2019\u2014\tx\n", "\r\n"]), max_size=40)
 @settings(max_examples=100, deadline=None)
 def test_a_unique_piece_is_replaced_and_the_rest_is_untouched(before, inside, after, new):
     old = f"Q{inside}Q"
-    done = change(before + old + after, (Edit(old, new),), "")
+    done = change(before + old + after, (TextEdit(old, new),), "")
     assert isinstance(done, Edited)
     assert done.text == before + new + after
-    copied = change(before + old + after, (Edit(old.replace("\r\n", "\n"), new),), "")
+    copied = change(before + old + after, (TextEdit(old.replace("\r\n", "\n"), new),), "")
     assert copied == done
 
 
 @given(text=TEXT, old=TEXT, new=TEXT, newline=st.sampled_from(["", "\n", "\r\n"]))
 @settings(max_examples=150, deadline=None)
 def test_nothing_outside_a_match_ever_changes(text, old, new, newline):
-    done = change(text, (Edit(old, new),), newline)
+    done = change(text, (TextEdit(old, new),), newline)
     if isinstance(done, Edited):
         put = new.replace("\r\n", "\n").replace("\n", newline) if newline else new
         assert put in done.text
@@ -208,11 +208,11 @@ def test_nothing_outside_a_match_ever_changes(text, old, new, newline):
 @settings(max_examples=100, deadline=None)
 def test_the_order_of_edits_does_not_matter(pieces, data):
     text = "\n".join(pieces)
-    edits = tuple(Edit(piece, piece.upper() * 2) for piece in pieces)
+    edits = tuple(TextEdit(piece, piece.upper() * 2) for piece in pieces)
     shuffled = tuple(data.draw(st.permutations(edits)))
     assert change(text, edits, "\n") == change(text, shuffled, "\n")
 
 
 def test_the_verdicts_name_the_edit():
-    assert change("aa", (Edit("a", "b"),), "\n") == NotFoundOnce(0, 2)
-    assert change("abc", (Edit("bc", "x"), Edit("ab", "y")), "\n") == Overlapping(0, 1)
+    assert change("aa", (TextEdit("a", "b"),), "\n") == NotFoundOnce(0, 2)
+    assert change("abc", (TextEdit("bc", "x"), TextEdit("ab", "y")), "\n") == Overlapping(0, 1)

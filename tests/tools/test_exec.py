@@ -282,7 +282,7 @@ def test_a_directory_that_cannot_be_entered_leaves_no_second_self(tmp_path):
     script = """
 import asyncio, os, sys
 from pathlib import Path
-from openclaw.tools.child import InTerminal, attend
+from openclaw.tools.child import InTerminal; from openclaw.tools.child import attend
 seen = []
 child = InTerminal(["/bin/echo", "ran"], cwd=Path(sys.argv[1]), env={})
 ended = asyncio.run(attend(child, [seen.append], timeout=5))

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from openclaw.core.errors import OpenClawError
 from openclaw.tools.fetch_transport import system_resolve
-from openclaw.tools.guard import Fence, check_addresses, check_host, is_public, parse_url
-from openclaw.tools.web_pages import Limits, Pages
+from openclaw.tools.guard import AddressRules, check_addresses, check_host, is_public, parse_url
+from openclaw.tools.web_pages import FetchLimits, PageFetcher
 
 pytestmark = pytest.mark.anyio
 
@@ -40,7 +40,7 @@ http:127.0.0.1 unix:/run/x.sock
 
 @pytest.mark.parametrize("url", REFUSED)
 async def test_it_is_refused(url):
-    pages = Pages(Fence(), Limits(seconds=5), system_resolve)
+    pages = PageFetcher(AddressRules(), FetchLimits(seconds=5), system_resolve)
     with pytest.raises(OpenClawError) as refusal:
         await pages.get(url)
     assert "No complete answer" not in refusal.value.message
@@ -69,22 +69,22 @@ def test_no_disguise_makes_a_private_address_public(address):
 
 def test_one_private_answer_refuses_a_name_altogether():
     with pytest.raises(OpenClawError):
-        check_addresses("mixed.example", ["8.8.8.8", "10.0.0.1"], Fence())
-    assert check_addresses("fine.example", ["8.8.8.8"], Fence()) == ["8.8.8.8"]
+        check_addresses("mixed.example", ["8.8.8.8", "10.0.0.1"], AddressRules())
+    assert check_addresses("fine.example", ["8.8.8.8"], AddressRules()) == ["8.8.8.8"]
     with pytest.raises(OpenClawError):
-        check_addresses("nothing.example", [], Fence())
+        check_addresses("nothing.example", [], AddressRules())
 
 
 def test_the_owner_may_open_and_close():
-    assert check_addresses("10.0.0.5", ["10.0.0.5"], Fence(allow_private=True))
-    assert check_addresses("wiki.lan", ["10.0.0.5"], Fence(allowed_hosts=("*.lan",)))
-    check_host("wiki.lan", Fence(allowed_hosts=("*.lan",)))
+    assert check_addresses("10.0.0.5", ["10.0.0.5"], AddressRules(allow_private=True))
+    assert check_addresses("wiki.lan", ["10.0.0.5"], AddressRules(allowed_hosts=("*.lan",)))
+    check_host("wiki.lan", AddressRules(allowed_hosts=("*.lan",)))
     with pytest.raises(OpenClawError):
-        check_addresses("other.example", ["10.0.0.5"], Fence(allowed_hosts=("*.lan",)))
+        check_addresses("other.example", ["10.0.0.5"], AddressRules(allowed_hosts=("*.lan",)))
     with pytest.raises(OpenClawError):
-        check_host("ads.example", Fence(blocked_hosts=("*.example",)))
+        check_host("ads.example", AddressRules(blocked_hosts=("*.example",)))
     with pytest.raises(OpenClawError, match="metadata"):
-        check_addresses("169.254.169.254", ["169.254.169.254"], Fence(allow_private=True))
+        check_addresses("169.254.169.254", ["169.254.169.254"], AddressRules(allow_private=True))
 
 
 @given(st.text(max_size=60))

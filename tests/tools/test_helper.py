@@ -8,24 +8,24 @@ from typing import Any
 
 import pytest
 
-from openclaw.core.sandbox import Box, Boxed, Launch
-from openclaw.tools.boxed import Worker
-from openclaw.tools.boxed_worker import Ask as Asked
+from openclaw.core.sandbox import SandboxedRun, SandboxLaunch, SandboxSpec
+from openclaw.tools.boxed import SandboxWorker
+from openclaw.tools.boxed_worker import SandboxRequest as Asked
 from openclaw.tools.child import Piped, attend
 from openclaw.tools.group import members
-from openclaw.tools.helper import Helper, Role
+from openclaw.tools.helper import Worker, WorkerSpec
 from tests.tools.conftest import ENV
 
 pytestmark = pytest.mark.anyio
 
 ROOT = str(Path(__file__).parents[2])
-STUCK = Role(name="the stuck one", module="tests.tools.stuck_helper", missing="it is missing")
+STUCK = WorkerSpec(name="the stuck one", module="tests.tools.stuck_helper", missing="it is missing")
 LARGE = "x" * 1_000_000
 """More than any pipe holds."""
 
 
 async def test_a_question_that_cannot_even_be_asked_can_be_taken_back() -> None:
-    helper = Helper(STUCK, lambda: "", idle=0, environ={**os.environ, "PYTHONPATH": ROOT})
+    helper = Worker(STUCK, lambda: "", idle=0, environ={**os.environ, "PYTHONPATH": ROOT})
     try:
         asking = asyncio.create_task(helper.ask({"do": LARGE}, 600))
         async with asyncio.timeout(60):
@@ -46,15 +46,17 @@ class Deaf:
 
     name = "deaf"
 
-    async def python(self, box: Box) -> str:
+    async def python(self, box: SandboxSpec) -> str:
         return "python3"
 
-    async def launch(self, box: Box, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], **_: Any) -> Launch:
-        return Launch(argv=("/bin/sleep", "600"), cwd=box.root, env=ENV)
+    async def launch(
+        self, box: SandboxSpec, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], **_: Any
+    ) -> SandboxLaunch:
+        return SandboxLaunch(argv=("/bin/sleep", "600"), cwd=box.root, env=ENV)
 
 
 async def test_a_file_call_into_a_sandbox_that_hears_nothing_can_be_cancelled(tmp_path: Path) -> None:
-    worker = Worker(Boxed(Deaf(), Box(name="b", root=str(tmp_path))))  # type: ignore[arg-type]
+    worker = SandboxWorker(SandboxedRun(Deaf(), SandboxSpec(name="b", root=str(tmp_path))))  # type: ignore[arg-type]
     try:
         asking = asyncio.create_task(worker.ask(Asked(id=0, tool="write", args={"content": LARGE}, workspace="/")))
         async with asyncio.timeout(30):

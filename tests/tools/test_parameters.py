@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from openclaw.agent.arguments import Accepted, Rejected, prepare
+from openclaw.agent.arguments import ArgumentsAccepted, ArgumentsRejected, prepare
 from openclaw.core.tool import ToolSpec
 from openclaw.cron.tool import CronTool
 from openclaw.gateway.clock import SystemClock
@@ -21,13 +21,13 @@ from openclaw.tools.background import Background
 from openclaw.tools.browser.tool import BrowserTool
 from openclaw.tools.catalog import build
 from openclaw.tools.image import ViewImage
-from openclaw.tools.nodes import Canvas, Nodes
+from openclaw.tools.nodes import CanvasTool, NodesTool
 from openclaw.tools.plan import UpdatePlan
 from openclaw.tools.web_fetch import WebFetch
 from openclaw.tools.web_search import WebSearch
 
 WRITTEN: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("written_parameters.json").read_text())
-CLASSES = (*hall.TOOLS, CronTool, MemoryGet, MemorySearch, BrowserTool, ViewImage, Nodes, Canvas, UpdatePlan)
+CLASSES = (*hall.TOOLS, CronTool, MemoryGet, MemorySearch, BrowserTool, ViewImage, NodesTool, CanvasTool, UpdatePlan)
 LIMITS = ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems")
 
 OPEN = "the job is described in words and checked as a whole, so that its older spellings are taken too"
@@ -124,7 +124,7 @@ def test_what_is_absent_is_written_down_nowhere_else():
 def test_a_parameter_that_can_have_no_effect_is_refused_with_the_reason(name, parameter):
     spec = SPECS[name]
     refused = prepare(name, spec.parameters, spec.aliases, {parameter: "x"}, spec.absent)
-    assert isinstance(refused, Rejected)
+    assert isinstance(refused, ArgumentsRejected)
     assert f"- {parameter}: {spec.absent[parameter]}" in refused.text
 
 
@@ -132,11 +132,11 @@ def test_one_that_asks_for_nothing_is_passed_over():
     spec = SPECS["sessions_spawn"]
     given = {"task": "x", "visible": False, "groupId": None, "worktreeName": "", "collect": True}
     refused = prepare(spec.name, spec.parameters, spec.aliases, given, spec.absent)
-    assert isinstance(refused, Rejected)
+    assert isinstance(refused, ArgumentsRejected)
     assert "collect" in refused.text.partition("Received")[0]
     assert "visible" not in refused.text.partition("Received")[0]
     del given["collect"]
-    assert prepare(spec.name, spec.parameters, spec.aliases, given, spec.absent) == Accepted({"task": "x"})
+    assert prepare(spec.name, spec.parameters, spec.aliases, given, spec.absent) == ArgumentsAccepted({"task": "x"})
 
 
 def test_no_schema_begins_with_a_choice():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from openclaw.core.errors import InvalidRequest
 from openclaw.tools.apply_patch import ApplyPatch
-from openclaw.tools.patch import Add, Delete, Hunk, Line, Update, apply_hunks, parse_patch
+from openclaw.tools.patch import AddFile, DeleteFile, Hunk, PatchLine, UpdateFile, apply_hunks, parse_patch
 
 pytestmark = pytest.mark.anyio
 
@@ -35,11 +35,11 @@ def test_every_kind_of_section_is_understood():
             "*** End of File",
         )
     )
-    lines = (Line(" ", "keep"), Line("-", "out"), Line("+", "in"))
+    lines = (PatchLine(" ", "keep"), PatchLine("-", "out"), PatchLine("+", "in"))
     assert sections == (
-        Add("new.txt", "one\n\n"),
-        Delete("old.txt"),
-        Update("a.py", (Hunk(lines, ("def f():",), True),), "b.py"),
+        AddFile("new.txt", "one\n\n"),
+        DeleteFile("old.txt"),
+        UpdateFile("a.py", (Hunk(lines, ("def f():",), True),), "b.py"),
     )
 
 
@@ -67,17 +67,17 @@ def test_a_patch_that_is_not_one_says_where(text, message):
 
 def test_a_here_document_and_loose_blank_lines_are_forgiven():
     wrapped = "<<'EOF'\n" + patch("*** Add File: a", "+x", "", "*** Delete File: b", "") + "\nEOF"
-    assert parse_patch(wrapped) == (Add("a", "x\n"), Delete("b"))
+    assert parse_patch(wrapped) == (AddFile("a", "x\n"), DeleteFile("b"))
 
 
 def test_line_numbers_in_a_hunk_header_are_not_looked_for():
     [section] = parse_patch(patch("*** Update File: a", "@@ -1,3 +1,4 @@ def f", " x", "+y"))
-    assert isinstance(section, Update)
+    assert isinstance(section, UpdateFile)
     assert section.hunks[0].headers == ()
 
 
 def hunk(*lines: str, headers: tuple[str, ...] = (), at_end: bool = False) -> Hunk:
-    return Hunk(tuple(Line(line[0], line[1:]) for line in lines), headers, at_end)
+    return Hunk(tuple(PatchLine(line[0], line[1:]) for line in lines), headers, at_end)
 
 
 def test_a_header_chooses_between_equal_places():
@@ -134,13 +134,13 @@ LINES = st.lists(st.sampled_from(["a", "b", "  c", "", "d'", "e"]), max_size=12)
 @given(old=LINES, new=LINES, newline=st.sampled_from(["\n", "\r\n"]), ended=st.booleans())
 @settings(max_examples=150, deadline=None)
 def test_any_change_written_as_one_hunk_gives_the_new_text(old, new, newline, ended):
-    lines: list[Line] = []
+    lines: list[PatchLine] = []
     for tag, a1, a2, b1, b2 in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if tag == "equal":
-            lines += [Line(" ", text) for text in old[a1:a2]]
+            lines += [PatchLine(" ", text) for text in old[a1:a2]]
         else:
-            lines += [Line("-", text) for text in old[a1:a2]]
-            lines += [Line("+", text) for text in new[b1:b2]]
+            lines += [PatchLine("-", text) for text in old[a1:a2]]
+            lines += [PatchLine("+", text) for text in new[b1:b2]]
     if not lines:
         return
     # A last empty line needs its newline to be a line at all.
@@ -154,7 +154,7 @@ def test_any_change_written_as_one_hunk_gives_the_new_text(old, new, newline, en
         body = body.replace("\r\n", "\n")  # nor has a single open line
     written = patch("*** Update File: f", "@@", *(line.mark + line.text for line in lines))
     [section] = parse_patch(written)
-    assert isinstance(section, Update)
+    assert isinstance(section, UpdateFile)
     assert section.hunks == (Hunk(tuple(lines)),)
     assert apply_hunks(text, section.hunks, "f") == body
 

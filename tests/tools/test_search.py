@@ -14,7 +14,7 @@ from openclaw.core.errors import InvalidRequest
 from openclaw.tools import ripgrep
 from openclaw.tools.globs import Glob, expand
 from openclaw.tools.group import members
-from openclaw.tools.ripgrep import Record, RecordReader
+from openclaw.tools.ripgrep import RecordReader, RipgrepMatch
 from openclaw.tools.search import Find, Grep
 from tests.tools.waiting import until
 
@@ -245,7 +245,7 @@ def test_the_program_on_the_path_comes_before_our_own(tmp_path):
 
 RECORDS = st.lists(
     st.builds(
-        Record,
+        RipgrepMatch,
         st.text(st.characters(exclude_characters="\0", codec="utf-8"), min_size=1).filter(
             lambda name: not name.startswith("./") and "binary file" not in name
         ),
@@ -267,7 +267,7 @@ def test_records_are_read_whatever_the_pieces_they_arrive_in(records, cut):
 
 def test_a_notice_about_a_binary_file_is_skipped():
     wire = b'./b.bin: binary file matches (found "\\0" byte around offset 4)\n./a\x001:x\n'
-    assert list(RecordReader().feed(wire)) == [Record("a", 1, True, "x")]
+    assert list(RecordReader().feed(wire)) == [RipgrepMatch("a", 1, True, "x")]
 
 
 def test_braces_expand_and_explosions_are_refused():

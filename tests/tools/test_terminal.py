@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw.tools.terminal import DISCARDED, Tail, readable
+from openclaw.tools.terminal import DISCARDED, OutputTail, readable
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_no_bytes_leave_control_characters(data):
 
 
 def test_only_the_last_of_an_endless_output_is_kept():
-    tail = Tail(chars=1000)
+    tail = OutputTail(chars=1000)
     for n in range(10_000):
         tail.add(f"line {n}\n".encode())
     text = tail.text()
@@ -46,7 +46,7 @@ def test_only_the_last_of_an_endless_output_is_kept():
 
 
 def test_one_endless_line_is_kept_by_its_end():
-    tail = Tail(chars=1000)
+    tail = OutputTail(chars=1000)
     tail.add(b"x" * 9000 + b"END")
     text = tail.text()
     assert text.startswith(DISCARDED)
@@ -54,7 +54,7 @@ def test_one_endless_line_is_kept_by_its_end():
 
 
 def test_short_output_is_whole_and_trimmed():
-    tail = Tail()
+    tail = OutputTail()
     tail.add(b"\n\n    indented\nlast\n\n")
     assert tail.text() == "    indented\nlast"
     assert tail.last(4) == "last"
@@ -62,7 +62,7 @@ def test_short_output_is_whole_and_trimmed():
 
 @given(st.lists(st.binary(max_size=50), max_size=50))
 def test_the_kept_part_is_the_end(chunks):
-    tail = Tail(chars=20)
+    tail = OutputTail(chars=20)
     for chunk in chunks:
         tail.add(chunk)
     assert len(tail.text()) <= 20 + len(DISCARDED) + 1

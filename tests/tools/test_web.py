@@ -16,11 +16,11 @@ from openclaw.core.secret import Secret
 from openclaw.gateway.tools.wrapping import wrap
 from openclaw.testing import FakeClock
 from openclaw.tools.fetch_transport import system_resolve
-from openclaw.tools.guard import Fence
+from openclaw.tools.guard import AddressRules
 from openclaw.tools.web_engines import Engines, choose
 from openclaw.tools.web_fetch import FetchRules, WebFetch
-from openclaw.tools.web_memory import WebMemory
-from openclaw.tools.web_pages import Limits, Pages
+from openclaw.tools.web_memory import WebCache
+from openclaw.tools.web_pages import FetchLimits, PageFetcher
 from openclaw.tools.web_readable import readable
 from openclaw.tools.web_search import WebSearch
 from tests.tools.site import Site
@@ -48,11 +48,11 @@ async def look_up(host: str, port: int) -> list[str]:
     return ["127.0.0.1"]
 
 
-def fetcher(fence: Fence | None = None, clock: FakeClock | None = None, **limits) -> WebFetch:
+def fetcher(fence: AddressRules | None = None, clock: FakeClock | None = None, **limits) -> WebFetch:
     """The tool, in a world where every name leads to this machine and only site.test may."""
     clock = clock or FakeClock()
-    pages = Pages(fence or Fence(allowed_hosts=("site.test",)), Limits(**limits), look_up)
-    return WebFetch(pages, WebMemory(clock), wrap, clock, FetchRules())
+    pages = PageFetcher(fence or AddressRules(allowed_hosts=("site.test",)), FetchLimits(**limits), look_up)
+    return WebFetch(pages, WebCache(clock), wrap, clock, FetchRules())
 
 
 def inside(wrapped: str) -> str:
@@ -143,8 +143,8 @@ async def test_a_second_look_up_cannot_change_the_address(site, call):
 
     clock = FakeClock()
     site.put("/", "home", "text/plain")
-    pages = Pages(Fence(), Limits(), rebinding)
-    tool = WebFetch(pages, WebMemory(clock), wrap, clock, FetchRules())
+    pages = PageFetcher(AddressRules(), FetchLimits(), rebinding)
+    tool = WebFetch(pages, WebCache(clock), wrap, clock, FetchRules())
     output = await call(tool, url=f"http://rebind.test:{site.port}/")
     assert output.is_error
     assert "private, loopback or special" in output.text
@@ -213,7 +213,7 @@ async def test_asking_again_does_not_fetch_again_until_it_is_old(site, call):
 async def test_headers_of_the_owner_stay_with_the_first_server(site, call):
     site.moved("/a", f"http://friend.test:{site.port}/b")
     site.put("/b", "b", "text/plain")
-    fence = Fence(allowed_hosts=("site.test", "friend.test"))
+    fence = AddressRules(allowed_hosts=("site.test", "friend.test"))
     await call(fetcher(fence, headers={"X-Token": "mine"}), url=f"http://site.test:{site.port}/a")
     assert "X-Token: mine" in site.headers[0]
     assert "X-Token" not in site.headers[1]
@@ -231,9 +231,9 @@ The <b>moon</b></a><a class="result__snippet" href="x">It pulls.
 def searcher(site: Site, **settings) -> WebSearch:
     base = f"http://127.0.0.1:{site.port}"
     engines = Engines(
-        brave=f"{base}/brave", duckduckgo=f"{base}/duck", fence=Fence(allowed_hosts=("127.0.0.1",)), **settings
+        brave=f"{base}/brave", duckduckgo=f"{base}/duck", fence=AddressRules(allowed_hosts=("127.0.0.1",)), **settings
     )
-    return WebSearch(choose(engines), WebMemory(FakeClock()), wrap)
+    return WebSearch(choose(engines), WebCache(FakeClock()), wrap)
 
 
 @pytest.mark.parametrize(
@@ -276,7 +276,7 @@ async def test_failures_of_an_engine_say_what_to_do(site, call):
     refused = await call(searcher(site, brave_key=Secret("key-of-brave")), query="x")
     assert "check the key" in refused.text
     assert "key-of-brave" not in refused.text
-    nobody = WebSearch(None, WebMemory(FakeClock()), partial(wrap))
+    nobody = WebSearch(None, WebCache(FakeClock()), partial(wrap))
     assert "no provider is available" in (await call(nobody, query="x")).text
     assert (await call(searcher(site), query="  ")).is_error
 

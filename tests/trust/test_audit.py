@@ -10,16 +10,18 @@ from pathlib import Path
 import pytest
 
 from openclaw.testing import FakeClock
-from openclaw.trust.audit import Deed, Entry, digest
+from openclaw.trust.audit import AuditChange, AuditEntry, digest
 from openclaw.trust.auditlog import KEEP_DAYS, AuditLog
 
 DAY = 86_400.0
 START = 1_800_000_000.0
 
 
-def deed(number: int = 0, refused: str = "", note: str = "") -> Deed:
+def deed(number: int = 0, refused: str = "", note: str = "") -> AuditChange:
     text = f"text {number}"
-    return Deed(plugin="p", hook="before_prompt_build", field="prependContext", after=text, refused=refused, note=note)
+    return AuditChange(
+        plugin="p", hook="before_prompt_build", field="prependContext", after=text, refused=refused, note=note
+    )
 
 
 def written(state: Path, count: int = 5) -> AuditLog:
@@ -38,7 +40,11 @@ def test_an_entry_tells_sizes_and_digests_and_never_the_text(tmp_path: Path) -> 
     log = AuditLog(tmp_path, FakeClock())
     secret = "hunter2 is the password"
     (entry,) = log.append(
-        [Deed(plugin="mask", hook="tool_result_persist", field="message", before=secret, after="•••", priority=3)],
+        [
+            AuditChange(
+                plugin="mask", hook="tool_result_persist", field="message", before=secret, after="•••", priority=3
+            )
+        ],
         run_id="r1",
         session_key="agent:main:main",
     )
@@ -189,7 +195,7 @@ KILLED = textwrap.dedent(
     import sys
     from pathlib import Path
     from openclaw.gateway.clock import SystemClock
-    from openclaw.trust.audit import Deed
+    from openclaw.trust.audit import AuditChange as Deed
     from openclaw.trust.auditlog import AuditLog
     log = AuditLog(Path(sys.argv[1]), SystemClock())
     while True:
@@ -231,4 +237,4 @@ def test_an_entry_reads_back_as_it_was_written(tmp_path: Path) -> None:
     made = log.append([deed(1, refused="not granted", note="tool exec"), deed(2)])
     again = log.entries()
     assert [*reversed(again)] == list(made)
-    assert isinstance(again[0], Entry) and again[1].refused == "not granted"
+    assert isinstance(again[0], AuditEntry) and again[1].refused == "not granted"

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from openclaw.core.secret import Secret
-from openclaw.trust.installpolicy import Question, ask
+from openclaw.trust.installpolicy import PolicyQuestion, ask
 from openclaw.trust.settings import InstallPolicySettings, PolicyCommand
 
 
-def question(tmp_path: Path) -> Question:
-    return Question(
+def question(tmp_path: Path) -> PolicyQuestion:
+    return PolicyQuestion(
         target="skill", name="thing", staged=tmp_path, kind="archive", spec="/x/thing.tgz", tree_sha256="sha256:0"
     )
 

@@ -6,9 +6,9 @@ import pytest
 
 from openclaw.cli.tui.completion import completions
 from openclaw.cli.tui.markdown import Drawn, pieces
-from openclaw.cli.tui.status import Situation, line
-from openclaw.cli.tui.talk import MOST_ROWS, Pending, Talk
-from openclaw.cli.tui.view import Card, Item, Said
+from openclaw.cli.tui.status import StatusLine, line
+from openclaw.cli.tui.talk import MOST_ROWS, ChatConversation, Pending
+from openclaw.cli.tui.view import Item, TextItem, ToolCard
 from openclaw.cli.tui.words import harmless, last_lines, one_line, pretty
 
 pytest.importorskip("rich", reason="needs textual: the extra tui")
@@ -34,29 +34,29 @@ def history(*messages: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"sessionKey": KEY, "messages": list(messages), "hasMore": False, **more}
 
 
-def recorded(talk: Talk, message: dict[str, Any], run: str) -> None:
+def recorded(talk: ChatConversation, message: dict[str, Any], run: str) -> None:
     about = message["__openclaw"]
     talk.hear("session.message", {"sessionKey": KEY, "runId": run, "messageId": about["id"], "message": message})
 
 
-def agent(talk: Talk, run: str, stream: str, **data: Any) -> None:
+def agent(talk: ChatConversation, run: str, stream: str, **data: Any) -> None:
     talk.hear("agent", {"sessionKey": KEY, "runId": run, "stream": stream, "data": data})
 
 
-def ended(talk: Talk, run: str, state: str = "final", **more: Any) -> None:
+def ended(talk: ChatConversation, run: str, state: str = "final", **more: Any) -> None:
     talk.hear("chat", {"sessionKey": KEY, "runId": run, "state": state, **more})
 
 
-def lines(talk: Talk) -> list[tuple[str, str]]:
-    return [(item.who, item.text) if isinstance(item, Said) else ("card", item.name) for item in talk.items()]
+def lines(talk: ChatConversation) -> list[tuple[str, str]]:
+    return [(item.who, item.text) if isinstance(item, TextItem) else ("card", item.name) for item in talk.items()]
 
 
 def keys(items: list[Item]) -> list[str]:
     return [item.key for item in items]
 
 
-def fresh(*messages: dict[str, Any]) -> Talk:
-    talk = Talk()
+def fresh(*messages: dict[str, Any]) -> ChatConversation:
+    talk = ChatConversation()
     talk.load(history(*messages))
     return talk
 
@@ -91,13 +91,13 @@ def test_the_second_message_of_a_run_does_not_repeat_the_first() -> None:
         talk, "r1", "tool", phase="update", toolCallId="c1", partialResult={"content": [{"type": "text", "text": "x"}]}
     )
     card = talk.items()[-1]
-    assert isinstance(card, Card) and (card.state, card.summary, card.output) == ("running", "a.txt", "x")
+    assert isinstance(card, ToolCard) and (card.state, card.summary, card.output) == ("running", "a.txt", "x")
     agent(talk, "r1", "assistant", text="Looking.\n\nDone", delta="\n\nDone")
     assert lines(talk)[-1] == ("assistant", "Done")
 
 
 def test_joining_late_shows_the_unfinished_answer_once() -> None:
-    talk = Talk()
+    talk = ChatConversation()
     running = {"runId": "r1", "text": "Looking.\n\nHalf an ans"}
     talk.load(history(user(1, "go", "r1"), assistant(2, "Looking.", call("read")), inFlightRun=running))
     assert lines(talk) == [("you", "go"), ("assistant", "Looking."), ("card", "read"), ("assistant", "Half an ans")]
@@ -140,7 +140,7 @@ def test_errors_and_stops_are_told_apart() -> None:
 def test_a_call_nobody_will_finish_does_not_look_busy() -> None:
     talk = fresh(user(1, "go"), assistant(2, "", call("exec", command="sleep 9")))
     card = talk.items()[-1]
-    assert isinstance(card, Card) and card.state == "failed"
+    assert isinstance(card, ToolCard) and card.state == "failed"
 
 
 def test_a_long_conversation_lets_go_of_its_beginning() -> None:
@@ -183,7 +183,7 @@ def test_commands_are_offered_by_their_beginning() -> None:
 
 
 def test_the_status_line_keeps_the_important_part_in_a_narrow_window() -> None:
-    situation = Situation(
+    situation = StatusLine(
         connection="connected",
         info={
             "modelProvider": "p",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from openclaw.approvals.grants import ApprovalFile
-from openclaw.core.approval import Answer, ApprovalRequest, Decision
+from openclaw.core.approval import ApprovalAnswer, ApprovalRequest, Decision
 from openclaw.core.errors import StateError
 from openclaw.core.tool import ToolContext
 from openclaw.testing import FakeClock, ScriptedApprover
@@ -153,13 +153,13 @@ async def test_two_questions_at_once_are_asked_one_after_the_other(tmp_path: Pat
         asked = 0
         open = 0
 
-        async def decide(self, request: ApprovalRequest) -> Answer:
+        async def decide(self, request: ApprovalRequest) -> ApprovalAnswer:
             self.asked += 1
             self.open += 1
             assert self.open == 1
             await asyncio.sleep(0)
             self.open -= 1
-            return Answer("allow-always")
+            return ApprovalAnswer("allow-always")
 
     (tmp_path / "work").mkdir()
     slow = Slow()
@@ -263,9 +263,9 @@ async def test_a_script_that_changes_while_a_person_is_asked_is_not_run(tmp_path
     script.chmod(0o755)
 
     class Swaps:
-        async def decide(self, request: ApprovalRequest) -> Answer:
+        async def decide(self, request: ApprovalRequest) -> ApprovalAnswer:
             script.write_text("two")
-            return Answer("allow-once")
+            return ApprovalAnswer("allow-once")
 
     door.approver = Swaps()  # type: ignore[assignment]
     assert "was changed while" in str(await door.asks("./deploy.sh"))
@@ -309,8 +309,8 @@ async def test_a_question_nobody_answers_ends_as_the_file_says(
     door.write({"version": 1, **fallback})
 
     class Nobody:
-        async def decide(self, request: ApprovalRequest) -> Answer:
-            return Answer("deny", why="nobody answered in time", nobody=True)
+        async def decide(self, request: ApprovalRequest) -> ApprovalAnswer:
+            return ApprovalAnswer("deny", why="nobody answered in time", nobody=True)
 
     door.approver = Nobody()  # type: ignore[assignment]
     assert (await door.asks(command) is None) is runs

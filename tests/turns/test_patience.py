@@ -3,7 +3,7 @@
 import pytest
 
 from openclaw.core.provider import Model
-from openclaw.turns.patience import Patience, idle_limit, patience, place_of
+from openclaw.turns.patience import StreamTimeouts, idle_limit, patience, place_of
 
 
 def model(
@@ -84,16 +84,16 @@ def test_the_idle_limit(who: Model, run: float | None, agent: float | None, cron
 @pytest.mark.parametrize(
     ("who", "run", "expected"),
     [
-        (CLOUD, None, Patience(120, 120)),
-        (LOCAL, None, Patience(300, 0)),  # it may load for minutes, but not for ever
-        (HOSTED, None, Patience(300, 300)),
-        (LOCAL, 600, Patience(300, 600)),
-        (CLOUD, 30, Patience(30, 30)),
-        (model(limit=900), None, Patience(900, 900)),
-        (model(limit=10), None, Patience(10, 10)),
+        (CLOUD, None, StreamTimeouts(120, 120)),
+        (LOCAL, None, StreamTimeouts(300, 0)),  # it may load for minutes, but not for ever
+        (HOSTED, None, StreamTimeouts(300, 300)),
+        (LOCAL, 600, StreamTimeouts(300, 600)),
+        (CLOUD, 30, StreamTimeouts(30, 30)),
+        (model(limit=900), None, StreamTimeouts(900, 900)),
+        (model(limit=10), None, StreamTimeouts(10, 10)),
     ],
 )
 def test_the_first_word_may_take_longer_where_a_model_must_load(
-    who: Model, run: float | None, expected: Patience
+    who: Model, run: float | None, expected: StreamTimeouts
 ) -> None:
     assert patience(who, run_timeout=run) == expected

@@ -19,12 +19,12 @@ from openclaw.core.errors import (
 from openclaw.core.provider import Endpoint
 from openclaw.core.secret import Secret
 from openclaw.models import catalog
-from openclaw.models.profiles import Profile, Profiles
+from openclaw.models.profiles import AuthProfile, Profiles
 from openclaw.models.settings import AuthSettings, ModelsSettings
-from openclaw.models.situation import assess
+from openclaw.models.situation import build_model_set
 from openclaw.testing import FakeClock, ScriptedModel
 from openclaw.turns.patience import patience
-from openclaw.turns.route import ModelRoute
+from openclaw.turns.route import FailoverRoute
 
 
 def provider(url: str = "https://api.example.com/v1", **more: Any) -> dict[str, Any]:
@@ -38,7 +38,7 @@ class Walk:
         self.clock = FakeClock()
         self.opened: list[Endpoint] = []
         names = list(providers)
-        situation = assess(
+        situation = build_model_set(
             msgspec.convert({"providers": providers}, ModelsSettings, dec_hook=lambda kind, value: kind(value)),
             catalog.load(),
             environ={},
@@ -48,7 +48,7 @@ class Walk:
             primary=f"{names[0]}/m",
             fallbacks=[f"{name}/m" for name in names[1:]],
         )
-        self.route = ModelRoute(
+        self.route = FailoverRoute(
             situation,
             situation.chain(),
             open_provider=self.open,
@@ -107,7 +107,7 @@ def test_a_refusal_or_a_conversation_too_long_is_final(error: ProviderError) -> 
 
 
 def test_a_second_key_of_the_same_provider_is_tried_before_another_model() -> None:
-    stored = Profiles(profiles={"a:work": Profile(provider="a", secret=Secret("first"))})
+    stored = Profiles(profiles={"a:work": AuthProfile(provider="a", secret=Secret("first"))})
     walk = Walk(stored=stored, a=provider(), b=provider())
     assert walk.fails(AuthFailed("401")) == 0.0
     assert walk.model == "a/m"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from openclaw.core.messages import Assistant, Image, Message, Text, Thinking, ToolCall, ToolResult, User
-from openclaw.gateway.exporting import About, page
+from openclaw.gateway.exporting import ExportHeader, page
 from openclaw.testing import TemporaryHome, calls, says
 from openclaw.testing_server import MockModelServer
 from tests.ui.test_hostile import CORPUS
@@ -80,7 +80,7 @@ def test_nothing_that_was_said_becomes_markup() -> None:
         ToolResult(tool_call_id="c1", tool_name="x", content=(Text(hostile),)),
         ToolResult(tool_call_id="lost", tool_name=hostile, content=(Text(hostile),), is_error=True),
     ]
-    made = page(About(title=hostile, facts=(("Conversation", hostile),)), messages)
+    made = page(ExportHeader(title=hostile, facts=(("Conversation", hostile),)), messages)
     reader = read(made)
     assert reader.strange == []
     assert made.count("<style>") == 1 and "<script" not in made
@@ -101,7 +101,7 @@ def test_a_conversation_is_there_with_its_tools_and_its_thinking() -> None:
         ToolResult(tool_call_id="c1", tool_name="edit", content=(Text("changed"),)),
         Assistant(content=(Text("See [the page](https://ok.test/x)."),)),
     ]
-    made = page(About(title="Shopping"), messages)
+    made = page(ExportHeader(title="Shopping"), messages)
     assert "2023-11-14 22:13 UTC" in made and "<p>change &lt;it&gt;</p>" in made
     assert "<strong>now</strong>" in made and "<td>1</td>" in made
     assert "<summary>Thinking</summary><pre>hm</pre>" in made

@@ -10,7 +10,7 @@ import pytest
 
 from openclaw.core.errors import ConfigError
 from openclaw.gateway.http.pages import BUILT, base_path, policy, read
-from openclaw.gateway.links import MOST, SECONDS, Links
+from openclaw.gateway.links import MOST, SECONDS, LoginCodes
 from openclaw.testing import TemporaryHome
 from tests.e2e.gateway_process import GatewayProcess
 
@@ -142,7 +142,7 @@ def test_a_strange_host_does_not_get_into_the_policy() -> None:
 
 
 def test_codes_run_out_and_never_repeat() -> None:
-    links = Links()
+    links = LoginCodes()
     code, expires = links.make(1_000)
     assert expires == 1_000 + SECONDS * 1000
     assert not links.redeem(code, expires)

@@ -14,8 +14,8 @@ import pytest
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.testing import FakeClock, ScriptedModel, TemporaryHome, ask, calls, says
 from openclaw.undo.back import carry_out, difference, steps
-from openclaw.undo.journal import Budget, Journal
-from openclaw.undo.plan import After, Before, Ran, Run, plan, story
+from openclaw.undo.journal import Journal, JournalBudget
+from openclaw.undo.plan import Before, FileAfter, Ran, Run, plan, story
 
 pytestmark = pytest.mark.anyio
 
@@ -26,7 +26,7 @@ class Desk:
     def __init__(self, root: Path, **budget: Any) -> None:
         self.root = root
         self.clock = FakeClock()
-        self.journal = Journal(root / "undo", self.clock, Budget(**budget))
+        self.journal = Journal(root / "undo", self.clock, JournalBudget(**budget))
 
     def change(self, run: str, name: str, text: str | None) -> None:
         path = self.root / name
@@ -130,7 +130,7 @@ def test_half_a_line_does_not_hide_the_others(tmp_path: Path) -> None:
 
 
 def test_commands_are_told_and_not_undone() -> None:
-    told = story([Run("r"), Ran("rm -rf x"), Before(1, "write", "/a", "d1"), After(1, "d1")])
+    told = story([Run("r"), Ran("rm -rf x"), Before(1, "write", "/a", "d1"), FileAfter(1, "d1")])
     assert told.commands == ["rm -rf x"] and told.changes == {}
     cut = story([Run("r"), Before(1, "write", "/a", "d1")])
     assert [step.does for step in plan(cut, lambda path: "d2", lambda path: True)] == ["restore"]

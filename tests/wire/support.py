@@ -6,10 +6,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from openclaw.core.device import DeviceClaim, DeviceStanding, DeviceToken, Grant, SetUp
+from openclaw.core.device import DeviceClaim, DeviceGrant, DeviceState, DeviceToken, SetUp
 from openclaw.core.secret import Secret
 from openclaw.wire.actions import Close, Send
-from openclaw.wire.auth import Policy
+from openclaw.wire.auth import AuthPolicy
 from openclaw.wire.connection import Connection
 from openclaw.wire.frames import encode, parse_from_server
 from openclaw.wire.greeting import Challenge, Introduction, Signer, connect_request
@@ -21,7 +21,7 @@ from openclaw.wire.scopes import READ, covers
 NOW = 1_700_000_000_000
 NONCE = "3f0c1f7e-9a2b-4a8e-8f11-0c5a1d2e3f40"
 SECRET = "the-shared-secret"
-POLICY = Policy(secret=Secret(SECRET))
+POLICY = AuthPolicy(secret=Secret(SECRET))
 LOCAL = Peer(remote_ip="127.0.0.1", host="127.0.0.1:18789")
 REMOTE = Peer(remote_ip="192.168.1.20", host="192.168.1.2:18789")
 PAGE = replace(LOCAL, origin="http://127.0.0.1:18789")
@@ -48,14 +48,14 @@ class Desk:
     """The pairing book on a slip of paper."""
 
     def __init__(self) -> None:
-        self.devices: dict[str, DeviceStanding] = {}
+        self.devices: dict[str, DeviceState] = {}
         self.tokens: dict[str, tuple[str, str, tuple[str, ...]]] = {}
         self.requests: list[tuple[DeviceClaim, str]] = []
         self.broken: Exception | None = None
         self.setup_code = ""
         self.setup_scopes: tuple[str, ...] = (READ,)
 
-    async def standing(self, claim: DeviceClaim, token: Secret | None) -> DeviceStanding | None:
+    async def standing(self, claim: DeviceClaim, token: Secret | None) -> DeviceState | None:
         if self.broken:
             raise self.broken
         found = self.devices.get(claim.device_id)
@@ -67,8 +67,8 @@ class Desk:
 
     async def admit(self, claim: DeviceClaim, *, approve: bool, issue: bool, now: int) -> DeviceToken | None:
         if approve:
-            before = self.devices.get(claim.device_id, DeviceStanding(roles=(), scopes=()))
-            self.devices[claim.device_id] = DeviceStanding(
+            before = self.devices.get(claim.device_id, DeviceState(roles=(), scopes=()))
+            self.devices[claim.device_id] = DeviceState(
                 roles=tuple(dict.fromkeys((*before.roles, claim.role))),
                 scopes=tuple(dict.fromkeys((*before.scopes, *claim.scopes))),
                 platform=claim.platform,
@@ -85,7 +85,7 @@ class Desk:
             return None
         if not covers(self.setup_scopes, claim.scopes):
             return SetUp(())
-        return SetUp(((Grant(claim.role, self.setup_scopes), DeviceToken(Secret("t" * 43), now)),))
+        return SetUp(((DeviceGrant(claim.role, self.setup_scopes), DeviceToken(Secret("t" * 43), now)),))
 
     async def request(self, claim: DeviceClaim, reason: str, *, now: int) -> str:
         self.requests.append((claim, reason))
@@ -129,7 +129,7 @@ class Knock:
 class Door:
     """One gateway that many can knock at."""
 
-    def __init__(self, policy: Policy = POLICY) -> None:
+    def __init__(self, policy: AuthPolicy = POLICY) -> None:
         self.policy = policy
         self.desk = Desk()
         self.limiter: Any = Unlimited()

@@ -15,26 +15,26 @@ from websockets.typing import Origin
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.secret import Secret
 from openclaw.devices import signature
-from openclaw.devices.identity import Identity
+from openclaw.devices.identity import DeviceIdentity
 from openclaw.devices.rate import AuthLimiter
 from openclaw.wire.actions import Close, Send
 from openclaw.wire.caller import Caller
-from openclaw.wire.client import CallFailed, Client, ConnectionLost, Gap, NoAnswer, check_url, connect
+from openclaw.wire.client import CallFailed, ConnectionLost, EventGap, GatewayClient, NoAnswer, check_url, connect
 from openclaw.wire.connection import Connection, TokenWithdrawn, broadcast
-from openclaw.wire.frames import Event, Request, StateVersion, encode, parse_from_server
+from openclaw.wire.frames import EventFrame, RequestFrame, StateVersion, encode, parse_from_server
 from openclaw.wire.greeting import connect_request, read_challenge
 from openclaw.wire.handshake import Established, Handshake, settle
-from openclaw.wire.hello import Offer, Snapshot
+from openclaw.wire.hello import HelloSnapshot, Offer
 from openclaw.wire.params.kinds import NoParams
 from openclaw.wire.peer import Peer
 from openclaw.wire.proof import Version
-from openclaw.wire.rpc import Method, Registry, dispatch
+from openclaw.wire.rpc import MethodRegistry, RpcMethod, dispatch
 from openclaw.wire.scopes import READ, WRITE
 from tests.wire.support import LOCAL, NONCE, NOW, POLICY, SECRET, Desk, Door, Unlimited, operator
 
 pytestmark = pytest.mark.anyio
 
-SNAPSHOT = Snapshot(presence=(), health={}, state_version=StateVersion(0, 0), uptime_ms=1)
+SNAPSHOT = HelloSnapshot(presence=(), health={}, state_version=StateVersion(0, 0), uptime_ms=1)
 
 
 @pytest.mark.parametrize("version", ["v3", "v2"])
@@ -43,8 +43,8 @@ async def test_a_real_key_gets_in_with_either_signature(version: Version) -> Non
         POLICY, LOCAL, conn_id="c", nonce=NONCE, now=NOW, limiter=Unlimited(), verify=signature.verify
     )
     challenge = parse_from_server(handshake.open().data)
-    assert isinstance(challenge, Event)
-    identity = Identity.generate()
+    assert isinstance(challenge, EventFrame)
+    identity = DeviceIdentity.generate()
     request = connect_request(operator(), read_challenge(challenge), "c1", identity, version)
     (inside,) = await settle(handshake, handshake.feed(encode(request), NOW), Desk(), NOW)
     assert isinstance(inside, Established)
@@ -65,15 +65,15 @@ async def test_after_ten_wrong_guesses_even_the_right_one_waits() -> None:
 @pytest.mark.parametrize(
     "event",
     [
-        Event(event="tick", payload={"nonce": "n", "ts": 1}),
-        Event(event="connect.challenge"),
-        Event(event="connect.challenge", payload={"nonce": " ", "ts": 1}),
-        Event(event="connect.challenge", payload={"nonce": "n", "ts": -1}),
-        Event(event="connect.challenge", payload={"nonce": "n", "ts": True}),
-        Event(event="connect.challenge", payload={"nonce": "n"}),
+        EventFrame(event="tick", payload={"nonce": "n", "ts": 1}),
+        EventFrame(event="connect.challenge"),
+        EventFrame(event="connect.challenge", payload={"nonce": " ", "ts": 1}),
+        EventFrame(event="connect.challenge", payload={"nonce": "n", "ts": -1}),
+        EventFrame(event="connect.challenge", payload={"nonce": "n", "ts": True}),
+        EventFrame(event="connect.challenge", payload={"nonce": "n"}),
     ],
 )
-def test_a_client_does_not_answer_a_bad_challenge(event: Event) -> None:
+def test_a_client_does_not_answer_a_bad_challenge(event: EventFrame) -> None:
     with pytest.raises(InvalidRequest):
         read_challenge(event)
 
@@ -107,11 +107,11 @@ class Gateway:
 
     def __init__(self) -> None:
         self.desk = Desk()
-        self.registry = Registry(
+        self.registry = MethodRegistry(
             (
-                Method("health", NoParams, echo, scope=None),
-                Method("agent", NoParams, run, scope=WRITE),
-                Method("hang", NoParams, hang, scope=READ),
+                RpcMethod("health", NoParams, echo, scope=None),
+                RpcMethod("agent", NoParams, run, scope=WRITE),
+                RpcMethod("hang", NoParams, hang, scope=READ),
             )
         )
         self.sockets: dict[ServerConnection, Connection] = {}
@@ -131,7 +131,7 @@ class Gateway:
                 if connection is None:
                     for action in await settle(handshake, handshake.feed(data, NOW), self.desk, NOW):
                         await self.act(socket, action)
-                elif isinstance(request := connection.receive(data), Request):
+                elif isinstance(request := connection.receive(data), RequestFrame):
                     running.append(group.create_task(self.reply(socket, connection, request)))
             for task in running:
                 task.cancel()
@@ -147,7 +147,7 @@ class Gateway:
                 await self.act(socket, connection.hello(request_id, offer, SNAPSHOT))
                 self.sockets[socket] = connection
 
-    async def reply(self, socket: ServerConnection, connection: Connection, request: Request) -> None:
+    async def reply(self, socket: ServerConnection, connection: Connection, request: RequestFrame) -> None:
         async for response in dispatch(self.registry, request, connection.caller):
             for action in connection.answer(response, 0):
                 await self.act(socket, action)
@@ -165,7 +165,7 @@ async def gateway() -> AsyncIterator[tuple[Gateway, str]]:
         yield door, f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}"
 
 
-async def soon(client: Client) -> Any:
+async def soon(client: GatewayClient) -> Any:
     async with asyncio.timeout(5):
         return await anext(client.events())
 
@@ -189,11 +189,11 @@ async def test_events_arrive_and_a_gap_shows() -> None:
         await door.tell_all("tick", {"ts": 1})
         await door.tell_all("chat", {"n": 2}, skipped=3)
         first, gap, second = await soon(client), await soon(client), await soon(client)
-        assert (first.payload, gap, second.payload) == ({"n": 1}, Gap(3, 6), {"n": 2})
+        assert (first.payload, gap, second.payload) == ({"n": 1}, EventGap(3, 6), {"n": 2})
 
 
 async def test_a_paired_device_comes_back_with_its_token_until_it_is_rotated() -> None:
-    identity = Identity.generate()
+    identity = DeviceIdentity.generate()
     async with gateway() as (door, url):
         async with connect(url, operator(), identity) as client:
             token = Secret(client.hello["auth"]["deviceToken"])
@@ -225,7 +225,7 @@ async def test_a_web_page_of_someone_else_stays_outside() -> None:
     async with gateway() as (_, url):
         async with websockets.asyncio.client.connect(url, origin=Origin("https://evil.example")) as socket:
             challenge = parse_from_server(await socket.recv())
-            assert isinstance(challenge, Event)
+            assert isinstance(challenge, EventFrame)
             await socket.send(encode(connect_request(operator(), read_challenge(challenge), "c")), text=True)
             answer = json.loads(await socket.recv())
             assert answer["error"]["details"]["code"] == "CONTROL_UI_ORIGIN_NOT_ALLOWED"

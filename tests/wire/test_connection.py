@@ -13,17 +13,17 @@ from openclaw.wire.connection import (
     Connection,
     DeviceRemoved,
     GatewayAuthChanged,
-    Intake,
+    RequestIntake,
     TokenWithdrawn,
     broadcast,
 )
-from openclaw.wire.frames import ErrorShape, Request, StateVersion, failure, success
-from openclaw.wire.hello import Offer, Snapshot
+from openclaw.wire.frames import ErrorShape, RequestFrame, StateVersion, failure, success
+from openclaw.wire.hello import HelloSnapshot, Offer
 from openclaw.wire.scopes import ADMIN, APPROVALS, READ, wrong_role
 from tests.wire.support import event_of
 
 FULL = 52_428_801
-SNAPSHOT = Snapshot(
+SNAPSHOT = HelloSnapshot(
     presence=(),
     health={"ok": True},
     state_version=StateVersion(1, 2),
@@ -134,7 +134,7 @@ def test_a_good_answer_forgives_the_wrong_role() -> None:
 
 def test_frames_after_hello() -> None:
     client = connection()
-    assert isinstance(client.receive('{"type":"req","id":"1","method":"health"}'), Request)
+    assert isinstance(client.receive('{"type":"req","id":"1","method":"health"}'), RequestFrame)
     assert client.receive("not json") is None
     assert json.loads(_data(client.receive('{"id":"7"}')))["id"] == "7"
     again = json.loads(_data(client.receive('{"type":"req","id":"1","method":"connect"}')))
@@ -183,7 +183,7 @@ def test_a_fresh_token_is_shown_once() -> None:
 
 
 def test_requests_wait_in_one_queue_of_so_many() -> None:
-    intake = Intake(requests=2, size=100)
+    intake = RequestIntake(requests=2, size=100)
     place = intake.offer(50)
     assert place and intake.offer(50)
     assert not intake.offer(0)
@@ -194,10 +194,10 @@ def test_requests_wait_in_one_queue_of_so_many() -> None:
 
 
 def test_the_queue_has_the_protocols_size() -> None:
-    intake = Intake()
+    intake = RequestIntake()
     assert all(intake.offer(1) for _ in range(256))
     assert not intake.offer(1)
-    assert not Intake().offer(52_428_801)
+    assert not RequestIntake().offer(52_428_801)
 
 
 def test_a_payload_is_encoded_once_for_all() -> None:

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from openclaw.wire.frames import (
     ErrorShape,
-    Event,
+    EventFrame,
     NotARequest,
     NotJson,
-    Request,
+    RequestFrame,
     Response,
     StateVersion,
     close_reason,
@@ -27,12 +27,12 @@ from openclaw.wire.frames import (
 
 def test_a_request_keeps_its_params_as_text() -> None:
     found = parse_request('{"type":"req","id":"1:a","method":"health","params":{"probe":true}}')
-    assert isinstance(found, Request)
+    assert isinstance(found, RequestFrame)
     assert (found.id, found.method, bytes(found.params)) == ("1:a", "health", b'{"probe":true}')
 
 
 def test_a_request_without_params_goes_out_without_them() -> None:
-    assert encode(Request(id="1", method="health")) == b'{"type":"req","id":"1","method":"health"}'
+    assert encode(RequestFrame(id="1", method="health")) == b'{"type":"req","id":"1","method":"health"}'
 
 
 @pytest.mark.parametrize(
@@ -82,12 +82,12 @@ def test_a_depth_bomb_is_refused(inner: str) -> None:
 
 def test_a_huge_number_does_no_harm() -> None:
     found = parse_request('{"type":"req","id":"1","method":"m","params":{"n":' + "9" * 60_000 + "}}")
-    assert isinstance(found, Request)
+    assert isinstance(found, RequestFrame)
 
 
 def test_half_an_emoji_is_mended_rather_than_lost() -> None:
     found = parse_request('{"type":"req","id":"1","method":"m","params":{"text":"a\\ud83d"}}')
-    assert isinstance(found, Request)
+    assert isinstance(found, RequestFrame)
     assert json.loads(bytes(found.params)) == {"text": "a?"}
 
 
@@ -96,7 +96,7 @@ def test_a_client_reads_what_a_gateway_writes() -> None:
     for frame in (
         success("1", {"a": [1, None]}),
         failure("2", error, {"runId": "r"}),
-        Event(event="presence", payload={"x": 1}, seq=3, state_version=StateVersion(1, 2)),
+        EventFrame(event="presence", payload={"x": 1}, seq=3, state_version=StateVersion(1, 2)),
     ):
         assert parse_from_server(encode(frame)) == frame
 
@@ -131,16 +131,16 @@ json_values = st.recursive(
 @example('"\\udfff" NaN')
 def test_whatever_arrives_is_a_request_a_problem_or_no_json(data: str | bytes) -> None:
     found = parse_request(data)
-    assert isinstance(found, Request | NotARequest | NotJson)
+    assert isinstance(found, RequestFrame | NotARequest | NotJson)
     if isinstance(found, NotARequest):
         assert found.id
         json.loads(encode(found.answer()))
-    assert isinstance(parse_from_server(data), Response | Event | None)
+    assert isinstance(parse_from_server(data), Response | EventFrame | None)
 
 
 @given(st.text(min_size=1), st.text(min_size=1), json_values)
 def test_a_request_survives_the_wire(request_id: str, method: str, params: Any) -> None:
-    frame = Request(id=request_id, method=method, params=raw(params))
+    frame = RequestFrame(id=request_id, method=method, params=raw(params))
     found = parse_request(encode(frame))
-    assert isinstance(found, Request)
+    assert isinstance(found, RequestFrame)
     assert (found.id, found.method, bytes(found.params)) == (request_id, method, bytes(frame.params))

@@ -10,7 +10,7 @@ import pytest
 from openclaw.core.secret import Secret
 from openclaw.wire.connection import broadcast
 from openclaw.wire.frames import StateVersion
-from openclaw.wire.hello import Offer, SessionDefaults, Snapshot
+from openclaw.wire.hello import HelloSnapshot, Offer, SessionDefaults
 from openclaw.wire.scopes import ADMIN, READ
 from tests.wire.support import LOCAL, POLICY, REMOTE, Door, Seal, operator
 
@@ -23,7 +23,7 @@ OFFER = Offer(
     events=["agent", "chat", "tick"],
     capabilities=["published-model-catalog"],
 )
-SNAPSHOT = Snapshot(
+SNAPSHOT = HelloSnapshot(
     presence=({"ts": 1_700_000_000_000, "host": "claw", "mode": "gateway", "reason": "self"},),
     health={"ok": True, "ts": 1_700_000_000_000},
     state_version=StateVersion(presence=1, health=1),

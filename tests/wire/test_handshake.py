@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from openclaw.core.device import DeviceStanding
+from openclaw.core.device import DeviceState
 from openclaw.core.errors import ConfigError, StateError
 from openclaw.core.secret import Secret
 from openclaw.wire.actions import Close, Send
-from openclaw.wire.auth import Policy
+from openclaw.wire.auth import AuthPolicy
 from openclaw.wire.frames import encode
 from openclaw.wire.greeting import Challenge, connect_request
 from openclaw.wire.handshake import Established, FindDevice
@@ -25,8 +25,8 @@ from tests.wire.test_connection import OFFER, SNAPSHOT
 
 pytestmark = pytest.mark.anyio
 
-PASSWORD = Policy(mode="password", secret=Secret(SECRET))
-OPEN = Policy(mode="none")
+PASSWORD = AuthPolicy(mode="password", secret=Secret(SECRET))
+OPEN = AuthPolicy(mode="none")
 
 
 def test_the_challenge_comes_first() -> None:
@@ -236,7 +236,7 @@ async def test_the_control_ui_has_an_origin_or_is_not_it() -> None:
         (OPEN, {"token": Secret("anything")}),
     ],
 )
-async def test_the_right_secret_opens_the_door_in_either_field(policy: Policy, fields: dict[str, Any]) -> None:
+async def test_the_right_secret_opens_the_door_in_either_field(policy: AuthPolicy, fields: dict[str, Any]) -> None:
     assert (await Door(policy).knock(operator(**fields))).connection.method == policy.mode
 
 
@@ -319,7 +319,7 @@ async def test_the_right_secret_opens_the_door_in_either_field(policy: Policy, f
     ],
 )
 async def test_a_wrong_secret_is_told_what_to_do(
-    policy: Policy, fields: dict[str, Any], with_device: bool, code: str, details: dict[str, Any]
+    policy: AuthPolicy, fields: dict[str, Any], with_device: bool, code: str, details: dict[str, Any]
 ) -> None:
     knock = await Door(policy).knock(operator(**fields), device=Seal() if with_device else None)
     assert (knock.error["code"], knock.error["details"]) == (code, details)
@@ -357,7 +357,7 @@ async def test_a_bad_setup_code_is_refused() -> None:
 
 async def test_a_gateway_without_its_secret_does_not_start() -> None:
     with pytest.raises(ConfigError, match=r"set gateway\.auth\.token"):
-        Policy()
+        AuthPolicy()
 
 
 @pytest.mark.parametrize("peer", [LOCAL, REMOTE])
@@ -412,7 +412,7 @@ async def test_a_failure_through_our_proxy_is_the_clients_own() -> None:
 )
 @pytest.mark.parametrize("policy", [POLICY, OPEN], ids=["token", "none"])
 async def test_scopes_without_a_device_are_for_programs_on_this_machine(
-    who: tuple[str, str], peer: Peer, kept: bool, policy: Policy
+    who: tuple[str, str], peer: Peer, kept: bool, policy: AuthPolicy
 ) -> None:
     client_id, mode = who
     knock = await Door(policy).knock(operator(client_id=client_id, mode=mode, scopes=(ADMIN, READ)), peer=peer)
@@ -507,7 +507,7 @@ async def test_a_new_device_on_this_machine_is_approved_silently() -> None:
 
 def _paired(door: Door, seal: Seal, **fields: Any) -> None:
     given: dict[str, Any] = {"roles": ("operator",), "scopes": (READ,), "platform": "linux"}
-    door.desk.devices[seal.device_id] = DeviceStanding(**(given | fields))
+    door.desk.devices[seal.device_id] = DeviceState(**(given | fields))
 
 
 @pytest.mark.parametrize(

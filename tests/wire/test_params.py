@@ -25,7 +25,7 @@ from openclaw.wire.params import (
     tools,
 )
 from openclaw.wire.params.kinds import NoParams, Params
-from openclaw.wire.rpc import Refusal, read_params
+from openclaw.wire.rpc import MethodRefusal, read_params
 
 SCHEMAS = json.loads((Path(__file__).parent.parent / "golden" / "frames" / "schemas.json").read_text())
 DEFINITIONS = SCHEMAS["definitions"]
@@ -230,7 +230,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("method", "text", "rule"), WRONG)
 def test_wrong_params_are_told_where_and_why(method: str, text: str, rule: str) -> None:
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(MethodRefusal) as refused:
         read(method, text)
     assert refused.value.error.code == "INVALID_REQUEST"
     assert refused.value.message.startswith(f"invalid {method} params: {rule}")
@@ -270,7 +270,7 @@ names = sorted({field.encode_name for kind in TYPES.values() for field in msgspe
 def test_any_params_are_read_or_refused(name: str, value: dict[str, Any]) -> None:
     try:
         read_params(name, TYPES[name], msgspec.Raw(json.dumps(value).encode()))
-    except Refusal as refused:
+    except MethodRefusal as refused:
         assert refused.message.startswith(f"invalid {name} params: ")
 
 
@@ -278,5 +278,5 @@ def test_any_params_are_read_or_refused(name: str, value: dict[str, Any]) -> Non
 def test_any_bytes_are_read_or_refused(name: str, data: bytes) -> None:
     try:
         read_params(name, TYPES[name], msgspec.Raw(data))
-    except Refusal as refused:
+    except MethodRefusal as refused:
         assert refused.error.code == "INVALID_REQUEST"

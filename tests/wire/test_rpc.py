@@ -10,10 +10,10 @@ import pytest
 
 from openclaw.core import errors
 from openclaw.wire.caller import Caller
-from openclaw.wire.frames import ErrorShape, Request, encode, raw
+from openclaw.wire.frames import ErrorShape, RequestFrame, encode, raw
 from openclaw.wire.params.agent import AgentWaitParams
 from openclaw.wire.params.kinds import NoParams
-from openclaw.wire.rpc import Failed, Method, Refusal, Registry, dispatch
+from openclaw.wire.rpc import MethodFailed, MethodRefusal, MethodRegistry, RpcMethod, dispatch
 from openclaw.wire.scopes import ADMIN, READ, WRITE
 
 pytestmark = pytest.mark.anyio
@@ -35,7 +35,7 @@ async def twice(params: NoParams, caller: Caller) -> AsyncIterator[dict[str, str
 
 async def ends_badly(params: NoParams, caller: Caller) -> AsyncIterator[Any]:
     yield {"status": "accepted"}
-    yield Failed(ErrorShape(code="UNAVAILABLE", message="no model"), {"runId": "r", "status": "error"})
+    yield MethodFailed(ErrorShape(code="UNAVAILABLE", message="no model"), {"runId": "r", "status": "error"})
 
 
 def raising(error: Exception) -> Any:
@@ -53,21 +53,25 @@ async def unencodable(params: NoParams, caller: Caller) -> Any:
     return object()
 
 
-def registry(*more: Method) -> Registry:
-    return Registry(
+def registry(*more: RpcMethod) -> MethodRegistry:
+    return MethodRegistry(
         (
-            Method("agent.wait", AgentWaitParams, echo, scope=WRITE),
-            Method("health", NoParams, nothing, scope=None),
-            Method("status", NoParams, nothing, scope=READ),
-            Method("secret", NoParams, nothing, scope=ADMIN, advertised=False),
-            Method("node.event", NoParams, nothing, scope=None, roles=("node",)),
+            RpcMethod("agent.wait", AgentWaitParams, echo, scope=WRITE),
+            RpcMethod("health", NoParams, nothing, scope=None),
+            RpcMethod("status", NoParams, nothing, scope=READ),
+            RpcMethod("secret", NoParams, nothing, scope=ADMIN, advertised=False),
+            RpcMethod("node.event", NoParams, nothing, scope=None, roles=("node",)),
             *more,
         )
     )
 
 
-async def call(methods: Registry, method: str, caller: Caller, params: Any = None) -> list[dict[str, Any]]:
-    request = Request(id="7", method=method) if params is None else Request(id="7", method=method, params=raw(params))
+async def call(methods: MethodRegistry, method: str, caller: Caller, params: Any = None) -> list[dict[str, Any]]:
+    request = (
+        RequestFrame(id="7", method=method)
+        if params is None
+        else RequestFrame(id="7", method=method, params=raw(params))
+    )
     async with aclosing(dispatch(methods, request, caller)) as answers:
         return [json.loads(encode(answer)) async for answer in answers]
 
@@ -83,13 +87,13 @@ async def test_a_method_may_answer_nothing_at_all() -> None:
 
 
 async def test_one_request_may_get_two_answers() -> None:
-    answers = await call(registry(Method("agent", NoParams, twice, scope=WRITE)), "agent", ADMINISTRATOR)
+    answers = await call(registry(RpcMethod("agent", NoParams, twice, scope=WRITE)), "agent", ADMINISTRATOR)
     assert [answer["payload"]["status"] for answer in answers] == ["accepted", "ok"]
     assert {answer["id"] for answer in answers} == {"7"}
 
 
 async def test_a_failed_run_shows_both_its_payload_and_its_error() -> None:
-    answers = await call(registry(Method("agent", NoParams, ends_badly, scope=WRITE)), "agent", ADMINISTRATOR)
+    answers = await call(registry(RpcMethod("agent", NoParams, ends_badly, scope=WRITE)), "agent", ADMINISTRATOR)
     assert answers[1] == {
         "type": "res",
         "id": "7",
@@ -137,20 +141,20 @@ async def test_a_call_that_may_not_be_is_refused(method: str, caller: Caller, co
             {"code": "UNAVAILABLE", "message": "slow down", "retryable": True, "retryAfterMs": 1500},
         ),
         (
-            Refusal("APPROVAL_NOT_FOUND", "gone", details={"code": "X"}, retryable=False),
+            MethodRefusal("APPROVAL_NOT_FOUND", "gone", details={"code": "X"}, retryable=False),
             {"code": "APPROVAL_NOT_FOUND", "message": "gone", "details": {"code": "X"}, "retryable": False},
         ),
     ],
 )
 async def test_a_failure_of_ours_has_its_code(error: Exception, shape: dict[str, Any]) -> None:
-    (answer,) = await call(registry(Method("x", NoParams, raising(error))), "x", ADMINISTRATOR)
+    (answer,) = await call(registry(RpcMethod("x", NoParams, raising(error))), "x", ADMINISTRATOR)
     assert answer["error"] == shape
 
 
 @pytest.mark.parametrize("handler", [raising(RuntimeError("/home/me/key")), unencodable])
 async def test_a_bug_is_logged_and_shows_nothing_of_itself(handler: Any, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR):
-        (answer,) = await call(registry(Method("x", NoParams, handler)), "x", ADMINISTRATOR)
+        (answer,) = await call(registry(RpcMethod("x", NoParams, handler)), "x", ADMINISTRATOR)
     assert answer["error"]["code"] == "UNAVAILABLE"
     assert "/home" not in answer["error"]["message"]
     assert caplog.records[0].exc_info
@@ -158,7 +162,7 @@ async def test_a_bug_is_logged_and_shows_nothing_of_itself(handler: Any, caplog:
 
 def test_a_method_is_registered_once() -> None:
     with pytest.raises(ValueError, match="twice"):
-        registry(Method("health", NoParams, nothing))
+        registry(RpcMethod("health", NoParams, nothing))
 
 
 def test_only_what_works_for_the_role_is_advertised() -> None:
@@ -177,7 +181,7 @@ async def test_a_reader_that_leaves_ends_the_handler() -> None:
             ended.append(True)
 
     async with aclosing(
-        dispatch(registry(Method("x", NoParams, forever)), Request(id="1", method="x"), ADMINISTRATOR)
+        dispatch(registry(RpcMethod("x", NoParams, forever)), RequestFrame(id="1", method="x"), ADMINISTRATOR)
     ) as answers:
         async for _ in answers:
             break

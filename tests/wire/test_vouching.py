@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from openclaw.core.secret import Secret
-from openclaw.wire.auth import Policy
+from openclaw.wire.auth import AuthPolicy
 from openclaw.wire.peer import NotVouched, Peer, ProxyRules, Vouched, is_vouched, vouch
 from openclaw.wire.scopes import ADMIN, PAIRING, READ, WRITE
 from tests.wire.support import LOCAL, SECRET, Door, Seal, operator
@@ -16,7 +16,7 @@ RULES = ProxyRules(
     allow_users=("ann@example.org",),
 )
 GOOD = [("x-forwarded-user", "ann@example.org"), ("x-forwarded-proto", "https")]
-POLICY = Policy(mode="trusted-proxy", secret=Secret(SECRET), allowed_origins=("https://chat.example.org",))
+POLICY = AuthPolicy(mode="trusted-proxy", secret=Secret(SECRET), allowed_origins=("https://chat.example.org",))
 ANN = Peer(remote_ip="10.0.0.5", host="chat.example.org", proxied=True, vouched=Vouched("ann@example.org"))
 PAGE = replace(ANN, origin="https://chat.example.org")
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw.core.text import head, tail, units
-from openclaw.workspace.budget import SIGNATURES_KEPT, Cut, Limits, fit, shorten, warn
+from openclaw.workspace.budget import SIGNATURES_KEPT, FileBudget, FileCut, fit, shorten, warn
 from openclaw.workspace.record import WorkspaceFile
 
 
@@ -15,7 +15,7 @@ def file(name: str, content: str = "", **more: object) -> WorkspaceFile:
     return WorkspaceFile(name=name, path=f"/w/{name}", content=content, **more)  # type: ignore[arg-type]
 
 
-def sizes(cut: Cut) -> list[int]:
+def sizes(cut: FileCut) -> list[int]:
     return [each.injected_chars for each in cut.files]
 
 
@@ -50,7 +50,7 @@ def test_the_total_is_shared_in_order():
 
 
 def test_what_no_longer_fits_at_all_is_named():
-    cut = fit([file("A.md", "a" * 100), file("B.md", "b" * 100)], Limits(total=150))
+    cut = fit([file("A.md", "a" * 100), file("B.md", "b" * 100)], FileBudget(total=150))
     assert sizes(cut) == [100, 0] and cut.left_out == ("B.md",) and cut.shortened
     assert cut.files[1].causes == ("total-limit",) and cut.files[1].raw_chars == 100
 
@@ -69,7 +69,7 @@ def test_text_from_strangers_gets_less_room():
 
 
 def test_a_limit_that_makes_no_sense_is_the_default():
-    assert sizes(fit([file("A.md", "a" * 25_000)], Limits(per_file=0, total=-3))) == [18_100]
+    assert sizes(fit([file("A.md", "a" * 25_000)], FileBudget(per_file=0, total=-3))) == [18_100]
 
 
 def test_right_hand_blanks_are_not_paid_for():
@@ -123,6 +123,6 @@ def test_a_pair_of_surrogates_counts_two_and_stays_whole():
     st.integers(min_value=1, max_value=900),
 )
 def test_all_files_together_stay_within_the_total(contents, per_file, total):
-    cut = fit([file(f"F{n}.md", text) for n, text in enumerate(contents)], Limits(per_file=per_file, total=total))
+    cut = fit([file(f"F{n}.md", text) for n, text in enumerate(contents)], FileBudget(per_file=per_file, total=total))
     assert sum(sizes(cut)) <= total and all(size <= per_file for size in sizes(cut))
     assert len(cut.files) == len(contents)

@@ -6,11 +6,11 @@ from msgspec import structs
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.keys import parse
 from openclaw.workspace.filter import choose, kind_of, merge
-from openclaw.workspace.locate import AgentPlace, Places, every_workspace, locate
+from openclaw.workspace.locate import AgentDirectory, WorkspaceRoots, every_workspace, locate
 from openclaw.workspace.record import WorkspaceFile
 
-PLACES = Places(home="/home/ada", state_dir="/home/ada/.openclaw")
-MAIN = AgentPlace(id="main", default=True)
+PLACES = WorkspaceRoots(home="/home/ada", state_dir="/home/ada/.openclaw")
+MAIN = AgentDirectory(id="main", default=True)
 
 
 def test_the_default_agent_lives_in_the_default_directory():
@@ -19,13 +19,13 @@ def test_the_default_agent_lives_in_the_default_directory():
 
 
 def test_an_agents_own_workspace_wins():
-    own = AgentPlace(id="main", default=True, workspace=" ~/mine ")
+    own = AgentDirectory(id="main", default=True, workspace=" ~/mine ")
     assert locate(own, PLACES, default_workspace="/house") == "/home/ada/mine"
-    assert locate(AgentPlace(id="x", workspace="~"), PLACES) == "/home/ada"
+    assert locate(AgentDirectory(id="x", workspace="~"), PLACES) == "/home/ada"
 
 
 def test_other_agents_live_beside_it():
-    assert locate(AgentPlace(id="Work"), PLACES, default_workspace="/house") == "/home/ada/.openclaw/workspace-work"
+    assert locate(AgentDirectory(id="Work"), PLACES, default_workspace="/house") == "/home/ada/.openclaw/workspace-work"
 
 
 @pytest.mark.parametrize(("profile", "name"), [("", ""), ("default", ""), ("Dev", "-dev")])
@@ -47,13 +47,13 @@ def test_another_layouts_directory_is_used_only_if_it_is_the_only_one():
 @pytest.mark.parametrize("bad", ["", "  ", "../up", "a b"])
 def test_a_bad_agent_id_is_an_error(bad):
     with pytest.raises(InvalidRequest, match="is not an agent id"):
-        locate(AgentPlace(id=bad), PLACES)
+        locate(AgentDirectory(id=bad), PLACES)
     with pytest.raises(InvalidRequest):
-        locate(AgentPlace(id=bad, workspace="/w"), PLACES)
+        locate(AgentDirectory(id=bad, workspace="/w"), PLACES)
 
 
 def test_every_workspace_is_listed_once_the_defaults_first():
-    agents = (AgentPlace(id="work"), AgentPlace(id="twin", workspace="/home/ada/.openclaw/workspace"))
+    agents = (AgentDirectory(id="work"), AgentDirectory(id="twin", workspace="/home/ada/.openclaw/workspace"))
     assert every_workspace(agents, PLACES) == ["/home/ada/.openclaw/workspace", "/home/ada/.openclaw/workspace-work"]
 
 

@@ -18,11 +18,11 @@ NOTHING_ABSENT: Mapping[str, str] = {}
 _TRUE, _FALSE = {"true", "yes", "1"}, {"false", "no", "0"}
 
 
-class Accepted(Struct, frozen=True):
+class ArgumentsAccepted(Struct, frozen=True):
     arguments: dict[str, Any]
 
 
-class Rejected(Struct, frozen=True):
+class ArgumentsRejected(Struct, frozen=True):
     text: str
 
 
@@ -32,7 +32,7 @@ def prepare(
     aliases: Mapping[str, str],
     arguments: Mapping[str, Any],
     absent: Mapping[str, str] = NOTHING_ABSENT,
-) -> Accepted | Rejected:
+) -> ArgumentsAccepted | ArgumentsRejected:
     """`arguments` checked against `schema`; a rejection is the text the model gets.
 
     A parameter that is `absent` on purpose is refused with its reason, unless it was set to nothing.
@@ -41,12 +41,12 @@ def prepare(
     there = {name: value for name, value in arguments.items() if name not in absent} if absent else arguments
     cleaned = _object(_renamed(there, schema, aliases), schema, "", problems)
     if not problems:
-        return Accepted(cleaned)
+        return ArgumentsAccepted(cleaned)
     received = msgspec.json.format(msgspec.json.encode(arguments), indent=2).decode()
     if len(received) > MAX_ECHO_CHARS:
         received = received[:MAX_ECHO_CHARS] + "\n…"
     bullets = "\n".join(f"- {problem}" for problem in problems)
-    return Rejected(f'Validation failed for tool "{tool}":\n{bullets}\n\nReceived arguments:\n{received}')
+    return ArgumentsRejected(f'Validation failed for tool "{tool}":\n{bullets}\n\nReceived arguments:\n{received}')
 
 
 def _renamed(arguments: Mapping[str, Any], schema: Mapping[str, Any], aliases: Mapping[str, str]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from msgspec import Struct, structs
 
-from openclaw.agent.toolrun import Toolbox
+from openclaw.agent.toolrun import ToolRunner
 from openclaw.agent.watchdog import watched
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import BadResponse, ContextTooLong, ProviderError
@@ -22,8 +22,8 @@ from openclaw.core.events import (
     Event,
     MessageEnded,
     ModelCalled,
-    Notice,
     RunEnded,
+    RunNotice,
     Steered,
     TextDelta,
     ThinkingDelta,
@@ -58,7 +58,7 @@ class Attempt(Struct, frozen=True, kw_only=True):
     idle_timeout: float = 0.0
 
 
-class Route(Protocol):
+class ModelRouter(Protocol):
     """Which model answers, and what happens when it fails."""
 
     @property
@@ -75,7 +75,7 @@ class Route(Protocol):
         ...
 
 
-class Job(Struct, frozen=True, kw_only=True):
+class RunJob(Struct, frozen=True, kw_only=True):
     """What a run starts from."""
 
     system: System
@@ -110,9 +110,9 @@ class Steering:
 
 
 async def run(
-    job: Job,
-    route: Route,
-    tools: Toolbox,
+    job: RunJob,
+    route: ModelRouter,
+    tools: ToolRunner,
     steering: Steering,
     clock: Clock,
     crowded: Callable[[Sequence[Message]], bool] = lambda messages: False,
@@ -146,7 +146,7 @@ async def run(
             closing += 1
             if closing <= CLOSING_ATTEMPTS:
                 continue
-            yield Notice(WITHOUT_SUMMARY)
+            yield RunNotice(WITHOUT_SUMMARY)
             yield RunEnded("stop", usage, turns=turns)
             return
         except ProviderError as error:
@@ -182,10 +182,10 @@ async def run(
 
 
 async def _ask(
-    job: Job,
+    job: RunJob,
     messages: tuple[Message, ...],
-    route: Route,
-    tools: Toolbox,
+    route: ModelRouter,
+    tools: ToolRunner,
     clock: Clock,
     *,
     acted: bool = False,
@@ -221,7 +221,7 @@ async def _ask(
         await clock.sleep(failure.wait)
 
 
-def _request(job: Job, messages: tuple[Message, ...], attempt: Attempt, tools: Toolbox) -> ModelRequest:
+def _request(job: RunJob, messages: tuple[Message, ...], attempt: Attempt, tools: ToolRunner) -> ModelRequest:
     return ModelRequest(
         model=attempt.model,
         system=job.system,

@@ -25,18 +25,18 @@ class RepeatLimits(Struct, frozen=True, kw_only=True):
     breaker: int = 30
 
 
-class Fine(Struct, frozen=True): ...
+class NoRepeat(Struct, frozen=True): ...
 
 
-class Warned(Struct, frozen=True):
+class RepeatWarning(Struct, frozen=True):
     note: str
 
 
-class Blocked(Struct, frozen=True):
+class RepeatBlocked(Struct, frozen=True):
     why: str
 
 
-Verdict = Fine | Warned | Blocked
+Verdict = NoRepeat | RepeatWarning | RepeatBlocked
 
 
 class _Seen(Struct, frozen=True):
@@ -79,31 +79,35 @@ class Repeats:
         """A tool that does not exist was called."""
         self._unknown += 1
         if self._limits.enabled and self._unknown >= UNKNOWN_TOOL_LIMIT:
-            return Blocked(f"{self._unknown} calls to tools that do not exist, {tool} the last")
-        return Fine()
+            return RepeatBlocked(f"{self._unknown} calls to tools that do not exist, {tool} the last")
+        return NoRepeat()
 
     def before(self, tool: str, arguments: Mapping[str, Any]) -> Verdict:
         """Whether a call that is about to run may run."""
         if not self._limits.enabled:
-            return Fine()
+            return NoRepeat()
         mine = signature(tool, arguments)
         recent = list(self._seen)[-self._limits.history :]
         same = [seen for seen in recent if seen.signature == mine]
         stale = _trailing_equal([seen.outcome for seen in same])
         if stale >= self._limits.block:
-            return Blocked(f"{tool} was called {stale} times with these arguments and gave the same result each time")
+            return RepeatBlocked(
+                f"{tool} was called {stale} times with these arguments and gave the same result each time"
+            )
         if self._stagnant() >= self._limits.breaker:
-            return Blocked(f"the last {self._limits.breaker} calls brought nothing new")
+            return RepeatBlocked(f"the last {self._limits.breaker} calls brought nothing new")
         alternating = self._alternating(mine)
         if alternating >= self._limits.block and self._stagnant() >= self._limits.block:
-            return Blocked(f"two calls have alternated {alternating} times without progress")
+            return RepeatBlocked(f"two calls have alternated {alternating} times without progress")
         if len(same) >= self._limits.warn:
-            return Warned(f"{tool} has been called {len(same) + 1} times with the same arguments. Try something else.")
+            return RepeatWarning(
+                f"{tool} has been called {len(same) + 1} times with the same arguments. Try something else."
+            )
         if alternating >= self._limits.warn:
-            return Warned(f"Two calls have alternated {alternating} times. Try something else.")
+            return RepeatWarning(f"Two calls have alternated {alternating} times. Try something else.")
         if self._churning(tool):
-            return Warned(f"Variations of {tool} keep giving the same result. Try something else.")
-        return Fine()
+            return RepeatWarning(f"Variations of {tool} keep giving the same result. Try something else.")
+        return NoRepeat()
 
     def after(self, tool: str, arguments: Mapping[str, Any], output: Output) -> None:
         seen = _Seen(signature(tool, arguments), outcome(output), tool)

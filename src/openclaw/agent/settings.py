@@ -9,7 +9,7 @@ from openclaw.core.provider import ThinkingLevel
 from openclaw.core.settings import Count, Settings, doc
 
 
-class ModelChoice(Settings, frozen=True):
+class ModelChoiceSettings(Settings, frozen=True):
     """A primary model and what to use when it fails."""
 
     primary: Annotated[str | None, doc("provider/model or an alias")] = None
@@ -25,7 +25,7 @@ class ModelPreference(Settings, frozen=True):
     )
 
 
-class Identity(Settings, frozen=True):
+class IdentitySettings(Settings, frozen=True):
     """How an agent presents itself."""
 
     name: Annotated[str | None, doc("its name")] = None
@@ -86,7 +86,7 @@ class SubagentSettings(Settings, frozen=True):
     allow_agents: Annotated[
         tuple[str, ...] | None, doc("agents that may be started, * for any; only the agent itself when absent")
     ] = None
-    model: Annotated[str | ModelChoice | None, doc("their model; the agent's own when absent")] = None
+    model: Annotated[str | ModelChoiceSettings | None, doc("their model; the agent's own when absent")] = None
     thinking: Annotated[ThinkingLevel | None, doc("how hard they think")] = None
     require_agent_id: Annotated[bool, doc("sessions_spawn must name the agent")] = False
 
@@ -193,8 +193,10 @@ class PruningSettings(Settings, frozen=True):
 class AgentDefaults(Settings, frozen=True):
     """`agents.defaults`: what every agent starts from."""
 
-    model: Annotated[str | ModelChoice | None, doc("the model to use: a reference, or primary and fallbacks")] = None
-    image_model: Annotated[str | ModelChoice | None, doc("looks at images when the model in use cannot")] = None
+    model: Annotated[
+        str | ModelChoiceSettings | None, doc("the model to use: a reference, or primary and fallbacks")
+    ] = None
+    image_model: Annotated[str | ModelChoiceSettings | None, doc("looks at images when the model in use cannot")] = None
     models: Annotated[Mapping[str, ModelPreference], doc("aliases and parameters by model reference")] = field(
         default_factory=dict
     )
@@ -228,8 +230,8 @@ class AgentEntry(Settings, frozen=True):
     name: Annotated[str | None, doc("a name for people")] = None
     workspace: Annotated[str | None, doc("directory of its files")] = None
     agent_dir: Annotated[str | None, doc("directory of its credentials and state")] = None
-    model: Annotated[str | ModelChoice | None, doc("its model: a reference, or primary and fallbacks")] = None
-    identity: Annotated[Identity, doc("how it presents itself")] = Identity()
+    model: Annotated[str | ModelChoiceSettings | None, doc("its model: a reference, or primary and fallbacks")] = None
+    identity: Annotated[IdentitySettings, doc("how it presents itself")] = IdentitySettings()
     heartbeat: Annotated[
         HeartbeatSettings | None, doc("its own heartbeat; if any agent has one, only those agents have heartbeats")
     ] = None

@@ -9,9 +9,9 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import Struct, structs
 
-from openclaw.agent.arguments import Rejected, prepare
+from openclaw.agent.arguments import ArgumentsRejected, prepare
 from openclaw.agent.limits import shorten
-from openclaw.agent.repeats import Blocked, Repeats, Warned
+from openclaw.agent.repeats import RepeatBlocked, Repeats, RepeatWarning
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import OpenClawError
 from openclaw.core.events import ToolEnded, ToolStarted, ToolUpdated
@@ -36,7 +36,7 @@ class Gate(Protocol):
         ...
 
 
-class Interceptor(Protocol):
+class CallObserver(Protocol):
     """Others who look at every call before policy does, and are told how it went."""
 
     async def before(self, tool: str, args: dict[str, Any], context: ToolContext) -> dict[str, Any] | str:
@@ -48,7 +48,7 @@ class Interceptor(Protocol):
     ) -> None: ...
 
 
-class Labels(Protocol):
+class LabelTracker(Protocol):
     """Follows where the text of a run comes from, and what becomes of it."""
 
     @property
@@ -99,7 +99,7 @@ class _Ready(Struct, frozen=True):
     warning: str = ""
 
 
-_Plan = _Ready | Output | Blocked
+_Plan = _Ready | Output | RepeatBlocked
 
 
 class _Objection(Exception):
@@ -110,7 +110,7 @@ class _Objection(Exception):
         self.why = why
 
 
-class Toolbox:
+class ToolRunner:
     """The tools of one run."""
 
     def __init__(
@@ -122,8 +122,8 @@ class Toolbox:
         *,
         repeats: Repeats,
         cap: int,
-        interceptor: Interceptor | None = None,
-        labels: Labels | None = None,
+        interceptor: CallObserver | None = None,
+        labels: LabelTracker | None = None,
     ) -> None:
         self._tools = {tool.spec.name: tool for tool in tools}
         self._context = context
@@ -182,9 +182,9 @@ class Toolbox:
     def _plans(self, calls: Sequence[ToolCall]) -> list[_Ready | Output]:
         """What becomes of each call; one that goes in circles stops all of them."""
         plans = [self._plan(call) for call in calls]
-        blocked = next((plan for plan in plans if isinstance(plan, Blocked)), None)
+        blocked = next((plan for plan in plans if isinstance(plan, RepeatBlocked)), None)
         if blocked is None:
-            return [plan for plan in plans if not isinstance(plan, Blocked)]
+            return [plan for plan in plans if not isinstance(plan, RepeatBlocked)]
         self.loops += 1
         answer = {"status": "blocked", "deniedReason": "tool-loop", "reason": blocked.why}
         return [_failed(answer, **answer) for _ in calls]
@@ -193,7 +193,7 @@ class Toolbox:
         tool = self._tools.get(call.name) or self._tools.get(ALIASES.get(call.name.lower(), call.name.lower()))
         if tool is None:
             verdict = self._repeats.unknown(call.name)
-            if isinstance(verdict, Blocked):
+            if isinstance(verdict, RepeatBlocked):
                 return verdict
             return Output.failed(f"Tool {call.name} not found. Available: {', '.join(sorted(self._tools))}.")
         name = tool.spec.name
@@ -203,15 +203,15 @@ class Toolbox:
                 f"send the call again, shorter if it was long\n\nReceived arguments:\n{call.broken}"
             )
         prepared = prepare(name, tool.spec.parameters, tool.spec.aliases, call.arguments, tool.spec.absent)
-        args = call.arguments if isinstance(prepared, Rejected) else prepared.arguments
+        args = call.arguments if isinstance(prepared, ArgumentsRejected) else prepared.arguments
         verdict = self._repeats.before(name, args)
-        if isinstance(verdict, Blocked):
+        if isinstance(verdict, RepeatBlocked):
             return verdict
-        if isinstance(prepared, Rejected):
+        if isinstance(prepared, ArgumentsRejected):
             refused = Output.failed(prepared.text)
             self._repeats.after(name, args, refused)
             return refused
-        return _Ready(tool, prepared.arguments, verdict.note if isinstance(verdict, Warned) else "")
+        return _Ready(tool, prepared.arguments, verdict.note if isinstance(verdict, RepeatWarning) else "")
 
     async def _run(
         self,
@@ -258,7 +258,7 @@ class Toolbox:
             output = structs.replace(output, content=(*output.content, Text(f"[{plan.warning}]")))
         return output
 
-    async def _intercepted(self, plan: _Ready, context: ToolContext, interceptor: Interceptor) -> _Ready:
+    async def _intercepted(self, plan: _Ready, context: ToolContext, interceptor: CallObserver) -> _Ready:
         """The call with the arguments it is to have; what others made of them must fit as the model's own must."""
         spec = plan.tool.spec
         decided = await interceptor.before(spec.name, plan.args, context)
@@ -267,7 +267,7 @@ class Toolbox:
         if decided is plan.args:
             return plan
         prepared = prepare(spec.name, spec.parameters, spec.aliases, decided, spec.absent)
-        if isinstance(prepared, Rejected):
+        if isinstance(prepared, ArgumentsRejected):
             raise _Objection(f"Not run: a plugin changed the arguments, and they do not fit. {prepared.text}")
         return structs.replace(plan, args=prepared.arguments)
 

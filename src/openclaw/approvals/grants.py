@@ -28,15 +28,15 @@ class _Policy(Struct, frozen=True, kw_only=True, rename="camel"):
     auto_allow_skills: bool | None = None
 
 
-class AgentApprovals(_Policy, frozen=True, kw_only=True):
+class StoredAgentApprovals(_Policy, frozen=True, kw_only=True):
     allowlist: tuple[dict[str, Any], ...] = ()
 
 
-class Document(Struct, frozen=True, kw_only=True, rename="camel"):
+class ApprovalsDocument(Struct, frozen=True, kw_only=True, rename="camel"):
     """What we read of the file."""
 
     defaults: _Policy = _Policy()
-    agents: Mapping[str, AgentApprovals] = field(default_factory=dict)
+    agents: Mapping[str, StoredAgentApprovals] = field(default_factory=dict)
 
 
 class _Allowed(Struct):
@@ -53,7 +53,7 @@ class ApprovalFile:
         self._path = path
         self._lock_seconds = lock_seconds
 
-    def read(self) -> Document:
+    def read(self) -> ApprovalsDocument:
         return self._checked(self._raw())
 
     @property
@@ -137,9 +137,9 @@ class ApprovalFile:
             _merge_default(agents)
         return raw
 
-    def _checked(self, raw: dict[str, Any]) -> Document:
+    def _checked(self, raw: dict[str, Any]) -> ApprovalsDocument:
         try:
-            document = msgspec.convert(raw, Document)
+            document = msgspec.convert(raw, ApprovalsDocument)
             for agent in document.agents.values():
                 for entry in agent.allowlist:
                     entry.setdefault("id", msgspec.convert(entry, _Allowed).id)

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from openclaw.core.approval import Answer, ApprovalRequest, Decision
+from openclaw.core.approval import ApprovalAnswer, ApprovalRequest, Decision
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import InvalidRequest, NotFound
 
@@ -14,7 +14,7 @@ EXPIRES_AFTER = 1_800.0
 KEPT = 200
 
 
-class Question(Struct, frozen=True, kw_only=True):
+class PendingApproval(Struct, frozen=True, kw_only=True):
     """A request on the table."""
 
     request: ApprovalRequest
@@ -22,7 +22,7 @@ class Question(Struct, frozen=True, kw_only=True):
     expires_at: int
 
 
-class Resolution(Struct, frozen=True, kw_only=True):
+class ApprovalOutcome(Struct, frozen=True, kw_only=True):
     """How a question ended."""
 
     id: str
@@ -37,21 +37,21 @@ class PendingApprovals:
     def __init__(
         self,
         clock: Clock,
-        asked: Callable[[Question], None],
-        resolved: Callable[[Question, Resolution], None],
+        asked: Callable[[PendingApproval], None],
+        resolved: Callable[[PendingApproval, ApprovalOutcome], None],
         expires_after: float = EXPIRES_AFTER,
     ) -> None:
         self._clock = clock
         self._asked = asked
         self._resolved = resolved
         self._expires_after = expires_after
-        self._open: dict[str, tuple[Question, asyncio.Future[Answer]]] = {}
-        self._closed: dict[str, Resolution] = {}
+        self._open: dict[str, tuple[PendingApproval, asyncio.Future[ApprovalAnswer]]] = {}
+        self._closed: dict[str, ApprovalOutcome] = {}
 
-    async def decide(self, request: ApprovalRequest) -> Answer:
+    async def decide(self, request: ApprovalRequest) -> ApprovalAnswer:
         now = millis(self._clock)
-        question = Question(request=request, created_at=now, expires_at=now + round(self._expires_after * 1000))
-        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        question = PendingApproval(request=request, created_at=now, expires_at=now + round(self._expires_after * 1000))
+        answer: asyncio.Future[ApprovalAnswer] = asyncio.get_running_loop().create_future()
         self._open[request.id] = (question, answer)
         timer = asyncio.create_task(self._clock.sleep(self._expires_after), name=f"approval:{request.id}")
         self._asked(question)
@@ -61,20 +61,20 @@ class PendingApprovals:
             if answer.done():
                 return answer.result()
             self._close(question, "expired", "nobody")
-            return Answer("deny", why="nobody answered in time", nobody=True)
+            return ApprovalAnswer("deny", why="nobody answered in time", nobody=True)
         finally:
             timer.cancel()
             await asyncio.gather(timer, return_exceptions=True)
             if self._open.pop(request.id, None) is not None and not answer.done():
                 self._close(question, "expired", "the run ended")
 
-    def resolve(self, wanted: str, decision: str, by: str = "") -> Resolution:
+    def resolve(self, wanted: str, decision: str, by: str = "") -> ApprovalOutcome:
         """Answers a question by its id or the unique start of it."""
         if decision not in ("allow-once", "allow-always", "deny"):
             raise InvalidRequest(f"{decision!r} is not a decision: use allow-once, allow-always or deny")
         question, answer = self._find(wanted)
         chosen: Decision = decision  # type: ignore[assignment]
-        answer.set_result(Answer(chosen, by=by))
+        answer.set_result(ApprovalAnswer(chosen, by=by))
         del self._open[question.request.id]
         return self._close(question, chosen, by)
 
@@ -82,13 +82,13 @@ class PendingApprovals:
     def now(self) -> int:
         return millis(self._clock)
 
-    def list(self) -> "list[Question]":
+    def list(self) -> "list[PendingApproval]":
         return [question for question, _ in self._open.values()]
 
-    def get(self, wanted: str) -> Question:
+    def get(self, wanted: str) -> PendingApproval:
         return self._find(wanted)[0]
 
-    def _find(self, wanted: str) -> tuple[Question, asyncio.Future[Answer]]:
+    def _find(self, wanted: str) -> tuple[PendingApproval, asyncio.Future[ApprovalAnswer]]:
         found = [pair for name, pair in self._open.items() if wanted and name.startswith(wanted)]
         if len(found) == 1:
             return found[0]
@@ -98,8 +98,8 @@ class PendingApprovals:
             raise NotFound(f"approval {wanted} was already answered: {self._closed[wanted].decision}")
         raise NotFound(f"no approval {wanted!r} is waiting")
 
-    def _close(self, question: Question, decision: Decision | Literal["expired"], by: str) -> Resolution:
-        resolution = Resolution(id=question.request.id, decision=decision, by=by, at=millis(self._clock))
+    def _close(self, question: PendingApproval, decision: Decision | Literal["expired"], by: str) -> ApprovalOutcome:
+        resolution = ApprovalOutcome(id=question.request.id, decision=decision, by=by, at=millis(self._clock))
         self._closed[resolution.id] = resolution
         while len(self._closed) > KEPT:
             del self._closed[next(iter(self._closed))]

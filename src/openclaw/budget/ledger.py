@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from openclaw.budget.limits import Level, Proceed, Refuse, Rules, Scope, Wait, crossed, judge
+from openclaw.budget.limits import BudgetRules, Level, OverLimit, Proceed, Scope, WaitForBudget, crossed, judge
 from openclaw.budget.price import Estimate
 from openclaw.core.clock import Clock, millis
 from openclaw.core.messages import Cost, Usage
@@ -41,7 +41,7 @@ _WHERE: dict[Scope, str] = {
 }
 
 
-class Call(Struct, frozen=True, kw_only=True):
+class ReservedCall(Struct, frozen=True, kw_only=True):
     """Who calls whom, for what."""
 
     call_id: str
@@ -55,7 +55,7 @@ class Call(Struct, frozen=True, kw_only=True):
     background: bool = False
 
 
-class End(Struct, frozen=True, kw_only=True):
+class CallEnd(Struct, frozen=True, kw_only=True):
     """How a call ended."""
 
     usage: Usage = Usage()
@@ -78,7 +78,7 @@ class Spent(Struct, frozen=True, kw_only=True):
     dollars: float = 0.0
 
     @classmethod
-    def of(cls, end: "End") -> "Spent":
+    def of(cls, end: "CallEnd") -> "Spent":
         usage = end.usage
         return cls(
             ends={end.reason: 1},
@@ -142,14 +142,16 @@ class SpendLedger:
     def day(self, at_ms: int) -> str:
         return datetime.fromtimestamp(at_ms / 1000, self.zone).date().isoformat()
 
-    async def reserve(self, call: Call, estimate: Estimate | None, rules: Rules) -> Proceed | Refuse:
+    async def reserve(self, call: ReservedCall, estimate: Estimate | None, rules: BudgetRules) -> Proceed | OverLimit:
         """Writes the call down when it fits; waits for calls under way when it might fit after them."""
         ruling = await self._try(call, estimate, rules)
-        if isinstance(ruling, Wait):
+        if isinstance(ruling, WaitForBudget):
             ruling = await self._try_again(call, estimate, rules)
-        return Refuse(ruling.why) if isinstance(ruling, Wait) else ruling
+        return OverLimit(ruling.why) if isinstance(ruling, WaitForBudget) else ruling
 
-    async def _try_again(self, call: Call, estimate: Estimate | None, rules: Rules) -> Proceed | Wait | Refuse:
+    async def _try_again(
+        self, call: ReservedCall, estimate: Estimate | None, rules: BudgetRules
+    ) -> Proceed | WaitForBudget | OverLimit:
         """Tries whenever another call has ended, for as long as patience lasts."""
         deadline = self._clock.now() + PATIENCE
         changed = asyncio.Event()
@@ -160,7 +162,7 @@ class SpendLedger:
                     changed.clear()
                     ruling = await self._try(call, estimate, rules)
                     left = deadline - self._clock.now()
-                    if not isinstance(ruling, Wait) or left <= 0:
+                    if not isinstance(ruling, WaitForBudget) or left <= 0:
                         return ruling
                     await self._until(changed, min(left, LOOK_AGAIN))
             finally:
@@ -176,7 +178,9 @@ class SpendLedger:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _try(self, call: Call, estimate: Estimate | None, rules: Rules) -> Proceed | Wait | Refuse:
+    async def _try(
+        self, call: ReservedCall, estimate: Estimate | None, rules: BudgetRules
+    ) -> Proceed | WaitForBudget | OverLimit:
         now = millis(self._clock)
         async with self._db.transaction() as transaction:
             levels = await self._levels(transaction, call.run_id, call.agent_id, rules, now)
@@ -205,7 +209,7 @@ class SpendLedger:
                 )
         return ruling
 
-    async def commit(self, call: Call, end: End, rules: Rules) -> tuple[str, ...]:
+    async def commit(self, call: ReservedCall, end: CallEnd, rules: BudgetRules) -> tuple[str, ...]:
         """Settles a call; gives what a person should be told about the limits it filled."""
         ref, one = f"{call.provider}/{call.model}", Spent.of(end)
         self.spent[ref] = self.spent[ref] + one if ref in self.spent else one
@@ -229,12 +233,12 @@ class SpendLedger:
             {"call": call_id, "reason": reason, "error": error},
         )
 
-    async def levels(self, run_id: str, agent_id: str, rules: Rules) -> list[Level]:
+    async def levels(self, run_id: str, agent_id: str, rules: BudgetRules) -> list[Level]:
         """How full each limit is."""
         return await self._levels(self._db, run_id, agent_id, rules, millis(self._clock))
 
     async def _levels(
-        self, db: Transaction | Database, run_id: str, agent_id: str, rules: Rules, now: int
+        self, db: Transaction | Database, run_id: str, agent_id: str, rules: BudgetRules, now: int
     ) -> list[Level]:
         today = self.day(now)
         params = {
@@ -292,7 +296,7 @@ _SETTLE = (
 )
 
 
-def _ended(end: End) -> dict[str, Any]:
+def _ended(end: CallEnd) -> dict[str, Any]:
     usage, cost = end.usage, end.usage.cost
     return {
         "state": "failed" if end.reason else "ok",

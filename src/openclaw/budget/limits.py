@@ -12,7 +12,7 @@ Scope = Literal["run", "day", "month", "agent-day", "agent-month"]
 PERIODS: tuple[Scope, ...] = ("day", "month", "agent-day", "agent-month")
 
 
-class Limit(Struct, frozen=True):
+class BudgetLimit(Struct, frozen=True):
     """One ceiling: what it counts, its height, and the setting it comes from."""
 
     scope: Scope
@@ -25,7 +25,7 @@ class Limit(Struct, frozen=True):
 class Level(Struct, frozen=True):
     """How full a limit is."""
 
-    limit: Limit
+    limit: BudgetLimit
     spent: float
     held: float = 0.0
     """The most that calls under way can still add."""
@@ -39,24 +39,24 @@ class Proceed(Struct, frozen=True):
     """The call fits."""
 
 
-class Wait(Struct, frozen=True):
+class WaitForBudget(Struct, frozen=True):
     """It fits once calls under way turn out no dearer than expected."""
 
     why: str
 
 
-class Refuse(Struct, frozen=True):
+class OverLimit(Struct, frozen=True):
     why: str
 
 
-Ruling = Proceed | Wait | Refuse
+Ruling = Proceed | WaitForBudget | OverLimit
 Rung = Literal["normal", "cheaper", "no-background", "stop"]
 
 
-class Rules(Struct, frozen=True, kw_only=True):
+class BudgetRules(Struct, frozen=True, kw_only=True):
     """What holds for the calls of one run."""
 
-    limits: tuple[Limit, ...] = ()
+    limits: tuple[BudgetLimit, ...] = ()
     background: bool = False
     cheaper_at: float = 0.8
     no_background_at: float = 0.9
@@ -64,7 +64,7 @@ class Rules(Struct, frozen=True, kw_only=True):
     unknown_price: Literal["refuse", "allow"] = "refuse"
 
 
-def rules_for(settings: BudgetSettings, agent_id: str, *, background: bool) -> Rules:
+def rules_for(settings: BudgetSettings, agent_id: str, *, background: bool) -> BudgetRules:
     """The rules for a run of `agent_id`."""
     own = settings.agents.get(agent_id, Allowance())
     kind, a_run = ("job", "this background run") if background else ("turn", "this answer")
@@ -77,8 +77,10 @@ def rules_for(settings: BudgetSettings, agent_id: str, *, background: bool) -> R
         ("day", settings.day, "budget.day", "today's budget"),
         ("month", settings.month, "budget.month", "this month's budget"),
     )
-    return Rules(
-        limits=tuple(Limit(scope, amount, path, name) for scope, amount, path, name in wanted if amount is not None),
+    return BudgetRules(
+        limits=tuple(
+            BudgetLimit(scope, amount, path, name) for scope, amount, path, name in wanted if amount is not None
+        ),
         background=background,
         cheaper_at=settings.cheaper_at,
         no_background_at=settings.no_background_at,
@@ -87,7 +89,7 @@ def rules_for(settings: BudgetSettings, agent_id: str, *, background: bool) -> R
     )
 
 
-def rung(levels: Sequence[Level], rules: Rules) -> tuple[Rung, Level | None]:
+def rung(levels: Sequence[Level], rules: BudgetRules) -> tuple[Rung, Level | None]:
     """How far down the ladder we are, and the limit that is to blame."""
     fullest = max(
         (level for level in levels if level.limit.scope in PERIODS), key=lambda level: level.share, default=None
@@ -101,33 +103,33 @@ def rung(levels: Sequence[Level], rules: Rules) -> tuple[Rung, Level | None]:
     return ("cheaper", fullest) if fullest.share >= rules.cheaper_at else ("normal", None)
 
 
-def judge(model: str, estimate: Estimate | None, levels: Sequence[Level], rules: Rules) -> Ruling:
+def judge(model: str, estimate: Estimate | None, levels: Sequence[Level], rules: BudgetRules) -> Ruling:
     """Whether a call may be sent. `levels` are the limits of `rules`, as full as they are now."""
     if not levels:
         return Proceed()
     if rules.background:
         step, level = rung(levels, rules)
         if level is not None and step in ("no-background", "stop"):
-            return Refuse(
+            return OverLimit(
                 f"not sent: no background work is begun while {percent(level.share)} of {level.limit.name} is spent "
                 f"({level.limit.setting}, budget.noBackgroundAt)"
             )
     if estimate is None:
         if rules.unknown_price == "allow":
             return Proceed()
-        return Refuse(
+        return OverLimit(
             f"not sent: the price of {model} is not known, so {levels[0].limit.name} cannot be kept. Set its cost "
             "under models.providers, or budget.unknownPrice to allow"
         )
     held: Level | None = None
     for level in levels:
         if level.spent + estimate.likely > level.limit.amount:
-            return Refuse(_too_dear(model, estimate, level))
+            return OverLimit(_too_dear(model, estimate, level))
         if level.spent + level.held + estimate.likely > level.limit.amount:
             held = held or level
     if held is None:
         return Proceed()
-    return Wait(
+    return WaitForBudget(
         f"not sent: {dollars(held.held)} of {held.limit.name} is held for calls that are still under way; "
         f"try again when they have ended, or raise {held.limit.setting}"
     )

@@ -46,7 +46,7 @@ def estimate(size: Size, price: Price | None) -> Estimate | None:
     return Estimate(likely / 1e6, max(likely, most * dearest + limit * price.output) / 1e6)
 
 
-def supposed(size: Size, spoken_chars: int, price: Price | None) -> Usage:
+def estimate_usage(size: Size, spoken_chars: int, price: Price | None) -> Usage:
     """The usage of a call that was cut off before its provider counted it."""
     tokens_in, tokens_out = prompt_tokens(size), -(-spoken_chars // 4)
     usage = Usage(input=tokens_in, output=tokens_out, total_tokens=tokens_in + tokens_out)

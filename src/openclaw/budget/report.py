@@ -30,7 +30,7 @@ _KEYS: dict[By, str] = {
 }
 
 
-class Sum(Struct, frozen=True, kw_only=True):
+class SpendSum(Struct, frozen=True, kw_only=True):
     """Several calls together."""
 
     calls: int = 0
@@ -47,15 +47,15 @@ class Sum(Struct, frozen=True, kw_only=True):
     missing: int = 0
     """Calls whose price is not known; they are in no amount of money."""
 
-    def __add__(self, other: "Sum") -> "Sum":
-        return Sum(**{name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__})
+    def __add__(self, other: "SpendSum") -> "SpendSum":
+        return SpendSum(**{name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__})
 
     @property
     def tokens(self) -> int:
         return self.input + self.output + self.cache_read + self.cache_write
 
 
-class Span(Struct, frozen=True, kw_only=True):
+class ReportSpan(Struct, frozen=True, kw_only=True):
     """Which calls are meant; times are milliseconds, `until` is the first that no longer counts."""
 
     since: int = 0
@@ -64,7 +64,7 @@ class Span(Struct, frozen=True, kw_only=True):
     session_key: str | None = None
 
 
-async def sums(db: Database, by: By, span: Span) -> dict[str, Sum]:
+async def sums(db: Database, by: By, span: ReportSpan) -> dict[str, SpendSum]:
     """What was spent in `span`, the dearest first; days in order."""
     where, params = _where(span)
     order = "name" if by == "day" else "total_cost DESC, name"
@@ -76,7 +76,7 @@ async def sums(db: Database, by: By, span: Span) -> dict[str, Sum]:
     return {row["name"]: _sum(row) for row in rows}
 
 
-async def daily(db: Database, span: Span, zone: tzinfo) -> dict[str, Sum]:
+async def daily(db: Database, span: ReportSpan, zone: tzinfo) -> dict[str, SpendSum]:
     """What was spent on each day of `zone`, which need not be the zone the calls were made in."""
     where, params = _where(span)
     rows = await db.read(
@@ -84,21 +84,21 @@ async def daily(db: Database, span: Span, zone: tzinfo) -> dict[str, Sum]:
         f"WHERE {where} GROUP BY at / {SLOT_MS} ORDER BY slot",
         params,
     )
-    days: dict[str, Sum] = {}
+    days: dict[str, SpendSum] = {}
     for row in rows:
         date = datetime.fromtimestamp(row["slot"] * SLOT_MS / 1000, zone).date().isoformat()
-        days[date] = days.get(date, Sum()) + _sum(row)
+        days[date] = days.get(date, SpendSum()) + _sum(row)
     return days
 
 
-def total(parts: Iterable[Sum]) -> Sum:
-    whole = Sum()
+def total(parts: Iterable[SpendSum]) -> SpendSum:
+    whole = SpendSum()
     for part in parts:
         whole = whole + part
     return whole
 
 
-def document(part: Sum) -> dict[str, int | float]:
+def document(part: SpendSum) -> dict[str, int | float]:
     """The sum as the protocol names it."""
     return {
         "input": part.input,
@@ -115,7 +115,7 @@ def document(part: Sum) -> dict[str, int | float]:
     }
 
 
-def _where(span: Span) -> tuple[str, dict[str, int | str]]:
+def _where(span: ReportSpan) -> tuple[str, dict[str, int | str]]:
     params: dict[str, int | str] = {"since": span.since}
     clauses = ["at >= :since"]
     for clause, name, value in (
@@ -129,5 +129,5 @@ def _where(span: Span) -> tuple[str, dict[str, int | str]]:
     return " AND ".join(clauses), params
 
 
-def _sum(row: Row) -> Sum:
-    return Sum(**{name: row[name] or 0 for name in Sum.__struct_fields__})
+def _sum(row: Row) -> SpendSum:
+    return SpendSum(**{name: row[name] or 0 for name in SpendSum.__struct_fields__})

@@ -11,6 +11,6 @@ def command(agent_id: str | None, local: bool) -> None:
     import asyncio
 
     from openclaw.gateway.acp_serve import serve
-    from openclaw.gateway.app import Surroundings
+    from openclaw.gateway.surroundings import Environment
 
-    asyncio.run(serve(Surroundings.of_process(), agent_id, local=local))
+    asyncio.run(serve(Environment.of_process(), agent_id, local=local))

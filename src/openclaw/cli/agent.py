@@ -70,9 +70,9 @@ def command(
 
 def _gateway_is_running() -> bool:
     from openclaw.gateway.lock import running
-    from openclaw.gateway.surroundings import Surroundings
+    from openclaw.gateway.surroundings import Environment
 
-    return running(Surroundings.of_process().home.state) is not None
+    return running(Environment.of_process().home.state) is not None
 
 
 def _through_gateway(
@@ -87,9 +87,9 @@ def _through_gateway(
     from openclaw.cli.remote import ask
     from openclaw.cli.running import DEFAULT_TIMEOUT
     from openclaw.gateway.reach import find
-    from openclaw.gateway.surroundings import Surroundings
+    from openclaw.gateway.surroundings import Environment
 
-    surroundings = Surroundings.of_process()
+    surroundings = Environment.of_process()
     given = {
         "message": message,
         "sessionKey": session_key,

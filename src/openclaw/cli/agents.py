@@ -7,7 +7,7 @@ import click
 if TYPE_CHECKING:
     from openclaw.config.edit import Editor
     from openclaw.config.schema import Config
-    from openclaw.gateway.surroundings import Surroundings
+    from openclaw.gateway.surroundings import Environment
 
 
 @click.group("agents")
@@ -112,19 +112,20 @@ def capabilities(ctx: click.Context, agent_id: str | None, as_json: bool, keep: 
     from openclaw.cli.output import note, print_json
     from openclaw.cli.running import TerminalApprover
     from openclaw.gateway import capabilities as found
-    from openclaw.gateway.app import Surroundings, assistant
+    from openclaw.gateway.app import assistant
     from openclaw.gateway.clock import SystemClock
+    from openclaw.gateway.surroundings import Environment
     from openclaw.turns.agents import agent_ids, view
 
     async def look() -> list[dict[str, Any]]:
         async with assistant(
-            Surroundings.of_process(), clock=SystemClock(), approver=TerminalApprover(), warn=note
+            Environment.of_process(), clock=SystemClock(), approver=TerminalApprover(), warn=note
         ) as app:
             wanted = [view(app.config.agents, agent_id).id] if agent_id else agent_ids(app.config.agents)
             return [await found.capabilities(app, each) for each in wanted]
 
     documents = asyncio.run(look())
-    state = Surroundings.of_process().home.state
+    state = Environment.of_process().home.state
     if keep:
         for document in documents:
             click.echo(f"kept in {found.save(state, document)}")
@@ -212,11 +213,11 @@ def set_identity(
     click.echo(f"{agent.id}: " + ", ".join(f"{key} {value}" for key, value in chosen.items()))
 
 
-def _here() -> "tuple[Surroundings, Config, Editor]":
+def _here() -> "tuple[Environment, Config, Editor]":
     from openclaw.config.edit import Editor
     from openclaw.config.load import load
-    from openclaw.gateway.surroundings import Surroundings
+    from openclaw.gateway.surroundings import Environment
 
-    surroundings = Surroundings.of_process()
+    surroundings = Environment.of_process()
     home = surroundings.home
     return surroundings, load(home, surroundings.environ).config, Editor(home, surroundings.environ)

@@ -21,7 +21,8 @@ def command() -> None:
 @JSON
 def list_grants(agent_id: str | None, as_json: bool) -> None:
     """What was allowed for good, by agent."""
-    from openclaw.cli.output import print_json, printable, table
+    from openclaw.cli.output import print_json, table
+    from openclaw.core.visible import printable
 
     document = _file().read()
     rows = [
@@ -124,7 +125,8 @@ def remove(wanted: str, agent_id: str | None) -> None:
 @JSON
 def pending(as_json: bool) -> None:
     """Questions of the running gateway that wait for an answer."""
-    from openclaw.cli.output import print_json, printable
+    from openclaw.cli.output import print_json
+    from openclaw.core.visible import printable
 
     found = _ask("exec.approval.list", {})
     if as_json:
@@ -150,9 +152,9 @@ def resolve(wanted: str, decision: str) -> None:
 
 def _file() -> "ApprovalFile":
     from openclaw.approvals.grants import ApprovalFile
-    from openclaw.gateway.app import Surroundings
+    from openclaw.gateway.surroundings import Environment
 
-    return ApprovalFile(Surroundings.of_process().home.state / "exec-approvals.json")
+    return ApprovalFile(Environment.of_process().home.state / "exec-approvals.json")
 
 
 def _now() -> int:
@@ -163,11 +165,11 @@ def _now() -> int:
 
 
 def _ask(method: str, params: dict[str, Any]) -> Any:
-    from openclaw.gateway.app import Surroundings
     from openclaw.gateway.lock import running
-    from openclaw.gateway.reach import ask, find
+    from openclaw.gateway.reach import call_gateway, find
+    from openclaw.gateway.surroundings import Environment
 
-    surroundings = Surroundings.of_process()
+    surroundings = Environment.of_process()
     if running(surroundings.home.state) is None:
         raise click.ClickException("the gateway is not running, so no question waits: openclaw gateway start")
-    return ask(find(surroundings), method, params, timeout=30.0)
+    return call_gateway(find(surroundings), method, params, timeout=30.0)

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from openclaw.gateway.app import Assistant
-    from openclaw.trust.audit import Entry
+    from openclaw.gateway.app import App
+    from openclaw.trust.audit import AuditEntry
 
 
 @click.group("audit")
@@ -23,7 +23,7 @@ def command() -> None:
 def listed(run_id: str | None, plugin: str | None, limit: int, with_text: bool, as_json: bool) -> None:
     """Say what plugins changed or were refused, the latest first: which field, by whom, how much."""
 
-    async def work(app: "Assistant") -> None:
+    async def work(app: "App") -> None:
         import msgspec
 
         from openclaw.cli.output import print_json
@@ -50,7 +50,7 @@ def verify(as_json: bool) -> int:
     """Check the record from its oldest entry to its newest. Exit code 1 when it was touched."""
     problems: list[str] = []
 
-    async def work(app: "Assistant") -> None:
+    async def work(app: "App") -> None:
         import asyncio
 
         import msgspec
@@ -74,8 +74,9 @@ def verify(as_json: bool) -> int:
 command.add_command(listed)
 
 
-def _line(entry: "Entry") -> str:
-    from openclaw.cli.output import printable, when
+def _line(entry: "AuditEntry") -> str:
+    from openclaw.cli.output import when
+    from openclaw.core.visible import printable
 
     change = f"refused: {entry.refused}" if entry.refused else f"{entry.before_chars:,} → {entry.after_chars:,} chars"
     note = f" ({entry.note})" if entry.note else ""
@@ -87,7 +88,7 @@ def _text(texts: dict[int, str], seq: int) -> dict[str, Any]:
     return {"text": texts[seq]} if seq in texts else {}
 
 
-async def _texts(app: "Assistant", found: "list[Entry]") -> dict[int, str]:
+async def _texts(app: "App", found: "list[AuditEntry]") -> dict[int, str]:
     """What entries put into prompts, found by digest among what the runs of theirs have on record."""
     from openclaw.core.errors import OpenClawError
     from openclaw.trust.audit import digest

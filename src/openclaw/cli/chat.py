@@ -6,7 +6,7 @@ import click
 
 if TYPE_CHECKING:
     from openclaw.cli.chosen import Chosen
-    from openclaw.gateway.surroundings import Surroundings
+    from openclaw.gateway.surroundings import Environment
 
 NO_TEXTUAL = (
     "Line by line, because the package textual is not installed; `scripts/run` installs it, and so does "
@@ -51,11 +51,11 @@ def command(
     from openclaw.cli.chosen import Chosen
     from openclaw.core.errors import InvalidRequest
     from openclaw.core.secret import Secret
-    from openclaw.gateway.surroundings import Surroundings
+    from openclaw.gateway.surroundings import Environment
 
     if os.environ.get("OPENCLAW_SHELL") == "exec":
         raise InvalidRequest("this shell was opened by the assistant itself: it does not send messages to itself")
-    surroundings = Surroundings.of_process()
+    surroundings = Environment.of_process()
     at_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     if url and not (token or password) and _elsewhere(url) and at_terminal:
         token = click.prompt(f"Token of {url}", hide_input=True)
@@ -85,9 +85,9 @@ def command(
 def _elsewhere(url: str) -> bool:
     """Whether `url` is on another machine: what this home knows is not sent there."""
     from openclaw.gateway.reach import find
-    from openclaw.gateway.surroundings import Surroundings
+    from openclaw.gateway.surroundings import Environment
 
-    return find(Surroundings.of_process(), url=url).identity is not None
+    return find(Environment.of_process(), url=url).identity is not None
 
 
 def _has_textual() -> bool:
@@ -99,7 +99,7 @@ def _has_textual() -> bool:
         return False
 
 
-def _reachable(surroundings: "Surroundings", chosen: "Chosen", *, starts: bool) -> bool:
+def _reachable(surroundings: "Environment", chosen: "Chosen", *, starts: bool) -> bool:
     """Whether there is a gateway to talk to; on a terminal one is started when none runs."""
     from openclaw.cli.output import note
     from openclaw.core.errors import OpenClawError
@@ -119,20 +119,20 @@ def _reachable(surroundings: "Surroundings", chosen: "Chosen", *, starts: bool) 
     return True
 
 
-def _screen(surroundings: "Surroundings", chosen: "Chosen", *, mouse: bool) -> int:
+def _screen(surroundings: "Environment", chosen: "Chosen", *, mouse: bool) -> int:
     from openclaw.cli.tui.app import ChatApp
-    from openclaw.cli.tui.session import Session, Wishes
+    from openclaw.cli.tui.session import ChatOptions, ChatSession
     from openclaw.gateway.clock import SystemClock
 
     clock = SystemClock()
-    wishes = Wishes(
+    wishes = ChatOptions(
         session_key=chosen.session_key or "main",
         agent_id=chosen.agent_id,
         model=chosen.model,
         thinking=chosen.thinking,
         cwd=surroundings.cwd,
     )
-    session = Session(wishes, lambda: chosen.target(surroundings), clock)
+    session = ChatSession(wishes, lambda: chosen.target(surroundings), clock)
     app = ChatApp(session, clock, surroundings.cwd)
     app.run(mouse=mouse)
     if session.connection == "refused":

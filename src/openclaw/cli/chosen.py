@@ -7,8 +7,8 @@ from msgspec import Struct
 from openclaw.core.secret import Secret
 
 if TYPE_CHECKING:
-    from openclaw.gateway.reach import Target
-    from openclaw.gateway.surroundings import Surroundings
+    from openclaw.gateway.reach import ClientTarget
+    from openclaw.gateway.surroundings import Environment
 
 
 class Chosen(Struct, frozen=True, kw_only=True):
@@ -23,7 +23,7 @@ class Chosen(Struct, frozen=True, kw_only=True):
     password: Secret | None = None
     fingerprint: str = ""
 
-    def target(self, surroundings: "Surroundings") -> "Target":
+    def target(self, surroundings: "Environment") -> "ClientTarget":
         from openclaw.gateway.reach import find
 
         return find(

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from openclaw.config.check import Problem
-    from openclaw.config.edit import Change, Editor
+    from openclaw.config.check import ConfigProblem
+    from openclaw.config.edit import ConfigChange, Editor
 
 NEXT_START = "A running gateway takes the new values up by itself; everything else uses them at its next start."
 PROTECTED = ("agents.defaults.models", "agents.entries", "models.providers", "plugins.entries", "auth.profiles")
@@ -124,8 +124,8 @@ def validate(as_json: bool) -> None:
 
     editor = _editor()
     path = editor.home.config
-    issues: tuple[Problem, ...] = ()
-    warnings: tuple[Problem, ...] = ()
+    issues: tuple[ConfigProblem, ...] = ()
+    warnings: tuple[ConfigProblem, ...] = ()
     try:
         seen = survey(read(path).text, editor.home, editor.environ)
         issues, warnings = seen.errors, seen.warnings
@@ -263,7 +263,7 @@ def _describe(path: str, as_json: bool) -> None:
         click.echo(f"    {child.key}: {child.type}{'  ' + child.doc if child.doc else ''}")
 
 
-def _report(change: "Change", as_json: bool) -> None:
+def _report(change: "ConfigChange", as_json: bool) -> None:
     from openclaw.cli.output import print_json
 
     if as_json:
@@ -287,12 +287,12 @@ def _report(change: "Change", as_json: bool) -> None:
         click.echo(NEXT_START, err=True)
 
 
-def _plain(problems: "tuple[Problem, ...]") -> Any:
+def _plain(problems: "tuple[ConfigProblem, ...]") -> Any:
     import msgspec
 
     return msgspec.to_builtins(problems)
 
 
-def _print_warnings(warnings: "tuple[Problem, ...]") -> None:
+def _print_warnings(warnings: "tuple[ConfigProblem, ...]") -> None:
     for problem in warnings:
         click.echo(f"warning: {problem}", err=True)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from openclaw.budget.report import By, Sum
+    from openclaw.budget.report import By, SpendSum
 
 BY = click.Choice(["model", "agent", "session", "day"])
 
@@ -108,10 +108,10 @@ def _show(by: "By", days: int, agent_id: str | None, as_json: bool) -> None:
     from openclaw.budget import report
     from openclaw.cli.output import print_json
 
-    async def read() -> dict[str, report.Sum]:
+    async def read() -> dict[str, report.SpendSum]:
         async with _books() as (db, _):
             since = round(time.time() * 1000) - days * 86_400_000
-            return await report.sums(db, by, report.Span(since=since, agent_id=agent_id))
+            return await report.sums(db, by, report.ReportSpan(since=since, agent_id=agent_id))
 
     found = asyncio.run(read())
     whole = report.total(found.values())
@@ -125,10 +125,10 @@ def _show(by: "By", days: int, agent_id: str | None, as_json: bool) -> None:
     _print(by, found, whole)
 
 
-def _print(by: str, found: "dict[str, Sum]", whole: "Sum") -> None:
+def _print(by: str, found: "dict[str, SpendSum]", whole: "SpendSum") -> None:
     from openclaw.cli.output import dollars, table, tokens
 
-    def line(name: str, part: "Sum") -> tuple[str, ...]:
+    def line(name: str, part: "SpendSum") -> tuple[str, ...]:
         prompt = part.input + part.cache_read + part.cache_write
         unknown = str(part.missing) if part.missing else ""
         return name, str(part.calls), tokens(prompt), tokens(part.output), dollars(part.total_cost), unknown
@@ -147,11 +147,11 @@ def _books() -> Any:
     from openclaw.config.load import load
     from openclaw.gateway.accounts import zone_of
     from openclaw.gateway.clock import SystemClock
-    from openclaw.gateway.surroundings import Surroundings, local_timezone, state
+    from openclaw.gateway.surroundings import Environment, local_timezone, state
 
     @asynccontextmanager
     async def opened() -> Any:
-        surroundings = Surroundings.of_process()
+        surroundings = Environment.of_process()
         loaded = load(surroundings.home, surroundings.environ)
         clock = SystemClock()
         async with state(surroundings.home, clock) as (db, _):

@@ -116,7 +116,8 @@ def list_(everything: bool, as_json: bool) -> None:
     """List the jobs, the next one first."""
     import time
 
-    from openclaw.cli.output import ago, print_json, printable, table, when
+    from openclaw.cli.output import ago, print_json, table, when
+    from openclaw.core.visible import printable
 
     jobs = _call("list", everything=everything)
     if as_json:
@@ -140,7 +141,8 @@ def list_(everything: bool, as_json: bool) -> None:
 @JSON
 def show(job: str, as_json: bool) -> None:
     """Show one job."""
-    from openclaw.cli.output import print_json, printable
+    from openclaw.cli.output import print_json
+    from openclaw.core.visible import printable
 
     found = _call("get", name=job)
     if as_json:
@@ -199,7 +201,8 @@ def run(job: str, due: bool) -> None:
 @JSON
 def runs(job: str | None, limit: int, as_json: bool) -> None:
     """What became of the runs, with their cost."""
-    from openclaw.cli.output import dollars, print_json, printable, table, when
+    from openclaw.cli.output import dollars, print_json, table, when
+    from openclaw.core.visible import printable
 
     entries = _call("runs", name=job, limit=limit)
     if as_json:
@@ -231,13 +234,13 @@ def next_(job: str | None, count: int, expr: str | None, tz: str | None, as_json
     from datetime import UTC, datetime
 
     from openclaw.cli.output import print_json
-    from openclaw.cron.schedule import Cron, fires, zone
+    from openclaw.cron.schedule import CronSchedule, fires, zone
 
     if (job is None) == (expr is None):
         raise click.UsageError("name a job, or give an expression with --cron")
     place = zone(tz) if tz else None
     if expr is not None:
-        found = fires(Cron(expr=expr, tz=tz or _local_zone()), round(time.time() * 1000), count=count)
+        found = fires(CronSchedule(expr=expr, tz=tz or _local_zone()), round(time.time() * 1000), count=count)
     else:
         found = _call("next", name=job, count=count)
     if as_json:

@@ -18,14 +18,14 @@ def command(no_open: bool, as_json: bool) -> None:
     from openclaw.cli.output import print_json
     from openclaw.cli.starting import gateway_up, web_address
     from openclaw.core.errors import InvalidRequest
-    from openclaw.gateway.reach import ask, find
-    from openclaw.gateway.surroundings import Surroundings
+    from openclaw.gateway.reach import call_gateway, find
+    from openclaw.gateway.surroundings import Environment
     from openclaw.wire.client import CallFailed
 
-    surroundings = Surroundings.of_process()
+    surroundings = Environment.of_process()
     address = web_address(gateway_up(surroundings))
     try:
-        link = ask(find(surroundings), "dashboard.link", {}, timeout=10)
+        link = call_gateway(find(surroundings), "dashboard.link", {}, timeout=10)
     except CallFailed as error:
         if not error.message.startswith("unknown method"):
             raise

@@ -109,10 +109,10 @@ def _waiting(wanted: str | None) -> Mapping[str, Any]:
 
 
 def _ask(method: str, params: Mapping[str, Any]) -> Any:
-    from openclaw.gateway.reach import ask, find
-    from openclaw.gateway.surroundings import Surroundings
+    from openclaw.gateway.reach import call_gateway, find
+    from openclaw.gateway.surroundings import Environment
 
-    return ask(find(Surroundings.of_process()), method, params, timeout=30.0)
+    return call_gateway(find(Environment.of_process()), method, params, timeout=30.0)
 
 
 def _id(each: Mapping[str, Any], name: str) -> str:
@@ -120,7 +120,7 @@ def _id(each: Mapping[str, Any], name: str) -> str:
 
 
 def _who(each: Mapping[str, Any]) -> str:
-    from openclaw.cli.output import printable
+    from openclaw.core.visible import printable
 
     name = each.get("label") or each.get("displayName") or each.get("clientId") or each.get("deviceId")
     return printable(" ".join(f"{name} ({each.get('platform') or 'unknown'})".split()))

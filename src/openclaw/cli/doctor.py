@@ -7,7 +7,7 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from openclaw.gateway.doctor import Finding
+    from openclaw.gateway.doctor import DoctorFinding
 
 COLOURS = {"critical": "red", "warn": "yellow", "info": "cyan"}
 
@@ -23,14 +23,14 @@ def command(fix: bool, yes: bool, as_json: bool) -> None:
     from openclaw.cli.output import print_json
     from openclaw.gateway import doctor
     from openclaw.gateway.checks import CHECKS
-    from openclaw.gateway.surroundings import Surroundings
+    from openclaw.gateway.surroundings import Environment
 
-    surroundings = Surroundings.of_process()
+    surroundings = Environment.of_process()
     scene = doctor.look(surroundings)
     findings = doctor.examine(scene, CHECKS)
     if not as_json:
         _show(findings)
-    repaired: list[tuple[doctor.Finding, str]] = []
+    repaired: list[tuple[doctor.DoctorFinding, str]] = []
     if fix and any(finding.fix for finding in findings):
         if not as_json:
             _show_plan(findings)
@@ -61,8 +61,8 @@ def command(fix: bool, yes: bool, as_json: bool) -> None:
         raise click.exceptions.Exit(1)
 
 
-def _show(findings: "Sequence[Finding]") -> None:
-    from openclaw.cli.output import printable
+def _show(findings: "Sequence[DoctorFinding]") -> None:
+    from openclaw.core.visible import printable
 
     if not findings:
         click.echo("Everything is fine.")
@@ -75,7 +75,7 @@ def _show(findings: "Sequence[Finding]") -> None:
             click.echo(f"         → {finding.remediation}")
 
 
-def _show_plan(findings: "Sequence[Finding]") -> None:
+def _show_plan(findings: "Sequence[DoctorFinding]") -> None:
     click.echo("\nPlan:")
     for finding in findings:
         if finding.fix is not None:

@@ -22,12 +22,12 @@ def show(as_json: bool) -> None:
     from openclaw.cli.output import print_json, table
     from openclaw.config.load import load
     from openclaw.core.keys import normalise_agent
-    from openclaw.gateway.app import Surroundings
+    from openclaw.gateway.surroundings import Environment
     from openclaw.gateway.tools.building import USUAL, exec_policy
     from openclaw.policy.execution import stricter
     from openclaw.turns.agents import agent_ids
 
-    surroundings = Surroundings.of_process()
+    surroundings = Environment.of_process()
     config = load(surroundings.home, surroundings.environ).config
     file = ApprovalFile(surroundings.home.state / "exec-approvals.json").read()
     own = {normalise_agent(entry.id): entry.tools.exec for entry in config.agents.list}
@@ -67,8 +67,8 @@ def preset(name: str) -> None:
 
 def _write(values: dict[str, str]) -> None:
     from openclaw.config.edit import Editor
-    from openclaw.gateway.app import Surroundings
+    from openclaw.gateway.surroundings import Environment
 
-    surroundings = Surroundings.of_process()
+    surroundings = Environment.of_process()
     Editor(surroundings.home, surroundings.environ).patch({"tools": {"exec": values}})
     click.echo(", ".join(f"tools.exec.{name} is {value}" for name, value in values.items()))

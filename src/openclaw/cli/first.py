@@ -4,12 +4,12 @@ from openclaw.cli.starting import gateway_up, web_address
 from openclaw.config.load import load
 from openclaw.gateway.clock import SystemClock
 from openclaw.gateway.lock import running
-from openclaw.gateway.surroundings import Surroundings, workspace_of
+from openclaw.gateway.surroundings import Environment, workspace_of
 from openclaw.turns.agents import agent_ids
 from openclaw.workspace.seed import Seeded, ensure
 
 
-def make_home(surroundings: Surroundings) -> list[Seeded]:
+def make_home(surroundings: Environment) -> list[Seeded]:
     """The home and the workspaces with their starter files; nothing that is there is touched."""
     surroundings.home.state.mkdir(parents=True, exist_ok=True, mode=0o700)
     agents = load(surroundings.home, surroundings.environ).config.agents
@@ -19,7 +19,7 @@ def make_home(surroundings: Surroundings) -> list[Seeded]:
 
 def begin() -> str:
     """Makes the home and starts the gateway when none runs; gives one line that says where it is."""
-    surroundings = Surroundings.of_process()
+    surroundings = Environment.of_process()
     make_home(surroundings)
     was_there = running(surroundings.home.state) is not None
     address = web_address(gateway_up(surroundings))

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from openclaw.gateway.service import Services
-    from openclaw.gateway.surroundings import Surroundings
+    from openclaw.gateway.service import ServiceManager
+    from openclaw.gateway.surroundings import Environment
 
 PORT = click.IntRange(0, 65_535)
 
@@ -57,20 +57,22 @@ def run(
     """Run the gateway here, until it is stopped."""
     from openclaw.core.secret import Secret
     from openclaw.gateway import daemon, serve
-    from openclaw.gateway.exposure import Wishes
-    from openclaw.gateway.surroundings import Surroundings
+    from openclaw.gateway.exposure import ExposureOptions
+    from openclaw.gateway.surroundings import Environment
 
     if password_file is not None:
         password = password_file.readline().strip()
-    wishes = Wishes(
+    wishes = ExposureOptions(
         port=port,
         bind=bind,
         auth=auth,
         token=Secret(token) if token else None,
         password=Secret(password) if password else None,
     )
-    options = daemon.Options(wishes=wishes, force=force, verbose=verbose, console=not no_console, safe_mode=safe_mode)
-    serve.run(options, Surroundings.of_process())
+    options = daemon.DaemonOptions(
+        wishes=wishes, force=force, verbose=verbose, console=not no_console, safe_mode=safe_mode
+    )
+    serve.run(options, Environment.of_process())
 
 
 @command.command("start")
@@ -147,7 +149,7 @@ def status(as_json: bool, timeout: float) -> None:
     from openclaw.gateway import standing
 
     surroundings, services = _here()
-    found = standing.look(surroundings, services, timeout)
+    found = standing.read_status(surroundings, services, timeout)
     if as_json:
         print_json(found.document())
     else:
@@ -190,9 +192,9 @@ def auth_token() -> None:
     """Print the token or password that clients of this gateway need."""
     from openclaw.gateway.access import shared_secret
     from openclaw.gateway.reach import exposure_of
-    from openclaw.gateway.surroundings import Surroundings
+    from openclaw.gateway.surroundings import Environment
 
-    surroundings = Surroundings.of_process()
+    surroundings = Environment.of_process()
     secret = shared_secret(exposure_of(surroundings), surroundings.home.state)
     if secret is None:
         raise click.ClickException("no credential is asked of clients (gateway.auth.mode is none)")
@@ -226,28 +228,28 @@ def call(
     import json
 
     from openclaw.cli.output import print_json
-    from openclaw.gateway.reach import ask, find
-    from openclaw.gateway.surroundings import Surroundings
+    from openclaw.gateway.reach import call_gateway, find
+    from openclaw.gateway.surroundings import Environment
 
     try:
         given = json.loads(params)
     except ValueError as error:
         raise click.UsageError(f"--params is not JSON: {error}") from error
     target = find(
-        Surroundings.of_process(), url=url, port=port, token=token, password=password, fingerprint=tls_fingerprint
+        Environment.of_process(), url=url, port=port, token=token, password=password, fingerprint=tls_fingerprint
     )
-    print_json(ask(target, method, given, timeout=timeout / 1000, expect_final=expect_final))
+    print_json(call_gateway(target, method, given, timeout=timeout / 1000, expect_final=expect_final))
 
 
-def _here(port: int | None = None) -> "tuple[Surroundings, Services]":
+def _here(port: int | None = None) -> "tuple[Environment, ServiceManager]":
     from openclaw.gateway.standing import services_of
-    from openclaw.gateway.surroundings import Surroundings
+    from openclaw.gateway.surroundings import Environment
 
-    surroundings = Surroundings.of_process()
+    surroundings = Environment.of_process()
     return surroundings, services_of(surroundings, port)
 
 
-def _ready(surroundings: "Surroundings", not_pid: int = 0) -> Any:
+def _ready(surroundings: "Environment", not_pid: int = 0) -> Any:
     from openclaw.gateway.standing import wait_ready
 
     return wait_ready(surroundings, not_pid=not_pid)

@@ -14,10 +14,10 @@ def command(as_json: bool, timeout: int) -> None:
     from openclaw.core.errors import OpenClawError
     from openclaw.gateway import process
     from openclaw.gateway.lock import running
-    from openclaw.gateway.reach import ask, find
-    from openclaw.gateway.surroundings import Surroundings
+    from openclaw.gateway.reach import call_gateway, find
+    from openclaw.gateway.surroundings import Environment
 
-    surroundings = Surroundings.of_process()
+    surroundings = Environment.of_process()
     started = time.monotonic()
     found = running(surroundings.home.state)
     if found is None:
@@ -28,7 +28,7 @@ def command(as_json: bool, timeout: int) -> None:
     if not told.ready:
         raise click.ClickException(f"the gateway (pid {found.pid}) is not ready: {', '.join(told.failing)}")
     try:
-        document = ask(find(surroundings), "health", {}, timeout=timeout / 1000)
+        document = call_gateway(find(surroundings), "health", {}, timeout=timeout / 1000)
         protocol = "answers"
     except OpenClawError as error:
         document = {"ok": False, "ts": round(time.time() * 1000), "error": error.message}

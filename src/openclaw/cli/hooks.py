@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from openclaw.gateway.internal_hooks.looking import Item, Shelf
+    from openclaw.gateway.internal_hooks.looking import HookList, ListedHook
 
 as_json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 
@@ -22,7 +22,8 @@ def command() -> None:
 @as_json_option
 def list_hooks(eligible: bool, as_json: bool) -> None:
     """Every hook: whether it runs, or why not."""
-    from openclaw.cli.output import note, print_json, printable, table
+    from openclaw.cli.output import note, print_json, table
+    from openclaw.core.visible import printable
 
     here = _Here()
     shelf = here.shelf()
@@ -50,7 +51,8 @@ def list_hooks(eligible: bool, as_json: bool) -> None:
 @as_json_option
 def info(name: str, as_json: bool) -> None:
     """All about one hook: what it hears, what it needs, which file it runs."""
-    from openclaw.cli.output import print_json, printable
+    from openclaw.cli.output import print_json
+    from openclaw.core.visible import printable
 
     item = _named(_Here().shelf(), name)
     if as_json:
@@ -81,7 +83,8 @@ def info(name: str, as_json: bool) -> None:
 @as_json_option
 def check(as_json: bool) -> None:
     """Everything that keeps a hook from running. Exit code 1 when one that is switched on does not run."""
-    from openclaw.cli.output import print_json, printable
+    from openclaw.cli.output import print_json
+    from openclaw.core.visible import printable
 
     shelf = _Here().shelf()
     broken = [item for item in shelf.items if item.verdict.chosen and not item.runs]
@@ -117,9 +120,9 @@ def enable(name: str, yes: bool) -> None:
     """Switch NAME on, and accept its files as they are now. A hook is a program: look at it first."""
     import sys
 
-    from openclaw.cli.output import printable
     from openclaw.config.edit import Editor
     from openclaw.core.errors import InvalidRequest
+    from openclaw.core.visible import printable
 
     here = _Here()
     item = _named(here.shelf(), name)
@@ -163,24 +166,24 @@ class _Here:
         from openclaw.config.load import load
         from openclaw.core.clock import millis
         from openclaw.gateway.clock import SystemClock
-        from openclaw.gateway.surroundings import Surroundings
-        from openclaw.hooks.internal.lock import Ledger
+        from openclaw.gateway.surroundings import Environment
+        from openclaw.hooks.internal.lock import AcceptedHooks
 
-        self.surroundings = Surroundings.of_process()
+        self.surroundings = Environment.of_process()
         home = self.surroundings.home
         self.loaded = load(home, self.surroundings.environ)
         self.settings = self.loaded.config.hooks.internal
-        self.ledger = Ledger(home.state)
+        self.ledger = AcceptedHooks(home.state)
         self.managed = home.state / "hooks"
         self.now = millis(SystemClock())
 
-    def shelf(self) -> Shelf:
+    def shelf(self) -> HookList:
         from openclaw.gateway.internal_hooks.looking import look
 
         return look(self.loaded, self.surroundings, self.ledger)
 
 
-def _named(shelf: Shelf, name: str) -> Item:
+def _named(shelf: HookList, name: str) -> ListedHook:
     from openclaw.core.errors import NotFound
 
     for item in shelf.items:
@@ -192,7 +195,7 @@ def _named(shelf: Shelf, name: str) -> Item:
     raise NotFound(f"no hook is called {name}: openclaw hooks list shows them all")
 
 
-def _document(item: Item, full: bool = False) -> dict[str, Any]:
+def _document(item: ListedHook, full: bool = False) -> dict[str, Any]:
     import msgspec
 
     hook, manifest = item.hook, item.hook.manifest

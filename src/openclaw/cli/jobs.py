@@ -4,11 +4,11 @@ import asyncio
 from typing import Any
 
 from openclaw.core.errors import Unavailable
-from openclaw.cron.book import Book, run_shown, shown
+from openclaw.cron.book import JobBook, job_to_json, run_shown
 from openclaw.cron.store import CronStore
 from openclaw.gateway.clock import SystemClock
 from openclaw.gateway.lock import running
-from openclaw.gateway.surroundings import Surroundings, local_timezone, state
+from openclaw.gateway.surroundings import Environment, local_timezone, state
 
 TIMEOUT = 30.0
 PAGE = 200
@@ -16,15 +16,15 @@ PAGE = 200
 
 def call(action: str, **given: Any) -> Any:
     """Does what a command asks; gives jobs and runs as the wire shows them."""
-    surroundings = Surroundings.of_process()
+    surroundings = Environment.of_process()
     if action == "next" or running(surroundings.home.state) is None:
         return asyncio.run(_in_store(surroundings, action, given))
-    from openclaw.gateway.reach import ask, find
+    from openclaw.gateway.reach import call_gateway, find
 
     target = find(surroundings)
 
     def rpc(method: str, params: dict[str, Any]) -> Any:
-        return ask(target, method, params, timeout=TIMEOUT)
+        return call_gateway(target, method, params, timeout=TIMEOUT)
 
     match action:
         case "list":
@@ -51,21 +51,21 @@ def call(action: str, **given: Any) -> Any:
             return rpc(f"cron.{action}", {"id": given["name"]})
 
 
-async def _in_store(surroundings: Surroundings, action: str, given: dict[str, Any]) -> Any:
+async def _in_store(surroundings: Environment, action: str, given: dict[str, Any]) -> Any:
     clock = SystemClock()
     async with state(surroundings.home, clock) as (db, _):
         store = CronStore(db)
         zone = local_timezone(surroundings.environ) or "UTC"
-        book = Book(store, clock, local_zone=zone, check_agent=lambda agent: None)
+        book = JobBook(store, clock, local_zone=zone, check_agent=lambda agent: None)
         match action:
             case "list":
-                return [shown(job) for job in await book.list(include_disabled=given["everything"])]
+                return [job_to_json(job) for job in await book.list(include_disabled=given["everything"])]
             case "add":
-                return shown(await book.add(given["job"]))
+                return job_to_json(await book.add(given["job"]))
             case "update":
-                return shown(await book.update(given["name"], given["patch"]))
+                return job_to_json(await book.update(given["name"], given["patch"]))
             case "get":
-                return shown(await book.find(given["name"]))
+                return job_to_json(await book.find(given["name"]))
             case "remove":
                 return {"ok": True, "removed": await book.remove(given["name"])}
             case "next":

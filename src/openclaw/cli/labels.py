@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from openclaw.gateway.surroundings import Surroundings
+    from openclaw.gateway.surroundings import Environment
 
 
 @click.group("labels")
@@ -19,7 +19,7 @@ def table(as_json: bool) -> None:
     """What a call may do, by the label of what the model has read, as it is configured here."""
     from openclaw.cli.output import print_json
     from openclaw.config.load import load
-    from openclaw.policy.labels import shown
+    from openclaw.policy.labels import render_table
     from openclaw.policy.labels import table as made
 
     here = _here()
@@ -28,14 +28,15 @@ def table(as_json: bool) -> None:
     if as_json:
         print_json({deed: dict(row) for deed, row in rules.items()})
     else:
-        click.echo(shown(rules))
+        click.echo(render_table(rules))
 
 
 @command.command("list")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def listed(as_json: bool) -> None:
     """Files that tools wrote while text from elsewhere was in the conversation."""
-    from openclaw.cli.output import note, print_json, printable
+    from openclaw.cli.output import note, print_json
+    from openclaw.core.visible import printable
     from openclaw.gateway.labelling import labelled_files
 
     found = labelled_files(_here().home.state).all()
@@ -72,7 +73,7 @@ def clear(paths: tuple[str, ...]) -> None:
     click.echo(f"{len(real)} file(s) carry no label any more")
 
 
-def _here() -> "Surroundings":
-    from openclaw.gateway.surroundings import Surroundings
+def _here() -> "Environment":
+    from openclaw.gateway.surroundings import Environment
 
-    return Surroundings.of_process()
+    return Environment.of_process()

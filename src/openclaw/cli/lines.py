@@ -10,13 +10,15 @@ from typing import Any
 import click
 
 from openclaw.cli.chosen import Chosen
-from openclaw.cli.output import note, printable
-from openclaw.cli.running import Shown, TerminalApprover, drive, interruptible
+from openclaw.cli.output import note
+from openclaw.cli.running import RunScreen, TerminalApprover, drive, interruptible
 from openclaw.core.errors import OpenClawError
+from openclaw.core.visible import printable
 from openclaw.gateway import reach
-from openclaw.gateway.app import Surroundings, assistant
+from openclaw.gateway.app import assistant
 from openclaw.gateway.clock import SystemClock
-from openclaw.turns.turn import Turn
+from openclaw.gateway.surroundings import Environment
+from openclaw.turns.turn import RunRequest
 from openclaw.version import __version__
 
 WELCOME = """\
@@ -49,11 +51,11 @@ def _welcome(model: str) -> None:
         click.echo(WELCOME.format(version=__version__, model=printable(model)))
 
 
-def through_gateway(surroundings: Surroundings, chosen: Chosen) -> int:
+def through_gateway(surroundings: Environment, chosen: Chosen) -> int:
     """The same conversation as on the web page: the gateway does the work and answers commands."""
     from openclaw.cli.remote import ask
 
-    agents = reach.ask(chosen.target(surroundings), "agents.list", {}, timeout=30)
+    agents = reach.call_gateway(chosen.target(surroundings), "agents.list", {}, timeout=30)
     wanted = chosen.agent_id or agents["defaultId"]
     primary = next((each["model"]["primary"] for each in agents["agents"] if each["id"] == wanted), "its model")
     _welcome(chosen.model or primary)
@@ -69,12 +71,12 @@ def through_gateway(surroundings: Surroundings, chosen: Chosen) -> int:
     return code if not sys.stdin.isatty() else 0
 
 
-def here(surroundings: Surroundings, chosen: Chosen) -> int:
+def here(surroundings: Environment, chosen: Chosen) -> int:
     """A conversation in this process."""
     return asyncio.run(_here(surroundings, chosen))
 
 
-async def _here(surroundings: Surroundings, chosen: Chosen) -> int:
+async def _here(surroundings: Environment, chosen: Chosen) -> int:
     async with assistant(surroundings, clock=SystemClock(), approver=TerminalApprover(), warn=note) as app:
         key = app.key(chosen.session_key, chosen.agent_id)
         situation = app.models.situation(key.agent)
@@ -82,7 +84,7 @@ async def _here(surroundings: Surroundings, chosen: Chosen) -> int:
         lines = _lines()
         code = 0
         while (line := await asyncio.to_thread(next, lines, None)) is not None:
-            turn = Turn(
+            turn = RunRequest(
                 run_id=str(uuid.uuid4()),
                 key=key,
                 text=line,
@@ -95,8 +97,8 @@ async def _here(surroundings: Surroundings, chosen: Chosen) -> int:
         return code if not sys.stdin.isatty() else 0
 
 
-async def _answer(app: Any, turn: Turn) -> int:
-    shown = Shown(live=True)
+async def _answer(app: Any, turn: RunRequest) -> int:
+    shown = RunScreen(live=True)
     task = asyncio.ensure_future(drive(app, turn, shown))
     with interruptible(task):
         try:

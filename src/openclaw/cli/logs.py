@@ -18,16 +18,16 @@ def command(follow: bool, limit: int, level: str | None, session: str | None, ru
     from openclaw.config.load import load
     from openclaw.core.errors import ConfigError
     from openclaw.gateway import logfiles
-    from openclaw.gateway.logs import LEVELS, Place, show
-    from openclaw.gateway.surroundings import Surroundings
+    from openclaw.gateway.logs import LEVELS, LogFiles, show
+    from openclaw.gateway.surroundings import Environment
 
-    surroundings = Surroundings.of_process()
+    surroundings = Environment.of_process()
     home = surroundings.home
     try:
         chosen = load(home, surroundings.environ).config.logging.file
     except ConfigError:
         chosen = None  # the log is where one looks when the configuration is broken
-    place = Place.of(home.state, chosen)
+    place = LogFiles.of(home.state, chosen)
     least = LEVELS[level] if level else 0
     colours = sys.stdout.isatty()
     if not place.files() and not follow:

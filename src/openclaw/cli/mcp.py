@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from openclaw.config.load import Loaded
-    from openclaw.gateway.surroundings import Surroundings
+    from openclaw.config.load import LoadedConfig
+    from openclaw.gateway.surroundings import Environment
 
 _json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
@@ -34,7 +34,8 @@ def list_servers(as_json: bool) -> None:
 @_json
 def status(as_json: bool) -> None:
     """The same, with the names of the tools and what changed since they were accepted."""
-    from openclaw.cli.output import print_json, printable
+    from openclaw.cli.output import print_json
+    from openclaw.core.visible import printable
 
     rows = _rows()
     if as_json:
@@ -103,11 +104,11 @@ def set_server(name: str, settings: str, as_json: bool) -> None:
 def unset_server(name: str, as_json: bool) -> None:
     """Take a server out, and forget what was accepted of it."""
     from openclaw.cli.output import print_json
-    from openclaw.gateway.surroundings import Surroundings
-    from openclaw.mcp.ledger import Ledger
+    from openclaw.gateway.surroundings import Environment
+    from openclaw.mcp.ledger import AcceptedMcpTools
 
     _editor().unset(f'mcp.servers["{name}"]')
-    Ledger(Surroundings.of_process().home.state).change(name, lambda record: None)
+    AcceptedMcpTools(Environment.of_process().home.state).change(name, lambda record: None)
     if as_json:
         print_json({"ok": True, "name": name})
     else:
@@ -121,7 +122,8 @@ def test(name: str, as_json: bool) -> None:
     """Start or reach a server and ask what it offers; the first look accepts its tools."""
     import asyncio
 
-    from openclaw.cli.output import print_json, printable
+    from openclaw.cli.output import print_json
+    from openclaw.core.visible import printable
     from openclaw.mcp import pins
 
     record = asyncio.run(_look(name))
@@ -145,13 +147,14 @@ def accept(name: str, tool: str | None, as_json: bool) -> None:
     """Accept what a server offers now, after it changed."""
     import time
 
-    from openclaw.cli.output import print_json, printable
+    from openclaw.cli.output import print_json
     from openclaw.core.errors import NotFound
-    from openclaw.gateway.surroundings import Surroundings
+    from openclaw.core.visible import printable
+    from openclaw.gateway.surroundings import Environment
     from openclaw.mcp import pins
-    from openclaw.mcp.ledger import Ledger
+    from openclaw.mcp.ledger import AcceptedMcpTools
 
-    ledger = Ledger(Surroundings.of_process().home.state)
+    ledger = AcceptedMcpTools(Environment.of_process().home.state)
     record = ledger.read().get(name)
     if record is None:
         raise NotFound(f"{name} was never seen: openclaw mcp test {name} looks at it")
@@ -173,9 +176,9 @@ def serve(session: str | None, agent_id: str | None, local: bool) -> None:
     import asyncio
 
     from openclaw.gateway.mcp_serve import serve
-    from openclaw.gateway.surroundings import Surroundings
+    from openclaw.gateway.surroundings import Environment
 
-    asyncio.run(serve(Surroundings.of_process(), session, agent_id, local=local))
+    asyncio.run(serve(Environment.of_process(), session, agent_id, local=local))
 
 
 def _editor() -> Any:
@@ -188,11 +191,11 @@ def _editor() -> Any:
     return Editor(locate(os.environ, Path.home(), Path.cwd()), os.environ)
 
 
-def _loaded() -> "tuple[Surroundings, Loaded]":
+def _loaded() -> "tuple[Environment, LoadedConfig]":
     from openclaw.config.load import load
-    from openclaw.gateway.surroundings import Surroundings
+    from openclaw.gateway.surroundings import Environment
 
-    surroundings = Surroundings.of_process()
+    surroundings = Environment.of_process()
     return surroundings, load(surroundings.home, surroundings.environ)
 
 
@@ -201,10 +204,10 @@ def _rows() -> list[dict[str, Any]]:
     from openclaw.core.errors import OpenClawError
     from openclaw.mcp import pins
     from openclaw.mcp.launch import identity, launch
-    from openclaw.mcp.ledger import Ledger
+    from openclaw.mcp.ledger import AcceptedMcpTools
 
     surroundings, loaded = _loaded()
-    records = Ledger(surroundings.home.state).read()
+    records = AcceptedMcpTools(surroundings.home.state).read()
     rows = []
     for name, settings in loaded.config.mcp.servers.items():
         record, transport, state, changes = records.get(name), "", "never seen", ""
@@ -233,8 +236,9 @@ def _rows() -> list[dict[str, Any]]:
 
 async def _look(name: str) -> Any:
     from openclaw.cli.running import TerminalApprover
-    from openclaw.gateway.app import Surroundings, assistant
+    from openclaw.gateway.app import assistant
     from openclaw.gateway.clock import SystemClock
+    from openclaw.gateway.surroundings import Environment
 
-    async with assistant(Surroundings.of_process(), clock=SystemClock(), approver=TerminalApprover()) as app:
+    async with assistant(Environment.of_process(), clock=SystemClock(), approver=TerminalApprover()) as app:
         return await app.tools.mcp.look(name)

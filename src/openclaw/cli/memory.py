@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
     from openclaw.config.schema import Config
     from openclaw.core.secret import Secret
-    from openclaw.gateway.embedders import Embedders
-    from openclaw.memory.evaluate import Figures, Question
-    from openclaw.memory.index import Answer, Memory
+    from openclaw.gateway.embedders import EmbedderRegistry
+    from openclaw.memory.evaluate import EvalQuestion, Figures
+    from openclaw.memory.index import MemoryIndex, SearchAnswer
     from openclaw.memory.settings import MemorySearchSettings
 
 AGENT = click.option("--agent", metavar="ID", help="Whose memory; the default agent's when left out.")
@@ -35,7 +35,7 @@ def status(deep: bool, refresh: bool, agent: str | None, as_json: bool) -> None:
     """Where the index is, what is in it, and how notes are searched."""
     from openclaw.cli.output import print_json
 
-    async def run(memory: Memory) -> None:
+    async def run(memory: MemoryIndex) -> None:
         from openclaw.memory.describe import status_document
 
         if refresh:
@@ -58,9 +58,10 @@ def status(deep: bool, refresh: bool, agent: str | None, as_json: bool) -> None:
 @JSON
 def index(force: bool, verbose: bool, agent: str | None, as_json: bool) -> None:
     """Bring the index up to date with the notes."""
-    from openclaw.cli.output import note, print_json, printable
+    from openclaw.cli.output import note, print_json
+    from openclaw.core.visible import printable
 
-    async def run(memory: Memory) -> None:
+    async def run(memory: MemoryIndex) -> None:
         report = await memory.sync(force=force, progress=_progress(as_json))
         now = await memory.status()
         if as_json:
@@ -97,8 +98,9 @@ def search(
 ) -> None:
     """Find notes by words and by meaning."""
 
-    async def run(memory: Memory) -> None:
-        from openclaw.cli.output import note, print_json, printable
+    async def run(memory: MemoryIndex) -> None:
+        from openclaw.cli.output import note, print_json
+        from openclaw.core.visible import printable
         from openclaw.memory.citations import citation
         from openclaw.memory.tools import MemorySearch
 
@@ -127,7 +129,7 @@ def search(
 def why(query: tuple[str, ...], agent: str | None, as_json: bool) -> None:
     """Why each result stands where it does."""
 
-    async def run(memory: Memory) -> None:
+    async def run(memory: MemoryIndex) -> None:
         from openclaw.cli.output import print_json, table
         from openclaw.memory.describe import PARTS, why_document
 
@@ -155,8 +157,9 @@ def why(query: tuple[str, ...], agent: str | None, as_json: bool) -> None:
 def get(path: str, start: int | None, lines: int | None, agent: str | None, as_json: bool) -> None:
     """Print some lines of a note."""
 
-    async def run(memory: Memory) -> None:
-        from openclaw.cli.output import print_json, printable
+    async def run(memory: MemoryIndex) -> None:
+        from openclaw.cli.output import print_json
+        from openclaw.core.visible import printable
         from openclaw.memory import reading
         from openclaw.memory.tools import page
 
@@ -182,10 +185,11 @@ def forget(citation: str, yes: bool, agent: str | None, as_json: bool) -> None:
 
     path, start, end = lines_of(citation)
 
-    async def run(memory: Memory) -> None:
+    async def run(memory: MemoryIndex) -> None:
         import time
 
-        from openclaw.cli.output import note, print_json, printable
+        from openclaw.cli.output import note, print_json
+        from openclaw.core.visible import printable
         from openclaw.memory import reading
         from openclaw.memory.forget import forget_lines
 
@@ -208,7 +212,7 @@ def forget(citation: str, yes: bool, agent: str | None, as_json: bool) -> None:
 def reset(yes: bool, agent: str | None) -> None:
     """Throw the index away; it is made anew from the notes, which stay."""
 
-    async def run(memory: Memory) -> None:
+    async def run(memory: MemoryIndex) -> None:
         from openclaw.memory.upkeep import remove
 
         if not yes:
@@ -235,14 +239,14 @@ def evaluate(questions: str | None, agent: str | None, as_json: bool) -> None:
 
     asked = parse_questions(Path(questions).read_bytes(), questions)
 
-    async def run(memory: Memory) -> None:
+    async def run(memory: MemoryIndex) -> None:
         await memory.sync(progress=_progress(as_json))
         _print_figures({"hybrid": await _figures(memory, asked)}, as_json)
 
     _with_memory(agent, run)
 
 
-def _with_memory(agent: str | None, work: Callable[[Memory], Awaitable[None]]) -> None:
+def _with_memory(agent: str | None, work: Callable[[MemoryIndex], Awaitable[None]]) -> None:
     """Runs `work` with the memory of an agent, and closes it."""
     import asyncio
 
@@ -250,11 +254,11 @@ def _with_memory(agent: str | None, work: Callable[[Memory], Awaitable[None]]) -
     from openclaw.core.errors import InvalidRequest
     from openclaw.gateway.clock import SystemClock
     from openclaw.gateway.embedders import for_one_command
-    from openclaw.gateway.surroundings import Surroundings, workspace_of
+    from openclaw.gateway.surroundings import Environment, workspace_of
     from openclaw.plugins.settings import MEMORY_CORE
     from openclaw.turns import agents
 
-    surroundings = Surroundings.of_process()
+    surroundings = Environment.of_process()
     loaded = load(surroundings.home, surroundings.environ)
     config = loaded.config
     if (slot := config.plugins.slots.memory) != MEMORY_CORE:
@@ -287,13 +291,13 @@ def _with_memory(agent: str | None, work: Callable[[Memory], Awaitable[None]]) -
 def _open(
     settings: MemorySearchSettings,
     agent_id: str,
-    embedders: Embedders,
+    embedders: EmbedderRegistry,
     *,
     workspace: Path,
     state: Path,
     home: Path,
     keys: dict[str, Secret],
-) -> Memory:
+) -> MemoryIndex:
     from openclaw.cli.output import note
     from openclaw.gateway.clock import SystemClock
     from openclaw.memory.opening import open_memory
@@ -344,7 +348,8 @@ def _progress(quiet: bool) -> Callable[[int, int], None] | None:
 
 
 def _print_status(document: dict[str, Any]) -> None:
-    from openclaw.cli.output import note, printable, when
+    from openclaw.cli.output import note, when
+    from openclaw.core.visible import printable
 
     meaning = document["model"] + (f" ({document['provider']})" if document["provider"] != "none" else "")
     lines = [
@@ -367,7 +372,7 @@ def _print_status(document: dict[str, Any]) -> None:
         note(printable(problem))
 
 
-def _refuse(answer: Answer) -> None:
+def _refuse(answer: SearchAnswer) -> None:
     from openclaw.core.errors import StateError
 
     if answer.unavailable:
@@ -386,21 +391,23 @@ def _evaluate_sample(as_json: bool) -> None:
     import tempfile
     from pathlib import Path
 
-    from openclaw.gateway.embedders import Embedders, NoPlugins
+    from openclaw.gateway.embedders import EmbedderRegistry, NoPlugins
     from openclaw.memory.evaluate import compare
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         workspace = folder / "workspace"
 
-        def opened(way: str, settings: MemorySearchSettings) -> Memory:
-            return _open(settings, way, Embedders(NoPlugins), workspace=workspace, state=folder, home=folder, keys={})
+        def opened(way: str, settings: MemorySearchSettings) -> MemoryIndex:
+            return _open(
+                settings, way, EmbedderRegistry(NoPlugins), workspace=workspace, state=folder, home=folder, keys={}
+            )
 
         found = asyncio.run(compare(workspace, opened))
     _print_figures(found, as_json)
 
 
-async def _figures(memory: Memory, questions: Sequence[Question]) -> list[Figures]:
+async def _figures(memory: MemoryIndex, questions: Sequence[EvalQuestion]) -> list[Figures]:
     from openclaw.memory.evaluate import ask, figures
 
     return figures(await ask(memory, questions))

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from openclaw.config.paths import Home
     from openclaw.config.schema import Config
     from openclaw.models.discover import Probe
-    from openclaw.models.refs import Ref
-    from openclaw.models.situation import Situation
+    from openclaw.models.refs import ModelRef
+    from openclaw.models.situation import ModelSet
 
 
 @click.group("models")
@@ -73,18 +73,18 @@ def status(as_json: bool, probe: bool) -> None:
         _print_status(report)
 
 
-def situation(config: Config, environ: Mapping[str, str], home: Home, probe: Probe) -> Situation:
+def situation(config: Config, environ: Mapping[str, str], home: Home, probe: Probe) -> ModelSet:
     """The models as the default agent sees them."""
     from openclaw.core.keys import DEFAULT_AGENT
     from openclaw.models import catalog, profiles
     from openclaw.models.profilestore import ProfileStore
-    from openclaw.models.situation import assess
+    from openclaw.models.situation import build_model_set
     from openclaw.turns import agents
 
     agent = agents.view(config.agents, agents.default_agent(config.agents))
     folders = dict.fromkeys(home.state / "agents" / name / "agent" for name in (DEFAULT_AGENT, agent.id))
     shared, *own = (ProfileStore.of_agent(folder).load() for folder in folders)
-    return assess(
+    return build_model_set(
         config.models,
         catalog.load(),
         environ=environ,
@@ -97,15 +97,15 @@ def situation(config: Config, environ: Mapping[str, str], home: Home, probe: Pro
     )
 
 
-def model_rows(found: Situation, served: Probe, provider: str | None = None) -> list[dict[str, Any]]:
+def model_rows(found: ModelSet, served: Probe, provider: str | None = None) -> list[dict[str, Any]]:
     """One row per model: the default first, then what local servers offer, then everything else."""
-    from openclaw.models.locality import is_own
-    from openclaw.models.refs import Ref
+    from openclaw.models.locality import is_own_address
+    from openclaw.models.refs import ModelRef
 
     wanted = found.registry.provider(provider).id if provider else None
     known = {facts.id for facts in found.registry.providers}
-    local = [Ref(item.provider, item.model) for item in served() if item.provider in known]
-    others = [Ref(model.provider, model.id) for model in found.registry.list()]
+    local = [ModelRef(item.provider, item.model) for item in served() if item.provider in known]
+    others = [ModelRef(model.provider, model.id) for model in found.registry.list()]
     aliases, _ = found.aliases()
     usable: dict[str, bool] = {}
     rows = []
@@ -121,7 +121,7 @@ def model_rows(found: Situation, served: Probe, provider: str | None = None) -> 
                 "name": model.name,
                 "input": "+".join(model.input),
                 "contextWindow": model.context_window,
-                "local": is_own(model.base_url) or model.api == "offline",
+                "local": is_own_address(model.base_url) or model.api == "offline",
                 "available": usable[ref.provider],
                 "tags": _tags(found, ref, aliases, running=ref in local),
             }
@@ -129,13 +129,13 @@ def model_rows(found: Situation, served: Probe, provider: str | None = None) -> 
     return rows
 
 
-def _plain(ref: Ref) -> Ref:
-    from openclaw.models.refs import Ref
+def _plain(ref: ModelRef) -> ModelRef:
+    from openclaw.models.refs import ModelRef
 
-    return Ref(ref.provider, ref.model)
+    return ModelRef(ref.provider, ref.model)
 
 
-def _tags(found: Situation, ref: Ref, aliases: Mapping[str, Ref], *, running: bool) -> list[str]:
+def _tags(found: ModelSet, ref: ModelRef, aliases: Mapping[str, ModelRef], *, running: bool) -> list[str]:
     tags = ["default"] if ref == _plain(found.default) else []
     tags += [f"fallback#{place}" for place, other in enumerate(found.fallbacks, 1) if _plain(other) == ref]
     tags += [f"alias:{alias}" for alias, target in aliases.items() if target.key == ref.key]
@@ -148,7 +148,7 @@ def _tags(found: Situation, ref: Ref, aliases: Mapping[str, Ref], *, running: bo
     return tags
 
 
-def status_report(config_path: Path, found: Situation) -> dict[str, Any]:
+def status_report(config_path: Path, found: ModelSet) -> dict[str, Any]:
     """What `status` says, as JSON; no credential is in it, only where each was found."""
     from openclaw.core.errors import AuthFailed
     from openclaw.models import credentials
@@ -214,7 +214,7 @@ def _print_status(report: Mapping[str, Any]) -> None:
             click.echo("  no model server answers")
 
 
-def _here() -> tuple[Home, Situation, Probe]:
+def _here() -> tuple[Home, ModelSet, Probe]:
     """The user's own situation; the servers on this machine are asked once, and only if somebody wants to know."""
     import os
     from functools import cache

@@ -6,15 +6,15 @@ from typing import Any, Literal
 
 from openclaw.core.errors import OpenClawError
 from openclaw.gateway.lock import running
-from openclaw.gateway.reach import ask, find
-from openclaw.gateway.surroundings import Surroundings
+from openclaw.gateway.reach import call_gateway, find
+from openclaw.gateway.surroundings import Environment
 
 SECONDS = 120.0
 """For all plugins together; each has its own, shorter limit."""
 
 
 def objection(
-    surroundings: Surroundings,
+    surroundings: Environment,
     *,
     target: Literal["skill", "plugin"],
     name: str,
@@ -39,7 +39,7 @@ def objection(
         "findings": list(findings),
     }
     try:
-        answer = ask(find(surroundings), "install.check", params, timeout=SECONDS)
+        answer = call_gateway(find(surroundings), "install.check", params, timeout=SECONDS)
     except (OpenClawError, OSError) as error:
         why = error.message if isinstance(error, OpenClawError) else str(error)
         return f"the plugins of the running gateway could not be asked ({why}). Stop it, or try again"

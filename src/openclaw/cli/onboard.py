@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from openclaw.config.load import Loaded
+    from openclaw.config.load import LoadedConfig
     from openclaw.core.secret import Secret
-    from openclaw.gateway.surroundings import Surroundings
-    from openclaw.models.refs import Ref
-    from openclaw.models.situation import Situation
+    from openclaw.gateway.surroundings import Environment
+    from openclaw.models.refs import ModelRef
+    from openclaw.models.situation import ModelSet
 
 EXEC = {
     "ask": ("ask me before a program runs that I have not allowed before", {"security": "allowlist", "ask": "on-miss"}),
@@ -58,13 +58,13 @@ def command(
 
     from openclaw.cli.output import print_json
     from openclaw.core.secret import Secret
-    from openclaw.gateway.surroundings import Surroundings
+    from openclaw.gateway.surroundings import Environment
 
     ask = not (non_interactive or as_json)
     if ask and not sys.stdin.isatty():
         raise click.UsageError("there is no terminal to ask questions in: use --non-interactive with what you want set")
     key = Secret(api_key_file.readline().strip()) if api_key_file is not None else None
-    setup = _Setup(Surroundings.of_process(), quiet=as_json, check=not skip_check)
+    setup = _Setup(Environment.of_process(), quiet=as_json, check=not skip_check)
     if workspace is not None:
         setup.set("agents.defaults.workspace", str(Path(workspace).expanduser().resolve()))
     setup.make_home()
@@ -84,7 +84,7 @@ def command(
 class _Setup:
     """The answers as they come, each one kept at once."""
 
-    def __init__(self, surroundings: Surroundings, *, quiet: bool, check: bool) -> None:
+    def __init__(self, surroundings: Environment, *, quiet: bool, check: bool) -> None:
         from openclaw.config.edit import Editor
 
         self._surroundings = surroundings
@@ -126,7 +126,7 @@ class _Setup:
         self.done |= {"model": str(found.default), "why": found.pick.why}
         self.say(f"   {found.default} answers ({found.pick.why}).\n")
 
-    def _ask_model(self, situation: Situation) -> None:
+    def _ask_model(self, situation: ModelSet) -> None:
         """Question one, until a model answers or the person goes on without."""
         from openclaw.core.errors import OpenClawError
 
@@ -156,7 +156,7 @@ class _Setup:
             if self._ask_key(situation, provider, ref, now):
                 return
 
-    def _ask_key(self, situation: Situation, provider: str, ref: Ref | None, now: int) -> bool:
+    def _ask_key(self, situation: ModelSet, provider: str, ref: ModelRef | None, now: int) -> bool:
         from openclaw.core.secret import Secret
 
         has = situation.has_key(provider, now)
@@ -169,7 +169,7 @@ class _Setup:
             click.echo(f"   {problem}. Nothing was kept.")
         return not problem
 
-    def _adopt(self, provider: str, ref: Ref | None, key: Secret | None) -> str:
+    def _adopt(self, provider: str, ref: ModelRef | None, key: Secret | None) -> str:
         """Tries the model and keeps key and choice when it answers; says what is wrong otherwise."""
         import asyncio
 
@@ -194,19 +194,19 @@ class _Setup:
 
         return ProfileStore.of_agent(self._surroundings.home.state / "agents" / DEFAULT_AGENT / "agent")
 
-    def _load(self) -> Loaded:
+    def _load(self) -> LoadedConfig:
         from openclaw.config.load import load
 
         return load(self._surroundings.home, self._surroundings.environ)
 
-    def _situation(self, provider: str | None = None, key: Secret | None = None) -> Situation:
+    def _situation(self, provider: str | None = None, key: Secret | None = None) -> ModelSet:
         """The models as they stand, or as they would with another key."""
         import msgspec
 
         from openclaw.models import catalog
         from openclaw.models.discover import probe_servers
-        from openclaw.models.profiles import Profile
-        from openclaw.models.situation import assess
+        from openclaw.models.profiles import AuthProfile
+        from openclaw.models.situation import build_model_set
         from openclaw.turns import agents
 
         loaded = self._load()
@@ -216,11 +216,11 @@ class _Setup:
             profile = f"{provider}:default"
             stored = msgspec.structs.replace(
                 stored,
-                profiles={**stored.profiles, profile: Profile(provider=provider, secret=key)},
+                profiles={**stored.profiles, profile: AuthProfile(provider=provider, secret=key)},
                 order={**stored.order, provider: (profile,)},
             )
         local = not self._surroundings.environ.get("OPENCLAW_NO_LOCAL_MODELS")
-        return assess(
+        return build_model_set(
             loaded.config.models,
             catalog.load(),
             environ=loaded.variables,

@@ -11,9 +11,9 @@ NONE = "   Other places to talk come as plugins: openclaw plugins install DIRECT
 
 def available() -> tuple[dict[str, str], list[str]]:
     """The channels of plugins that run, each with its plugin; and what to know about those that do not."""
-    from openclaw.cli.plugins_show import Here
+    from openclaw.cli.plugins_show import PluginView
 
-    here = Here()
+    here = PluginView()
     running: dict[str, str] = {}
     notes = []
     for plugin in here.found:
@@ -38,7 +38,7 @@ def owners_in(text: str, channels: Collection[str]) -> tuple[str, ...]:
 
 def ask_owner(channels: Collection[str], now: Sequence[str], say: Callable[[str], None]) -> tuple[str, ...]:
     """Question three, until its answer makes sense."""
-    from openclaw.cli.output import printable
+    from openclaw.core.visible import printable
 
     here = [each for each in now if each.partition(":")[0] in channels]
     say(f"3. You can also talk to it on: {', '.join(printable(each) for each in channels)}.")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from openclaw.commands.senders import Senders
-    from openclaw.gateway.surroundings import Surroundings
+    from openclaw.commands.senders import SenderPairing
+    from openclaw.gateway.surroundings import Environment
 
 
 @click.group("pairing")
@@ -21,7 +21,8 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def listed(channel: str | None, as_json: bool) -> None:
     """Who waits with which code, and who was let in, on CHANNEL or on all."""
-    from openclaw.cli.output import print_json, printable, table, when
+    from openclaw.cli.output import print_json, table, when
+    from openclaw.core.visible import printable
 
     here = _here()
     names = [channel] if channel else _channels(here)
@@ -51,9 +52,9 @@ def listed(channel: str | None, as_json: bool) -> None:
 @click.option("--guest", is_flag=True, help="Never as the owner, also when there is none yet.")
 def approve(channel: str, code: str, guest: bool) -> None:
     """Let in whoever has CODE on CHANNEL. The first of all becomes the owner, unless --guest says otherwise."""
-    from openclaw.cli.output import printable
     from openclaw.config.edit import Editor
     from openclaw.config.load import load
+    from openclaw.core.visible import printable
 
     here = _here()
     let_in = _senders(here, channel).approve(code)
@@ -70,26 +71,26 @@ def approve(channel: str, code: str, guest: bool) -> None:
 @click.argument("sender")
 def remove(channel: str, sender: str) -> None:
     """Take back that SENDER was let in on CHANNEL."""
-    from openclaw.cli.output import printable
+    from openclaw.core.visible import printable
 
     _senders(_here(), channel).remove(sender)
     click.echo(printable(f"{sender} has to ask again on {channel}."))
 
 
-def _here() -> Surroundings:
-    from openclaw.gateway.surroundings import Surroundings
+def _here() -> Environment:
+    from openclaw.gateway.surroundings import Environment
 
-    return Surroundings.of_process()
+    return Environment.of_process()
 
 
-def _senders(here: Surroundings, channel: str) -> Senders:
-    from openclaw.commands.senders import Senders
+def _senders(here: Environment, channel: str) -> SenderPairing:
+    from openclaw.commands.senders import SenderPairing
     from openclaw.gateway.clock import SystemClock
 
-    return Senders(here.home.state, channel, SystemClock())
+    return SenderPairing(here.home.state, channel, SystemClock())
 
 
-def _channels(here: Surroundings) -> list[str]:
+def _channels(here: Environment) -> list[str]:
     """Channels on which somebody ever asked."""
     found = (here.home.state / "credentials").glob("*-pairing.json")
     return sorted(path.name.removesuffix("-pairing.json") for path in found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from openclaw.cli import plugins_change
-from openclaw.cli.plugins_show import Here, as_json_option, document
+from openclaw.cli.plugins_show import PluginView, as_json_option, document
 
 
 @click.group("plugins")
@@ -17,9 +17,10 @@ def command() -> None:
 @as_json_option
 def list_plugins(as_json: bool) -> None:
     """Every plugin: running, on, off, held back or put away, and why."""
-    from openclaw.cli.output import print_json, printable, table
+    from openclaw.cli.output import print_json, table
+    from openclaw.core.visible import printable
 
-    here = Here()
+    here = PluginView()
     live = here.live()
     documents = [document(each, here.verdicts[each.id], live.get(each.id) if live else None) for each in here.found]
     broken = [{"directory": str(each.directory), "source": each.source, "why": each.why} for each in here.broken]
@@ -42,11 +43,12 @@ def _line(shown: dict[str, str]) -> str:
 @as_json_option
 def info(name: str, as_json: bool) -> None:
     """All about one plugin: what it declares, what it asks for and what it gets. Nothing of it is run."""
-    from openclaw.cli.output import print_json, printable
+    from openclaw.cli.output import print_json
+    from openclaw.core.visible import printable
     from openclaw.plugins.admit import FIELDS
     from openclaw.plugins.settings import PluginEntry
 
-    here = Here()
+    here = PluginView()
     plugin = here.get(name)
     live = here.live()
     verdict, entry = here.verdicts[name], here.settings.entries.get(name, PluginEntry())
@@ -95,10 +97,11 @@ def doctor(names: tuple[str, ...], as_json: bool) -> None:
     """Start each plugin on its own and check it against the contract. Exit code 1 when one does not keep to it."""
     import asyncio
 
-    from openclaw.cli.output import print_json, printable
+    from openclaw.cli.output import print_json
+    from openclaw.core.visible import printable
     from openclaw.plugins.choose import unknown_entries, vacant
 
-    here = Here()
+    here = PluginView()
     chosen = [here.get(name) for name in names] or [each for each in here.found if here.verdicts[each.id].runs]
     results = {each.id: asyncio.run(_checked(here, each.id)) for each in chosen}
     general = [] if names else [f"{each.directory}: {each.why}" for each in here.broken]
@@ -125,7 +128,7 @@ def doctor(names: tuple[str, ...], as_json: bool) -> None:
         raise click.exceptions.Exit(1)
 
 
-async def _checked(here: Here, name: str) -> list[str]:
+async def _checked(here: PluginView, name: str) -> list[str]:
     from openclaw.gateway.clock import SystemClock
     from openclaw.plugins.running import revealed
     from openclaw.plugins.settings import PluginEntry

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from openclaw.cli.plugins_show import Here, as_json_option, asked
+from openclaw.cli.plugins_show import PluginView, as_json_option, asked
 from openclaw.cli.skills_show import bullets, finding_document, told
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from openclaw.plugins.install import Staged
+    from openclaw.plugins.install import StagedPlugin
 
 
 @click.command("install")
@@ -30,7 +30,7 @@ def install(source: str, force: bool, yes: bool, accept_risk: bool, dry_run: boo
     from openclaw.plugins.install import staged
     from openclaw.trust.supply import inspect
 
-    here = Here()
+    here = PluginView()
     if dry_run:
         with staged(Path(source), here.installed, inspect, force=True) as ready:
             report = _report(ready)
@@ -53,7 +53,7 @@ def update(name: str | None, yes: bool, accept_risk: bool) -> None:
 
     from openclaw.core.errors import InvalidRequest
 
-    here = Here()
+    here = PluginView()
     if name is not None and name not in here.accepted:
         raise InvalidRequest(f"{name} was not installed by this program: update it where it is kept")
     chosen = [name] if name else [each for each in here.accepted if (here.installed / each).is_dir()]
@@ -73,10 +73,10 @@ def update(name: str | None, yes: bool, accept_risk: bool) -> None:
 def enable(name: str, yes: bool) -> None:
     """Switch a plugin on; an installed one whose files changed is accepted as it is now."""
     from openclaw.core.errors import InvalidRequest
-    from openclaw.plugins.lock import Accepted
+    from openclaw.plugins.lock import AcceptedPlugin
     from openclaw.trust.supply import inspect
 
-    here = Here()
+    here = PluginView()
     plugin = here.get(name)
     accepted = here.accepted.get(name)
     digest = here.digests.get(name)
@@ -90,7 +90,7 @@ def enable(name: str, yes: bool) -> None:
         spec = accepted.spec if accepted else str(plugin.directory)
         here.ledger.accept(
             name,
-            Accepted(tree_sha256=digest, version=plugin.manifest.version, spec=spec, at=round(here.now() * 1000)),
+            AcceptedPlugin(tree_sha256=digest, version=plugin.manifest.version, spec=spec, at=round(here.now() * 1000)),
         )
     if name in here.settings.deny:
         raise InvalidRequest(f"{name} is in plugins.deny: take it out first")
@@ -102,7 +102,7 @@ def enable(name: str, yes: bool) -> None:
 @click.argument("name")
 def disable(name: str) -> None:
     """Switch a plugin off; a running gateway stops it at once."""
-    here = Here()
+    here = PluginView()
     here.get(name)
     _editor().set(f"plugins.entries.{name}.enabled", False)
     click.echo(f"{name} is switched off.")
@@ -118,7 +118,7 @@ def remove(name: str, yes: bool) -> None:
     from openclaw.core.errors import InvalidRequest, OpenClawError
     from openclaw.plugins.install import remove as take
 
-    here = Here()
+    here = PluginView()
     plugin = here.get(name)
     if plugin.source != "installed":
         raise InvalidRequest(f"{name} is not kept by this program ({plugin.directory}): disable it, or remove it there")
@@ -138,7 +138,7 @@ def reload(name: str) -> None:
     """Have the running gateway start a plugin afresh, also one that was put away."""
     from openclaw.core.errors import InvalidRequest
 
-    here = Here()
+    here = PluginView()
     here.get(name)
     answer = here.reload(name)
     if answer is None:
@@ -149,7 +149,7 @@ def reload(name: str) -> None:
 
 
 def _install(
-    here: Here,
+    here: PluginView,
     source: Path,
     force: bool,
     yes: bool,
@@ -161,15 +161,15 @@ def _install(
 ) -> dict[str, Any]:
     """Stages, asks everyone who has a say, installs; gives the report."""
     from openclaw.cli.objections import objection
-    from openclaw.plugins.install import Gatekeeper
+    from openclaw.plugins.install import PluginReview
     from openclaw.plugins.install import install as put
     from openclaw.trust import installpolicy
     from openclaw.trust.supply import inspect
 
-    def policy(ready: Staged) -> str:
+    def policy(ready: StagedPlugin) -> str:
         if expected and ready.manifest.id != expected:
             return f"it calls itself {ready.manifest.id} now, not {expected}"
-        question = installpolicy.Question(
+        question = installpolicy.PolicyQuestion(
             target="plugin",
             name=ready.manifest.id,
             staged=ready.directory,
@@ -181,7 +181,7 @@ def _install(
         settings = here.loaded.config.security.install_policy
         return installpolicy.ask(question, settings, here.loaded.variables, asked)
 
-    def others(ready: Staged) -> str:
+    def others(ready: StagedPlugin) -> str:
         return objection(
             here.surroundings,
             target="plugin",
@@ -193,7 +193,7 @@ def _install(
             findings=[finding_document(each) for each in ready.findings],
         )
 
-    def person(ready: Staged) -> str:
+    def person(ready: StagedPlugin) -> str:
         if not quiet:
             _show(_report(ready))
         if ready.critical and not accept_risk:
@@ -209,14 +209,14 @@ def _install(
         here.installed,
         ledger=here.ledger,
         inspect=inspect,
-        gatekeeper=Gatekeeper(policy=policy, hooks=(others,), person=person),
+        gatekeeper=PluginReview(policy=policy, hooks=(others,), person=person),
         now=here.now(),
         force=force,
     )
     return _report(ready)
 
 
-def _tell(here: Here, name: str, line: str, as_json: bool, report: dict[str, Any]) -> None:
+def _tell(here: PluginView, name: str, line: str, as_json: bool, report: dict[str, Any]) -> None:
     """Says what was done, and has a running gateway take it up."""
     from openclaw.cli.output import print_json
     from openclaw.core.errors import OpenClawError
@@ -234,7 +234,7 @@ def _tell(here: Here, name: str, line: str, as_json: bool, report: dict[str, Any
         click.echo(warning, err=True)
 
 
-def _report(ready: Staged) -> dict[str, Any]:
+def _report(ready: StagedPlugin) -> dict[str, Any]:
     from openclaw.plugins.admit import FIELDS
 
     manifest = ready.manifest
@@ -255,7 +255,7 @@ def _report(ready: Staged) -> dict[str, Any]:
 
 
 def _show(report: dict[str, Any]) -> None:
-    from openclaw.cli.output import printable
+    from openclaw.core.visible import printable
 
     click.echo(printable(f"{report['name']} {report['version']}: {report['description']}"), err=True)
     click.echo(f"{report['files']} files, {report['treeSha256']}, to {report['target']}", err=True)

@@ -9,42 +9,42 @@ import click
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from openclaw.plugins.choose import Verdict
-    from openclaw.plugins.find import Found, Unusable
+    from openclaw.plugins.choose import PluginVerdict
+    from openclaw.plugins.find import FoundPlugin, UnusablePlugin
 
 as_json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 
 
-class Here:
+class PluginView:
     """The plugins as this command sees them."""
 
     def __init__(self) -> None:
         from openclaw.config.load import load
-        from openclaw.gateway.app import Surroundings
         from openclaw.gateway.clock import SystemClock
+        from openclaw.gateway.surroundings import Environment
         from openclaw.plugins.choose import judge
         from openclaw.plugins.find import look
-        from openclaw.plugins.lock import Ledger, digest_of
+        from openclaw.plugins.lock import AcceptedPlugins, digest_of
         from openclaw.skills.roots import expanded
 
-        self.surroundings = Surroundings.of_process()
+        self.surroundings = Environment.of_process()
         home = self.surroundings.home
         self.loaded = load(home, self.surroundings.environ)
         self.settings = self.loaded.config.plugins
         self.installed: Path = home.state / "extensions"
-        self.ledger = Ledger(home.state)
+        self.ledger = AcceptedPlugins(home.state)
         self.accepted = self.ledger.read()
         self.now = SystemClock().now
         user = self.surroundings.home_dir
         paths = [expanded(text, user, user) for text in self.settings.load.paths]
-        self.found: tuple[Found, ...]
-        self.broken: tuple[Unusable, ...]
+        self.found: tuple[FoundPlugin, ...]
+        self.broken: tuple[UnusablePlugin, ...]
         self.found, self.broken = look(paths, self.installed)
         self.digests = {each.id: digest_of(each.directory) for each in self.found if each.source == "installed"}
         known = {name: each.tree_sha256 for name, each in self.accepted.items()}
-        self.verdicts: dict[str, Verdict] = judge(self.found, self.settings, known, self.digests)
+        self.verdicts: dict[str, PluginVerdict] = judge(self.found, self.settings, known, self.digests)
 
-    def get(self, name: str) -> Found:
+    def get(self, name: str) -> FoundPlugin:
         from difflib import get_close_matches
 
         from openclaw.core.errors import NotFound
@@ -63,12 +63,12 @@ class Here:
         """How the plugins of the running gateway fare, by id; nothing when none runs."""
         from openclaw.core.errors import OpenClawError
         from openclaw.gateway.lock import running
-        from openclaw.gateway.reach import ask, find
+        from openclaw.gateway.reach import call_gateway, find
 
         if running(self.surroundings.home.state) is None:
             return {}
         try:
-            told = ask(find(self.surroundings), "plugins.list", {}, timeout=60.0)
+            told = call_gateway(find(self.surroundings), "plugins.list", {}, timeout=60.0)
         except (OpenClawError, OSError):
             return {}
         return {each["id"]: each for each in told["plugins"]}
@@ -76,16 +76,16 @@ class Here:
     def reload(self, name: str) -> dict[str, Any] | None:
         """Has the running gateway start a plugin afresh; None when none runs."""
         from openclaw.gateway.lock import running
-        from openclaw.gateway.reach import ask, find
+        from openclaw.gateway.reach import call_gateway, find
 
         if running(self.surroundings.home.state) is None:
             return None
         params = {"plugins": [{"pluginId": name}]}
-        answer: dict[str, Any] = ask(find(self.surroundings), "plugins.reload", params, timeout=120.0)
+        answer: dict[str, Any] = call_gateway(find(self.surroundings), "plugins.reload", params, timeout=120.0)
         return answer
 
 
-def document(plugin: Found, verdict: Verdict, live: dict[str, Any] | None) -> dict[str, Any]:
+def document(plugin: FoundPlugin, verdict: PluginVerdict, live: dict[str, Any] | None) -> dict[str, Any]:
     manifest = plugin.manifest
     return {
         "id": plugin.id,
@@ -101,7 +101,7 @@ def document(plugin: Found, verdict: Verdict, live: dict[str, Any] | None) -> di
     }
 
 
-def state_of(verdict: Verdict, live: dict[str, Any] | None) -> str:
+def state_of(verdict: PluginVerdict, live: dict[str, Any] | None) -> str:
     if not verdict.runs:
         return "held" if verdict.held else "off"
     if live is None:

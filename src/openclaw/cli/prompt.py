@@ -9,9 +9,9 @@ from openclaw.cli.audit import listed
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from openclaw.gateway.app import Assistant
+    from openclaw.gateway.app import App
     from openclaw.prompt.build import Prompt
-    from openclaw.turns.briefing import Briefing
+    from openclaw.turns.briefing import BuiltPrompt
 
 MODES = click.Choice(["full", "minimal", "none"])
 
@@ -40,7 +40,7 @@ def command() -> None:
 def build(as_json: bool, **whom: Any) -> None:
     """Print the prompt of a run without the gateway, whose tools and their sections are not in it."""
 
-    async def work(app: "Assistant") -> None:
+    async def work(app: "App") -> None:
         import msgspec
 
         from openclaw.cli.output import print_json
@@ -73,7 +73,7 @@ def build(as_json: bool, **whom: Any) -> None:
 def report(run_id: str | None, detail: bool, as_json: bool, **whom: Any) -> None:
     """Say what the prompt is made of: sources, sizes, what was cut."""
 
-    async def work(app: "Assistant") -> None:
+    async def work(app: "App") -> None:
         import msgspec
 
         from openclaw.cli.output import print_json
@@ -100,7 +100,7 @@ def diff(before: str, after: str, as_text: bool, as_json: bool, **whom: Any) -> 
     BEFORE and AFTER are run ids, `agent:ID` for an agent's prompt as it is now, or `now` (the default for AFTER).
     """
 
-    async def work(app: "Assistant") -> None:
+    async def work(app: "App") -> None:
         import msgspec
 
         from openclaw.cli.output import print_json
@@ -128,7 +128,7 @@ def diff(before: str, after: str, as_text: bool, as_json: bool, **whom: Any) -> 
 def blame(line: int | None, wanted: str | None, **whom: Any) -> None:
     """Say for every line of the prompt where it comes from."""
 
-    async def work(app: "Assistant") -> None:
+    async def work(app: "App") -> None:
         from openclaw.prompt import blame as blaming
 
         prompt = (await _preview(app, whom)).prompt
@@ -147,7 +147,7 @@ def lint(as_json: bool, **whom: Any) -> int:
     """Look for what is worth mending in the workspace files. Exit code 1 when there is something."""
     findings: list[dict[str, Any]] = []
 
-    async def work(app: "Assistant") -> None:
+    async def work(app: "App") -> None:
         import msgspec
 
         from openclaw.cli.output import print_json
@@ -174,7 +174,7 @@ def lint(as_json: bool, **whom: Any) -> int:
 def runs(limit: int) -> None:
     """List the runs whose prompts are on record, latest first."""
 
-    async def work(app: "Assistant") -> None:
+    async def work(app: "App") -> None:
         from openclaw.cli.output import table, when
 
         rows = await app.archive.recent(limit)
@@ -189,7 +189,7 @@ def runs(limit: int) -> None:
 command.add_command(listed, "audit")
 
 
-async def _preview(app: "Assistant", whom: dict[str, Any]) -> "Briefing":
+async def _preview(app: "App", whom: dict[str, Any]) -> "BuiltPrompt":
     """What `openclaw agent` would send from this terminal, or a channel would."""
     from pathlib import Path
 
@@ -204,7 +204,7 @@ async def _preview(app: "Assistant", whom: dict[str, Any]) -> "Briefing":
     )
 
 
-async def _named(app: "Assistant", name: str, whom: dict[str, Any]) -> "Prompt":
+async def _named(app: "App", name: str, whom: dict[str, Any]) -> "Prompt":
     if name == "now":
         return (await _preview(app, whom)).prompt
     if name.startswith("agent:"):
@@ -212,18 +212,19 @@ async def _named(app: "Assistant", name: str, whom: dict[str, Any]) -> "Prompt":
     return (await app.archive.find(name)).prompt
 
 
-def with_assistant(work: "Callable[[Assistant], Awaitable[None]]") -> None:
+def with_assistant(work: "Callable[[App], Awaitable[None]]") -> None:
     """Does `work` with an assistant of this terminal."""
     import asyncio
 
     from openclaw.cli.output import note
     from openclaw.cli.running import TerminalApprover
-    from openclaw.gateway.app import Surroundings, assistant
+    from openclaw.gateway.app import assistant
     from openclaw.gateway.clock import SystemClock
+    from openclaw.gateway.surroundings import Environment
 
     async def main() -> None:
         async with assistant(
-            Surroundings.of_process(), clock=SystemClock(), approver=TerminalApprover(), warn=note
+            Environment.of_process(), clock=SystemClock(), approver=TerminalApprover(), warn=note
         ) as app:
             await work(app)
 

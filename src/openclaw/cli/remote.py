@@ -8,24 +8,25 @@ from typing import Any
 
 import click
 
-from openclaw.cli.output import note, print_json, printable
+from openclaw.cli.output import note, print_json
 from openclaw.cli.running import TerminalApprover, interruptible, short
 from openclaw.core.approval import ApprovalRequest
 from openclaw.core.errors import OpenClawError
 from openclaw.core.events import CompactionEnded
 from openclaw.core.origin import origin
-from openclaw.gateway.reach import Target, joined
-from openclaw.wire.client import CallFailed, Client, Gap
+from openclaw.core.visible import printable
+from openclaw.gateway.reach import ClientTarget, joined
+from openclaw.wire.client import CallFailed, EventGap, GatewayClient
 
 ENDING_SECONDS = 10.0
 
 
-def ask(target: Target, params: dict[str, Any], *, as_json: bool, limit: float) -> int:
+def ask(target: ClientTarget, params: dict[str, Any], *, as_json: bool, limit: float) -> int:
     """Sends one message to the gateway and shows what comes; gives the exit code."""
     return asyncio.run(_ask(target, {"idempotencyKey": str(uuid.uuid4()), **params}, as_json, limit))
 
 
-async def _ask(target: Target, params: dict[str, Any], as_json: bool, limit: float) -> int:
+async def _ask(target: ClientTarget, params: dict[str, Any], as_json: bool, limit: float) -> int:
     async with joined(target, caps=("tool-events",)) as client:
         screen = _Screen(client, params["idempotencyKey"], live=not as_json)
         watching = asyncio.create_task(screen.watch())
@@ -52,7 +53,7 @@ async def _ask(target: Target, params: dict[str, Any], as_json: bool, limit: flo
     return _exit_code(final, stopped, quiet=as_json)
 
 
-async def _final(client: Client, params: dict[str, Any]) -> dict[str, Any]:
+async def _final(client: GatewayClient, params: dict[str, Any]) -> dict[str, Any]:
     """The last answer to the request; a run that failed is an answer too."""
     try:
         answer = await client.call("agent", params, timeout=None, final=True)
@@ -63,7 +64,7 @@ async def _final(client: Client, params: dict[str, Any]) -> dict[str, Any]:
     return answer if isinstance(answer, dict) else {}
 
 
-async def _stop(client: Client, screen: "_Screen", params: dict[str, Any]) -> dict[str, Any]:
+async def _stop(client: GatewayClient, screen: "_Screen", params: dict[str, Any]) -> dict[str, Any]:
     """Stops the run over there, and waits until it has ended."""
     key = screen.session_key or params.get("sessionKey") or "main"
     await client.call("chat.abort", {"sessionKey": key, "runId": screen.run_id})
@@ -74,7 +75,7 @@ async def _stop(client: Client, screen: "_Screen", params: dict[str, Any]) -> di
 class _Screen:
     """What the events of one run put on the terminal."""
 
-    def __init__(self, client: Client, run_id: str, live: bool) -> None:
+    def __init__(self, client: GatewayClient, run_id: str, live: bool) -> None:
         self.run_id = run_id
         self.session_key = ""
         self._client = client
@@ -86,7 +87,7 @@ class _Screen:
     async def watch(self) -> None:
         async with aclosing(self._client.events()) as events:
             async for event in events:
-                if not isinstance(event, Gap) and isinstance(event.payload, dict):
+                if not isinstance(event, EventGap) and isinstance(event.payload, dict):
                     await self._take(event.event, event.payload)
 
     async def _take(self, name: str, payload: dict[str, Any]) -> None:

@@ -12,17 +12,19 @@ import click
 import msgspec
 from msgspec import structs
 
-from openclaw.cli.output import note, print_json, printable, spelled
+from openclaw.cli.output import note, print_json
 from openclaw.commands.parse import is_command
-from openclaw.core.approval import Answer, ApprovalRequest, Decision
-from openclaw.core.events import AttemptFailed, CompactionEnded, Notice, RunEnded, ToolEnded
+from openclaw.core.approval import ApprovalAnswer, ApprovalRequest, Decision
+from openclaw.core.events import AttemptFailed, CompactionEnded, RunEnded, RunNotice, ToolEnded
 from openclaw.core.messages import Usage
-from openclaw.delivery.shape import Payload
-from openclaw.gateway.app import Assistant, Surroundings, assistant
+from openclaw.core.visible import printable, spelled
+from openclaw.delivery.shape import ReplyPayload
+from openclaw.gateway.app import App, assistant
 from openclaw.gateway.clock import SystemClock
-from openclaw.turns.record import Recorded
-from openclaw.turns.shaping import Noted, Replied, Said, ShapedEvent, Shaper, Thought
-from openclaw.turns.turn import SessionRepaired, Turn
+from openclaw.gateway.surroundings import Environment
+from openclaw.turns.record import RecordedEvent
+from openclaw.turns.shaping import NoteShaped, ReplyShaped, ReplyShaper, ShapedEvent, TextShaped, ThoughtShaped
+from openclaw.turns.turn import RunRequest, SessionRepaired
 
 DEFAULT_TIMEOUT = 600.0
 ARGUMENT_CHARS = 80
@@ -33,9 +35,9 @@ SOURCES = 5
 class TerminalApprover:
     """Asks the person at the terminal; without one, the answer is no."""
 
-    async def decide(self, request: ApprovalRequest) -> Answer:
+    async def decide(self, request: ApprovalRequest) -> ApprovalAnswer:
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
-            return Answer(
+            return ApprovalAnswer(
                 "deny",
                 why=f"{request.why}, and nobody is at a terminal to approve it "
                 "(run it in a terminal, or set tools.exec.security to full)",
@@ -50,7 +52,9 @@ class TerminalApprover:
         choice = "[y]es, [a]lways, [N]o" if request.standing else "[y]es, [N]o"
         click.echo(f"Run it? {choice}: ", nl=False, err=True)
         decision = _DECISIONS.get((await _typed()).strip().lower(), "deny")
-        return Answer("allow-once" if decision == "allow-always" and not request.standing else decision, by="terminal")
+        return ApprovalAnswer(
+            "allow-once" if decision == "allow-always" and not request.standing else decision, by="terminal"
+        )
 
 
 _DECISIONS: dict[str, Decision] = {
@@ -76,32 +80,32 @@ async def _typed() -> str:
     return sys.stdin.readline()
 
 
-class Shown:
+class RunScreen:
     """What has been put on the screen so far."""
 
     def __init__(self, live: bool) -> None:
         self._live = live
         self._line_open = False
-        self.payloads: tuple[Payload, ...] = ()
+        self.payloads: tuple[ReplyPayload, ...] = ()
         self.end: RunEnded | None = None
         self.answered_by = ("", "")
         self.notices: list[str] = []
         self.commanded = False
         """A command was answered: there was no run."""
 
-    def take(self, event: ShapedEvent | SessionRepaired | Recorded) -> None:
+    def take(self, event: ShapedEvent | SessionRepaired | RecordedEvent) -> None:
         match event:
-            case Said(text=text):
+            case TextShaped(text=text):
                 self._write(text)
-            case Thought(text=text):
+            case ThoughtShaped(text=text):
                 if self._live:
                     click.echo(printable(text), nl=False, err=True)
-            case Replied(provider=provider, model=model, reasoning=reasoning):
+            case ReplyShaped(provider=provider, model=model, reasoning=reasoning):
                 self.answered_by = (provider, model)
                 self._close_line()
                 if reasoning and self._live:
                     note(f"Reasoning:\n{reasoning}")
-            case Noted(payload=payload) if payload.kind == "error":
+            case NoteShaped(payload=payload) if payload.kind == "error":
                 self._write(f"{payload.text}\n")
             case ToolEnded(call=call, result=result):
                 self._close_line()
@@ -112,7 +116,7 @@ class Shown:
                 self._close_line()
                 then = f"; trying again in {wait:.0f} s" if wait >= 1 else ""
                 note(f"{provider}/{model}: {error}{then}")
-            case Notice(text=text):
+            case RunNotice(text=text):
                 self._close_line()
                 if self._live:
                     note(printable(text))
@@ -132,7 +136,7 @@ class Shown:
 
     def answer(self, text: str) -> None:
         """What was said without a model."""
-        self.payloads = (Payload(text=text),)
+        self.payloads = (ReplyPayload(text=text),)
         self.commanded = True
         self._write(f"{text}\n")
 
@@ -155,7 +159,7 @@ def short(arguments: Mapping[str, Any]) -> str:
     return text if len(text) <= ARGUMENT_CHARS else text[: ARGUMENT_CHARS - 1] + "…"
 
 
-async def drive(app: Assistant, turn: Turn, shown: Shown) -> None:
+async def drive(app: App, turn: RunRequest, shown: RunScreen) -> None:
     """Runs `turn` to its end, or to Ctrl-C. A command is answered here; no model sees it."""
     if is_command(turn.text):
         from openclaw.gateway import alone
@@ -165,11 +169,11 @@ async def drive(app: Assistant, turn: Turn, shown: Shown) -> None:
             shown.answer(reply.text)
             return
         turn = structs.replace(turn, text=reply.message) if reply else turn
-    shaper = Shaper(await app.manner(turn.key, turn.model), proofread=lambda text: app.proofread(turn.key, text))
+    shaper = ReplyShaper(await app.manner(turn.key, turn.model), proofread=lambda text: app.proofread(turn.key, text))
     outgoing, looked = None, False
     async with aclosing(app.turns.run(turn)) as events:
         async for event in events:
-            if isinstance(event, SessionRepaired | Recorded):
+            if isinstance(event, SessionRepaired | RecordedEvent):
                 shown.take(event)
                 continue
             if not looked:  # the turn is prepared, so plugins have started
@@ -218,14 +222,14 @@ def ask(
     as_json: bool,
 ) -> int:
     """One turn in this process; gives the exit code."""
-    surroundings = Surroundings.of_process()
+    surroundings = Environment.of_process()
 
     async def main() -> int:
         clock = SystemClock()
         began = clock.now()
-        shown = Shown(live=not as_json)
+        shown = RunScreen(live=not as_json)
         async with assistant(surroundings, clock=clock, approver=TerminalApprover(), warn=note) as app:
-            turn = Turn(
+            turn = RunRequest(
                 run_id=str(uuid.uuid4()),
                 key=app.key(session_key, agent_id),
                 text=message,
@@ -242,7 +246,7 @@ def ask(
     return asyncio.run(main())
 
 
-async def _bounded(app: Assistant, turn: Turn, shown: Shown, limit: float) -> str:
+async def _bounded(app: App, turn: RunRequest, shown: RunScreen, limit: float) -> str:
     """Drives the turn; says how it ended: done, stopped or timeout."""
     task = asyncio.ensure_future(drive(app, turn, shown))
     with interruptible(task):
@@ -256,7 +260,7 @@ async def _bounded(app: Assistant, turn: Turn, shown: Shown, limit: float) -> st
     return "done"
 
 
-def _exit_code(shown: Shown, outcome: str, *, quiet: bool) -> int:
+def _exit_code(shown: RunScreen, outcome: str, *, quiet: bool) -> int:
     if outcome == "stopped":
         if not quiet:
             note("\nstopped; the conversation so far is kept")
@@ -272,7 +276,7 @@ def _exit_code(shown: Shown, outcome: str, *, quiet: bool) -> int:
     return 0
 
 
-async def _document(app: Assistant, turn: Turn, shown: Shown, outcome: str, seconds: float) -> dict[str, Any]:
+async def _document(app: App, turn: RunRequest, shown: RunScreen, outcome: str, seconds: float) -> dict[str, Any]:
     """What `--json` prints."""
     end = shown.end
     usage = end.usage if end else Usage()

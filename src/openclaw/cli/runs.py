@@ -7,7 +7,7 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from openclaw.gateway.app import Assistant
+    from openclaw.gateway.app import App
     from openclaw.turns.recording import RecordedCall
 
 
@@ -22,7 +22,7 @@ def command() -> None:
 def listed(limit: int, as_json: bool) -> None:
     """The latest runs, the newest first."""
 
-    async def work(app: "Assistant") -> None:
+    async def work(app: "App") -> None:
         from openclaw.cli.output import dollars, print_json, table, when
 
         rows = await app.db.read(
@@ -58,8 +58,9 @@ def listed(limit: int, as_json: bool) -> None:
 def show(run: str, as_json: bool, requests: bool) -> None:
     """What RUN asked and what it was told, call by call."""
 
-    async def work(app: "Assistant") -> None:
-        from openclaw.cli.output import print_json, printable
+    async def work(app: "App") -> None:
+        from openclaw.cli.output import print_json
+        from openclaw.core.visible import printable
 
         recorder = app.accounts.recorder
         run_id = await recorder.find(run)
@@ -96,7 +97,7 @@ def replay(run: str, model: str | None, as_json: bool) -> int:
     """
     code = 0
 
-    async def work(app: "Assistant") -> None:
+    async def work(app: "App") -> None:
         nonlocal code
         from openclaw.cli.output import print_json
 
@@ -126,7 +127,7 @@ def replay(run: str, model: str | None, as_json: bool) -> int:
 def export(run: str, output: str | None) -> None:
     """RUN as one JSON file without secrets, which `openclaw.testing.RecordedRun` loads as a test case."""
 
-    async def work(app: "Assistant") -> None:
+    async def work(app: "App") -> None:
         from pathlib import Path
 
         from openclaw.cli.output import note
@@ -154,8 +155,9 @@ def export(run: str, output: str | None) -> None:
     _with_assistant(work)
 
 
-async def _compared(app: "Assistant", run_id: str, calls: "list[RecordedCall]", ref: str, as_json: bool) -> None:
-    from openclaw.cli.output import print_json, printable
+async def _compared(app: "App", run_id: str, calls: "list[RecordedCall]", ref: str, as_json: bool) -> None:
+    from openclaw.cli.output import print_json
+    from openclaw.core.visible import printable
 
     rows = []
     async for each in app.models.ask_again(app.key(None, None), calls, ref):
@@ -175,7 +177,7 @@ def _gist(message: Any) -> str:
 
 
 def _ending(call: "RecordedCall") -> str:
-    from openclaw.cli.output import printable
+    from openclaw.core.visible import printable
 
     if call.failure is not None:
         return f"failed: {call.failure.message} ({call.failure.reason})"
@@ -217,17 +219,18 @@ def _short(text: str, limit: int = 160) -> str:
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
-def _with_assistant(work: "Callable[[Assistant], Awaitable[None]]") -> None:
+def _with_assistant(work: "Callable[[App], Awaitable[None]]") -> None:
     import asyncio
 
     from openclaw.cli.output import note
     from openclaw.cli.running import TerminalApprover
-    from openclaw.gateway.app import Surroundings, assistant
+    from openclaw.gateway.app import assistant
     from openclaw.gateway.clock import SystemClock
+    from openclaw.gateway.surroundings import Environment
 
     async def main() -> None:
         async with assistant(
-            Surroundings.of_process(), clock=SystemClock(), approver=TerminalApprover(), warn=note
+            Environment.of_process(), clock=SystemClock(), approver=TerminalApprover(), warn=note
         ) as app:
             await work(app)
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from openclaw.config.load import Loaded
-    from openclaw.gateway.boxes import Boxes
+    from openclaw.config.load import LoadedConfig
+    from openclaw.gateway.boxes import SandboxService
 
 
 @click.group("sandbox")
@@ -116,18 +116,18 @@ def build(engine: str, only_print: bool) -> None:
     click.echo(f"{image} is built")
 
 
-def _here() -> "tuple[Boxes, Loaded]":
+def _here() -> "tuple[SandboxService, LoadedConfig]":
     from openclaw.config.load import load
-    from openclaw.gateway.app import Surroundings, workspace_of
-    from openclaw.gateway.boxes import Boxes
+    from openclaw.gateway.boxes import SandboxService
+    from openclaw.gateway.surroundings import Environment, workspace_of
 
-    surroundings = Surroundings.of_process()
+    surroundings = Environment.of_process()
     loaded = load(surroundings.home, surroundings.environ)
 
     def nothing(agent_id: str) -> list[Any]:
         return []
 
-    boxes = Boxes(
+    boxes = SandboxService(
         loaded.config,
         loaded.variables,
         home=surroundings.home_dir,

@@ -24,7 +24,8 @@ def list_sessions(agent_id: str | None, limit: int, as_json: bool) -> None:
     """The conversations, most recent first."""
 
     async def work(index: "SessionIndex", now: float) -> None:
-        from openclaw.cli.output import ago, dollars, note, print_json, printable, table, tokens
+        from openclaw.cli.output import ago, dollars, note, print_json, table, tokens
+        from openclaw.core.visible import printable
 
         for problem in (await index.rebuild()).problems:
             note(printable(problem))
@@ -71,7 +72,8 @@ def show(session: str, tools: bool, as_json: bool) -> None:
     async def work(index: "SessionIndex", now: float) -> None:
         import msgspec
 
-        from openclaw.cli.output import note, print_json, printable, when
+        from openclaw.cli.output import note, print_json, when
+        from openclaw.core.visible import printable
         from openclaw.sessions.files import load
         from openclaw.sessions.transcript import build_context
 
@@ -149,7 +151,7 @@ def _exported(row: "SessionRow", path: "Path", kind: str) -> str:
         return path.read_text(errors="replace")
     messages = [each.message for each in rows_of(load(path).entries)]
     if kind == "html":
-        from openclaw.gateway.exporting import About, page
+        from openclaw.gateway.exporting import ExportHeader, page
 
         facts = {
             "Conversation": row.session_key,
@@ -159,7 +161,8 @@ def _exported(row: "SessionRow", path: "Path", kind: str) -> str:
             "Cost": dollars(row.cost_usd),
         }
         return page(
-            About(title=row.title or row.session_key, facts=tuple((k, v) for k, v in facts.items() if v)), messages
+            ExportHeader(title=row.title or row.session_key, facts=tuple((k, v) for k, v in facts.items() if v)),
+            messages,
         )
     parts = [f"# {row.title or row.session_key}\n"]
     for message in messages:
@@ -210,11 +213,11 @@ def _with_index(work: "Callable[[SessionIndex, float], Coroutine[Any, Any, None]
     import asyncio
 
     from openclaw.gateway.clock import SystemClock
-    from openclaw.gateway.surroundings import Surroundings, state
+    from openclaw.gateway.surroundings import Environment, state
 
     async def main() -> None:
         clock = SystemClock()
-        async with state(Surroundings.of_process().home, clock) as (_, index):
+        async with state(Environment.of_process().home, clock) as (_, index):
             await work(index, clock.now())
 
     asyncio.run(main())

@@ -16,11 +16,11 @@ def command(workspace: str | None, as_json: bool) -> None:
     from openclaw.config.edit import Editor
     from openclaw.config.load import load
     from openclaw.gateway.clock import SystemClock
-    from openclaw.gateway.surroundings import Surroundings, workspace_of
+    from openclaw.gateway.surroundings import Environment, workspace_of
     from openclaw.turns.agents import agent_ids
     from openclaw.workspace.seed import ensure
 
-    surroundings = Surroundings.of_process()
+    surroundings = Environment.of_process()
     home = surroundings.home
     home.state.mkdir(parents=True, exist_ok=True, mode=0o700)
     if workspace is not None:

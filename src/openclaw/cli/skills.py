@@ -8,7 +8,7 @@ import click
 
 from openclaw.cli import skills_change
 from openclaw.cli.skills_show import (
-    Here,
+    SkillView,
     agent_option,
     as_json_option,
     bullets,
@@ -33,9 +33,10 @@ def command() -> None:
 @as_json_option
 def list_skills(eligible: bool, agent_id: str | None, given: tuple[str, ...], as_json: bool) -> None:
     """Every skill: usable, or what is missing."""
-    from openclaw.cli.output import note, print_json, printable, table
+    from openclaw.cli.output import note, print_json, table
+    from openclaw.core.visible import printable
 
-    here = Here(agent_id, given)
+    here = SkillView(agent_id, given)
     shelf = here.shelf()
     items = [item for item in shelf.items if item.verdict.eligible or not eligible]
     if as_json:
@@ -70,9 +71,10 @@ def list_skills(eligible: bool, agent_id: str | None, given: tuple[str, ...], as
 @as_json_option
 def info(name: str, agent_id: str | None, given: tuple[str, ...], as_json: bool) -> None:
     """All about one skill: what it says, needs, may do, and what a look through its files found."""
-    from openclaw.cli.output import print_json, printable
+    from openclaw.cli.output import print_json
+    from openclaw.core.visible import printable
 
-    here = Here(agent_id, given)
+    here = SkillView(agent_id, given)
     item = here.shelf().get(name)
     document = item_document(item, full=True)
     document["findings"] = [finding_document(finding) for finding in here.skills.library.findings(item.skill)]
@@ -111,7 +113,7 @@ def check(agent_id: str | None, given: tuple[str, ...], as_json: bool) -> None:
     """Everything that keeps a skill from being used, and everything odd about those that are."""
     from openclaw.cli.output import print_json
 
-    here = Here(agent_id, given)
+    here = SkillView(agent_id, given)
     shelf = here.shelf()
     snapshot = here.skills.snapshot(here.agent, shelf)
     problems = [{"kind": note.kind, "path": note.path, "message": note.message} for note in shelf.diagnostics] + [
@@ -155,7 +157,7 @@ def verify(name: str | None, as_json: bool) -> None:
     from openclaw.cli.output import print_json, table
     from openclaw.skills.install import origin_of
 
-    shelf = Here().shelf()
+    shelf = SkillView().shelf()
     rows = []
     for item in [shelf.get(name)] if name else shelf.items:
         origin = origin_of(Path(item.skill.base_dir))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from openclaw.cli.skills_show import (
-    Here,
+    SkillView,
     agent_option,
     as_json_option,
     bullets,
@@ -20,9 +20,9 @@ from openclaw.cli.skills_show import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from openclaw.skills.install import Staged
+    from openclaw.skills.install import StagedSkill
     from openclaw.skills.record import Source
-    from openclaw.skills.shelf import Item, Shelf
+    from openclaw.skills.shelf import ListedSkill, SkillList
 
 
 @click.command("trust")
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 @skill_option
 def trust(name: str, yes: bool, given: tuple[str, ...]) -> None:
     """Accept NAME as it is now. Shows first what changed, or what is in it."""
-    from openclaw.cli.output import printable
     from openclaw.core.errors import InvalidRequest
+    from openclaw.core.visible import printable
     from openclaw.skills.lock import accepted
 
-    here = Here(given=given)
+    here = SkillView(given=given)
     item = _held_first(here.shelf(), name)
     if item.skill.bundled:
         raise InvalidRequest(f"{item.skill.name} comes with OpenClaw: there is nothing to accept")
@@ -61,7 +61,7 @@ def untrust(name: str, given: tuple[str, ...]) -> None:
     from openclaw.core.errors import InvalidRequest
     from openclaw.skills.lock import accepted
 
-    here = Here(given=given)
+    here = SkillView(given=given)
     item = here.shelf().get(name)
     if item.skill.bundled:
         raise InvalidRequest(
@@ -76,9 +76,10 @@ def untrust(name: str, given: tuple[str, ...]) -> None:
 @skill_option
 def diff(name: str, given: tuple[str, ...]) -> None:
     """What changed in NAME since it was accepted."""
-    from openclaw.cli.output import note, printable
+    from openclaw.cli.output import note
+    from openclaw.core.visible import printable
 
-    here = Here(given=given)
+    here = SkillView(given=given)
     item = _held_first(here.shelf(), name)
     ledger = here.skills.library.ledger
     known = ledger.read().get(item.skill.base_dir)
@@ -119,7 +120,7 @@ def install(
     from openclaw.skills.install import staged
     from openclaw.trust.supply import inspect
 
-    here = Here(agent_id)
+    here = SkillView(agent_id)
     root, kind = here.root(everywhere)
     if dry_run:
         with staged(Path(source), root, inspect, slug, force=True) as ready:
@@ -146,7 +147,7 @@ def update(name: str | None, everything: bool, yes: bool) -> None:
 
     if (name is None) == (not everything):
         raise click.UsageError("name one skill, or say --all")
-    here = Here()
+    here = SkillView()
     shelf = here.shelf()
     done = 0
     for item in [shelf.get(name)] if name else shelf.items:
@@ -175,7 +176,7 @@ def remove(name: str, yes: bool) -> None:
     from openclaw.core.errors import InvalidRequest
     from openclaw.skills import install as installing
 
-    here = Here()
+    here = SkillView()
     item = here.shelf().get(name)
     if item.skill.source not in ("openclaw-workspace", "openclaw-managed"):
         raise InvalidRequest(
@@ -197,7 +198,7 @@ def new(name: str, description: str, everywhere: bool) -> None:
     """A new skill to start from."""
     from openclaw.skills.make import new as make
 
-    click.echo(str(make(Here().root(everywhere)[0], name, description)))
+    click.echo(str(make(SkillView().root(everywhere)[0], name, description)))
 
 
 @click.command("pack")
@@ -225,7 +226,7 @@ def deps(name: str, step_id: str | None, yes: bool) -> None:
     from openclaw.skills.install import slug_of
     from openclaw.skills.supplies import run
 
-    here = Here()
+    here = SkillView()
     item = here.shelf().get(name)
     how = here.skills.settings.install
     steps = steps_for(item.skill.manifest, _platform(), how)
@@ -245,7 +246,7 @@ def deps(name: str, step_id: str | None, yes: bool) -> None:
 
 
 def _install(
-    here: Here,
+    here: SkillView,
     source: Path,
     root: Path,
     kind: Source,
@@ -260,13 +261,13 @@ def _install(
     """Stages, asks everyone who has a say, installs; gives the report."""
     from datetime import UTC, datetime
 
-    from openclaw.skills.install import Gatekeeper
+    from openclaw.skills.install import SkillReview
     from openclaw.skills.install import install as put
     from openclaw.trust import installpolicy
     from openclaw.trust.supply import inspect
 
-    def policy(ready: Staged) -> str:
-        question = installpolicy.Question(
+    def policy(ready: StagedSkill) -> str:
+        question = installpolicy.PolicyQuestion(
             target="skill",
             name=ready.slug,
             staged=ready.directory,
@@ -278,7 +279,7 @@ def _install(
         settings = here.loaded.config.security.install_policy
         return installpolicy.ask(question, settings, here.loaded.variables, _asked)
 
-    def plugins(ready: Staged) -> str:
+    def plugins(ready: StagedSkill) -> str:
         from openclaw.cli.objections import objection
 
         return objection(
@@ -292,7 +293,7 @@ def _install(
             findings=[finding_document(each) for each in ready.findings],
         )
 
-    def person(ready: Staged) -> str:
+    def person(ready: StagedSkill) -> str:
         report = _report(ready, here)
         if not quiet:
             _show_report(report)
@@ -310,7 +311,7 @@ def _install(
         kind,
         ledger=here.skills.library.ledger,
         inspect=inspect,
-        gatekeeper=Gatekeeper(policy=policy, hooks=(plugins,), person=person),
+        gatekeeper=SkillReview(policy=policy, hooks=(plugins,), person=person),
         now=now,
         stamp=datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
         slug=slug,
@@ -319,7 +320,7 @@ def _install(
     return _report(ready, here)
 
 
-def _report(ready: Staged, here: Here) -> dict[str, Any]:
+def _report(ready: StagedSkill, here: SkillView) -> dict[str, Any]:
     from openclaw.skills.gate import shown
     from openclaw.skills.install import lookalikes
 
@@ -346,7 +347,7 @@ def _report(ready: Staged, here: Here) -> dict[str, Any]:
 
 
 def _show_report(report: dict[str, Any]) -> None:
-    from openclaw.cli.output import printable
+    from openclaw.core.visible import printable
 
     click.echo(printable(f"{report['name']}: {report['description']}"), err=True)
     click.echo(f"{report['files']} files, {report['treeSha256']}, to {report['target']}", err=True)
@@ -357,15 +358,15 @@ def _show_report(report: dict[str, Any]) -> None:
     bullets("A look through its files found:", [told(finding) for finding in report["findings"]], err=True)
 
 
-def _held_first(shelf: Shelf, name: str) -> Item:
+def _held_first(shelf: SkillList, name: str) -> ListedSkill:
     """The skill called `name`; when one of that name is held back behind another, that one is meant."""
-    from openclaw.skills.gate import Verdict
-    from openclaw.skills.shelf import Item
+    from openclaw.skills.gate import SkillVerdict
+    from openclaw.skills.shelf import ListedSkill
 
     found = shelf.get(name)
     for hidden in shelf.shadowed:
         if hidden.trust.held and hidden.skill.name == found.skill.name and not found.trust.held:
-            return Item(skill=hidden.skill, trust=hidden.trust, verdict=Verdict(eligible=False))
+            return ListedSkill(skill=hidden.skill, trust=hidden.trust, verdict=SkillVerdict(eligible=False))
     return found
 
 

@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from openclaw.gateway.skills import Skills
-    from openclaw.gateway.surroundings import Surroundings
+    from openclaw.gateway.skills import SkillService
+    from openclaw.gateway.surroundings import Environment
     from openclaw.skills.record import Source
-    from openclaw.skills.shelf import Item, Shelf
+    from openclaw.skills.shelf import ListedSkill, SkillList
 
 as_json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 agent_option = click.option(
@@ -24,7 +24,7 @@ skill_option = click.option(
 )
 
 
-class Here:
+class SkillView:
     """The skills as this command sees them."""
 
     def __init__(self, agent_id: str | None = None, given: tuple[str, ...] = ()) -> None:
@@ -33,28 +33,28 @@ class Here:
         from openclaw.config.load import load
         from openclaw.core.clock import millis
         from openclaw.gateway.clock import SystemClock
-        from openclaw.gateway.skills import Skills
-        from openclaw.gateway.surroundings import Surroundings, workspace_of
+        from openclaw.gateway.skills import SkillService
+        from openclaw.gateway.surroundings import Environment, workspace_of
         from openclaw.skills.install import mend_unlocked
         from openclaw.turns.agents import default_agent, view
 
         clock = SystemClock()
         self.now = clock.now
         self.millis: Callable[[], int] = lambda: millis(clock)
-        self.surroundings: Surroundings = Surroundings.of_process()
+        self.surroundings: Environment = Environment.of_process()
         home = self.surroundings.home
         self.loaded = load(home, self.surroundings.environ)
         agents = self.loaded.config.agents
         self.agent = view(agents, agent_id or default_agent(agents)).id
         self.workspace: Path = workspace_of(agents, self.agent, self.surroundings)
-        self.skills: Skills = Skills(
+        self.skills: SkillService = SkillService(
             self.loaded, home.state, self.surroundings.home_dir, clock.now, tuple(Path(path) for path in given)
         )
         self.managed: Path = home.state / "skills"
         for root in (self.managed, self.workspace / "skills"):
             mend_unlocked(root)
 
-    def shelf(self) -> Shelf:
+    def shelf(self) -> SkillList:
         return self.skills.look(self.agent, self.workspace, self.surroundings.cwd, first_use=False)
 
     def root(self, everywhere: bool) -> tuple[Path, Source]:
@@ -69,7 +69,7 @@ class Here:
         return shortened(path, str(self.surroundings.home_dir))
 
 
-def item_document(item: Item, full: bool = False) -> dict[str, Any]:
+def item_document(item: ListedSkill, full: bool = False) -> dict[str, Any]:
     import msgspec
 
     manifest, verdict = item.skill.manifest, item.verdict
@@ -140,7 +140,7 @@ def told(finding: dict[str, Any]) -> str:
 
 
 def bullets(heading: str, lines: list[str], *, err: bool = False) -> None:
-    from openclaw.cli.output import printable
+    from openclaw.core.visible import printable
 
     if heading and (lines or not heading.endswith(":")):
         click.echo(printable(f"\n{heading}"), err=err)

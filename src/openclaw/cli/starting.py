@@ -2,12 +2,12 @@
 
 from openclaw.core.errors import StateError
 from openclaw.gateway import process
-from openclaw.gateway.lock import Running, running
+from openclaw.gateway.lock import RunningGateway, running
 from openclaw.gateway.standing import services_of, wait_ready
-from openclaw.gateway.surroundings import Surroundings
+from openclaw.gateway.surroundings import Environment
 
 
-def gateway_up(surroundings: Surroundings) -> Running:
+def gateway_up(surroundings: Environment) -> RunningGateway:
     """The running gateway; the installed service is started, or a process in the background."""
     state = surroundings.home.state
     found = running(state)
@@ -22,7 +22,7 @@ def gateway_up(surroundings: Surroundings) -> Running:
     return process.start([], surroundings.environ, state)
 
 
-def web_address(found: Running) -> str:
+def web_address(found: RunningGateway) -> str:
     """Where a browser on this machine finds the gateway."""
     if not found.port:
         raise StateError("the gateway has not said yet where it listens: try again in a moment")

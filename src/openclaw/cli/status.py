@@ -15,14 +15,14 @@ def command(as_json: bool) -> None:
     from openclaw.config.load import load
     from openclaw.gateway.clock import SystemClock
     from openclaw.gateway.lock import running
-    from openclaw.gateway.surroundings import Surroundings, state, workspace_of
+    from openclaw.gateway.surroundings import Environment, state, workspace_of
     from openclaw.models.discover import probe_servers
     from openclaw.turns.agents import agent_ids, default_agent
     from openclaw.version import __version__
 
     async def main() -> None:
         clock = SystemClock()
-        surroundings = Surroundings.of_process()
+        surroundings = Environment.of_process()
         home = surroundings.home
         loaded = load(home, surroundings.environ)
         config = loaded.config

@@ -36,7 +36,8 @@ def heartbeat() -> None:
 @JSON
 def last(as_json: bool) -> None:
     """What became of the last one."""
-    from openclaw.cli.output import printable, when
+    from openclaw.cli.output import when
+    from openclaw.core.visible import printable
 
     found = _ask("last-heartbeat", {})
     if found is None:
@@ -71,10 +72,10 @@ def _show(document: Any, as_json: bool, line: str) -> None:
 
 def _ask(method: str, params: dict[str, Any]) -> Any:
     from openclaw.gateway.lock import running
-    from openclaw.gateway.reach import ask, find
-    from openclaw.gateway.surroundings import Surroundings
+    from openclaw.gateway.reach import call_gateway, find
+    from openclaw.gateway.surroundings import Environment
 
-    surroundings = Surroundings.of_process()
+    surroundings = Environment.of_process()
     if running(surroundings.home.state) is None:
         raise click.ClickException("the gateway is not running: start it with openclaw gateway start")
-    return ask(find(surroundings), method, params, timeout=30.0)
+    return call_gateway(find(surroundings), method, params, timeout=30.0)

@@ -7,7 +7,7 @@ import click
 
 if TYPE_CHECKING:
     from openclaw.undo.journal import Journal
-    from openclaw.undo.plan import Step, Story
+    from openclaw.undo.plan import Story, UndoStep
 
 RUN_CHARS = 12
 
@@ -52,19 +52,19 @@ def _journal() -> "Journal":
     from openclaw.config.load import load
     from openclaw.gateway.clock import SystemClock
     from openclaw.gateway.labelling import journal
-    from openclaw.gateway.surroundings import Surroundings
+    from openclaw.gateway.surroundings import Environment
 
-    here = Surroundings.of_process()
+    here = Environment.of_process()
     return journal(here.home.state, load(here.home, here.environ).config.security, SystemClock())
 
 
-def _steps(journal: "Journal", told: "Story") -> "list[Step]":
+def _steps(journal: "Journal", told: "Story") -> "list[UndoStep]":
     from openclaw.undo.back import steps
 
     return steps(journal, told)
 
 
-def _carry_out(journal: "Journal", told: "Story", chosen: "list[Step]") -> list[str]:
+def _carry_out(journal: "Journal", told: "Story", chosen: "list[UndoStep]") -> list[str]:
     import uuid
 
     from openclaw.undo.back import carry_out
@@ -78,8 +78,8 @@ def _agrees(question: str) -> bool:
     return click.confirm(question, default=False, err=True)
 
 
-def _show(journal: "Journal", told: "Story", steps: "list[Step]", force: bool) -> None:
-    from openclaw.cli.output import printable
+def _show(journal: "Journal", told: "Story", steps: "list[UndoStep]", force: bool) -> None:
+    from openclaw.core.visible import printable
     from openclaw.undo.back import difference
 
     words = {"restore": "put back", "remove": "remove (it was new)", "nothing": "nothing", "conflict": "CHANGED SINCE"}
@@ -93,7 +93,7 @@ def _show(journal: "Journal", told: "Story", steps: "list[Step]", force: bool) -
 
 
 def _report(
-    told: "Story", steps: "list[Step]", done: list[str], left: list[str], *, as_json: bool, dry_run: bool
+    told: "Story", steps: "list[UndoStep]", done: list[str], left: list[str], *, as_json: bool, dry_run: bool
 ) -> None:
     from openclaw.cli.output import print_json
 
@@ -107,7 +107,8 @@ def _report(
 
 
 def _list(stories: "list[Story]", as_json: bool) -> None:
-    from openclaw.cli.output import note, print_json, printable, table, when
+    from openclaw.cli.output import note, print_json, table, when
+    from openclaw.core.visible import printable
 
     if as_json:
         print_json(

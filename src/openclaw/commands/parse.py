@@ -58,23 +58,23 @@ ABORT_WORDS = frozenset(
 _COMMAND = re.compile(r"/([a-z][a-z_-]{0,31})(?:\s*:\s*|\s+|$)(.*)", re.IGNORECASE | re.DOTALL)
 
 
-class Command(Struct, frozen=True):
+class SlashCommand(Struct, frozen=True):
     """A command and the text behind it."""
 
     name: str
     args: str = ""
 
 
-def parse(text: str) -> Command | None:
+def parse(text: str) -> SlashCommand | None:
     """The command a message consists of; None when it is for the assistant."""
     message = text.strip()
     if _is_abort_word(message):
-        return Command("stop")
+        return SlashCommand("stop")
     match = _COMMAND.fullmatch(message)
     if match is None:
         return None
     name = NAMES.get(match.group(1).lower())
-    return Command(name, match.group(2).strip()) if name else None
+    return SlashCommand(name, match.group(2).strip()) if name else None
 
 
 def is_command(text: str) -> bool:

@@ -23,7 +23,7 @@ class Defaults(AgentDefaults, frozen=True):
     ] = False
 
 
-class Entry(AgentEntry, frozen=True):
+class AgentSection(AgentEntry, frozen=True):
     """One agent of `agents.list`."""
 
     memory_search: Annotated[MemorySearchOverride | None, doc("how its notes are found again")] = None
@@ -31,8 +31,8 @@ class Entry(AgentEntry, frozen=True):
     tools: Annotated[AgentToolSettings, doc("its tools, out of those that remain for all")] = AgentToolSettings()
 
 
-class Agents(AgentsSettings, frozen=True):
+class AgentsSection(AgentsSettings, frozen=True):
     """`agents`: defaults and the list."""
 
     defaults: Annotated[Defaults, doc("what every agent starts from")] = Defaults()
-    list: Annotated[tuple[Entry, ...], doc("the agents; without any there is one called main")] = ()
+    list: Annotated[tuple[AgentSection, ...], doc("the agents; without any there is one called main")] = ()

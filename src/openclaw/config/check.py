@@ -23,7 +23,7 @@ VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{0,127}\Z")
 EXEC_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/#-]{0,255}\Z")
 
 
-class Problem(Struct, frozen=True, kw_only=True):
+class ConfigProblem(Struct, frozen=True, kw_only=True):
     """One thing to tell: where, and what to do about it."""
 
     path: str
@@ -38,8 +38,8 @@ class Problem(Struct, frozen=True, kw_only=True):
 class Findings(Struct, frozen=True, kw_only=True):
     """What the types say about the data."""
 
-    errors: tuple[Problem, ...] = ()
-    warnings: tuple[Problem, ...] = ()
+    errors: tuple[ConfigProblem, ...] = ()
+    warnings: tuple[ConfigProblem, ...] = ()
     secrets: tuple[Path, ...] = ()
     """Where credentials stand."""
     whole: tuple[Path, ...] = ()
@@ -70,8 +70,8 @@ class _Walk:
     def __init__(self, hidden: Collection[Path], before: Callable[[Path], Path]) -> None:
         self.hidden = hidden
         self.before = before
-        self.errors: list[Problem] = []
-        self.warnings: list[Problem] = []
+        self.errors: list[ConfigProblem] = []
+        self.warnings: list[ConfigProblem] = []
         self.secrets: list[Path] = []
         self.whole: list[Path] = []
 
@@ -151,7 +151,7 @@ class _Walk:
         self.error(path, f"expected {expected}, found {found}", expected, found)
 
     def error(self, path: Path, message: str, expected: str = "", found: str = "") -> None:
-        self.errors.append(Problem(path=show(self.before(path)), message=message, expected=expected, found=found))
+        self.errors.append(ConfigProblem(path=show(self.before(path)), message=message, expected=expected, found=found))
 
     def quote(self, value: Any, path: Path) -> str:
         match value:
@@ -233,18 +233,18 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
     return folded[close[0]] if close else None
 
 
-def _unknown(path: Path, fields: Iterable[str], where: str) -> Problem:
+def _unknown(path: Path, fields: Iterable[str], where: str) -> ConfigProblem:
     key = str(path[-1])
     close = nearest(key, fields)
     if close is None and known.knows(path):
-        return Problem(path=where, message="is known to OpenClaw but not supported here yet; it is ignored")
+        return ConfigProblem(path=where, message="is known to OpenClaw but not supported here yet; it is ignored")
     if close is None:
         theirs = nearest(key, known.siblings(path))
         hint = f"; OpenClaw has {theirs}, which is not supported here yet" if theirs else ""
-        return Problem(path=where, message=f"is not a setting; it is ignored{hint}")
+        return ConfigProblem(path=where, message=f"is not a setting; it is ignored{hint}")
     if known.knows(path):
-        return Problem(path=where, message=f"is not supported here yet; it is ignored (there is {close})")
-    return Problem(path=where, message=f"is not a setting; it is ignored. Did you mean {close}?")
+        return ConfigProblem(path=where, message=f"is not supported here yet; it is ignored (there is {close})")
+    return ConfigProblem(path=where, message=f"is not a setting; it is ignored. Did you mean {close}?")
 
 
 def _fits(value: Any, kind: inspect.Type) -> bool:

@@ -8,8 +8,8 @@ from typing import Any
 from msgspec import Struct
 
 from openclaw.config import files, includes, keypath, redact, source, tree
-from openclaw.config.check import Problem
-from openclaw.config.load import InvalidConfig, Source, Survey, read, survey
+from openclaw.config.check import ConfigProblem
+from openclaw.config.load import ConfigSource, InvalidConfig, Survey, read, survey
 from openclaw.config.parse import parse
 from openclaw.config.paths import Home
 from openclaw.core.errors import ConfigError, Conflict, InvalidRequest, NotFound
@@ -23,7 +23,7 @@ LOST_COMMENTS = (
 )
 
 
-class Change(Struct, frozen=True, kw_only=True):
+class ConfigChange(Struct, frozen=True, kw_only=True):
     """What an edit did, or would do."""
 
     path: Path
@@ -31,7 +31,7 @@ class Change(Struct, frozen=True, kw_only=True):
     """Hash of the file before; empty when there was none."""
     after: str
     changed: tuple[str, ...] = ()
-    warnings: tuple[Problem, ...] = ()
+    warnings: tuple[ConfigProblem, ...] = ()
     written: bool = False
 
 
@@ -52,12 +52,12 @@ class Editor:
         data = self._resolve(parse(read(self.home.config).text, str(self.home.config))).data
         return redact.redact(tree.find(data, parts), parts)
 
-    def set(self, path: str, value: Any, *, base_hash: str | None = None, dry_run: bool = False) -> Change:
+    def set(self, path: str, value: Any, *, base_hash: str | None = None, dry_run: bool = False) -> ConfigChange:
         """Writes `value` at `path`."""
         parts = keypath.parse(path)
         return self._change(lambda data: tree.put(data, parts, value), base_hash, dry_run)
 
-    def unset(self, path: str, *, base_hash: str | None = None, dry_run: bool = False) -> Change:
+    def unset(self, path: str, *, base_hash: str | None = None, dry_run: bool = False) -> ConfigChange:
         """Takes the value at `path` away, so that its default applies."""
         parts = keypath.parse(path)
 
@@ -77,7 +77,7 @@ class Editor:
         base_hash: str | None = None,
         dry_run: bool = False,
         allow_clobber: bool = False,
-    ) -> Change:
+    ) -> ConfigChange:
         """Applies a JSON merge patch; lists named in `replace_paths` may lose entries."""
         replace = {keypath.parse(path) for path in replace_paths}
         return self._change(
@@ -86,7 +86,7 @@ class Editor:
 
     def apply(
         self, text: str, *, base_hash: str | None = None, dry_run: bool = False, allow_clobber: bool = False
-    ) -> Change:
+    ) -> ConfigChange:
         """Replaces the whole file by `text`, which keeps its own comments."""
         with self._writing(dry_run):
             before = self._current(base_hash)
@@ -111,14 +111,14 @@ class Editor:
         dry_run: bool,
         *,
         guarded: bool = False,
-    ) -> Change:
+    ) -> ConfigChange:
         with self._writing(dry_run):
             before = self._current(base_hash)
             old = parse(before.text, str(self.home.config))
             new = redact.restore(transform(old), old)
             edits = tree.diff(old, new)
             if not edits:
-                return Change(path=self.home.config, before=before.hash, after=before.hash)
+                return ConfigChange(path=self.home.config, before=before.hash, after=before.hash)
             text, lost = _rewrite(before.text, edits, new)
             warnings = self._judge(before.text, text, edits)
             if guarded:
@@ -143,7 +143,7 @@ class Editor:
             files.sweep(path)
             yield
 
-    def _current(self, base_hash: str | None) -> Source:
+    def _current(self, base_hash: str | None) -> ConfigSource:
         found = read(self.home.config)
         if base_hash is not None and base_hash != found.hash:
             raise Conflict(f"{self.home.config} was changed by someone else: read it again and repeat the change")
@@ -152,7 +152,7 @@ class Editor:
     def _resolve(self, data: dict[str, Any]) -> includes.Resolved:
         return includes.resolve(data, self.home.config, includes.roots(self.home.config, self.environ))
 
-    def _judge(self, old: str, new: str, edits: list[tree.Edit]) -> tuple[Problem, ...]:
+    def _judge(self, old: str, new: str, edits: list[tree.TreeEdit]) -> tuple[ConfigProblem, ...]:
         """What the change gives cause to warn of; refused when it makes things worse, or is not what was asked."""
         after = survey(new, self.home, self.environ)
         try:
@@ -168,7 +168,7 @@ class Editor:
             _refuse_included(parse(old, str(self.home.config)), before, after, edits)
         return tuple(problem for problem in after.warnings if problem not in before.warnings)
 
-    def _guard(self, before: Source, text: str, old: Any, new: Any, dry_run: bool) -> None:
+    def _guard(self, before: ConfigSource, text: str, old: Any, new: Any, dry_run: bool) -> None:
         """Stops a write that looks like an accident, and keeps what was to be written."""
         mode = ("gateway", "mode")
         if tree.has(old, mode) and not tree.has(new, mode):
@@ -187,12 +187,17 @@ class Editor:
         )
 
     def _finish(
-        self, before: Source, text: str, changed: tuple[str, ...], warnings: tuple[Problem, ...], dry_run: bool
-    ) -> Change:
+        self,
+        before: ConfigSource,
+        text: str,
+        changed: tuple[str, ...],
+        warnings: tuple[ConfigProblem, ...],
+        dry_run: bool,
+    ) -> ConfigChange:
         data = text.encode()
         if not dry_run:
             files.replace(self.home.config, data, backup=before.text.encode() if before.exists else None)
-        return Change(
+        return ConfigChange(
             path=self.home.config,
             before=before.hash,
             after=files.digest(data),
@@ -202,14 +207,14 @@ class Editor:
         )
 
 
-def _rewrite(text: str, edits: list[tree.Edit], wanted: Any) -> tuple[str, tuple[Problem, ...]]:
+def _rewrite(text: str, edits: list[tree.TreeEdit], wanted: Any) -> tuple[str, tuple[ConfigProblem, ...]]:
     """The new text: edited in place where possible, otherwise written anew with a warning."""
     if not text.strip("\ufeff \t\r\n"):
         return _checked(source.fresh(wanted), wanted), ()
     try:
         return _checked(source.rewrite(text, edits), wanted), ()
     except (source.CannotEdit, ConfigError):
-        return _checked(source.fresh(wanted), wanted), (Problem(path="", message=LOST_COMMENTS),)
+        return _checked(source.fresh(wanted), wanted), (ConfigProblem(path="", message=LOST_COMMENTS),)
 
 
 def _checked(text: str, wanted: Any) -> str:
@@ -222,7 +227,7 @@ def _checked(text: str, wanted: Any) -> str:
     return text
 
 
-def _refuse_included(raw: Any, before: Survey, after: Survey, edits: list[tree.Edit]) -> None:
+def _refuse_included(raw: Any, before: Survey, after: Survey, edits: list[tree.TreeEdit]) -> None:
     """An edit may not fight with an included file: what stands there is changed there."""
     wanted: Any = before.raw
     for edit in edits:

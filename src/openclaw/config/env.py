@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from openclaw.config.check import Problem
+from openclaw.config.check import ConfigProblem
 from openclaw.config.keypath import Path, show
 from openclaw.config.tree import put
 
@@ -74,23 +74,23 @@ def substitute(data: Any, variables: Mapping[str, str]) -> Substituted:
     return Substituted(data=walk(data, ()), filled=frozenset(filled), missing=tuple(missing))
 
 
-def missing_problem(path: Path, name: str) -> Problem:
-    return Problem(
+def missing_problem(path: Path, name: str) -> ConfigProblem:
+    return ConfigProblem(
         path=show(path),
         message=f"${{{name}}} is not set, so this value is left out: set {name} in the environment, in .env beside"
         " the state, or in env.vars",
     )
 
 
-def override(data: Any, environ: Mapping[str, str]) -> tuple[Any, list[Problem]]:
+def override(data: Any, environ: Mapping[str, str]) -> tuple[Any, list[ConfigProblem]]:
     """`data` under the variables that stand above the file."""
-    problems: list[Problem] = []
+    problems: list[ConfigProblem] = []
     for name, path in OVERRIDES.items():
         given = environ.get(name, "").strip()
         if not given or any(not isinstance(_inner(data, path[:depth]), dict | None) for depth in range(len(path))):
             continue
         if path[0] == "session" and not given.isdecimal():
-            problems.append(Problem(path=name, message="expected whole milliseconds; it is ignored"))
+            problems.append(ConfigProblem(path=name, message="expected whole milliseconds; it is ignored"))
             continue
         data = put(data, path, int(given) if path[0] == "session" else given)
     return data, problems

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from openclaw.config import env, includes, keypath, tree
-from openclaw.config.check import Findings, Problem, as_ref, check
+from openclaw.config.check import ConfigProblem, Findings, as_ref, check
 from openclaw.config.files import digest, read_regular, replace
 from openclaw.config.migrate import migrate
 from openclaw.config.parse import decode, parse
@@ -29,7 +29,7 @@ HAND_WRITTEN = 1 << 18
 _SHORTHAND = re.compile(r"\$([A-Z][A-Z0-9_]{0,127})\Z")
 
 
-class Source(Struct, frozen=True, kw_only=True):
+class ConfigSource(Struct, frozen=True, kw_only=True):
     """The configuration file as it lies on disk."""
 
     path: Path
@@ -52,8 +52,8 @@ class Survey(Struct, frozen=True, kw_only=True):
     """As written, with includes in place: `${NAME}` is still text."""
     data: dict[str, Any]
     findings: Findings
-    errors: tuple[Problem, ...]
-    warnings: tuple[Problem, ...]
+    errors: tuple[ConfigProblem, ...]
+    warnings: tuple[ConfigProblem, ...]
     files: tuple[Path, ...]
     variables: Mapping[str, str]
     filled: frozenset[keypath.Path]
@@ -62,7 +62,7 @@ class Survey(Struct, frozen=True, kw_only=True):
         return f"Survey({len(self.errors)} errors, {len(self.warnings)} warnings)"
 
 
-class Loaded(Struct, frozen=True, kw_only=True):
+class LoadedConfig(Struct, frozen=True, kw_only=True):
     """The configuration in use, and how it came to be."""
 
     config: Config
@@ -75,8 +75,8 @@ class Loaded(Struct, frozen=True, kw_only=True):
     """The environment with `.env`, `env.vars` and the login shell below it."""
     files: tuple[Path, ...] = ()
     """Included files."""
-    warnings: tuple[Problem, ...] = ()
-    issues: tuple[Problem, ...] = ()
+    warnings: tuple[ConfigProblem, ...] = ()
+    issues: tuple[ConfigProblem, ...] = ()
     """Why the file itself could not be used, when the last good one is used instead."""
     used_last_good: bool = False
 
@@ -88,18 +88,18 @@ class Loaded(Struct, frozen=True, kw_only=True):
 class InvalidConfig(ConfigError):
     """The text can be read, but not used; tells every problem."""
 
-    def __init__(self, problems: tuple[Problem, ...], file: Path, what: str = "") -> None:
+    def __init__(self, problems: tuple[ConfigProblem, ...], file: Path, what: str = "") -> None:
         lines = "\n".join(f"  {problem}" for problem in problems)
         super().__init__(f"{what or f'{file} cannot be used'}:\n{lines}", path=problems[0].path, file=str(file))
         self.problems = problems
 
 
-def load(home: Home, environ: Mapping[str, str]) -> Loaded:
+def load(home: Home, environ: Mapping[str, str]) -> LoadedConfig:
     """The configuration of `home`; the last good one when the file cannot be used.
 
     Raises `ConfigError` with every problem when there is no good one either.
     """
-    source = Source(path=home.config)
+    source = ConfigSource(path=home.config)
     try:
         source = read(home.config)
         return _load(source, home, environ)
@@ -117,7 +117,7 @@ def load(home: Home, environ: Mapping[str, str]) -> Loaded:
     )
 
 
-def remember_good(home: Home, loaded: Loaded) -> bool:
+def remember_good(home: Home, loaded: LoadedConfig) -> bool:
     """Keeps `loaded` as the last good configuration; to be called once the program runs with it."""
     if not loaded.exists or loaded.used_last_good or REDACTED in loaded.text:
         return False
@@ -129,12 +129,12 @@ def remember_good(home: Home, loaded: Loaded) -> bool:
     return True
 
 
-def read(path: Path) -> Source:
+def read(path: Path) -> ConfigSource:
     """The file as it is; a missing one is empty."""
     data = read_regular(path, MAX_BYTES)
     if data is None:
-        return Source(path=path)
-    return Source(path=path, text=decode(data, str(path)), hash=digest(data))
+        return ConfigSource(path=path)
+    return ConfigSource(path=path, text=decode(data, str(path)), hash=digest(data))
 
 
 def survey(text: str, home: Home, environ: Mapping[str, str], *, ask_shell: bool = False) -> Survey:
@@ -166,20 +166,20 @@ def survey(text: str, home: Home, environ: Mapping[str, str], *, ask_shell: bool
     )
 
 
-def problems_of(error: ConfigError) -> tuple[Problem, ...]:
+def problems_of(error: ConfigError) -> tuple[ConfigProblem, ...]:
     """The single problems behind an error."""
     if isinstance(error, InvalidConfig):
         return error.problems
-    return (Problem(path=error.path, message=error.message),)
+    return (ConfigProblem(path=error.path, message=error.message),)
 
 
-def _load(source: Source, home: Home, environ: Mapping[str, str]) -> Loaded:
+def _load(source: ConfigSource, home: Home, environ: Mapping[str, str]) -> LoadedConfig:
     seen = survey(source.text, home, environ, ask_shell=True)
     if seen.errors:
         raise InvalidConfig(seen.errors, source.path)
     config, unavailable = _build(seen, source.path)
     warnings = (*_link_warning(source.path), *seen.warnings, *unavailable)
-    return Loaded(
+    return LoadedConfig(
         config=config,
         raw=seen.raw,
         hash=source.hash,
@@ -192,10 +192,10 @@ def _load(source: Source, home: Home, environ: Mapping[str, str]) -> Loaded:
     )
 
 
-def _build(seen: Survey, file: Path) -> tuple[Config, tuple[Problem, ...]]:
+def _build(seen: Survey, file: Path) -> tuple[Config, tuple[ConfigProblem, ...]]:
     """The frozen value; a credential that cannot be had is left out and told as a warning."""
     data, refs = _handles(seen)
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[ConfigProblem, ...] = ()
     if refs:
         data, problems = _follow(data, refs, seen, file)
     try:
@@ -203,7 +203,7 @@ def _build(seen: Survey, file: Path) -> tuple[Config, tuple[Problem, ...]]:
     except msgspec.ValidationError as error:
         # The message may quote a value, the place it names cannot.
         where = str(error).rpartition(" - at ")[2].strip("`$.")
-        unfit = Problem(path=where, message="does not have the expected type")
+        unfit = ConfigProblem(path=where, message="does not have the expected type")
         raise InvalidConfig((*problems, unfit), file) from None
 
 
@@ -227,12 +227,14 @@ def _handles(seen: Survey) -> tuple[Any, dict[keypath.Path, SecretRef]]:
 
 def _follow(
     data: Any, refs: Mapping[keypath.Path, SecretRef], seen: Survey, file: Path
-) -> tuple[Any, tuple[Problem, ...]]:
+) -> tuple[Any, tuple[ConfigProblem, ...]]:
     """`data` with what the `refs` stand for."""
     from openclaw.config.secrets import resolve
 
     circular = tuple(
-        Problem(path=keypath.show(path), message="a secret provider cannot itself need a secret: write it as text")
+        ConfigProblem(
+            path=keypath.show(path), message="a secret provider cannot itself need a secret: write it as text"
+        )
         for path in refs
         if path[0] == "secrets"
     )
@@ -246,11 +248,13 @@ def _follow(
     return data, resolution.problems
 
 
-def _repeated(text: str) -> list[Problem]:
+def _repeated(text: str) -> list[ConfigProblem]:
     if not text.strip("\ufeff \t\r\n") or len(text) > HAND_WRITTEN:
         return []
     return [
-        Problem(path=keypath.show(path), message="stands there twice; only the last one counts: remove one of them")
+        ConfigProblem(
+            path=keypath.show(path), message="stands there twice; only the last one counts: remove one of them"
+        )
         for path in repeated(text)
     ]
 
@@ -262,24 +266,24 @@ def _as_is(kind: type, value: Any) -> Any:
     return value
 
 
-def _dotenv(home: Home) -> tuple[dict[str, str], list[Problem]]:
+def _dotenv(home: Home) -> tuple[dict[str, str], list[ConfigProblem]]:
     path = home.state / ".env"
     try:
         data = read_regular(path, DOTENV_BYTES)
         text = decode(data, str(path)) if data is not None else ""
     except ConfigError as error:
-        return {}, [Problem(path="", message=error.message)]
+        return {}, [ConfigProblem(path="", message=error.message)]
     found, bad = env.parse_dotenv(text)
     return found, [
-        Problem(path="", message=f"{path}, line {line}: expected NAME=value; the line is ignored") for line in bad
+        ConfigProblem(path="", message=f"{path}, line {line}: expected NAME=value; the line is ignored") for line in bad
     ]
 
 
-def _link_warning(path: Path) -> tuple[Problem, ...]:
+def _link_warning(path: Path) -> tuple[ConfigProblem, ...]:
     if not path.is_symlink():
         return ()
     return (
-        Problem(
+        ConfigProblem(
             path="",
             message=f"{path} is a symbolic link: it is read, but never written; set OPENCLAW_CONFIG_PATH to the file"
             " it points to",

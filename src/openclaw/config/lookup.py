@@ -12,7 +12,7 @@ from openclaw.core.errors import NotFound
 ANY = "<id>"
 
 
-class Child(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ChildSetting(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A setting below the one that was looked up."""
 
     key: str
@@ -31,7 +31,7 @@ class Setting(Struct, frozen=True, kw_only=True, omit_defaults=True):
     default: Any = None
     constraints: dict[str, Any] = {}
     sensitive: bool = False
-    children: tuple[Child, ...] = ()
+    children: tuple[ChildSetting, ...] = ()
 
 
 def lookup(text: str) -> Setting:
@@ -89,8 +89,8 @@ def _default(field: inspect.Field | None) -> Any:
     return msgspec.to_builtins(field.default)
 
 
-def _children(kind: inspect.Type) -> tuple[Child, ...]:
-    children: list[Child] = []
+def _children(kind: inspect.Type) -> tuple[ChildSetting, ...]:
+    children: list[ChildSetting] = []
     for option in schema.options(kind):
         match option:
             case inspect.StructType():
@@ -102,8 +102,8 @@ def _children(kind: inspect.Type) -> tuple[Child, ...]:
     return tuple({child.key: child for child in children}.values())
 
 
-def _child(key: str, kind: inspect.Type) -> Child:
-    return Child(
+def _child(key: str, kind: inspect.Type) -> ChildSetting:
+    return ChildSetting(
         key=key,
         type=check.name_of(kind),
         doc=schema.doc_of(kind) or _class_doc(kind),

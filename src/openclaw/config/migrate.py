@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from openclaw.config.check import Problem
+from openclaw.config.check import ConfigProblem
 from openclaw.config.keypath import Path, show
 from openclaw.core.keys import AGENT_ID
 
@@ -26,8 +26,8 @@ class Migrated(Struct, frozen=True, kw_only=True):
 
     data: dict[str, Any]
     moved: tuple[tuple[Path, Path], ...] = ()
-    errors: tuple[Problem, ...] = ()
-    warnings: tuple[Problem, ...] = ()
+    errors: tuple[ConfigProblem, ...] = ()
+    warnings: tuple[ConfigProblem, ...] = ()
 
     def before(self, path: Path) -> Path:
         """Where `path` stands in the file."""
@@ -40,8 +40,8 @@ class Migrated(Struct, frozen=True, kw_only=True):
 def migrate(data: dict[str, Any]) -> Migrated:
     """`data` in our spelling; whatever does not have the expected shape is left for the check to judge."""
     moved: list[tuple[Path, Path]] = []
-    errors: list[Problem] = []
-    warnings: list[Problem] = []
+    errors: list[ConfigProblem] = []
+    warnings: list[ConfigProblem] = []
     data = dict(data)
     if isinstance(data.get("agents"), dict):
         data["agents"] = _agents(data["agents"], moved, warnings)
@@ -50,7 +50,7 @@ def migrate(data: dict[str, Any]) -> Migrated:
     return Migrated(data=data, moved=tuple(moved), errors=tuple(errors), warnings=tuple(warnings))
 
 
-def _agents(agents: dict[str, Any], moved: list[tuple[Path, Path]], warnings: list[Problem]) -> dict[str, Any]:
+def _agents(agents: dict[str, Any], moved: list[tuple[Path, Path]], warnings: list[ConfigProblem]) -> dict[str, Any]:
     entries = agents.get("entries", {})
     named = agents.get("list", [])
     if not isinstance(entries, dict) or not isinstance(named, list):
@@ -70,7 +70,7 @@ def _agents(agents: dict[str, Any], moved: list[tuple[Path, Path]], warnings: li
     taken = {entry.get("id") for entry in named if isinstance(entry, dict)}
     for old, key, value in found:
         if key in taken:
-            warnings.append(Problem(path=show(old), message="is ignored: agents.list has an agent of that name"))
+            warnings.append(ConfigProblem(path=show(old), message="is ignored: agents.list has an agent of that name"))
             continue
         moved.append((("agents", "list", len(agents_list)), old))
         agents_list.append({"id": key, **value})
@@ -83,7 +83,7 @@ def _is_agent(key: str, value: Any) -> bool:
 
 
 def _tools(
-    tools: dict[str, Any], moved: list[tuple[Path, Path]], errors: list[Problem], warnings: list[Problem]
+    tools: dict[str, Any], moved: list[tuple[Path, Path]], errors: list[ConfigProblem], warnings: list[ConfigProblem]
 ) -> dict[str, Any]:
     bash, run = tools.get("bash"), tools.get("exec", {})
     if not isinstance(run, dict):
@@ -92,7 +92,7 @@ def _tools(
         tools = {key: value for key, value in tools.items() if key != "bash"}
         moved += [(("tools", "exec", key), ("tools", "bash", key)) for key in bash if key not in run]
         run = {**bash, **run}
-        warnings.append(Problem(path="tools.bash", message="is an old name: write tools.exec"))
+        warnings.append(ConfigProblem(path="tools.bash", message="is an old name: write tools.exec"))
     mode = run.get("mode")
     if mode is not None:
         run = _mode(run, mode, moved, errors, warnings)
@@ -103,8 +103,8 @@ def _mode(
     run: dict[str, Any],
     mode: Any,
     moved: list[tuple[Path, Path]],
-    errors: list[Problem],
-    warnings: list[Problem],
+    errors: list[ConfigProblem],
+    warnings: list[ConfigProblem],
 ) -> dict[str, Any]:
     where = "tools.exec.mode"
     if not isinstance(mode, str) or mode not in MODES:
@@ -112,12 +112,14 @@ def _mode(
         found = f'"{mode}"' if known else "something else"
         expected = "one of " + ", ".join(MODES)
         errors.append(
-            Problem(path=where, message=f"expected {expected}, found {found}", expected=expected, found=found)
+            ConfigProblem(path=where, message=f"expected {expected}, found {found}", expected=expected, found=found)
         )
     elif "security" in run or "ask" in run:
-        errors.append(Problem(path=where, message="cannot stand beside security and ask: remove one or the other"))
+        errors.append(
+            ConfigProblem(path=where, message="cannot stand beside security and ask: remove one or the other")
+        )
     elif mode == "auto":
-        warnings.append(Problem(path=where, message="auto has no reviewer here: a person is asked instead"))
+        warnings.append(ConfigProblem(path=where, message="auto has no reviewer here: a person is asked instead"))
     rest = {key: value for key, value in run.items() if key != "mode"}
     if errors:
         return rest

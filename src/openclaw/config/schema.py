@@ -9,7 +9,7 @@ from msgspec import field, inspect
 
 from openclaw.budget.settings import BudgetSettings, RecordSettings
 from openclaw.commands.settings import CommandsSettings
-from openclaw.config.agents import Agents
+from openclaw.config.agents import AgentsSection
 from openclaw.config.sections import (
     DiagnosticsSettings,
     EnvSettings,
@@ -20,7 +20,7 @@ from openclaw.config.sections import (
 )
 from openclaw.core.secret import Secret
 from openclaw.core.settings import SecretRef, Settings, doc
-from openclaw.cron.settings import CronSettings, HooksSettings
+from openclaw.cron.settings import CronSettings, WebhookSettings
 from openclaw.devices.settings import GatewaySettings
 from openclaw.hooks.internal.settings import InternalHooksSettings
 from openclaw.mcp.settings import McpSettings
@@ -35,7 +35,7 @@ from openclaw.skills.settings import SkillsSettings
 from openclaw.trust.settings import SecuritySettings
 
 
-class Hooks(HooksSettings, frozen=True):
+class HooksConfig(WebhookSettings, frozen=True):
     """`hooks`: calls from outside that wake the assistant, and handlers for what happens inside."""
 
     internal: Annotated[InternalHooksSettings, doc("handlers for what happens inside")] = InternalHooksSettings()
@@ -45,7 +45,7 @@ class Config(Settings, frozen=True):
     """Everything that can be set."""
 
     schema_url: Annotated[str | None, doc("address of the schema, for editors")] = field(name="$schema", default=None)
-    agents: Annotated[Agents, doc("who the agents are and how they run")] = Agents()
+    agents: Annotated[AgentsSection, doc("who the agents are and how they run")] = AgentsSection()
     models: Annotated[ModelsSettings, doc("where answers come from")] = ModelsSettings()
     auth: Annotated[AuthSettings, doc("several credentials for one provider, and their order")] = AuthSettings()
     budget: Annotated[BudgetSettings, doc("what calls to models may cost")] = BudgetSettings()
@@ -57,7 +57,9 @@ class Config(Settings, frozen=True):
     acp: Annotated[AcpSettings, doc("handing work to coding agents of other makers")] = AcpSettings()
     mcp: Annotated[McpSettings, doc("servers that lend us tools")] = McpSettings()
     cron: Annotated[CronSettings, doc("jobs that run by the clock")] = CronSettings()
-    hooks: Annotated[Hooks, doc("calls from outside that wake the assistant, and handlers for what happens")] = Hooks()
+    hooks: Annotated[HooksConfig, doc("calls from outside that wake the assistant, and handlers for what happens")] = (
+        HooksConfig()
+    )
     gateway: Annotated[GatewaySettings, doc("the long-lived process that every client talks to")] = GatewaySettings()
     commands: Annotated[CommandsSettings, doc("who may command the assistant")] = CommandsSettings()
     channels: Annotated[

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from openclaw.config import keypath
-from openclaw.config.check import Problem
+from openclaw.config.check import ConfigProblem
 from openclaw.config.files import NotRegular, opened
 from openclaw.config.sections import EnvProvider, ExecProvider, FileProvider, SecretsSettings
 from openclaw.core.secret import Secret
@@ -21,38 +21,40 @@ PROTOCOL = 1
 _CHUNK = 65_536
 
 
-class Unavailable(Exception):
+class SecretUnavailable(Exception):
     """A credential cannot be had; the message says why and never what it is."""
 
 
-class Resolution(Struct, frozen=True):
+class ResolvedSecrets(Struct, frozen=True):
     """What could be had, and what could not."""
 
     found: Mapping[keypath.Path, Secret]
-    problems: tuple[Problem, ...]
+    problems: tuple[ConfigProblem, ...]
 
 
 def resolve(
     refs: Mapping[keypath.Path, SecretRef], settings: SecretsSettings, variables: Mapping[str, str]
-) -> Resolution:
+) -> ResolvedSecrets:
     """The credentials behind `refs`, by the place they are wanted at; a program is asked once for all of its ids."""
     found: dict[keypath.Path, Secret] = {}
-    problems: list[Problem] = []
+    problems: list[ConfigProblem] = []
     by_provider: dict[tuple[str, str], list[keypath.Path]] = {}
     for path, ref in refs.items():
         by_provider.setdefault((ref.source, _alias(ref, settings)), []).append(path)
     for (source, alias), paths in by_provider.items():
         try:
             values = _fetch(source, alias, [refs[path].id for path in paths], settings, variables)
-        except Unavailable as error:
+        except SecretUnavailable as error:
             values = dict.fromkeys((refs[path].id for path in paths), error)
         for path in paths:
             value = values[refs[path].id]
             if isinstance(value, Secret):
                 found[path] = value
             else:
-                problems.append(Problem(path=keypath.show(path), message=f"the credential is not available: {value}"))
-    return Resolution(found, tuple(problems))
+                problems.append(
+                    ConfigProblem(path=keypath.show(path), message=f"the credential is not available: {value}")
+                )
+    return ResolvedSecrets(found, tuple(problems))
 
 
 def _alias(ref: SecretRef, settings: SecretsSettings) -> str:
@@ -63,64 +65,64 @@ def _alias(ref: SecretRef, settings: SecretsSettings) -> str:
 
 def _fetch(
     source: str, alias: str, ids: list[str], settings: SecretsSettings, variables: Mapping[str, str]
-) -> dict[str, Secret | Unavailable]:
+) -> dict[str, Secret | SecretUnavailable]:
     if source == "store":
-        raise Unavailable("secrets from the store are not available yet; use source env, file or exec")
+        raise SecretUnavailable("secrets from the store are not available yet; use source env, file or exec")
     provider = settings.providers.get(alias)
     if provider is None and source == "env" and alias == "default":
         provider = EnvProvider()
     match source, provider:
         case _, None:
-            raise Unavailable(f"there is no secret provider {alias}: add secrets.providers.{alias}")
+            raise SecretUnavailable(f"there is no secret provider {alias}: add secrets.providers.{alias}")
         case "env", EnvProvider():
             return {name: _from_env(name, provider, variables) for name in ids}
         case "file", FileProvider():
             return _from_file(ids, provider)
         case "exec", ExecProvider():
             return _from_program(alias, ids, provider, variables)
-    raise Unavailable(f"secrets.providers.{alias} is not a provider for source {source}")
+    raise SecretUnavailable(f"secrets.providers.{alias} is not a provider for source {source}")
 
 
-def _from_env(name: str, provider: EnvProvider, variables: Mapping[str, str]) -> Secret | Unavailable:
+def _from_env(name: str, provider: EnvProvider, variables: Mapping[str, str]) -> Secret | SecretUnavailable:
     if provider.allowlist is not None and name not in provider.allowlist:
-        return Unavailable(f"{name} is not on the provider's allowlist")
+        return SecretUnavailable(f"{name} is not on the provider's allowlist")
     value = variables.get(name, "").strip()
-    return Secret(value) if value else Unavailable(f"the variable {name} is not set")
+    return Secret(value) if value else SecretUnavailable(f"the variable {name} is not set")
 
 
-def _from_file(ids: list[str], provider: FileProvider) -> dict[str, Secret | Unavailable]:
+def _from_file(ids: list[str], provider: FileProvider) -> dict[str, Secret | SecretUnavailable]:
     text = _read_private(Path(provider.path).expanduser(), provider.max_bytes)
     if provider.mode == "singleValue":
         whole = Secret(text.strip())
-        return {name: whole if name == "value" and whole else Unavailable("the file is one value: use the id value")
+        return {name: whole if name == "value" and whole else SecretUnavailable("the file is one value: use the id value")
                 for name in ids}  # fmt: skip
     try:
         data = msgspec.json.decode(text)
     except msgspec.DecodeError:
-        raise Unavailable(f"{provider.path} is not JSON") from None
+        raise SecretUnavailable(f"{provider.path} is not JSON") from None
     return {name: _as_secret(_point(data, name), f"{provider.path} has no text at {name}") for name in ids}
 
 
 def _read_private(path: Path, limit: int) -> str:
     if not path.is_absolute():
-        raise Unavailable(f"{path} must be an absolute path")
+        raise SecretUnavailable(f"{path} must be an absolute path")
     try:
         with opened(path, follow=False) as (file, facts):
             if facts.st_nlink != 1:
                 raise NotRegular
             if os.name != "nt" and (facts.st_mode & 0o077 or facts.st_uid not in (0, os.geteuid())):
-                raise Unavailable(f"{path} can be read by others: chmod 600 it")
+                raise SecretUnavailable(f"{path} can be read by others: chmod 600 it")
             data = file.read(limit + 1)
     except NotRegular:
-        raise Unavailable(f"{path} must be a regular file with a single link") from None
+        raise SecretUnavailable(f"{path} must be a regular file with a single link") from None
     except OSError as error:
-        raise Unavailable(f"cannot read {path}: {error.strerror}") from None
+        raise SecretUnavailable(f"cannot read {path}: {error.strerror}") from None
     if len(data) > limit:
-        raise Unavailable(f"{path} is larger than {limit} bytes")
+        raise SecretUnavailable(f"{path} is larger than {limit} bytes")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
-        raise Unavailable(f"{path} is not UTF-8 text") from None
+        raise SecretUnavailable(f"{path} is not UTF-8 text") from None
 
 
 def _point(data: Any, pointer: str) -> Any:
@@ -136,13 +138,13 @@ def _point(data: Any, pointer: str) -> Any:
     return data
 
 
-def _as_secret(value: Any, otherwise: str) -> Secret | Unavailable:
-    return Secret(value.strip()) if isinstance(value, str) and value.strip() else Unavailable(otherwise)
+def _as_secret(value: Any, otherwise: str) -> Secret | SecretUnavailable:
+    return Secret(value.strip()) if isinstance(value, str) and value.strip() else SecretUnavailable(otherwise)
 
 
 def _from_program(
     alias: str, ids: list[str], provider: ExecProvider, variables: Mapping[str, str]
-) -> dict[str, Secret | Unavailable]:
+) -> dict[str, Secret | SecretUnavailable]:
     command = _trusted_program(provider)
     env = {name: variables[name] for name in provider.pass_env if name in variables}
     env |= {name: value.reveal() for name, value in provider.env.items()}
@@ -152,11 +154,11 @@ def _from_program(
         reply = msgspec.json.decode(answer)
     except (msgspec.DecodeError, UnicodeDecodeError):
         if provider.json_only or len(set(ids)) != 1:
-            raise Unavailable(f"{command} did not answer with JSON") from None
+            raise SecretUnavailable(f"{command} did not answer with JSON") from None
         text = answer.decode("utf-8", "replace")
         return {ids[0]: _as_secret(text, f"{command} answered nothing")}
     if not isinstance(reply, dict) or reply.get("protocolVersion") != PROTOCOL:
-        raise Unavailable(f"{command} does not speak protocol version {PROTOCOL}")
+        raise SecretUnavailable(f"{command} does not speak protocol version {PROTOCOL}")
     values, errors = reply.get("values"), reply.get("errors")
     values = values if isinstance(values, dict) else {}
     errors = errors if isinstance(errors, dict) else {}
@@ -172,10 +174,10 @@ def _refusal(command: Path, name: str, error: Any) -> str:
 def _trusted_program(provider: ExecProvider) -> Path:
     command = Path(provider.command).expanduser()
     if not command.is_absolute() or command.is_symlink() or not command.is_file():
-        raise Unavailable(f"{provider.command} must be the absolute path of a program, not a symbolic link")
+        raise SecretUnavailable(f"{provider.command} must be the absolute path of a program, not a symbolic link")
     dirs = [Path(trusted).expanduser().resolve() for trusted in provider.trusted_dirs]
     if dirs and not any(command.resolve().is_relative_to(trusted) for trusted in dirs):
-        raise Unavailable(f"{command} is not in one of the provider's trustedDirs")
+        raise SecretUnavailable(f"{command} is not in one of the provider's trustedDirs")
     return command
 
 
@@ -193,17 +195,17 @@ def _ask(argv: list[str], question: bytes, env: dict[str, str], provider: ExecPr
             start_new_session=True,
         )
     except OSError as error:
-        raise Unavailable(f"cannot start {argv[0]}: {error.strerror}") from None
+        raise SecretUnavailable(f"cannot start {argv[0]}: {error.strerror}") from None
     deadline = time.monotonic() + provider.timeout_ms / 1000
     try:
         answer = b"".join(_listen(child, question, deadline, provider))
         child.wait(max(0.1, deadline - time.monotonic()))
     except subprocess.TimeoutExpired:
-        raise Unavailable(f"{argv[0]} did not answer within {provider.timeout_ms} ms") from None
+        raise SecretUnavailable(f"{argv[0]} did not answer within {provider.timeout_ms} ms") from None
     finally:
         _stop(child)
     if child.returncode != 0:
-        raise Unavailable(f"{argv[0]} failed with exit code {child.returncode}")
+        raise SecretUnavailable(f"{argv[0]} failed with exit code {child.returncode}")
     return answer
 
 
@@ -229,7 +231,7 @@ def _listen(child: Any, question: bytes, deadline: float, provider: ExecProvider
                 return
             total += len(chunk)
             if total > provider.max_output_bytes:
-                raise Unavailable(f"{child.args[0]} answered more than {provider.max_output_bytes} bytes")
+                raise SecretUnavailable(f"{child.args[0]} answered more than {provider.max_output_bytes} bytes")
             yield chunk
 
 

@@ -11,7 +11,7 @@ import pyjson5
 from msgspec import Struct
 
 from openclaw.config.keypath import Path
-from openclaw.config.tree import Edit
+from openclaw.config.tree import TreeEdit
 
 _TOKEN = re.compile(
     r"""(?P<gap>[\s\ufeff]+|//[^\n\r\u2028\u2029]*|/\*.*?\*/)"""
@@ -28,7 +28,7 @@ class CannotEdit(Exception):
     """The text does not have the shape we need; the caller writes it anew."""
 
 
-class Member(Struct):
+class ObjectMember(Struct):
     """One entry of an object or a list, by its places in the text."""
 
     start: int
@@ -43,10 +43,10 @@ class Node(Struct):
     start: int
     end: int = 0
     opens: str = ""
-    members: list[Member] = []
+    members: list[ObjectMember] = []
 
 
-def rewrite(text: str, edits: list[Edit]) -> str:
+def rewrite(text: str, edits: list[TreeEdit]) -> str:
     """`text` after the `edits`, with every comment kept."""
     for edit in edits:
         text = _put(text, edit.path, edit.value) if edit.kind == "put" else _drop(text, edit.path)
@@ -111,7 +111,7 @@ def _members(tokens: list[re.Match[str]], at: int) -> tuple[Node, int]:
             key = _key(tokens[at][0])
             at += 2
         value, at = _value(tokens, at)
-        member = Member(start, value, key)
+        member = ObjectMember(start, value, key)
         if at < len(tokens) and tokens[at][0] == ",":
             member.comma = tokens[at].start()
             at += 1
@@ -128,7 +128,7 @@ def _key(raw: str) -> str:
     return raw[1:-1] if "\\" not in raw else str(pyjson5.decode(raw))
 
 
-def _find(node: Node, part: str | int) -> Member | None:
+def _find(node: Node, part: str | int) -> ObjectMember | None:
     if isinstance(part, int):
         return node.members[part] if node.opens == "[" and part < len(node.members) else None
     # Of two equal keys the last one counts.
@@ -230,7 +230,7 @@ def _cut(text: str, parent: Node, index: int) -> str:
     return text
 
 
-def _label(text: str, sibling: Member, key: str | None) -> str:
+def _label(text: str, sibling: ObjectMember, key: str | None) -> str:
     if key is None:
         return ""
     plain = text[sibling.start] not in "\"'" and _NAME.match(key)

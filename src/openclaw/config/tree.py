@@ -9,7 +9,7 @@ from openclaw.config.keypath import Path, show
 from openclaw.core.errors import InvalidRequest, NotFound
 
 
-class Edit(Struct, frozen=True):
+class TreeEdit(Struct, frozen=True):
     """One step from old data to new: write `value` at `path`, or take `path` away."""
 
     kind: Literal["put", "drop"]
@@ -122,33 +122,33 @@ def _merge_list(data: list[Any], patch: list[Any], replace: Collection[Path], pa
     return patch
 
 
-def diff(old: Any, new: Any, path: Path = ()) -> list[Edit]:
+def diff(old: Any, new: Any, path: Path = ()) -> list[TreeEdit]:
     """The smallest steps we can find from `old` to `new`, in an order in which they can be made."""
     if same(old, new):
         return []
     if isinstance(old, dict) and isinstance(new, dict):
-        edits = [Edit("drop", (*path, key)) for key in old if key not in new]
+        edits = [TreeEdit("drop", (*path, key)) for key in old if key not in new]
         for key, value in new.items():
-            edits += diff(old[key], value, (*path, key)) if key in old else [Edit("put", (*path, key), value)]
+            edits += diff(old[key], value, (*path, key)) if key in old else [TreeEdit("put", (*path, key), value)]
         return edits
     if isinstance(old, list) and isinstance(new, list) and old and new:
         return _diff_list(old, new, path)
-    return [Edit("put", path, new)]
+    return [TreeEdit("put", path, new)]
 
 
-def _diff_list(old: list[Any], new: list[Any], path: Path) -> list[Edit]:
+def _diff_list(old: list[Any], new: list[Any], path: Path) -> list[TreeEdit]:
     if len(old) == len(new):
         return [edit for i, item in enumerate(old) for edit in diff(item, new[i], (*path, i))]
     shorter, longer = sorted((old, new), key=len)
     head = next((i for i, item in enumerate(shorter) if not same(item, longer[i])), len(shorter))
     gap = len(longer) - len(shorter)
     if not all(same(item, longer[i + gap]) for i, item in enumerate(shorter) if i >= head):
-        return [Edit("put", path, new)]
+        return [TreeEdit("put", path, new)]
     if longer is old:
-        return [Edit("drop", (*path, head + gap - 1 - i)) for i in range(gap)]
+        return [TreeEdit("drop", (*path, head + gap - 1 - i)) for i in range(gap)]
     if head == len(old):
-        return [Edit("put", (*path, head + i), new[head + i]) for i in range(gap)]
-    return [Edit("put", path, new)]
+        return [TreeEdit("put", (*path, head + i), new[head + i]) for i in range(gap)]
+    return [TreeEdit("put", path, new)]
 
 
 def changed(old: Any, new: Any) -> tuple[str, ...]:

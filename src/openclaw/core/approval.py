@@ -25,7 +25,7 @@ class ApprovalRequest(Struct, frozen=True, kw_only=True):
     """Whether "always" means anything for it."""
 
 
-class Answer(Struct, frozen=True):
+class ApprovalAnswer(Struct, frozen=True):
     decision: Decision
     by: str = ""
     why: str = ""
@@ -34,4 +34,4 @@ class Answer(Struct, frozen=True):
 
 
 class Approver(Protocol):
-    async def decide(self, request: ApprovalRequest) -> Answer: ...
+    async def decide(self, request: ApprovalRequest) -> ApprovalAnswer: ...

@@ -2,7 +2,7 @@
 
 from typing import Literal, get_args
 
-Deed = Literal[
+ActionKind = Literal[
     "read",
     "read-secret",
     "write",
@@ -19,8 +19,8 @@ Deed = Literal[
     "delegate",
 ]
 """What a call does, as far as policy cares."""
-Word = Literal["allow", "ask", "deny"]
-Column = Literal["none", "skill", "tool", "external", "stranger"]
+LabelDecision = Literal["allow", "ask", "deny"]
+LabelColumn = Literal["none", "skill", "tool", "external", "stranger"]
 """The least trusted label of what stands in the context; `none` when all of it is the owner's."""
-DEEDS: tuple[Deed, ...] = get_args(Deed)
-COLUMNS: tuple[Column, ...] = get_args(Column)
+DEEDS: tuple[ActionKind, ...] = get_args(ActionKind)
+COLUMNS: tuple[LabelColumn, ...] = get_args(LabelColumn)

@@ -20,7 +20,7 @@ class DeviceClaim(Struct, frozen=True, kw_only=True):
     remote_ip: str = ""
 
 
-class DeviceStanding(Struct, frozen=True, kw_only=True):
+class DeviceState(Struct, frozen=True, kw_only=True):
     """What an approved device may do. `token_scopes` is None unless it showed a token that is good for its role."""
 
     roles: tuple[str, ...]
@@ -30,7 +30,7 @@ class DeviceStanding(Struct, frozen=True, kw_only=True):
     token_scopes: tuple[str, ...] | None = None
 
 
-class Grant(Struct, frozen=True):
+class DeviceGrant(Struct, frozen=True):
     """What a device may be: a role, and what it may do in it."""
 
     role: str
@@ -47,4 +47,4 @@ class DeviceToken(Struct, frozen=True):
 class SetUp(Struct, frozen=True):
     """What a device has after it came with a setup code: a token for each role."""
 
-    tokens: tuple[tuple[Grant, DeviceToken], ...]
+    tokens: tuple[tuple[DeviceGrant, DeviceToken], ...]

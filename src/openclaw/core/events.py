@@ -84,7 +84,7 @@ class ToolEnded(Struct, frozen=True):
     seconds: float = 0.0
 
 
-class Notice(Struct, frozen=True):
+class RunNotice(Struct, frozen=True):
     """A word to the person that is no part of the answer: who answered instead, what is left of a budget."""
 
     text: str
@@ -144,7 +144,7 @@ PlainEvent = (
     | ToolStarted
     | ToolUpdated
     | ToolEnded
-    | Notice
+    | RunNotice
     | CompactionStarted
     | CompactionEnded
     | RunEnded

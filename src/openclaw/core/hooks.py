@@ -390,7 +390,7 @@ Handler = Callable[[Any, HookContext], Awaitable[Any] | Any]
 it may be a coroutine function everywhere but at `tool_result_persist`."""
 
 
-class Registration(Struct, frozen=True, kw_only=True):
+class HookRegistration(Struct, frozen=True, kw_only=True):
     """One handler of one plugin at one point."""
 
     plugin: str

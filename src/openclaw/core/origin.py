@@ -29,7 +29,7 @@ def origin(label: Label, source: str) -> Origin:
     return Origin(label, name if len(name) <= SOURCE_CHARS else name[: SOURCE_CHARS - 1] + "…")
 
 
-def joined(*groups: Iterable[Origin]) -> tuple[Origin, ...]:
+def merge_origins(*groups: Iterable[Origin]) -> tuple[Origin, ...]:
     """All untrusted origins of `groups`, each once; of very many, the first and the latest."""
     found = list(dict.fromkeys(each for group in groups for each in group if each.untrusted))
     if len(found) <= MOST:

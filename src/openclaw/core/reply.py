@@ -59,7 +59,7 @@ class _Block:
         self.redacted = False
 
 
-class Reply:
+class ReplyBuilder:
     """Collects the blocks of one assistant message in the order they began."""
 
     def __init__(self, model: Model) -> None:

@@ -38,7 +38,7 @@ class BoxLimits(Struct, frozen=True, kw_only=True):
     """Open files of one process."""
 
 
-class Box(Struct, frozen=True, kw_only=True):
+class SandboxSpec(Struct, frozen=True, kw_only=True):
     """One box: its name, what it sees and what it may use."""
 
     name: str
@@ -57,11 +57,11 @@ class Box(Struct, frozen=True, kw_only=True):
     """A command that is run once in a new container."""
 
 
-def _all(box: Box) -> tuple[Mount, ...]:
+def _all(box: SandboxSpec) -> tuple[Mount, ...]:
     return (*box.mounts, Mount(f"{box.root}/home", BOX_HOME, True), Mount(box.root + TMP, TMP, True))
 
 
-def seen(box: Box, path: str) -> str | None:
+def seen(box: SandboxSpec, path: str) -> str | None:
     """What a path of this machine is called inside; None when it cannot be seen there."""
     for mount in sorted(_all(box), key=lambda mount: -len(mount.source)):
         if path == mount.source or path.startswith(f"{mount.source}/"):
@@ -69,7 +69,7 @@ def seen(box: Box, path: str) -> str | None:
     return None
 
 
-def outside(box: Box, path: str) -> str | None:
+def outside(box: SandboxSpec, path: str) -> str | None:
     """Where on this machine the file is that a path inside names; links inside are not followed."""
     for mount in sorted(_all(box), key=lambda mount: -len(mount.target)):
         if path == mount.target or path.startswith(f"{mount.target}/"):
@@ -77,7 +77,7 @@ def outside(box: Box, path: str) -> str | None:
     return None
 
 
-class Launch(Struct, frozen=True, kw_only=True):
+class SandboxLaunch(Struct, frozen=True, kw_only=True):
     """What to start on this machine so that a program starts in the box."""
 
     argv: tuple[str, ...]
@@ -87,7 +87,7 @@ class Launch(Struct, frozen=True, kw_only=True):
     """What to run once it has ended, so that nothing it started lives on in the box."""
 
 
-class Standing(Struct, frozen=True, kw_only=True):
+class RunningSandbox(Struct, frozen=True, kw_only=True):
     """A box there is now."""
 
     name: str
@@ -103,21 +103,21 @@ class Sandbox(Protocol):
     @property
     def name(self) -> str: ...
 
-    async def problem(self, box: Box) -> str:
+    async def problem(self, box: SandboxSpec) -> str:
         """Why nothing can run in `box`, as a sentence that says what to do; empty when it can."""
         ...
 
     async def launch(
-        self, box: Box, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], terminal: bool = False
-    ) -> Launch:
+        self, box: SandboxSpec, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], terminal: bool = False
+    ) -> SandboxLaunch:
         """How to start `argv` in `box`, in its directory `cwd`. Raises when the box cannot be had."""
         ...
 
-    async def python(self, box: Box) -> str:
+    async def python(self, box: SandboxSpec) -> str:
         """The interpreter the file tools run with inside."""
         ...
 
-    async def standing(self, prefix: str) -> tuple[Standing, ...]:
+    async def standing(self, prefix: str) -> tuple[RunningSandbox, ...]:
         """The boxes whose name starts with `prefix` that hold something running."""
         ...
 
@@ -126,11 +126,11 @@ class Sandbox(Protocol):
         ...
 
 
-class Boxed(Struct, frozen=True):
+class SandboxedRun(Struct, frozen=True):
     """A box and the engine that runs it."""
 
     sandbox: Sandbox
-    box: Box
+    box: SandboxSpec
 
 
 @runtime_checkable
@@ -138,4 +138,4 @@ class WorksInBox(Protocol):
     """A tool whose paths are those of a box, for those of its calls that are contained."""
 
     @property
-    def boxed(self) -> Boxed | None: ...
+    def boxed(self) -> SandboxedRun | None: ...

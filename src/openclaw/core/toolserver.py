@@ -22,7 +22,7 @@ class OfferedTool(Struct, frozen=True, kw_only=True):
     """What the server says of it; good enough to spare a question, not to grant anything."""
 
 
-class Returned(Struct, frozen=True, kw_only=True):
+class ServerResult(Struct, frozen=True, kw_only=True):
     """What a call gave back."""
 
     content: tuple[Text | Image, ...] = ()
@@ -30,7 +30,7 @@ class Returned(Struct, frozen=True, kw_only=True):
     is_error: bool = False
 
 
-class Launch(Struct, frozen=True, kw_only=True):
+class ServerLaunch(Struct, frozen=True, kw_only=True):
     """How a server is reached: a program that is started, or an address."""
 
     name: str
@@ -53,7 +53,7 @@ class ToolServer(Protocol):
 
     async def list(self) -> Sequence[OfferedTool]: ...
 
-    async def call(self, name: str, args: Mapping[str, Any], report: Callable[[str], None]) -> Returned: ...
+    async def call(self, name: str, args: Mapping[str, Any], report: Callable[[str], None]) -> ServerResult: ...
 
     @property
     def alive(self) -> bool:

@@ -9,21 +9,21 @@ from msgspec import structs
 
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import Conflict, InvalidRequest
-from openclaw.cron.jobs import Job, build, changed
+from openclaw.cron.jobs import CronJob, build, changed
 from openclaw.cron.schedule import fires
-from openclaw.cron.store import CronStore, Fire, scheduled
+from openclaw.cron.store import CronStore, JobFire, scheduled
 
 MOST_JOBS = 10_000
 MOST_FIRES = 1_000
-Told = Callable[[str, str, Job | None, Mapping[str, Any]], None]
+Told = Callable[[str, str, CronJob | None, Mapping[str, Any]], None]
 """Hears `action, job id, job, more` after each change."""
 
 
-def _nobody(action: str, job_id: str, job: Job | None, more: Mapping[str, Any]) -> None:
+def _nobody(action: str, job_id: str, job: CronJob | None, more: Mapping[str, Any]) -> None:
     """For a book that nobody watches."""
 
 
-class Book:
+class JobBook:
     def __init__(
         self,
         store: CronStore,
@@ -39,7 +39,7 @@ class Book:
         self._check_agent = check_agent
         self._told = told
 
-    async def add(self, raw: Mapping[str, Any]) -> Job:
+    async def add(self, raw: Mapping[str, Any]) -> CronJob:
         now = millis(self._clock)
         job = scheduled(build(raw, job_id=str(uuid.uuid4()), now=now, local=self._zone), now)
         if job.agent_id:
@@ -50,7 +50,7 @@ class Book:
         self._told("added", job.id, job, {})
         return job
 
-    async def update(self, name: str, patch: Mapping[str, Any], expected: str | None = None) -> Job:
+    async def update(self, name: str, patch: Mapping[str, Any], expected: str | None = None) -> CronJob:
         job, revision = await self.store.versioned((await self.find(name)).id)
         if expected is not None and expected != revision_of(job):
             raise Conflict(f"the job {job.id} has changed since you looked at it")
@@ -74,7 +74,7 @@ class Book:
         self._told("removed", job.id, None, {})
         return removed
 
-    async def find(self, name: str) -> Job:
+    async def find(self, name: str) -> CronJob:
         """The job with this id, with the one id that begins so, or with the one that is called so."""
         jobs = await self.store.all()
         exact = [job for job in jobs if job.id == name]
@@ -92,7 +92,7 @@ class Book:
         kind: str | None = None,
         sort: str = "nextRunAtMs",
         descending: bool = False,
-    ) -> list[Job]:
+    ) -> list[CronJob]:
         wanted = query.strip().lower()
         found = [
             job
@@ -115,7 +115,7 @@ class Book:
         return [first, *fires(job.schedule, first, job.id, min(count, MOST_FIRES) - 1)]
 
 
-def _rank(job: Job, sort: str) -> tuple[Any, ...]:
+def _rank(job: CronJob, sort: str) -> tuple[Any, ...]:
     if sort == "name":
         return (job.name.lower(), job.id)
     if sort == "updatedAtMs":
@@ -124,11 +124,11 @@ def _rank(job: Job, sort: str) -> tuple[Any, ...]:
     return (at is None, at or 0, job.name, job.id)
 
 
-def revision_of(job: Job) -> str:
+def revision_of(job: CronJob) -> str:
     return f"{job.updated_at_ms:x}"
 
 
-def shown(job: Job) -> dict[str, Any]:
+def job_to_json(job: CronJob) -> dict[str, Any]:
     """A job as clients see it."""
     raw: dict[str, Any] = msgspec.to_builtins(job)
     state = raw["state"]
@@ -140,7 +140,7 @@ def shown(job: Job) -> dict[str, Any]:
     return {**raw, "configRevision": revision_of(job)}
 
 
-def run_shown(fire: Fire) -> dict[str, Any]:
+def run_shown(fire: JobFire) -> dict[str, Any]:
     """An ended run as clients see it."""
     result = fire.result
     raw: dict[str, Any] = {

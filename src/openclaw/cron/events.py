@@ -7,7 +7,7 @@ import msgspec
 
 from openclaw.core.clock import Clock, millis
 from openclaw.core.keys import SessionKey
-from openclaw.core.origin import Origin, joined
+from openclaw.core.origin import Origin, merge_origins
 from openclaw.core.text import literal
 from openclaw.store.db import Database
 
@@ -43,7 +43,7 @@ class SystemEvents:
                     "key": str(key),
                     "text": line,
                     "now": millis(self._clock),
-                    "origins": msgspec.json.encode(joined(origins)).decode() if origins else "",
+                    "origins": msgspec.json.encode(merge_origins(origins)).decode() if origins else "",
                 },
             )
             for old in waiting[: max(0, len(waiting) + made - MOST)]:
@@ -80,7 +80,7 @@ class SystemEvents:
         )
         text = "\n".join(f"System: [{_stamp(row['created_at'])}] {row['text']}" for row in rows)
         found = [msgspec.json.decode(row["origins"], type=tuple[Origin, ...]) for row in rows if row["origins"]]
-        return text, joined(*found)
+        return text, merge_origins(*found)
 
 
 def _stamp(at: int) -> str:

@@ -35,21 +35,21 @@ class Hours(Struct, frozen=True, kw_only=True):
     tz: str
 
 
-class Skip(Struct, frozen=True):
+class SkipBeat(Struct, frozen=True):
     reason: str
 
 
-class Wait(Struct, frozen=True):
+class WaitBeat(Struct, frozen=True):
     """Not now: the reason may be gone in a moment."""
 
     reason: str
 
 
-class Look(Struct, frozen=True):
+class BeatNow(Struct, frozen=True):
     """Ask the model."""
 
 
-class Pulse(Struct, frozen=True, kw_only=True):
+class HeartbeatState(Struct, frozen=True, kw_only=True):
     """What is known when a heartbeat is due."""
 
     now: int
@@ -68,24 +68,24 @@ class Pulse(Struct, frozen=True, kw_only=True):
     last_run: int = 0
 
 
-def decide(pulse: Pulse) -> Look | Skip | Wait:
+def decide(pulse: HeartbeatState) -> BeatNow | SkipBeat | WaitBeat:
     """Whether a heartbeat asks the model."""
     if not pulse.enabled:
-        return Skip("disabled")
+        return SkipBeat("disabled")
     if pulse.hours is not None and not within(pulse.hours, pulse.now):
-        return Skip("quiet-hours")
+        return SkipBeat("quiet-hours")
     if not pulse.events:
         if pulse.woken:
-            return Skip("nothing-waiting")
+            return SkipBeat("nothing-waiting")
         if pulse.changes is not None and not pulse.changes:
-            return Skip("nothing-changed")
+            return SkipBeat("nothing-changed")
         if pulse.changes is None and (pulse.tasks is None or is_empty(pulse.tasks)):
-            return Skip("empty-heartbeat-file")
+            return SkipBeat("empty-heartbeat-file")
     if pulse.busy:
-        return Wait(pulse.busy)
+        return WaitBeat(pulse.busy)
     if pulse.woken and pulse.now - pulse.last_run < MIN_WAKE_GAP_MS:
-        return Wait("too-soon")
-    return Look()
+        return WaitBeat("too-soon")
+    return BeatNow()
 
 
 def is_empty(text: str) -> bool:

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct, structs
 
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.origin import Origin
-from openclaw.cron.schedule import GRACE_MS, At, Misfire, Schedule, checked
+from openclaw.cron.schedule import GRACE_MS, AtSchedule, Misfire, Schedule, checked
 from openclaw.cron.watch import Watch
 
 NAME_CHARS = 60
@@ -19,17 +19,17 @@ Status = Literal["ok", "error", "skipped"]
 DeliveryStatus = Literal["delivered", "not-delivered", "unknown", "not-requested"]
 
 
-class Shape(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class JobShape(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """The base of what is stored and sent: names as on the wire, what is not set left out."""
 
 
-class SystemEvent(Shape, frozen=True, kw_only=True, tag_field="kind", tag="systemEvent"):
+class SystemEvent(JobShape, frozen=True, kw_only=True, tag_field="kind", tag="systemEvent"):
     """A line the main conversation is told."""
 
     text: Annotated[str, Meta(min_length=1)]
 
 
-class AgentTurn(Shape, frozen=True, kw_only=True, tag_field="kind", tag="agentTurn"):
+class AgentTurn(JobShape, frozen=True, kw_only=True, tag_field="kind", tag="agentTurn"):
     """A task for the agent, in a conversation of its own."""
 
     message: Annotated[str, Meta(min_length=1)]
@@ -43,7 +43,7 @@ class AgentTurn(Shape, frozen=True, kw_only=True, tag_field="kind", tag="agentTu
 Payload = SystemEvent | AgentTurn
 
 
-class Delivery(Shape, frozen=True, kw_only=True):
+class Delivery(JobShape, frozen=True, kw_only=True):
     """Where the final text goes."""
 
     mode: Literal["none", "announce", "webhook"]
@@ -54,20 +54,20 @@ class Delivery(Shape, frozen=True, kw_only=True):
     best_effort: bool | None = None
 
 
-class FailureAlert(Shape, frozen=True, kw_only=True):
+class FailureAlert(JobShape, frozen=True, kw_only=True):
     """When people hear that a job keeps failing."""
 
     after: Annotated[int, Meta(ge=1)] = 2
     cooldown_ms: Annotated[int, Meta(ge=0)] = 3_600_000
 
 
-class AutoDisabled(Shape, frozen=True, kw_only=True):
+class AutoDisabled(JobShape, frozen=True, kw_only=True):
     reason: str
     at_ms: int
     consecutive_errors: int = 0
 
 
-class State(Shape, frozen=True, kw_only=True):
+class JobState(JobShape, frozen=True, kw_only=True):
     """What became of a job so far."""
 
     next_run_at_ms: int | None = None
@@ -88,13 +88,13 @@ class State(Shape, frozen=True, kw_only=True):
     """What each of its watches saw last."""
 
 
-class Owner(Shape, frozen=True, kw_only=True):
+class Owner(JobShape, frozen=True, kw_only=True):
     agent_id: str | None = None
     session_key: str | None = None
     account_id: str | None = None
 
 
-class Job(Shape, frozen=True, kw_only=True):
+class CronJob(JobShape, frozen=True, kw_only=True):
     """One job."""
 
     id: str
@@ -107,7 +107,7 @@ class Job(Shape, frozen=True, kw_only=True):
     wake_mode: Literal["now", "next-heartbeat"]
     payload: Payload
     delivery: Delivery
-    state: State
+    state: JobState
     description: str | None = None
     display_name: str | None = None
     declaration_key: str | None = None
@@ -123,14 +123,14 @@ class Job(Shape, frozen=True, kw_only=True):
 
     @property
     def removes_itself(self) -> bool:
-        return isinstance(self.schedule, At) if self.delete_after_run is None else self.delete_after_run
+        return isinstance(self.schedule, AtSchedule) if self.delete_after_run is None else self.delete_after_run
 
 
-_FIELDS = {field.encode_name for field in structs.fields(Job)} - {"id", "state", "createdAtMs", "updatedAtMs"}
+_FIELDS = {field.encode_name for field in structs.fields(CronJob)} - {"id", "state", "createdAtMs", "updatedAtMs"}
 _FLAT = ("model", "thinking", "timeoutSeconds", "toolsAllow", "lightContext")
 
 
-def deferred(job: Job, began: int, now: int) -> bool:
+def deferred(job: CronJob, began: int, now: int) -> bool:
     """Whether a job that was missed before the gateway `began` waits: a start must not compete with models.
 
     What only notes an event runs at once. A clock that was set back ends the waiting.
@@ -140,7 +140,7 @@ def deferred(job: Job, began: int, now: int) -> bool:
     return asks_a_model and slot is not None and slot + GRACE_MS < began <= now < began + STARTING_MS
 
 
-def build(raw: Mapping[str, Any], *, job_id: str, now: int, local: str, before: Job | None = None) -> Job:
+def build(raw: Mapping[str, Any], *, job_id: str, now: int, local: str, before: CronJob | None = None) -> CronJob:
     """A job from what somebody wrote; what is missing and has one sensible meaning is filled in."""
     given = tidy(raw)
     unknown = sorted(set(given) - _FIELDS)
@@ -168,7 +168,7 @@ def build(raw: Mapping[str, Any], *, job_id: str, now: int, local: str, before: 
                 "updatedAtMs": now,
                 "state": {},
             },
-            Job,
+            CronJob,
         )
     except msgspec.ValidationError as error:
         raise InvalidRequest(f"this is not a job: {error}") from None
@@ -198,7 +198,7 @@ def tidy(raw: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def changed(job: Job, patch: Mapping[str, Any], *, now: int, local: str) -> Job:
+def changed(job: CronJob, patch: Mapping[str, Any], *, now: int, local: str) -> CronJob:
     """The job with `patch` applied: null takes a setting away, a payload or delivery is merged when it is the same."""
     raw = {name: value for name, value in msgspec.to_builtins(job).items() if name in _FIELDS}
     given = {name: value for name, value in patch.items() if name not in ("state", "id")}
@@ -246,7 +246,7 @@ def _name(payload: Mapping[str, Any]) -> str:
     return (text if len(text) <= NAME_CHARS else text[: NAME_CHARS - 1] + "…") or "unnamed"
 
 
-def _check(job: Job) -> None:
+def _check(job: CronJob) -> None:
     if isinstance(job.payload, SystemEvent) != (job.session_target == "main"):
         raise InvalidRequest(
             'a systemEvent goes to sessionTarget "main" and an agentTurn to "isolated": no other pair exists'

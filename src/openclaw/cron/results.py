@@ -5,8 +5,8 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
-from openclaw.cron.jobs import AutoDisabled, FailureAlert, Job, State, Status
-from openclaw.cron.schedule import At
+from openclaw.cron.jobs import AutoDisabled, CronJob, FailureAlert, JobState, Status
+from openclaw.cron.schedule import AtSchedule
 
 BACKOFF_MS = (30_000, 60_000, 300_000, 900_000, 3_600_000)
 MOST_FAILURES = 10
@@ -14,7 +14,7 @@ ONCE_TRIES = 3
 TRANSIENT = frozenset(("rate_limit", "overloaded", "timeout", "server_error", "network", "interrupted"))
 
 
-class Result(Struct, frozen=True, kw_only=True):
+class JobResult(Struct, frozen=True, kw_only=True):
     """How one run ended."""
 
     status: Status
@@ -32,15 +32,15 @@ class Result(Struct, frozen=True, kw_only=True):
     seen: Mapping[str, str] | None = None
 
 
-class After(Struct, frozen=True, kw_only=True):
+class JobAfter(Struct, frozen=True, kw_only=True):
     """The job afterwards; None when it is gone."""
 
-    job: Job | None
+    job: CronJob | None
     alert: str = ""
     """What people should be told about a job that fails."""
 
 
-def after(job: Job, result: Result, following: int | None) -> After:
+def after(job: CronJob, result: JobResult, following: int | None) -> JobAfter:
     """The job after a run whose slot is followed by `following`."""
     state = _recorded(job.state, result)
     job = structs.replace(job, state=state)
@@ -53,21 +53,21 @@ def after(job: Job, result: Result, following: int | None) -> After:
     if result.status == "skipped":
         state = structs.replace(state, last_failure_alert_at_ms=job.state.last_failure_alert_at_ms)
         alert = ""
-    if isinstance(job.schedule, At):
+    if isinstance(job.schedule, AtSchedule):
         if job.removes_itself and result.status == "ok":
-            return After(job=None, alert=alert)
-        return After(job=structs.replace(job, enabled=False, state=structs.replace(state, next_run_at_ms=None)))
+            return JobAfter(job=None, alert=alert)
+        return JobAfter(job=structs.replace(job, enabled=False, state=structs.replace(state, next_run_at_ms=None)))
     if job.removes_itself and result.status == "ok":
-        return After(job=None, alert=alert)
-    return After(job=structs.replace(job, state=state), alert=alert)
+        return JobAfter(job=None, alert=alert)
+    return JobAfter(job=structs.replace(job, state=state), alert=alert)
 
 
-def _failed(job: Job, result: Result, following: int | None) -> After:
+def _failed(job: CronJob, result: JobResult, following: int | None) -> JobAfter:
     errors = job.state.consecutive_errors + 1
     pause = BACKOFF_MS[min(errors, len(BACKOFF_MS)) - 1]
     state = structs.replace(job.state, consecutive_errors=errors)
     stop: Literal["", "permanent", "often"] = ""
-    if isinstance(job.schedule, At):
+    if isinstance(job.schedule, AtSchedule):
         following = result.ended_at + pause
         if result.error_kind not in TRANSIENT:
             stop = "permanent"
@@ -86,17 +86,17 @@ def _failed(job: Job, result: Result, following: int | None) -> After:
             last_failure_alert_at_ms=result.ended_at,
         )
         job = structs.replace(job, enabled=False, state=state)
-        return After(job=job, alert=f"The job {job.name!r} was switched off: {why}. Switch it on with: "
+        return JobAfter(job=job, alert=f"The job {job.name!r} was switched off: {why}. Switch it on with: "
                      f"openclaw cron enable {job.id}")  # fmt: skip
     state = structs.replace(state, next_run_at_ms=following)
     if not _alerts(job, state, result.ended_at):
-        return After(job=structs.replace(job, state=state))
+        return JobAfter(job=structs.replace(job, state=state))
     state = structs.replace(state, last_failure_alert_at_ms=result.ended_at)
     text = f"The job {job.name!r} has failed {errors} times in a row: {result.error or 'no details'}"
-    return After(job=structs.replace(job, state=state), alert=text)
+    return JobAfter(job=structs.replace(job, state=state), alert=text)
 
 
-def _alerts(job: Job, state: State, now: int) -> bool:
+def _alerts(job: CronJob, state: JobState, now: int) -> bool:
     if job.failure_alert is False:
         return False
     rule = job.failure_alert or FailureAlert()
@@ -104,7 +104,7 @@ def _alerts(job: Job, state: State, now: int) -> bool:
     return state.consecutive_errors >= rule.after and (last is None or now - last >= rule.cooldown_ms)
 
 
-def _recorded(state: State, result: Result) -> State:
+def _recorded(state: JobState, result: JobResult) -> JobState:
     return structs.replace(
         state,
         running_at_ms=None,

@@ -28,20 +28,22 @@ Misfire = Literal["once", "skip", "all"]
 _UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
 
-class At(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, tag_field="kind", tag="at"):
+class AtSchedule(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, tag_field="kind", tag="at"):
     """Once, at a moment: ISO 8601; without a zone it is UTC."""
 
     at: str
 
 
-class Every(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, tag_field="kind", tag="every"):
+class EverySchedule(
+    Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, tag_field="kind", tag="every"
+):
     """Again and again, a fixed time apart, counted from the anchor."""
 
     every_ms: Annotated[int, Meta(ge=1)]
     anchor_ms: int | None = None
 
 
-class Cron(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, tag_field="kind", tag="cron"):
+class CronSchedule(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, tag_field="kind", tag="cron"):
     """By the calendar: five fields, or six with seconds in front."""
 
     expr: str
@@ -49,7 +51,7 @@ class Cron(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True
     stagger_ms: int | None = None
 
 
-Schedule = At | Every | Cron
+Schedule = AtSchedule | EverySchedule | CronSchedule
 
 
 def duration(text: str) -> int:
@@ -89,16 +91,16 @@ def zone(name: str) -> ZoneInfo:
 def checked(schedule: Schedule, now: int, created: int, local: str) -> Schedule:
     """The schedule as it is stored: complete, and sure to fire at least once."""
     match schedule:
-        case At():
+        case AtSchedule():
             moment(schedule.at)
             return schedule
-        case Every():
+        case EverySchedule():
             if schedule.every_ms < MIN_EVERY_MS:
                 raise InvalidRequest(f"every {schedule.every_ms} ms is too often: the shortest is {MIN_EVERY_MS} ms")
             anchor = created if schedule.anchor_ms is None else schedule.anchor_ms
-            return Every(every_ms=schedule.every_ms, anchor_ms=anchor)
-        case Cron():
-            whole = Cron(
+            return EverySchedule(every_ms=schedule.every_ms, anchor_ms=anchor)
+        case CronSchedule():
+            whole = CronSchedule(
                 expr=" ".join(schedule.expr.split()), tz=schedule.tz or local or "UTC", stagger_ms=schedule.stagger_ms
             )
             if next_fire(whole, now) is None:
@@ -109,15 +111,15 @@ def checked(schedule: Schedule, now: int, created: int, local: str) -> Schedule:
 def next_fire(schedule: Schedule, after: int, job_id: str = "") -> int | None:
     """The first slot strictly after `after`, or None when there is none any more."""
     match schedule:
-        case At():
+        case AtSchedule():
             at = moment(schedule.at)
             return at if at > after else None
-        case Every():
+        case EverySchedule():
             anchor = schedule.anchor_ms or 0
             if after < anchor:
                 return anchor
             return anchor + ((after - anchor) // schedule.every_ms + 1) * schedule.every_ms
-        case Cron():
+        case CronSchedule():
             offset = stagger(schedule, job_id)
             base = next(_calendar(schedule, after - offset), None)
             return None if base is None else base + offset
@@ -132,7 +134,7 @@ def fires(schedule: Schedule, after: int, job_id: str = "", count: int = 5) -> l
     return found
 
 
-def stagger(schedule: Cron, job_id: str) -> int:
+def stagger(schedule: CronSchedule, job_id: str) -> int:
     """How long after the full hour a job really starts, so that not all jobs of the world start together."""
     spread = schedule.stagger_ms
     if spread is None:
@@ -142,7 +144,7 @@ def stagger(schedule: Cron, job_id: str) -> int:
     return int.from_bytes(hashlib.sha256(job_id.encode()).digest()[:4], "big") % spread
 
 
-class Due(Struct, frozen=True, kw_only=True):
+class DueSlots(Struct, frozen=True, kw_only=True):
     """What to do about a slot that has come."""
 
     slot: int
@@ -152,28 +154,28 @@ class Due(Struct, frozen=True, kw_only=True):
     """Do not run it: it was missed, and the job does not want to be late."""
 
 
-def due(schedule: Schedule, slot: int, now: int, *, job_id: str, misfire: Misfire) -> Due:
+def due(schedule: Schedule, slot: int, now: int, *, job_id: str, misfire: Misfire) -> DueSlots:
     """How a slot at or before `now` is taken. A job that runs once is never skipped."""
     late = now - slot > GRACE_MS
     following = next_fire(schedule, slot, job_id)
-    if isinstance(schedule, At) or not late:
+    if isinstance(schedule, AtSchedule) or not late:
         if following is not None and following <= now and misfire != "all":
             following = next_fire(schedule, now, job_id)
-        return Due(slot=slot, following=following)
+        return DueSlots(slot=slot, following=following)
     if misfire == "all":
         return _catch_up(schedule, slot, following, now, job_id)
-    return Due(slot=slot, following=next_fire(schedule, now, job_id), missed=misfire == "skip")
+    return DueSlots(slot=slot, following=next_fire(schedule, now, job_id), missed=misfire == "skip")
 
 
-def _catch_up(schedule: Schedule, slot: int, following: int | None, now: int, job_id: str) -> Due:
+def _catch_up(schedule: Schedule, slot: int, following: int | None, now: int, job_id: str) -> DueSlots:
     """One slot after the other, but not a year of seconds: of very many, the latest."""
-    if isinstance(schedule, Every) and now - slot > MOST_CATCH_UP * schedule.every_ms:
+    if isinstance(schedule, EverySchedule) and now - slot > MOST_CATCH_UP * schedule.every_ms:
         slot = next_fire(schedule, now - MOST_CATCH_UP * schedule.every_ms, job_id) or slot
         following = next_fire(schedule, slot, job_id)
-    return Due(slot=slot, following=following)
+    return DueSlots(slot=slot, following=following)
 
 
-def _calendar(schedule: Cron, after: int) -> Iterator[int]:
+def _calendar(schedule: CronSchedule, after: int) -> Iterator[int]:
     """The matching moments after `after`; wall-clock rules, so a skipped hour runs late and a repeated one once."""
     if len(schedule.expr.split()) not in (5, 6):
         raise InvalidRequest(f"{schedule.expr!r} is not a cron expression: it has five fields, like 0 9 * * 1-5")

@@ -17,16 +17,16 @@ class CronSettings(Settings, frozen=True):
     webhook_allow_private: Annotated[bool, doc("let results go to addresses inside your own network")] = False
 
 
-class HookMatch(Settings, frozen=True):
+class WebhookMatch(Settings, frozen=True):
     path: Annotated[str | None, doc("the part of the address after the hooks' path")] = None
     source: Annotated[str | None, doc("the value of `source` in the body")] = None
 
 
-class HookMapping(Settings, frozen=True):
+class WebhookMapping(Settings, frozen=True):
     """What a call of another address means."""
 
     id: Annotated[str | None, doc("a name for it")] = None
-    match: Annotated[HookMatch, doc("which calls are meant")] = HookMatch()
+    match: Annotated[WebhookMatch, doc("which calls are meant")] = WebhookMatch()
     action: Annotated[Literal["wake", "agent"], doc("wake the main conversation, or run the agent")] = "agent"
     wake_mode: Annotated[Literal["now", "next-heartbeat"], doc("when the conversation hears it")] = "now"
     name: Annotated[str | None, doc("what the run is called")] = None
@@ -41,7 +41,7 @@ class HookMapping(Settings, frozen=True):
     timeout_seconds: Annotated[Count | None, doc("longest run")] = None
 
 
-class HooksSettings(Settings, frozen=True):
+class WebhookSettings(Settings, frozen=True):
     """`hooks`: calls from outside that wake the assistant."""
 
     enabled: Annotated[bool, doc("answer calls at all; needs a token")] = False
@@ -53,4 +53,4 @@ class HooksSettings(Settings, frozen=True):
     allow_request_session_key: Annotated[bool, doc("let callers name the conversation")] = False
     allowed_session_key_prefixes: Annotated[tuple[str, ...], doc("how a named conversation must begin")] = ()
     presets: Annotated[tuple[Literal["gmail"], ...], doc("ready-made mappings; yours come first")] = ()
-    mappings: Annotated[tuple[HookMapping, ...], doc("further addresses; the first match counts")] = ()
+    mappings: Annotated[tuple[WebhookMapping, ...], doc("further addresses; the first match counts")] = ()

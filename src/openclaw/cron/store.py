@@ -12,9 +12,9 @@ import msgspec
 from msgspec import Struct, structs
 
 from openclaw.core.errors import Conflict, NotFound
-from openclaw.cron.jobs import DeliveryStatus, Job
-from openclaw.cron.results import After, Result, after
-from openclaw.cron.schedule import Due, next_fire
+from openclaw.cron.jobs import CronJob, DeliveryStatus
+from openclaw.cron.results import JobAfter, JobResult, after
+from openclaw.cron.schedule import DueSlots, next_fire
 from openclaw.store.db import Database, Row, Transaction
 
 LEASE_MS = 60_000
@@ -28,10 +28,10 @@ _IDLE = (
 )
 
 
-class Fire(Struct, frozen=True, kw_only=True):
+class JobFire(Struct, frozen=True, kw_only=True):
     """One slot of a job, taken."""
 
-    job: Job
+    job: CronJob
     slot: int
     run_id: str
     following: int | None
@@ -40,7 +40,7 @@ class Fire(Struct, frozen=True, kw_only=True):
     ended_at: int | None = None
     delivery: DeliveryStatus = "not-requested"
     delivery_error: str = ""
-    result: Result | None = None
+    result: JobResult | None = None
 
 
 def run_id_of(job_id: str, slot: int) -> str:
@@ -53,13 +53,13 @@ class CronStore:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    async def all(self) -> list[Job]:
+    async def all(self) -> list[CronJob]:
         return [_job(row) for row in await self._db.read("SELECT * FROM cron_jobs ORDER BY name, job_id")]
 
-    async def get(self, job_id: str) -> Job:
+    async def get(self, job_id: str) -> CronJob:
         return (await self.versioned(job_id))[0]
 
-    async def versioned(self, job_id: str) -> tuple[Job, int]:
+    async def versioned(self, job_id: str) -> tuple[CronJob, int]:
         """A job and the number of its version."""
         rows = await self._db.read("SELECT * FROM cron_jobs WHERE job_id = :id", {"id": job_id})
         if not rows:
@@ -69,14 +69,14 @@ class CronStore:
     async def count(self) -> int:
         return int((await self._db.read("SELECT count(*) AS n FROM cron_jobs"))[0]["n"])
 
-    async def add(self, job: Job) -> None:
+    async def add(self, job: CronJob) -> None:
         await self._db.write(
             "INSERT INTO cron_jobs (job_id, job, name, enabled, next_run_at, updated_at) "
             "VALUES (:id, :job, :name, :enabled, :next, :updated)",
             _columns(job),
         )
 
-    async def put(self, job: Job, revision: int) -> None:
+    async def put(self, job: CronJob, revision: int) -> None:
         """A changed job over the version that was read."""
         done = await self._db.write(
             "UPDATE cron_jobs SET job = :job, name = :name, enabled = :enabled, next_run_at = :next, "
@@ -96,7 +96,7 @@ class CronStore:
         )
         return rows[0]["at"] if rows else None
 
-    async def due(self, now: int, limit: int = 100) -> list[Job]:
+    async def due(self, now: int, limit: int = 100) -> list[CronJob]:
         rows = await self._db.read(
             f"SELECT * FROM cron_jobs WHERE enabled = 1 AND next_run_at <= :now AND {_IDLE} "  # noqa: S608
             "ORDER BY next_run_at LIMIT :limit",
@@ -104,7 +104,7 @@ class CronStore:
         )
         return [_job(row) for row in rows]
 
-    async def take(self, job: Job, due: Due, *, owner: str, now: int) -> Fire | None:
+    async def take(self, job: CronJob, due: DueSlots, *, owner: str, now: int) -> JobFire | None:
         """Takes a slot and moves the job on, in one transaction; None when somebody else has it or the job changed."""
         async with self._db.transaction() as tx:
             moved = await tx.write(
@@ -121,7 +121,7 @@ class CronStore:
                 return None
             return await self._insert(tx, job, due.slot, due.following, owner, now)
 
-    async def force(self, job: Job, *, owner: str, now: int) -> Fire:
+    async def force(self, job: CronJob, *, owner: str, now: int) -> JobFire:
         """Runs a job now, beside its schedule."""
         async with self._db.transaction() as tx:
             slot = now
@@ -130,8 +130,8 @@ class CronStore:
             return made
 
     async def _insert(
-        self, tx: Transaction, job: Job, slot: int, following: int | None, owner: str, now: int
-    ) -> Fire | None:
+        self, tx: Transaction, job: CronJob, slot: int, following: int | None, owner: str, now: int
+    ) -> JobFire | None:
         made = await tx.write(
             "INSERT INTO cron_fires (job_id, slot, run_id, job, following, status, owner, lease_until, fired_at) "
             "VALUES (:id, :slot, :run, :job, :following, 'running', :owner, :lease, :now) "
@@ -149,7 +149,7 @@ class CronStore:
         )
         if not made:
             return None
-        return Fire(
+        return JobFire(
             job=job, slot=slot, run_id=run_id_of(job.id, slot), following=following, status="running", fired_at=now
         )
 
@@ -159,7 +159,7 @@ class CronStore:
             {"owner": owner, "lease": now + LEASE_MS},
         )
 
-    async def adopt(self, owner: str, now: int, *, alone: bool) -> list[Fire]:
+    async def adopt(self, owner: str, now: int, *, alone: bool) -> list[JobFire]:
         """The slots a dead process left behind, ours from now on. `alone` when no other process can be alive."""
         rows = await self._db.read(
             "SELECT * FROM cron_fires WHERE status = 'running' AND owner <> :owner "
@@ -177,7 +177,7 @@ class CronStore:
                 taken.append(_fire(row))
         return taken
 
-    async def finish(self, fire: Fire, result: Result, *, delivers: bool) -> After | None:
+    async def finish(self, fire: JobFire, result: JobResult, *, delivers: bool) -> JobAfter | None:
         """Records how a slot ended and what that means for its job; None when it is on record already."""
         async with self._db.transaction() as tx:
             done = await tx.write(
@@ -195,7 +195,7 @@ class CronStore:
                 return None
             rows = await tx.read("SELECT * FROM cron_jobs WHERE job_id = :id", {"id": fire.job.id})
             if not rows:
-                return After(job=None)
+                return JobAfter(job=None)
             job = _job(rows[0])
             following = job.state.next_run_at_ms  # not the one of the slot: the job may have been edited meanwhile
             if not job.enabled:
@@ -211,12 +211,12 @@ class CronStore:
                 )
             return made
 
-    async def undelivered(self) -> list[Fire]:
+    async def undelivered(self) -> list[JobFire]:
         """Ended runs whose text was to go somewhere when the process died."""
         rows = await self._db.read("SELECT * FROM cron_fires WHERE delivery = 'unknown' AND status <> 'running'")
         return [_fire(row) for row in rows]
 
-    async def delivered(self, fire: Fire, status: DeliveryStatus, error: str = "") -> None:
+    async def delivered(self, fire: JobFire, status: DeliveryStatus, error: str = "") -> None:
         async with self._db.transaction() as tx:
             await tx.write(
                 "UPDATE cron_fires SET delivery = :status, delivery_error = :error WHERE run_id = :run",
@@ -238,7 +238,7 @@ class CronStore:
 
     async def runs(
         self, job_id: str | None = None, *, run_id: str | None = None, limit: int = 50, offset: int = 0
-    ) -> tuple[Sequence[Fire], int]:
+    ) -> tuple[Sequence[JobFire], int]:
         """Slots that ended, the latest first, and how many there are."""
         where = "status <> 'running' AND (:id = '' OR job_id = :id) AND (:run = '' OR run_id = :run)"
         params = {"id": job_id or "", "run": run_id or ""}
@@ -264,7 +264,7 @@ class CronStore:
         )
 
 
-def scheduled(job: Job, now: int) -> Job:
+def scheduled(job: CronJob, now: int) -> CronJob:
     """The job with its next slot; one whose only moment has passed without a run is due now."""
     following = next_fire(job.schedule, now, job.id) if job.enabled else None
     if job.enabled and following is None and job.state.last_run_at_ms is None:
@@ -272,12 +272,12 @@ def scheduled(job: Job, now: int) -> Job:
     return _at(job, following)
 
 
-def _at(job: Job, following: int | None, running: int | None = None) -> Job:
+def _at(job: CronJob, following: int | None, running: int | None = None) -> CronJob:
     state = structs.replace(job.state, next_run_at_ms=following, running_at_ms=running or job.state.running_at_ms)
     return structs.replace(job, state=state)
 
 
-def _columns(job: Job) -> dict[str, object]:
+def _columns(job: CronJob) -> dict[str, object]:
     return {
         "id": job.id,
         "job": _encode(job),
@@ -288,18 +288,18 @@ def _columns(job: Job) -> dict[str, object]:
     }
 
 
-def _encode(job: Job) -> str:
+def _encode(job: CronJob) -> str:
     return msgspec.json.encode(job).decode()
 
 
-def _job(row: Row) -> Job:
-    return _at(msgspec.json.decode(row["job"], type=Job), row["next_run_at"])
+def _job(row: Row) -> CronJob:
+    return _at(msgspec.json.decode(row["job"], type=CronJob), row["next_run_at"])
 
 
-def _fire(row: Row) -> Fire:
+def _fire(row: Row) -> JobFire:
     result = row["result"]
-    return Fire(
-        job=msgspec.json.decode(row["job"], type=Job),
+    return JobFire(
+        job=msgspec.json.decode(row["job"], type=CronJob),
         slot=row["slot"],
         run_id=row["run_id"],
         following=row["following"],
@@ -308,5 +308,5 @@ def _fire(row: Row) -> Fire:
         ended_at=row["ended_at"],
         delivery=row["delivery"],
         delivery_error=row["delivery_error"],
-        result=msgspec.json.decode(result, type=Result) if result else None,
+        result=msgspec.json.decode(result, type=JobResult) if result else None,
     )

@@ -7,10 +7,10 @@ import msgspec
 
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.keys import parse
-from openclaw.core.origin import Origin, joined
+from openclaw.core.origin import Origin, merge_origins
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
-from openclaw.cron.book import Book, run_shown, shown
-from openclaw.cron.jobs import Job, tidy
+from openclaw.cron.book import JobBook, job_to_json, run_shown
+from openclaw.cron.jobs import CronJob, tidy
 
 ACTIONS = ("status", "list", "get", "add", "update", "remove", "run", "runs", "wake")
 READS = ("status", "list", "get", "runs")
@@ -83,7 +83,7 @@ class CronTool:
 
     def __init__(
         self,
-        book: Book,
+        book: JobBook,
         run: Callable[[str, bool], Awaitable[str | None]],
         wake: Callable[[str, str, str, Sequence[Origin]], Awaitable[None]],
         recent: Callable[[str, int], Awaitable[Sequence[str]]],
@@ -118,7 +118,7 @@ class CronTool:
             case "list":
                 return _json(await self._list(args, own))
             case "add":
-                return _json(shown(await self._add(args, context)))
+                return _json(job_to_json(await self._add(args, context)))
             case "wake":
                 text = str(args.get("text") or "").strip()
                 if not text:
@@ -136,7 +136,7 @@ class CronTool:
         )
         jobs = [job for job in found if own in (None, job.id)]
         limit, offset = _page(args, PAGE)
-        page = {"jobs": [shown(job) for job in jobs[offset : offset + limit]], "total": len(jobs)}
+        page = {"jobs": [job_to_json(job) for job in jobs[offset : offset + limit]], "total": len(jobs)}
         return {**page, **({"nextOffset": offset + limit} if offset + limit < len(jobs) else {})}
 
     async def _on_job(self, action: str, args: Mapping[str, Any], own: str | None, origins: Sequence[Origin]) -> Output:
@@ -152,11 +152,11 @@ class CronTool:
                 if not isinstance(patch, dict):
                     return Output.failed('update needs a patch, for example {"enabled": false}')
                 _refuse_commands(patch)
-                return _json(shown(await self._book.update(job.id, _labelled(patch, (*job.origins, *origins)))))
+                return _json(job_to_json(await self._book.update(job.id, _labelled(patch, (*job.origins, *origins)))))
             case "remove":
                 return _json({"ok": True, "removed": await self._book.remove(job.id)})
             case "get":
-                return _json(shown(job))
+                return _json(job_to_json(job))
             case "run":
                 run_id = await self._run(job.id, args.get("runMode") == "due")
                 if run_id is None:
@@ -167,7 +167,7 @@ class CronTool:
                 entries, total = await self._book.store.runs(job.id, limit=limit, offset=offset)
                 return _json({"entries": [run_shown(entry) for entry in entries], "total": total})
 
-    async def _add(self, args: Mapping[str, Any], context: ToolContext) -> Job:
+    async def _add(self, args: Mapping[str, Any], context: ToolContext) -> CronJob:
         raw = args.get("job")
         if not isinstance(raw, dict):
             # Models often write the job's fields beside the action.
@@ -204,7 +204,7 @@ def with_context(text: str, lines: Sequence[str]) -> str:
 
 def _labelled(job: Mapping[str, Any], origins: Sequence[Origin]) -> dict[str, Any]:
     """What a model wrote for a job, with the labels of what it had read; it cannot set or clear them itself."""
-    return {**job, "origins": msgspec.to_builtins(joined(origins))}
+    return {**job, "origins": msgspec.to_builtins(merge_origins(origins))}
 
 
 def _refuse_commands(job: Mapping[str, Any]) -> None:

@@ -72,7 +72,7 @@ class DueWatch(_Kind, frozen=True, kw_only=True, tag="due"):
 Watch = FileWatch | CommandWatch | HttpWatch | SilenceWatch | MailWatch | DueWatch
 
 
-class Look(Struct, frozen=True, kw_only=True):
+class WatchLook(Struct, frozen=True, kw_only=True):
     """What a watch saw."""
 
     name: str
@@ -106,18 +106,18 @@ def mark(*parts: object) -> str:
     return hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()[:24]
 
 
-def changes(looks: list[Look], seen: dict[str, str]) -> list[Look]:
+def changes(looks: list[WatchLook], seen: dict[str, str]) -> list[WatchLook]:
     """The looks that differ from what was seen. The first look at a thing is for comparison only."""
     return [look for look in looks if look.mark and look.news and _differs(look, seen.get(look.name))]
 
 
-def _differs(look: Look, before: str | None) -> bool:
+def _differs(look: WatchLook, before: str | None) -> bool:
     if look.adds:
         return bool(set(look.mark.split(",")) - set((before or "").split(",")))
     return before is not None and look.mark != before
 
 
-class Due(Struct, frozen=True, kw_only=True):
+class DueLine(Struct, frozen=True, kw_only=True):
     """A line of a note with the moment it speaks of."""
 
     where: str
@@ -130,7 +130,7 @@ _DUE = re.compile(r"\bdue:?\s*\(?(\d{4}-\d{2}-\d{2})(?:[ T](\d{1,2}:\d{2}))?", r
 _DONE = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s*\[[xX]\]|~~")
 
 
-def due_lines(text: str, where: str, zone: tzinfo) -> list[Due]:
+def due_lines(text: str, where: str, zone: tzinfo) -> list[DueLine]:
     """The lines of a note that are due some day and not ticked off; one without a time is due when its day begins."""
     found = []
     for number, line in enumerate(text.splitlines(), 1):
@@ -141,5 +141,5 @@ def due_lines(text: str, where: str, zone: tzinfo) -> list[Due]:
             moment = datetime.fromisoformat(f"{named[1]} {(named[2] or '0:00').zfill(5)}").replace(tzinfo=zone)
         except ValueError:
             continue  # the 30th of February is due never
-        found.append(Due(where=f"{where}:{number}", text=line.strip()[:300], at=round(moment.timestamp() * 1000)))
+        found.append(DueLine(where=f"{where}:{number}", text=line.strip()[:300], at=round(moment.timestamp() * 1000)))
     return found

@@ -10,7 +10,7 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
-from openclaw.delivery.shape import Payload
+from openclaw.delivery.shape import ReplyPayload
 
 BreakPreference = Literal["paragraph", "newline", "sentence"]
 _FENCE_LINE = re.compile(r"^ {0,3}(`{3,}|~{3,})([^\n]*)$", re.MULTILINE)
@@ -38,7 +38,7 @@ class ChunkRules(Struct, frozen=True, kw_only=True):
         return max(self.least, self.max_chars)
 
 
-class Fence(Struct, frozen=True):
+class CodeFence(Struct, frozen=True):
     """A stretch of code: from the start of its first line to the end of its last."""
 
     start: int
@@ -48,9 +48,9 @@ class Fence(Struct, frozen=True):
     closed: bool
 
 
-def fences(text: str) -> list[Fence]:
+def fences(text: str) -> list[CodeFence]:
     """The code fences of `text`; the last may be open."""
-    found: list[Fence] = []
+    found: list[CodeFence] = []
     start, opener, marker = -1, "", ""
     for line in _FENCE_LINE.finditer(text):
         run, info = line[1], line[2]
@@ -59,10 +59,10 @@ def fences(text: str) -> list[Fence]:
                 continue
             start, opener, marker = line.start(), line[0], run
         elif run[0] == marker[0] and len(run) >= len(marker) and not info.strip():
-            found.append(Fence(start, line.end(), opener, marker, closed=True))
+            found.append(CodeFence(start, line.end(), opener, marker, closed=True))
             marker = ""
     if marker:
-        found.append(Fence(start, len(text), opener, marker, closed=False))
+        found.append(CodeFence(start, len(text), opener, marker, closed=False))
     return found
 
 
@@ -119,7 +119,7 @@ class Chunker:
                 return
 
 
-def _paragraph_end(rest: str, rules: ChunkRules, spans: list[Fence]) -> int:
+def _paragraph_end(rest: str, rules: ChunkRules, spans: list[CodeFence]) -> int:
     """Where the first whole paragraph of enough length ends, 0 when none does."""
     for blank in _PARAGRAPH.finditer(rest):
         if rules.least <= blank.start() <= rules.most and _inside(blank.start(), spans) is None:
@@ -127,7 +127,7 @@ def _paragraph_end(rest: str, rules: ChunkRules, spans: list[Fence]) -> int:
     return 0
 
 
-def _break(rest: str, rules: ChunkRules, spans: list[Fence]) -> int:
+def _break(rest: str, rules: ChunkRules, spans: list[CodeFence]) -> int:
     """The best place to break the first `max` characters; 0 when it is better to wait."""
     window = rest[: rules.most]
 
@@ -149,7 +149,7 @@ def _break(rest: str, rules: ChunkRules, spans: list[Fence]) -> int:
     return _whole_character(rest, rules.most)
 
 
-def _cut(rest: str, place: int, most: int, spans: list[Fence]) -> tuple[str, str]:
+def _cut(rest: str, place: int, most: int, spans: list[CodeFence]) -> tuple[str, str]:
     """The block before `place` and what is left. A fence that must be cut is closed, and reopened behind the cut."""
     fence = _inside(place, spans)
     if fence is None:
@@ -174,7 +174,7 @@ def _cut(rest: str, place: int, most: int, spans: list[Fence]) -> tuple[str, str
     return rest[:at] + closing, f"{opener}\n{left}"
 
 
-def _inside(place: int, spans: list[Fence]) -> Fence | None:
+def _inside(place: int, spans: list[CodeFence]) -> CodeFence | None:
     """The fence that `place` would cut in two."""
     for fence in spans:
         if fence.start < place < fence.end or (not fence.closed and fence.start < place <= fence.end):
@@ -215,11 +215,11 @@ class Coalescer:
 
     def __init__(self, rules: CoalesceRules) -> None:
         self._rules = rules
-        self._held: Payload | None = None
+        self._held: ReplyPayload | None = None
         self.due: int | None = None
 
-    def enqueue(self, payload: Payload, now: int) -> list[Payload]:
-        out: list[Payload] = []
+    def enqueue(self, payload: ReplyPayload, now: int) -> list[ReplyPayload]:
+        out: list[ReplyPayload] = []
         if payload.media:
             if self._held is not None and _caption(self._held, payload):
                 text = _joined(self._held.text, payload.text, self._rules.joiner)
@@ -241,7 +241,7 @@ class Coalescer:
         self._hold(payload, now)
         return out
 
-    def tick(self, now: int) -> list[Payload]:
+    def tick(self, now: int) -> list[ReplyPayload]:
         """Time has passed: a buffer that is long enough goes out, a shorter one waits on."""
         if self._held is None or self.due is None or now < self.due:
             return []
@@ -250,7 +250,7 @@ class Coalescer:
             return []
         return self.flush()
 
-    def flush(self) -> list[Payload]:
+    def flush(self) -> list[ReplyPayload]:
         held = [self._held] if self._held is not None else []
         self._drop()
         return held
@@ -259,14 +259,14 @@ class Coalescer:
         """The run was stopped: what waits is not sent."""
         self._drop()
 
-    def _hold(self, payload: Payload, now: int) -> None:
+    def _hold(self, payload: ReplyPayload, now: int) -> None:
         self._held, self.due = payload, now + self._rules.idle
 
     def _drop(self) -> None:
         self._held, self.due = None, None
 
 
-def _alike(held: Payload, other: Payload) -> bool:
+def _alike(held: ReplyPayload, other: ReplyPayload) -> bool:
     """Whether two texts may become one message."""
     return (held.kind, held.voice, held.reply_to, held.reply_to_current) == (
         other.kind,
@@ -276,7 +276,7 @@ def _alike(held: Payload, other: Payload) -> bool:
     )
 
 
-def _caption(held: Payload, media: Payload) -> bool:
+def _caption(held: ReplyPayload, media: ReplyPayload) -> bool:
     return held.kind == media.kind == "answer" and not held.voice and not media.voice and _alike(held, media)
 
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 from openclaw.core.messages import ToolCall, ToolResult
 from openclaw.delivery.directives import DirectiveParser, Directives
 from openclaw.delivery.silence import Silence, Utterance, Visible, settle
-from openclaw.delivery.think import Reasoning, ThinkParser, Words
+from openclaw.delivery.think import AnswerText, ReasoningText, ThinkParser
 
 ReasoningLevel = Literal["off", "on", "stream"]
 VerboseLevel = Literal["off", "on", "full"]
@@ -21,7 +21,7 @@ OUTPUT_CHARS = 2_000
 REASONING_CHARS = 8_000
 
 
-class Manner(Struct, frozen=True, kw_only=True):
+class ReplyOptions(Struct, frozen=True, kw_only=True):
     """How much a conversation wants to see besides answers."""
 
     reasoning: ReasoningLevel = "off"
@@ -30,7 +30,7 @@ class Manner(Struct, frozen=True, kw_only=True):
     """Only what stands in `<final>` is the answer."""
 
     @classmethod
-    def of(cls, reasoning: str | None, verbose: str | None, *, enforce_final: bool = False) -> "Manner":
+    def of(cls, reasoning: str | None, verbose: str | None, *, enforce_final: bool = False) -> "ReplyOptions":
         """The manner a session chose; what is not a level counts as not chosen."""
         return cls(
             reasoning=next((level for level in REASONING if level == reasoning), "off"),
@@ -39,7 +39,7 @@ class Manner(Struct, frozen=True, kw_only=True):
         )
 
 
-class Payload(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class ReplyPayload(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """One message to deliver. Its kind says what it is, so that nothing has to be read out of its text."""
 
     text: str = ""
@@ -65,7 +65,7 @@ class Payload(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=T
         return {**body, **{name: True for name, holds in flags.items() if holds}}
 
 
-class Shaped(Struct, frozen=True, kw_only=True):
+class ShapedReply(Struct, frozen=True, kw_only=True):
     """A whole message taken apart."""
 
     said: Utterance
@@ -81,25 +81,25 @@ class Shaped(Struct, frozen=True, kw_only=True):
         return isinstance(self.said, Silence)
 
 
-def shape(raw: str, *, enforce_final: bool = False, finished: bool = True) -> Shaped:
+def shape(raw: str, *, enforce_final: bool = False, finished: bool = True) -> ShapedReply:
     """A message as people may see it, and apart from it what they may not."""
     if "<" in raw or enforce_final:
         parser = ThinkParser(enforce_final)
         pieces = [*parser.feed(raw), *parser.close(finished)]
-        words = "".join(piece.text for piece in pieces if isinstance(piece, Words))
-        reasoning = "".join(piece.text for piece in pieces if isinstance(piece, Reasoning))
+        words = "".join(piece.text for piece in pieces if isinstance(piece, AnswerText))
+        reasoning = "".join(piece.text for piece in pieces if isinstance(piece, ReasoningText))
     else:
         words, reasoning = raw, ""
     directives = DirectiveParser()
     plain = directives.feed(words) + directives.close()
-    return Shaped(said=settle(plain), reasoning=reasoning, directives=directives.found)
+    return ShapedReply(said=settle(plain), reasoning=reasoning, directives=directives.found)
 
 
-def answer(text: str, directives: Directives) -> Payload | None:
+def answer(text: str, directives: Directives) -> ReplyPayload | None:
     """What is delivered of one message; None when it has neither words nor attachments."""
     if not text.strip() and not directives.media:
         return None
-    return Payload(
+    return ReplyPayload(
         text=text.strip(),
         media=directives.media,
         reply_to=directives.reply_to,
@@ -108,33 +108,33 @@ def answer(text: str, directives: Directives) -> Payload | None:
     )
 
 
-def reasoning(text: str) -> Payload:
+def reasoning(text: str) -> ReplyPayload:
     body = text.strip()
     shown = body if len(body) <= REASONING_CHARS else f"{body[:REASONING_CHARS]}…"
-    return Payload(text=f"Reasoning:\n{shown}", kind="reasoning")
+    return ReplyPayload(text=f"Reasoning:\n{shown}", kind="reasoning")
 
 
-def tool_summary(call: ToolCall, result: ToolResult, level: VerboseLevel) -> Payload:
+def tool_summary(call: ToolCall, result: ToolResult, level: VerboseLevel) -> ReplyPayload:
     """One line for a call, and its output when everything is wanted."""
     values = " ".join(str(value) for value in call.arguments.values()).replace("\n", " ")
     values = values if len(values) <= ARGUMENT_CHARS else f"{values[: ARGUMENT_CHARS - 1]}…"
     line = f"{'✗' if result.is_error else '·'} {call.name} {values}".rstrip()
     output = result.text.strip()
     if level != "full" or not output:
-        return Payload(text=line, kind="tool")
+        return ReplyPayload(text=line, kind="tool")
     output = output if len(output) <= OUTPUT_CHARS else f"{output[:OUTPUT_CHARS]}…"
     ticks = "`" * max(3, _longest_run(output, "`") + 1)
-    return Payload(text=f"{line}\n{ticks}\n{output}\n{ticks}", kind="tool")
+    return ReplyPayload(text=f"{line}\n{ticks}\n{output}\n{ticks}", kind="tool")
 
 
-def tool_failure(call: ToolCall, result: ToolResult, level: VerboseLevel) -> Payload:
+def tool_failure(call: ToolCall, result: ToolResult, level: VerboseLevel) -> ReplyPayload:
     """The word that is left when a run ends in a failed tool and says nothing."""
     detail = result.text.strip() if level == "full" else ""
     detail = detail if len(detail) <= OUTPUT_CHARS else f"{detail[:OUTPUT_CHARS]}…"
-    return Payload(text=f"⚠️ {call.name} failed" + (f": {detail}" if detail else "."), kind="error")
+    return ReplyPayload(text=f"⚠️ {call.name} failed" + (f": {detail}" if detail else "."), kind="error")
 
 
-def ordered(payloads: Sequence[Payload]) -> tuple[Payload, ...]:
+def ordered(payloads: Sequence[ReplyPayload]) -> tuple[ReplyPayload, ...]:
     """Reasoning first, then tools, answers and errors; each kind as it came."""
     rank: dict[Kind, int] = {"reasoning": 0, "tool": 1, "answer": 2, "error": 3}
     return tuple(sorted(payloads, key=lambda payload: rank[payload.kind]))

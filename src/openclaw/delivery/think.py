@@ -20,19 +20,19 @@ _LONGEST_SPAN = 2_000
 """A code span that does not end within so many characters is taken for a stray backtick."""
 
 
-class Words(Struct, frozen=True):
+class AnswerText(Struct, frozen=True):
     """Text that is meant to be read, as the model wrote it."""
 
     text: str
 
 
-class Reasoning(Struct, frozen=True):
+class ReasoningText(Struct, frozen=True):
     """Text a model wrote for itself."""
 
     text: str
 
 
-Piece = Words | Reasoning
+Piece = AnswerText | ReasoningText
 
 
 class ThinkParser:
@@ -72,9 +72,9 @@ class ThinkParser:
         usable = self._closed > 0 or (self._enforce and not self._tags)
         if finished and not self._shown and usable and fallback:
             self._shown = True
-            pieces = [*pieces, Words(fallback)]
+            pieces = [*pieces, AnswerText(fallback)]
         elif not self._shown and not self._tags and self._lead:
-            pieces = [*pieces, Words(self._lead)]
+            pieces = [*pieces, AnswerText(self._lead)]
         return pieces
 
     def _read(self, over: bool) -> Iterator[Piece]:
@@ -210,12 +210,12 @@ class ThinkParser:
                 return
             text = self._lead.lstrip() if self._tags else self._lead
             self._shown = True
-        yield Words(text)
+        yield AnswerText(text)
 
     def _hidden(self, text: str) -> Iterator[Piece]:
         if text:
             self._since.append(text)
-            yield Reasoning(text)
+            yield ReasoningText(text)
 
 
 def _unfinished_tag(text: str) -> int:

@@ -16,7 +16,7 @@ from openclaw.devices.signature import SEED_BYTES, SigningKey, base64url, device
 from openclaw.store.atomic import private_directory, sync_directory
 
 
-class Identity:
+class DeviceIdentity:
     """Who we are to a gateway: an id that follows from a key, and the power to prove it."""
 
     __slots__ = ("_key", "device_id", "public_key")
@@ -27,7 +27,7 @@ class Identity:
         self.device_id = device_id(key.public_bytes())
 
     @classmethod
-    def generate(cls) -> "Identity":
+    def generate(cls) -> "DeviceIdentity":
         return cls(SigningKey.generate())
 
     def sign(self, text: str) -> str:
@@ -45,11 +45,11 @@ class _File(Struct, frozen=True, kw_only=True, rename="camel"):
     created_at_ms: int
 
 
-def load_or_create(path: Path, now: int) -> Identity:
+def load_or_create(path: Path, now: int) -> DeviceIdentity:
     """The identity in `path`, made there first if need be; two processes that start together get the same one."""
     while (identity := _load(path)) is None:
         key = SigningKey.generate()
-        made = Identity(key)
+        made = DeviceIdentity(key)
         _create(
             path,
             _File(
@@ -63,7 +63,7 @@ def load_or_create(path: Path, now: int) -> Identity:
     return identity
 
 
-def _load(path: Path) -> Identity | None:
+def _load(path: Path) -> DeviceIdentity | None:
     try:
         data = path.read_bytes()
         if path.stat().st_mode & 0o077 and os.name != "nt":
@@ -79,7 +79,7 @@ def _load(path: Path) -> Identity | None:
         seed = b""
     if len(seed) != SEED_BYTES:
         raise StateError(f"{path} is not a device key. Move it away; a new one is made, which must be paired again.")
-    return Identity(SigningKey.from_seed(seed))
+    return DeviceIdentity(SigningKey.from_seed(seed))
 
 
 def _create(path: Path, file: _File) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from openclaw.core.device import DeviceClaim, DeviceStanding, DeviceToken, SetUp
+from openclaw.core.device import DeviceClaim, DeviceState, DeviceToken, SetUp
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.secret import Secret
 from openclaw.devices import tokens
@@ -60,20 +60,20 @@ class PairedDevice(Struct, frozen=True, kw_only=True):
     tokens: tuple[TokenInfo, ...] = ()
 
 
-class Pairing:
+class DevicePairing:
     """The book. It decides nothing about who is let in; it remembers what was decided."""
 
     def __init__(self, db: Database, codes: SetupCodes | None = None) -> None:
         self._db = db
         self.codes = codes or SetupCodes()
 
-    async def standing(self, claim: DeviceClaim, token: Secret | None) -> DeviceStanding | None:
+    async def standing(self, claim: DeviceClaim, token: Secret | None) -> DeviceState | None:
         """What the device may do, and what the token it shows is good for."""
         rows = await self._db.read("SELECT * FROM devices WHERE device_id = :id", {"id": claim.device_id})
         if not rows:
             return None
         row = rows[0]
-        return DeviceStanding(
+        return DeviceState(
             roles=_words(row["roles"]),
             scopes=_words(row["scopes"]),
             platform=row["platform"],

@@ -8,7 +8,7 @@ from msgspec import Struct
 MAX_ADDRESSES = 10_000
 
 
-class Limits(Struct, frozen=True, kw_only=True):
+class RateLimits(Struct, frozen=True, kw_only=True):
     max_attempts: int = 10
     window_ms: int = 60_000
     lockout_ms: int = 300_000
@@ -17,8 +17,8 @@ class Limits(Struct, frozen=True, kw_only=True):
 class AuthLimiter:
     """Counts failures; after `max_attempts` within the window an address waits out the lockout."""
 
-    def __init__(self, limits: Limits | None = None) -> None:
-        self._limits = limits or Limits()
+    def __init__(self, limits: RateLimits | None = None) -> None:
+        self._limits = limits or RateLimits()
         self._failures: dict[str, list[int]] = {}
         self._locked: dict[str, int] = {}
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from openclaw.core.device import DeviceClaim, Grant
+from openclaw.core.device import DeviceClaim, DeviceGrant
 from openclaw.core.secret import Secret
 from openclaw.devices import tokens
 from openclaw.wire.scopes import APPROVALS, READ, TALK, WRITE, covers
@@ -20,11 +20,11 @@ MOST_OPEN = 20
 MOST_USED = 50
 
 Profile = Literal["full", "limited", "node", "voice-node"]
-PROFILES: dict[Profile, tuple[Grant, ...]] = {
-    "full": (Grant("operator", (READ, WRITE, APPROVALS, TALK)), Grant("node")),
-    "limited": (Grant("operator", (READ, WRITE)),),
-    "node": (Grant("node"),),
-    "voice-node": (Grant("node"), Grant("operator", (TALK,))),
+PROFILES: dict[Profile, tuple[DeviceGrant, ...]] = {
+    "full": (DeviceGrant("operator", (READ, WRITE, APPROVALS, TALK)), DeviceGrant("node")),
+    "limited": (DeviceGrant("operator", (READ, WRITE)),),
+    "node": (DeviceGrant("node"),),
+    "voice-node": (DeviceGrant("node"), DeviceGrant("operator", (TALK,))),
 }
 
 
@@ -57,7 +57,7 @@ class SetupCodes:
         self._open[tokens.hashed(token)] = _Open(setup_id, profile, expires)
         return SetupCode(setup_id, token, expires)
 
-    def grants(self, token: Secret, now: int) -> tuple[Grant, ...] | None:
+    def grants(self, token: Secret, now: int) -> tuple[DeviceGrant, ...] | None:
         """What the code is good for; None when it is none of ours, or none any more."""
         self._forget(now)
         found = self._open.get(tokens.hashed(token))
@@ -84,6 +84,6 @@ class SetupCodes:
                 del self._open[print_]
 
 
-def suits(claim: DeviceClaim, grants: tuple[Grant, ...]) -> bool:
+def suits(claim: DeviceClaim, grants: tuple[DeviceGrant, ...]) -> bool:
     """Whether a device asks for no more than a code gives."""
     return any(grant.role == claim.role and covers(grant.scopes, claim.scopes) for grant in grants)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from msgspec import Struct, structs
 
 from openclaw.core.embedder import EmbedderEndpoint, Traits, Vector
-from openclaw.embedders.remote import Http, checked
+from openclaw.embedders.remote import EmbedderHttp, checked
 
 BASE_URL = "https://generativelanguage.googleapis.com/v1beta"
 MODEL = "gemini-embedding-001"
@@ -13,24 +13,24 @@ TOGETHER = 100
 """Most texts of one request."""
 
 
-class Item(Struct, frozen=True):
+class GeminiItem(Struct, frozen=True):
     values: tuple[float, ...]
 
 
-class Items(Struct, frozen=True):
-    embeddings: tuple[Item, ...]
+class GeminiItems(Struct, frozen=True):
+    embeddings: tuple[GeminiItem, ...]
 
 
-def build(endpoint: EmbedderEndpoint) -> "Gemini":
-    return Gemini(structs.replace(endpoint, model=endpoint.model.removeprefix("models/") or MODEL))
+def build(endpoint: EmbedderEndpoint) -> "GeminiEmbedder":
+    return GeminiEmbedder(structs.replace(endpoint, model=endpoint.model.removeprefix("models/") or MODEL))
 
 
-class Gemini:
+class GeminiEmbedder:
     def __init__(self, endpoint: EmbedderEndpoint) -> None:
         self.model = endpoint.model
         self.traits = Traits(max_bytes=6_000)
         self._provider = endpoint.provider
-        self._http = Http(endpoint, BASE_URL, key_header="x-goog-api-key")
+        self._http = EmbedderHttp(endpoint, BASE_URL, key_header="x-goog-api-key")
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Vector]:
         found: list[Vector] = []
@@ -47,5 +47,5 @@ class Gemini:
     async def _embed(self, texts: Sequence[str], task: str) -> list[Vector]:
         name = f"models/{self.model}"
         requests = [{"model": name, "content": {"parts": [{"text": text}]}, "taskType": task} for text in texts]
-        answer = await self._http.post(f"/{name}:batchEmbedContents", {"requests": requests}, Items)
+        answer = await self._http.post(f"/{name}:batchEmbedContents", {"requests": requests}, GeminiItems)
         return checked(self._provider, texts, [item.values for item in answer.embeddings])

@@ -12,11 +12,11 @@ DIMS = 256
 _WORD = re.compile(r"\w+")
 
 
-def build(endpoint: EmbedderEndpoint) -> "Hashed":
-    return Hashed(endpoint.model or "hash-256")
+def build(endpoint: EmbedderEndpoint) -> "HashedEmbedder":
+    return HashedEmbedder(endpoint.model or "hash-256")
 
 
-class Hashed:
+class HashedEmbedder:
     """Always the same vector for the same words."""
 
     def __init__(self, model: str = "hash-256") -> None:

@@ -48,14 +48,14 @@ def reads(text: str) -> bool:
     return 2 * sum(ord(char) < _LATIN_ENDS for char in letters) >= len(letters)
 
 
-def build(endpoint: EmbedderEndpoint) -> "Local":
+def build(endpoint: EmbedderEndpoint) -> "LocalEmbedder":
     if why := problem(endpoint):
         raise ModelNotFound(why)
     if endpoint.model_path:
-        return Local(Path(endpoint.model_path), "", model=f"{MODEL}:{Path(endpoint.model_path).name}")
+        return LocalEmbedder(Path(endpoint.model_path), "", model=f"{MODEL}:{Path(endpoint.model_path).name}")
     spec = find_spec(WEIGHTS)
     assert spec is not None and spec.origin is not None
-    return Local(Path(spec.origin).with_name("model.onnx"), DIGEST)
+    return LocalEmbedder(Path(spec.origin).with_name("model.onnx"), DIGEST)
 
 
 class _Answer(msgspec.Struct, frozen=True):
@@ -64,7 +64,7 @@ class _Answer(msgspec.Struct, frozen=True):
     error: str = ""
 
 
-class Local:
+class LocalEmbedder:
     """`Embedder` over the child process. Calls are answered one after the other."""
 
     def __init__(

@@ -23,17 +23,17 @@ TOGETHER = 2
 """More texts at a time cost memory and win nothing on a processor."""
 
 
-class Request(Struct, frozen=True):
+class EmbedRequest(Struct, frozen=True):
     texts: tuple[str, ...]
 
 
-class Answer(Struct, frozen=True, omit_defaults=True):
+class EmbedAnswer(Struct, frozen=True, omit_defaults=True):
     count: int = 0
     dims: int = DIMS
     error: str = ""
 
 
-class Model:
+class OnnxModel:
     """all-MiniLM-L6-v2 on onnxruntime."""
 
     def __init__(self, path: Path, threads: int) -> None:
@@ -101,20 +101,20 @@ class Idle:
             self._timer.cancel()
 
 
-def load(path: Path, digest: str, threads: int) -> Model:
+def load(path: Path, digest: str, threads: int) -> OnnxModel:
     """The model in `path`, refused when the file is not the one we know."""
     if digest and hashlib.sha256(path.read_bytes()).hexdigest() != digest:
         raise ValueError(f"{path} is not the model we know (its sha256 differs): install the extra again")
-    return Model(path, threads)
+    return OnnxModel(path, threads)
 
 
-def serve(model: Model, requests: BinaryIO, answers: BinaryIO, idle: Idle) -> None:
+def serve(model: OnnxModel, requests: BinaryIO, answers: BinaryIO, idle: Idle) -> None:
     idle.wait()
     while line := requests.readline():
         idle.over()
-        texts = msgspec.json.decode(line, type=Request).texts
+        texts = msgspec.json.decode(line, type=EmbedRequest).texts
         data = model.embed(texts)
-        answers.write(msgspec.json.encode(Answer(count=len(texts))) + b"\n" + data)
+        answers.write(msgspec.json.encode(EmbedAnswer(count=len(texts))) + b"\n" + data)
         answers.flush()
         idle.wait()
 
@@ -125,10 +125,10 @@ def main(arguments: list[str]) -> int:
     try:
         model = load(Path(path), digest, int(threads))
     except (ImportError, OSError, ValueError, RuntimeError) as error:
-        answers.write(msgspec.json.encode(Answer(error=str(error) or type(error).__name__)) + b"\n")
+        answers.write(msgspec.json.encode(EmbedAnswer(error=str(error) or type(error).__name__)) + b"\n")
         answers.flush()
         return 1
-    answers.write(msgspec.json.encode(Answer()) + b"\n")
+    answers.write(msgspec.json.encode(EmbedAnswer()) + b"\n")
     answers.flush()
     try:
         serve(model, sys.stdin.buffer, answers, Idle(float(idle)))

@@ -33,7 +33,7 @@ SAID_CHARS = 200
 Shape = TypeVar("Shape")
 
 
-class Http:
+class EmbedderHttp:
     """The connections of one embedder, opened at the first call."""
 
     def __init__(self, endpoint: EmbedderEndpoint, base_url: str, *, key_header: str = "") -> None:

@@ -5,30 +5,30 @@ from collections.abc import Sequence
 from msgspec import Struct, structs
 
 from openclaw.core.embedder import EmbedderEndpoint, Vector
-from openclaw.embedders.remote import Http, checked
+from openclaw.embedders.remote import EmbedderHttp, checked
 
 BASE_URL = "https://api.voyageai.com/v1"
 MODEL = "voyage-4-large"
 
 
-class Item(Struct, frozen=True):
+class VoyageItem(Struct, frozen=True):
     embedding: tuple[float, ...]
     index: int = 0
 
 
-class Items(Struct, frozen=True):
-    data: tuple[Item, ...]
+class VoyageItems(Struct, frozen=True):
+    data: tuple[VoyageItem, ...]
 
 
-def build(endpoint: EmbedderEndpoint) -> "Voyage":
-    return Voyage(structs.replace(endpoint, model=endpoint.model or MODEL))
+def build(endpoint: EmbedderEndpoint) -> "VoyageEmbedder":
+    return VoyageEmbedder(structs.replace(endpoint, model=endpoint.model or MODEL))
 
 
-class Voyage:
+class VoyageEmbedder:
     def __init__(self, endpoint: EmbedderEndpoint) -> None:
         self.model = endpoint.model
         self._provider = endpoint.provider
-        self._http = Http(endpoint, BASE_URL)
+        self._http = EmbedderHttp(endpoint, BASE_URL)
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Vector]:
         return await self._embed(texts, "document")
@@ -41,6 +41,6 @@ class Voyage:
 
     async def _embed(self, texts: Sequence[str], kind: str) -> list[Vector]:
         body = {"model": self.model, "input": list(texts), "input_type": kind}
-        items = (await self._http.post("/embeddings", body, Items)).data
+        items = (await self._http.post("/embeddings", body, VoyageItems)).data
         ordered = sorted(items, key=lambda item: item.index)
         return checked(self._provider, texts, [item.embedding for item in ordered])

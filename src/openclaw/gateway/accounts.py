@@ -6,18 +6,18 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from openclaw.budget import report
 from openclaw.budget.ledger import SpendLedger
-from openclaw.budget.limits import PERIODS, Rules, dollars, percent, rules_for, rung
-from openclaw.budget.report import Span, Sum
+from openclaw.budget.limits import PERIODS, BudgetRules, dollars, percent, rules_for, rung
+from openclaw.budget.report import ReportSpan, SpendSum
 from openclaw.config.schema import Config
 from openclaw.core.clock import Clock
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.keys import SessionKey
-from openclaw.models.refs import Ref
-from openclaw.models.situation import Situation
+from openclaw.models.refs import ModelRef
+from openclaw.models.situation import ModelSet
 from openclaw.providers.catalog import encoded
 from openclaw.store.db import Database
-from openclaw.turns.recording import Recorder
-from openclaw.turns.spending import KeepProfile, Payer, Spending, explained
+from openclaw.turns.recording import CallRecorder
+from openclaw.turns.spending import KeepProfile, MeterAccount, RunMeter, explained
 
 MONTH_MS = 32 * 86_400_000
 
@@ -30,13 +30,13 @@ def zone_of(name: str) -> tzinfo:
         return UTC
 
 
-def spoken(part: Sum) -> str:
+def render_amount(part: SpendSum) -> str:
     """A sum in words: tokens, money, and the calls nobody knows the price of."""
     text = f"{part.tokens:,} tokens, {dollars(part.total_cost)}"
     return f"{text} (without {part.missing} call(s) whose price is not known)" if part.missing else text
 
 
-class Accounts:
+class BudgetService:
     """Opens the books of a run, and reads those that are closed."""
 
     def __init__(self, db: Database, clock: Clock, zone: tzinfo, config: Callable[[], Config]) -> None:
@@ -44,20 +44,20 @@ class Accounts:
         self._clock = clock
         self._config = config
         self.ledger = SpendLedger(db, clock, zone)
-        self.recorder = Recorder(db, clock, lambda: config().record, encoded)
+        self.recorder = CallRecorder(db, clock, lambda: config().record, encoded)
         self.probes: dict[str, float] = {}
         """When a provider whose credentials must rest was last tried all the same."""
 
-    def rules(self, key: SessionKey) -> Rules:
+    def rules(self, key: SessionKey) -> BudgetRules:
         background = key.is_cron or key.is_hook or key.is_subagent
         return rules_for(self._config().budget, key.agent, background=background)
 
     def spending(
         self, run_id: str, key: SessionKey, session_id: str, keep_profile: KeepProfile, footer: str | None = None
-    ) -> Spending:
+    ) -> RunMeter:
         """The books of one run; `footer` says how much of them is shown at its end: tokens, full or nothing."""
-        return Spending(
-            Payer(run_id=run_id, session_key=str(key), session_id=session_id, agent_id=key.agent),
+        return RunMeter(
+            MeterAccount(run_id=run_id, session_key=str(key), session_id=session_id, agent_id=key.agent),
             ledger=self.ledger,
             rules=self.rules(key),
             recorder=self.recorder,
@@ -66,7 +66,9 @@ class Accounts:
             footer=footer,
         )
 
-    async def chain(self, spending: Spending, situation: Situation, wanted: tuple[Ref, ...]) -> tuple[Ref, ...]:
+    async def chain(
+        self, spending: RunMeter, situation: ModelSet, wanted: tuple[ModelRef, ...]
+    ) -> tuple[ModelRef, ...]:
         """The models of a run under its budget: the cheaper one first when money runs short, else last."""
         name = self._config().budget.cheaper_model
         if name is None or not spending.rules.limits:
@@ -97,13 +99,13 @@ class Accounts:
         """What `/usage` says: this conversation, today, this month."""
         now = round(self._clock.now() * 1000)
         today = self.ledger.day(now)
-        days = await report.sums(self._db, "day", Span(since=now - MONTH_MS))
+        days = await report.sums(self._db, "day", ReportSpan(since=now - MONTH_MS))
         month = report.total(part for day, part in days.items() if day[:7] == today[:7])
-        here = report.total((await report.sums(self._db, "session", Span(session_key=str(key)))).values())
+        here = report.total((await report.sums(self._db, "session", ReportSpan(session_key=str(key)))).values())
         return [
-            f"This conversation: {spoken(here)}.",
-            f"Today: {spoken(days.get(today, Sum()))}.",
-            f"This month: {spoken(month)}.",
+            f"This conversation: {render_amount(here)}.",
+            f"Today: {render_amount(days.get(today, SpendSum()))}.",
+            f"This month: {render_amount(month)}.",
             *await self.standing(key),
         ]
 

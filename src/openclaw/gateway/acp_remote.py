@@ -13,12 +13,21 @@ from openclaw.core.clock import Clock
 from openclaw.core.errors import OpenClawError, Unavailable
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Image
-from openclaw.gateway.acp_serve import SHOWN, Began, Doing, EditorApprover, Ended, Shown, Words, in_session
+from openclaw.gateway.acp_serve import (
+    SHOWN,
+    Doing,
+    EditorApprover,
+    EditorText,
+    EditorTurnEnded,
+    EditorTurnStarted,
+    Shown,
+    in_session,
+)
 from openclaw.gateway.clock import SystemClock
 from openclaw.gateway.reach import find, introduction
-from openclaw.gateway.surroundings import Surroundings
-from openclaw.turns.turn import Turn
-from openclaw.wire.client import CallFailed, Client, Gap, connect
+from openclaw.gateway.surroundings import Environment
+from openclaw.turns.turn import RunRequest
+from openclaw.wire.client import CallFailed, EventGap, GatewayClient, connect
 
 log = logging.getLogger(__name__)
 
@@ -29,14 +38,14 @@ LONGEST_HISTORY = 1_000
 PAUSE = 0.5
 
 
-class Outside:
+class RemoteEditorSession:
     """A `Mind` in the gateway, over one connection that is taken up again when it breaks."""
 
-    def __init__(self, surroundings: Surroundings, approver: EditorApprover, clock: Clock) -> None:
+    def __init__(self, surroundings: Environment, approver: EditorApprover, clock: Clock) -> None:
         self._surroundings = surroundings
         self._approver = approver
         self._clock = clock
-        self._client: Client | None = None
+        self._client: GatewayClient | None = None
         self._there = asyncio.Event()
         self._runs: dict[str, asyncio.Queue[dict[str, Any] | None]] = {}
         self._sessions: dict[str, str] = {}
@@ -69,7 +78,7 @@ class Outside:
             self._there.set()
             async with aclosing(client.events()) as events:
                 async for event in events:
-                    if not isinstance(event, Gap) and isinstance(event.payload, dict):
+                    if not isinstance(event, EventGap) and isinstance(event.payload, dict):
                         self._take(event.event, event.payload)
 
     def _take(self, name: str, payload: dict[str, Any]) -> None:
@@ -102,7 +111,7 @@ class Outside:
             given = {"id": payload.get("id"), "decision": answer.decision}
             await (await self.connected()).call("exec.approval.resolve", given)
 
-    async def connected(self) -> Client:
+    async def connected(self) -> GatewayClient:
         try:
             async with asyncio.timeout(AWAY_SECONDS):
                 await self._there.wait()
@@ -122,7 +131,7 @@ class Outside:
             if message.get("role") in ("user", "assistant")
         ]
 
-    async def run(self, session_id: str, turn: Turn) -> AsyncIterator[Shown]:
+    async def run(self, session_id: str, turn: RunRequest) -> AsyncIterator[Shown]:
         client = await self.connected()
         self._sessions[str(turn.key)] = session_id
         queue: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
@@ -140,7 +149,7 @@ class Outside:
             said = False
             async for event in _until(queue, running):
                 if (shown := _shown(event)) is not None:
-                    said = said or isinstance(shown, Words)
+                    said = said or isinstance(shown, EditorText)
                     yield shown
             try:
                 final = await running
@@ -150,7 +159,7 @@ class Outside:
             settled = True
             if not said:  # a command, answered without a run
                 for payload in (final.get("result") or {}).get("payloads") or ():
-                    yield Words(str(payload.get("text") or ""))
+                    yield EditorText(str(payload.get("text") or ""))
         finally:
             self._runs.pop(turn.run_id, None)
             running.cancel()
@@ -183,7 +192,7 @@ async def _until(
             return
 
 
-async def _stop(client: Client, turn: Turn) -> None:
+async def _stop(client: GatewayClient, turn: RunRequest) -> None:
     """Stops the run over there, and waits until it has ended."""
     with suppress(OpenClawError):
         await client.call("chat.abort", {"sessionKey": str(turn.key), "runId": turn.run_id})
@@ -194,20 +203,20 @@ def _shown(event: dict[str, Any]) -> Shown | None:
     data = event.get("data") or {}
     match event.get("stream"), data.get("phase"):
         case "assistant", _:
-            return Words(str(data.get("delta") or "")) if data.get("delta") else None
+            return EditorText(str(data.get("delta") or "")) if data.get("delta") else None
         case "thinking", _:
-            return Words(str(data.get("delta") or ""), aside=True) if data.get("delta") else None
+            return EditorText(str(data.get("delta") or ""), aside=True) if data.get("delta") else None
         case "tool", "start":
-            return Began(str(data.get("toolCallId")), str(data.get("name")), data.get("args") or {})
+            return EditorTurnStarted(str(data.get("toolCallId")), str(data.get("name")), data.get("args") or {})
         case "tool", "update":
             return Doing(str(data.get("toolCallId")), _text((data.get("partialResult") or {}).get("content"))[-SHOWN:])
         case "tool", "result":
             text = _text((data.get("result") or {}).get("content"))[:SHOWN]
             return Doing(str(data.get("toolCallId")), text, "failed" if data.get("isError") else "completed")
         case "lifecycle", "error":
-            return Words(f"\n{data.get('error')}")
+            return EditorText(f"\n{data.get('error')}")
         case "lifecycle", "end" if data.get("stopReason") == "length":
-            return Ended("max_tokens")
+            return EditorTurnEnded("max_tokens")
     return None
 
 
@@ -224,10 +233,10 @@ def _attached(image: Image) -> dict[str, str]:
 
 @asynccontextmanager
 async def through_gateway(
-    surroundings: Surroundings, approver: EditorApprover, agent_id: str | None
-) -> AsyncIterator[Outside]:
+    surroundings: Environment, approver: EditorApprover, agent_id: str | None
+) -> AsyncIterator[RemoteEditorSession]:
     """The gateway as a `Mind`, for the length of the block."""
-    mind = Outside(surroundings, approver, SystemClock())
+    mind = RemoteEditorSession(surroundings, approver, SystemClock())
     keeping = asyncio.create_task(mind.keep(), name="acp gateway")
     try:
         client = await mind.connected()

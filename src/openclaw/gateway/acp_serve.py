@@ -11,20 +11,21 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from msgspec import Struct
 
-from openclaw.core.approval import Answer, ApprovalRequest, Decision
+from openclaw.core.approval import ApprovalAnswer, ApprovalRequest, Decision
 from openclaw.core.errors import OpenClawError, Unavailable
 from openclaw.core.events import RunEnded, ToolEnded, ToolStarted, ToolUpdated
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Assistant as Said
 from openclaw.core.messages import Image, User
-from openclaw.gateway.app import Assistant, Surroundings, assistant
+from openclaw.gateway.app import App, assistant
 from openclaw.gateway.clock import SystemClock
 from openclaw.gateway.lock import running
+from openclaw.gateway.surroundings import Environment
 from openclaw.sessions import history
 from openclaw.sessions.files import load
 from openclaw.turns import shaping
-from openclaw.turns.record import Recorded
-from openclaw.turns.turn import SessionRepaired, Turn
+from openclaw.turns.record import RecordedEvent
+from openclaw.turns.turn import RunRequest, SessionRepaired
 from openclaw.version import __version__
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class EditorApprover:
     def __init__(self) -> None:
         self.client: Any = None
 
-    async def decide(self, request: ApprovalRequest) -> Answer:
+    async def decide(self, request: ApprovalRequest) -> ApprovalAnswer:
         from acp import RequestError
         from acp.schema import PermissionOption, ToolCallUpdate
 
@@ -92,20 +93,20 @@ class EditorApprover:
         try:
             answer = await self.client.request_permission(session_id=_session.get(), tool_call=call, options=options)
         except RequestError as error:
-            return Answer("deny", why=f"the editor could not ask ({error})")
+            return ApprovalAnswer("deny", why=f"the editor could not ask ({error})")
         chosen = getattr(answer.outcome, "option_id", "deny")
         known: dict[str, Decision] = {"allow-once": "allow-once", "allow-always": "allow-always"}
-        return Answer(known.get(chosen, "deny"), by="editor")
+        return ApprovalAnswer(known.get(chosen, "deny"), by="editor")
 
 
-class Words(Struct, frozen=True):
+class EditorText(Struct, frozen=True):
     """Something the assistant says, or with `aside` thinks."""
 
     text: str
     aside: bool = False
 
 
-class Began(Struct, frozen=True):
+class EditorTurnStarted(Struct, frozen=True):
     """A tool starts."""
 
     id: str
@@ -121,16 +122,16 @@ class Doing(Struct, frozen=True):
     status: Literal["in_progress", "completed", "failed"] = "in_progress"
 
 
-class Ended(Struct, frozen=True):
+class EditorTurnEnded(Struct, frozen=True):
     """The turn is over, and why, in the protocol's words."""
 
     reason: str
 
 
-Shown = Words | Began | Doing | Ended
+Shown = EditorText | EditorTurnStarted | Doing | EditorTurnEnded
 
 
-class Mind(Protocol):
+class EditorSession(Protocol):
     """Where turns are carried out: in this process, or by the gateway."""
 
     @property
@@ -140,15 +141,15 @@ class Mind(Protocol):
         """A conversation so far; None when there is none."""
         ...
 
-    def run(self, session_id: str, turn: Turn) -> AsyncIterator[Shown]:
+    def run(self, session_id: str, turn: RunRequest) -> AsyncIterator[Shown]:
         """Carries a turn out; stopped when the reader is."""
         ...
 
 
-class Inside:
+class LocalEditorSession:
     """A `Mind` in this process, without a gateway."""
 
-    def __init__(self, app: Assistant, agent_id: str | None) -> None:
+    def __init__(self, app: App, agent_id: str | None) -> None:
         self._app = app
         self.agent = app.key(None, agent_id).agent
 
@@ -164,13 +165,13 @@ class Inside:
             if isinstance(each.message, User | Said)
         ]
 
-    async def run(self, session_id: str, turn: Turn) -> AsyncIterator[Shown]:
+    async def run(self, session_id: str, turn: RunRequest) -> AsyncIterator[Shown]:
         app = self._app
         manner = await app.manner(turn.key, turn.model)
-        shaper = shaping.Shaper(manner, proofread=lambda text: app.proofread(turn.key, text))
+        shaper = shaping.ReplyShaper(manner, proofread=lambda text: app.proofread(turn.key, text))
         async with aclosing(app.turns.run(turn)) as events:
             async for event in events:
-                if isinstance(event, SessionRepaired | Recorded):
+                if isinstance(event, SessionRepaired | RecordedEvent):
                     continue
                 if (used := _used(event)) is not None:
                     yield used
@@ -181,23 +182,23 @@ class Inside:
 
 def _shown(event: Any) -> Shown | None:
     match event:
-        case shaping.Said(text=text) if text:
-            return Words(text)
-        case shaping.Thought(text=text) if text:
-            return Words(text, aside=True)
-        case shaping.Noted(payload=payload) if payload.text:
-            return Words(payload.text)
+        case shaping.TextShaped(text=text) if text:
+            return EditorText(text)
+        case shaping.ThoughtShaped(text=text) if text:
+            return EditorText(text, aside=True)
+        case shaping.NoteShaped(payload=payload) if payload.text:
+            return EditorText(payload.text)
         case RunEnded(stop_reason="length"):
-            return Ended("max_tokens")
+            return EditorTurnEnded("max_tokens")
         case RunEnded(error=str(error)) if error:
-            return Words(f"\n{error}")
+            return EditorText(f"\n{error}")
     return None
 
 
 def _used(event: Any) -> Shown | None:
     match event:
         case ToolStarted(call=call):
-            return Began(call.id, call.name, call.arguments)
+            return EditorTurnStarted(call.id, call.name, call.arguments)
         case ToolUpdated(call=call, text=text):
             return Doing(call.id, text[-SHOWN:])
         case ToolEnded(call=call, result=result):
@@ -208,7 +209,7 @@ def _used(event: Any) -> Shown | None:
 class EditorAgent:
     """What an editor talks to."""
 
-    def __init__(self, mind: Mind, approver: EditorApprover) -> None:
+    def __init__(self, mind: EditorSession, approver: EditorApprover) -> None:
         self._mind = mind
         self._approver = approver
         self._places: dict[str, str] = {}
@@ -264,7 +265,7 @@ class EditorAgent:
         if session_id in self._running:
             raise RequestError.invalid_params({"sessionId": "it is busy: cancel first, or wait"})
         text, images = _asked(prompt)
-        turn = Turn(
+        turn = RunRequest(
             run_id=str(uuid.uuid4()),
             key=self._key(session_id),
             text=text,
@@ -302,7 +303,7 @@ class EditorAgent:
     def _key(self, session_id: str) -> SessionKey:
         return SessionKey(self._mind.agent, f"acp:{session_id}")
 
-    async def _drive(self, session_id: str, turn: Turn) -> str:
+    async def _drive(self, session_id: str, turn: RunRequest) -> str:
         """Runs the turn and shows it; gives why it ended, in the protocol's words."""
         from acp import (
             start_tool_call,
@@ -319,9 +320,9 @@ class EditorAgent:
             async for event in events:
                 update: Any = None
                 match event:
-                    case Words(text=text, aside=aside):
+                    case EditorText(text=text, aside=aside):
                         update = update_agent_thought_text(text) if aside else update_agent_message_text(text)
-                    case Began(id=call_id, name=name, arguments=arguments):
+                    case EditorTurnStarted(id=call_id, name=name, arguments=arguments):
                         title = f"{name} {_short(arguments)}".strip()
                         kind = KINDS.get(name, "other")
                         given = dict(arguments)
@@ -329,7 +330,7 @@ class EditorAgent:
                     case Doing(id=call_id, text=text, status=status):
                         shown = [tool_content(text_block(text))]
                         update = update_tool_call(call_id, status=status, content=shown)
-                    case Ended(reason=reason):
+                    case EditorTurnEnded(reason=reason):
                         continue
                 await self._update(session_id, update)
         return reason
@@ -362,7 +363,7 @@ def _short(arguments: Mapping[str, Any]) -> str:
     return text if len(text) <= 80 else text[:79] + "…"
 
 
-async def serve(surroundings: Surroundings, agent_id: str | None, *, local: bool = False) -> None:
+async def serve(surroundings: Environment, agent_id: str | None, *, local: bool = False) -> None:
     """Serves until the editor hangs up; through the gateway when one runs, unless it is to be `local`."""
     if find_spec("acp") is None:
         raise Unavailable(INSTALL)
@@ -377,5 +378,5 @@ async def serve(surroundings: Surroundings, agent_id: str | None, *, local: bool
             await run_agent(outside)
         return
     async with assistant(surroundings, clock=SystemClock(), approver=approver) as app:
-        inside: Any = EditorAgent(Inside(app, agent_id), approver)
+        inside: Any = EditorAgent(LocalEditorSession(app, agent_id), approver)
         await run_agent(inside)

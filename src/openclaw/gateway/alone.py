@@ -4,22 +4,24 @@ import asyncio
 
 from openclaw.approvals.pending import PendingApprovals
 from openclaw.core.keys import SessionKey
-from openclaw.gateway.app import Assistant
-from openclaw.gateway.bus import Bus
-from openclaw.gateway.commands import Commands, Reply
-from openclaw.gateway.desk import Desk
+from openclaw.gateway.app import App
+from openclaw.gateway.bus import EventBus
+from openclaw.gateway.commands import CommandResult, SlashCommands
+from openclaw.gateway.desk import SessionService
 from openclaw.turns.lanes import Lanes
-from openclaw.turns.ledger import Ledger
-from openclaw.turns.runs import Runs
+from openclaw.turns.ledger import Inbox
+from openclaw.turns.runs import RunService
 
 
-async def answer(app: Assistant, key: SessionKey, text: str) -> Reply | None:
+async def answer(app: App, key: SessionKey, text: str) -> CommandResult | None:
     """The reply to a message that is a command; None when it is for the assistant."""
     questions = PendingApprovals(app.clock, lambda question: None, lambda question, end: None)
-    runs = Runs(app.turns, Ledger(app.db, app.clock), Lanes({"main": 1}), app.clock, lambda event: None)
+    runs = RunService(app.turns, Inbox(app.db, app.clock), Lanes({"main": 1}), app.clock, lambda event: None)
     async with runs.serving() as active:
         try:
-            return await Commands(Desk(app, app.lifecycle, active, Bus()), questions).answer(key, text)
+            return await SlashCommands(SessionService(app, app.lifecycle, active, EventBus()), questions).answer(
+                key, text
+            )
         except asyncio.CancelledError:
             # Stopped by a person: not something for the next gateway to take up.
             await active.abort(key)

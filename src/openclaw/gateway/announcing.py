@@ -9,23 +9,23 @@ from openclaw.core.messages import Assistant, Text
 from openclaw.core.origin import Origin
 from openclaw.cron.book import run_shown
 from openclaw.cron.jobs import Delivery
-from openclaw.cron.store import Fire
-from openclaw.gateway.desk import Desk
-from openclaw.tools.guard import Fence
+from openclaw.cron.store import JobFire
+from openclaw.gateway.desk import SessionService
+from openclaw.tools.guard import AddressRules
 
 WEBHOOK_SECONDS = 15.0
 HERE = (None, "last", "webchat", "main")
 
 
-class Announcer:
+class JobDelivery:
     """Hands results over; what cannot be handed over is an error with a reason."""
 
-    def __init__(self, desk: Desk, resolve: Any = None) -> None:
+    def __init__(self, desk: SessionService, resolve: Any = None) -> None:
         self._desk = desk
         self._resolve = resolve
         """Looks names up in place of the system."""
 
-    async def deliver(self, fire: Fire, delivery: Delivery, text: str) -> None:
+    async def deliver(self, fire: JobFire, delivery: Delivery, text: str) -> None:
         if delivery.mode == "announce":
             if delivery.channel not in HERE:
                 raise InvalidRequest(f"the channel {delivery.channel} is not connected: leave delivery.channel out")
@@ -72,7 +72,7 @@ class Announcer:
         headers = {"authorization": f"Bearer {token.reveal()}"} if token else {}
         from openclaw.tools.fetch_transport import GuardedTransport, system_resolve
 
-        fence = Fence(allow_private=settings.webhook_allow_private)
+        fence = AddressRules(allow_private=settings.webhook_allow_private)
         transport = GuardedTransport(fence, self._resolve or system_resolve)
         try:
             async with httpx2.AsyncClient(

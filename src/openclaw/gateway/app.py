@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from openclaw.agent.limits import result_cap
-from openclaw.agent.loop import Job
+from openclaw.agent.loop import RunJob
 from openclaw.agent.repeats import RepeatLimits, Repeats
-from openclaw.agent.toolrun import Toolbox
+from openclaw.agent.toolrun import ToolRunner
 from openclaw.approvals.grants import ApprovalFile
-from openclaw.config.load import Loaded, load, remember_good
+from openclaw.config.load import LoadedConfig, load, remember_good
 from openclaw.core.approval import Approver
 from openclaw.core.clock import Clock, millis
 from openclaw.core.embedder import Vector
@@ -28,57 +28,57 @@ from openclaw.core.provider import Model, System
 from openclaw.core.text import PromptText
 from openclaw.core.tool import Tool, ToolContext, ToolSpec
 from openclaw.cron.events import SystemEvents
-from openclaw.delivery.shape import Manner
+from openclaw.delivery.shape import ReplyOptions
 from openclaw.gateway import keeping
-from openclaw.gateway.accounts import Accounts, zone_of
-from openclaw.gateway.boxes import Boxes, said
+from openclaw.gateway.accounts import BudgetService, zone_of
+from openclaw.gateway.boxes import SandboxService, said
 from openclaw.gateway.keys import StateKeys
-from openclaw.gateway.modelling import Modelling
-from openclaw.gateway.skills import SkillGate, Skills
-from openclaw.gateway.surroundings import Surroundings as Surroundings
+from openclaw.gateway.modelling import ModelService
+from openclaw.gateway.skills import SkillGate, SkillService
+from openclaw.gateway.surroundings import Environment as Surroundings
 from openclaw.gateway.surroundings import local_timezone as local_timezone
 from openclaw.gateway.surroundings import state as state
 from openclaw.gateway.surroundings import workspace_of as workspace_of
-from openclaw.gateway.tooling import Tooling
+from openclaw.gateway.tooling import Toolset
 from openclaw.gateway.tools import building
 from openclaw.policy.elevation import NOT_ELEVATED, Elevation, Level, is_shared
-from openclaw.policy.layers import Layer, remaining
+from openclaw.policy.layers import ToolLayer, remaining
 from openclaw.prompt.archive import PromptArchive
 from openclaw.prompt.facts import Mode
 from openclaw.providers.catalog import Providers
 from openclaw.sessions.index import SessionIndex, SessionRow
-from openclaw.sessions.lifecycle import Ending, Lifecycle, Preferences
+from openclaw.sessions.lifecycle import Ending, SessionLifecycle, SessionPreferences
 from openclaw.sessions.lock import WriteLocks
-from openclaw.skills.invoke import Invocation, Unknown, instruction
+from openclaw.skills.invoke import SkillCall, Unknown, instruction
 from openclaw.skills.invoke import parse as parse_call
 from openclaw.skills.roots import PluginDirectory
-from openclaw.skills.shelf import Shelf
+from openclaw.skills.shelf import SkillList
 from openclaw.skills.snapshot import shortened
 from openclaw.store.db import Database
 from openclaw.turns import agents as agent_views
 from openclaw.turns import knobs
-from openclaw.turns.aside import Aside
-from openclaw.turns.briefing import Brief, Briefing, Briefings, machine
+from openclaw.turns.aside import ModelAsker
+from openclaw.turns.briefing import BuiltPrompt, PromptBuilder, PromptRequest, machine
 from openclaw.turns.gate import ExecGate
-from openclaw.turns.renewing import Renewal
-from openclaw.turns.route import ModelRoute, OpenProvider
-from openclaw.turns.settled import Settled
-from openclaw.turns.spending import Spending
-from openclaw.turns.turn import News, Opened, Prepared, Turn, Turns
-from openclaw.turns.upkeep import Upkeep
+from openclaw.turns.renewing import SessionRenewal
+from openclaw.turns.route import FailoverRoute, OpenProvider
+from openclaw.turns.settled import AllowedExactly
+from openclaw.turns.spending import RunMeter
+from openclaw.turns.turn import OpenedSession, PendingEvents, PreparedTurn, RunRequest, TurnRunner
+from openclaw.turns.upkeep import CompactionManager
 from openclaw.workspace.files import FileCache
 from openclaw.workspace.record import WorkspaceFile
 from openclaw.workspace.seed import ensure
 
 if TYPE_CHECKING:
-    from openclaw.gateway.internal_hooks.running import InternalHooks
-    from openclaw.gateway.labelling import Labelling
-    from openclaw.gateway.plugged import Plugged
-    from openclaw.gateway.plugins import Extensions
-    from openclaw.gateway.remembering import Memories
-    from openclaw.hooks.dispatch import Hooks
-    from openclaw.memory.index import Memory
-    from openclaw.trust.audit import Deed
+    from openclaw.gateway.internal_hooks.running import HookFiles
+    from openclaw.gateway.labelling import LabelService
+    from openclaw.gateway.plugged import RunHooks
+    from openclaw.gateway.plugins import PluginRegistry
+    from openclaw.gateway.remembering import MemoryService
+    from openclaw.hooks.dispatch import HookDispatcher
+    from openclaw.memory.index import MemoryIndex
+    from openclaw.trust.audit import AuditChange
     from openclaw.trust.auditlog import AuditLog
     from openclaw.turns.labelling import RunLabels
 
@@ -88,13 +88,13 @@ LARGEST_WINDOW = 200_000
 """The context window a tool result is cut for when no model is going to read it."""
 
 
-class Assistant:
+class App:
     """The assistant in this process: configured, with its sessions open."""
 
     def __init__(
         self,
         surroundings: Surroundings,
-        loaded: Loaded,
+        loaded: LoadedConfig,
         index: SessionIndex,
         clock: Clock,
         approver: Approver,
@@ -116,20 +116,20 @@ class Assistant:
             self._keys.fence() if self.config.security.prompt_boundaries else "",
         )
         zone = zone_of(self.config.agents.defaults.user_timezone or self.machine.timezone)
-        self.accounts = Accounts(db, clock, zone, lambda: self.config)
-        self.remembers: Callable[[Memory], None] = lambda memory: None
+        self.accounts = BudgetService(db, clock, zone, lambda: self.config)
+        self.remembers: Callable[[MemoryIndex], None] = lambda memory: None
         """Hears of every memory that is opened."""
         self._workspaces: dict[str, Path] = {}
         self._seeded: set[Path] = set()
         self._cache = FileCache()
-        self._briefings = Briefings(self.machine, self._cache)
+        self._briefings = PromptBuilder(self.machine, self._cache)
         self._approver = approver
         self.approvals = ApprovalFile(self.home.state / "exec-approvals.json")
-        self._settled = Settled()
+        self._settled = AllowedExactly()
         self._gate = self._make_gate()
         self.skills = self._make_skills()
         self.boxes = self._make_boxes()
-        self.models = Modelling(
+        self.models = ModelService(
             surroundings,
             clock,
             lambda: self.loaded,
@@ -139,7 +139,7 @@ class Assistant:
             approver,
             lambda: self.audit,
         )
-        self.tools = Tooling(
+        self.tools = Toolset(
             self.home.state,
             clock,
             lambda: self.loaded,
@@ -151,14 +151,14 @@ class Assistant:
             lambda: self._added,
         )
         self.locks = WriteLocks(clock, self.config.session.write_lock.acquire_timeout_ms / 1000)
-        self.lifecycle = Lifecycle(db, index, self.locks, clock, self._session_ended)
+        self.lifecycle = SessionLifecycle(db, index, self.locks, clock, self._session_ended)
         self.events = SystemEvents(db, clock)
         self._zone = zone
         self._hidden: tuple[Any, ...] = ()
         """Whose credentials the tools keep to themselves by now."""
-        self.plugged: Plugged | None = None
+        self.plugged: RunHooks | None = None
         """The plugins that listen, once there are any."""
-        self.renewal = Renewal(
+        self.renewal = SessionRenewal(
             index,
             self.lifecycle,
             self.events,
@@ -166,18 +166,18 @@ class Assistant:
             settings=lambda: self.config.session,
             zone=lambda: zone_of(self.machine.timezone),
         )
-        self.turns = Turns(index, self.locks, clock, self.workspace, self.prepare, self._news, self.renewal)
+        self.turns = TurnRunner(index, self.locks, clock, self.workspace, self.prepare, self._news, self.renewal)
 
-    async def _news(self, turn: Turn) -> News:
+    async def _news(self, turn: RunRequest) -> PendingEvents:
         """What happened in the meantime, told with the next thing that is said in a conversation."""
-        return News(*await self.events.take(turn.key, turn.run_id))
+        return PendingEvents(*await self.events.take(turn.key, turn.run_id))
 
     def _session_ended(self, row: SessionRow, why: Ending) -> None:
         self._settled.forget(row.session_key)
         if self.plugged is not None:
             self.plugged.session_ended(row, why)
 
-    def reconfigure(self, loaded: Loaded) -> None:
+    def reconfigure(self, loaded: LoadedConfig) -> None:
         """From the next turn on another configuration holds."""
         self.loaded = loaded
         self.config = loaded.config
@@ -192,11 +192,11 @@ class Assistant:
         self.internal_hooks.reload(loaded)
 
     @cached_property
-    def internal_hooks(self) -> "InternalHooks":
+    def internal_hooks(self) -> "HookFiles":
         """Who is told what happens here: the owner's HOOK.md directories."""
-        from openclaw.gateway.internal_hooks.running import InternalHooks
+        from openclaw.gateway.internal_hooks.running import HookFiles
 
-        return InternalHooks(self.loaded, self._surroundings, self.clock, self._zone)
+        return HookFiles(self.loaded, self._surroundings, self.clock, self._zone)
 
     async def bootstrap_files(self, key: SessionKey) -> tuple[WorkspaceFile, ...] | None:
         """The files of a prompt as hooks leave them; None when no hook has a say."""
@@ -204,7 +204,7 @@ class Assistant:
 
     async def _bootstrap(
         self, key: SessionKey, session_id: str = ""
-    ) -> "tuple[tuple[WorkspaceFile, ...] | None, Sequence[Deed]]":
+    ) -> "tuple[tuple[WorkspaceFile, ...] | None, Sequence[AuditChange]]":
         """The same, with what the hooks did to them."""
         if not self.config.hooks.internal.wanted:
             return None, ()
@@ -220,23 +220,23 @@ class Assistant:
             shared=is_shared(key, self.config.commands.owner_allow_from),
         )
 
-    def _make_skills(self) -> Skills:
+    def _make_skills(self) -> SkillService:
         state, home = self.home.state, self._surroundings.home_dir
-        return Skills(self.loaded, state, home, self.clock.now, plugins=self._plugin_skills)
+        return SkillService(self.loaded, state, home, self.clock.now, plugins=self._plugin_skills)
 
     def _plugin_skills(self) -> tuple[PluginDirectory, ...]:
         return self._added.skills() if self._added else ()
 
     @cached_property
-    def extensions(self) -> "Extensions":
+    def extensions(self) -> "PluginRegistry":
         """What plugins have added."""
-        from openclaw.gateway.plugins import Extensions
+        from openclaw.gateway.plugins import PluginRegistry
 
         home = self._surroundings.home_dir
-        return Extensions(self.home.state, home, self.clock, lambda: self.hooks, lambda: self.config.plugins)
+        return PluginRegistry(self.home.state, home, self.clock, lambda: self.hooks, lambda: self.config.plugins)
 
     @property
-    def _added(self) -> "Extensions | None":
+    def _added(self) -> "PluginRegistry | None":
         """The same, unless nobody has needed it yet."""
         return self.__dict__.get("extensions")
 
@@ -267,27 +267,27 @@ class Assistant:
         return AuditLog(self.home.state, self.clock)
 
     @property
-    def hooks(self) -> "Hooks":
+    def hooks(self) -> "HookDispatcher":
         """Where plugins listen; nothing of it is loaded before the first of them comes."""
         if self.plugged is None:
-            from openclaw.gateway.plugged import Plugged
+            from openclaw.gateway.plugged import RunHooks
 
-            self.plugged = Plugged(self.audit, self._approver, self.clock, self.machine.fence_id)
+            self.plugged = RunHooks(self.audit, self._approver, self.clock, self.machine.fence_id)
         return self.plugged.hooks
 
     @cached_property
-    def labelling(self) -> "Labelling":
+    def labelling(self) -> "LabelService":
         """What follows text from elsewhere; made with the first tools."""
-        from openclaw.gateway.labelling import Labelling
+        from openclaw.gateway.labelling import LabelService
 
-        return Labelling(self.home.state, self._surroundings.home_dir, self.config.security, self.clock)
+        return LabelService(self.home.state, self._surroundings.home_dir, self.config.security, self.clock)
 
     @cached_property
-    def memories(self) -> "Memories":
+    def memories(self) -> "MemoryService":
         """What agents have written down; nothing of it is loaded before somebody asks."""
-        from openclaw.gateway.remembering import Memories
+        from openclaw.gateway.remembering import MemoryService
 
-        return Memories(
+        return MemoryService(
             self._surroundings,
             self.clock,
             lambda: self.loaded,
@@ -296,7 +296,7 @@ class Assistant:
             lambda memory: self.remembers(memory),  # noqa: PLW0108 (set after this)
         )
 
-    def memory(self, agent_id: str) -> "Memory | None":
+    def memory(self, agent_id: str) -> "MemoryIndex | None":
         """The notes of an agent, searchable; None when it is switched off."""
         return self.memories.of(agent_id)
 
@@ -325,19 +325,19 @@ class Assistant:
             raise InvalidRequest(
                 "The current model cannot see images, and agents.defaults.imageModel names no model that can."
             )
-        turn = Turn(run_id=f"look-{uuid.uuid4()}", key=SessionKey(agent_id, MAIN), text=prompt, model=named)
+        turn = RunRequest(run_id=f"look-{uuid.uuid4()}", key=SessionKey(agent_id, MAIN), text=prompt, model=named)
         agent = agent_views.view(self.config.agents, agent_id)
         spending = self.models.spending(turn.run_id, turn.key)
         try:
-            aside = Aside(lambda: self.models.route(turn, agent, Preferences(), spending), self.clock)
+            aside = ModelAsker(lambda: self.models.route(turn, agent, SessionPreferences(), spending), self.clock)
             question = User(content=(Text(prompt), *images), timestamp=millis(self.clock))
             shelf = self._shelf(agent_id, "", first_use=False)
             nothing = self._box(turn.key, (), shelf, sees_images=True, cap=result_cap(LARGEST_WINDOW))
-            return (await aside.ask(Job(system=System(), messages=(question,)), nothing)).text
+            return (await aside.ask(RunJob(system=System(), messages=(question,)), nothing)).text
         finally:
             await spending.settle()
 
-    async def prepare(self, turn: Turn, session: Opened) -> Prepared:
+    async def prepare(self, turn: RunRequest, session: OpenedSession) -> PreparedTurn:
         """Model, tools and prompt for a turn; the prompt goes on record."""
         await self.extensions.ready()
         agent = agent_views.view(self.config.agents, turn.key.agent)
@@ -363,7 +363,7 @@ class Assistant:
         what = msgspec.structs.replace(
             what,
             thinking=route.attempt.thinking,
-            reasoning=Manner.of(chosen.reasoning_level, None).reasoning,
+            reasoning=ReplyOptions.of(chosen.reasoning_level, None).reasoning,
             terminal=turn.place,
             channel=turn.channel,
             extra=PromptText(turn.extra, "the caller", "owner") if turn.extra.strip() else None,
@@ -383,31 +383,31 @@ class Assistant:
         await self.archive.keep(turn.run_id, str(turn.key), what.now, briefing.prompt, briefing.report)
         system = briefing.prompt.system
         upkeep = self._upkeep(turn, agent, chosen, route, system, toolbox, shelf, spending, labels)
-        return Prepared(system=system, route=route, tools=toolbox, spending=spending, upkeep=upkeep, hooks=hooks)
+        return PreparedTurn(system=system, route=route, tools=toolbox, spending=spending, upkeep=upkeep, hooks=hooks)
 
     def _upkeep(
         self,
-        turn: Turn,
+        turn: RunRequest,
         agent: agent_views.AgentView,
-        chosen: Preferences,
-        route: ModelRoute,
+        chosen: SessionPreferences,
+        route: FailoverRoute,
         system: System,
-        toolbox: Toolbox,
-        shelf: Shelf,
-        spending: Spending,
+        toolbox: ToolRunner,
+        shelf: SkillList,
+        spending: RunMeter,
         labels: "RunLabels",
-    ) -> Upkeep:
+    ) -> CompactionManager:
         """What keeps the conversation of a turn within its model's window."""
         defaults, model = self.config.agents.defaults, route.attempt.model
         situation, named = self.models.situation(agent.id), self.config.agents.defaults.compaction.model
 
-        async def aside(ref: str | None, level: str | None) -> ModelRoute:
+        async def aside(ref: str | None, level: str | None) -> FailoverRoute:
             asked = msgspec.structs.replace(turn, model=ref or turn.model, thinking=None if level else turn.thinking)
             prefer = msgspec.structs.replace(chosen, thinking_level=level or chosen.thinking_level)
             return await self.models.route(asked, agent, prefer, spending)
 
         return keeping.upkeep(
-            keeping.Kept(
+            keeping.CompactionInputs(
                 key=turn.key,
                 model=model,
                 system=system,
@@ -425,13 +425,15 @@ class Assistant:
             self.clock,
         )
 
-    async def manner(self, key: SessionKey, model: str | None = None) -> Manner:
+    async def manner(self, key: SessionKey, model: str | None = None) -> ReplyOptions:
         """How much a conversation wants to see besides answers, and how its model marks them."""
         chosen = await self.lifecycle.preferences(key)
         wanted = model or chosen.model
         situation = self.models.seen(key.agent, wanted)
         found = situation.model(situation.resolve(wanted) if wanted else situation.default)
-        return Manner.of(chosen.reasoning_level, chosen.verbose_level, enforce_final=bool(found.compat.reasoning_tags))
+        return ReplyOptions.of(
+            chosen.reasoning_level, chosen.verbose_level, enforce_final=bool(found.compat.reasoning_tags)
+        )
 
     async def _last_truncation(self, key: SessionKey) -> tuple[str, ...]:
         """The cuts of workspace files that a session's model was told of; only `once` needs to know."""
@@ -449,7 +451,7 @@ class Assistant:
         channel: str = "",
         terminal: str = "",
         files: tuple[WorkspaceFile, ...] | None = None,
-    ) -> Briefing:
+    ) -> BuiltPrompt:
         """The prompt a turn of `key` would get now; no model is called and none needs a key.
 
         `files` are the workspace files as hooks leave them: see `bootstrap_files`.
@@ -470,16 +472,16 @@ class Assistant:
         )
         return self._render(what)
 
-    def toolbox(self, key: SessionKey, *, without: Sequence[str] = ()) -> Toolbox:
+    def toolbox(self, key: SessionKey, *, without: Sequence[str] = ()) -> ToolRunner:
         """The tools of a session for a call outside a run, less those called `without`."""
         tools = self.tools.of(key)
-        kept, _ = remaining([tool.spec.name for tool in tools], [Layer(name="caller", deny=tuple(without))])
+        kept, _ = remaining([tool.spec.name for tool in tools], [ToolLayer(name="caller", deny=tuple(without))])
         tools = [tool for tool in tools if tool.spec.name in kept]
         shelf = self._shelf(key.agent, "", first_use=False)
         return self._box(key, tools, shelf, sees_images=True, cap=result_cap(LARGEST_WINDOW))
 
     def _labels(
-        self, key: SessionKey, shelf: Shelf, turn: Turn | None = None, session: Opened | None = None
+        self, key: SessionKey, shelf: SkillList, turn: RunRequest | None = None, session: OpenedSession | None = None
     ) -> "RunLabels":
         """What follows text from elsewhere through a run, or through a call outside one."""
         from openclaw.gateway.redaction import secret_variables, secrets_in
@@ -502,15 +504,15 @@ class Assistant:
 
     def _toolbox(
         self,
-        turn: Turn,
+        turn: RunRequest,
         model: Model,
-        shelf: Shelf,
+        shelf: SkillList,
         labels: "RunLabels",
-        caps: Sequence[Layer] = (),
+        caps: Sequence[ToolLayer] = (),
         level: Level = "off",
-    ) -> Toolbox:
+    ) -> ToolRunner:
         # Ours come last: a caller's function never takes the place of a tool that policy looks after.
-        layer = Layer(name="turn", allow=turn.tools_allow, deny=turn.tools_deny)
+        layer = ToolLayer(name="turn", allow=turn.tools_allow, deny=turn.tools_deny)
         ours = self.tools.of(turn.key, (layer, *caps), model=model.ref, level=level)
         tools = [*_handed_over(turn), *ours]
         return self._box(
@@ -527,7 +529,7 @@ class Assistant:
         """The message a call of a skill (`/skill:name`, `/name`) stands for; None when it calls none."""
         shelf = self._shelf(agent_id, "", first_use=True)
         match parse_call(text, shelf.items, taken):
-            case Invocation() as call:
+            case SkillCall() as call:
                 location = shortened(str(call.item.skill.file_path), str(self._surroundings.home_dir))
                 return instruction(call, location)
             case Unknown(name, why):
@@ -535,11 +537,11 @@ class Assistant:
             case _:
                 return None
 
-    def shelf(self, agent_id: str) -> Shelf:
+    def shelf(self, agent_id: str) -> SkillList:
         """The skills of an agent as they are now, without accepting new ones."""
         return self._shelf(agent_id, "", first_use=False)
 
-    def _shelf(self, agent_id: str, place: str, *, first_use: bool) -> Shelf:
+    def _shelf(self, agent_id: str, place: str, *, first_use: bool) -> SkillList:
         """The skills of an agent, those of the project the person is in included."""
         workspace = self.workspace(agent_id)
         return self.skills.look(agent_id, workspace, Path(place) if place else workspace, first_use=first_use)
@@ -548,16 +550,16 @@ class Assistant:
         self,
         key: SessionKey,
         tools: Sequence[Tool],
-        shelf: Shelf,
+        shelf: SkillList,
         *,
         sees_images: bool,
         cap: int,
         run_id: str = "",
         labels: "RunLabels | None" = None,
-    ) -> Toolbox:
+    ) -> ToolRunner:
         repeats = self.config.tools.loop_detection
         labels = labels or self._labels(key, shelf)
-        return Toolbox(
+        return ToolRunner(
             tools,
             ToolContext(
                 call_id="",
@@ -591,10 +593,10 @@ class Assistant:
         agent: agent_views.AgentView,
         model: Model,
         specs: tuple[ToolSpec, ...],
-        shelf: Shelf,
+        shelf: SkillList,
         elevated: Elevation = NOT_ELEVATED,
-    ) -> Brief:
-        return Brief(
+    ) -> PromptRequest:
+        return PromptRequest(
             key=key,
             shared=is_shared(key, self.config.commands.owner_allow_from),
             sandbox=self.boxes.facts(key, elevated),
@@ -616,11 +618,11 @@ class Assistant:
             now=millis(self.clock),
         )
 
-    def _render(self, what: Brief) -> Briefing:
+    def _render(self, what: PromptRequest) -> BuiltPrompt:
         return self._briefings.make(what, self.config.agents.defaults)
 
-    def _make_boxes(self) -> Boxes:
-        return Boxes(
+    def _make_boxes(self) -> SandboxService:
+        return SandboxService(
             self.config,
             self.loaded.variables,
             home=self._surroundings.home_dir,
@@ -648,13 +650,13 @@ class Assistant:
         )
 
 
-def _handed_over(turn: Turn) -> list[Tool]:
+def _handed_over(turn: RunRequest) -> list[Tool]:
     """The functions a caller carries out itself, as tools; few turns have any."""
     if not turn.client_tools:
         return []
-    from openclaw.gateway.http.handover import HandedOver
+    from openclaw.gateway.http.handover import ClientToolCall
 
-    return [HandedOver(each) for each in turn.client_tools]
+    return [ClientToolCall(each) for each in turn.client_tools]
 
 
 @asynccontextmanager
@@ -665,8 +667,8 @@ async def assistant(
     approver: Approver,
     open_provider: OpenProvider | None = None,
     warn: Callable[[str], None] = lambda line: None,
-    loaded: Loaded | None = None,
-) -> AsyncIterator[Assistant]:
+    loaded: LoadedConfig | None = None,
+) -> AsyncIterator[App]:
     """An assistant for this process; closed with the block. `warn` hears what the configuration gets wrong."""
     home = surroundings.home
     loaded = loaded or load(home, surroundings.environ)
@@ -675,7 +677,7 @@ async def assistant(
     providers = Providers()
     try:
         async with state(home, clock) as (db, index):
-            app = Assistant(surroundings, loaded, index, clock, approver, open_provider or providers, db)
+            app = App(surroundings, loaded, index, clock, approver, open_provider or providers, db)
             providers.foreign = lambda name: app.extensions.provider(name)  # noqa: PLW0108 (made at its first use)
             try:
                 yield app

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from msgspec import Struct
 
 from openclaw.core.clock import Clock, millis
-from openclaw.gateway.bus import Bus, Notice
+from openclaw.gateway.bus import BusEvent, EventBus
 from openclaw.gateway.presence import Presence
 from openclaw.gateway.transport import Disconnected, Transport, framed
 from openclaw.wire.actions import Close, Send
@@ -25,7 +25,7 @@ MOST_AT_ONCE = 32
 log = logging.getLogger("openclaw.gateway")
 
 
-class Member(Struct, frozen=True, eq=False):
+class ConnectedClient(Struct, frozen=True, eq=False):
     """One connection and its socket."""
 
     connection: Connection
@@ -41,15 +41,15 @@ class Member(Struct, frozen=True, eq=False):
                 raise Disconnected(code, reason)
 
 
-class Audience:
+class Connections:
     """The clients that have shaken hands."""
 
-    def __init__(self, bus: Bus, presence: Presence, clock: Clock) -> None:
+    def __init__(self, bus: EventBus, presence: Presence, clock: Clock) -> None:
         self._bus = bus
         self._presence = presence
         self._clock = clock
-        self._members: dict[str, Member] = {}
-        self._hearing: set[Member] = set()
+        self._members: dict[str, ConnectedClient] = {}
+        self._hearing: set[ConnectedClient] = set()
         self.delivered = 0
         self.cut = 0
         """Clients shown out because they did not read."""
@@ -71,7 +71,7 @@ class Audience:
         return any(member.connection.caller.device_id == device_id for member in self._members.values())
 
     @contextmanager
-    def joined(self, member: Member) -> Iterator[None]:
+    def joined(self, member: ConnectedClient) -> Iterator[None]:
         """Counts a client in for as long as the block lasts: from here on a change of authority reaches it."""
         caller = member.connection.caller
         self._members[caller.conn_id] = member
@@ -83,7 +83,7 @@ class Audience:
             self._dropped_before += member.connection.dropped
             self._announce(self._presence.left(caller))
 
-    def greeted(self, member: Member) -> None:
+    def greeted(self, member: ConnectedClient) -> None:
         """A client that has its hello hears what happens."""
         self._hearing.add(member)
         self._announce(self._presence.joined(member.connection.caller))
@@ -121,7 +121,7 @@ class Audience:
             if not member.transport.closed:
                 self._tell_one(member, news)
 
-    def _tell_one(self, member: Member, news: Sequence[Broadcast]) -> None:
+    def _tell_one(self, member: ConnectedClient, news: Sequence[Broadcast]) -> None:
         waiting = member.transport.buffered
         frames: list[bytes] = []
         for item in news:
@@ -147,7 +147,7 @@ class Audience:
             self._bus.publish("presence", {"presence": self._presence.list()})
 
 
-def _news(notice: Notice, presence_version: int) -> Broadcast:
+def _news(notice: BusEvent, presence_version: int) -> Broadcast:
     payload = notice.payload
     state = StateVersion(presence=presence_version, health=1) if notice.event in ("presence", "health") else None
     # The next piece of an answer carries all that was said before it.

@@ -10,15 +10,15 @@ from openclaw.core.keys import parse
 from openclaw.core.messages import Assistant, User
 from openclaw.core.origin import Origin
 from openclaw.cron.tool import CronTool
-from openclaw.gateway.desk import Desk
-from openclaw.gateway.heartbeats import Heartbeats
+from openclaw.gateway.desk import SessionService
+from openclaw.gateway.heartbeats import HeartbeatService
 from openclaw.gateway.scheduler import Scheduler
 from openclaw.sessions.transcript import build_context
 
 
 class Automation(Struct, frozen=True):
     scheduler: Scheduler
-    heartbeats: Heartbeats
+    heartbeats: HeartbeatService
 
     @asynccontextmanager
     async def serving(self, *, fires: bool) -> AsyncIterator[None]:
@@ -27,9 +27,9 @@ class Automation(Struct, frozen=True):
             yield
 
 
-def automation(desk: Desk, environ: Mapping[str, str]) -> Automation:
+def automation(desk: SessionService, environ: Mapping[str, str]) -> Automation:
     """The parts; the assistant gets the tool `cron` with them."""
-    heartbeats = Heartbeats(desk, environ)
+    heartbeats = HeartbeatService(desk, environ)
     scheduler = Scheduler(desk, heartbeats.wake, environ)
 
     async def run(job_id: str, only_due: bool) -> str | None:

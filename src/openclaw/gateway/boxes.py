@@ -8,10 +8,10 @@ from typing import Any
 from openclaw.config.schema import Config
 from openclaw.core.errors import ConfigError, InvalidRequest
 from openclaw.core.keys import SessionKey, normalise_agent
-from openclaw.core.sandbox import AGENT_MOUNT, BOX_HOME, Box, Boxed, Mount, Sandbox, seen
+from openclaw.core.sandbox import AGENT_MOUNT, BOX_HOME, Mount, Sandbox, SandboxedRun, SandboxSpec, seen
 from openclaw.policy import confine
-from openclaw.policy.confine import Rules
-from openclaw.policy.elevation import LEVELS, Elevation, Said, barred, elevation, speaker
+from openclaw.policy.confine import SandboxRules
+from openclaw.policy.elevation import LEVELS, Elevation, ElevationRequest, elevation, refuse_reason, speaker
 from openclaw.policy.narrowing import AgentToolSettings
 from openclaw.prompt.facts import Elevated, SandboxFacts
 from openclaw.sandboxes.choose import build as open_sandbox
@@ -19,7 +19,7 @@ from openclaw.sandboxes.choose import build as open_sandbox
 ATTACHMENTS = ".openclaw/attachments"
 
 
-class Boxes:
+class SandboxService:
     """Knows who works in a sandbox, and in which one. Engines are asked for when they are first needed."""
 
     def __init__(
@@ -41,9 +41,9 @@ class Boxes:
         self._skills = skills
         self._build = build
         self._engines: dict[str, Sandbox] = {}
-        self._rules: dict[str, Rules] = {}
+        self._rules: dict[str, SandboxRules] = {}
 
-    def rules(self, agent_id: str) -> Rules:
+    def rules(self, agent_id: str) -> SandboxRules:
         if agent_id not in self._rules:
             agents = self._config.agents
             own = next((entry.sandbox for entry in agents.list if normalise_agent(entry.id) == agent_id), None)
@@ -53,26 +53,26 @@ class Boxes:
     def is_boxed(self, key: SessionKey) -> bool:
         return confine.is_boxed(self.rules(key.agent).mode, key)
 
-    def of(self, key: SessionKey) -> Boxed | None:
+    def of(self, key: SessionKey) -> SandboxedRun | None:
         """The sandbox of a session; None when it has none."""
         rules = self.rules(key.agent)
         if not confine.is_boxed(rules.mode, key):
             return None
-        return Boxed(self.engine(rules), self.box(rules, key))
+        return SandboxedRun(self.engine(rules), self.box(rules, key))
 
-    def engine(self, rules: Rules) -> Sandbox:
+    def engine(self, rules: SandboxRules) -> Sandbox:
         if rules.backend not in self._engines:
             self._engines[rules.backend] = self._build(rules.backend, self._environ)
         return self._engines[rules.backend]
 
-    def root(self, rules: Rules) -> Path:
+    def root(self, rules: SandboxRules) -> Path:
         """Where boxes keep their files."""
         return Path(rules.root).expanduser() if rules.root else self._state / "sandboxes"
 
-    def box(self, rules: Rules, key: SessionKey) -> Box:
+    def box(self, rules: SandboxRules, key: SessionKey) -> SandboxSpec:
         name = confine.box_name(rules, key)
         root = self.root(rules) / name
-        return Box(
+        return SandboxSpec(
             name=name,
             root=str(root),
             workdir=rules.workdir,
@@ -86,7 +86,7 @@ class Boxes:
             setup=rules.setup,
         )
 
-    def _files(self, rules: Rules, key: SessionKey, root: Path) -> list[Mount]:
+    def _files(self, rules: SandboxRules, key: SessionKey, root: Path) -> list[Mount]:
         workspace = self._workspace(key.agent)
         if rules.access == "rw":
             return [Mount(str(workspace), rules.workdir, True)]
@@ -98,7 +98,7 @@ class Boxes:
             mounts.append(Mount(str(handed), f"{rules.workdir}/{ATTACHMENTS}"))
         return mounts
 
-    def _binds(self, rules: Rules) -> list[Mount]:
+    def _binds(self, rules: SandboxRules) -> list[Mount]:
         """What the owner mounts, judged by its name and by where its links lead."""
         home, state = str(self._home), str(self._state)
         mounts = confine.mounts(rules.binds, home=home, state=state)
@@ -121,7 +121,7 @@ class Boxes:
         agents = self._config.agents.list
         return next((entry.tools for entry in agents if normalise_agent(entry.id) == agent_id), AgentToolSettings())
 
-    def elevation(self, key: SessionKey, said: Said | None, now: int) -> Elevation:
+    def elevation(self, key: SessionKey, said: ElevationRequest | None, now: int) -> Elevation:
         """Whether commands of a session may leave its sandbox."""
         defaults = self._config.agents.defaults
         return elevation(
@@ -147,7 +147,7 @@ class Boxes:
             workspace_access=rules.access,
             agent_workspace_mount={"none": "", "ro": AGENT_MOUNT, "rw": rules.workdir}[rules.access],
             elevated=Elevated(
-                allowed=not barred(who, self._config.tools.elevated, own.elevated),
+                allowed=not refuse_reason(who, self._config.tools.elevated, own.elevated),
                 default_level=level.level,
                 full_access=(exec_settings.security, exec_settings.ask) == ("full", "off"),
             ),
@@ -174,7 +174,7 @@ class Boxes:
         return inside
 
 
-def said(preferences: Any) -> Said | None:
+def said(preferences: Any) -> ElevationRequest | None:
     """What /elevated was set to in a session."""
     level = preferences.elevated_level
-    return Said(level, preferences.elevated_at) if level in LEVELS else None
+    return ElevationRequest(level, preferences.elevated_at) if level in LEVELS else None

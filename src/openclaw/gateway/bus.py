@@ -10,7 +10,7 @@ from msgspec import Struct, field
 MOST_WAITING = 10_000
 
 
-class Notice(Struct, frozen=True):
+class BusEvent(Struct, frozen=True):
     """One thing that happened, in the words of the wire."""
 
     event: str
@@ -18,25 +18,25 @@ class Notice(Struct, frozen=True):
     session_key: str = ""
 
 
-class Listener:
+class BusListener:
     """One reader of the bus."""
 
     def __init__(self) -> None:
-        self.queue: asyncio.Queue[Notice] = asyncio.Queue(MOST_WAITING)
+        self.queue: asyncio.Queue[BusEvent] = asyncio.Queue(MOST_WAITING)
         self.missed = 0
         """How many came while it lagged; whoever makes them good sets it back."""
 
-    def put(self, notice: Notice) -> None:
+    def put(self, notice: BusEvent) -> None:
         try:
             self.queue.put_nowait(notice)
         except asyncio.QueueFull:
             self.missed += 1
 
-    async def __aiter__(self) -> AsyncIterator[Notice]:
+    async def __aiter__(self) -> AsyncIterator[BusEvent]:
         while True:
             yield await self.queue.get()
 
-    async def some(self, most: int) -> list[Notice]:
+    async def some(self, most: int) -> list[BusEvent]:
         """What waits to be read, up to `most`; waits for the first."""
         found = [await self.queue.get()]
         while len(found) < most and not self.queue.empty():
@@ -44,19 +44,19 @@ class Listener:
         return found
 
 
-class Bus:
+class EventBus:
     def __init__(self) -> None:
-        self._listeners: set[Listener] = set()
+        self._listeners: set[BusListener] = set()
 
     def publish(self, event: str, payload: dict[str, Any], session_key: str = "") -> None:
-        notice = Notice(event, payload, session_key)
+        notice = BusEvent(event, payload, session_key)
         for listener in self._listeners:
             listener.put(notice)
 
     @contextmanager
-    def listening(self) -> Iterator[Listener]:
+    def listening(self) -> Iterator[BusListener]:
         """A listener for as long as the block lasts."""
-        listener = Listener()
+        listener = BusListener()
         self._listeners.add(listener)
         try:
             yield listener

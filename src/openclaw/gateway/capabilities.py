@@ -12,19 +12,19 @@ from openclaw.core.errors import NotFound, StateError
 from openclaw.core.keys import MAIN, SessionKey
 from openclaw.cron.store import CronStore
 from openclaw.cron.tool import CronTool
-from openclaw.gateway.app import Assistant
+from openclaw.gateway.app import App
 from openclaw.gateway.tools import hall
 from openclaw.gateway.tools.building import exec_policy
 from openclaw.policy import confine
-from openclaw.policy.elevation import barred, speaker
-from openclaw.policy.layers import Layer, remaining
+from openclaw.policy.elevation import refuse_reason, speaker
+from openclaw.policy.layers import ToolLayer, remaining
 from openclaw.store import atomic
 from openclaw.turns import agents as views
 
 NETWORK_TOOLS = frozenset(("web_fetch", "web_search", "browser", "message"))
 
 
-async def capabilities(app: Assistant, agent_id: str) -> dict[str, Any]:
+async def capabilities(app: App, agent_id: str) -> dict[str, Any]:
     """What `agent_id` can do, and who can make it do so."""
     agent = views.view(app.config.agents, agent_id)
     key = SessionKey(agent.id, MAIN)
@@ -46,20 +46,20 @@ async def capabilities(app: Assistant, agent_id: str) -> dict[str, Any]:
     }
 
 
-def _sessions(key: SessionKey) -> Iterator[tuple[str, SessionKey, tuple[Layer, ...]]]:
+def _sessions(key: SessionKey) -> Iterator[tuple[str, SessionKey, tuple[ToolLayer, ...]]]:
     """The kinds of sessions whose tools differ."""
-    owners_only = Layer(name="owner only", deny=hall.OWNER_ONLY)
+    owners_only = ToolLayer(name="owner only", deny=hall.OWNER_ONLY)
     yield "main", key, ()
     yield "others", SessionKey(key.agent, "hook:any"), (owners_only,)
-    yield "subagent", SessionKey(key.agent, "subagent:any"), (Layer(name="sub-agents", deny=hall.NEVER),)
+    yield "subagent", SessionKey(key.agent, "subagent:any"), (ToolLayer(name="sub-agents", deny=hall.NEVER),)
 
 
-def _tools(app: Assistant, key: SessionKey, extra: Sequence[Layer]) -> dict[str, Any]:
+def _tools(app: App, key: SessionKey, extra: Sequence[ToolLayer]) -> dict[str, Any]:
     names = sorted({*app.tools.offered(key), *hall.NAMES, CronTool.spec.name})
     rules = app.tools.rules(key)
     narrow = app.config.tools.subagents.tools
     if key.is_subagent:
-        mine = Layer(name="sub-agents", key="tools.subagents.tools", allow=narrow.allow or None, deny=narrow.deny)
+        mine = ToolLayer(name="sub-agents", key="tools.subagents.tools", allow=narrow.allow or None, deny=narrow.deny)
         rules = [*rules, mine]
     kept, removed = remaining(names, [*rules, *extra])
     return {
@@ -68,12 +68,12 @@ def _tools(app: Assistant, key: SessionKey, extra: Sequence[Layer]) -> dict[str,
     }
 
 
-def _model(app: Assistant, agent: views.AgentView) -> dict[str, Any]:
+def _model(app: App, agent: views.AgentView) -> dict[str, Any]:
     situation = app.models.situation(agent.id)
     return {"primary": str(situation.default), "fallbacks": [str(ref) for ref in situation.fallbacks]}
 
 
-def _workspace(app: Assistant, agent_id: str) -> dict[str, Any]:
+def _workspace(app: App, agent_id: str) -> dict[str, Any]:
     place = app.workspace(agent_id)
     files = {}
     for path in sorted(place.glob("*.md")):
@@ -84,12 +84,12 @@ def _workspace(app: Assistant, agent_id: str) -> dict[str, Any]:
     return {"path": str(place), "promptFiles": files}
 
 
-def _skills(app: Assistant, agent_id: str) -> dict[str, str]:
+def _skills(app: App, agent_id: str) -> dict[str, str]:
     shelf = app.shelf(agent_id)
     return {item.skill.name: f"{item.skill.source}, {item.skill.content_hash[:16]}" for item in shelf.usable}
 
 
-def _exec(app: Assistant, agent_id: str) -> dict[str, Any]:
+def _exec(app: App, agent_id: str) -> dict[str, Any]:
     settings = app.config.tools.exec
     security, ask = exec_policy(settings, app.boxes.tool_settings(agent_id).exec)
     file = app.approvals.read()
@@ -110,7 +110,7 @@ def _grant(entry: Mapping[str, Any]) -> str:
     return f"{entry.get('pattern')} ({arguments})"
 
 
-def _sandbox(app: Assistant, key: SessionKey) -> dict[str, Any]:
+def _sandbox(app: App, key: SessionKey) -> dict[str, Any]:
     rules = app.boxes.rules(key.agent)
     return {
         "mode": rules.mode,
@@ -124,17 +124,17 @@ def _sandbox(app: Assistant, key: SessionKey) -> dict[str, Any]:
     }
 
 
-def _elevated(app: Assistant, key: SessionKey) -> dict[str, Any]:
+def _elevated(app: App, key: SessionKey) -> dict[str, Any]:
     settings = app.config.tools.elevated
     who = speaker(key, app.config.commands.owner_allow_from)
     return {
-        "owner": barred(who, settings, app.boxes.tool_settings(key.agent).elevated) or "may use /elevated",
+        "owner": refuse_reason(who, settings, app.boxes.tool_settings(key.agent).elevated) or "may use /elevated",
         "allowFrom": {name: sorted(map(str, ids)) for name, ids in sorted(settings.allow_from.items())},
         "default": app.config.agents.defaults.elevated_default or "off",
     }
 
 
-def _network(app: Assistant, key: SessionKey) -> dict[str, Any]:
+def _network(app: App, key: SessionKey) -> dict[str, Any]:
     tools = {tool.spec.name for tool in app.tools.of(key=key)}
     boxed = app.boxes.of(key)
     free = boxed is None or boxed.box.network != "none"
@@ -146,7 +146,7 @@ def _network(app: Assistant, key: SessionKey) -> dict[str, Any]:
     }
 
 
-def _subagents(app: Assistant, agent: views.AgentView) -> dict[str, Any]:
+def _subagents(app: App, agent: views.AgentView) -> dict[str, Any]:
     defaults = app.config.agents.defaults.subagents
     allowed = agent.entry.subagents.allow_agents
     allowed = defaults.allow_agents if allowed is None else allowed
@@ -157,7 +157,7 @@ def _subagents(app: Assistant, agent: views.AgentView) -> dict[str, Any]:
     }
 
 
-async def _reachable(app: Assistant, agent_id: str) -> dict[str, Any]:
+async def _reachable(app: App, agent_id: str) -> dict[str, Any]:
     """Who and what can start a run of this agent."""
     config = app.config
     jobs = [job for job in await CronStore(app.db).all() if (job.agent_id or agent_id) == agent_id and job.enabled]

@@ -25,7 +25,7 @@ GOOD_FOR = timedelta(days=825)
 SOON = timedelta(days=30)
 
 
-class Shown(Struct, frozen=True):
+class LoadedCertificate(Struct, frozen=True):
     """A certificate ready for use."""
 
     context: ssl.SSLContext
@@ -34,7 +34,7 @@ class Shown(Struct, frozen=True):
     expires: datetime
 
 
-def certificate(settings: TlsSettings, state: Path, names: tuple[str, ...], now: datetime) -> Shown | None:
+def certificate(settings: TlsSettings, state: Path, names: tuple[str, ...], now: datetime) -> LoadedCertificate | None:
     """What the gateway shows; None when it speaks plainly. Refuses files that clients would refuse."""
     if not settings.enabled:
         return None
@@ -55,7 +55,7 @@ def certificate(settings: TlsSettings, state: Path, names: tuple[str, ...], now:
     return _loaded(cert, key, now)
 
 
-def _loaded(cert: Path, key: Path, now: datetime) -> Shown:
+def _loaded(cert: Path, key: Path, now: datetime) -> LoadedCertificate:
     found = _read(cert)
     if now >= found.not_valid_after_utc:
         raise ConfigError(
@@ -80,7 +80,7 @@ def _loaded(cert: Path, key: Path, now: datetime) -> Shown:
     from cryptography.hazmat.primitives.serialization import Encoding
 
     print_ = hashlib.sha256(found.public_bytes(Encoding.DER)).hexdigest()
-    return Shown(context, print_, found.not_valid_after_utc)
+    return LoadedCertificate(context, print_, found.not_valid_after_utc)
 
 
 def _why(error: Exception, cert: Path, key: Path) -> str:

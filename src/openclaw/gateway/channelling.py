@@ -10,22 +10,22 @@ from openclaw.core.channel import Channel
 from openclaw.core.chat import Inbound
 from openclaw.core.clock import Clock
 from openclaw.core.errors import OpenClawError
-from openclaw.gateway.commands import Commands
-from openclaw.gateway.desk import Desk
+from openclaw.gateway.commands import SlashCommands
+from openclaw.gateway.desk import SessionService
 
 if TYPE_CHECKING:
-    from openclaw.gateway.hearing import Hearing
+    from openclaw.gateway.hearing import InboundHandler
 
 log = logging.getLogger("openclaw.channels")
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 
 
-class Channelling:
+class ChannelManager:
     """Listens on every channel there is, for as long as it is there."""
 
     def __init__(
-        self, desk: Desk, commands: Commands, channels: Callable[[], Mapping[str, Channel]], clock: Clock
+        self, desk: SessionService, commands: SlashCommands, channels: Callable[[], Mapping[str, Channel]], clock: Clock
     ) -> None:
         self._desk = desk
         self._commands = commands
@@ -34,7 +34,7 @@ class Channelling:
         self._changed = asyncio.Event()
         self._listening: dict[str, tuple[Channel, asyncio.Task[None]]] = {}
         self._answering: set[asyncio.Task[None]] = set()
-        self._hearing: Hearing | None = None
+        self._hearing: InboundHandler | None = None
 
     def changed(self) -> None:
         """A channel may have come or gone."""
@@ -80,9 +80,9 @@ class Channelling:
 
     def _hear(self, channel: Channel, message: Inbound) -> None:
         # Loaded with the first message: most gateways have no channel.
-        from openclaw.gateway.hearing import Hearing
+        from openclaw.gateway.hearing import InboundHandler
 
-        hearing = self._hearing = self._hearing or Hearing(self._desk, self._commands, self._clock)
+        hearing = self._hearing = self._hearing or InboundHandler(self._desk, self._commands, self._clock)
         answer = hearing.answer(channel, message)
         if answer is not None:
             task = asyncio.create_task(self._finish(channel, answer), name=f"answer:{channel.name}")

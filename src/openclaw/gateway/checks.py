@@ -15,15 +15,15 @@ from openclaw.config.load import read
 from openclaw.core.errors import AuthFailed, ConfigError, InvalidRequest, NotFound, StateError
 from openclaw.core.text import units
 from openclaw.gateway import ports
-from openclaw.gateway.doctor import Check, Finding, Fix, Scene
-from openclaw.gateway.exposure import LEAST_SECRET, Wishes, decide
+from openclaw.gateway.doctor import Check, DoctorContext, DoctorFinding, DoctorFix
+from openclaw.gateway.exposure import LEAST_SECRET, ExposureOptions, decide
 from openclaw.gateway.lock import running
 from openclaw.gateway.safemode import CRASHES, Starts, judge
 from openclaw.gateway.standing import services_of
 from openclaw.gateway.surroundings import workspace_of
 from openclaw.models import catalog
 from openclaw.models.profilestore import ProfileStore
-from openclaw.models.situation import assess
+from openclaw.models.situation import build_model_set
 from openclaw.sessions.files import load as load_transcript
 from openclaw.sessions.transcript import build_context
 from openclaw.store.migrations import STATE
@@ -36,13 +36,13 @@ TRANSCRIPTS = 300
 """The most recent ones are read; older ones rest."""
 
 
-def configuration(scene: Scene) -> Iterator[Finding]:
+def configuration(scene: DoctorContext) -> Iterator[DoctorFinding]:
     """Whether the file can be used as it is."""
     home = scene.home
     if scene.problems:
         usable = scene.loaded is not None
         good = read(home.last_good) if home.last_good.exists() else None
-        yield Finding(
+        yield DoctorFinding(
             id="config.invalid",
             severity="critical",
             title=f"{home.config} cannot be used",
@@ -50,7 +50,7 @@ def configuration(scene: Scene) -> Iterator[Finding]:
             remediation="correct the file; until then the last configuration that worked is used"
             if usable
             else "correct the file, or take an older one: openclaw config apply --allow-clobber <file>",
-            fix=Fix(
+            fix=DoctorFix(
                 f"put the last configuration that worked back (the present file is kept as {home.config.name}.bak)",
                 lambda: _restore(scene, good.text),
             )
@@ -58,14 +58,14 @@ def configuration(scene: Scene) -> Iterator[Finding]:
             else None,
         )
     for warning in scene.loaded.warnings if scene.loaded and not scene.problems else ():
-        yield Finding(id="config.warning", severity="warn", title=str(warning))
+        yield DoctorFinding(id="config.warning", severity="warn", title=str(warning))
 
 
-def _restore(scene: Scene, text: str) -> None:
+def _restore(scene: DoctorContext, text: str) -> None:
     Editor(scene.home, scene.surroundings.environ).apply(text, allow_clobber=True)
 
 
-def permissions(scene: Scene) -> Iterator[Finding]:
+def permissions(scene: DoctorContext) -> Iterator[DoctorFinding]:
     """Whether anyone else on this machine can read what is ours."""
     if sys.platform == "win32" or not scene.home.state.exists():
         return
@@ -73,17 +73,17 @@ def permissions(scene: Scene) -> Iterator[Finding]:
     if not loose:
         return
     open_to_all = any(mode & 0o002 for _, mode in loose)
-    yield Finding(
+    yield DoctorFinding(
         id="fs.permissions",
         severity="critical" if open_to_all else "warn",
         title=f"{len(loose)} of our files and directories are open to other users of this machine",
         detail="\n".join(f"{stat.S_IMODE(mode):04o} {path}" for path, mode in loose[:20]),
         remediation="directories 700, files 600",
-        fix=Fix("take all rights of others away (directories 700, files 600)", lambda: _tighten(loose)),
+        fix=DoctorFix("take all rights of others away (directories 700, files 600)", lambda: _tighten(loose)),
     )
 
 
-def _private(scene: Scene) -> Iterator[tuple[Path, int]]:
+def _private(scene: DoctorContext) -> Iterator[tuple[Path, int]]:
     """What only its owner should see, with its mode; links are not followed, the workspace is the user's own."""
     state, config = scene.home.state, scene.home.config
     named = [state, config, *config.parent.glob(f"{config.name}.*"), state / ".env"]
@@ -105,11 +105,11 @@ def _tighten(paths: Sequence[tuple[Path, int]]) -> None:
         path.chmod(stat.S_IMODE(mode) & 0o700)
 
 
-def state_directory(scene: Scene) -> Iterator[Finding]:
+def state_directory(scene: DoctorContext) -> Iterator[DoctorFinding]:
     """Whether we can write at all."""
     state = scene.home.state
     if not state.exists():
-        yield Finding(
+        yield DoctorFinding(
             id="state.missing",
             severity="info",
             title=f"{state} does not exist yet",
@@ -117,7 +117,7 @@ def state_directory(scene: Scene) -> Iterator[Finding]:
         )
         return
     if not os.access(state, os.W_OK | os.X_OK):
-        yield Finding(
+        yield DoctorFinding(
             id="state.readonly",
             severity="critical",
             title=f"{state} cannot be written",
@@ -125,7 +125,7 @@ def state_directory(scene: Scene) -> Iterator[Finding]:
         )
     free = shutil.disk_usage(state).free
     if free < LOW_SPACE:
-        yield Finding(
+        yield DoctorFinding(
             id="state.space",
             severity="warn",
             title=f"only {free >> 20} MiB are free where {state} is",
@@ -133,7 +133,7 @@ def state_directory(scene: Scene) -> Iterator[Finding]:
         )
 
 
-def database(scene: Scene) -> Iterator[Finding]:
+def database(scene: DoctorContext) -> Iterator[DoctorFinding]:
     """Whether the database is whole and of a version we know."""
     path = scene.home.state / "state" / "openclaw-py.sqlite"
     if not path.exists():
@@ -149,14 +149,14 @@ def database(scene: Scene) -> Iterator[Finding]:
     except apsw.Error as error:
         said, version = [str(error)], 0
     if version > STATE[-1].version:
-        yield Finding(
+        yield DoctorFinding(
             id="db.newer",
             severity="critical",
             title=f"{path} was written by a newer OpenClaw (schema {version}; this one knows {STATE[-1].version})",
             remediation="upgrade this program",
         )
     elif 0 < version < STATE[-1].version and (older := running(scene.home.state)) is not None:
-        yield Finding(
+        yield DoctorFinding(
             id="gateway.older",
             severity="warn",
             title=f"the running gateway (pid {older.pid}) is older than this program (schema {version})",
@@ -164,7 +164,7 @@ def database(scene: Scene) -> Iterator[Finding]:
             remediation="openclaw gateway stop, then openclaw gateway start",
         )
     if said != ["ok"]:
-        yield Finding(
+        yield DoctorFinding(
             id="db.damaged",
             severity="critical",
             title=f"{path} is damaged",
@@ -173,7 +173,7 @@ def database(scene: Scene) -> Iterator[Finding]:
         )
 
 
-def transcripts(scene: Scene) -> Iterator[Finding]:
+def transcripts(scene: DoctorContext) -> Iterator[DoctorFinding]:
     """Whether conversations were cut short; they are mended when they are used next."""
     paths = list((scene.home.state / "agents").glob("*/sessions/*.jsonl"))
     newest = sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True)[:TRANSCRIPTS]
@@ -189,7 +189,7 @@ def transcripts(scene: Scene) -> Iterator[Finding]:
         cut += [f"{path.name}: {p.kind}, {p.detail}" for p in problems if p.kind in ("torn", "unanswered")]
         unreadable += [f"{path.name}: {p.detail}" for p in problems if p.kind == "unreadable"]
     if cut:
-        yield Finding(
+        yield DoctorFinding(
             id="sessions.cut_short",
             severity="info",
             title=f"{len(cut)} conversations were cut short",
@@ -197,7 +197,7 @@ def transcripts(scene: Scene) -> Iterator[Finding]:
             remediation="nothing to do: they are mended when they go on",
         )
     if unreadable:
-        yield Finding(
+        yield DoctorFinding(
             id="sessions.unreadable",
             severity="warn",
             title=f"{len(unreadable)} lines of transcripts cannot be read",
@@ -206,7 +206,7 @@ def transcripts(scene: Scene) -> Iterator[Finding]:
         )
 
 
-def models(scene: Scene) -> Iterator[Finding]:
+def models(scene: DoctorContext) -> Iterator[DoctorFinding]:
     """Whether every agent has a model that can be called."""
     if scene.loaded is None:
         return
@@ -214,7 +214,7 @@ def models(scene: Scene) -> Iterator[Finding]:
     for agent_id in agent_ids(config.agents):
         agent = view(config.agents, agent_id)
         try:
-            situation = assess(
+            situation = build_model_set(
                 config.models,
                 catalog.load(),
                 environ=scene.loaded.variables,
@@ -228,10 +228,10 @@ def models(scene: Scene) -> Iterator[Finding]:
             reference = situation.default
             situation.credentials(reference, scene.now)
         except (AuthFailed, ConfigError, InvalidRequest, NotFound, StateError) as error:
-            yield Finding(id="models.auth", severity="warn", title=f"agent {agent_id}: {error.message}")
+            yield DoctorFinding(id="models.auth", severity="warn", title=f"agent {agent_id}: {error.message}")
             continue
         if reference.provider == catalog.OFFLINE:
-            yield Finding(
+            yield DoctorFinding(
                 id="models.none",
                 severity="warn",
                 title=f"agent {agent_id} has no model: {situation.pick.why}",
@@ -239,12 +239,12 @@ def models(scene: Scene) -> Iterator[Finding]:
             )
 
 
-def execution(scene: Scene) -> Iterator[Finding]:
+def execution(scene: DoctorContext) -> Iterator[DoctorFinding]:
     """Whether the assistant may run anything it likes."""
     if scene.loaded is None or scene.loaded.config.tools.exec.security != "full":
         return
     asks = scene.loaded.config.tools.exec.ask
-    yield Finding(
+    yield DoctorFinding(
         id="tools.exec.security_full_configured",
         severity="warn" if asks == "always" else "critical",
         title=f"tools.exec.security is full with ask {asks}: the assistant may run every command",
@@ -252,7 +252,7 @@ def execution(scene: Scene) -> Iterator[Finding]:
     )
 
 
-def workspaces(scene: Scene) -> Iterator[Finding]:
+def workspaces(scene: DoctorContext) -> Iterator[DoctorFinding]:
     """Whether the agents' files fit into the prompt."""
     if scene.loaded is None:
         return
@@ -266,7 +266,7 @@ def workspaces(scene: Scene) -> Iterator[Finding]:
         long = [f"{name}: {size}" for name, size in sizes.items() if size > agents.defaults.bootstrap_max_chars]
         total = sum(sizes.values())
         if long or total > agents.defaults.bootstrap_total_max_chars:
-            yield Finding(
+            yield DoctorFinding(
                 id="workspace.too_long",
                 severity="warn",
                 title=f"agent {agent_id}: workspace files are longer than the prompt takes, and are cut",
@@ -275,27 +275,27 @@ def workspaces(scene: Scene) -> Iterator[Finding]:
             )
         for file in files:
             if file.problem:
-                yield Finding(id="workspace.unreadable", severity="warn", title=f"{file.path}: {file.problem}")
+                yield DoctorFinding(id="workspace.unreadable", severity="warn", title=f"{file.path}: {file.problem}")
 
 
-def gateway(scene: Scene) -> Iterator[Finding]:
+def gateway(scene: DoctorContext) -> Iterator[DoctorFinding]:
     """Whether the gateway could start, and who could then come in."""
     if scene.loaded is None:
         return
     try:
-        exposure = decide(scene.loaded.config.gateway, scene.loaded.variables, Wishes())
+        exposure = decide(scene.loaded.config.gateway, scene.loaded.variables, ExposureOptions())
     except ConfigError as error:
-        yield Finding(id="gateway.bind_no_auth", severity="critical", title=error.message)
+        yield DoctorFinding(id="gateway.bind_no_auth", severity="critical", title=error.message)
         return
     if exposure.mode == "none":
-        yield Finding(
+        yield DoctorFinding(
             id="gateway.loopback_no_auth",
             severity="warn",
             title="the gateway asks nobody for a credential: every program of this machine has full access",
             remediation="openclaw config unset gateway.auth.mode",
         )
     if exposure.secret is not None and len(exposure.secret.reveal()) < LEAST_SECRET:
-        yield Finding(
+        yield DoctorFinding(
             id=f"gateway.{secret_kind(exposure.mode)}_too_short",
             severity="warn",
             title=f"the gateway {secret_kind(exposure.mode)} has fewer than {LEAST_SECRET} characters",
@@ -303,7 +303,7 @@ def gateway(scene: Scene) -> Iterator[Finding]:
         )
     if running(scene.home.state) is None and not ports.free(exposure.hosts, exposure.port):
         pid = ports.owner(exposure.port)
-        yield Finding(
+        yield DoctorFinding(
             id="gateway.port_in_use",
             severity="warn",
             title=f"port {exposure.port} is taken by {f'process {pid}' if pid else 'another program'}",
@@ -311,7 +311,7 @@ def gateway(scene: Scene) -> Iterator[Finding]:
         )
     verdict = judge(Starts(scene.home.state).read(), scene.now)
     if verdict.crashes >= CRASHES:
-        yield Finding(
+        yield DoctorFinding(
             id="gateway.crashes",
             severity="warn",
             title=f"the gateway ended badly {verdict.crashes} times within five minutes",
@@ -319,7 +319,7 @@ def gateway(scene: Scene) -> Iterator[Finding]:
         )
 
 
-def encryption(scene: Scene) -> Iterator[Finding]:
+def encryption(scene: DoctorContext) -> Iterator[DoctorFinding]:
     """Whether the certificate of the gateway can be shown, and for how much longer; its own it renews itself."""
     if scene.loaded is None or not scene.loaded.config.gateway.tls.enabled:
         return
@@ -332,10 +332,10 @@ def encryption(scene: Scene) -> Iterator[Finding]:
     try:
         shown = certificate(settings, scene.home.state, (), now)
     except ConfigError as error:
-        yield Finding(id="gateway.tls", severity="critical", title=error.message)
+        yield DoctorFinding(id="gateway.tls", severity="critical", title=error.message)
         return
     if shown and shown.expires - now < SOON:
-        yield Finding(
+        yield DoctorFinding(
             id="gateway.tls_expires",
             severity="warn",
             title=f"the certificate of the gateway expires on {shown.expires:%Y-%m-%d}",
@@ -343,17 +343,17 @@ def encryption(scene: Scene) -> Iterator[Finding]:
         )
 
 
-def service(scene: Scene) -> Iterator[Finding]:
+def service(scene: DoctorContext) -> Iterator[DoctorFinding]:
     """Whether the installed service starts what is here now."""
     services = services_of(scene.surroundings)
     state = services.state()
     if state.drifted:
-        yield Finding(
+        yield DoctorFinding(
             id="service.drifted",
             severity="warn",
             title=f"{state.path} is not what it would be if it were installed now",
             remediation="openclaw gateway install",
-            fix=Fix(f"write {state.path} anew and restart the service", services.install, ends_gateway=True),
+            fix=DoctorFix(f"write {state.path} anew and restart the service", services.install, ends_gateway=True),
         )
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from openclaw.approvals.pending import PendingApprovals
-from openclaw.commands.parse import NAMES, Command, parse
+from openclaw.commands.parse import NAMES, SlashCommand, parse
 from openclaw.core.approval import ApprovalRequest
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.keys import SessionKey
@@ -15,11 +15,11 @@ from openclaw.core.plugin import Command as PluginCommand
 from openclaw.core.plugin import CommandCall, CommandReply
 from openclaw.delivery.shape import REASONING, VERBOSE
 from openclaw.gateway import compacting, elevating
-from openclaw.gateway.desk import Desk
-from openclaw.gateway.plugins import Extensions
+from openclaw.gateway.desk import SessionService
+from openclaw.gateway.plugins import PluginRegistry
 from openclaw.models import thinking
 from openclaw.plugins.calling import called
-from openclaw.prompt.report import ChangeLine, Report
+from openclaw.prompt.report import ChangeLine, PromptReport
 from openclaw.prompt.show import render_detail, render_list
 from openclaw.sessions.compact import compactions
 from openclaw.sessions.transcript import path_to_leaf
@@ -31,7 +31,7 @@ MODEL_FIELDS = ("modelOverride", "providerOverride")
 Category = Literal["session", "options", "status", "management", "media", "tools"]
 
 
-class Entry(Struct, frozen=True):
+class CommandEntry(Struct, frozen=True):
     """One line of the catalogue."""
 
     name: str
@@ -54,54 +54,58 @@ class Entry(Struct, frozen=True):
 
 
 CATALOG = (
-    Entry("help", "what can be typed here", "status"),
-    Entry("status", "model, session, tokens, cost", "status"),
-    Entry("context", "what the prompt is made of", "status", "[list|detail]"),
-    Entry("whoami", "which session and agent this is", "status"),
-    Entry("stop", "stop the run and forget what waits", "session"),
-    Entry("new", "start a new conversation", "session", "[first message]"),
-    Entry("reset", "the same as /new", "session", "[first message]"),
-    Entry("name", "rename this conversation", "session", "TITLE"),
-    Entry("compact", "summarise the older part of this conversation", "session", "[what to pay attention to]"),
-    Entry("model", "show or choose the model of this conversation", "options", "[REF|default]"),
-    Entry("think", "show or choose how hard to think", "options", "[LEVEL|default]"),
-    Entry("verbose", "show or choose whether tools are reported", "options", "[on|full|off|default]"),
-    Entry("reasoning", "show or choose whether reasoning is visible", "options", "[on|stream|off|default]"),
-    Entry("usage", "what was spent; or a line about it under every answer", "options", "[cost|tokens|full|off|reset]"),
-    Entry("queue", "what happens to messages while busy", "options", "[steer|followup|collect|interrupt|default]"),
-    Entry("elevated", "let commands out of the sandbox for a while", "options", "[on|ask|full|off]"),
-    Entry("capabilities", "everything this agent can do, and who can reach it", "status"),
-    Entry("approve", "answer a question about a command", "management", "ID allow-once|allow-always|deny"),
+    CommandEntry("help", "what can be typed here", "status"),
+    CommandEntry("status", "model, session, tokens, cost", "status"),
+    CommandEntry("context", "what the prompt is made of", "status", "[list|detail]"),
+    CommandEntry("whoami", "which session and agent this is", "status"),
+    CommandEntry("stop", "stop the run and forget what waits", "session"),
+    CommandEntry("new", "start a new conversation", "session", "[first message]"),
+    CommandEntry("reset", "the same as /new", "session", "[first message]"),
+    CommandEntry("name", "rename this conversation", "session", "TITLE"),
+    CommandEntry("compact", "summarise the older part of this conversation", "session", "[what to pay attention to]"),
+    CommandEntry("model", "show or choose the model of this conversation", "options", "[REF|default]"),
+    CommandEntry("think", "show or choose how hard to think", "options", "[LEVEL|default]"),
+    CommandEntry("verbose", "show or choose whether tools are reported", "options", "[on|full|off|default]"),
+    CommandEntry("reasoning", "show or choose whether reasoning is visible", "options", "[on|stream|off|default]"),
+    CommandEntry(
+        "usage", "what was spent; or a line about it under every answer", "options", "[cost|tokens|full|off|reset]"
+    ),
+    CommandEntry(
+        "queue", "what happens to messages while busy", "options", "[steer|followup|collect|interrupt|default]"
+    ),
+    CommandEntry("elevated", "let commands out of the sandbox for a while", "options", "[on|ask|full|off]"),
+    CommandEntry("capabilities", "everything this agent can do, and who can reach it", "status"),
+    CommandEntry("approve", "answer a question about a command", "management", "ID allow-once|allow-always|deny"),
 )
 
 
-def catalog(extensions: Extensions) -> list[Entry]:
+def catalog(extensions: PluginRegistry) -> list[CommandEntry]:
     """Every command there is now, those of plugins last."""
-    more = [Entry(each.name, each.description, "tools", each.args, "plugin") for each in extensions.commands()]
+    more = [CommandEntry(each.name, each.description, "tools", each.args, "plugin") for each in extensions.commands()]
     return [*CATALOG, *more]
 
 
-def plugin_command(extensions: Extensions, text: str) -> tuple[PluginCommand, str] | None:
+def plugin_command(extensions: PluginRegistry, text: str) -> tuple[PluginCommand, str] | None:
     """The command of a plugin that a message consists of, with its arguments."""
     word, _, args = text.strip().partition(" ")
     found = extensions.command(word.removeprefix("/").lower()) if word.startswith("/") else None
     return None if found is None else (found, args.strip())
 
 
-class Reply(Struct, frozen=True):
+class CommandResult(Struct, frozen=True):
     """What a command says, and what is left for the assistant."""
 
     text: str
     message: str = ""
 
 
-class Commands:
+class SlashCommands:
     """Answers commands, the same in every client."""
 
-    def __init__(self, desk: Desk, approvals: PendingApprovals) -> None:
+    def __init__(self, desk: SessionService, approvals: PendingApprovals) -> None:
         self._desk = desk
         self._approvals = approvals
-        self._handlers: dict[str, Callable[[SessionKey, str], Awaitable[Reply]]] = {
+        self._handlers: dict[str, Callable[[SessionKey, str], Awaitable[CommandResult]]] = {
             "help": self._help,
             "status": self._status,
             "context": self._context,
@@ -119,9 +123,9 @@ class Commands:
             "capabilities": self._capabilities,
         }
 
-    async def answer(self, key: SessionKey, text: str, source: str = "") -> Reply | None:
+    async def answer(self, key: SessionKey, text: str, source: str = "") -> CommandResult | None:
         """The reply to a message that is a command; None when it is for the assistant."""
-        command: Command | None = parse(text)
+        command: SlashCommand | None = parse(text)
         try:
             if command is None:
                 if not text.lstrip().startswith("/"):
@@ -129,7 +133,7 @@ class Commands:
                 if (extra := plugin_command(self._desk.app.extensions, text)) is not None:
                     return await self._plugin(key, *extra)
                 called = self._desk.app.called_skill(key.agent, text, tuple(NAMES))
-                return Reply("", called) if called else None
+                return CommandResult("", called) if called else None
             if command.name == "new" or command.name == "reset":
                 return await self._new(key, command.args, "new" if command.name == "new" else "reset", source)
             if command.name == "stop":
@@ -138,41 +142,43 @@ class Commands:
             await self._desk.commanded(key, command.name, source=source)
             return reply
         except OpenClawError as error:
-            return Reply(error.message)
+            return CommandResult(error.message)
 
-    async def _plugin(self, key: SessionKey, command: PluginCommand, args: str) -> Reply:
+    async def _plugin(self, key: SessionKey, command: PluginCommand, args: str) -> CommandResult:
         call = CommandCall(name=command.name, args=args, session_key=str(key), agent_id=key.agent)
         said = await called(command.run, call)
         reply = said if isinstance(said, CommandReply) else CommandReply(text=str(said))
-        return Reply(reply.text, reply.then)
+        return CommandResult(reply.text, reply.then)
 
-    async def _help(self, key: SessionKey, args: str) -> Reply:
+    async def _help(self, key: SessionKey, args: str) -> CommandResult:
         entries = catalog(self._desk.app.extensions)
-        return Reply("\n".join(f"/{entry.name} {entry.args}".rstrip() + f": {entry.description}" for entry in entries))
+        return CommandResult(
+            "\n".join(f"/{entry.name} {entry.args}".rstrip() + f": {entry.description}" for entry in entries)
+        )
 
-    async def _stop(self, key: SessionKey, source: str) -> Reply:
+    async def _stop(self, key: SessionKey, source: str) -> CommandResult:
         stopped = await self._desk.stop(key, source=source)
-        return Reply(f"Stopped ({len(stopped)})." if stopped else "Nothing is running.")
+        return CommandResult(f"Stopped ({len(stopped)})." if stopped else "Nothing is running.")
 
-    async def _new(self, key: SessionKey, args: str, action: Literal["new", "reset"], source: str) -> Reply:
+    async def _new(self, key: SessionKey, args: str, action: Literal["new", "reset"], source: str) -> CommandResult:
         _, said = await self._desk.start_over(key, action, source=source)
-        return Reply("\n\n".join(("A new conversation. The old one is kept on disk.", *said)), args)
+        return CommandResult("\n\n".join(("A new conversation. The old one is kept on disk.", *said)), args)
 
-    async def _name(self, key: SessionKey, args: str) -> Reply:
+    async def _name(self, key: SessionKey, args: str) -> CommandResult:
         if not args:
             raise InvalidRequest("give a title: /name Holiday plans")
         await self._desk.lifecycle.prefer(key, {"label": args[:512]})
         await self._desk.changed(key, "patch")
-        return Reply(f"This conversation is called {args[:512]}.")
+        return CommandResult(f"This conversation is called {args[:512]}.")
 
-    async def _compact(self, key: SessionKey, args: str) -> Reply:
+    async def _compact(self, key: SessionKey, args: str) -> CommandResult:
         done = await compacting.compact(self._desk, key, args)
-        return Reply(f"{done.line[0].upper()}{done.line[1:]}.")
+        return CommandResult(f"{done.line[0].upper()}{done.line[1:]}.")
 
-    async def _whoami(self, key: SessionKey, args: str) -> Reply:
-        return Reply(f"Session {key}, agent {key.agent}.")
+    async def _whoami(self, key: SessionKey, args: str) -> CommandResult:
+        return CommandResult(f"Session {key}, agent {key.agent}.")
 
-    async def _status(self, key: SessionKey, args: str) -> Reply:
+    async def _status(self, key: SessionKey, args: str) -> CommandResult:
         row = await self._desk.app.index.get(key)
         chosen = await self._desk.lifecycle.preferences(key)
         situation = self._desk.app.models.situation(key.agent)
@@ -194,7 +200,7 @@ class Commands:
         if chosen.reasoning_level or chosen.verbose_level:
             lines.append(f"Reasoning: {chosen.reasoning_level or 'off'}. Verbose: {chosen.verbose_level or 'off'}.")
         lines.append(f"Running: {'yes' if self._desk.runs.is_running(key) else 'no'}, {waiting} in this conversation.")
-        return Reply("\n".join(lines))
+        return CommandResult("\n".join(lines))
 
     async def _overridden(self, key: SessionKey) -> str:
         """Who chose another model for the last answer, if anyone did."""
@@ -211,7 +217,7 @@ class Commands:
         count = compactions(path_to_leaf(loaded.entries)) if loaded else 0
         return f", compacted {count} time{'s' if count > 1 else ''}" if count else ""
 
-    async def _context(self, key: SessionKey, args: str) -> Reply:
+    async def _context(self, key: SessionKey, args: str) -> CommandResult:
         app = self._desk.app
         report = await app.archive.latest_report(str(key))
         if report is None:
@@ -219,10 +225,10 @@ class Commands:
         row = await self._desk.app.index.get(key)
         used = row.context_tokens if row else None
         if args.strip() != "detail":
-            return Reply(render_list(report, session_tokens=used))
-        return Reply(render_detail(report, session_tokens=used, later=await self._later(key, report)))
+            return CommandResult(render_list(report, session_tokens=used))
+        return CommandResult(render_detail(report, session_tokens=used, later=await self._later(key, report)))
 
-    async def _later(self, key: SessionKey, report: Report) -> list[ChangeLine]:
+    async def _later(self, key: SessionKey, report: PromptReport) -> list[ChangeLine]:
         """What plugins changed in the last run, after its prompt was built."""
         run_id = await self._desk.app.archive.last_run(str(key))
         entries = await asyncio.to_thread(self._desk.app.audit.entries, run_id) if run_id else []
@@ -233,40 +239,40 @@ class Commands:
         told = {change.seq for change in report.changes}
         return [lined(entry) for entry in reversed(entries) if entry.seq not in told]
 
-    async def _model(self, key: SessionKey, args: str) -> Reply:
+    async def _model(self, key: SessionKey, args: str) -> CommandResult:
         situation = self._desk.app.models.situation(key.agent)
         if not args or args == "status":
             chosen = (await self._desk.lifecycle.preferences(key)).model
-            return Reply(f"Model: {chosen or situation.default}. Choose with /model provider/model.")
+            return CommandResult(f"Model: {chosen or situation.default}. Choose with /model provider/model.")
         if args == "default":
             await self._desk.lifecycle.prefer(key, {"model": None})
-            return Reply(f"Model: {situation.default}.")
+            return CommandResult(f"Model: {situation.default}.")
         ref = situation.resolve(args)
         situation.credentials(ref, self._desk.now)
         await self._desk.lifecycle.prefer(key, {"model": str(ref)})
         await self._desk.changed(key, "patch")
-        return Reply(f"Model: {ref}, from the next message on.")
+        return CommandResult(f"Model: {ref}, from the next message on.")
 
-    async def _think(self, key: SessionKey, args: str) -> Reply:
+    async def _think(self, key: SessionKey, args: str) -> CommandResult:
         if not args:
             chosen = (await self._desk.lifecycle.preferences(key)).thinking_level
-            return Reply(f"Thinking: {chosen or 'default'}. Levels: {', '.join(thinking.LEVELS)}.")
+            return CommandResult(f"Thinking: {chosen or 'default'}. Levels: {', '.join(thinking.LEVELS)}.")
         level = thinking.parse(args)
         await self._desk.lifecycle.prefer(key, {"thinking_level": level})
         await self._desk.changed(key, "patch")
-        return Reply(f"Thinking: {level or 'default'}.")
+        return CommandResult(f"Thinking: {level or 'default'}.")
 
-    async def _verbose(self, key: SessionKey, args: str) -> Reply:
+    async def _verbose(self, key: SessionKey, args: str) -> CommandResult:
         chosen = (await self._desk.lifecycle.preferences(key)).verbose_level
         level = await self._level(key, "verbose_level", args, chosen, VERBOSE)
         meaning = {"off": "tools work quietly", "on": "one line for each tool", "full": "tools with their output"}
-        return Reply(f"Verbose: {level} ({meaning[level]}).")
+        return CommandResult(f"Verbose: {level} ({meaning[level]}).")
 
-    async def _reasoning(self, key: SessionKey, args: str) -> Reply:
+    async def _reasoning(self, key: SessionKey, args: str) -> CommandResult:
         chosen = (await self._desk.lifecycle.preferences(key)).reasoning_level
         level = await self._level(key, "reasoning_level", args, chosen, REASONING)
         meaning = {"off": "hidden", "on": "shown with each answer", "stream": "shown while it is written"}
-        return Reply(f"Reasoning: {level} ({meaning[level]}).")
+        return CommandResult(f"Reasoning: {level} ({meaning[level]}).")
 
     async def _level(self, key: SessionKey, field: str, args: str, chosen: str | None, levels: tuple[str, ...]) -> str:
         """One of `levels` as it is, or as it is from now on."""
@@ -279,42 +285,42 @@ class Commands:
         await self._desk.changed(key, "patch")
         return "off" if wanted == "default" else wanted
 
-    async def _usage(self, key: SessionKey, args: str) -> Reply:
+    async def _usage(self, key: SessionKey, args: str) -> CommandResult:
         word = args.strip().lower()
         if word in ("", "cost"):
-            return Reply("\n".join(await self._desk.app.accounts.summary(key)))
+            return CommandResult("\n".join(await self._desk.app.accounts.summary(key)))
         if word not in ("off", "tokens", "full", "on", "reset", "default"):
             raise InvalidRequest("write: /usage cost, tokens, full, off or reset")
         mode = None if word in ("reset", "default") else "full" if word == "on" else word
         await self._desk.lifecycle.prefer(key, {"response_usage": mode})
         await self._desk.changed(key, "patch")
-        return Reply(f"Usage under every answer: {mode or 'default (off)'}.")
+        return CommandResult(f"Usage under every answer: {mode or 'default (off)'}.")
 
-    async def _queue(self, key: SessionKey, args: str) -> Reply:
+    async def _queue(self, key: SessionKey, args: str) -> CommandResult:
         if not args:
             chosen = (await self._desk.lifecycle.preferences(key)).queue_mode
-            return Reply(f"Queue: {chosen or 'steer'}. Modes: steer, followup, collect, interrupt.")
+            return CommandResult(f"Queue: {chosen or 'steer'}. Modes: steer, followup, collect, interrupt.")
         mode = None if args in ("default", "reset") else parse_mode(args.split()[0])
         await self._desk.lifecycle.prefer(key, {"queue_mode": mode})
-        return Reply(f"Queue: {mode or 'steer'}.")
+        return CommandResult(f"Queue: {mode or 'steer'}.")
 
-    async def _elevated(self, key: SessionKey, args: str) -> Reply:
-        return Reply(await elevating.elevated(self._desk, key, args))
+    async def _elevated(self, key: SessionKey, args: str) -> CommandResult:
+        return CommandResult(await elevating.elevated(self._desk, key, args))
 
-    async def _capabilities(self, key: SessionKey, args: str) -> Reply:
+    async def _capabilities(self, key: SessionKey, args: str) -> CommandResult:
         # Loaded when somebody asks: it knows every part of the house.
         from openclaw.gateway.capabilities import capabilities, lines
 
-        return Reply("\n".join(lines(await capabilities(self._desk.app, key.agent))))
+        return CommandResult("\n".join(lines(await capabilities(self._desk.app, key.agent))))
 
-    async def _approve(self, key: SessionKey, args: str) -> Reply:
+    async def _approve(self, key: SessionKey, args: str) -> CommandResult:
         words = args.split()
         if not words and (waiting := self._approvals.list()):
-            return Reply("\n\n".join(_question(each.request) for each in waiting))
+            return CommandResult("\n\n".join(_question(each.request) for each in waiting))
         if len(words) != 2:
             raise InvalidRequest("write: /approve ID allow-once, allow-always or deny")
         resolution = self._approvals.resolve(words[0], words[1], by="chat")
-        return Reply(f"{resolution.id}: {resolution.decision}.")
+        return CommandResult(f"{resolution.id}: {resolution.decision}.")
 
 
 def _question(request: ApprovalRequest) -> str:

@@ -5,18 +5,18 @@ import uuid
 from openclaw.core.errors import Unavailable
 from openclaw.core.events import CompactionEnded
 from openclaw.core.keys import SessionKey
-from openclaw.gateway.desk import Desk
+from openclaw.gateway.desk import SessionService
 from openclaw.turns.queue import QueueRules
-from openclaw.turns.turn import Turn
+from openclaw.turns.turn import RunRequest
 
 LONGEST_WAIT = 3_600.0
 
 
-async def compact(desk: Desk, key: SessionKey, focus: str = "") -> CompactionEnded:
+async def compact(desk: SessionService, key: SessionKey, focus: str = "") -> CompactionEnded:
     """Compacts the conversation behind `key`, with attention to `focus`, and gives what became of it."""
     if desk.runs.active(key):
         raise Unavailable("this conversation is busy: compact it when the answer is there, or /stop first")
-    turn = Turn(run_id=str(uuid.uuid4()), key=key, text="", compact=focus)
+    turn = RunRequest(run_id=str(uuid.uuid4()), key=key, text="", compact=focus)
     await desk.runs.submit(turn, rules=QueueRules(mode="followup"))
     outcome = await desk.runs.wait(turn.run_id, LONGEST_WAIT)
     if outcome is None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
-from openclaw.config.load import Loaded, remember_good
+from openclaw.config.load import LoadedConfig, remember_good
 from openclaw.core.clock import Clock
 from openclaw.core.errors import OpenClawError, StateError
 from openclaw.core.secret import Secret
@@ -28,21 +28,21 @@ from openclaw.gateway import ports, process
 from openclaw.gateway.access import shared_secret
 from openclaw.gateway.clock import SystemClock
 from openclaw.gateway.control import Control, signals
-from openclaw.gateway.exposure import EVERYWHERE, LOOPBACK, Exposure, Fences, Wishes, decide, fences
+from openclaw.gateway.exposure import EVERYWHERE, LOOPBACK, Exposure, ExposureOptions, HostRules, decide, fences
 from openclaw.gateway.lock import WAIT_SECONDS, GatewayLock, held
-from openclaw.gateway.logs import DailyFile, Logs, Place
+from openclaw.gateway.logs import DailyFile, LogFiles, Logs
 from openclaw.gateway.notify import notify
 from openclaw.gateway.process import RESTART_SECONDS, STOP_SECONDS
 from openclaw.gateway.redaction import Redactor, secret_variables, secrets_in
 from openclaw.gateway.reload import Reload, Reloader
-from openclaw.gateway.safemode import Starts, Verdict
-from openclaw.gateway.server import Server, Service, serving
-from openclaw.gateway.surroundings import Surroundings
+from openclaw.gateway.safemode import SafeModeVerdict, Starts
+from openclaw.gateway.server import HttpService, Server, serving
+from openclaw.gateway.surroundings import Environment
 from openclaw.gateway.transport import Transport
 from openclaw.version import __version__
 
 if TYPE_CHECKING:
-    from openclaw.gateway.certificates import Shown
+    from openclaw.gateway.certificates import LoadedCertificate
 
 RESTART_PAUSE = 30.0
 """Restarts that the configuration asks for are at least this far apart."""
@@ -50,10 +50,10 @@ RESTART_PAUSE = 30.0
 log = logging.getLogger("openclaw.gateway")
 
 
-class Options(Struct, frozen=True, kw_only=True):
+class DaemonOptions(Struct, frozen=True, kw_only=True):
     """What `gateway run` was asked for."""
 
-    wishes: Wishes = Wishes()
+    wishes: ExposureOptions = ExposureOptions()
     force: bool = False
     verbose: bool = False
     console: bool = True
@@ -63,13 +63,13 @@ class Options(Struct, frozen=True, kw_only=True):
     restart_seconds: float = RESTART_SECONDS
 
 
-class Launch(Struct, frozen=True, kw_only=True):
+class GatewayLaunch(Struct, frozen=True, kw_only=True):
     """What a composition is given."""
 
-    surroundings: Surroundings
-    wishes: Wishes
+    surroundings: Environment
+    wishes: ExposureOptions
     """What stands above the configuration, also above the next one."""
-    loaded: Loaded
+    loaded: LoadedConfig
     settings: GatewaySettings
     exposure: Exposure
     secret: Secret | None
@@ -81,7 +81,7 @@ class Launch(Struct, frozen=True, kw_only=True):
     """Start without channels, plugins and cron."""
 
 
-class Parts(Service, frozen=True, kw_only=True):
+class GatewayParts(HttpService, frozen=True, kw_only=True):
     """What a composition serves, and what it has to hear."""
 
     reload: Callable[[Reload], Awaitable[None]]
@@ -89,10 +89,10 @@ class Parts(Service, frozen=True, kw_only=True):
     """Each lets its work come to rest within the seconds it is given."""
 
 
-Compose = Callable[[Launch], AbstractAsyncContextManager[Parts]]
+Compose = Callable[[GatewayLaunch], AbstractAsyncContextManager[GatewayParts]]
 
 
-def run(options: Options, surroundings: Surroundings, compose: Compose) -> None:
+def run(options: DaemonOptions, surroundings: Environment, compose: Compose) -> None:
     """Runs a gateway until it is told to stop."""
     state = surroundings.home.state
     claim(state)
@@ -112,9 +112,9 @@ def claim(state: Path) -> None:
         raise StateError(f"{state} can be written by everyone on this machine: chmod 700 {state}")
 
 
-async def _lives(options: Options, surroundings: Surroundings, compose: Compose, lock: GatewayLock) -> None:
+async def _lives(options: DaemonOptions, surroundings: Environment, compose: Compose, lock: GatewayLock) -> None:
     reloader = Reloader(surroundings.home, surroundings.environ)
-    logs = Logs(DailyFile(Place.of(surroundings.home.state)), Redactor())
+    logs = Logs(DailyFile(LogFiles.of(surroundings.home.state)), Redactor())
     control = Control()
     with logs.writing(), signals(control):
         while True:
@@ -135,10 +135,10 @@ async def _lives(options: Options, surroundings: Surroundings, compose: Compose,
             reloader = Reloader(surroundings.home, surroundings.environ)
 
 
-def _set_up(logs: Logs, loaded: Loaded, options: Options, state: Path) -> None:
+def _set_up(logs: Logs, loaded: LoadedConfig, options: DaemonOptions, state: Path) -> None:
     """The log under the settings in force, knowing every credential they hold."""
     settings = loaded.config.logging
-    logs.file.move(Place.of(state, settings.file))
+    logs.file.move(LogFiles.of(state, settings.file))
     logs.redactor.know((*secrets_in(loaded.config), *secret_variables(loaded.variables)))
     logs.redactor.know(secret for secret in (options.wishes.token, options.wishes.password) if secret)
     level = "debug" if options.verbose else settings.level
@@ -155,8 +155,8 @@ class _Life:
 
     def __init__(
         self,
-        options: Options,
-        surroundings: Surroundings,
+        options: DaemonOptions,
+        surroundings: Environment,
         reloader: Reloader,
         lock: GatewayLock,
         logs: Logs,
@@ -186,7 +186,7 @@ class _Life:
             # The last host is on this machine: who comes from here has more rights than who comes over the network.
             self._lock.describe(port=server.port, address=exposure.hosts[-1], fingerprint=fingerprint)
             verdict = starts.begin()
-            launch = Launch(
+            launch = GatewayLaunch(
                 surroundings=self._surroundings,
                 wishes=self._options.wishes,
                 loaded=self._loaded,
@@ -211,10 +211,10 @@ class _Life:
                 await self._drain(parts.drains)
         await asyncio.to_thread(starts.finish)
 
-    def _is_safe(self, verdict: Verdict) -> bool:
+    def _is_safe(self, verdict: SafeModeVerdict) -> bool:
         return self._options.safe_mode == "on" or (verdict.safe and self._options.safe_mode == "auto")
 
-    def _greet(self, exposure: Exposure, server: Server, verdict: Verdict, safe: bool) -> None:
+    def _greet(self, exposure: Exposure, server: Server, verdict: SafeModeVerdict, safe: bool) -> None:
         log.info("gateway %s listens on %s (auth: %s)", __version__, server.url, exposure.mode)
         for problem in (*self._loaded.issues, *self._loaded.warnings):
             log.warning("%s", problem)
@@ -230,7 +230,7 @@ class _Life:
                 " restart starts everything again"
             )
 
-    async def _until_over(self, parts: Parts, server: Server) -> None:
+    async def _until_over(self, parts: GatewayParts, server: Server) -> None:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._on_demand(parts, server), name="reload")]
             if self._loaded.config.gateway.reload.mode != "off":
@@ -239,13 +239,13 @@ class _Life:
             for task in tasks:
                 task.cancel()
 
-    async def _watch(self, parts: Parts, server: Server) -> None:
+    async def _watch(self, parts: GatewayParts, server: Server) -> None:
         settle = self._loaded.config.gateway.reload.debounce_ms / 1000
         async with aclosing(self._reloader.watch(settle)) as changes:
             async for reload in changes:
                 await self._apply(reload, parts, server)
 
-    async def _on_demand(self, parts: Parts, server: Server) -> None:
+    async def _on_demand(self, parts: GatewayParts, server: Server) -> None:
         while True:
             await self._control.reread.wait()
             self._control.reread.clear()
@@ -253,7 +253,7 @@ class _Life:
             if reload is not None:
                 await self._apply(reload, parts, server)
 
-    async def _apply(self, reload: Reload, parts: Parts, server: Server) -> None:
+    async def _apply(self, reload: Reload, parts: GatewayParts, server: Server) -> None:
         settings = reload.loaded.config.gateway
         names = ", ".join(reload.changed)
         mode = settings.reload.mode
@@ -281,7 +281,7 @@ class _Life:
         self._loaded = reload.loaded
         await self._remember(reload.loaded)
 
-    async def _remember(self, loaded: Loaded) -> None:
+    async def _remember(self, loaded: LoadedConfig) -> None:
         """Keeps a configuration that works; a disk that is full must not end what works."""
         try:
             await asyncio.to_thread(remember_good, self._surroundings.home, loaded)
@@ -310,7 +310,7 @@ class _Life:
                 log.error("a part failed while it came to rest", exc_info=outcome)
 
 
-def _certificate(settings: GatewaySettings, state: Path, exposure: Exposure) -> "Shown | None":
+def _certificate(settings: GatewaySettings, state: Path, exposure: Exposure) -> "LoadedCertificate | None":
     if not settings.tls.enabled:
         return None
     from openclaw.gateway.certificates import SOON, certificate
@@ -324,13 +324,13 @@ def _certificate(settings: GatewaySettings, state: Path, exposure: Exposure) -> 
     return shown
 
 
-def _fences(settings: GatewaySettings, exposure: Exposure) -> Fences:
+def _fences(settings: GatewaySettings, exposure: Exposure) -> HostRules:
     name = socket.gethostname()
     return fences(settings, (name, f"{name}.local") if settings.bind in ("lan", "custom") else (), exposure.proxy)
 
 
 @asynccontextmanager
-async def health_only(launch: Launch) -> AsyncIterator[Parts]:
+async def health_only(launch: GatewayLaunch) -> AsyncIterator[GatewayParts]:
     """A gateway that only says that it lives."""
 
     async def connection(transport: Transport) -> None:
@@ -339,4 +339,4 @@ async def health_only(launch: Launch) -> AsyncIterator[Parts]:
     async def reload(change: Reload) -> None:
         """Nothing here depends on the configuration."""
 
-    yield Parts(connection=connection, reload=reload)
+    yield GatewayParts(connection=connection, reload=reload)

@@ -10,22 +10,22 @@ from openclaw.core.errors import NotFound
 from openclaw.core.keys import SessionKey
 from openclaw.core.origin import Origin
 from openclaw.gateway import rows
-from openclaw.gateway.app import Assistant
-from openclaw.gateway.bus import Bus
+from openclaw.gateway.app import App
+from openclaw.gateway.bus import EventBus
 from openclaw.gateway.internal_hooks import telling
-from openclaw.sessions.files import Loaded, load
+from openclaw.sessions.files import LoadedTranscript, load
 from openclaw.sessions.index import SessionRow
-from openclaw.sessions.lifecycle import Lifecycle, Preferences
+from openclaw.sessions.lifecycle import SessionLifecycle, SessionPreferences
 from openclaw.sessions.transcript import path_to_leaf
 from openclaw.turns.origins import path_origins
-from openclaw.turns.runs import Runs
-from openclaw.turns.turn import Turn
+from openclaw.turns.runs import RunService
+from openclaw.turns.turn import RunRequest
 
 
-class Desk:
+class SessionService:
     """Looks sessions up and says when one changed."""
 
-    def __init__(self, app: Assistant, lifecycle: Lifecycle, runs: Runs, bus: Bus) -> None:
+    def __init__(self, app: App, lifecycle: SessionLifecycle, runs: RunService, bus: EventBus) -> None:
         self.app = app
         self.lifecycle = lifecycle
         self.runs = runs
@@ -84,7 +84,7 @@ class Desk:
             )
         return out
 
-    async def load(self, key: SessionKey) -> tuple[str, Loaded | None]:
+    async def load(self, key: SessionKey) -> tuple[str, LoadedTranscript | None]:
         """The transcript behind `key`, when something was said."""
         found = await self.app.index.get(key)
         if found is None:
@@ -92,7 +92,7 @@ class Desk:
         path = self.app.index.path(found.agent_id, found.session_id)
         return found.session_id, load(path) if path.exists() else None
 
-    def earlier(self, key: SessionKey, session_id: str) -> Loaded | None:
+    def earlier(self, key: SessionKey, session_id: str) -> LoadedTranscript | None:
         """A conversation that was held under `key` before it started over."""
         if not _SESSION_ID.fullmatch(session_id):
             return None
@@ -156,7 +156,7 @@ class Desk:
         )
         return (await hooks.fire(event)).messages
 
-    async def _renewed(self, turn: Turn, before: SessionRow, after: SessionRow, why: str) -> None:
+    async def _renewed(self, turn: RunRequest, before: SessionRow, after: SessionRow, why: str) -> None:
         """A conversation started over by itself."""
         await self.changed(turn.key, "reset")
         hooks = self.app.internal_hooks
@@ -186,5 +186,5 @@ async def _nobody(key: SessionKey) -> int:
     return 0
 
 
-_NOTHING_CHOSEN = Preferences()
+_NOTHING_CHOSEN = SessionPreferences()
 _SESSION_ID = re.compile(r"[\w-]{1,64}")

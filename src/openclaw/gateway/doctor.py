@@ -6,16 +6,16 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from openclaw.config.check import Problem
-from openclaw.config.load import Loaded, load, problems_of
+from openclaw.config.check import ConfigProblem
+from openclaw.config.load import LoadedConfig, load, problems_of
 from openclaw.config.paths import Home
 from openclaw.core.errors import ConfigError, Conflict, InvalidRequest, OpenClawError, StateError
-from openclaw.gateway.surroundings import Surroundings
+from openclaw.gateway.surroundings import Environment
 
 Severity = Literal["critical", "warn", "info"]
 
 
-class Fix(Struct, frozen=True):
+class DoctorFix(Struct, frozen=True):
     """A repair: what it will do, in words, and the doing."""
 
     plan: str
@@ -24,7 +24,7 @@ class Fix(Struct, frozen=True):
     """The gateway cannot do it to itself: it is done from a terminal."""
 
 
-class Finding(Struct, frozen=True, kw_only=True):
+class DoctorFinding(Struct, frozen=True, kw_only=True):
     """One thing that a person should know."""
 
     id: str
@@ -32,7 +32,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     title: str
     detail: str = ""
     remediation: str = ""
-    fix: Fix | None = None
+    fix: DoctorFix | None = None
 
     def document(self) -> dict[str, Any]:
         told: dict[str, Any] = {"checkId": self.id, "severity": self.severity, "title": self.title}
@@ -43,13 +43,13 @@ class Finding(Struct, frozen=True, kw_only=True):
         return {**told, "fixable": self.fix is not None}
 
 
-class Scene(Struct, frozen=True, kw_only=True):
+class DoctorContext(Struct, frozen=True, kw_only=True):
     """What the checks look at."""
 
-    surroundings: Surroundings
-    loaded: Loaded | None
+    surroundings: Environment
+    loaded: LoadedConfig | None
     """None when neither the configuration nor the last good one can be used."""
-    problems: tuple[Problem, ...]
+    problems: tuple[ConfigProblem, ...]
     """Why the file itself cannot be used."""
     now: int
 
@@ -58,28 +58,28 @@ class Scene(Struct, frozen=True, kw_only=True):
         return self.surroundings.home
 
 
-Check = Callable[[Scene], Iterable[Finding]]
+Check = Callable[[DoctorContext], Iterable[DoctorFinding]]
 
 
-def look(surroundings: Surroundings) -> Scene:
+def look(surroundings: Environment) -> DoctorContext:
     """The scene, read once for all checks."""
-    loaded: Loaded | None = None
+    loaded: LoadedConfig | None = None
     try:
         loaded = load(surroundings.home, surroundings.environ)
         problems = loaded.issues
     except ConfigError as error:
         problems = problems_of(error)
-    return Scene(surroundings=surroundings, loaded=loaded, problems=problems, now=round(time.time() * 1000))
+    return DoctorContext(surroundings=surroundings, loaded=loaded, problems=problems, now=round(time.time() * 1000))
 
 
-def examine(scene: Scene, checks: Sequence[Check]) -> list[Finding]:
+def examine(scene: DoctorContext, checks: Sequence[Check]) -> list[DoctorFinding]:
     """Everything the checks find, the worst first."""
     order: tuple[Severity, ...] = ("critical", "warn", "info")
     found = [finding for check in checks for finding in check(scene)]
     return sorted(found, key=lambda finding: order.index(finding.severity))
 
 
-def repair(findings: Iterable[Finding]) -> Iterator[tuple[Finding, str]]:
+def repair(findings: Iterable[DoctorFinding]) -> Iterator[tuple[DoctorFinding, str]]:
     """Applies each repair; what went wrong with it, or nothing."""
     for finding in findings:
         if finding.fix is None:
@@ -94,14 +94,14 @@ def repair(findings: Iterable[Finding]) -> Iterator[tuple[Finding, str]]:
             yield finding, ""
 
 
-def report(scene: Scene, findings: Sequence[Finding]) -> dict[str, Any]:
+def report(scene: DoctorContext, findings: Sequence[DoctorFinding]) -> dict[str, Any]:
     """All of it as one document."""
     counts = summary(findings)
     told = [finding.document() for finding in findings]
     return {"ok": not counts["critical"], "ts": scene.now, "summary": counts, "findings": told}
 
 
-def carry_out(findings: Sequence[Finding], check_id: str, plan: str) -> None:
+def carry_out(findings: Sequence[DoctorFinding], check_id: str, plan: str) -> None:
     """One repair, if it would still do what was agreed to."""
     found = next((each for each in findings if each.id == check_id and each.fix and each.fix.plan == plan), None)
     if found is None:
@@ -113,7 +113,7 @@ def carry_out(findings: Sequence[Finding], check_id: str, plan: str) -> None:
             raise StateError(f"not done: {error}")
 
 
-def summary(findings: Iterable[Finding]) -> dict[str, int]:
+def summary(findings: Iterable[DoctorFinding]) -> dict[str, int]:
     counts = {"critical": 0, "warn": 0, "info": 0}
     for finding in findings:
         counts[finding.severity] += 1

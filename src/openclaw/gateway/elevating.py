@@ -4,8 +4,8 @@ from openclaw.core.clock import millis
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.keys import SessionKey
 from openclaw.gateway.boxes import said
-from openclaw.gateway.desk import Desk
-from openclaw.policy.elevation import LEVELS, barred, speaker
+from openclaw.gateway.desk import SessionService
+from openclaw.policy.elevation import LEVELS, refuse_reason, speaker
 
 MEANING = {
     "off": "commands stay in the sandbox",
@@ -15,7 +15,7 @@ MEANING = {
 }
 
 
-async def elevated(desk: Desk, key: SessionKey, args: str) -> str:
+async def elevated(desk: SessionService, key: SessionKey, args: str) -> str:
     """Shows or sets the level of a session, in words."""
     app = desk.app
     boxed = app.boxes.is_boxed(key)
@@ -28,7 +28,7 @@ async def elevated(desk: Desk, key: SessionKey, args: str) -> str:
         raise InvalidRequest("write: /elevated on, ask, full or off")
     settings = app.config.tools.elevated
     who = speaker(key, app.config.commands.owner_allow_from)
-    if level != "off" and (why := barred(who, settings, app.boxes.tool_settings(key.agent).elevated)):
+    if level != "off" and (why := refuse_reason(who, settings, app.boxes.tool_settings(key.agent).elevated)):
         raise InvalidRequest(f"Elevated is not available here: {why}.")
     await desk.lifecycle.prefer(key, {"elevated_level": level, "elevated_at": millis(app.clock)})
     await desk.changed(key, "patch")

@@ -15,8 +15,8 @@ from openclaw.memory.settings import BUILT_IN
 
 if TYPE_CHECKING:
     from openclaw.core.clock import Clock
-    from openclaw.gateway.surroundings import Surroundings
-    from openclaw.plugins.find import Found
+    from openclaw.gateway.surroundings import Environment
+    from openclaw.plugins.find import FoundPlugin
     from openclaw.plugins.settings import PluginsSettings
 
 T = TypeVar("T")
@@ -30,7 +30,7 @@ class BringsEmbedders(Protocol):
     def embedder(self, name: str) -> OpensEmbedder | None: ...
 
 
-class Embedders:
+class EmbedderRegistry:
     """Opens an embedder by its name."""
 
     def __init__(self, plugins: Callable[[], BringsEmbedders]) -> None:
@@ -143,15 +143,15 @@ class PluginEmbedder:
 
 @asynccontextmanager
 async def for_one_command(
-    names: Iterable[str], plugins: "PluginsSettings", surroundings: "Surroundings", clock: "Clock"
-) -> AsyncIterator[Embedders]:
+    names: Iterable[str], plugins: "PluginsSettings", surroundings: "Environment", clock: "Clock"
+) -> AsyncIterator[EmbedderRegistry]:
     """The embedders for a command that runs without a gateway: only plugins that declare one of `names` are started."""
     foreign = frozenset(names) - {*BUILT_IN, "auto", "none"}
     if not foreign:
-        yield Embedders(NoPlugins)
+        yield EmbedderRegistry(NoPlugins)
         return
-    from openclaw.gateway.plugins import Extensions
-    from openclaw.hooks.dispatch import Hooks
+    from openclaw.gateway.plugins import PluginRegistry
+    from openclaw.hooks.dispatch import HookDispatcher
     from openclaw.plugins.find import look
     from openclaw.skills.roots import expanded
 
@@ -159,10 +159,10 @@ async def for_one_command(
     found, _ = look([expanded(text, home, home) for text in plugins.load.paths], state / "extensions")
     wanted = _with_needed([each for each in found if foreign & set(each.manifest.contracts.embedders)], found)
     narrowed = structs.replace(plugins, deny=(*plugins.deny, *({each.id for each in found} - wanted)))
-    hooks = Hooks(clock)
-    extensions = Extensions(state, home, clock, lambda: hooks, lambda: narrowed)
+    hooks = HookDispatcher(clock)
+    extensions = PluginRegistry(state, home, clock, lambda: hooks, lambda: narrowed)
     try:
-        yield Embedders(lambda: extensions)
+        yield EmbedderRegistry(lambda: extensions)
     finally:
         await extensions.close()
         await hooks.close()
@@ -178,7 +178,7 @@ class NoPlugins:
         return None
 
 
-def _with_needed(plugins: "Iterable[Found]", found: "Iterable[Found]") -> set[str]:
+def _with_needed(plugins: "Iterable[FoundPlugin]", found: "Iterable[FoundPlugin]") -> set[str]:
     """Ids of `plugins` and of what they need to run."""
     known = {each.id: each for each in found}
     wanted: set[str] = set()

@@ -35,14 +35,14 @@ PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
 
-class About(Struct, frozen=True, kw_only=True):
+class ExportHeader(Struct, frozen=True, kw_only=True):
     """What stands above the conversation."""
 
     title: str
     facts: tuple[tuple[str, str], ...] = ()
 
 
-def page(about: About, messages: Sequence[Message]) -> str:
+def page(about: ExportHeader, messages: Sequence[Message]) -> str:
     """The whole page. Nothing in `messages` becomes markup except by way of Markdown without HTML."""
     results = {each.tool_call_id: each for each in messages if isinstance(each, ToolResult)}
     called = {call.id for each in messages if isinstance(each, Assistant) for call in each.calls}

@@ -20,7 +20,7 @@ LEAST_SECRET = 16
 """Fewer characters than this are not enough beyond this machine."""
 
 
-class Wishes(Struct, frozen=True, kw_only=True):
+class ExposureOptions(Struct, frozen=True, kw_only=True):
     """What the command line asks for; it stands above the environment and the file."""
 
     port: int | None = None
@@ -48,7 +48,7 @@ class Exposure(Struct, frozen=True, kw_only=True):
         return all(is_loopback(host) for host in self.hosts)
 
 
-def decide(settings: GatewaySettings, environ: Mapping[str, str], wishes: Wishes) -> Exposure:
+def decide(settings: GatewaySettings, environ: Mapping[str, str], wishes: ExposureOptions) -> Exposure:
     """The exposure that was asked for; refuses one that would let strangers in."""
     bind = _bind(wishes.bind or settings.bind)
     hosts = _hosts(bind, settings.custom_bind_host)
@@ -79,7 +79,7 @@ def decide(settings: GatewaySettings, environ: Mapping[str, str], wishes: Wishes
     return found
 
 
-def _port(settings: GatewaySettings, environ: Mapping[str, str], wishes: Wishes) -> int:
+def _port(settings: GatewaySettings, environ: Mapping[str, str], wishes: ExposureOptions) -> int:
     if wishes.port is not None:
         return wishes.port
     named = environ.get("OPENCLAW_GATEWAY_PORT", "").strip()
@@ -116,7 +116,9 @@ def _hosts(bind: Bind, custom: str | None) -> tuple[str, ...]:
             return (address,) if address == EVERYWHERE or is_loopback(address) else (address, LOOPBACK)
 
 
-def _auth(settings: GatewaySettings, environ: Mapping[str, str], wishes: Wishes) -> tuple[AuthMode, Secret | None]:
+def _auth(
+    settings: GatewaySettings, environ: Mapping[str, str], wishes: ExposureOptions
+) -> tuple[AuthMode, Secret | None]:
     auth = settings.auth
     token = wishes.token or _from(environ, "OPENCLAW_GATEWAY_TOKEN") or auth.token
     password = wishes.password or _from(environ, "OPENCLAW_GATEWAY_PASSWORD") or auth.password
@@ -197,7 +199,7 @@ def _from(environ: Mapping[str, str], name: str) -> Secret | None:
     return Secret(value) if value else None
 
 
-class Fences(Struct, frozen=True, kw_only=True):
+class HostRules(Struct, frozen=True, kw_only=True):
     """Which names and origins requests may come with."""
 
     names: frozenset[str] = frozenset()
@@ -207,15 +209,15 @@ class Fences(Struct, frozen=True, kw_only=True):
     """Whose word for a person counts; None when nobody's does."""
 
 
-def fences(settings: GatewaySettings, own_names: Sequence[str] = (), proxy: ProxyRules | None = None) -> Fences:
+def fences(settings: GatewaySettings, own_names: Sequence[str] = (), proxy: ProxyRules | None = None) -> HostRules:
     """The fences of a configuration; `own_names` are what this machine is called."""
     origins = settings.control_ui.allowed_origins
     listed = {_hostname(origin) for origin in origins}
     names = frozenset({*listed, *(name.lower() for name in own_names)} - {""})
-    return Fences(names=names, origins=origins, proxy=proxy)
+    return HostRules(names=names, origins=origins, proxy=proxy)
 
 
-def host_allowed(host: str, known: Fences) -> bool:
+def host_allowed(host: str, known: HostRules) -> bool:
     """Whether a `Host` header names us.
 
     A page that made its own name point at our address (DNS rebinding) sends that name; an address cannot be made up.

@@ -6,13 +6,13 @@ from openclaw.core.approval import Approver
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.provider import Endpoint, Price, Provider
 from openclaw.core.secret import Secret
-from openclaw.models.catalog import Catalog
+from openclaw.models.catalog import ModelCatalog
 from openclaw.models.profiles import Profiles
 from openclaw.models.settings import AuthSettings, ModelEntry, ModelsSettings, ProviderSettings
-from openclaw.models.situation import Situation, assess
+from openclaw.models.situation import ModelSet, build_model_set
 from openclaw.policy.reach import AcpSettings
-from openclaw.tools.acp.agent import Agents, Hired
-from openclaw.turns.turn import Turn
+from openclaw.tools.acp.agent import AcpAgents, RunningAgent
+from openclaw.turns.turn import RunRequest
 
 PROVIDER = "acp"
 SILENCE = 3_600.0
@@ -36,17 +36,17 @@ def chosen(settings: AcpSettings, named: str) -> str:
     return name
 
 
-class External:
+class AcpHarness:
     """The external agents of this process; whoever made it closes it."""
 
     def __init__(self, approver: Approver, environ: Callable[[], Mapping[str, str]]) -> None:
-        self._agents = Agents(approver, environ)
+        self._agents = AcpAgents(approver, environ)
 
-    def open(self, settings: AcpSettings, ref: str, turn: Turn, workspace: str) -> Callable[[Endpoint], Provider]:
+    def open(self, settings: AcpSettings, ref: str, turn: RunRequest, workspace: str) -> Callable[[Endpoint], Provider]:
         """What answers a turn."""
         name = chosen(settings, ref.partition("/")[2])
         how = settings.agents[name]
-        hired = Hired(
+        hired = RunningAgent(
             name=name,
             command=how.command,
             args=how.args,
@@ -61,7 +61,7 @@ class External:
         await self._agents.close()
 
 
-def situation(settings: AcpSettings, ref: str) -> Situation:
+def acp_model_set(settings: AcpSettings, ref: str) -> ModelSet:
     """The models as a conversation with an external agent sees them: there is one, and it is the agent."""
     name = chosen(settings, ref.partition("/")[2])
     provider = ProviderSettings(
@@ -71,9 +71,9 @@ def situation(settings: AcpSettings, ref: str) -> Situation:
         timeout_seconds=SILENCE,
         models=(ModelEntry(id=name, name=name, context_window=1_000_000, cost=Price()),),
     )
-    return assess(
+    return build_model_set(
         ModelsSettings(mode="replace", providers={PROVIDER: provider}),
-        Catalog(providers=(), models=()),
+        ModelCatalog(providers=(), models=()),
         environ={},
         probe=lambda: (),
         auth=AuthSettings(),

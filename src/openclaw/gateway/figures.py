@@ -15,8 +15,8 @@ from msgspec import Struct
 from openclaw.budget.ledger import Spent
 from openclaw.core.events import ToolEnded
 from openclaw.core.keys import SessionKey
-from openclaw.turns.ledger import Outcome
-from openclaw.turns.runs import RunEvent, Settled
+from openclaw.turns.ledger import RunOutcome
+from openclaw.turns.runs import RunEvent, RunSettled
 
 BUCKETS = (0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
 MOST_MODELS = 100
@@ -27,7 +27,7 @@ _REF = re.compile(r"[\w./:@+-]{1,120}", re.ASCII)
 Labels = tuple[tuple[str, str], ...]
 
 
-class Family(Struct, frozen=True):
+class MetricFamily(Struct, frozen=True):
     """One figure, with all its rows."""
 
     name: str
@@ -37,25 +37,27 @@ class Family(Struct, frozen=True):
     """Ending of the name, labels, value."""
 
 
-def gauge(name: str, help_text: str, value: float) -> Family:
-    return Family(name, "gauge", help_text, (("", (), float(value)),))
+def gauge(name: str, help_text: str, value: float) -> MetricFamily:
+    return MetricFamily(name, "gauge", help_text, (("", (), float(value)),))
 
 
-def gauges(name: str, help_text: str, label: str, values: Mapping[str, float]) -> Family:
+def gauges(name: str, help_text: str, label: str, values: Mapping[str, float]) -> MetricFamily:
     rows = tuple(("", ((label, key),), float(value)) for key, value in sorted(values.items()))
-    return Family(name, "gauge", help_text, rows)
+    return MetricFamily(name, "gauge", help_text, rows)
 
 
-def counter(name: str, help_text: str, value: float) -> Family:
-    return Family(name, "counter", help_text, (("", (), float(value)),))
+def counter(name: str, help_text: str, value: float) -> MetricFamily:
+    return MetricFamily(name, "counter", help_text, (("", (), float(value)),))
 
 
-def counters(name: str, help_text: str, labels: tuple[str, ...], values: Mapping[tuple[str, ...], float]) -> Family:
+def counters(
+    name: str, help_text: str, labels: tuple[str, ...], values: Mapping[tuple[str, ...], float]
+) -> MetricFamily:
     rows = tuple(("", tuple(zip(labels, key, strict=True)), float(value)) for key, value in sorted(values.items()))
-    return Family(name, "counter", help_text, rows)
+    return MetricFamily(name, "counter", help_text, rows)
 
 
-class RunFigures:
+class RunMetrics:
     """Counts what runs say."""
 
     def __init__(self) -> None:
@@ -67,12 +69,12 @@ class RunFigures:
 
     def hear(self, told: RunEvent) -> None:
         event = told.event
-        if isinstance(event, Settled):
+        if isinstance(event, RunSettled):
             self._settled(told.key, event.outcome)
         elif isinstance(event, ToolEnded):
             self._tools[("error" if event.result.is_error else "ok",)] += 1
 
-    def _settled(self, key: SessionKey, outcome: Outcome) -> None:
+    def _settled(self, key: SessionKey, outcome: RunOutcome) -> None:
         self._ended[(_source(key), _ending(outcome))] += 1
         if outcome.status == "error" and outcome.stop_reason != "aborted":
             self._errors[(_kind(outcome.error_kind),)] += 1
@@ -81,7 +83,7 @@ class RunFigures:
             self._buckets[bisect_left(BUCKETS, seconds)] += 1
             self._seconds += seconds
 
-    def families(self) -> list[Family]:
+    def families(self) -> list[MetricFamily]:
         return [
             counters("runs_total", "runs that ended", ("source", "outcome"), self._ended),
             counters("run_errors_total", "runs that failed, by reason", ("kind",), self._errors),
@@ -89,17 +91,19 @@ class RunFigures:
             self._histogram(),
         ]
 
-    def _histogram(self) -> Family:
+    def _histogram(self) -> MetricFamily:
         rows: list[tuple[str, Labels, float]] = []
         below = 0
         for limit, count in zip((*BUCKETS, None), self._buckets, strict=True):
             below += count
             rows.append(("_bucket", (("le", "+Inf" if limit is None else f"{limit:g}"),), float(below)))
         rows += [("_sum", (), self._seconds), ("_count", (), float(below))]
-        return Family("run_seconds", "histogram", "how long runs took, from their beginning to their end", tuple(rows))
+        return MetricFamily(
+            "run_seconds", "histogram", "how long runs took, from their beginning to their end", tuple(rows)
+        )
 
 
-def models(spent: Mapping[str, Spent]) -> list[Family]:
+def models(spent: Mapping[str, Spent]) -> list[MetricFamily]:
     """What was asked of models, by model."""
     named: dict[str, Spent] = {}
     for number, (ref, one) in enumerate(spent.items()):
@@ -121,7 +125,7 @@ def models(spent: Mapping[str, Spent]) -> list[Family]:
     ]
 
 
-def text(families: Iterable[Family]) -> str:
+def text(families: Iterable[MetricFamily]) -> str:
     """The figures in the text form of Prometheus."""
     lines: list[str] = []
     for family in families:
@@ -141,7 +145,7 @@ def _source(key: SessionKey) -> str:
     return "hook" if key.is_hook else "main"
 
 
-def _ending(outcome: Outcome) -> str:
+def _ending(outcome: RunOutcome) -> str:
     if outcome.steered_into:
         return "steered"
     if outcome.status == "ok":

@@ -4,30 +4,30 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from openclaw.gateway.bus import Bus
-from openclaw.workspace.history import By, History
+from openclaw.gateway.bus import EventBus
+from openclaw.workspace.history import By, FileHistory
 
 FOLDER = "workspace-history"
 
 
-class Histories:
+class WorkspaceHistories:
     """The histories of all agents."""
 
     def __init__(self, state: Path, workspace_of: Callable[[str], Path], now: Callable[[], int]) -> None:
         self._state = state
         self._workspace_of = workspace_of
         self._now = now
-        self._kept: dict[tuple[str, Path], History] = {}
+        self._kept: dict[tuple[str, Path], FileHistory] = {}
         self._turn = asyncio.Lock()
         """Two who notice one change must not keep it twice."""
 
-    def of(self, agent_id: str) -> History:
+    def of(self, agent_id: str) -> FileHistory:
         workspace = self._workspace_of(agent_id)
         if (agent_id, workspace) not in self._kept:
-            self._kept[agent_id, workspace] = History(self._state / FOLDER / agent_id, workspace)
+            self._kept[agent_id, workspace] = FileHistory(self._state / FOLDER / agent_id, workspace)
         return self._kept[agent_id, workspace]
 
-    async def notice(self, agent_id: str, by: By) -> History:
+    async def notice(self, agent_id: str, by: By) -> FileHistory:
         """The history of an agent's files, up to date."""
         history = self.of(agent_id)
         if history.is_behind:
@@ -40,7 +40,7 @@ class Histories:
         async with self._turn:
             await asyncio.to_thread(self.of(agent_id).keep, name, data, "edit", self._now())
 
-    async def follow(self, bus: Bus) -> None:
+    async def follow(self, bus: EventBus) -> None:
         """Looks whenever a run begins or ends, until it is cancelled."""
         with bus.listening() as listener:
             async for notice in listener:

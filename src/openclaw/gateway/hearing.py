@@ -10,18 +10,18 @@ from collections.abc import Coroutine
 from typing import Any
 
 from openclaw.commands.parse import parse
-from openclaw.commands.senders import Senders
+from openclaw.commands.senders import SenderPairing
 from openclaw.core.channel import Channel
 from openclaw.core.chat import Inbound, Outbound
 from openclaw.core.clock import Clock
 from openclaw.core.errors import OpenClawError
 from openclaw.core.keys import SessionKey
 from openclaw.core.origin import origin
-from openclaw.gateway.commands import Commands
-from openclaw.gateway.desk import Desk
-from openclaw.policy.access import Admit, AskToPair, Ignore, Verdict, conversation, judge, said
+from openclaw.gateway.commands import SlashCommands
+from openclaw.gateway.desk import SessionService
+from openclaw.policy.access import Admit, AskToPair, Ignore, Verdict, judge, session_key_of, to_message
 from openclaw.turns.queue import QueueRules
-from openclaw.turns.turn import Turn
+from openclaw.turns.turn import RunRequest
 
 log = logging.getLogger("openclaw.channels")
 
@@ -30,14 +30,14 @@ SORRY = "Sorry, that did not work."
 """What others than the owner hear of a failure; why it failed is the owner's business."""
 
 
-class Hearing:
+class InboundHandler:
     """What becomes of messages, whatever channel they come from."""
 
-    def __init__(self, desk: Desk, commands: Commands, clock: Clock) -> None:
+    def __init__(self, desk: SessionService, commands: SlashCommands, clock: Clock) -> None:
         self._desk = desk
         self._commands = commands
         self._clock = clock
-        self._senders: dict[str, Senders] = {}
+        self._senders: dict[str, SenderPairing] = {}
 
     def answer(self, channel: Channel, message: Inbound) -> Coroutine[Any, Any, None] | None:
         """What is to be done about a message; None when nothing is."""
@@ -66,9 +66,9 @@ class Hearing:
             command=parse(message.text) is not None,
         )
 
-    def _people(self, channel: str) -> Senders:
+    def _people(self, channel: str) -> SenderPairing:
         if channel not in self._senders:
-            self._senders[channel] = Senders(self._desk.app.home.state, channel, self._clock)
+            self._senders[channel] = SenderPairing(self._desk.app.home.state, channel, self._clock)
         return self._senders[channel]
 
     async def _invite(self, channel: Channel, message: Inbound) -> None:
@@ -88,13 +88,13 @@ class Hearing:
 
     async def _texts(self, message: Inbound, owner: bool) -> tuple[str, ...]:
         """What is said in answer to a message."""
-        key = self._desk.key(conversation(message, owner=owner, scope=self._desk.app.config.session.dm_scope))
+        key = self._desk.key(session_key_of(message, owner=owner, scope=self._desk.app.config.session.dm_scope))
         if not owner:  # commands are the owner's; a stranger's slash is a word like any other
-            return await self._asked(message, key, said(message, owner=False), owner=False)
+            return await self._asked(message, key, to_message(message, owner=False), owner=False)
         reply = await self._commands.answer(key, message.text)
         if reply is not None and not reply.message:
             return (reply.text,)
-        text = reply.message if reply is not None else said(message, owner=True)
+        text = reply.message if reply is not None else to_message(message, owner=True)
         return (*((reply.text,) if reply is not None else ()), *await self._asked(message, key, text, owner=True))
 
     async def _asked(self, message: Inbound, key: SessionKey, text: str, *, owner: bool) -> tuple[str, ...]:
@@ -104,7 +104,7 @@ class Hearing:
             f"{message.channel}\0{message.account}\0{message.sender}\0{message.id}".encode(errors="surrogatepass")
         ).hexdigest()
         who = () if owner else (origin("stranger", f"{message.sender} on {message.channel}"),)
-        turn = Turn(run_id=f"channel-{mark[:32]}", key=key, text=text, channel=message.channel, origins=who)
+        turn = RunRequest(run_id=f"channel-{mark[:32]}", key=key, text=text, channel=message.channel, origins=who)
         submitted = await self._desk.runs.submit(turn, rules=QueueRules())
         if submitted.status in ("in_flight", "ok", "error"):
             return ()

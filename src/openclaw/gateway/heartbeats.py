@@ -21,18 +21,18 @@ from openclaw.core.clock import millis
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.keys import SessionKey
 from openclaw.cron import heartbeat
-from openclaw.cron.heartbeat import DENIED_TOOLS, Pulse, Skip, Wait
+from openclaw.cron.heartbeat import DENIED_TOOLS, HeartbeatState, SkipBeat, WaitBeat
 from openclaw.cron.watch import CommandWatch, DueWatch, FileWatch, HttpWatch, MailWatch, Watch, changes
-from openclaw.gateway.desk import Desk
-from openclaw.gateway.looking import Looking
+from openclaw.gateway.desk import SessionService
+from openclaw.gateway.looking import WatchProbes
 from openclaw.gateway.scheduler import sleep_or
 from openclaw.gateway.surroundings import local_timezone
 from openclaw.prompt.facts import DEFAULT_HEARTBEAT
 from openclaw.trust.scan import is_critical, scan
 from openclaw.turns.agents import agent_ids, default_agent
-from openclaw.turns.guarding import guarded
+from openclaw.turns.guarding import supervise_once
 from openclaw.turns.queue import QueueRules
-from openclaw.turns.turn import Turn
+from openclaw.turns.turn import RunRequest
 
 log = logging.getLogger(__name__)
 
@@ -57,10 +57,10 @@ class _Memory(Struct, frozen=True, kw_only=True):
     seen: Mapping[str, str] = {}
 
 
-class Heartbeats:
+class HeartbeatService:
     """Use as `async with Heartbeats(…).serving(…)`."""
 
-    def __init__(self, desk: Desk, environ: Mapping[str, str]) -> None:
+    def __init__(self, desk: SessionService, environ: Mapping[str, str]) -> None:
         self._desk = desk
         self._clock = desk.app.clock
         self._environ = environ
@@ -75,7 +75,7 @@ class Heartbeats:
         self.last: dict[str, Any] | None = None
 
     @asynccontextmanager
-    async def serving(self, *, beats: bool) -> AsyncIterator["Heartbeats"]:
+    async def serving(self, *, beats: bool) -> AsyncIterator["HeartbeatService"]:
         async with asyncio.TaskGroup() as group:
             self._group = group
             loop = group.create_task(self._beat_on(group), name="heartbeats") if beats else None
@@ -94,7 +94,7 @@ class Heartbeats:
         """Does something for as long as heartbeats live."""
         if self._group is None:
             raise RuntimeError("nothing is started outside serving()")
-        task = self._group.create_task(guarded(work, "a heartbeat's errand"))
+        task = self._group.create_task(supervise_once(work, "a heartbeat's errand"))
         self._others.add(task)
         task.add_done_callback(self._others.discard)
 
@@ -150,11 +150,11 @@ class Heartbeats:
         if running is not None and not running.done():
             if woken:
                 self._beating[key] = group.create_task(
-                    guarded(self._after(running, key, reason), f"heartbeat of {key}"), name=f"heartbeat:{key}"
+                    supervise_once(self._after(running, key, reason), f"heartbeat of {key}"), name=f"heartbeat:{key}"
                 )
             return
         self._beating[key] = group.create_task(
-            guarded(self._beat(key, reason, woken=woken), f"heartbeat of {key}"), name=f"heartbeat:{key}"
+            supervise_once(self._beat(key, reason, woken=woken), f"heartbeat of {key}"), name=f"heartbeat:{key}"
         )
 
     async def _after(self, running: asyncio.Task[None], key: SessionKey, reason: str) -> None:
@@ -166,9 +166,9 @@ class Heartbeats:
         try:
             settings = self.enrolled().get(key.agent) or HeartbeatSettings()
             pulse, looks_now, memory = await self._feel(key, settings, woken=woken)
-            while isinstance(verdict := heartbeat.decide(pulse), Wait):
+            while isinstance(verdict := heartbeat.decide(pulse), WaitBeat):
                 if not pulse.events:
-                    verdict = Skip(verdict.reason)
+                    verdict = SkipBeat(verdict.reason)
                     break
                 await self._clock.sleep(RETRY)
                 pulse = structs.replace(
@@ -177,7 +177,7 @@ class Heartbeats:
                     busy=self._busy(key),
                     events=await self._desk.app.events.waiting(key),
                 )
-            if isinstance(verdict, Skip):
+            if isinstance(verdict, SkipBeat):
                 await self._keep(key.agent, structs.replace(memory, seen=looks_now))
                 self._tell(began, "skipped", verdict.reason)
                 return
@@ -188,7 +188,7 @@ class Heartbeats:
 
     async def _feel(
         self, key: SessionKey, settings: HeartbeatSettings, *, woken: bool
-    ) -> tuple[Pulse, dict[str, str], _Memory]:
+    ) -> tuple[HeartbeatState, dict[str, str], _Memory]:
         """All that decides whether the model is asked."""
         memory = await self._recall(key.agent)
         workspace = self._desk.app.workspace(key.agent)
@@ -196,12 +196,12 @@ class Heartbeats:
         seen = dict(memory.seen)
         watches = _watches(settings)
         if watches and not woken:
-            looks = await Looking(workspace, self._environ, self._clock, 0, self._desk.app.accounts.ledger.zone).all(
-                watches
-            )
+            looks = await WatchProbes(
+                workspace, self._environ, self._clock, 0, self._desk.app.accounts.ledger.zone
+            ).all(watches)
             found = [f"Changed: {look.name}. {look.says}" for look in changes(looks, seen)]
             seen |= {look.name: look.mark for look in looks if look.mark}
-        pulse = Pulse(
+        pulse = HeartbeatState(
             now=millis(self._clock),
             enabled=self.enabled,
             hours=self._hours(settings),
@@ -226,7 +226,7 @@ class Heartbeats:
         return heartbeat.hours(rule.start, rule.end, zone or user or local_timezone(self._environ) or "UTC")
 
     async def _ask(
-        self, key: SessionKey, settings: HeartbeatSettings, pulse: Pulse, memory: _Memory, began: int
+        self, key: SessionKey, settings: HeartbeatSettings, pulse: HeartbeatState, memory: _Memory, began: int
     ) -> None:
         prompt = settings.prompt or DEFAULT_HEARTBEAT.text
         if settings.prompt and is_critical(scan(settings.prompt)):
@@ -237,7 +237,7 @@ class Heartbeats:
         moment = datetime.fromtimestamp(self._clock.now(), UTC).strftime("%Y-%m-%d %H:%M UTC")
         parts = (prompt if regular else HAPPENED, *(pulse.changes or ()), f"Current time: {moment}")
         every = heartbeat.interval(settings.every) / 1000
-        turn = Turn(
+        turn = RunRequest(
             run_id=str(uuid.uuid4()),
             key=key,
             text="\n\n".join(parts),

@@ -5,24 +5,24 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from openclaw.agent.loop import Route
+from openclaw.agent.loop import ModelRouter
 from openclaw.agent.settings import AgentDefaults
-from openclaw.agent.toolrun import Toolbox
+from openclaw.agent.toolrun import ToolRunner
 from openclaw.core.clock import Clock
 from openclaw.core.keys import SessionKey
 from openclaw.core.provider import Model, System
 from openclaw.core.tool import Tool, ToolSpec
-from openclaw.turns.aside import Aside
-from openclaw.turns.compaction import Compactor
-from openclaw.turns.flush import Flush
-from openclaw.turns.upkeep import Upkeep
+from openclaw.turns.aside import ModelAsker
+from openclaw.turns.compaction import Summariser
+from openclaw.turns.flush import MemoryFlush
+from openclaw.turns.upkeep import CompactionManager
 
-AsideRoute = Callable[[str | None, str | None], Awaitable[Route]]
+AsideRoute = Callable[[str | None, str | None], Awaitable[ModelRouter]]
 """The models for a question aside: one that is named, or the conversation's; and how hard they think."""
 SUMMARY_THINKING = "low"
 
 
-class Kept(Struct, frozen=True, kw_only=True):
+class CompactionInputs(Struct, frozen=True, kw_only=True):
     """A turn, as far as its upkeep is concerned."""
 
     key: SessionKey
@@ -36,26 +36,26 @@ class Kept(Struct, frozen=True, kw_only=True):
 
 
 def upkeep(
-    kept: Kept,
+    kept: CompactionInputs,
     defaults: AgentDefaults,
     summarising: Model,
     route: AsideRoute,
-    box: Callable[[Sequence[Tool]], Toolbox],
+    box: Callable[[Sequence[Tool]], ToolRunner],
     clock: Clock,
-) -> Upkeep:
+) -> CompactionManager:
     """`summarising` is the model that writes summaries, `box` puts tools into a toolbox of this turn."""
     settings = defaults.compaction
     level = settings.thinking_level or SUMMARY_THINKING
     thinking = None if level == "inherit" else level
-    return Upkeep(
+    return CompactionManager(
         settings=settings,
         pruning=defaults.context_pruning,
         model=kept.model,
         system=kept.system,
         tools=kept.specs,
-        compactor=Compactor(
+        compactor=Summariser(
             settings,
-            Aside(lambda: route(settings.model, thinking), clock),
+            ModelAsker(lambda: route(settings.model, thinking), clock),
             lambda: box(()),
             clock,
             window=summarising.context_window,
@@ -66,21 +66,21 @@ def upkeep(
 
 
 def _flush(
-    kept: Kept,
+    kept: CompactionInputs,
     defaults: AgentDefaults,
     route: AsideRoute,
-    box: Callable[[Sequence[Tool]], Toolbox],
+    box: Callable[[Sequence[Tool]], ToolRunner],
     clock: Clock,
-) -> Flush | None:
+) -> MemoryFlush | None:
     """Notes before a compaction; not where the assistant may not write, nor in errands without a person."""
     settings = defaults.compaction.memory_flush
     allowed = {tool.spec.name: tool for tool in kept.tools}
     if not settings.enabled or "write" not in allowed or kept.key.is_cron or kept.key.is_subagent:
         return None
     reading = [allowed["read"]] if "read" in allowed else []
-    return Flush(
+    return MemoryFlush(
         settings,
-        Aside(lambda: route(settings.model, None), clock),
+        ModelAsker(lambda: route(settings.model, None), clock),
         lambda writing: box([*reading, writing]),
         clock,
         workspace=kept.workspace,

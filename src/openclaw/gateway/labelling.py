@@ -7,27 +7,27 @@ from pathlib import Path
 import openclaw
 from openclaw.core.clock import Clock
 from openclaw.core.messages import Message
-from openclaw.core.origin import Origin, joined, origin
+from openclaw.core.origin import Origin, merge_origins, origin
 from openclaw.core.secret import Secret
 from openclaw.gateway.redaction import Redactor
-from openclaw.policy.breaker import Breaker
+from openclaw.policy.breaker import CircuitBreaker
 from openclaw.policy.deeds import reaches_out
 from openclaw.policy.labels import table
 from openclaw.trust.files import LabelledFiles
-from openclaw.trust.places import Places
+from openclaw.trust.places import TrustedPlaces
 from openclaw.trust.settings import SecuritySettings
 from openclaw.turns.gate import ExecGate
-from openclaw.turns.keepsakes import Keepsakes
-from openclaw.turns.labelled_gate import RunGate
-from openclaw.turns.labelling import Known, RunLabels
+from openclaw.turns.keepsakes import RunJournal
+from openclaw.turns.labelled_gate import LabelGate
+from openclaw.turns.labelling import KnownSecrets, RunLabels
 from openclaw.turns.noting import note_origins
-from openclaw.undo.journal import MB, Budget, Journal
+from openclaw.undo.journal import MB, Journal, JournalBudget
 from openclaw.workspace.record import ALWAYS, WHEN_PRESENT
 
 
 def journal(state: Path, settings: SecuritySettings, clock: Clock) -> Journal:
     undo = settings.undo
-    budget = Budget(enabled=undo.enabled, total=undo.max_mb * MB, file=undo.max_file_mb * MB, days=undo.days)
+    budget = JournalBudget(enabled=undo.enabled, total=undo.max_mb * MB, file=undo.max_file_mb * MB, days=undo.days)
     return Journal(state / "undo", clock, budget)
 
 
@@ -35,7 +35,7 @@ def labelled_files(state: Path) -> LabelledFiles:
     return LabelledFiles(state / "labels" / "files.jsonl")
 
 
-class Labelling:
+class LabelService:
     """One for the process, under one configuration."""
 
     def __init__(self, state: Path, home: Path, settings: SecuritySettings, clock: Clock) -> None:
@@ -43,7 +43,7 @@ class Labelling:
         self._clock = clock
         self._redactor = Redactor()
         self._jobs: dict[str, tuple[Origin, ...]] = {}
-        self._breakers: dict[str, Breaker] = {}
+        self._breakers: dict[str, CircuitBreaker] = {}
         self.files = labelled_files(state)
         self._state = state
         self._reals: dict[Path, str] = {}
@@ -83,24 +83,24 @@ class Labelling:
         own = [workspace, Path(openclaw.__file__).parent, *(self._home / Path(each) for each in external.trusted_paths)]
         own += [Path(place)] if place else []
         own += [boxes] if boxes is not None else []
-        known = Known(
+        known = KnownSecrets(
             files=self.files,
-            places=Places(
+            places=TrustedPlaces(
                 own=tuple(map(self._real, own)),
                 untrusted=external.untrusted_paths,
                 directories=skills or {},
             ),
-            keepsakes=Keepsakes(self._journal, session_key),
+            keepsakes=RunJournal(self._journal, session_key),
             hide=self._redactor.known,
             jobs=self._jobs,
         )
-        return RunLabels(known, origins=joined(origins, self._in_prompt(workspace)), said=said)
+        return RunLabels(known, origins=merge_origins(origins, self._in_prompt(workspace)), said=said)
 
     def _in_prompt(self, workspace: Path) -> tuple[Origin, ...]:
         """The labels of workspace files that go into the prompt itself."""
         root = self._real(workspace)
         listed = self.files.of(*(f"{root}/{name}" for name in (*ALWAYS, *WHEN_PRESENT)))
-        return joined(listed, note_origins(f"{root}/MEMORY.md"), note_origins(f"{root}/memory.md"))
+        return merge_origins(listed, note_origins(f"{root}/MEMORY.md"), note_origins(f"{root}/memory.md"))
 
     def _real(self, path: Path) -> str:
         """A directory of the owner's without links, as it was when it was first asked for: one that is exchanged later
@@ -109,9 +109,9 @@ class Labelling:
             self._reals[path] = os.path.realpath(path.expanduser())
         return self._reals[path]
 
-    def gate(self, agent_id: str, inner: ExecGate, labels: RunLabels) -> RunGate:
+    def gate(self, agent_id: str, inner: ExecGate, labels: RunLabels) -> LabelGate:
         limits = self._settings.breaker
         breaker = self._breakers.setdefault(
-            agent_id, Breaker({"deletes": limits.deletes_per_minute, "sends": limits.sends_per_minute})
+            agent_id, CircuitBreaker({"deletes": limits.deletes_per_minute, "sends": limits.sends_per_minute})
         )
-        return RunGate(inner, labels, self._table, breaker, self._clock)
+        return LabelGate(inner, labels, self._table, breaker, self._clock)

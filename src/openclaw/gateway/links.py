@@ -8,7 +8,7 @@ MOST = 20
 """Links that can be open at the same time; the oldest gives way."""
 
 
-class Links:
+class LoginCodes:
     """The codes that have been handed out and not used. Only their fingerprints are kept."""
 
     def __init__(self) -> None:

@@ -17,7 +17,7 @@ OWNER = "gateway"
 LOOKS = 30
 
 
-class Running(Holder, frozen=True, rename="camel", omit_defaults=True):
+class RunningGateway(Holder, frozen=True, rename="camel", omit_defaults=True):
     """The gateway that holds the lock; the port is 0 until it listens."""
 
     port: int = 0
@@ -38,7 +38,7 @@ def lock_path(state: Path) -> Path:
 class GatewayLock:
     """The lock, held; `describe` tells others where to find us."""
 
-    def __init__(self, path: Path, holder: Running) -> None:
+    def __init__(self, path: Path, holder: RunningGateway) -> None:
         self._path = path
         self.holder = holder
 
@@ -54,7 +54,7 @@ class GatewayLock:
 def held(state: Path, version: str, seconds: float = WAIT_SECONDS) -> Iterator[GatewayLock]:
     """The lock of `state`; raises `AlreadyRunning` when another gateway keeps it."""
     lock = KernelLock(lock_path(state))
-    holder = Running(pid=os.getpid(), created_at=round(time.time() * 1000), owner=OWNER, version=version)
+    holder = RunningGateway(pid=os.getpid(), created_at=round(time.time() * 1000), owner=OWNER, version=version)
     if not lock.wait(holder, seconds):
         found = _read(lock.path)
         who = f" (pid {found.pid})" if found else ""
@@ -66,12 +66,12 @@ def held(state: Path, version: str, seconds: float = WAIT_SECONDS) -> Iterator[G
         yield GatewayLock(lock.path, holder)
 
 
-def running(state: Path) -> Running | None:
+def running(state: Path) -> RunningGateway | None:
     """The gateway that has `state` now; what a dead one left behind does not count."""
     path = lock_path(state)
     if not path.exists():
         return None
-    found: Running | None = None
+    found: RunningGateway | None = None
     # Others may be looking at the same moment, and the body may be half rewritten for an instant.
     for _ in range(LOOKS):
         probe = KernelLock(path)
@@ -85,8 +85,8 @@ def running(state: Path) -> Running | None:
     return found
 
 
-def _read(path: Path) -> Running | None:
+def _read(path: Path) -> RunningGateway | None:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Running)
+        return msgspec.json.decode(path.read_bytes(), type=RunningGateway)
     except (OSError, ValueError):
         return None

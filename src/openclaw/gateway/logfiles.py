@@ -8,12 +8,12 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from openclaw.gateway.logs import Line, Place
+from openclaw.gateway.logs import LogFiles, LogLine
 
 POLL_SECONDS = 0.25
 
 
-class Tail(Struct, frozen=True, kw_only=True):
+class LogTail(Struct, frozen=True, kw_only=True):
     """A piece of the log; `cursor` is where the next piece starts."""
 
     file: Path
@@ -25,12 +25,12 @@ class Tail(Struct, frozen=True, kw_only=True):
     skipped_bytes: int = 0
 
 
-def newest(place: Place) -> Path | None:
+def newest(place: LogFiles) -> Path | None:
     found = place.files()
     return found[-1] if found else None
 
 
-def tail(path: Path, *, cursor: int | None = None, limit: int = 500, max_bytes: int = 250_000) -> Tail:
+def tail(path: Path, *, cursor: int | None = None, limit: int = 500, max_bytes: int = 250_000) -> LogTail:
     """The last lines of `path`, or what came after `cursor`; never more than `limit` lines or `max_bytes`."""
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
@@ -46,7 +46,7 @@ def tail(path: Path, *, cursor: int | None = None, limit: int = 500, max_bytes: 
         at = whole.find(b"\n") + 1
         skipped, whole = skipped + at, whole[at:]
     lines = whole.decode("utf-8", "replace").splitlines()
-    return Tail(
+    return LogTail(
         file=path,
         cursor=end,
         size=size,
@@ -57,7 +57,7 @@ def tail(path: Path, *, cursor: int | None = None, limit: int = 500, max_bytes: 
     )
 
 
-def last(place: Place, limit: int) -> list[str]:
+def last(place: LogFiles, limit: int) -> list[str]:
     """The last `limit` lines over all files, oldest first."""
     found: list[str] = []
     for path in reversed(place.files()):
@@ -68,7 +68,7 @@ def last(place: Place, limit: int) -> list[str]:
     return found
 
 
-def follow(place: Place, *, wait: Callable[[float], None] = time.sleep) -> Iterator[str]:
+def follow(place: LogFiles, *, wait: Callable[[float], None] = time.sleep) -> Iterator[str]:
     """Lines as they are added, from now on; goes over to the next file with the day."""
     path = newest(place)
     cursor = path.stat().st_size if path else 0
@@ -86,9 +86,9 @@ def follow(place: Place, *, wait: Callable[[float], None] = time.sleep) -> Itera
         wait(POLL_SECONDS)
 
 
-def read(text: str) -> Line | None:
+def read(text: str) -> LogLine | None:
     """A line of the file; None when it is none of ours."""
     try:
-        return msgspec.json.decode(text, type=Line)
+        return msgspec.json.decode(text, type=LogLine)
     except ValueError:
         return None

@@ -47,7 +47,7 @@ _run: ContextVar[str] = ContextVar("log_run", default="")
 _session: ContextVar[str] = ContextVar("log_session", default="")
 
 
-class Line(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class LogLine(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """One line of the log, as it stands in the file."""
 
     time: str
@@ -71,7 +71,7 @@ def about(*, run_id: str = "", session_key: str = "") -> Iterator[None]:
         _session.reset(session)
 
 
-class Place(Struct, frozen=True, kw_only=True):
+class LogFiles(Struct, frozen=True, kw_only=True):
     """Where the log is kept: a file per day, or one name that a person chose."""
 
     directory: Path
@@ -80,7 +80,7 @@ class Place(Struct, frozen=True, kw_only=True):
     dated: bool = True
 
     @classmethod
-    def of(cls, state: Path, chosen: str | None = None) -> "Place":
+    def of(cls, state: Path, chosen: str | None = None) -> "LogFiles":
         if not chosen:
             return cls(directory=state / "logs")
         path = state / Path(chosen).expanduser()
@@ -108,7 +108,7 @@ class DailyFile:
 
     def __init__(
         self,
-        place: Place,
+        place: LogFiles,
         *,
         now: Callable[[], float] = time.time,
         file_bytes: int = FILE_BYTES,
@@ -139,7 +139,7 @@ class DailyFile:
         # One call a line, so that a killed process leaves whole lines.
         self._size += os.write(self._fd, data)
 
-    def move(self, place: Place) -> None:
+    def move(self, place: LogFiles) -> None:
         """Goes on elsewhere."""
         if place != self.place:
             self.close()
@@ -181,10 +181,10 @@ def _day(now: float) -> str:
     return datetime.fromtimestamp(now).astimezone().strftime("%Y-%m-%d")
 
 
-def as_line(record: logging.LogRecord, redact: Redactor) -> Line:
+def as_line(record: logging.LogRecord, redact: Redactor) -> LogLine:
     """A record as a line: redacted, cut to a bearable length."""
     error = logging.Formatter().formatException(record.exc_info) if record.exc_info else ""
-    return Line(
+    return LogLine(
         time=datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         level=_NAMES.get(record.levelno, record.levelname.lower()),
         subsystem=record.name.removeprefix("openclaw."),
@@ -217,7 +217,7 @@ class ConsoleFormatter(logging.Formatter):
         return show(as_line(record, self._redact), self._look, colours=self._colours)
 
 
-def show(line: Line, style: Style = "pretty", *, colours: bool = False) -> str:
+def show(line: LogLine, style: Style = "pretty", *, colours: bool = False) -> str:
     """A line for people; nothing in it can move the cursor."""
     if style == "json":
         return msgspec.json.encode(line).decode()

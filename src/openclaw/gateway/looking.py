@@ -9,16 +9,16 @@ from pathlib import Path
 
 from openclaw.core.clock import Clock
 from openclaw.core.errors import Unavailable
-from openclaw.core.origin import Origin, joined, origin
+from openclaw.core.origin import Origin, merge_origins, origin
 from openclaw.cron.watch import (
     CommandWatch,
     DueWatch,
     FileWatch,
     HttpWatch,
-    Look,
     MailWatch,
     SilenceWatch,
     Watch,
+    WatchLook,
     due_lines,
     mark,
     name_of,
@@ -35,10 +35,10 @@ MOST_DUE = 50
 def watch_origins(watches: Sequence[Watch]) -> tuple[Origin, ...]:
     """Where the words of a look may come from, when that is elsewhere: programs that fetch something."""
     commands = [" ".join(watch.argv) for watch in watches if isinstance(watch, CommandWatch)]
-    return joined(origin("external", f"watch {command}") for command in commands if reaches_out(command))
+    return merge_origins(origin("external", f"watch {command}") for command in commands if reaches_out(command))
 
 
-class Looking:
+class WatchProbes:
     """Looks, with the environment and the workspace of one agent."""
 
     def __init__(
@@ -50,10 +50,10 @@ class Looking:
         self._last_contact = last_contact
         self._zone = zone
 
-    async def all(self, watches: Sequence[Watch]) -> list[Look]:
+    async def all(self, watches: Sequence[Watch]) -> list[WatchLook]:
         return [await self.look(watch) for watch in watches]
 
-    async def look(self, watch: Watch) -> Look:
+    async def look(self, watch: Watch) -> WatchLook:
         match watch:
             case FileWatch():
                 return await asyncio.to_thread(self._file, watch)
@@ -66,7 +66,7 @@ class Looking:
                 over = self._last_contact > 0 and quiet >= watch.longer_than_ms
                 says = f"nobody has written for {quiet // 60_000} minutes" if over else "somebody wrote recently"
                 fingerprint = mark("silent", self._last_contact) if over else "no"
-                return Look(name=name_of(watch), mark=fingerprint, says=says, news=over)
+                return WatchLook(name=name_of(watch), mark=fingerprint, says=says, news=over)
             case MailWatch(host=""):
                 return await asyncio.to_thread(self._maildir, watch)
             case MailWatch():
@@ -74,7 +74,7 @@ class Looking:
             case DueWatch():
                 return await asyncio.to_thread(self._due, watch)
 
-    def _file(self, watch: FileWatch) -> Look:
+    def _file(self, watch: FileWatch) -> WatchLook:
         path = (self._workspace / Path(watch.path).expanduser()).absolute()
         parts: list[object] = []
         try:
@@ -89,9 +89,9 @@ class Looking:
                 says = f"{watch.path}: {info.st_size} bytes"
         except OSError as error:
             parts, says = ["gone", error.errno], f"{watch.path}: {error.strerror}"
-        return Look(name=name_of(watch), mark=mark(*parts), says=says)
+        return WatchLook(name=name_of(watch), mark=mark(*parts), says=says)
 
-    def _maildir(self, watch: MailWatch) -> Look:
+    def _maildir(self, watch: MailWatch) -> WatchLook:
         """New are letters whose names were not there before; reading one moves it and renames it behind the colon."""
         path = (self._workspace / Path(watch.path).expanduser()).absolute()
         name = name_of(watch)
@@ -99,26 +99,28 @@ class Looking:
             waiting = sum(1 for _ in os.scandir(path / "new"))
             letters = [entry for part in ("new", "cur") for entry in os.scandir(path / part)]
         except OSError as error:
-            return Look(name=name, mark="", says=f"{watch.path} is no Maildir: {error.strerror}")
+            return WatchLook(name=name, mark="", says=f"{watch.path} is no Maildir: {error.strerror}")
         latest = max((entry.name.partition(":")[0] for entry in letters), default="")
-        return Look(name=name, mark=mark(latest), says=f"{waiting} new of {len(letters)} letters", news=waiting > 0)
+        return WatchLook(
+            name=name, mark=mark(latest), says=f"{waiting} new of {len(letters)} letters", news=waiting > 0
+        )
 
-    def _mailbox(self, watch: MailWatch) -> Look:
+    def _mailbox(self, watch: MailWatch) -> WatchLook:
         """New is what gets a higher number from the server than anything before it."""
         name, password = name_of(watch), self._environ.get(watch.password_env, "")
         if not password:
-            return Look(name=name, mark="", says=f"{watch.password_env} is not set")
+            return WatchLook(name=name, mark="", says=f"{watch.password_env} is not set")
         from openclaw.gateway.mailbox import status
 
         try:
             letters = status(watch, password)
         except Unavailable as error:
-            return Look(name=name, mark="", says=error.message)  # one failed look is no news
-        return Look(
+            return WatchLook(name=name, mark="", says=error.message)  # one failed look is no news
+        return WatchLook(
             name=name, mark=mark(letters.following), says=f"{letters.unread} unread letters", news=letters.unread > 0
         )
 
-    def _due(self, watch: DueWatch) -> Look:
+    def _due(self, watch: DueWatch) -> WatchLook:
         now, found = round(self._clock.now() * 1000), []
         for path in [self._workspace / "MEMORY.md", *sorted(self._workspace.glob("memory/*.md"))[-MOST_ENTRIES:]]:
             try:
@@ -130,9 +132,9 @@ class Looking:
         ripe = sorted((each for each in found if each.at <= now), key=lambda each: -each.at)[:MOST_DUE]
         says = "\n".join(f"{each.where}: {each.text}" for each in ripe)
         marks = ",".join(sorted(mark(each.text, each.at)[:12] for each in ripe)) or "none"
-        return Look(name=name_of(watch), mark=marks, says=says or "nothing is due", news=bool(ripe), adds=True)
+        return WatchLook(name=name_of(watch), mark=marks, says=says or "nothing is due", news=bool(ripe), adds=True)
 
-    async def _command(self, watch: CommandWatch) -> Look:
+    async def _command(self, watch: CommandWatch) -> WatchLook:
         name = name_of(watch)
         try:
             child = await asyncio.create_subprocess_exec(
@@ -145,12 +147,14 @@ class Looking:
                 start_new_session=True,
             )
         except OSError as error:
-            return Look(name=name, mark=mark("cannot start", error.errno), says=f"it cannot start: {error.strerror}")
+            return WatchLook(
+                name=name, mark=mark("cannot start", error.errno), says=f"it cannot start: {error.strerror}"
+            )
         try:
             async with asyncio.timeout(watch.timeout_seconds):
                 said, _ = await child.communicate()
         except TimeoutError:
-            return Look(name=name, mark="", says="no answer in time")
+            return WatchLook(name=name, mark="", says="no answer in time")
         finally:
             if child.returncode is None:
                 with contextlib.suppress(ProcessLookupError):
@@ -158,9 +162,11 @@ class Looking:
                 await child.wait()
         text = said[:MOST_BYTES].decode(errors="replace")
         shown = sanitize_external_text(text.strip()[-SHOWN_CHARS:])
-        return Look(name=name, mark=mark(child.returncode, text), says=f"exit code {child.returncode}\n{shown}".strip())
+        return WatchLook(
+            name=name, mark=mark(child.returncode, text), says=f"exit code {child.returncode}\n{shown}".strip()
+        )
 
-    async def _address(self, watch: HttpWatch) -> Look:
+    async def _address(self, watch: HttpWatch) -> WatchLook:
         import httpx2  # slow to import, and few installations watch an address
 
         name = name_of(watch)
@@ -173,5 +179,7 @@ class Looking:
                         break
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             # One failed look is no news: networks come and go.
-            return Look(name=name, mark="", says=f"no answer ({type(error).__name__})")
-        return Look(name=name, mark=mark(response.status_code, body), says=f"HTTP {response.status_code}, new content")
+            return WatchLook(name=name, mark="", says=f"no answer ({type(error).__name__})")
+        return WatchLook(
+            name=name, mark=mark(response.status_code, body), says=f"HTTP {response.status_code}, new content"
+        )

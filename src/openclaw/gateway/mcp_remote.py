@@ -13,9 +13,9 @@ from openclaw.core.origin import Origin
 from openclaw.core.tool import Effects, Output, Tool, ToolContext, ToolSpec
 from openclaw.cron.tool import CronTool
 from openclaw.gateway.reach import find, introduction
-from openclaw.gateway.surroundings import Surroundings
+from openclaw.gateway.surroundings import Environment
 from openclaw.gateway.tools import hall
-from openclaw.wire.client import Client, connect
+from openclaw.wire.client import GatewayClient, connect
 
 KINDS: tuple[Any, ...] = (*hall.TOOLS, CronTool)
 """What a gateway has and a process by itself has not."""
@@ -24,10 +24,10 @@ KINDS: tuple[Any, ...] = (*hall.TOOLS, CronTool)
 AFRESH = "Do it in a chat with the assistant, or over a new connection."
 
 
-class Through:
+class RemoteTool:
     """A tool of the gateway. What a call does is judged here too, by the arguments alone."""
 
-    def __init__(self, kind: Any, client: Client, key: SessionKey) -> None:
+    def __init__(self, kind: Any, client: GatewayClient, key: SessionKey) -> None:
         self._kind = kind
         self._client = client
         self._key = key
@@ -58,10 +58,10 @@ class Through:
 
 
 @asynccontextmanager
-async def lent(surroundings: Surroundings, key: SessionKey) -> AsyncIterator[list[Tool]]:
+async def lent(surroundings: Environment, key: SessionKey) -> AsyncIterator[list[Tool]]:
     """The gateway's own tools that a session has there, for as long as the block lasts."""
     target = find(surroundings)
     async with connect(target.url, introduction(target), pinned=target.fingerprint) as client:
         there = await client.call("tools.effective", {"sessionKey": str(key)})
         names = {tool["id"] for group in there["groups"] for tool in group["tools"]}
-        yield [Through(kind, client, key) for kind in KINDS if kind.spec.name in names]
+        yield [RemoteTool(kind, client, key) for kind in KINDS if kind.spec.name in names]

@@ -6,14 +6,15 @@ from contextlib import AsyncExitStack, suppress
 from importlib.util import find_spec
 from typing import Any
 
-from openclaw.agent.toolrun import Toolbox
-from openclaw.core.approval import Answer, ApprovalRequest
+from openclaw.agent.toolrun import ToolRunner
+from openclaw.core.approval import ApprovalAnswer, ApprovalRequest
 from openclaw.core.errors import Unavailable
 from openclaw.core.events import ToolEnded, ToolUpdated
 from openclaw.core.messages import Text, ToolCall
-from openclaw.gateway.app import Surroundings, assistant
+from openclaw.gateway.app import assistant
 from openclaw.gateway.clock import SystemClock
 from openclaw.gateway.lock import running
+from openclaw.gateway.surroundings import Environment
 from openclaw.version import __version__
 
 INSTALL = "`openclaw mcp serve` needs the extra `mcp`: install it with: pip install 'openclaw-py[mcp]'"
@@ -21,18 +22,20 @@ LENT = ("bundle-mcp",)
 """Tools of other servers are not passed on: a server could lead back to itself."""
 
 
-class Nobody:
+class NoApprover:
     """There is nobody to ask at the other end of a pipe."""
 
-    async def decide(self, request: ApprovalRequest) -> Answer:
+    async def decide(self, request: ApprovalRequest) -> ApprovalAnswer:
         why = f"{request.why or 'it needs your approval'}, and nobody can be asked over MCP"
-        return Answer("deny", why=f"{why} (allow it in a chat first, or change tools.exec.security and tools.exec.ask)")
+        return ApprovalAnswer(
+            "deny", why=f"{why} (allow it in a chat first, or change tools.exec.security and tools.exec.ask)"
+        )
 
 
-class Shop:
+class LentTools:
     """The tools of one session for one client. What the client has read counts, call after call, as in a run."""
 
-    def __init__(self, box: Toolbox) -> None:
+    def __init__(self, box: ToolRunner) -> None:
         self._box = box
         self._calls = 0
 
@@ -78,13 +81,13 @@ class Shop:
         return types.CallToolResult(content=content, is_error=result.is_error)
 
 
-async def serve(surroundings: Surroundings, session: str | None, agent_id: str | None, *, local: bool = False) -> None:
+async def serve(surroundings: Environment, session: str | None, agent_id: str | None, *, local: bool = False) -> None:
     """Serves until the client hangs up; with the tools of the gateway when one runs, unless it is to be `local`."""
     if find_spec("mcp") is None:
         raise Unavailable(INSTALL)
     stdio = await asyncio.to_thread(importlib.import_module, "mcp.server.stdio")
     async with AsyncExitStack() as stack:
-        app = await stack.enter_async_context(assistant(surroundings, clock=SystemClock(), approver=Nobody()))
+        app = await stack.enter_async_context(assistant(surroundings, clock=SystemClock(), approver=NoApprover()))
         key = app.key(session, agent_id)
         if not local and running(surroundings.home.state) is not None:
             from openclaw.gateway.mcp_remote import lent
@@ -92,5 +95,5 @@ async def serve(surroundings: Surroundings, session: str | None, agent_id: str |
             for tool in await stack.enter_async_context(lent(surroundings, key)):
                 app.tools.offer(tool)
         reading, writing = await stack.enter_async_context(stdio.stdio_server())
-        server = Shop(app.toolbox(key, without=LENT)).server()
+        server = LentTools(app.toolbox(key, without=LENT)).server()
         await server.run(reading, writing, server.create_initialization_options())

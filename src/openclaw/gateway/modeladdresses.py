@@ -9,7 +9,7 @@ from openclaw.models.settings import ModelsSettings
 from openclaw.store.jsonfile import JsonFile
 
 if TYPE_CHECKING:
-    from openclaw.trust.audit import Deed
+    from openclaw.trust.audit import AuditChange
     from openclaw.trust.auditlog import AuditLog
 
 
@@ -38,12 +38,12 @@ class ModelAddresses:
         self._settled = models
 
 
-def deeds(before: Mapping[str, str], after: Mapping[str, str]) -> "list[Deed]":
+def deeds(before: Mapping[str, str], after: Mapping[str, str]) -> "list[AuditChange]":
     """A deed for every provider that is asked elsewhere now."""
-    from openclaw.trust.audit import Deed
+    from openclaw.trust.audit import AuditChange
 
     return [
-        Deed(
+        AuditChange(
             plugin="config",
             hook="models",
             field=f"models.providers.{name}.baseUrl",

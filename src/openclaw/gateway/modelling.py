@@ -11,28 +11,28 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from openclaw.config.load import Loaded
+from openclaw.config.load import LoadedConfig
 from openclaw.core.approval import Approver
 from openclaw.core.clock import Clock
 from openclaw.core.errors import StateError
 from openclaw.core.keys import SessionKey
 from openclaw.core.provider import Model, ThinkingLevel
-from openclaw.gateway.accounts import Accounts
-from openclaw.gateway.surroundings import Surroundings
+from openclaw.gateway.accounts import BudgetService
+from openclaw.gateway.surroundings import Environment
 from openclaw.models import catalog, discover, thinking
-from openclaw.models.cooldown import Stats
+from openclaw.models.cooldown import CredentialStats
 from openclaw.models.profilestore import ProfileStore
-from openclaw.models.situation import Situation, assess
-from openclaw.sessions.lifecycle import Preferences
+from openclaw.models.situation import ModelSet, build_model_set
+from openclaw.sessions.lifecycle import SessionPreferences
 from openclaw.turns import agents
 from openclaw.turns.patience import patience
 from openclaw.turns.recording import RecordedCall
-from openclaw.turns.route import ModelRoute, OpenProvider
-from openclaw.turns.spending import Spending
-from openclaw.turns.turn import Turn
+from openclaw.turns.route import FailoverRoute, OpenProvider
+from openclaw.turns.spending import RunMeter
+from openclaw.turns.turn import RunRequest
 
 if TYPE_CHECKING:
-    from openclaw.gateway.external import External
+    from openclaw.gateway.external import AcpHarness
     from openclaw.gateway.modeladdresses import ModelAddresses
     from openclaw.trust.auditlog import AuditLog
     from openclaw.turns.replaying import Compared
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class Modelling:
+class ModelService:
     def __init__(
         self,
-        surroundings: Surroundings,
+        surroundings: Environment,
         clock: Clock,
-        loaded: Callable[[], Loaded],
-        accounts: Accounts,
+        loaded: Callable[[], LoadedConfig],
+        accounts: BudgetService,
         workspace: Callable[[str], Path],
         open_provider: OpenProvider,
         approver: Approver,
@@ -61,20 +61,20 @@ class Modelling:
         self._open_provider = open_provider
         self._approver = approver
         self._audit = audit
-        self._situations: dict[str, Situation] = {}
+        self._situations: dict[str, ModelSet] = {}
 
     def reconfigured(self) -> None:
         """Another configuration holds from now on."""
         self._situations.clear()
 
-    def situation(self, agent_id: str) -> Situation:
+    def situation(self, agent_id: str) -> ModelSet:
         """The models as this agent sees them."""
         if agent_id not in self._situations:
             loaded = self._loaded()
             config = loaded.config
             self._addresses.settle(config.models)
             agent = agents.view(config.agents, agent_id)
-            self._situations[agent_id] = assess(
+            self._situations[agent_id] = build_model_set(
                 config.models,
                 catalog.load(),
                 environ=loaded.variables,
@@ -87,27 +87,27 @@ class Modelling:
             )
         return self._situations[agent_id]
 
-    def seen(self, agent_id: str, wanted: str | None) -> Situation:
+    def seen(self, agent_id: str, wanted: str | None) -> ModelSet:
         """The models as a turn that wants `wanted` sees them; an external agent is the only one in its own."""
         if wanted is None or not wanted.startswith("acp/"):
             return self.situation(agent_id)
-        from openclaw.gateway.external import situation
+        from openclaw.gateway.external import acp_model_set
 
-        return situation(self._loaded().config.acp, wanted)
+        return acp_model_set(self._loaded().config.acp, wanted)
 
-    def spending(self, run_id: str, key: SessionKey, session_id: str = "", footer: str | None = None) -> Spending:
+    def spending(self, run_id: str, key: SessionKey, session_id: str = "", footer: str | None = None) -> RunMeter:
         """The books of one run."""
         return self._accounts.spending(run_id, key, session_id, partial(self._keep_profile, key.agent), footer)
 
     async def route(
         self,
-        turn: Turn,
+        turn: RunRequest,
         agent: agents.AgentView,
-        chosen: Preferences,
-        spending: Spending,
+        chosen: SessionPreferences,
+        spending: RunMeter,
         *,
         picked: bool = True,
-    ) -> ModelRoute:
+    ) -> FailoverRoute:
         """The models of a turn. One that a person picked, for the turn or the session, is not traded for another."""
         wanted = turn.model or chosen.model
         situation = self.seen(agent.id, wanted)
@@ -118,7 +118,7 @@ class Modelling:
         chain = situation.chain(requested, strict=picked and requested is not None)
         if requested is None or not picked:
             chain = await self._accounts.chain(spending, situation, chain)
-        return ModelRoute(
+        return FailoverRoute(
             situation,
             chain,
             open_provider=opens,
@@ -148,21 +148,21 @@ class Modelling:
         from openclaw.turns.replaying import compare  # few ever compare
 
         agent = agents.view(self._loaded().config.agents, key.agent)
-        turn = Turn(run_id=f"replay-{uuid.uuid4()}", key=key, text="", model=ref)
+        turn = RunRequest(run_id=f"replay-{uuid.uuid4()}", key=key, text="", model=ref)
         spending = self.spending(turn.run_id, key)
         try:
-            route = await self.route(turn, agent, Preferences(), spending)
+            route = await self.route(turn, agent, SessionPreferences(), spending)
             async for each in compare(calls, route.attempt):
                 yield each
         finally:
             await spending.settle()
 
     @cached_property
-    def external(self) -> "External":
+    def external(self) -> "AcpHarness":
         """Coding agents of other makers."""
-        from openclaw.gateway.external import External
+        from openclaw.gateway.external import AcpHarness
 
-        return External(self._approver, lambda: self._loaded().variables)
+        return AcpHarness(self._approver, lambda: self._loaded().variables)
 
     async def close(self) -> None:
         if "external" in self.__dict__:  # made at its first use
@@ -178,7 +178,7 @@ class Modelling:
         return ProfileStore.of_agent(self._state / "agents" / agent_id / "agent")
 
     async def _keep_profile(
-        self, agent_id: str, profile_id: str, change: Callable[[Stats], Stats], good_for: str | None
+        self, agent_id: str, profile_id: str, change: Callable[[CredentialStats], CredentialStats], good_for: str | None
     ) -> None:
         """Notes how a credential fared. That it could not be noted is no reason to fail a run."""
         store = self._profiles(agent_id)

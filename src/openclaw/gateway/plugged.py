@@ -11,33 +11,33 @@ from openclaw.core.approval import Approver
 from openclaw.core.clock import Clock, millis
 from openclaw.core.events import Trigger
 from openclaw.core.hooks import EndReason, GatewayStart, GatewayStop, HookContext, SessionEnd
-from openclaw.hooks.dispatch import Hooks
+from openclaw.hooks.dispatch import HookDispatcher
 from openclaw.sessions.index import SessionIndex, SessionRow
 from openclaw.trust.auditlog import AuditLog
 from openclaw.turns.hooking import TurnHooks, context_of
 from openclaw.turns.messaging import MessageHooks
 from openclaw.turns.toolhooks import ToolHooks
-from openclaw.turns.turn import Turn
+from openclaw.turns.turn import RunRequest
 
 GOODBYE_SECONDS = 2.0
 """For all plugins together to hear that sessions end because the gateway does."""
 MOST_SESSIONS = 1_000
 
 
-class Plugged:
+class RunHooks:
     """Who listens, for everyone on the road."""
 
     def __init__(self, audit: AuditLog, approver: Approver, clock: Clock, fence_id: str) -> None:
-        self.hooks = Hooks(clock)
+        self.hooks = HookDispatcher(clock)
         self.tools = ToolHooks(self.hooks, audit, approver, clock)
         self.messages = MessageHooks(self.hooks, audit, clock)
         self._audit = audit
         self._clock = clock
         self._fence_id = fence_id
-        self._open: dict[str, Turn] = {}
+        self._open: dict[str, RunRequest] = {}
         """Sessions that were spoken in while this process lived, by key, with the last turn of each."""
 
-    def turn(self, turn: Turn, session_id: str, workspace: Path) -> TurnHooks:
+    def turn(self, turn: RunRequest, session_id: str, workspace: Path) -> TurnHooks:
         """The hook points of one turn."""
         self._open.pop(str(turn.key), None)
         self._open[str(turn.key)] = turn

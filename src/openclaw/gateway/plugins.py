@@ -12,7 +12,7 @@ from msgspec import structs
 from openclaw.commands.parse import NAMES
 from openclaw.core.clock import Clock
 from openclaw.core.errors import OpenClawError
-from openclaw.core.hooks import POINTS, Registration
+from openclaw.core.hooks import POINTS, HookRegistration
 from openclaw.core.keys import NO_CHANNEL
 from openclaw.core.messages import Text
 from openclaw.core.origin import origin
@@ -21,19 +21,19 @@ from openclaw.core.tool import Effects, Output, Tool, ToolContext, ToolSpec
 from openclaw.gateway.tools.wrapping import wrap
 from openclaw.memory.settings import BUILT_IN as EMBEDDERS
 from openclaw.plugins.settings import MEMORY_CORE, PluginEntry, PluginsSettings
-from openclaw.policy.layers import GROUPS, Layer
+from openclaw.policy.layers import GROUPS, ToolLayer
 from openclaw.policy.settings import ToolsSettings
 from openclaw.skills.roots import PluginDirectory, expanded
 
 if TYPE_CHECKING:
-    from openclaw.hooks.dispatch import Hooks
-    from openclaw.plugins.find import Found
-    from openclaw.plugins.running import Plugins, Status
+    from openclaw.hooks.dispatch import HookDispatcher
+    from openclaw.plugins.find import FoundPlugin
+    from openclaw.plugins.running import PluginManager, PluginStatus
 
 log = logging.getLogger("openclaw.plugins")
 
 
-class Extensions:
+class PluginRegistry:
     """Reads like a table: who brought what. Changes while the process runs; nobody keeps what it got from here."""
 
     def __init__(
@@ -41,7 +41,7 @@ class Extensions:
         state: Path,
         home: Path,
         clock: Clock,
-        hooks: "Callable[[], Hooks]",
+        hooks: "Callable[[], HookDispatcher]",
         settings: Callable[[], PluginsSettings],
     ) -> None:
         self.off = ""
@@ -60,11 +60,11 @@ class Extensions:
         """Grows with every change."""
 
     @cached_property
-    def plugins(self) -> "Plugins":
-        from openclaw.plugins.running import Plugins
+    def plugins(self) -> "PluginManager":
+        from openclaw.plugins.running import PluginManager
 
         home = self._home
-        return Plugins(
+        return PluginManager(
             self._state, lambda given: [expanded(text, home, home) for text in given.load.paths], self._clock
         )
 
@@ -75,7 +75,7 @@ class Extensions:
         named = bool(settings.load.paths or settings.entries) or settings.slots.memory not in (MEMORY_CORE, "none")
         return "plugins" in self.__dict__ or named or (self._state / "extensions").is_dir()
 
-    def statuses(self) -> "tuple[Status, ...]":
+    def statuses(self) -> "tuple[PluginStatus, ...]":
         return self.plugins.statuses() if self._any else ()
 
     async def apply(self) -> None:
@@ -100,7 +100,7 @@ class Extensions:
         if self._any:
             await self.plugins.settled()
 
-    async def reload(self, name: str) -> "Status":
+    async def reload(self, name: str) -> "PluginStatus":
         return await self.plugins.reload(name, self._settings(), self)
 
     async def close(self) -> None:
@@ -125,7 +125,7 @@ class Extensions:
             for kind in ("tools", "commands", "methods", "routes", "channels", "providers", "embedders")
         }
 
-    def join(self, plugin: "Found", entry: PluginEntry, brought: Brought) -> tuple[str, ...]:
+    def join(self, plugin: "FoundPlugin", entry: PluginEntry, brought: Brought) -> tuple[str, ...]:
         self._here[plugin.id] = brought
         if entry.isolation == "inprocess":
             self._trusted.add(plugin.id)
@@ -145,7 +145,7 @@ class Extensions:
             if settings.timeout_ms is None and hook.timeout_ms is not None:
                 settings = structs.replace(settings, timeout_ms=hook.timeout_ms)
             refused = self._hooks().add(
-                Registration(
+                HookRegistration(
                     plugin=plugin.id,
                     hook=point.name,
                     handler=hook.run,
@@ -176,12 +176,12 @@ class Extensions:
     def tools(self) -> list[Tool]:
         """The tools of plugins; what those from other processes say is enclosed as somebody else's words."""
         return [
-            tool if plugin in self._trusted else Enclosed(tool, plugin)
+            tool if plugin in self._trusted else ExternalTool(tool, plugin)
             for plugin, brought in self._here.items()
             for tool in brought.tools
         ]
 
-    def layers(self, settings: ToolsSettings, layers: Sequence[Layer]) -> list[Layer]:
+    def layers(self, settings: ToolsSettings, layers: Sequence[ToolLayer]) -> list[ToolLayer]:
         """`layers` with plugins' ids and `group:plugins` written out, and one more for optional tools.
 
         Those are there only for who allows them: by name, by plugin, or with all plugins.
@@ -203,7 +203,7 @@ class Extensions:
         everything = settings.profile == "full" or "*" in named
         optional = [name for brought in self._here.values() for name in brought.optional_tools]
         missing = tuple(name for name in optional if not everything and name not in named)
-        return [*widened, Layer(name="optional tools of plugins", deny=missing)] if missing else widened
+        return [*widened, ToolLayer(name="optional tools of plugins", deny=missing)] if missing else widened
 
     def commands(self) -> list[Command]:
         return [command for brought in self._here.values() for command in brought.commands]
@@ -238,7 +238,7 @@ class Extensions:
         return tuple(PluginDirectory(each.id, each.directory / path) for each in found for path in each.manifest.skills)
 
 
-async def begin(extensions: Extensions) -> None:
+async def begin(extensions: PluginRegistry) -> None:
     """Starts the plugins of a gateway, beside everything else. What runs before they are there waits for them."""
     try:
         await extensions.ready()
@@ -246,7 +246,7 @@ async def begin(extensions: Extensions) -> None:
         log.error("plugins were not started: %s", error.message)
 
 
-class Enclosed:
+class ExternalTool:
     """A tool whose words are enclosed, so that the model can tell them from ours."""
 
     def __init__(self, tool: Tool, plugin: str) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from msgspec import Struct
 
 from openclaw.core.errors import StateError
-from openclaw.gateway.lock import Running, running
+from openclaw.gateway.lock import RunningGateway, running
 
 STOP_SECONDS = 30.0
 """How long runs in progress may go on after the gateway was told to stop."""
@@ -27,7 +27,7 @@ START_SECONDS = 30.0
 KILL_SECONDS = 5.0
 
 
-class Health(Struct, frozen=True, kw_only=True):
+class GatewayHealth(Struct, frozen=True, kw_only=True):
     """What a gateway says of itself over HTTP."""
 
     answers: bool
@@ -37,27 +37,27 @@ class Health(Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
-def ask(gateway: Running, timeout: float = 2.0) -> Health:
+def ask(gateway: RunningGateway, timeout: float = 2.0) -> GatewayHealth:
     """Asks `/readyz`."""
     connection = _connection(gateway, timeout)
     try:
         connection.request("GET", "/readyz")
         told: Any = json.loads(connection.getresponse().read(65_536))
-        return Health(
+        return GatewayHealth(
             answers=True,
             ready=bool(told["ready"]),
             failing=tuple(map(str, told.get("failing", ()))),
             uptime_ms=int(told.get("uptimeMs", 0)),
         )
     except (OSError, http.client.HTTPException) as error:
-        return Health(answers=False, problem=str(error) or type(error).__name__)
+        return GatewayHealth(answers=False, problem=str(error) or type(error).__name__)
     except (ValueError, KeyError, TypeError):
-        return Health(answers=False, problem="something else than a gateway answers there")
+        return GatewayHealth(answers=False, problem="something else than a gateway answers there")
     finally:
         connection.close()
 
 
-def _connection(gateway: Running, timeout: float) -> http.client.HTTPConnection:
+def _connection(gateway: RunningGateway, timeout: float) -> http.client.HTTPConnection:
     host = reachable(gateway.address)
     if not gateway.fingerprint:
         return http.client.HTTPConnection(host, gateway.port, timeout=timeout)
@@ -78,7 +78,9 @@ def boot_log(state: Path) -> Path:
     return state / "logs" / "gateway-boot.log"
 
 
-def start(arguments: Sequence[str], environ: Mapping[str, str], state: Path, seconds: float = START_SECONDS) -> Running:
+def start(
+    arguments: Sequence[str], environ: Mapping[str, str], state: Path, seconds: float = START_SECONDS
+) -> RunningGateway:
     """Starts `gateway run` in the background and waits until it is ready."""
     path = boot_log(state)
     state.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -115,7 +117,7 @@ def _said(path: Path) -> str:
     return ""
 
 
-def stop(state: Path, seconds: float) -> Running | None:
+def stop(state: Path, seconds: float) -> RunningGateway | None:
     """Stops the gateway of `state`; kills it when `seconds` are not enough. None when there was none."""
     found = running(state)
     if found is None:
@@ -130,7 +132,7 @@ def stop(state: Path, seconds: float) -> Running | None:
     return found
 
 
-def send(to: Running, number: signal.Signals) -> None:
+def send(to: RunningGateway, number: signal.Signals) -> None:
     """Sends a signal to a gateway; harmless when it has just gone."""
     try:
         os.kill(to.pid, number)
@@ -140,7 +142,7 @@ def send(to: Running, number: signal.Signals) -> None:
         raise StateError(f"process {to.pid} belongs to somebody else: it cannot be stopped from here") from error
 
 
-def gone(state: Path, before: Running, seconds: float) -> bool:
+def gone(state: Path, before: RunningGateway, seconds: float) -> bool:
     """Waits until the gateway that was there has let go of its lock."""
     deadline = time.monotonic() + seconds
     while True:
@@ -152,7 +154,7 @@ def gone(state: Path, before: Running, seconds: float) -> bool:
         time.sleep(POLL_SECONDS)
 
 
-def restarted(state: Path, before: Running, seconds: float) -> Running:
+def restarted(state: Path, before: RunningGateway, seconds: float) -> RunningGateway:
     """Asks a gateway to begin again in its process, and waits until it is ready anew."""
     assert sys.platform != "win32"
     since = ask(before).uptime_ms

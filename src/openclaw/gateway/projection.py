@@ -24,12 +24,12 @@ from openclaw.core.events import (
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Assistant, Image, Message, Text, Thinking, ToolResult
 from openclaw.delivery.shape import shape
-from openclaw.gateway.bus import Notice
+from openclaw.gateway.bus import BusEvent
 from openclaw.sessions.history import HistoryRow
-from openclaw.turns.ledger import Outcome
-from openclaw.turns.record import Recorded
-from openclaw.turns.runs import Accepted, RunEvent, Settled
-from openclaw.turns.shaping import Noted, Replied, Said, Thought
+from openclaw.turns.ledger import RunOutcome
+from openclaw.turns.record import RecordedEvent
+from openclaw.turns.runs import RunAccepted, RunEvent, RunSettled
+from openclaw.turns.shaping import NoteShaped, ReplyShaped, TextShaped, ThoughtShaped
 
 SIP_MS = 120
 SHOWN_CHARS = 200_000
@@ -64,17 +64,17 @@ class _Run:
         self.sent_at = 0
 
 
-class Projector:
+class EventProjection:
     """Turns run events into notices for clients."""
 
     def __init__(self, proofread: Proofread = lambda key, text: text) -> None:
         self._runs: dict[str, _Run] = {}
         self._proofread = proofread
 
-    def project(self, told: RunEvent) -> list[Notice]:
+    def project(self, told: RunEvent) -> list[BusEvent]:
         run = self._runs.setdefault(told.run_id, _Run())
         notices = self._notices(told, run)
-        if isinstance(told.event, Settled):
+        if isinstance(told.event, RunSettled):
             del self._runs[told.run_id]
         return notices
 
@@ -83,21 +83,21 @@ class Projector:
         run = self._runs.get(run_id)
         return (run.shown + run.said) if run else ""
 
-    def _notices(self, told: RunEvent, run: _Run) -> list[Notice]:
+    def _notices(self, told: RunEvent, run: _Run) -> list[BusEvent]:
         data: dict[str, Any]
         match told.event:
-            case Accepted(queued=queued):
+            case RunAccepted(queued=queued):
                 return [_changed(told, reason="send", queued=queued)]
             case ModelCalled(provider=provider, model=model):
                 return self._called(told, run, provider, model)
-            case Said(text=text):
+            case TextShaped(text=text):
                 return self._text(told, run, text)
-            case Thought(text=text):
+            case ThoughtShaped(text=text):
                 run.thought = (run.thought + text)[-THOUGHT_CHARS:]
                 return [_agent(told, run, "thinking", {"text": run.thought, "delta": text})]
             case AttemptFailed(provider=provider, model=model, reason=reason, error=error, wait=wait):
                 return self._failed_attempt(told, run, provider, model, reason, error, wait)
-            case Replied(usage=spent, reasoning=reasoning):
+            case ReplyShaped(usage=spent, reasoning=reasoning):
                 sip = self._sip(told, run)
                 run.shown += run.said
                 run.said, run.thought = "", ""
@@ -105,7 +105,7 @@ class Projector:
                 thought = {"text": reasoning[-SHOWN_CHARS:], "delta": reasoning[-SHOWN_CHARS:]}
                 shown = [_agent(told, run, "thinking", thought)] if reasoning else []
                 return [*shown, *sip, _agent(told, run, "usage", usage)]
-            case Noted(payload=payload):
+            case NoteShaped(payload=payload):
                 if payload.kind == "error":
                     return [*self._text(told, run, payload.text), *self._sip(told, run)]
                 data = {"kind": payload.kind, "phase": "end", "progressText": payload.text}
@@ -131,17 +131,17 @@ class Projector:
                 return [_agent(told, run, "compaction", data)]
             case CompactionEnded():
                 return [_agent(told, run, "compaction", _compaction(told.event))]
-            case Recorded():
+            case RecordedEvent():
                 return [_recorded(told, told.event, partial(self._proofread, told.key))]
             case RunEnded(stop_reason=reason):
                 data = {"phase": "finishing", "stopReason": reason, "aborted": reason == "aborted", "endedAt": told.at}
                 return [*self._sip(told, run), _agent(told, run, "lifecycle", data)]
-            case Settled(outcome=outcome):
+            case RunSettled(outcome=outcome):
                 return self._settled(told, run, outcome)
             case _:
                 return []
 
-    def _called(self, told: RunEvent, run: _Run, provider: str, model: str) -> list[Notice]:
+    def _called(self, told: RunEvent, run: _Run, provider: str, model: str) -> list[BusEvent]:
         notices = []
         if not run.began:
             run.began = told.at
@@ -151,7 +151,7 @@ class Projector:
             ]
         return [*notices, _agent(told, run, "lifecycle", {"phase": "model", "provider": provider, "model": model})]
 
-    def _text(self, told: RunEvent, run: _Run, text: str) -> list[Notice]:
+    def _text(self, told: RunEvent, run: _Run, text: str) -> list[BusEvent]:
         gap = GAP if run.shown and not run.said and not run.shown.endswith(GAP) else ""
         run.shown += gap
         run.said += text
@@ -161,7 +161,7 @@ class Projector:
             notices += self._sip(told, run)
         return notices
 
-    def _sip(self, told: RunEvent, run: _Run) -> list[Notice]:
+    def _sip(self, told: RunEvent, run: _Run) -> list[BusEvent]:
         """The text that was not sent yet, as one chat delta."""
         whole = run.shown + run.said
         fresh = whole[run.sent :]
@@ -172,7 +172,7 @@ class Projector:
 
     def _failed_attempt(
         self, told: RunEvent, run: _Run, provider: str, model: str, reason: str, error: str, wait: float
-    ) -> list[Notice]:
+    ) -> list[BusEvent]:
         """What was streamed is void: clients that showed it are told to put back what stood before."""
         notices = []
         if run.said and run.sent > len(run.shown):
@@ -190,7 +190,7 @@ class Projector:
         }
         return [*notices, _agent(told, run, "lifecycle", data)]
 
-    def _settled(self, told: RunEvent, run: _Run, outcome: Outcome) -> list[Notice]:
+    def _settled(self, told: RunEvent, run: _Run, outcome: RunOutcome) -> list[BusEvent]:
         ended = {"startedAt": run.began or told.at, "endedAt": told.at, "executionSettled": True}
         data: dict[str, Any]
         chat: dict[str, Any]
@@ -241,24 +241,24 @@ def _base(told: RunEvent) -> dict[str, Any]:
     return {"runId": told.run_id, "sessionKey": str(told.key), "agentId": told.key.agent}
 
 
-def _agent(told: RunEvent, run: _Run, stream: str, data: dict[str, Any]) -> Notice:
+def _agent(told: RunEvent, run: _Run, stream: str, data: dict[str, Any]) -> BusEvent:
     run.seq += 1
-    return Notice(
+    return BusEvent(
         "agent", {**_base(told), "seq": run.seq, "stream": stream, "ts": told.at, "data": data}, str(told.key)
     )
 
 
-def _chat(told: RunEvent, run: _Run, state: str, **more: Any) -> Notice:
+def _chat(told: RunEvent, run: _Run, state: str, **more: Any) -> BusEvent:
     run.seq += 1
-    return Notice("chat", {**_base(told), "seq": run.seq, "state": state, **more}, str(told.key))
+    return BusEvent("chat", {**_base(told), "seq": run.seq, "state": state, **more}, str(told.key))
 
 
-def _changed(told: RunEvent, **more: Any) -> Notice:
-    return Notice("sessions.changed", {**_base(told), "ts": told.at, **more}, str(told.key))
+def _changed(told: RunEvent, **more: Any) -> BusEvent:
+    return BusEvent("sessions.changed", {**_base(told), "ts": told.at, **more}, str(told.key))
 
 
-def _recorded(told: RunEvent, recorded: Recorded, proofread: Callable[[str], str]) -> Notice:
-    return Notice(
+def _recorded(told: RunEvent, recorded: RecordedEvent, proofread: Callable[[str], str]) -> BusEvent:
+    return BusEvent(
         "session.message",
         {
             **_base(told),
@@ -339,12 +339,12 @@ def _said(text: str, at: int, reasoning: str = "") -> dict[str, Any]:
     return {"role": "assistant", "content": [*thought, {"type": "text", "text": text}], "timestamp": at}
 
 
-def _reasoned(outcome: Outcome) -> str:
+def _reasoned(outcome: RunOutcome) -> str:
     """The reasoning a conversation asked to see."""
     return "\n\n".join(payload.text for payload in outcome.payloads if payload.kind == "reasoning")
 
 
-def terminal_reply(outcome: Outcome) -> dict[str, Any]:
+def terminal_reply(outcome: RunOutcome) -> dict[str, Any]:
     """How a run answered in the end: with words, with silence, or not at all."""
     if outcome.texts:
         return {"disposition": "visible", "text": outcome.texts[-1]}

@@ -12,8 +12,8 @@ from msgspec import Struct
 from openclaw.core.clock import Clock
 from openclaw.core.keys import parse
 from openclaw.core.sandbox import Sandbox
-from openclaw.gateway.boxes import Boxes
-from openclaw.policy.confine import Prune, lenient, outlived
+from openclaw.gateway.boxes import SandboxService
+from openclaw.policy.confine import PruneRules, lenient, outlived
 
 log = logging.getLogger(__name__)
 
@@ -24,10 +24,10 @@ class _Place(Struct, frozen=True):
     used: float
 
 
-async def prune(boxes: Boxes, agents: list[str], busy: set[str], clock: Clock) -> int:
+async def prune(boxes: SandboxService, agents: list[str], busy: set[str], clock: Clock) -> int:
     """Empties what has outlived `sandbox.prune`, except boxes of the sessions in `busy`; gives how many went."""
     kept = {boxed.box.name for key in busy if (boxed := boxes.of(parse(key))) is not None}
-    shared: dict[tuple[Path, str], Prune] = {}
+    shared: dict[tuple[Path, str], PruneRules] = {}
     engines: dict[str, Sandbox] = {}
     for agent in agents:
         rules = boxes.rules(agent)

@@ -12,23 +12,23 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 from msgspec.structs import replace
 
-from openclaw.config.load import Loaded, load
+from openclaw.config.load import LoadedConfig, load
 from openclaw.core.errors import InvalidRequest, StateError
 from openclaw.core.secret import Secret
 from openclaw.gateway.access import own_token
-from openclaw.gateway.exposure import Exposure, Wishes, decide
+from openclaw.gateway.exposure import Exposure, ExposureOptions, decide
 from openclaw.gateway.lock import running
 from openclaw.gateway.process import reachable
-from openclaw.gateway.surroundings import Surroundings
+from openclaw.gateway.surroundings import Environment
 from openclaw.version import __version__
 from openclaw.wire.auth import secret_kind
-from openclaw.wire.client import Client, connect
+from openclaw.wire.client import GatewayClient, connect
 from openclaw.wire.greeting import Introduction, Signer
 from openclaw.wire.peer import is_loopback
 from openclaw.wire.scopes import SCOPES
 
 
-class Target(Struct, frozen=True, kw_only=True):
+class ClientTarget(Struct, frozen=True, kw_only=True):
     """A gateway to talk to."""
 
     url: str
@@ -40,21 +40,23 @@ class Target(Struct, frozen=True, kw_only=True):
     """The file with our device key, for a gateway on another machine: it wants to know who comes."""
 
 
-def exposure_of(surroundings: Surroundings, loaded: Loaded | None = None, wishes: Wishes | None = None) -> Exposure:
+def exposure_of(
+    surroundings: Environment, loaded: LoadedConfig | None = None, wishes: ExposureOptions | None = None
+) -> Exposure:
     """Where a gateway of this home would listen."""
     loaded = loaded or load(surroundings.home, surroundings.environ)
-    return decide(loaded.config.gateway, loaded.variables, wishes or Wishes())
+    return decide(loaded.config.gateway, loaded.variables, wishes or ExposureOptions())
 
 
 def find(
-    surroundings: Surroundings,
+    surroundings: Environment,
     *,
     url: str | None = None,
     port: int | None = None,
     token: str | None = None,
     password: str | None = None,
     fingerprint: str = "",
-) -> Target:
+) -> ClientTarget:
     """The gateway that is meant; the credentials of this home go to a gateway on this machine only."""
     url = url or surroundings.environ.get("OPENCLAW_GATEWAY_URL") or None
     given: dict[str, Any] = {
@@ -65,15 +67,15 @@ def find(
         host = _checked(url)
         if not is_loopback(host):
             identity = surroundings.home.state / "identity" / "device.json"
-            return Target(url=url, fingerprint=fingerprint, identity=identity, **given)
-        return Target(url=url, fingerprint=fingerprint, **_credentials(surroundings, given))
+            return ClientTarget(url=url, fingerprint=fingerprint, identity=identity, **given)
+        return ClientTarget(url=url, fingerprint=fingerprint, **_credentials(surroundings, given))
     found = running(surroundings.home.state)
-    exposure = exposure_of(surroundings, wishes=Wishes(port=port))
+    exposure = exposure_of(surroundings, wishes=ExposureOptions(port=port))
     port = port or (found.port if found else 0) or exposure.port
     address = reachable(found.address if found else exposure.hosts[-1])
     pinned = found.fingerprint if found and port == found.port else ""
     scheme = "wss" if pinned else "ws"
-    return Target(url=f"{scheme}://{address}:{port}", fingerprint=pinned, **_credentials(surroundings, given))
+    return ClientTarget(url=f"{scheme}://{address}:{port}", fingerprint=pinned, **_credentials(surroundings, given))
 
 
 def _checked(url: str) -> str:
@@ -83,7 +85,7 @@ def _checked(url: str) -> str:
     return parts.hostname
 
 
-def _credentials(surroundings: Surroundings, given: Mapping[str, Secret | None]) -> dict[str, Any]:
+def _credentials(surroundings: Environment, given: Mapping[str, Secret | None]) -> dict[str, Any]:
     if any(given.values()):
         return dict(given)
     exposure = exposure_of(surroundings)
@@ -93,7 +95,7 @@ def _credentials(surroundings: Surroundings, given: Mapping[str, Secret | None])
     return {**given, kind: exposure.secret or (own_token(surroundings.home.state) if kind == "token" else None)}
 
 
-def introduction(target: Target) -> Introduction:
+def introduction(target: ClientTarget) -> Introduction:
     """How our own commands introduce themselves."""
     return Introduction(
         version=__version__,
@@ -104,7 +106,7 @@ def introduction(target: Target) -> Introduction:
     )
 
 
-def joined(target: Target, caps: tuple[str, ...] = ()) -> AbstractAsyncContextManager[Client]:
+def joined(target: ClientTarget, caps: tuple[str, ...] = ()) -> AbstractAsyncContextManager[GatewayClient]:
     """A connection to `target`, for the length of a block."""
     signer: Signer | None = None
     if target.identity is not None:
@@ -114,12 +116,12 @@ def joined(target: Target, caps: tuple[str, ...] = ()) -> AbstractAsyncContextMa
     return connect(target.url, replace(introduction(target), caps=caps), signer, pinned=target.fingerprint)
 
 
-def ask(target: Target, method: str, params: Any, *, timeout: float, expect_final: bool = False) -> Any:
+def call_gateway(target: ClientTarget, method: str, params: Any, *, timeout: float, expect_final: bool = False) -> Any:
     """Calls one method and gives its answer, from a program that has no loop of its own."""
     return asyncio.run(_ask(target, method, params, timeout, expect_final))
 
 
-async def _ask(target: Target, method: str, params: Any, timeout: float, expect_final: bool) -> Any:
+async def _ask(target: ClientTarget, method: str, params: Any, timeout: float, expect_final: bool) -> Any:
     try:
         async with asyncio.timeout(timeout), joined(target) as client:
             return await client.call(method, params, timeout=None, final=expect_final)

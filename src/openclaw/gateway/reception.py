@@ -12,29 +12,29 @@ from openclaw.approvals.grants import ApprovalFile
 from openclaw.approvals.pending import PendingApprovals
 from openclaw.core.clock import Clock, millis
 from openclaw.devices import signature
-from openclaw.devices.pairing import Pairing
+from openclaw.devices.pairing import DevicePairing
 from openclaw.devices.rate import AuthLimiter
 from openclaw.gateway import figures, ports
 from openclaw.gateway.access import shared_secret
-from openclaw.gateway.app import Assistant
-from openclaw.gateway.audience import Audience
+from openclaw.gateway.app import App
+from openclaw.gateway.audience import Connections
 from openclaw.gateway.automation import automation
-from openclaw.gateway.bus import Bus
-from openclaw.gateway.channelling import Channelling
-from openclaw.gateway.commands import Commands
-from openclaw.gateway.daemon import Launch
-from openclaw.gateway.desk import Desk
+from openclaw.gateway.bus import EventBus
+from openclaw.gateway.channelling import ChannelManager
+from openclaw.gateway.commands import SlashCommands
+from openclaw.gateway.daemon import GatewayLaunch
+from openclaw.gateway.desk import SessionService
 from openclaw.gateway.exposure import decide
-from openclaw.gateway.filehistory import Histories
+from openclaw.gateway.filehistory import WorkspaceHistories
 from openclaw.gateway.http import late, metrics, pages
-from openclaw.gateway.http.auth import Gatekeeping
-from openclaw.gateway.http.hooks import Hooks
+from openclaw.gateway.http.auth import HttpAuth
+from openclaw.gateway.http.hooks import WebhookEndpoint
 from openclaw.gateway.http.hooks import routes as hook_routes
-from openclaw.gateway.http.listening import Fanout
+from openclaw.gateway.http.listening import RunFanout
 from openclaw.gateway.http.plugins import PluginRoutes
 from openclaw.gateway.internal_hooks import telling
-from openclaw.gateway.links import Links
-from openclaw.gateway.logs import Place
+from openclaw.gateway.links import LoginCodes
+from openclaw.gateway.logs import LogFiles
 from openclaw.gateway.methods import (
     agents,
     approvals,
@@ -58,21 +58,21 @@ from openclaw.gateway.methods import (
     usage,
 )
 from openclaw.gateway.presence import Presence
-from openclaw.gateway.projection import Projector
+from openclaw.gateway.projection import EventProjection
 from openclaw.gateway.reload import Reload
 from openclaw.gateway.sockets import Sockets
-from openclaw.gateway.tools.hall import Hall
+from openclaw.gateway.tools.hall import GatewayTools
 from openclaw.turns.agents import default_agent
 from openclaw.turns.lanes import Lanes
-from openclaw.turns.ledger import Ledger
-from openclaw.turns.runs import Runs
+from openclaw.turns.ledger import Inbox
+from openclaw.turns.runs import RunService
 from openclaw.version import __version__
-from openclaw.wire.auth import Policy
+from openclaw.wire.auth import AuthPolicy
 from openclaw.wire.connection import GatewayAuthChanged
 from openclaw.wire.frames import StateVersion
-from openclaw.wire.hello import Offer, SessionDefaults, Snapshot
+from openclaw.wire.hello import HelloSnapshot, Offer, SessionDefaults
 from openclaw.wire.peer import client_ip, is_vouched
-from openclaw.wire.rpc import Registry
+from openclaw.wire.rpc import MethodRegistry
 
 log = logging.getLogger("openclaw.gateway")
 
@@ -104,20 +104,20 @@ EVENTS = (
 CAPABILITIES = ("published-model-catalog",)
 
 
-class Reception:
+class ClientApi:
     """The parts that clients meet."""
 
     def __init__(
         self,
-        launch: Launch,
-        app: Assistant,
-        active: Runs,
-        bus: Bus,
-        projector: Projector,
+        launch: GatewayLaunch,
+        app: App,
+        active: RunService,
+        bus: EventBus,
+        projector: EventProjection,
         questions: PendingApprovals,
-        ledger: Ledger,
-        fanout: Fanout,
-        counted: figures.RunFigures,
+        ledger: Inbox,
+        fanout: RunFanout,
+        counted: figures.RunMetrics,
         lanes: Lanes,
     ) -> None:
         self._figures = counted
@@ -132,16 +132,16 @@ class Reception:
         self._presence = Presence(launch.clock)
         self._secret = launch.secret
         self._proxy = launch.exposure.proxy
-        self.desk = Desk(app, app.lifecycle, active, bus)
-        self.hall = Hall(self.desk, launch.surroundings, launch.control.restart)
+        self.desk = SessionService(app, app.lifecycle, active, bus)
+        self.hall = GatewayTools(self.desk, launch.surroundings, launch.control.restart)
         self.desk.stop_below = self.hall.subagents.stop_below
         app.tools.serve_in(self.hall)
         self.automation = automation(self.desk, launch.surroundings.environ)
-        self.pairing = Pairing(app.db)
-        self.histories = Histories(app.home.state, app.workspace, lambda: millis(launch.clock))
-        self._registry = Registry()
+        self.pairing = DevicePairing(app.db)
+        self.histories = WorkspaceHistories(app.home.state, app.workspace, lambda: millis(launch.clock))
+        self._registry = MethodRegistry()
         limiter = AuthLimiter()
-        self.audience = Audience(bus, self._presence, launch.clock)
+        self.audience = Connections(bus, self._presence, launch.clock)
         self.sockets = Sockets(
             policy=self._policy,
             registry=self._registry,
@@ -153,9 +153,9 @@ class Reception:
             verify=signature.verify,
             clock=launch.clock,
         )
-        commands = Commands(self.desk, questions)
+        commands = SlashCommands(self.desk, questions)
         granted = app.home.state / "exec-approvals.json"
-        logs = Place.of(app.home.state, app.config.logging.file)
+        logs = LogFiles.of(app.home.state, app.config.logging.file)
         for group in (
             system.methods(self.desk, self._presence, lambda: logs.files()[-1:], self._started, launch.surroundings),
             runs.methods(self.desk, commands),
@@ -179,10 +179,10 @@ class Reception:
         ):
             for method in group:
                 self._registry.add(method)
-        self.channels = Channelling(self.desk, commands, app.extensions.channels, launch.clock)
+        self.channels = ChannelManager(self.desk, commands, app.extensions.channels, launch.clock)
         plugins.serve_methods(app.extensions, self._registry, bus, self.channels.changed)
         gatekeeping = self._gatekeeping(limiter)
-        hooks = Hooks(self.desk, self.automation.heartbeats, gatekeeping)
+        hooks = WebhookEndpoint(self.desk, self.automation.heartbeats, gatekeeping)
         self.routes = [
             *late.routes(partial(_surface, app, active, ledger, fanout, gatekeeping)),
             *hook_routes(hooks, app.config.hooks.path),
@@ -217,27 +217,27 @@ class Reception:
         self._fanout.close()
         await telling.settle(self._app, self._launch.control.wish == "restart")
 
-    def _gatekeeping(self, limiter: AuthLimiter) -> Gatekeeping:
+    def _gatekeeping(self, limiter: AuthLimiter) -> HttpAuth:
         """HTTP asks for the same secret as the sockets, and counts failures in the same book."""
         front = self._launch.server.front
-        return Gatekeeping(
+        return HttpAuth(
             secret=lambda: self._secret,
             limiter=_Failures(limiter, self._launch.clock),
             address=lambda scope: client_ip(front.peer(scope), self._app.config.gateway.trusted_proxies),
             vouched=lambda scope: is_vouched(front.peer(scope)),
         )
 
-    def _pages(self, gatekeeping: Gatekeeping) -> list[Route]:
+    def _pages(self, gatekeeping: HttpAuth) -> list[Route]:
         """The web page and the links that open it, when it is served."""
         settings = self._app.config.gateway.control_ui
         if not settings.enabled:
             return []
-        links = Links()
+        links = LoginCodes()
         base = pages.base_path(settings.base_path)
         for method in dashboard.methods(links, base, self._launch.clock):
             self._registry.add(method)
         return pages.routes(
-            pages.Parts(
+            pages.WebParts(
                 base_path=base,
                 redeem=lambda code: links.redeem(code, millis(self._launch.clock)),
                 secret=lambda: self._secret,
@@ -251,7 +251,7 @@ class Reception:
         identity = runs.identity_of(self.desk, agent)
         return {"assistantName": identity["name"], "assistantAgentId": agent, "serverVersion": __version__}
 
-    def _measured(self) -> list[figures.Family]:
+    def _measured(self) -> list[figures.MetricFamily]:
         """What `/metrics` shows."""
         audience, runs, lanes = self.audience, self._runs, self._lanes.busy()
         up = (millis(self._launch.clock) - self._started) / 1000
@@ -276,11 +276,11 @@ class Reception:
         server = self._launch.server
         return f"{'wss' if server.encrypted else 'ws'}://{host}:{server.port}" if host else ""
 
-    def _policy(self) -> Policy:
+    def _policy(self) -> AuthPolicy:
         exposure = self._launch.exposure
         settings = self._app.config.gateway
         approving = settings.auth.trusted_proxy.device_auto_approve
-        return Policy(
+        return AuthPolicy(
             mode=exposure.mode,
             secret=self._secret,
             auto_approve=approving.scopes if approving.enabled else (),
@@ -298,11 +298,11 @@ class Reception:
             boot_id=self._boot,
         )
 
-    async def _snapshot(self) -> Snapshot:
+    async def _snapshot(self) -> HelloSnapshot:
         settings = self._app.config
         agent = default_agent(settings.agents)
         main = self._app.key("main", None)
-        return Snapshot(
+        return HelloSnapshot(
             presence=tuple(self._presence.list()),
             health=await system.snapshot(self.desk),
             state_version=StateVersion(presence=self._presence.version, health=1),
@@ -321,13 +321,15 @@ class Reception:
         )
 
 
-def _surface(app: Assistant, active: Runs, ledger: Ledger, fanout: Fanout, gatekeeping: Gatekeeping) -> list[Route]:
+def _surface(app: App, active: RunService, ledger: Inbox, fanout: RunFanout, gatekeeping: HttpAuth) -> list[Route]:
     """The interfaces that other programs know from elsewhere."""
-    from openclaw.gateway.http.surface import Switches, routes
+    from openclaw.gateway.http.surface import EndpointSwitches, routes
     from openclaw.gateway.http.wiring import parts_of
 
     endpoints = app.config.gateway.http.endpoints
-    switches = Switches(chat_completions=endpoints.chat_completions.enabled, responses=endpoints.responses.enabled)
+    switches = EndpointSwitches(
+        chat_completions=endpoints.chat_completions.enabled, responses=endpoints.responses.enabled
+    )
     return routes(parts_of(app, active, ledger, fanout, app.embed), switches, gatekeeping)
 
 

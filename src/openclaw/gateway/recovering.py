@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from openclaw.core.errors import OpenClawError
 from openclaw.core.keys import SessionKey, parse
 from openclaw.core.messages import Assistant, Text
-from openclaw.gateway.desk import Desk
-from openclaw.turns.runs import TakenUp
+from openclaw.gateway.desk import SessionService
+from openclaw.turns.runs import ResumedRun
 
 log = logging.getLogger(__name__)
 
 SHOWN_CHARS = 120
 
 
-async def announce(desk: Desk, taken: Sequence[TakenUp]) -> None:
+async def report_resumed(desk: SessionService, taken: Sequence[ResumedRun]) -> None:
     """Runs that are given up are told of once, in the conversation they belong to.
 
     One that was taken up again says so beside its own answer (`turns.runs.INTERRUPTED`).
@@ -41,12 +41,12 @@ def _of_people(key: SessionKey) -> bool:
     return not (key.is_cron or key.is_hook or key.is_subagent or key.rest.startswith("boot:"))
 
 
-def _line(taken: TakenUp) -> str:
+def _line(taken: ResumedRun) -> str:
     """What the assistant is told with its next turn there."""
     return f"A message was never answered, because {taken.given_up}: {_quoted(taken.text)}"
 
 
-async def _tell(desk: Desk, key: SessionKey, taken: TakenUp) -> None:
+async def _tell(desk: SessionService, key: SessionKey, taken: ResumedRun) -> None:
     """A word in the conversation itself, where otherwise a question would stand without an answer."""
     text = (
         f"I could not answer {_quoted(taken.text)}: the gateway ended while I worked on it, again and again. "

@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from openclaw.config import tree
-from openclaw.config.load import Loaded, load
+from openclaw.config.load import LoadedConfig, load
 from openclaw.config.paths import Home
 from openclaw.core.errors import ConfigError
 from openclaw.gateway.reload_rules import Kind, classify
@@ -31,7 +31,7 @@ class Reload(Struct, frozen=True, kw_only=True):
 
     changed: tuple[str, ...]
     kind: Kind
-    loaded: Loaded
+    loaded: LoadedConfig
 
 
 class Reloader:
@@ -79,7 +79,7 @@ class Reloader:
             self.loaded = read
             return Reload(changed=changed, kind=classify(changed), loaded=read) if changed else None
 
-    def _read(self) -> Loaded | str:
+    def _read(self) -> LoadedConfig | str:
         """What the file says now, or why it cannot be used."""
         try:
             loaded = load(self._home, self._environ)

@@ -5,16 +5,16 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from openclaw.config.load import Loaded
+from openclaw.config.load import LoadedConfig
 from openclaw.core.clock import Clock
 from openclaw.core.embedder import Vector
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.tool import Tool
-from openclaw.gateway.embedders import BringsEmbedders, Embedders
-from openclaw.gateway.surroundings import Surroundings
+from openclaw.gateway.embedders import BringsEmbedders, EmbedderRegistry
+from openclaw.gateway.surroundings import Environment
 from openclaw.memory import citations, reading
 from openclaw.memory.choose import usual_keys
-from openclaw.memory.index import Memory
+from openclaw.memory.index import MemoryIndex
 from openclaw.memory.opening import open_memory
 from openclaw.memory.settings import overlay
 from openclaw.memory.tools import MemoryGet, MemorySearch
@@ -24,25 +24,25 @@ from openclaw.turns import agents
 log = logging.getLogger(__name__)
 
 
-class Memories:
+class MemoryService:
     def __init__(
         self,
-        surroundings: Surroundings,
+        surroundings: Environment,
         clock: Clock,
-        loaded: Callable[[], Loaded],
+        loaded: Callable[[], LoadedConfig],
         workspace: Callable[[str], Path],
         plugins: Callable[[], BringsEmbedders],
-        opened: Callable[[Memory], None],
+        opened: Callable[[MemoryIndex], None],
     ) -> None:
         self._surroundings = surroundings
         self._clock = clock
         self._loaded = loaded
         self._workspace = workspace
-        self._embedders = Embedders(plugins)
+        self._embedders = EmbedderRegistry(plugins)
         self._opened = opened
-        self._open: dict[str, Memory] = {}
+        self._open: dict[str, MemoryIndex] = {}
 
-    def of(self, agent_id: str) -> Memory | None:
+    def of(self, agent_id: str) -> MemoryIndex | None:
         """The notes of an agent, searchable; None when it is switched off, or a plugin's in its place."""
         loaded = self._loaded()
         config = loaded.config

@@ -5,9 +5,9 @@ from typing import Any
 from openclaw.core.keys import SessionKey
 from openclaw.core.provider import Model
 from openclaw.models import thinking
-from openclaw.models.situation import Situation
+from openclaw.models.situation import ModelSet
 from openclaw.sessions.index import SessionRow
-from openclaw.sessions.lifecycle import Preferences
+from openclaw.sessions.lifecycle import SessionPreferences
 
 
 def kind_of(key: SessionKey) -> str:
@@ -19,7 +19,7 @@ def kind_of(key: SessionKey) -> str:
 def session(
     row: SessionRow,
     key: SessionKey,
-    preferences: Preferences,
+    preferences: SessionPreferences,
     *,
     active: tuple[str, ...],
     running: bool,
@@ -103,7 +103,7 @@ def model(found: Model, *, available: bool, tags: tuple[str, ...] = ()) -> dict[
     }
 
 
-def defaults(situation: Situation) -> dict[str, Any]:
+def defaults(situation: ModelSet) -> dict[str, Any]:
     """What sessions that choose nothing get."""
     chosen = situation.model(situation.default)
     return {

@@ -12,7 +12,7 @@ CRASHES = 3
 WINDOW_MS = 5 * 60_000
 
 
-class Record(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class CrashRecord(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """What is kept between starts."""
 
     crashed: tuple[int, ...] = ()
@@ -21,24 +21,24 @@ class Record(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=Tr
     """When the present one was made; still there after a crash."""
 
 
-class Verdict(Struct, frozen=True):
+class SafeModeVerdict(Struct, frozen=True):
     """How to start."""
 
     safe: bool
     crashes: int
     after_crash: bool
-    record: Record
+    record: CrashRecord
 
 
-def judge(record: Record, now: int) -> Verdict:
+def judge(record: CrashRecord, now: int) -> SafeModeVerdict:
     """How to start at `now` after what `record` tells."""
     crashed = (*record.crashed, record.running) if record.running is not None else record.crashed
     recent = tuple(at for at in crashed if 0 <= now - at <= WINDOW_MS)
-    return Verdict(
+    return SafeModeVerdict(
         safe=len(recent) >= CRASHES,
         crashes=len(recent),
         after_crash=record.running is not None,
-        record=Record(crashed=recent, running=now),
+        record=CrashRecord(crashed=recent, running=now),
     )
 
 
@@ -48,13 +48,13 @@ class Starts:
     def __init__(self, state: Path) -> None:
         self.path = state / "state" / "gateway-starts.json"
 
-    def read(self) -> Record:
+    def read(self) -> CrashRecord:
         try:
-            return msgspec.json.decode(self.path.read_bytes(), type=Record)
+            return msgspec.json.decode(self.path.read_bytes(), type=CrashRecord)
         except (OSError, ValueError):
-            return Record()
+            return CrashRecord()
 
-    def begin(self) -> Verdict:
+    def begin(self) -> SafeModeVerdict:
         """To be called when everything that a person can get wrong has been checked."""
         verdict = judge(self.read(), round(time.time() * 1000))
         replace(self.path, msgspec.json.encode(verdict.record))
@@ -62,4 +62,4 @@ class Starts:
 
     def finish(self) -> None:
         """The run came to a good end: what went before is forgiven."""
-        replace(self.path, msgspec.json.encode(Record()))
+        replace(self.path, msgspec.json.encode(CrashRecord()))

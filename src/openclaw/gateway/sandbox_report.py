@@ -7,7 +7,7 @@ from typing import Any
 
 from openclaw.config.schema import Config
 from openclaw.core.keys import SessionKey
-from openclaw.gateway.boxes import Boxes
+from openclaw.gateway.boxes import SandboxService
 from openclaw.policy import confine, order
 from openclaw.policy.settings import ToolsSettings
 from openclaw.turns import agents as views
@@ -22,7 +22,7 @@ RUN apt-get update \\
 """The image of a container: a small system, and Python with msgspec for our file tools."""
 
 
-async def explained(boxes: Boxes, tools: ToolsSettings, key: SessionKey) -> dict[str, Any]:
+async def explained(boxes: SandboxService, tools: ToolsSettings, key: SessionKey) -> dict[str, Any]:
     """Where a session works, as facts a person can follow back to a setting."""
     rules = boxes.rules(key.agent)
     boxed = confine.is_boxed(rules.mode, key)
@@ -37,7 +37,7 @@ async def explained(boxes: Boxes, tools: ToolsSettings, key: SessionKey) -> dict
     engine = boxes.engine(rules)
     problem = await engine.problem(box)
     own = boxes.tool_settings(key.agent)
-    asked = order.Asked(agent=key.agent, boxed=True, read_only=rules.access == "ro")
+    asked = order.ToolRequest(agent=key.agent, boxed=True, read_only=rules.access == "ro")
     layers = [layer for layer in order.layers(tools, own, asked) if layer.name.startswith("sandbox")]
     return {
         **document,
@@ -76,7 +76,7 @@ def _memory(memory: int, engine: str) -> str:
     return f"{memory} bytes of memory" + (" each" if engine in ("process", "auto") else "")
 
 
-async def listed(boxes: Boxes, config: Config) -> list[dict[str, Any]]:
+async def listed(boxes: SandboxService, config: Config) -> list[dict[str, Any]]:
     """Every box with files or a container, the last used first."""
     found: dict[str, dict[str, Any]] = {}
     for agent_id in views.agent_ids(config.agents):
@@ -99,7 +99,7 @@ def _directories(root: Path, prefix: str) -> list[Path]:
     return sorted(place for place in root.glob(f"{prefix}*") if place.is_dir()) if root.is_dir() else []
 
 
-async def renew(boxes: Boxes, config: Config, row: dict[str, Any]) -> None:
+async def renew(boxes: SandboxService, config: Config, row: dict[str, Any]) -> None:
     """Ends what runs in a box and empties its home and /tmp."""
     for agent_id in views.agent_ids(config.agents):
         await boxes.engine(boxes.rules(agent_id)).discard(row["name"])

@@ -14,23 +14,23 @@ from msgspec import structs
 from openclaw.core.clock import millis
 from openclaw.core.errors import NotFound, OpenClawError, ProviderError
 from openclaw.core.keys import SessionKey
-from openclaw.core.origin import joined
-from openclaw.cron.book import Book, run_shown, shown
+from openclaw.core.origin import merge_origins
+from openclaw.cron.book import JobBook, job_to_json, run_shown
 from openclaw.cron.heartbeat import answer
-from openclaw.cron.jobs import AgentTurn, Job, deferred
-from openclaw.cron.results import Result
+from openclaw.cron.jobs import AgentTurn, CronJob, deferred
+from openclaw.cron.results import JobResult
 from openclaw.cron.schedule import due
-from openclaw.cron.store import LEASE_MS, CronStore, Fire
+from openclaw.cron.store import LEASE_MS, CronStore, JobFire
 from openclaw.cron.watch import changes
-from openclaw.gateway.announcing import Announcer
-from openclaw.gateway.desk import Desk
-from openclaw.gateway.looking import Looking, watch_origins
+from openclaw.gateway.announcing import JobDelivery
+from openclaw.gateway.desk import SessionService
+from openclaw.gateway.looking import WatchProbes, watch_origins
 from openclaw.gateway.surroundings import local_timezone
 from openclaw.gateway.sweeping import sweep, sweep_boxes
-from openclaw.turns.guarding import guarded, kept_up
-from openclaw.turns.ledger import Outcome
+from openclaw.turns.guarding import supervise, supervise_once
+from openclaw.turns.ledger import RunOutcome
 from openclaw.turns.queue import QueueRules
-from openclaw.turns.turn import Turn
+from openclaw.turns.turn import RunRequest
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class Scheduler:
 
     def __init__(
         self,
-        desk: Desk,
+        desk: SessionService,
         wake: Callable[[SessionKey, str], None],
         environ: Mapping[str, str],
     ) -> None:
@@ -63,10 +63,10 @@ class Scheduler:
         self._wake = wake
         self._environ = environ
         self._owner = str(uuid.uuid4())
-        self.announcer = Announcer(desk)
+        self.announcer = JobDelivery(desk)
         self.store = CronStore(app.db)
         zone = app.config.agents.defaults.user_timezone or local_timezone(environ) or "UTC"
-        self.book = Book(
+        self.book = JobBook(
             self.store,
             app.clock,
             local_zone=zone,
@@ -86,7 +86,7 @@ class Scheduler:
         async with asyncio.TaskGroup() as group:
             self._group = group
             self.firing = fires
-            loop = group.create_task(kept_up(self._fire, "cron", self._clock), name="cron") if fires else None
+            loop = group.create_task(supervise(self._fire, "cron", self._clock), name="cron") if fires else None
             try:
                 yield self
             finally:
@@ -122,10 +122,10 @@ class Scheduler:
     def _enabled(self) -> bool:
         return self._desk.app.config.cron.enabled
 
-    def _told(self, action: str, job_id: str, job: Job | None, more: Mapping[str, Any]) -> None:
+    def _told(self, action: str, job_id: str, job: CronJob | None, more: Mapping[str, Any]) -> None:
         payload: dict[str, Any] = {"jobId": job_id, "action": action, **more}
         if job is not None:
-            payload["job"] = shown(job)
+            payload["job"] = job_to_json(job)
             if job.state.next_run_at_ms is not None:
                 payload["nextRunAtMs"] = job.state.next_run_at_ms
         self._desk.bus.publish("cron", payload)
@@ -174,7 +174,7 @@ class Scheduler:
             log.info("taking over the job %s: whoever ran it is gone", fire.job.name)
             self._start(fire)
 
-    async def _take(self, job: Job) -> bool:
+    async def _take(self, job: CronJob) -> bool:
         now = millis(self._clock)
         slot = job.state.next_run_at_ms
         assert slot is not None
@@ -189,26 +189,28 @@ class Scheduler:
         if fire is None:
             return False
         if plan.missed:
-            missed = Result(status="skipped", started_at=now, ended_at=now, error="missed: the gateway was not running")
+            missed = JobResult(
+                status="skipped", started_at=now, ended_at=now, error="missed: the gateway was not running"
+            )
             await self._finish(fire, missed)
             return False
         self._start(fire)
         return True
 
-    def _start(self, fire: Fire, *, forced: bool = False) -> None:
+    def _start(self, fire: JobFire, *, forced: bool = False) -> None:
         self._told("started", fire.job.id, fire.job, {"runId": fire.run_id, "runAtMs": fire.fired_at})
         self._spawn(self._run(fire, forced=forced), fire)
 
-    def _spawn(self, work: Coroutine[Any, Any, None], fire: Fire) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None], fire: JobFire) -> None:
         if self._group is None:
             raise RuntimeError("jobs are run inside serving()")
-        task = self._group.create_task(guarded(work, f"cron run {fire.run_id}"), name=f"cron:{fire.run_id}")
+        task = self._group.create_task(supervise_once(work, f"cron run {fire.run_id}"), name=f"cron:{fire.run_id}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     # One run.
 
-    async def _run(self, fire: Fire, *, forced: bool) -> None:
+    async def _run(self, fire: JobFire, *, forced: bool) -> None:
         started = millis(self._clock)
         try:
             result = await self._carry_out(fire, started, forced=forced)
@@ -218,10 +220,10 @@ class Scheduler:
             result = self._failed(started, error.message, error.code.lower())
         await self._finish(fire, result)
 
-    def _failed(self, started: int, why: str, kind: str) -> Result:
-        return Result(status="error", started_at=started, ended_at=millis(self._clock), error=why, error_kind=kind)
+    def _failed(self, started: int, why: str, kind: str) -> JobResult:
+        return JobResult(status="error", started_at=started, ended_at=millis(self._clock), error=why, error_kind=kind)
 
-    async def _carry_out(self, fire: Fire, started: int, *, forced: bool) -> Result:
+    async def _carry_out(self, fire: JobFire, started: int, *, forced: bool) -> JobResult:
         job = fire.job
         key = self._desk.key("main", job.agent_id)
         seen: dict[str, str] | None = None
@@ -229,7 +231,7 @@ class Scheduler:
         if job.watch:
             seen, news = await self._look(job, key)
             if not news and not forced:
-                return Result(
+                return JobResult(
                     status="skipped",
                     started_at=started,
                     ended_at=millis(self._clock),
@@ -240,30 +242,30 @@ class Scheduler:
             outcome = await self._turn(fire, key.agent, job.payload, news)
             return structs.replace(self._amounts_to(outcome, started), seen=seen)
         text = "\n".join((job.payload.text, *news))
-        origins = joined(job.origins, watch_origins(job.watch) if news else ())
+        origins = merge_origins(job.origins, watch_origins(job.watch) if news else ())
         await self._desk.app.events.add(key, text, fire.run_id, origins)
         if job.wake_mode == "now":
             self._wake(key, f"cron:{job.id}")
-        return Result(
+        return JobResult(
             status="ok", started_at=started, ended_at=millis(self._clock), summary=job.payload.text, seen=seen
         )
 
-    async def _look(self, job: Job, key: SessionKey) -> tuple[dict[str, str], list[str]]:
+    async def _look(self, job: CronJob, key: SessionKey) -> tuple[dict[str, str], list[str]]:
         row = await self._desk.app.index.get(key)
         contact = row.updated_at if row else 0
         app = self._desk.app
-        looking = Looking(app.workspace(key.agent), self._environ, self._clock, contact, app.accounts.ledger.zone)
+        looking = WatchProbes(app.workspace(key.agent), self._environ, self._clock, contact, app.accounts.ledger.zone)
         looks = await looking.all(job.watch)
         found = changes(looks, job.state.seen)
         seen = {**job.state.seen, **{look.name: look.mark for look in looks if look.mark}}
         return seen, [f"Changed: {look.name}. {look.says}" for look in found]
 
-    async def _turn(self, fire: Fire, agent: str, payload: AgentTurn, news: list[str]) -> Outcome:
+    async def _turn(self, fire: JobFire, agent: str, payload: AgentTurn, news: list[str]) -> RunOutcome:
         job = fire.job
         now = datetime.fromtimestamp(self._clock.now(), UTC).strftime("%Y-%m-%d %H:%M UTC")
         text = "\n\n".join((f"[cron:{job.id} {job.name}] {payload.message}", *news, f"Current time: {now}"))
         limit = payload.timeout_seconds
-        turn = Turn(
+        turn = RunRequest(
             run_id=fire.run_id,
             key=SessionKey(agent, f"cron:{job.id}:run:{fire.run_id}"),
             text=text,
@@ -273,7 +275,7 @@ class Scheduler:
             extra=UNATTENDED,
             tools_allow=payload.tools_allow or None,
             tools_deny=("*",) if payload.tools_allow == () else (),
-            origins=joined(job.origins, watch_origins(job.watch) if news else ()),
+            origins=merge_origins(job.origins, watch_origins(job.watch) if news else ()),
             trigger="cron",
         )
         runs = self._desk.runs
@@ -285,9 +287,9 @@ class Scheduler:
                 await self._clock.sleep(1.0)  # another process runs it
         return outcome
 
-    def _amounts_to(self, outcome: Outcome, started: int) -> Result:
+    def _amounts_to(self, outcome: RunOutcome, started: int) -> JobResult:
         usage = outcome.usage
-        return Result(
+        return JobResult(
             status="ok" if outcome.status == "ok" else "error",
             started_at=outcome.started_at or started,
             ended_at=outcome.ended_at or millis(self._clock),
@@ -301,7 +303,7 @@ class Scheduler:
             cost_usd=usage.cost.total if usage.cost else None,
         )
 
-    async def _finish(self, fire: Fire, result: Result) -> None:
+    async def _finish(self, fire: JobFire, result: JobResult) -> None:
         text = answer(result.summary) if result.status == "ok" else ""
         delivers = bool(text) and fire.job.delivery.mode != "none" and isinstance(fire.job.payload, AgentTurn)
         after = await self.store.finish(fire, result, delivers=delivers)
@@ -315,7 +317,7 @@ class Scheduler:
             await self._alert(fire, after.alert)
         self._told("finished", fire.job.id, after.job, run_shown(ended))
 
-    async def _deliver(self, fire: Fire, result: Result | None) -> None:
+    async def _deliver(self, fire: JobFire, result: JobResult | None) -> None:
         try:
             await self.announcer.deliver(fire, fire.job.delivery, answer(result.summary) if result else "")
         except OpenClawError as error:
@@ -324,7 +326,7 @@ class Scheduler:
         else:
             await self.store.delivered(fire, "delivered")
 
-    async def _alert(self, fire: Fire, text: str) -> None:
+    async def _alert(self, fire: JobFire, text: str) -> None:
         log.warning("%s", text)
         # The agent may be gone from the configuration; its jobs fail, and the log has said so.
         with suppress(NotFound):

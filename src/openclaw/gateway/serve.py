@@ -14,44 +14,45 @@ from openclaw.core.clock import millis
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import ToolCall
 from openclaw.gateway import daemon, figures
-from openclaw.gateway.app import Assistant, Surroundings, assistant
-from openclaw.gateway.bus import Bus
-from openclaw.gateway.daemon import Launch, Options, Parts
-from openclaw.gateway.http.listening import Fanout
+from openclaw.gateway.app import App, assistant
+from openclaw.gateway.bus import EventBus
+from openclaw.gateway.daemon import DaemonOptions, GatewayLaunch, GatewayParts
+from openclaw.gateway.http.listening import RunFanout
 from openclaw.gateway.internal_hooks import telling
-from openclaw.gateway.internal_hooks.boot import Boot
-from openclaw.gateway.internal_hooks.telling import Listening
+from openclaw.gateway.internal_hooks.boot import BootRunner
+from openclaw.gateway.internal_hooks.telling import HookFileSubscriber
 from openclaw.gateway.logs import about
 from openclaw.gateway.methods import approvals, devices
 from openclaw.gateway.plugins import begin
-from openclaw.gateway.projection import Projector
-from openclaw.gateway.reception import Reception
-from openclaw.gateway.recovering import announce
+from openclaw.gateway.projection import EventProjection
+from openclaw.gateway.reception import ClientApi
+from openclaw.gateway.recovering import report_resumed
+from openclaw.gateway.surroundings import Environment
 from openclaw.gateway.tools.wakes import wake_sessions
-from openclaw.turns.guarding import kept_up
+from openclaw.turns.guarding import supervise
 from openclaw.turns.lanes import Lanes
-from openclaw.turns.ledger import Ledger
+from openclaw.turns.ledger import Inbox
 from openclaw.turns.route import OpenProvider
-from openclaw.turns.runs import RunEvent, Runs
-from openclaw.turns.stuck import Limits
-from openclaw.turns.watchman import Diagnosis, Watchman
+from openclaw.turns.runs import RunEvent, RunService
+from openclaw.turns.stuck import StuckLimits
+from openclaw.turns.watchman import Diagnosis, StuckMonitor
 
 if TYPE_CHECKING:
-    from openclaw.memory.index import Memory
+    from openclaw.memory.index import MemoryIndex
 
 log = logging.getLogger("openclaw.gateway")
 
 
-def run(options: Options, surroundings: Surroundings) -> None:
+def run(options: DaemonOptions, surroundings: Environment) -> None:
     """Runs the gateway until it is told to stop."""
     daemon.run(options, surroundings, compose)
 
 
 @asynccontextmanager
-async def compose(launch: Launch, open_provider: OpenProvider | None = None) -> AsyncIterator[Parts]:
+async def compose(launch: GatewayLaunch, open_provider: OpenProvider | None = None) -> AsyncIterator[GatewayParts]:
     """Everything behind the port, alive for as long as the block lasts."""
     clock = launch.clock
-    bus = Bus()
+    bus = EventBus()
     questions = PendingApprovals(
         clock,
         lambda question: approvals.tell_asked(bus, question),
@@ -61,9 +62,9 @@ async def compose(launch: Launch, open_provider: OpenProvider | None = None) -> 
     def proofread(key: SessionKey, text: str) -> str:
         return app.proofread(key, text)
 
-    projector = Projector(proofread)
-    fanout = Fanout()
-    counted = figures.RunFigures()
+    projector = EventProjection(proofread)
+    fanout = RunFanout()
+    counted = figures.RunMetrics()
 
     def tell(event: RunEvent) -> None:
         fanout.tell(event)
@@ -76,12 +77,12 @@ async def compose(launch: Launch, open_provider: OpenProvider | None = None) -> 
         launch.surroundings, clock=clock, approver=questions, open_provider=open_provider, loaded=launch.loaded
     ) as app:
         app.extensions.off = "safe mode" if launch.safe else ""
-        listening = Listening(app.internal_hooks, clock)
+        listening = HookFileSubscriber(app.internal_hooks, clock)
         app.internal_hooks.resting = launch.safe
-        ledger = Ledger(app.db, clock)
+        ledger = Inbox(app.db, clock)
         await ledger.forget_old()
         await app.accounts.forget_old()
-        running = Runs(
+        running = RunService(
             app.turns,
             ledger,
             lanes := Lanes(_places(app)),
@@ -96,12 +97,12 @@ async def compose(launch: Launch, open_provider: OpenProvider | None = None) -> 
             accepted=listening.heard,
         )
         async with running.serving() as active:
-            gateway = Reception(launch, app, active, bus, projector, questions, ledger, fanout, counted, lanes)
-            app.internal_hooks.enroll("boot-md", Boot(gateway.desk))
+            gateway = ClientApi(launch, app, active, bus, projector, questions, ledger, fanout, counted, lanes)
+            app.internal_hooks.enroll("boot-md", BootRunner(gateway.desk))
             fires = not launch.safe and launch.surroundings.environ.get("OPENCLAW_SKIP_CRON") != "1"
             # Before anything runs on: what a sub-agent may do is on the roster.
             await gateway.hall.subagents.roster.load()
-            await announce(gateway.desk, await active.resume())
+            await report_resumed(gateway.desk, await active.resume())
             async with (
                 gateway.hall.subagents.serving(),
                 gateway.automation.serving(fires=fires),
@@ -110,9 +111,9 @@ async def compose(launch: Launch, open_provider: OpenProvider | None = None) -> 
             ):
 
                 def beside(work: Callable[[], Awaitable[None]], name: str) -> None:
-                    tasks.append(group.create_task(kept_up(work, name, clock), name=name))
+                    tasks.append(group.create_task(supervise(work, name, clock), name=name))
 
-                def follow(memory: "Memory") -> None:
+                def follow(memory: "MemoryIndex") -> None:
                     """Notes are followed from the first turn that has them on: nobody asked for them before."""
                     from openclaw.memory.watch import watch
 
@@ -129,7 +130,7 @@ async def compose(launch: Launch, open_provider: OpenProvider | None = None) -> 
                 beside(_watchman(app, active, questions, bus).keep, "watchman")
                 app.remembers = follow
                 app.internal_hooks.tell(telling.gateway(app, "startup"))
-                yield Parts(
+                yield GatewayParts(
                     connection=gateway.sockets.serve,
                     routes=gateway.routes,
                     reload=gateway.reload,
@@ -141,19 +142,19 @@ async def compose(launch: Launch, open_provider: OpenProvider | None = None) -> 
                     task.cancel()
 
 
-async def _plug(app: Assistant, port: int) -> None:
+async def _plug(app: App, port: int) -> None:
     """Starts the plugins, beside everything else; those that want to know are told that the gateway is there."""
     await begin(app.extensions)
     if app.plugged is not None:
         app.plugged.gateway_started(port)
 
 
-def _watchman(app: Assistant, active: Runs, questions: PendingApprovals, bus: Bus) -> Watchman:
-    def limits() -> Limits:
+def _watchman(app: App, active: RunService, questions: PendingApprovals, bus: EventBus) -> StuckMonitor:
+    def limits() -> StuckLimits:
         settings = app.config.diagnostics
         if not settings.enabled:
-            return Limits(warn=inf, abort=inf)
-        return Limits.of(settings.stuck_session_warn_ms, settings.stuck_session_abort_ms)
+            return StuckLimits(warn=inf, abort=inf)
+        return StuckLimits.of(settings.stuck_session_warn_ms, settings.stuck_session_abort_ms)
 
     def tell(found: Diagnosis) -> None:
         shown = {"sessionKey": found.session_key, "ts": millis(app.clock), **found.data}
@@ -162,10 +163,10 @@ def _watchman(app: Assistant, active: Runs, questions: PendingApprovals, bus: Bu
     def asked() -> set[str]:
         return {question.request.session_key for question in questions.list()}
 
-    return Watchman(active, app.clock, limits=limits, asked=asked, tell=tell)
+    return StuckMonitor(active, app.clock, limits=limits, asked=asked, tell=tell)
 
 
-def _deadline(app: Assistant, call: ToolCall) -> float | None:
+def _deadline(app: App, call: ToolCall) -> float | None:
     """How long a call may take before it ends by itself; a command says so, or its settings do."""
     if call.name != "exec":
         return None
@@ -175,6 +176,6 @@ def _deadline(app: Assistant, call: ToolCall) -> float | None:
     return app.config.tools.exec.timeout_seconds or inf
 
 
-def _places(app: Assistant) -> dict[str, int]:
+def _places(app: App) -> dict[str, int]:
     main = app.config.agents.defaults.max_concurrent or max(8, 4 * (os.cpu_count() or 1))
     return {"main": main, "subagent": app.config.agents.defaults.subagents.max_concurrent, "cron-nested": 4}

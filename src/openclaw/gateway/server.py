@@ -23,7 +23,7 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from openclaw.gateway.exposure import Fences, host_allowed
+from openclaw.gateway.exposure import HostRules, host_allowed
 from openclaw.gateway.transport import Disconnected, Transport
 from openclaw.wire.peer import Peer, origin_problem, vouch
 
@@ -39,7 +39,7 @@ TRY_LATER = 1013
 log = logging.getLogger("openclaw.gateway.server")
 
 
-class Service(Struct, frozen=True, kw_only=True):
+class HttpService(Struct, frozen=True, kw_only=True):
     """What is offered on the port."""
 
     connection: Callable[[Transport], Awaitable[None]]
@@ -47,7 +47,7 @@ class Service(Struct, frozen=True, kw_only=True):
     routes: Sequence[BaseRoute] = ()
 
 
-class Limits(Struct, frozen=True, kw_only=True):
+class ServerLimits(Struct, frozen=True, kw_only=True):
     frame_bytes: int = MAX_FRAME
     body_bytes: int = MAX_BODY
     ping_seconds: float = PING_SECONDS
@@ -55,20 +55,20 @@ class Limits(Struct, frozen=True, kw_only=True):
     close_seconds: float = CLOSE_SECONDS
 
 
-class Front:
+class ServerFront:
     """Everything that comes in on the port: fences, health, size limits, then the service."""
 
-    def __init__(self, fences: Fences, limits: Limits) -> None:
+    def __init__(self, fences: HostRules, limits: ServerLimits) -> None:
         self.fences = fences
         self.failing: tuple[str, ...] = ("startup",)
         self.connections = 0
         self._limits = limits
-        self._service: Service | None = None
+        self._service: HttpService | None = None
         self._http: ASGIApp | None = None
         self._ready = asyncio.Event()
         self._started = time.monotonic()
 
-    def offer(self, service: Service) -> None:
+    def offer(self, service: HttpService) -> None:
         """From now on requests are served."""
         self._service = service
         self._http = Starlette(routes=list(service.routes))
@@ -208,7 +208,7 @@ def _starting() -> Response:
 class Server:
     """A running server: its port, and the front that answers."""
 
-    def __init__(self, front: Front, sockets: Sequence[socket.socket], encrypted: bool) -> None:
+    def __init__(self, front: ServerFront, sockets: Sequence[socket.socket], encrypted: bool) -> None:
         self.front = front
         self.encrypted = encrypted
         self.address, self.port = sockets[0].getsockname()[:2]
@@ -288,14 +288,14 @@ class _Uvicorn(uvicorn.Server):
 @asynccontextmanager
 async def serving(
     sockets: Sequence[socket.socket],
-    fences: Fences,
+    fences: HostRules,
     *,
-    limits: Limits | None = None,
+    limits: ServerLimits | None = None,
     encryption: ssl.SSLContext | None = None,
 ) -> AsyncIterator[Server]:
     """A server on `sockets`, which it closes at the end together with every connection."""
-    limits = limits or Limits()
-    front = Front(fences, limits)
+    limits = limits or ServerLimits()
+    front = ServerFront(fences, limits)
     engine = _Uvicorn(
         uvicorn.Config(
             front,

@@ -20,7 +20,7 @@ KEPT = ("OPENCLAW_STATE_DIR", "OPENCLAW_CONFIG_PATH", "OPENCLAW_HOME", "OPENCLAW
 PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 
 
-class Definition(Struct, frozen=True, kw_only=True):
+class ServiceDefinition(Struct, frozen=True, kw_only=True):
     """Everything a service file says."""
 
     arguments: tuple[str, ...]
@@ -36,11 +36,11 @@ class Definition(Struct, frozen=True, kw_only=True):
 
 def define(
     home: Home, environ: Mapping[str, str], *, python: str, port: int, version: str, home_dir: Path
-) -> Definition:
+) -> ServiceDefinition:
     """The service of one home; credentials stay in the configuration and never in a service file."""
     variables = {name: environ[name] for name in KEPT if environ.get(name)}
     variables |= {"HOME": str(home_dir), "PATH": _path(python), "OPENCLAW_SERVICE_VERSION": version}
-    return Definition(
+    return ServiceDefinition(
         arguments=(python, "-m", "openclaw", "gateway", "run", "--port", str(port)),
         environ=variables,
         directory=str(home.state),
@@ -55,7 +55,7 @@ def _path(python: str) -> str:
     return PATH if beside in PATH.split(":") else f"{beside}:{PATH}"
 
 
-def systemd_unit(what: Definition) -> str:
+def systemd_unit(what: ServiceDefinition) -> str:
     """A user unit; `READY=1` tells systemd when we are up."""
     lines = [
         "[Unit]",
@@ -96,7 +96,7 @@ def _systemd_path(path: str) -> str:
     return path.replace("%", "%%")
 
 
-def launchd_plist(what: Definition) -> str:
+def launchd_plist(what: ServiceDefinition) -> str:
     """A launch agent that is started at login and again when it ends."""
     rows = [
         '<?xml version="1.0" encoding="UTF-8"?>',
@@ -139,7 +139,7 @@ def launchd_plist(what: Definition) -> str:
     return "\n".join(rows) + "\n"
 
 
-class State(Struct, frozen=True, kw_only=True):
+class ServiceState(Struct, frozen=True, kw_only=True):
     """How the service stands."""
 
     manager: Manager
@@ -150,10 +150,10 @@ class State(Struct, frozen=True, kw_only=True):
     """The file says something else than it would if it were written now."""
 
 
-class Services:
+class ServiceManager:
     """The service of one home, in the hands of the system's manager."""
 
-    def __init__(self, manager: Manager, what: Definition, home_dir: Path, environ: Mapping[str, str]) -> None:
+    def __init__(self, manager: Manager, what: ServiceDefinition, home_dir: Path, environ: Mapping[str, str]) -> None:
         self.manager: Manager = manager
         self._what = what
         self._environ = environ
@@ -170,16 +170,16 @@ class Services:
     def text(self) -> str:
         return systemd_unit(self._what) if self.manager == "systemd" else launchd_plist(self._what)
 
-    def state(self) -> State:
+    def state(self) -> ServiceState:
         if self.path is None:
-            return State(manager=self.manager)
+            return ServiceState(manager=self.manager)
         try:
             found: str | None = self.path.read_text()
         except FileNotFoundError:
             found = None
         except (OSError, ValueError) as error:
             raise StateError(f"cannot read {self.path}: {error}") from error
-        return State(
+        return ServiceState(
             manager=self.manager,
             path=self.path,
             installed=found is not None,

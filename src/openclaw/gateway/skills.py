@@ -15,22 +15,22 @@ from msgspec import Struct
 from openclaw.agent.settings import AgentsSettings
 from openclaw.agent.toolrun import Gate
 from openclaw.config import keypath, tree
-from openclaw.config.load import Loaded
+from openclaw.config.load import LoadedConfig
 from openclaw.core.approval import ApprovalRequest, Approver
 from openclaw.core.errors import OpenClawError
 from openclaw.core.origin import Origin, origin
 from openclaw.core.tool import Tool, ToolContext
 from openclaw.skills import environment, snapshot
-from openclaw.skills.environment import Injection
-from openclaw.skills.gate import Machine
-from openclaw.skills.guard import AskFirst, Fine, Guard, Refuse
-from openclaw.skills.library import Library
-from openclaw.skills.lock import Ledger
-from openclaw.skills.roots import Places, PluginDirectory, expanded, package_directories
+from openclaw.skills.environment import SkillVariables
+from openclaw.skills.gate import MachineFacts
+from openclaw.skills.guard import GuardAllows, GuardAsks, GuardRefuses, SkillGuard
+from openclaw.skills.library import SkillStore
+from openclaw.skills.lock import AcceptedSkills
+from openclaw.skills.roots import PluginDirectory, SkillRoots, expanded, package_directories
 from openclaw.skills.settings import SkillsSettings
-from openclaw.skills.shelf import Item, Shelf
-from openclaw.skills.snapshot import Snapshot
-from openclaw.skills.traces import Traces
+from openclaw.skills.shelf import ListedSkill, SkillList
+from openclaw.skills.snapshot import SkillSnapshot
+from openclaw.skills.traces import ScanCache
 from openclaw.trust import supply
 from openclaw.turns.agents import view
 
@@ -40,19 +40,19 @@ log = logging.getLogger(__name__)
 class _Looked(Struct, frozen=True):
     """What a look found, and how long that holds."""
 
-    shelf: Shelf
+    shelf: SkillList
     first_use: bool
     plugins: tuple[PluginDirectory, ...]
-    traces: Traces
+    traces: ScanCache
     settled: bool
 
 
-class Skills:
+class SkillService:
     """One for the process; `look` is quick when nothing changed, but reads files: call it in a thread."""
 
     def __init__(
         self,
-        loaded: Loaded,
+        loaded: LoadedConfig,
         state: Path,
         home_dir: Path,
         now: Callable[[], float],
@@ -60,7 +60,7 @@ class Skills:
         plugins: Callable[[], tuple[PluginDirectory, ...]] = tuple,
     ) -> None:
         self.settings: SkillsSettings = loaded.config.skills
-        self.library = Library(Ledger(state), supply.inspect, now)
+        self.library = SkillStore(AcceptedSkills(state), supply.inspect, now)
         self._agents: AgentsSettings = loaded.config.agents
         self._loaded = loaded
         self._state = state
@@ -70,15 +70,15 @@ class Skills:
         self._plugins = plugins
         """The directories of plugins that run."""
         self._looked: dict[tuple[str, Path, Path], _Looked] = {}
-        self._shown: dict[str, Snapshot] = {}
+        self._shown: dict[str, SkillSnapshot] = {}
 
     @cached_property
     def _packages(self) -> tuple[Path, ...]:
         # What is installed does not change while the process lives, and finding out is slow.
         return package_directories()
 
-    def places(self, workspace: Path, cwd: Path) -> Places:
-        return Places(
+    def places(self, workspace: Path, cwd: Path) -> SkillRoots:
+        return SkillRoots(
             home=self._home,
             state=self._state,
             workspace=workspace,
@@ -89,12 +89,12 @@ class Skills:
             plugins=self._plugins(),
         )
 
-    def look(self, agent_id: str, workspace: Path, cwd: Path, *, first_use: bool) -> Shelf:
+    def look(self, agent_id: str, workspace: Path, cwd: Path, *, first_use: bool) -> SkillList:
         """Every skill as this agent has it now; with `skills.load.watch` off, as it was at the first look."""
         known = self.known(agent_id, workspace, cwd, first_use=first_use)
         if known is not None:
             return known
-        started, traces, plugins = self._now(), Traces(), self._plugins()
+        started, traces, plugins = self._now(), ScanCache(), self._plugins()
         traces.note(self._loaded.variables.get("PATH", "").split(os.pathsep))  # where the programs of skills are
         shelf = self.library.look(
             self.places(workspace, cwd),
@@ -108,7 +108,9 @@ class Skills:
         self._looked[agent_id, workspace, cwd] = _Looked(shelf, first_use, plugins, traces, traces.settled(started))
         return shelf
 
-    def known(self, agent_id: str, workspace: Path, cwd: Path, *, first_use: bool, here: bool = False) -> Shelf | None:
+    def known(
+        self, agent_id: str, workspace: Path, cwd: Path, *, first_use: bool, here: bool = False
+    ) -> SkillList | None:
         """What was found last time, when that still holds; `here` only when that is told without a thread."""
         last = self._looked.get((agent_id, workspace, cwd))
         if last is None:
@@ -123,7 +125,7 @@ class Skills:
         own = view(self._agents, agent_id).entry.skills
         return self._agents.defaults.skills if own is None else own
 
-    def snapshot(self, agent_id: str, shelf: Shelf) -> Snapshot:
+    def snapshot(self, agent_id: str, shelf: SkillList) -> SkillSnapshot:
         """What a session shows its model; the same as last time when nothing changed."""
         own = view(self._agents, agent_id).entry.skills_limits.max_skills_prompt_chars
         limits = self.settings.limits
@@ -138,15 +140,15 @@ class Skills:
         )
         return taken
 
-    def environment(self, shelf: Shelf) -> Injection:
+    def environment(self, shelf: SkillList) -> SkillVariables:
         """Variables for the commands of one run."""
         return environment.inject(shelf.usable, self.settings.entries, self._loaded.variables)
 
-    def guard(self, shelf: Shelf) -> Guard:
+    def guard(self, shelf: SkillList) -> SkillGuard:
         """Who watches one run."""
-        return Guard(shelf, self.settings, self.library.hasher, self._home)
+        return SkillGuard(shelf, self.settings, self.library.hasher, self._home)
 
-    def labels(self, shelf: Shelf) -> dict[str, tuple[Origin, ...]]:
+    def labels(self, shelf: SkillList) -> dict[str, tuple[Origin, ...]]:
         """The directories of skills, with the label of those that neither the owner nor OpenClaw wrote."""
         from openclaw.skills.install import ORIGIN, RECORDS
 
@@ -157,14 +159,14 @@ class Skills:
             for item in shelf.items
         }
 
-    def _machine(self) -> Machine:
+    def _machine(self) -> MachineFacts:
         path = self._loaded.variables.get("PATH")
 
         @cache
         def has_bin(name: str) -> bool:
             return shutil.which(name, path=path) is not None
 
-        return Machine(
+        return MachineFacts(
             platform="linux" if sys.platform.startswith("linux") else sys.platform,
             env=frozenset(name for name, value in self._loaded.variables.items() if value),
             has_bin=has_bin,
@@ -180,7 +182,7 @@ class Skills:
         return bool(found)
 
 
-def _origins(item: Item, *, installed: bool) -> tuple[Origin, ...]:
+def _origins(item: ListedSkill, *, installed: bool) -> tuple[Origin, ...]:
     skill = item.skill
     if item.trust.held:
         return (origin("external", f"skill {skill.name} ({item.trust.state})"),)
@@ -191,20 +193,20 @@ def _origins(item: Item, *, installed: bool) -> tuple[Origin, ...]:
 class SkillGate:
     """A run's gate with a guard before it: what a skill leads to is judged first, then the call itself."""
 
-    def __init__(self, gate: Gate, guard: Guard, approver: Approver) -> None:
+    def __init__(self, gate: Gate, guard: SkillGuard, approver: Approver) -> None:
         self._gate = gate
         self._guard = guard
         self._approver = approver
 
     async def admit(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> str | None:
         match self._guard.rule(tool.spec.name, tool.effects(args), args, context.workspace):
-            case Refuse(why):
+            case GuardRefuses(why):
                 return why
-            case AskFirst(why):
+            case GuardAsks(why):
                 refusal = await self._asked(tool, args, context, why)
                 if refusal is not None:
                     return refusal
-            case Fine(notes):
+            case GuardAllows(notes):
                 for note in notes:
                     log.warning("%s: %s", context.session_key, note)
         return await self._gate.admit(tool, args, context)

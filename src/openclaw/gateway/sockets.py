@@ -7,17 +7,17 @@ from contextlib import aclosing
 from typing import Any
 
 from openclaw.core.clock import Clock, millis
-from openclaw.gateway.audience import Audience, Member
+from openclaw.gateway.audience import ConnectedClient, Connections
 from openclaw.gateway.transport import Disconnected, Transport
 from openclaw.wire.actions import Close, Send
-from openclaw.wire.auth import Policy
-from openclaw.wire.connection import TOO_MANY, Intake, Place
-from openclaw.wire.frames import Request, failure
-from openclaw.wire.handshake import Action, Established, Handshake, Limiter, settle
-from openclaw.wire.handshake import Desk as DeviceDesk
-from openclaw.wire.hello import Offer, Snapshot
+from openclaw.wire.auth import AuthPolicy
+from openclaw.wire.connection import TOO_MANY, RequestIntake, RequestSlot
+from openclaw.wire.frames import RequestFrame, failure
+from openclaw.wire.handshake import Action, Established, Handshake, HandshakeLimiter, settle
+from openclaw.wire.handshake import DeviceDirectory as DeviceDesk
+from openclaw.wire.hello import HelloSnapshot, Offer
 from openclaw.wire.proof import Verify
-from openclaw.wire.rpc import Registry, dispatch
+from openclaw.wire.rpc import MethodRegistry, dispatch
 
 
 class Sockets:
@@ -26,13 +26,13 @@ class Sockets:
     def __init__(
         self,
         *,
-        policy: Callable[[], Policy],
-        registry: Registry,
+        policy: Callable[[], AuthPolicy],
+        registry: MethodRegistry,
         offer: Callable[[], Offer],
-        snapshot: Callable[[], Awaitable[Snapshot]],
-        audience: Audience,
+        snapshot: Callable[[], Awaitable[HelloSnapshot]],
+        audience: Connections,
         devices: DeviceDesk,
-        limiter: Limiter,
+        limiter: HandshakeLimiter,
         verify: Verify,
         clock: Clock,
     ) -> None:
@@ -45,7 +45,7 @@ class Sockets:
         self._limiter = limiter
         self._verify = verify
         self._clock = clock
-        self._intake = Intake()
+        self._intake = RequestIntake()
 
     async def serve(self, transport: Transport) -> None:
         """One client, from its first byte to its last."""
@@ -53,7 +53,7 @@ class Sockets:
         if established is None:
             return
         connection = established.connection
-        member = Member(connection, transport)
+        member = ConnectedClient(connection, transport)
         with self._audience.joined(member):
             await member.do(connection.hello(established.request_id, self._offer(), await self._snapshot()))
             self._audience.greeted(member)
@@ -117,7 +117,7 @@ class Sockets:
             settling.cancel()
             await asyncio.gather(settling, return_exceptions=True)
 
-    async def _converse(self, member: Member, waiting: tuple[bytes | str, ...]) -> None:
+    async def _converse(self, member: ConnectedClient, waiting: tuple[bytes | str, ...]) -> None:
         """Takes requests until the socket ends; what is being answered then is given up."""
         async with asyncio.TaskGroup() as group:
             requests: set[asyncio.Task[None]] = set()
@@ -133,11 +133,11 @@ class Sockets:
                     task.cancel()
 
     async def _take(
-        self, member: Member, data: bytes | str, group: asyncio.TaskGroup, requests: "set[asyncio.Task[None]]"
+        self, member: ConnectedClient, data: bytes | str, group: asyncio.TaskGroup, requests: "set[asyncio.Task[None]]"
     ) -> None:
         connection = member.connection
         match connection.receive(data):
-            case Request() as request:
+            case RequestFrame() as request:
                 place = self._intake.offer(len(data))
                 if place is None:
                     for action in connection.answer(failure(request.id, TOO_MANY), member.transport.buffered):
@@ -151,7 +151,7 @@ class Sockets:
             case action:
                 await member.do(action)
 
-    async def _answer(self, member: Member, request: Request, place: Place) -> None:
+    async def _answer(self, member: ConnectedClient, request: RequestFrame, place: RequestSlot) -> None:
         place.leave()
         try:
             async with aclosing(dispatch(self._registry, request, member.connection.caller)) as responses:

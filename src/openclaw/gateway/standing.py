@@ -12,19 +12,19 @@ from openclaw.config.load import load, problems_of
 from openclaw.core.errors import ConfigError, OpenClawError, StateError
 from openclaw.gateway import ports, process, service
 from openclaw.gateway.exposure import Exposure
-from openclaw.gateway.lock import Running, running
+from openclaw.gateway.lock import RunningGateway, running
 from openclaw.gateway.logfiles import newest
-from openclaw.gateway.logs import Place
-from openclaw.gateway.reach import ask, exposure_of, find
+from openclaw.gateway.logs import LogFiles
+from openclaw.gateway.reach import call_gateway, exposure_of, find
 from openclaw.gateway.safemode import Starts, judge
-from openclaw.gateway.surroundings import Surroundings
+from openclaw.gateway.surroundings import Environment
 from openclaw.version import __version__
 
 DEFAULT_PORT = 18_789
 READY_SECONDS = 60.0
 
 
-def services_of(surroundings: Surroundings, port: int | None = None) -> service.Services:
+def services_of(surroundings: Environment, port: int | None = None) -> service.ServiceManager:
     """The service of this home, as it would be written now."""
     if port is None:
         try:
@@ -40,10 +40,10 @@ def services_of(surroundings: Surroundings, port: int | None = None) -> service.
         home_dir=surroundings.home_dir,
     )
     manager = service.pick(sys.platform, surroundings.environ)
-    return service.Services(manager, what, surroundings.home_dir, surroundings.environ)
+    return service.ServiceManager(manager, what, surroundings.home_dir, surroundings.environ)
 
 
-def wait_ready(surroundings: Surroundings, *, not_pid: int = 0, seconds: float = READY_SECONDS) -> Running:
+def wait_ready(surroundings: Environment, *, not_pid: int = 0, seconds: float = READY_SECONDS) -> RunningGateway:
     """The gateway once it is ready; another process than `not_pid`."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
@@ -54,15 +54,15 @@ def wait_ready(surroundings: Surroundings, *, not_pid: int = 0, seconds: float =
     raise StateError(f"the gateway is not ready after {seconds:.0f} s; see openclaw logs")
 
 
-class Standing(Struct, frozen=True, kw_only=True):
+class GatewayStatus(Struct, frozen=True, kw_only=True):
     """What `gateway status` tells."""
 
     config: Path
     problems: tuple[str, ...]
     exposure: Exposure | None
-    service: service.State
-    running: Running | None
-    health: process.Health | None
+    service: service.ServiceState
+    running: RunningGateway | None
+    health: process.GatewayHealth | None
     rpc_ok: bool
     rpc_problem: str
     stranger: int | None
@@ -157,23 +157,23 @@ class Standing(Struct, frozen=True, kw_only=True):
         return f"{state} ({self.service.path})" + ("; out of date: openclaw gateway install" * self.service.drifted)
 
 
-def look(surroundings: Surroundings, services: service.Services, timeout: float) -> Standing:
+def read_status(surroundings: Environment, services: service.ServiceManager, timeout: float) -> GatewayStatus:
     """Looks at everything once."""
     home = surroundings.home
     problems: tuple[str, ...] = ()
     exposure: Exposure | None = None
-    place = Place.of(home.state)
+    place = LogFiles.of(home.state)
     try:
         loaded = load(home, surroundings.environ)
         problems = tuple(map(str, loaded.issues))
-        place = Place.of(home.state, loaded.config.logging.file)
+        place = LogFiles.of(home.state, loaded.config.logging.file)
         exposure = exposure_of(surroundings, loaded)
     except ConfigError as error:
         problems = tuple(map(str, problems_of(error)))
     found = running(home.state)
     health = process.ask(found, timeout) if found and found.port else None
     rpc_ok, rpc_problem = _rpc(surroundings, timeout) if health and health.ready else (False, "not ready")
-    return Standing(
+    return GatewayStatus(
         config=home.config,
         problems=problems,
         exposure=exposure,
@@ -188,9 +188,9 @@ def look(surroundings: Surroundings, services: service.Services, timeout: float)
     )
 
 
-def _rpc(surroundings: Surroundings, timeout: float) -> tuple[bool, str]:
+def _rpc(surroundings: Environment, timeout: float) -> tuple[bool, str]:
     try:
-        ask(find(surroundings), "health", {}, timeout=timeout)
+        call_gateway(find(surroundings), "health", {}, timeout=timeout)
     except OpenClawError as error:
         return False, error.message
     return True, ""

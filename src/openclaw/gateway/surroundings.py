@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from openclaw.store.db import Database
 
 
-class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+class Environment(msgspec.Struct, frozen=True, kw_only=True):
     """What the process was started with."""
 
     environ: Mapping[str, str]
@@ -30,7 +30,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     cwd: Path
 
     @classmethod
-    def of_process(cls) -> "Surroundings":
+    def of_process(cls) -> "Environment":
         return cls(environ=dict(os.environ), home_dir=Path.home(), cwd=Path.cwd())
 
     @property
@@ -38,7 +38,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
         return locate(self.environ, self.home_dir, self.cwd)
 
 
-def workspace_of(agents: "AgentsSettings", agent_id: str, surroundings: Surroundings) -> Path:
+def workspace_of(agents: "AgentsSettings", agent_id: str, surroundings: Environment) -> Path:
     """The directory of an agent's files, whether or not it is there yet."""
     from openclaw.turns import agents as agent_views
     from openclaw.workspace import locate as workspaces
@@ -47,8 +47,8 @@ def workspace_of(agents: "AgentsSettings", agent_id: str, surroundings: Surround
     environ = surroundings.environ
     return Path(
         workspaces.locate(
-            workspaces.AgentPlace(id=agent.id, workspace=agent.workspace, default=agent.is_default),
-            workspaces.Places(
+            workspaces.AgentDirectory(id=agent.id, workspace=agent.workspace, default=agent.is_default),
+            workspaces.WorkspaceRoots(
                 home=str(surroundings.home_dir),
                 state_dir=str(surroundings.home.state),
                 # Without a state directory of its own, a profile already has one that is named after it.

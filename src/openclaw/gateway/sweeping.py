@@ -7,7 +7,7 @@ from openclaw.core.clock import millis
 from openclaw.core.errors import NotFound, OpenClawError, SessionBusy
 from openclaw.core.keys import SessionKey
 from openclaw.cron.schedule import duration
-from openclaw.gateway.desk import Desk
+from openclaw.gateway.desk import SessionService
 from openclaw.sessions.index import SessionRow
 from openclaw.turns.agents import agent_ids
 
@@ -17,7 +17,7 @@ AT_ONCE = 200
 """A sweep takes no longer than so many; the next one goes on."""
 
 
-async def sweep_boxes(desk: Desk) -> None:
+async def sweep_boxes(desk: SessionService) -> None:
     """Empties sandboxes that nobody uses any more (`sandbox.prune`)."""
     app = desk.app
     agents = list(agent_ids(app.config.agents))
@@ -35,7 +35,7 @@ async def sweep_boxes(desk: Desk) -> None:
     await prune(app.boxes, agents, busy, app.clock)
 
 
-async def sweep(desk: Desk) -> int:
+async def sweep(desk: SessionService) -> int:
     """Removes what is older than `cron.sessionRetention`, transcript and all; gives how many went."""
     kept = desk.app.config.cron.session_retention
     if kept is False:
@@ -63,7 +63,7 @@ def disposable(key: SessionKey) -> bool:
     return key.is_cron_run or key.rest.startswith("boot:")
 
 
-async def _remove(desk: Desk, key: SessionKey, row: SessionRow) -> bool:
+async def _remove(desk: SessionService, key: SessionKey, row: SessionRow) -> bool:
     try:
         aside = await desk.lifecycle.delete(key, row.session_id)
     except (NotFound, SessionBusy):

@@ -6,42 +6,42 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from openclaw.config.load import Loaded
+from openclaw.config.load import LoadedConfig
 from openclaw.config.schema import Config
 from openclaw.core.approval import Approver
 from openclaw.core.clock import Clock
 from openclaw.core.keys import MAIN, SessionKey
 from openclaw.core.messages import Image
-from openclaw.core.sandbox import Boxed
+from openclaw.core.sandbox import SandboxedRun
 from openclaw.core.tool import Tool
-from openclaw.gateway.boxes import Boxes
+from openclaw.gateway.boxes import SandboxService
 from openclaw.gateway.tools import building, reaching
 from openclaw.policy import order
 from openclaw.policy.elevation import Level
-from openclaw.policy.layers import Layer
+from openclaw.policy.layers import ToolLayer
 from openclaw.turns import agents
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from openclaw.gateway.plugins import Extensions
+    from openclaw.gateway.plugins import PluginRegistry
     from openclaw.gateway.tools.mcp import McpServers
     from openclaw.tools.browser.tool import Browsers
-    from openclaw.tools.catalog import Standing
+    from openclaw.tools.catalog import ToolState
 
 
-class Tooling:
+class Toolset:
     def __init__(
         self,
         state: Path,
         clock: Clock,
-        loaded: Callable[[], Loaded],
-        boxes: Callable[[], Boxes],
+        loaded: Callable[[], LoadedConfig],
+        boxes: Callable[[], SandboxService],
         workspace: Callable[[str], Path],
         approver: Approver,
         remembering: Callable[[str], list[Tool]],
         look: "Callable[[str, str, Sequence[Image]], Awaitable[str]]",
-        added: "Callable[[], Extensions | None]",
+        added: "Callable[[], PluginRegistry | None]",
     ) -> None:
         self._state = state
         self._clock = clock
@@ -53,7 +53,7 @@ class Tooling:
         self._look = look
         self._added = added
         self._offered: list[Tool] = []
-        self._hall: building.Hall = building.NoHall()
+        self._hall: building.GatewayToolsSource = building.NoGatewayTools()
         self._usual: dict[tuple[str, bool, Level], list[Tool]] = {}
         """The tools of agents without a sandbox, under this configuration."""
         self.has_standing = asyncio.Event()
@@ -67,7 +67,7 @@ class Tooling:
         """Adds a tool that only the running gateway can carry out."""
         self._offered.append(tool)
 
-    def serve_in(self, hall: building.Hall) -> None:
+    def serve_in(self, hall: building.GatewayToolsSource) -> None:
         """From now on a gateway runs round this assistant: its tools are offered and its limits hold."""
         self._hall = hall
 
@@ -88,7 +88,7 @@ class Tooling:
             await self.mcp.ready()
 
     def of(
-        self, key: SessionKey | None = None, caps: Sequence[Layer] = (), *, model: str = "", level: Level = "off"
+        self, key: SessionKey | None = None, caps: Sequence[ToolLayer] = (), *, model: str = "", level: Level = "off"
     ) -> list[Tool]:
         """The tools that remain after policy for a session: the main one of the default agent unless told otherwise."""
         key = key or SessionKey(agents.default_agent(self._config.agents), MAIN)
@@ -98,7 +98,7 @@ class Tooling:
             built = self._built(key, background=False, level=level)
         return [tool for tool in built if tool.spec.name in kept]
 
-    def rules(self, key: SessionKey, model: str = "", caps: Sequence[Layer] = ()) -> list[Layer]:
+    def rules(self, key: SessionKey, model: str = "", caps: Sequence[ToolLayer] = ()) -> list[ToolLayer]:
         """Every layer that may take a tool from a session, in order."""
         config, added = self._config, self._added()
         own = self._boxes().tool_settings(key.agent)
@@ -127,7 +127,7 @@ class Tooling:
             *(self.mcp.tools() if self._config.mcp.servers else ()),
         ]
 
-    def _own(self, key: SessionKey, *, background: bool, level: Level, boxed: Boxed | None) -> list[Tool]:
+    def _own(self, key: SessionKey, *, background: bool, level: Level, boxed: SandboxedRun | None) -> list[Tool]:
         """The tools that depend on nothing but the configuration and the agent: they keep nothing between calls."""
         config = self._config
         built = building.machine_tools(
@@ -144,12 +144,12 @@ class Tooling:
         return built + reaching.tools(config.browser, self._state, lambda: self.browsers)
 
     @cached_property
-    def standing(self) -> "Standing":
+    def standing(self) -> "ToolState":
         """What tools keep from one call to the next: commands in the background, pages read lately."""
-        from openclaw.tools.catalog import Standing
+        from openclaw.tools.catalog import ToolState
 
         self.has_standing.set()
-        return Standing(self._clock, kept_for=self._config.tools.exec.cleanup_ms / 1000)
+        return ToolState(self._clock, kept_for=self._config.tools.exec.cleanup_ms / 1000)
 
     @cached_property
     def browsers(self) -> "Browsers":

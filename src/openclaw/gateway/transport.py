@@ -19,7 +19,7 @@ class Disconnected(Exception):
         self.reason = reason
 
 
-class Line(Protocol):
+class SocketLine(Protocol):
     """What the web server gives for one socket."""
 
     @property
@@ -42,7 +42,7 @@ class Line(Protocol):
 class Transport:
     """A socket that is open until one side closes it."""
 
-    def __init__(self, peer: Peer, path: str, line: Line) -> None:
+    def __init__(self, peer: Peer, path: str, line: SocketLine) -> None:
         self.peer = peer
         self.path = path
         self.closed = False

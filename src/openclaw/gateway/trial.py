@@ -7,22 +7,22 @@ from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import OpenClawError
 from openclaw.core.messages import User
 from openclaw.core.provider import ModelRequest
-from openclaw.models.refs import Ref
-from openclaw.models.situation import Situation
+from openclaw.models.refs import ModelRef
+from openclaw.models.situation import ModelSet
 from openclaw.providers.catalog import Providers
 from openclaw.turns.patience import patience
-from openclaw.turns.route import ModelRoute
+from openclaw.turns.route import FailoverRoute
 
 SECONDS = 30.0
 QUESTION = "Answer with the single word: ready"
 
 
-async def try_model(situation: Situation, ref: Ref, clock: Clock, seconds: float = SECONDS) -> str:
+async def try_model(situation: ModelSet, ref: ModelRef, clock: Clock, seconds: float = SECONDS) -> str:
     """Why `ref` does not answer; nothing when it does."""
     providers = Providers()
     try:
         async with asyncio.timeout(seconds):
-            route = ModelRoute(
+            route = FailoverRoute(
                 situation,
                 (ref,),
                 open_provider=providers,

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct, structs
 
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.keys import SessionKey
-from openclaw.cron.settings import HookMapping, HookMatch, HooksSettings
+from openclaw.cron.settings import WebhookMapping, WebhookMatch, WebhookSettings
 
 _SLOT = re.compile(r"\{\{\s*([^{}]+?)\s*\}\}")
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
@@ -54,9 +54,9 @@ class Incoming(Struct, frozen=True, kw_only=True):
 
 
 PRESETS = {
-    "gmail": HookMapping(
+    "gmail": WebhookMapping(
         id="gmail",
-        match=HookMatch(path="gmail"),
+        match=WebhookMatch(path="gmail"),
         name="Gmail",
         session_key="hook:gmail:{{payload.id}}",
         for_each="payload.messages",
@@ -70,7 +70,7 @@ PRESETS = {
 MOST_CALLS = 200
 
 
-def find(settings: HooksSettings, call: Incoming) -> HookMapping | None:
+def find(settings: WebhookSettings, call: Incoming) -> WebhookMapping | None:
     """The first mapping that fits; ready-made ones come last."""
     source = call.payload.get("source") if isinstance(call.payload, dict) else None
     for mapping in (*settings.mappings, *(PRESETS[name] for name in settings.presets)):
@@ -81,7 +81,7 @@ def find(settings: HooksSettings, call: Incoming) -> HookMapping | None:
     return None
 
 
-def each(mapping: HookMapping, call: Incoming) -> list[Incoming]:
+def each(mapping: WebhookMapping, call: Incoming) -> list[Incoming]:
     """The calls in a call: one for each entry of the list a mapping names, or the call itself."""
     if mapping.for_each is None:
         return [call]
@@ -89,7 +89,7 @@ def each(mapping: HookMapping, call: Incoming) -> list[Incoming]:
     return [structs.replace(call, payload=entry) for entry in found[:MOST_CALLS]] if isinstance(found, list) else []
 
 
-def act(mapping: HookMapping, call: Incoming) -> WakeCall | AgentCall | None:
+def act(mapping: WebhookMapping, call: Incoming) -> WakeCall | AgentCall | None:
     """What a mapped call amounts to; None when its template comes out empty."""
     template = mapping.text_template if mapping.action == "wake" else mapping.message_template
     text = fill(template or "{{payload}}", call).strip()
@@ -117,7 +117,7 @@ def fill(template: str, call: Incoming) -> str:
     return _SLOT.sub(lambda match: _text(_at(match[1], call))[:FILLED_CHARS], template)
 
 
-def _key(mapping: HookMapping, call: Incoming) -> str | None:
+def _key(mapping: WebhookMapping, call: Incoming) -> str | None:
     """The conversation a mapping names. What a caller puts into it cannot change which kind it is."""
     if not mapping.session_key:
         return None
@@ -149,13 +149,13 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def checked_agent(settings: HooksSettings, agent_id: str | None) -> str | None:
+def checked_agent(settings: WebhookSettings, agent_id: str | None) -> str | None:
     if agent_id and settings.allowed_agent_ids and agent_id not in settings.allowed_agent_ids:
         raise InvalidRequest(f"hooks may not reach the agent {agent_id}: add it to hooks.allowedAgentIds")
     return agent_id
 
 
-def session_of(settings: HooksSettings, asked: str | None, fresh: SessionKey) -> str:
+def session_of(settings: WebhookSettings, asked: str | None, fresh: SessionKey) -> str:
     """The conversation of a run: the caller's if that is allowed, the configured one, or a new one."""
     if asked is None:
         return settings.default_session_key or str(fresh)

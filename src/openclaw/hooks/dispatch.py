@@ -20,12 +20,12 @@ from openclaw.core.hooks import (
     BeforeToolCall,
     HookContext,
     HookName,
-    Registration,
+    HookRegistration,
     ToolResultPersist,
 )
 from openclaw.core.text import literal
-from openclaw.hooks.merge import Said
-from openclaw.hooks.points import Asked
+from openclaw.hooks.merge import HookAnswer
+from openclaw.hooks.points import HookPoint
 
 log = logging.getLogger(__name__)
 
@@ -39,11 +39,11 @@ LONGEST_WORDS = 300
 """Of an error, in the log."""
 
 
-class Failed(Exception):
+class HookFailure(Exception):
     """A handler gave no usable answer; the words are for the log and the audit."""
 
 
-def refusal(registration: Registration) -> str:
+def refusal(registration: HookRegistration) -> str:
     """Why a handler may not listen where it wants to; empty when it may."""
     point, settings = POINTS[registration.hook], registration.settings
     where = f"plugins.entries.{registration.plugin}.hooks"
@@ -56,18 +56,18 @@ def refusal(registration: Registration) -> str:
     return ""
 
 
-class Hooks:
+class HookDispatcher:
     """The handlers of this process. Observers run in the background until `close`."""
 
-    def __init__(self, clock: Clock, failed: Callable[[Registration, str], None] | None = None) -> None:
+    def __init__(self, clock: Clock, failed: Callable[[HookRegistration, str], None] | None = None) -> None:
         self._clock = clock
         self._failed = failed
         """Hears of every handler that failed, and why."""
-        self._order: list[Registration] = []
-        self._at: dict[HookName, tuple[Registration, ...]] = {}
+        self._order: list[HookRegistration] = []
+        self._at: dict[HookName, tuple[HookRegistration, ...]] = {}
         self._running: set[asyncio.Task[Any]] = set()
 
-    def add(self, registration: Registration) -> str:
+    def add(self, registration: HookRegistration) -> str:
         """Lets a handler listen from now on; gives why it may not, if it may not."""
         why = refusal(registration)
         if why:
@@ -88,7 +88,7 @@ class Hooks:
         """Whether anyone listens; where nobody does, nothing need be made up to tell."""
         return name in self._at
 
-    def listeners(self) -> tuple[Registration, ...]:
+    def listeners(self) -> tuple[HookRegistration, ...]:
         return tuple(self._order)
 
     def _sort(self, name: HookName) -> None:
@@ -97,7 +97,7 @@ class Hooks:
         if found:
             self._at[name] = tuple(found)
 
-    async def ask(self, point: Asked[E, A, M], event: E, context: HookContext) -> M:
+    async def ask(self, point: HookPoint[E, A, M], event: E, context: HookContext) -> M:
         """What the handlers decide, asked one after the other."""
         merged = point.start(event)
         for each in self._concerned(point.name, event, context):
@@ -107,7 +107,7 @@ class Hooks:
                 break
         return merged
 
-    def ask_now(self, point: Asked[E, A, M], event: E, context: HookContext) -> M:
+    def ask_now(self, point: HookPoint[E, A, M], event: E, context: HookContext) -> M:
         """The same where there is no time to wait: handlers are plain functions."""
         merged = point.start(event)
         for each in self._concerned(point.name, event, context):
@@ -141,26 +141,28 @@ class Hooks:
                 task.cancel()
             await asyncio.wait(left, timeout=GRACE)
 
-    def _concerned(self, name: HookName, event: Any, context: HookContext) -> tuple[Registration, ...]:
+    def _concerned(self, name: HookName, event: Any, context: HookContext) -> tuple[HookRegistration, ...]:
         found = self._at.get(name)
         if found is None:
             return ()
         return tuple(each for each in found if _concerns(each, event, context))
 
-    async def _answer(self, point: Asked[E, A, M], each: Registration, event: E, context: HookContext) -> A | None:
+    async def _answer(
+        self, point: HookPoint[E, A, M], each: HookRegistration, event: E, context: HookContext
+    ) -> A | None:
         try:
             answer: A | None = _converted(each, await self._within(each, event, context))
-        except Failed as error:
+        except HookFailure as error:
             return self._give_up(point, each, str(error))
         return answer
 
-    async def _observe(self, each: Registration, event: Any, context: HookContext) -> None:
+    async def _observe(self, each: HookRegistration, event: Any, context: HookContext) -> None:
         try:
             await self._within(each, event, context)
-        except Failed as error:
+        except HookFailure as error:
             self._report(each, str(error), "passed over")
 
-    async def _within(self, each: Registration, event: Any, context: HookContext) -> Any:
+    async def _within(self, each: HookRegistration, event: Any, context: HookContext) -> Any:
         """The handler's answer, or `Failed` when it raises or takes too long."""
         task: asyncio.Task[Any] = asyncio.create_task(_called(each, event, context), name=f"hook:{each.plugin}")
         self._keep(task)
@@ -171,25 +173,25 @@ class Hooks:
                 timer = asyncio.create_task(self._clock.sleep(each.seconds)) if each.seconds else None
                 await asyncio.wait({task, timer} if timer else {task}, return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
-                raise Failed(f"it took longer than {each.seconds:g} s")
+                raise HookFailure(f"it took longer than {each.seconds:g} s")
         finally:
             # One that does not let itself be cancelled is not waited for: it is kept, and ends with everything else.
             task.cancel()
             if timer is not None:
                 timer.cancel()
         if task.cancelled():
-            raise Failed("it was cancelled")
+            raise HookFailure("it was cancelled")
         error = task.exception()
         if error is not None:
-            raise Failed(_words(error)) from error
+            raise HookFailure(_words(error)) from error
         return task.result()
 
-    def _give_up(self, point: Asked[E, A, M], each: Registration, why: str) -> A | None:
+    def _give_up(self, point: HookPoint[E, A, M], each: HookRegistration, why: str) -> A | None:
         closed = POINTS[each.hook].fails == "closed" and point.objection is not None
         self._report(each, why, "counted as an objection" if closed else "passed over")
         return point.objection(f"{each.plugin} could not decide: {why}") if closed and point.objection else None
 
-    def _report(self, each: Registration, why: str, outcome: str) -> None:
+    def _report(self, each: HookRegistration, why: str, outcome: str) -> None:
         log.warning("plugin %s: its handler of %s was %s: %s", each.plugin, each.hook, outcome, why)
         if self._failed is not None:
             self._failed(each, why)
@@ -204,10 +206,10 @@ class Hooks:
             task.exception()  # it was reported, or came after everyone had stopped waiting
 
 
-def _step(point: Asked[E, A, M], merged: M, each: Registration, answer: A | None) -> M:
+def _step(point: HookPoint[E, A, M], merged: M, each: HookRegistration, answer: A | None) -> M:
     if answer is None:
         return merged
-    said = Said(
+    said = HookAnswer(
         plugin=each.plugin,
         answer=answer,
         priority=each.priority,
@@ -217,15 +219,15 @@ def _step(point: Asked[E, A, M], merged: M, each: Registration, answer: A | None
     return point.step(merged, said)
 
 
-async def _called(each: Registration, event: Any, context: HookContext) -> Any:
+async def _called(each: HookRegistration, event: Any, context: HookContext) -> Any:
     try:
         answer = each.handler(event, context)
         return await answer if isinstance(answer, Awaitable) else answer
     except SystemExit as error:  # in a task it would end the whole process
-        raise Failed(_words(error)) from error
+        raise HookFailure(_words(error)) from error
 
 
-def _converted(each: Registration, said: Any) -> Any:
+def _converted(each: HookRegistration, said: Any) -> Any:
     """An answer as the point's own type; a handler may give a mapping with the same fields, or nothing."""
     kind = POINTS[each.hook].answer
     if said is None or kind is None or isinstance(said, kind):
@@ -233,10 +235,10 @@ def _converted(each: Registration, said: Any) -> Any:
     try:
         return msgspec.convert(said, kind)
     except msgspec.ValidationError as error:
-        raise Failed(f"its answer is not a {kind.__name__}: {error}") from error
+        raise HookFailure(f"its answer is not a {kind.__name__}: {error}") from error
 
 
-def _concerns(each: Registration, event: Any, context: HookContext) -> bool:
+def _concerns(each: HookRegistration, event: Any, context: HookContext) -> bool:
     if each.triggers and context.trigger not in each.triggers:
         return False
     if not each.tools or not isinstance(event, BeforeToolCall | AfterToolCall | ToolResultPersist):
@@ -245,5 +247,5 @@ def _concerns(each: Registration, event: Any, context: HookContext) -> bool:
 
 
 def _words(error: BaseException) -> str:
-    said = str(error) if isinstance(error, Failed) else f"{type(error).__name__}: {error}".rstrip(": ")
+    said = str(error) if isinstance(error, HookFailure) else f"{type(error).__name__}: {error}".rstrip(": ")
     return literal(said)[:LONGEST_WORDS]

@@ -31,7 +31,7 @@ LONGEST_TEXT = 60_000
 """The most one plugin may add to a prompt in one field: as much as all workspace files together."""
 
 
-class Said(Struct, Generic[A], frozen=True, kw_only=True):
+class HookAnswer(Struct, Generic[A], frozen=True, kw_only=True):
     """One answer and whose it is."""
 
     plugin: str
@@ -41,14 +41,14 @@ class Said(Struct, Generic[A], frozen=True, kw_only=True):
     bundled: bool = False
 
 
-class Voice(Struct, frozen=True):
+class HookSource(Struct, frozen=True):
     """A piece of text and the plugin it is from."""
 
     plugin: str
     text: str
 
 
-class Change(Struct, frozen=True, kw_only=True):
+class HookChange(Struct, frozen=True, kw_only=True):
     """Something a plugin changed, or wanted to and was refused."""
 
     plugin: str
@@ -61,12 +61,12 @@ class Change(Struct, frozen=True, kw_only=True):
 
 
 class ModelMerged(Struct, frozen=True, kw_only=True):
-    model: Voice | None = None
-    provider: Voice | None = None
-    changes: tuple[Change, ...] = ()
+    model: HookSource | None = None
+    provider: HookSource | None = None
+    changes: tuple[HookChange, ...] = ()
 
 
-def model(merged: ModelMerged, said: Said[ModelChoice] | Said[AgentStart]) -> ModelMerged:
+def model(merged: ModelMerged, said: HookAnswer[ModelChoice] | HookAnswer[AgentStart]) -> ModelMerged:
     """The first to name a model or a provider has its way; it needs the operator's leave."""
     granted = said.settings.allow_model_override
     refused = "" if (said.bundled if granted is None else granted) else "allowModelOverride is not granted"
@@ -77,7 +77,7 @@ def model(merged: ModelMerged, said: Said[ModelChoice] | Said[AgentStart]) -> Mo
         change = _change(said, f"{name}Override", wish, refused or late)
         merged = structs.replace(merged, changes=(*merged.changes, change))
         if not change.refused:
-            merged = structs.replace(merged, **{name: Voice(said.plugin, wish)})
+            merged = structs.replace(merged, **{name: HookSource(said.plugin, wish)})
     return merged
 
 
@@ -100,14 +100,14 @@ def wished(wanted: str, merged: ModelMerged) -> str:
 
 
 class PromptMerged(Struct, frozen=True, kw_only=True):
-    system: Voice | None = None
-    prepend_context: tuple[Voice, ...] = ()
-    append_context: tuple[Voice, ...] = ()
-    prepend_system: tuple[Voice, ...] = ()
-    append_system: tuple[Voice, ...] = ()
+    system: HookSource | None = None
+    prepend_context: tuple[HookSource, ...] = ()
+    append_context: tuple[HookSource, ...] = ()
+    prepend_system: tuple[HookSource, ...] = ()
+    append_system: tuple[HookSource, ...] = ()
     tools_allow: tuple[tuple[str, ...], ...] = ()
     """The lists of everyone who gave one; a tool must be on each."""
-    changes: tuple[Change, ...] = ()
+    changes: tuple[HookChange, ...] = ()
 
 
 _ADDED = {
@@ -118,7 +118,7 @@ _ADDED = {
 }
 
 
-def prompt(merged: PromptMerged, said: Said[PromptChange] | Said[AgentStart]) -> PromptMerged:
+def prompt(merged: PromptMerged, said: HookAnswer[PromptChange] | HookAnswer[AgentStart]) -> PromptMerged:
     """Texts are put one behind the other, the last whole prompt counts, tools are those that everyone allows."""
     answer = said.answer
     barred = "" if said.settings.allow_prompt_injection else "allowPromptInjection is off"
@@ -133,7 +133,7 @@ def prompt(merged: PromptMerged, said: Said[PromptChange] | Said[AgentStart]) ->
             change = _change(said, _ADDED[name], text, barred or _too_long(text))
             merged = structs.replace(merged, changes=(*merged.changes, change))
             if not change.refused:
-                merged = structs.replace(merged, **{name: (*getattr(merged, name), Voice(said.plugin, text))})
+                merged = structs.replace(merged, **{name: (*getattr(merged, name), HookSource(said.plugin, text))})
     if answer.system_prompt and answer.system_prompt.strip():
         merged = _replaced(merged, said, answer.system_prompt, barred)
     if answer.tools_allow is not None:
@@ -145,12 +145,12 @@ def prompt(merged: PromptMerged, said: Said[PromptChange] | Said[AgentStart]) ->
 
 
 def _replaced(
-    merged: PromptMerged, said: Said[PromptChange] | Said[AgentStart], text: str, barred: str
+    merged: PromptMerged, said: HookAnswer[PromptChange] | HookAnswer[AgentStart], text: str, barred: str
 ) -> PromptMerged:
     missing = "" if said.settings.allow_prompt_replace else "allowPromptReplace is not granted"
     change = _change(said, "systemPrompt", text, barred or missing or _too_long(text))
     merged = structs.replace(merged, changes=(*merged.changes, change))
-    return merged if change.refused else structs.replace(merged, system=Voice(said.plugin, text))
+    return merged if change.refused else structs.replace(merged, system=HookSource(said.plugin, text))
 
 
 def prompts(older: PromptMerged, newer: PromptMerged) -> PromptMerged:
@@ -170,10 +170,10 @@ class ReplyMerged(Struct, frozen=True, kw_only=True):
     plugin: str = ""
     """Who took the turn; empty when nobody did."""
     reply: str = ""
-    changes: tuple[Change, ...] = ()
+    changes: tuple[HookChange, ...] = ()
 
 
-def reply(merged: ReplyMerged, said: Said[ReplyClaim]) -> ReplyMerged:
+def reply(merged: ReplyMerged, said: HookAnswer[ReplyClaim]) -> ReplyMerged:
     """The first claim holds."""
     if merged.plugin or not said.answer.handled:
         return merged
@@ -187,14 +187,14 @@ def claimed(merged: ReplyMerged) -> bool:
 
 class ToolMerged(Struct, frozen=True, kw_only=True):
     params: dict[str, Any]
-    blocked: Voice | None = None
+    blocked: HookSource | None = None
     """Who objects, and why."""
     approval: RequireApproval | None = None
     approval_by: str = ""
-    changes: tuple[Change, ...] = ()
+    changes: tuple[HookChange, ...] = ()
 
 
-def tool(merged: ToolMerged, said: Said[ToolVerdict]) -> ToolMerged:
+def tool(merged: ToolMerged, said: HookAnswer[ToolVerdict]) -> ToolMerged:
     """The last arguments count, until someone wants a person's approval: what is approved is what runs."""
     answer = said.answer
     if answer.params is not None and answer.params != merged.params:
@@ -205,7 +205,7 @@ def tool(merged: ToolMerged, said: Said[ToolVerdict]) -> ToolMerged:
     if answer.block:
         why = answer.block_reason or "no reason given"
         change = _change(said, "block", why)
-        return structs.replace(merged, blocked=Voice(said.plugin, why), changes=(*merged.changes, change))
+        return structs.replace(merged, blocked=HookSource(said.plugin, why), changes=(*merged.changes, change))
     if answer.require_approval is not None and merged.approval is None:
         change = _change(said, "requireApproval", answer.require_approval.title)
         merged = structs.replace(
@@ -222,19 +222,19 @@ def tool_blocked(merged: ToolMerged) -> bool:
 
 
 class InstallMerged(Struct, frozen=True, kw_only=True):
-    blocked: Voice | None = None
+    blocked: HookSource | None = None
     findings: tuple[InstallFinding, ...] = ()
-    changes: tuple[Change, ...] = ()
+    changes: tuple[HookChange, ...] = ()
 
 
-def install(merged: InstallMerged, said: Said[InstallVerdict]) -> InstallMerged:
+def install(merged: InstallMerged, said: HookAnswer[InstallVerdict]) -> InstallMerged:
     """Findings add up; the first objection ends it."""
     merged = structs.replace(merged, findings=(*merged.findings, *said.answer.findings))
     if not said.answer.block or merged.blocked is not None:
         return merged
     why = said.answer.block_reason or "no reason given"
     change = _change(said, "block", why)
-    return structs.replace(merged, blocked=Voice(said.plugin, why), changes=(*merged.changes, change))
+    return structs.replace(merged, blocked=HookSource(said.plugin, why), changes=(*merged.changes, change))
 
 
 def install_blocked(merged: InstallMerged) -> bool:
@@ -243,10 +243,10 @@ def install_blocked(merged: InstallMerged) -> bool:
 
 class ResultMerged(Struct, frozen=True, kw_only=True):
     message: ToolResult
-    changes: tuple[Change, ...] = ()
+    changes: tuple[HookChange, ...] = ()
 
 
-def result(merged: ResultMerged, said: Said[PersistedResult]) -> ResultMerged:
+def result(merged: ResultMerged, said: HookAnswer[PersistedResult]) -> ResultMerged:
     """Each sees what the one before it made of the result."""
     if said.answer.message is None:
         return merged
@@ -267,11 +267,11 @@ def result(merged: ResultMerged, said: Said[PersistedResult]) -> ResultMerged:
 
 class SendingMerged(Struct, frozen=True, kw_only=True):
     content: str
-    cancelled: Voice | None = None
-    changes: tuple[Change, ...] = ()
+    cancelled: HookSource | None = None
+    changes: tuple[HookChange, ...] = ()
 
 
-def sending(merged: SendingMerged, said: Said[SendingVerdict]) -> SendingMerged:
+def sending(merged: SendingMerged, said: HookAnswer[SendingVerdict]) -> SendingMerged:
     """The last wording counts; the first to cancel ends it."""
     answer = said.answer
     if answer.content is not None and answer.content != merged.content:
@@ -281,15 +281,15 @@ def sending(merged: SendingMerged, said: Said[SendingVerdict]) -> SendingMerged:
         return merged
     why = answer.cancel_reason or "no reason given"
     change = _change(said, "cancel", why)
-    return structs.replace(merged, cancelled=Voice(said.plugin, why), changes=(*merged.changes, change))
+    return structs.replace(merged, cancelled=HookSource(said.plugin, why), changes=(*merged.changes, change))
 
 
 def cancelled(merged: SendingMerged) -> bool:
     return merged.cancelled is not None
 
 
-def _change(said: Said[Any], name: str, after: str, refused: str = "") -> Change:
-    return Change(plugin=said.plugin, priority=said.priority, field=name, after=after, refused=refused)
+def _change(said: HookAnswer[Any], name: str, after: str, refused: str = "") -> HookChange:
+    return HookChange(plugin=said.plugin, priority=said.priority, field=name, after=after, refused=refused)
 
 
 def _too_long(text: str) -> str:

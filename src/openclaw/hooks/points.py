@@ -25,7 +25,7 @@ from openclaw.core.hooks import (
     ToolVerdict,
 )
 from openclaw.hooks import merge
-from openclaw.hooks.merge import Said
+from openclaw.hooks.merge import HookAnswer
 
 E = TypeVar("E")
 A = TypeVar("A")
@@ -40,12 +40,12 @@ def _same(event: Any, merged: Any) -> Any:
     return event
 
 
-class Asked(Struct, Generic[E, A, M], frozen=True, kw_only=True):
+class HookPoint(Struct, Generic[E, A, M], frozen=True, kw_only=True):
     """How one point is decided."""
 
     name: HookName
     start: Callable[[E], M]
-    step: Callable[[M, Said[A]], M]
+    step: Callable[[M, HookAnswer[A]], M]
     over: Callable[[M], bool] = _never
     """Whether nobody else need be asked."""
     view: Callable[[E, M], E] = _same
@@ -54,22 +54,22 @@ class Asked(Struct, Generic[E, A, M], frozen=True, kw_only=True):
     """The answer of a handler that failed, where failing counts as an objection."""
 
 
-MODEL: Asked[BeforeModelResolve, ModelChoice, merge.ModelMerged] = Asked(
+MODEL: HookPoint[BeforeModelResolve, ModelChoice, merge.ModelMerged] = HookPoint(
     name="before_model_resolve", start=lambda event: merge.ModelMerged(), step=merge.model
 )
-MODEL_LEGACY: Asked[BeforeAgentStart, AgentStart, merge.ModelMerged] = Asked(
+MODEL_LEGACY: HookPoint[BeforeAgentStart, AgentStart, merge.ModelMerged] = HookPoint(
     name="before_agent_start", start=lambda event: merge.ModelMerged(), step=merge.model
 )
-PROMPT: Asked[BeforePromptBuild, PromptChange, merge.PromptMerged] = Asked(
+PROMPT: HookPoint[BeforePromptBuild, PromptChange, merge.PromptMerged] = HookPoint(
     name="before_prompt_build", start=lambda event: merge.PromptMerged(), step=merge.prompt
 )
-PROMPT_LEGACY: Asked[BeforeAgentStart, AgentStart, merge.PromptMerged] = Asked(
+PROMPT_LEGACY: HookPoint[BeforeAgentStart, AgentStart, merge.PromptMerged] = HookPoint(
     name="before_agent_start", start=lambda event: merge.PromptMerged(), step=merge.prompt
 )
-REPLY: Asked[BeforeAgentReply, ReplyClaim, merge.ReplyMerged] = Asked(
+REPLY: HookPoint[BeforeAgentReply, ReplyClaim, merge.ReplyMerged] = HookPoint(
     name="before_agent_reply", start=lambda event: merge.ReplyMerged(), step=merge.reply, over=merge.claimed
 )
-TOOL: Asked[BeforeToolCall, ToolVerdict, merge.ToolMerged] = Asked(
+TOOL: HookPoint[BeforeToolCall, ToolVerdict, merge.ToolMerged] = HookPoint(
     name="before_tool_call",
     start=lambda event: merge.ToolMerged(params=event.params),
     step=merge.tool,
@@ -77,20 +77,20 @@ TOOL: Asked[BeforeToolCall, ToolVerdict, merge.ToolMerged] = Asked(
     view=lambda event, merged: structs.replace(event, params=merged.params),
     objection=lambda why: ToolVerdict(block=True, block_reason=why),
 )
-INSTALL: Asked[BeforeInstall, InstallVerdict, merge.InstallMerged] = Asked(
+INSTALL: HookPoint[BeforeInstall, InstallVerdict, merge.InstallMerged] = HookPoint(
     name="before_install",
     start=lambda event: merge.InstallMerged(),
     step=merge.install,
     over=merge.install_blocked,
     objection=lambda why: InstallVerdict(block=True, block_reason=why),
 )
-RESULT: Asked[ToolResultPersist, PersistedResult, merge.ResultMerged] = Asked(
+RESULT: HookPoint[ToolResultPersist, PersistedResult, merge.ResultMerged] = HookPoint(
     name="tool_result_persist",
     start=lambda event: merge.ResultMerged(message=event.message),
     step=merge.result,
     view=lambda event, merged: structs.replace(event, message=merged.message),
 )
-SENDING: Asked[MessageSending, SendingVerdict, merge.SendingMerged] = Asked(
+SENDING: HookPoint[MessageSending, SendingVerdict, merge.SendingMerged] = HookPoint(
     name="message_sending",
     start=lambda event: merge.SendingMerged(content=event.content),
     step=merge.sending,
@@ -98,7 +98,7 @@ SENDING: Asked[MessageSending, SendingVerdict, merge.SendingMerged] = Asked(
     view=lambda event, merged: structs.replace(event, content=merged.content),
 )
 
-ASKED: tuple[Asked[Any, Any, Any], ...] = (
+ASKED: tuple[HookPoint[Any, Any, Any], ...] = (
     MODEL,
     MODEL_LEGACY,
     PROMPT,

@@ -5,11 +5,11 @@ import hashlib
 import msgspec
 
 from openclaw.core.errors import ConfigError
-from openclaw.core.toolserver import Launch
+from openclaw.core.toolserver import ServerLaunch
 from openclaw.mcp.settings import McpServerSettings
 
 
-def launch(name: str, settings: McpServerSettings, *, workspace: str) -> Launch:
+def launch(name: str, settings: McpServerSettings, *, workspace: str) -> ServerLaunch:
     """How the server `name` is reached; raises when its settings make no sense."""
     where = f"mcp.servers.{name}"
     transport = settings.transport or ("streamable-http" if settings.url and not settings.command else "stdio")
@@ -22,7 +22,7 @@ def launch(name: str, settings: McpServerSettings, *, workspace: str) -> Launch:
             f"{where}.auth: signing in with OAuth is not supported; take it out and put a token into "
             f"{where}.headers.Authorization, for example as a secret reference"
         )
-    return Launch(
+    return ServerLaunch(
         name=name,
         transport=transport,
         command=settings.command,
@@ -39,7 +39,7 @@ def launch(name: str, settings: McpServerSettings, *, workspace: str) -> Launch:
     )
 
 
-def identity(what: Launch) -> str:
+def identity(what: ServerLaunch) -> str:
     """What makes a server this server: another program or address has to be accepted anew, another key has not."""
     parts = (what.transport, what.command, what.args, what.url, sorted(what.env), sorted(what.headers))
     return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()

@@ -3,25 +3,25 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from openclaw.mcp.pins import Document, Record
+from openclaw.mcp.pins import PinnedTool, PinsDocument
 from openclaw.store.jsonfile import JsonFile
 from openclaw.store.lock import holding
 
 FILE = "mcp-tools.json"
 
 
-class Ledger:
+class AcceptedMcpTools:
     """One for the process. A file that cannot be read accepts nothing, and says so."""
 
     def __init__(self, state: Path) -> None:
-        self._file = JsonFile(state / FILE, Document, "move it away, then the servers are accepted anew")
+        self._file = JsonFile(state / FILE, PinsDocument, "move it away, then the servers are accepted anew")
         self.path = self._file.path
 
-    def read(self) -> Mapping[str, Record]:
+    def read(self) -> Mapping[str, PinnedTool]:
         document = self._file.read()
         return document.servers if document is not None else {}
 
-    def change(self, server: str, how: Callable[[Record | None], Record | None]) -> Record | None:
+    def change(self, server: str, how: Callable[[PinnedTool | None], PinnedTool | None]) -> PinnedTool | None:
         """Replaces the record of one server by what `how` makes of it; None takes it off the list."""
         with holding(self.path.with_name(f"{FILE}.lock"), "the list of accepted MCP tools"):
             servers = dict(self.read())
@@ -33,6 +33,6 @@ class Ledger:
                 servers.pop(server, None)
             else:
                 servers[server] = new
-            document = Document(servers=dict(sorted(servers.items())))
+            document = PinsDocument(servers=dict(sorted(servers.items())))
             self._file.write(document)
             return new

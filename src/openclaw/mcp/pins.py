@@ -12,7 +12,7 @@ from msgspec import Struct, field, structs
 from openclaw.core.toolserver import OfferedTool
 
 
-class Record(Struct, frozen=True, kw_only=True, rename="camel"):
+class PinnedTool(Struct, frozen=True, kw_only=True, rename="camel"):
     """One server on the list."""
 
     identity: str
@@ -27,7 +27,7 @@ class Record(Struct, frozen=True, kw_only=True, rename="camel"):
         return self.accepted if self.offered is None else self.offered
 
 
-class Changes(Struct, frozen=True, kw_only=True):
+class ToolChanges(Struct, frozen=True, kw_only=True):
     """How what is offered differs from what was accepted, by name."""
 
     added: tuple[str, ...] = ()
@@ -42,35 +42,35 @@ class Changes(Struct, frozen=True, kw_only=True):
         return "; ".join(f"{what}: {', '.join(names)}" for what, names in parts.items() if names)
 
 
-class Document(Struct, frozen=True, kw_only=True):
+class PinsDocument(Struct, frozen=True, kw_only=True):
     version: int = 1
-    servers: Mapping[str, Record] = field(default_factory=dict)
+    servers: Mapping[str, PinnedTool] = field(default_factory=dict)
 
 
 def digest(tool: OfferedTool) -> str:
     return hashlib.sha256(msgspec.json.encode(tool, order="deterministic")).hexdigest()
 
 
-def changes(record: Record) -> Changes:
+def changes(record: PinnedTool) -> ToolChanges:
     was = {tool.name: digest(tool) for tool in record.accepted}
     now = {tool.name: digest(tool) for tool in record.now}
-    return Changes(
+    return ToolChanges(
         added=tuple(sorted(now.keys() - was.keys())),
         changed=tuple(sorted(name for name in now.keys() & was.keys() if now[name] != was[name])),
         gone=tuple(sorted(was.keys() - now.keys())),
     )
 
 
-def seen(record: Record | None, identity: str, offered: Sequence[OfferedTool], now: int) -> Record:
+def seen(record: PinnedTool | None, identity: str, offered: Sequence[OfferedTool], now: int) -> PinnedTool:
     """The record after a look at what a server offers."""
     tools = tuple(sorted(offered, key=lambda tool: tool.name))
     if record is None or record.identity != identity:
-        return Record(identity=identity, accepted=tools, seen_at=now, accepted_at=now)
+        return PinnedTool(identity=identity, accepted=tools, seen_at=now, accepted_at=now)
     looked = structs.replace(record, offered=tools, seen_at=now)
     return looked if changes(looked) else structs.replace(looked, offered=None)
 
 
-def accept(record: Record, now: int, name: str | None = None) -> Record:
+def accept(record: PinnedTool, now: int, name: str | None = None) -> PinnedTool:
     """The record once its owner agreed to what is offered, to all of it or to one tool."""
     if name is None:
         return structs.replace(record, accepted=record.now, offered=None, accepted_at=now)

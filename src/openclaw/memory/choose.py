@@ -29,7 +29,7 @@ Problem = Callable[[EmbedderEndpoint], str]
 """Why an embedder cannot be used here; nothing when it can."""
 
 
-class Choice(Struct, frozen=True, kw_only=True):
+class EmbedderChoice(Struct, frozen=True, kw_only=True):
     """The embedder to use; none of them means words alone, for the reason in `why`."""
 
     endpoint: EmbedderEndpoint | None = None
@@ -54,25 +54,25 @@ def usual_keys(environ: Mapping[str, str], configured: Mapping[str, Secret]) -> 
     return found
 
 
-def choose(settings: MemorySearchSettings, keys: Mapping[str, Secret], problem: Problem) -> Choice:
+def choose(settings: MemorySearchSettings, keys: Mapping[str, Secret], problem: Problem) -> EmbedderChoice:
     """The embedder the settings ask for."""
     if settings.provider == "none":
-        return Choice(why="memorySearch.provider is none")
+        return EmbedderChoice(why="memorySearch.provider is none")
     if settings.provider != "auto":
         found = endpoint(settings, settings.provider, keys)
         why = missing(found) or problem(found)
         strict = settings.provider in REMOTE
-        return Choice(endpoint=None if why else found, why=why, strict=strict)
+        return EmbedderChoice(endpoint=None if why else found, why=why, strict=strict)
     reasons = []
     for name in AUTO:
         found = endpoint(settings, name, keys)
         if not (why := missing(found) or problem(found)):
-            return Choice(endpoint=found)
+            return EmbedderChoice(endpoint=found)
         reasons.append(why)
-    return Choice(why=reasons[0])
+    return EmbedderChoice(why=reasons[0])
 
 
-def fallback(settings: MemorySearchSettings, keys: Mapping[str, Secret], problem: Problem) -> Choice | None:
+def fallback(settings: MemorySearchSettings, keys: Mapping[str, Secret], problem: Problem) -> EmbedderChoice | None:
     """What to use when the chosen one fails."""
     if settings.fallback in ("none", settings.provider):
         return None
@@ -80,7 +80,7 @@ def fallback(settings: MemorySearchSettings, keys: Mapping[str, Secret], problem
     other = msgspec.structs.replace(settings, model="", remote=type(settings.remote)())
     found = endpoint(other, settings.fallback, keys)
     why = missing(found) or problem(found)
-    return None if why else Choice(endpoint=found, strict=settings.fallback in REMOTE)
+    return None if why else EmbedderChoice(endpoint=found, strict=settings.fallback in REMOTE)
 
 
 def endpoint(settings: MemorySearchSettings, provider: str, keys: Mapping[str, Secret]) -> EmbedderEndpoint:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from openclaw.memory.rank import Piece
+from openclaw.memory.rank import RankedPiece
 from openclaw.memory.settings import Citations
 
 _CITED = re.compile(r"(?<![\w/])((?:[\w.\-]+/)*[\w.\-]+\.(?:md|jsonl))#L?(\d+)(?:-L?(\d+))?")
@@ -16,13 +16,13 @@ def wanted(mode: Citations, session_key: str) -> bool:
     return mode == "on"
 
 
-def citation(piece: Piece) -> str:
+def citation(piece: RankedPiece) -> str:
     """`memory/x.md#L3` or `memory/x.md#L3-L9`."""
     lines = f"#L{piece.start}" if piece.start == piece.end else f"#L{piece.start}-L{piece.end}"
     return piece.path + lines
 
 
-def cited(snippet: str, piece: Piece) -> str:
+def cited(snippet: str, piece: RankedPiece) -> str:
     return f"{snippet.rstrip()}\n\nSource: {citation(piece)}"
 
 

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from openclaw.core.errors import StateError
-from openclaw.memory.rank import Piece, Weighed, weigh
+from openclaw.memory.rank import RankedPiece, Weighed, weigh
 from openclaw.memory.terms import Term
 from openclaw.store.atomic import private_directory
 
@@ -83,7 +83,7 @@ TABLES = (
 )
 
 
-class Identity(Struct, frozen=True, rename="camel"):
+class IndexIdentity(Struct, frozen=True, rename="camel"):
     """What an index was made with; another one cannot be mixed in."""
 
     model: str
@@ -95,7 +95,7 @@ class Identity(Struct, frozen=True, rename="camel"):
     chunk_overlap: int
     vector_dims: int = 0
 
-    def same(self, other: "Identity") -> bool:
+    def same(self, other: "IndexIdentity") -> bool:
         return msgspec.structs.replace(self, vector_dims=0) == msgspec.structs.replace(other, vector_dims=0)
 
 
@@ -107,7 +107,7 @@ class TextHit(Struct, frozen=True):
     mask: int
 
 
-class Foreign(Exception):
+class ForeignIndex(Exception):
     """The file is not an index of ours, or it is damaged; it must be made anew."""
 
 
@@ -127,7 +127,7 @@ def translated(path: Path) -> Iterator[None]:
     try:
         yield
     except (apsw.NotADBError, apsw.CorruptError) as error:
-        raise Foreign(str(error)) from error
+        raise ForeignIndex(str(error)) from error
     except apsw.FullError as error:
         raise StateError(f"the disk is full: {path} was not changed. Free some space and try again.") from error
     except apsw.BusyError as error:
@@ -187,7 +187,7 @@ class IndexFile:
 
     def _create(self) -> None:
         if self.db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall():
-            raise Foreign("it has another layout")
+            raise ForeignIndex("it has another layout")
         for statement in TABLES:
             self.db.execute(statement)
 
@@ -213,14 +213,14 @@ class IndexFile:
 
     # What it was made with.
 
-    def identity(self) -> Identity | None:
+    def identity(self) -> IndexIdentity | None:
         found = self.rows("SELECT value FROM meta WHERE key = ?", (META,))
         try:
-            return msgspec.json.decode(found[0][0], type=Identity) if found else None
+            return msgspec.json.decode(found[0][0], type=IndexIdentity) if found else None
         except msgspec.DecodeError:
             return None
 
-    def identify(self, identity: Identity) -> None:
+    def identify(self, identity: IndexIdentity) -> None:
         self.note(META, msgspec.json.encode(identity).decode())
 
     def note(self, key: str, value: str) -> None:
@@ -295,7 +295,7 @@ class IndexFile:
         best = sorted(known.items(), key=lambda item: -item[1])
         return dict(best[:limit])
 
-    def pieces(self, numbers: Iterable[int]) -> dict[int, Piece]:
+    def pieces(self, numbers: Iterable[int]) -> dict[int, RankedPiece]:
         wanted = tuple(numbers)
         found = self.rows(
             f"""SELECT c.number, c.path, c.source, c.start_line, c.end_line, c.text, f.mtime, c.label, f.owner
@@ -304,7 +304,7 @@ class IndexFile:
             wanted,
         )
         return {
-            row[0]: Piece(
+            row[0]: RankedPiece(
                 number=row[0],
                 path=row[1],
                 source=row[2],

@@ -3,13 +3,13 @@
 from typing import Any
 
 from openclaw.memory.citations import citation
-from openclaw.memory.index import Answer, Memory, Status
-from openclaw.memory.rank import Found
+from openclaw.memory.index import IndexStatus, MemoryIndex, SearchAnswer
+from openclaw.memory.rank import RankedHit
 
 PARTS = ("score", "relevance", "vector", "cosine", "text", "age", "sure")
 
 
-def why_document(answer: Answer) -> dict[str, Any]:
+def why_document(answer: SearchAnswer) -> dict[str, Any]:
     """Every term with what it is worth, every result with the parts of its score."""
     return {
         "mode": answer.mode,
@@ -22,7 +22,7 @@ def why_document(answer: Answer) -> dict[str, Any]:
     }
 
 
-def status_document(found: Status, memory: Memory, tried: str | None) -> dict[str, Any]:
+def status_document(found: IndexStatus, memory: MemoryIndex, tried: str | None) -> dict[str, Any]:
     """`tried` says why meaning cannot be searched, nothing when it can, None when nobody tried."""
     document: dict[str, Any] = {
         "agentWorkspace": str(memory.plan.scope.workspace),
@@ -46,7 +46,7 @@ def status_document(found: Status, memory: Memory, tried: str | None) -> dict[st
     return document
 
 
-def _parts(found: Found) -> dict[str, Any]:
+def _parts(found: RankedHit) -> dict[str, Any]:
     return {
         "score": found.score,
         "relevance": found.relevance,

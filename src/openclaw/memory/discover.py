@@ -20,7 +20,7 @@ DEEPEST = 32
 TRIES = 3
 
 
-class Scope(Struct, frozen=True, kw_only=True):
+class NoteScope(Struct, frozen=True, kw_only=True):
     """What is searched: the workspace, and what was added to it."""
 
     workspace: Path
@@ -60,7 +60,7 @@ class Discovered(Struct, frozen=True):
     """What was left out, and why."""
 
 
-class Content(Struct, frozen=True, kw_only=True):
+class NoteContent(Struct, frozen=True, kw_only=True):
     """A note as it was at one moment."""
 
     text: str
@@ -70,7 +70,7 @@ class Content(Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
-def discover(scope: Scope) -> Discovered:
+def discover(scope: NoteScope) -> Discovered:
     """Every note, each once; a place that cannot be listed stops everything, so that nothing is taken for deleted."""
     files: list[NoteFile] = []
     skipped: list[str] = []
@@ -108,7 +108,7 @@ def discover(scope: Scope) -> Discovered:
     return Discovered(tuple(files), tuple(skipped))
 
 
-def look_at(scope: Scope, paths: Iterable[str]) -> Discovered | None:
+def look_at(scope: NoteScope, paths: Iterable[str]) -> Discovered | None:
     """Only these files; None when everything has to be looked at to tell what they are."""
     folder = f"{scope.workspace}{os.sep}memory{os.sep}"
     files: list[NoteFile] = []
@@ -129,7 +129,7 @@ def look_at(scope: Scope, paths: Iterable[str]) -> Discovered | None:
     return Discovered(tuple(files))
 
 
-def read(path: str | Path) -> Content:
+def read(path: str | Path) -> NoteContent:
     """A note's text; one that keeps changing under our hands is left for the next time."""
     for _ in range(TRIES):
         try:
@@ -150,7 +150,7 @@ def read(path: str | Path) -> Content:
     raise StateError(f"{path} keeps changing while it is read")
 
 
-def _content(data: bytes, info: os.stat_result) -> Content:
+def _content(data: bytes, info: os.stat_result) -> NoteContent:
     problem = ""
     whole = data
     if len(data) > MOST_BYTES:
@@ -165,7 +165,7 @@ def _content(data: bytes, info: os.stat_result) -> Content:
                 data.decode("utf-8")
             except UnicodeDecodeError:
                 problem = "some of it is not valid UTF-8"
-    return Content(
+    return NoteContent(
         text=text.replace("\r\n", "\n").replace("\r", "\n"),
         hash=sha256(whole).hexdigest(),
         mtime=info.st_mtime_ns,

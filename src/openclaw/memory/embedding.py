@@ -17,7 +17,7 @@ TRIES, FIRST_WAIT, LONGEST_WAIT = 3, 0.5, 8.0
 LIMITED_TRIES, LIMITED_FIRST, LIMITED_LONGEST = 5, 5.0, 60.0
 
 
-class Vectors:
+class CheckedVectors:
     """An embedder with patience."""
 
     def __init__(self, embedder: Embedder, clock: Clock) -> None:

@@ -8,13 +8,13 @@ import msgspec
 from msgspec import Struct, structs
 
 from openclaw.core.errors import InvalidRequest
-from openclaw.memory.index import Memory
+from openclaw.memory.index import MemoryIndex
 from openclaw.memory.settings import HybridSettings, MemorySearchSettings, QuerySettings
 
 ASKED = 6
 
 
-class Question(Struct, frozen=True, kw_only=True):
+class EvalQuestion(Struct, frozen=True, kw_only=True):
     """A question and the note that answers it."""
 
     question: str
@@ -24,10 +24,10 @@ class Question(Struct, frozen=True, kw_only=True):
     """A line of the answer, when the note is long."""
 
 
-class Outcome(Struct, frozen=True, kw_only=True):
+class EvalOutcome(Struct, frozen=True, kw_only=True):
     """Where the answer stood in the results; 0 when it was not among them."""
 
-    question: Question
+    question: EvalQuestion
     place: int
     first: str = ""
 
@@ -42,14 +42,14 @@ class Figures(Struct, frozen=True, kw_only=True):
     mrr: float
 
 
-def parse_questions(data: bytes, name: str) -> tuple[Question, ...]:
+def parse_questions(data: bytes, name: str) -> tuple[EvalQuestion, ...]:
     """Questions from a file with a JSON object a line."""
     found = []
     for number, line in enumerate(data.splitlines(), 1):
         if not line.strip():
             continue
         try:
-            found.append(msgspec.json.decode(line, type=Question))
+            found.append(msgspec.json.decode(line, type=EvalQuestion))
         except msgspec.DecodeError as error:
             raise InvalidRequest(
                 f'{name}, line {number}: {error}. Write {{"question": "…", "path": "memory/…"}} on each line.'
@@ -59,7 +59,7 @@ def parse_questions(data: bytes, name: str) -> tuple[Question, ...]:
     return tuple(found)
 
 
-def sample_questions() -> tuple[Question, ...]:
+def sample_questions() -> tuple[EvalQuestion, ...]:
     """The questions we ship."""
     return parse_questions(files("openclaw.memory.sample").joinpath("questions.jsonl").read_bytes(), "the sample")
 
@@ -74,7 +74,7 @@ def write_sample(workspace: Path) -> None:
         path.write_text(body, encoding="utf-8")
 
 
-async def ask(memory: Memory, questions: Sequence[Question]) -> list[Outcome]:
+async def ask(memory: MemoryIndex, questions: Sequence[EvalQuestion]) -> list[EvalOutcome]:
     """Each question once, with the results a person would get."""
     outcomes = []
     for question in questions:
@@ -87,11 +87,13 @@ async def ask(memory: Memory, questions: Sequence[Question]) -> list[Outcome]:
                 place = at
                 break
         first = answer.results[0].piece.path if answer.results else ""
-        outcomes.append(Outcome(question=question, place=place, first=first))
+        outcomes.append(EvalOutcome(question=question, place=place, first=first))
     return outcomes
 
 
-async def compare(workspace: Path, opened: Callable[[str, MemorySearchSettings], Memory]) -> dict[str, list[Figures]]:
+async def compare(
+    workspace: Path, opened: Callable[[str, MemorySearchSettings], MemoryIndex]
+) -> dict[str, list[Figures]]:
     """The sample searched by words alone, by meaning alone, and by both."""
     write_sample(workspace)
     both = MemorySearchSettings()
@@ -111,7 +113,7 @@ async def compare(workspace: Path, opened: Callable[[str, MemorySearchSettings],
     return found
 
 
-def figures(outcomes: Iterable[Outcome]) -> list[Figures]:
+def figures(outcomes: Iterable[EvalOutcome]) -> list[Figures]:
     """Hit rates and mean reciprocal rank, by kind of question and over all."""
     by_kind: dict[str, list[int]] = {}
     for outcome in outcomes:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from openclaw.core.errors import InvalidRequest, StateError
 from openclaw.memory.chunk import digest
-from openclaw.memory.index import Memory
+from openclaw.memory.index import MemoryIndex
 from openclaw.memory.reading import resolve
 from openclaw.store.atomic import replace
 
@@ -54,7 +54,7 @@ def lines_of(citation: str) -> tuple[str, int, int]:
     return found[1], int(found[2]), int(found[3] or found[2])
 
 
-async def forget_lines(memory: Memory, path: str, start: int, end: int, now: float) -> str:
+async def forget_lines(memory: MemoryIndex, path: str, start: int, end: int, now: float) -> str:
     """Takes lines out of a note, the index and the cache; gives the text that was there."""
     scope = memory.plan.scope
     file = resolve(path, scope)

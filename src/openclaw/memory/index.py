@@ -15,12 +15,12 @@ from openclaw.core.clock import Clock
 from openclaw.core.embedder import Traits
 from openclaw.core.errors import OpenClawError, ProviderError
 from openclaw.memory import rank
-from openclaw.memory.database import Foreign, Identity, IndexFile
-from openclaw.memory.means import Means, fits
+from openclaw.memory.database import ForeignIndex, IndexFile, IndexIdentity
+from openclaw.memory.means import EmbedderPool, fits
 from openclaw.memory.settings import MemorySearchSettings
-from openclaw.memory.sync import Plan, Progress, Report
+from openclaw.memory.sync import Progress, SyncPlan, SyncReport
 from openclaw.memory.terms import query_terms
-from openclaw.memory.upkeep import Shelf, Upkeep
+from openclaw.memory.upkeep import Indexer, IndexFiles
 from openclaw.memory.writing import KEYWORDS_ONLY
 
 T = TypeVar("T")
@@ -33,10 +33,10 @@ AGAIN_AFTER = 2.0
 LONGEST_QUERY = 2_000
 
 
-class Answer(Struct, frozen=True, kw_only=True):
+class SearchAnswer(Struct, frozen=True, kw_only=True):
     """What a search found, and how far it can be relied on."""
 
-    results: tuple[rank.Found, ...] = ()
+    results: tuple[rank.RankedHit, ...] = ()
     provider: str = "none"
     model: str = KEYWORDS_ONLY
     mode: str = "keyword"
@@ -54,7 +54,7 @@ class Answer(Struct, frozen=True, kw_only=True):
     unavailable: bool = False
 
 
-class Status(Struct, frozen=True, kw_only=True):
+class IndexStatus(Struct, frozen=True, kw_only=True):
     """How an index is."""
 
     path: Path
@@ -73,16 +73,16 @@ class Status(Struct, frozen=True, kw_only=True):
     """It was made with other settings and will be made anew."""
 
 
-class Memory:
+class MemoryIndex:
     """The memory of one agent. Close it: it owns two threads, an index file and an embedder."""
 
     def __init__(
         self,
         path: Path,
-        plan: Plan,
+        plan: SyncPlan,
         settings: MemorySearchSettings,
         clock: Clock,
-        means: Means,
+        means: EmbedderPool,
         warn: Callable[[str], None] = lambda line: None,
     ) -> None:
         self.path = path
@@ -93,11 +93,11 @@ class Memory:
         """Somebody calls `changed` for every change; otherwise every search looks at the files."""
         self._clock = clock
         self._warn = warn
-        self._shelf = Shelf(settings, warn)
-        self._upkeep = Upkeep(path, plan, settings, clock, means, warn, self._shelf, self._look_again)
+        self._shelf = IndexFiles(settings, warn)
+        self._upkeep = Indexer(path, plan, settings, clock, means, warn, self._shelf, self._look_again)
         self._reader: IndexFile | None = None
         self._thread = ThreadPoolExecutor(1, "memory-read")
-        self._task: asyncio.Task[Report] | None = None
+        self._task: asyncio.Task[SyncReport] | None = None
         self._words = asyncio.Event()
         self._dirty = True
         self._looked = 0.0
@@ -127,19 +127,19 @@ class Memory:
         max_results: int | None = None,
         min_score: float | None = None,
         sources: tuple[str, ...] | None = None,
-        visible: Callable[[rank.Piece], bool] = lambda piece: True,
-    ) -> Answer:
+        visible: Callable[[rank.RankedPiece], bool] = lambda piece: True,
+    ) -> SearchAnswer:
         """What the notes say about `query`, best first."""
         asked = " ".join(query.split())[:LONGEST_QUERY]
         if not asked:
-            return Answer(provider=self.means.choice.provider)
+            return SearchAnswer(provider=self.means.choice.provider)
         if self.settings.sync.on_search:
             await self._catch_up()
         most = max_results or self.settings.query.max_results
         least = self.settings.query.min_score if min_score is None else min_score
         vector, reason, strict = await self._question(asked)
         if strict:
-            return Answer(provider=self.means.choice.provider, reason=reason, unavailable=True)
+            return SearchAnswer(provider=self.means.choice.provider, reason=reason, unavailable=True)
         hybrid = self.settings.query.hybrid
         vectors = self.means.vectors() if vector is not None else None
         look = _Look(
@@ -152,7 +152,7 @@ class Memory:
         )
         terms, found, waiting, synced = await self._read(lambda: _candidates(self._open(), look))
         kept = [item for item in found if visible(item.piece)]
-        return Answer(
+        return SearchAnswer(
             results=tuple(self._ranked(kept, vector is not None, least, most)),
             provider=self.means.choice.provider if vectors else "none",
             model=vectors.model if vectors else KEYWORDS_ONLY,
@@ -166,7 +166,7 @@ class Memory:
             synced_at=synced,
         )
 
-    def _ranked(self, found: list[rank.Found], meant: bool, least: float, most: int) -> list[rank.Found]:
+    def _ranked(self, found: list[rank.RankedHit], meant: bool, least: float, most: int) -> list[rank.RankedHit]:
         hybrid = self.settings.query.hybrid
         weights = (hybrid.vector_weight, hybrid.text_weight)
         if not meant:
@@ -208,7 +208,7 @@ class Memory:
 
     async def sync(
         self, *, force: bool = False, only: frozenset[str] = frozenset(), progress: Progress | None = None
-    ) -> Report:
+    ) -> SyncReport:
         """Brings the index up to date, words and vectors; a sync that already runs is waited for first.
 
         `only` are the files somebody saw changing, by their absolute paths.
@@ -246,7 +246,7 @@ class Memory:
 
     def _start(
         self, force: bool, progress: Progress | None, only: frozenset[str] = frozenset()
-    ) -> asyncio.Task[Report]:
+    ) -> asyncio.Task[SyncReport]:
         self._words = asyncio.Event()
         if not only:
             self._dirty = False
@@ -261,7 +261,7 @@ class Memory:
         changed, self._dirty = self._dirty, False
         return changed
 
-    def _ended(self, task: asyncio.Task[Report]) -> None:
+    def _ended(self, task: asyncio.Task[SyncReport]) -> None:
         if task.cancelled():
             return
         error = task.exception()
@@ -283,14 +283,14 @@ class Memory:
         await self._upkeep.purge(path, hashes)
         await self.sync()
 
-    async def status(self) -> Status:
+    async def status(self) -> IndexStatus:
         """How the index is, without changing it."""
         wanted = self.means.identity(self.plan)
         index = await self._read(self._open)
         files, pieces, waiting = await self._read(lambda: self._open().counts())
         known = await self._read(lambda: self._open().identity())
         last = self._upkeep.last
-        return Status(
+        return IndexStatus(
             path=self.path,
             provider=known.provider if known else self.means.choice.provider,
             model=known.model if known else wanted.model,
@@ -317,7 +317,7 @@ class Memory:
         """Runs `work`; when the file turns out to be damaged, it is made anew and `work` is run again."""
         try:
             return work()
-        except Foreign as error:
+        except ForeignIndex as error:
             if self._reader is not None:
                 self._reader.close()
                 self._reader = None
@@ -337,12 +337,12 @@ class _Look(Struct, frozen=True, kw_only=True):
     words: bool
 
 
-def _comparable(known: Identity, wanted: Identity) -> bool:
+def _comparable(known: IndexIdentity, wanted: IndexIdentity) -> bool:
     """Whether our vectors mean the same as those of the index, however it is cut."""
     return (known.provider, known.model, known.provider_key) == (wanted.provider, wanted.model, wanted.provider_key)
 
 
-def _candidates(index: IndexFile, look: _Look) -> tuple[tuple[rank.Weighed, ...], list[rank.Found], int, int]:
+def _candidates(index: IndexFile, look: _Look) -> tuple[tuple[rank.Weighed, ...], list[rank.RankedHit], int, int]:
     """What both sides propose: meaning its nearest, words their best."""
     terms = index.weighed(query_terms(look.asked)) if look.words else ()
     near = index.vector_hits(look.vector, look.count, look.sources) if look.vector is not None else {}
@@ -356,7 +356,7 @@ def _candidates(index: IndexFile, look: _Look) -> tuple[tuple[rank.Weighed, ...]
         hit, cosine = hits.get(number), near.get(number)
         text, sure = rank.text_score(terms, hit.mask, hit.rank) if hit else (None, False)
         found.append(
-            rank.Found(
+            rank.RankedHit(
                 piece=piece,
                 text=text,
                 sure=sure,

@@ -7,10 +7,10 @@ import msgspec
 from openclaw.core.clock import Clock
 from openclaw.core.embedder import Embedder, EmbedderEndpoint, Prepares
 from openclaw.core.errors import OpenClawError, ProviderError
-from openclaw.memory.choose import Choice, provider_key
-from openclaw.memory.database import Identity
-from openclaw.memory.embedding import Vectors
-from openclaw.memory.sync import Plan
+from openclaw.memory.choose import EmbedderChoice, provider_key
+from openclaw.memory.database import IndexIdentity
+from openclaw.memory.embedding import CheckedVectors
+from openclaw.memory.sync import SyncPlan
 from openclaw.memory.writing import KEYWORDS_ONLY
 
 RESTS_SECONDS = 60.0
@@ -19,28 +19,30 @@ RESTS_SECONDS = 60.0
 Build = Callable[[EmbedderEndpoint], Embedder]
 
 
-class Means:
+class EmbedderPool:
     """Holds at most one open embedder. Used from the event loop only."""
 
-    def __init__(self, choice: Choice, build: Build, clock: Clock, fallback: Choice | None = None) -> None:
+    def __init__(
+        self, choice: EmbedderChoice, build: Build, clock: Clock, fallback: EmbedderChoice | None = None
+    ) -> None:
         self.choice = choice
         self.fell_back = ""
         """Why the second choice is used, when it is."""
         self._build = build
         self._clock = clock
         self._fallback = fallback
-        self._open: Vectors | None = None
-        self._retired: list[Vectors] = []
+        self._open: CheckedVectors | None = None
+        self._retired: list[CheckedVectors] = []
         self._rests_until = 0.0
         self._why = ""
 
-    def vectors(self) -> Vectors | None:
+    def vectors(self) -> CheckedVectors | None:
         """The embedder; None when there is none."""
         if self._open is None and self.choice.endpoint is not None:
             try:
-                self._open = Vectors(self._build(self.choice.endpoint), self._clock)
+                self._open = CheckedVectors(self._build(self.choice.endpoint), self._clock)
             except OpenClawError as error:
-                self.choice = Choice(why=error.message, strict=self.choice.strict)
+                self.choice = EmbedderChoice(why=error.message, strict=self.choice.strict)
         return self._open
 
     async def prepared(self) -> None:
@@ -83,12 +85,12 @@ class Means:
             return error.message
         return ""
 
-    def identity(self, plan: Plan) -> Identity:
+    def identity(self, plan: SyncPlan) -> IndexIdentity:
         """What an index made now would be made with."""
         # An index made while the model is unknown has words alone, and is made anew when the model is known.
         vectors = None if self._unknown() else self.vectors()
         endpoint = self.choice.endpoint
-        return Identity(
+        return IndexIdentity(
             model=vectors.model if vectors else KEYWORDS_ONLY,
             provider=self.choice.provider,
             provider_key=provider_key(endpoint, vectors.traits.max_bytes) if endpoint and vectors else "",
@@ -104,7 +106,7 @@ class Means:
         self._retired, self._open = [], None
 
 
-def fits(known: Identity, wanted: Identity) -> bool:
+def fits(known: IndexIdentity, wanted: IndexIdentity) -> bool:
     """Whether an index can be kept: made alike, or only without the vectors that nobody can ask for now."""
     if wanted.model == KEYWORDS_ONLY:
         wanted = msgspec.structs.replace(

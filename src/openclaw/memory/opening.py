@@ -6,12 +6,12 @@ from pathlib import Path
 from openclaw.core.clock import Clock
 from openclaw.core.secret import Secret
 from openclaw.memory import choose
-from openclaw.memory.discover import Scope
+from openclaw.memory.discover import NoteScope
 from openclaw.memory.forget import forgotten, tombstones
-from openclaw.memory.index import Memory
-from openclaw.memory.means import Build, Means
+from openclaw.memory.index import MemoryIndex
+from openclaw.memory.means import Build, EmbedderPool
 from openclaw.memory.settings import MemorySearchSettings
-from openclaw.memory.sync import Plan
+from openclaw.memory.sync import SyncPlan
 
 
 def index_path(settings: MemorySearchSettings, agent_id: str, state: Path, home: Path) -> Path:
@@ -35,11 +35,11 @@ def open_memory(
     build: Build,
     problem: choose.Problem,
     warn: Callable[[str], None] = lambda line: None,
-) -> Memory:
+) -> MemoryIndex:
     """The memory of `agent_id`; nothing is read or started before it is used. `keys` are the providers' own."""
     path = index_path(settings, agent_id, state, home)
-    plan = Plan(
-        scope=Scope(workspace=workspace, extra=settings.extra_paths, home=home),
+    plan = SyncPlan(
+        scope=NoteScope(workspace=workspace, extra=settings.extra_paths, home=home),
         sources=settings.searched,
         tokens=settings.chunking.tokens,
         overlap=settings.chunking.overlap,
@@ -48,7 +48,7 @@ def open_memory(
         delta_messages=settings.sync.sessions.delta_messages,
         forgotten=forgotten(tombstones(path)),
     )
-    means = Means(
+    means = EmbedderPool(
         choose.choose(settings, keys, problem), build, clock, fallback=choose.fallback(settings, keys, problem)
     )
-    return Memory(path, plan, settings, clock, means, warn)
+    return MemoryIndex(path, plan, settings, clock, means, warn)

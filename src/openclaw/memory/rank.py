@@ -42,7 +42,7 @@ class Weighed(Struct, frozen=True):
     rare: bool
 
 
-class Piece(Struct, frozen=True, kw_only=True):
+class RankedPiece(Struct, frozen=True, kw_only=True):
     """Some lines of a note, as the index keeps them."""
 
     number: int
@@ -59,10 +59,10 @@ class Piece(Struct, frozen=True, kw_only=True):
     """The session a conversation belongs to."""
 
 
-class Found(Struct, frozen=True, kw_only=True):
+class RankedHit(Struct, frozen=True, kw_only=True):
     """A piece that may answer, and every part of its score."""
 
-    piece: Piece
+    piece: RankedPiece
     vector: float | None = None
     text: float | None = None
     matched: tuple[str, ...] = ()
@@ -113,7 +113,7 @@ def vector_score(cosine: float, traits: Traits) -> float:
     return 1 / (1 + math.exp(min(60.0, (middle - cosine) / spread)))
 
 
-def relevance(found: Found, vector_weight: float, text_weight: float) -> float:
+def relevance(found: RankedHit, vector_weight: float, text_weight: float) -> float:
     """Both sides with their weights; a missing side counts nothing."""
     total = vector_weight + text_weight
     if total <= 0:
@@ -125,7 +125,7 @@ def relevance(found: Found, vector_weight: float, text_weight: float) -> float:
     return mixed
 
 
-def decay(piece: Piece, now: float, half_life_days: float) -> float:
+def decay(piece: RankedPiece, now: float, half_life_days: float) -> float:
     """How much of its score a piece keeps at its age: dated notes fade, what is kept for good does not."""
     if piece.source == "memory" and (piece.path in ("MEMORY.md", "memory.md") or piece.path.startswith("memory/")):
         day = dated(piece.path)
@@ -147,11 +147,11 @@ def dated(path: str) -> date | None:
         return None
 
 
-def order(found: Found) -> tuple[float, str, int, int]:
+def order(found: RankedHit) -> tuple[float, str, int, int]:
     return (-found.score, found.piece.path, found.piece.start, found.piece.end)
 
 
-def faded(results: Sequence[Found], now: float, half_life_days: float | None) -> list[Found]:
+def faded(results: Sequence[RankedHit], now: float, half_life_days: float | None) -> list[RankedHit]:
     """`results` with their age counted in, best first; without a half-life nothing fades."""
     out = []
     for result in results:
@@ -160,7 +160,7 @@ def faded(results: Sequence[Found], now: float, half_life_days: float | None) ->
     return sorted(out, key=order)
 
 
-def chosen(results: Sequence[Found], min_score: float, most: int) -> list[Found]:
+def chosen(results: Sequence[RankedHit], min_score: float, most: int) -> list[RankedHit]:
     """The results worth giving, best first.
 
     The threshold asks whether a piece is about the question, so it is held against the relevance; age only orders what
@@ -172,7 +172,7 @@ def chosen(results: Sequence[Found], min_score: float, most: int) -> list[Found]
     return passed + rest[: max(0, most - len(passed))]
 
 
-def diverse(results: Sequence[Found], share: float, most: int) -> list[Found]:
+def diverse(results: Sequence[RankedHit], share: float, most: int) -> list[RankedHit]:
     """At most `most` of `results`, each the best of what is left once likeness to those before it is paid for."""
     if len(results) < 2:
         return list(results)[:most]
@@ -192,7 +192,7 @@ def diverse(results: Sequence[Found], share: float, most: int) -> list[Found]:
     return [results[at] for at in picked]
 
 
-def alike(one: frozenset[str], other: frozenset[str], first: Found, second: Found) -> float:
+def alike(one: frozenset[str], other: frozenset[str], first: RankedHit, second: RankedHit) -> float:
     """The share of words two pieces have in common."""
     if not one and not other:
         return 1.0 if first.piece.text.lower() == second.piece.text.lower() else 0.0

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError
 from openclaw.core.text import head, units
-from openclaw.memory.discover import CURATED, Scope, read
+from openclaw.memory.discover import CURATED, NoteScope, read
 
 DEFAULT_LINES = 120
 MAX_CHARS = 12_000
@@ -23,7 +23,7 @@ class NotAllowed(InvalidRequest):
     code = "MEMORY_PATH_NOT_ALLOWED"
 
 
-class Excerpt(Struct, frozen=True, kw_only=True):
+class NoteExcerpt(Struct, frozen=True, kw_only=True):
     """Some lines of a note."""
 
     path: str
@@ -35,7 +35,7 @@ class Excerpt(Struct, frozen=True, kw_only=True):
     """The line to go on with."""
 
 
-def resolve(raw: str, scope: Scope) -> Path:
+def resolve(raw: str, scope: NoteScope) -> Path:
     """The file meant by `raw`; refused when it is not one of the notes."""
     given = raw.strip().split("#")[0]
     pure = PurePosixPath(given)
@@ -56,7 +56,7 @@ def resolve(raw: str, scope: Scope) -> Path:
     raise NotAllowed(f"{raw!r} is not a note: name MEMORY.md, a file memory/….md, or an extra path")
 
 
-def length(scope: Scope, name: str) -> int | None:
+def length(scope: NoteScope, name: str) -> int | None:
     """How many lines a note has; None when there is none of that name, and no end to a file that is no note."""
     if not name.startswith("memory/") and name not in ALLOWED:
         return sys.maxsize
@@ -67,7 +67,7 @@ def length(scope: Scope, name: str) -> int | None:
     return text.count("\n") + (not text.endswith("\n"))
 
 
-def excerpt(path: Path, name: str, start: int | None, count: int | None, max_chars: int = MAX_CHARS) -> Excerpt:
+def excerpt(path: Path, name: str, start: int | None, count: int | None, max_chars: int = MAX_CHARS) -> NoteExcerpt:
     """`count` lines of a note from line `start`, as far as they fit."""
     if not path.exists():
         raise NotFound(f"there is no note {name}")
@@ -84,7 +84,7 @@ def excerpt(path: Path, name: str, start: int | None, count: int | None, max_cha
         kept.append(head(line, max_chars))
         used += units(kept[-1]) + 1
     after = first + len(kept)
-    return Excerpt(
+    return NoteExcerpt(
         path=name,
         text="\n".join(kept),
         start=first,

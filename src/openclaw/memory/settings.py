@@ -41,7 +41,7 @@ class RemoteSettings(Settings, frozen=True):
     batch: Annotated[BatchSettings, doc("accepted for compatibility")] = BatchSettings()
 
 
-class ExperimentalSettings(Settings, frozen=True):
+class MemoryExperimentalSettings(Settings, frozen=True):
     """What may still change."""
 
     session_memory: Annotated[bool, doc("search earlier conversations too")] = False
@@ -147,7 +147,7 @@ class MemorySearchSettings(Settings, frozen=True):
         doc("what turns text into vectors: auto, none, one of ours, or the name of a plugin's"),
     ] = "auto"
     remote: Annotated[RemoteSettings, doc("embeddings from elsewhere")] = RemoteSettings()
-    experimental: Annotated[ExperimentalSettings, doc("what may still change")] = ExperimentalSettings()
+    experimental: Annotated[MemoryExperimentalSettings, doc("what may still change")] = MemoryExperimentalSettings()
     fallback: Annotated[EmbedderName, doc("used when the provider fails: a name as in provider, or none")] = "none"
     model: Annotated[str, doc("embedding model; the provider's usual one when empty")] = ""
     local: Annotated[LocalSettings, doc("the model on this machine")] = LocalSettings()

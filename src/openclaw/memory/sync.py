@@ -19,10 +19,10 @@ BATCH_SECONDS = 0.25
 """How long one transaction may last, so that nobody waits for us."""
 
 
-class Plan(Struct, frozen=True, kw_only=True):
+class SyncPlan(Struct, frozen=True, kw_only=True):
     """What an index holds and how it is cut."""
 
-    scope: discover.Scope
+    scope: discover.NoteScope
     sources: tuple[str, ...]
     tokens: int
     overlap: int
@@ -34,7 +34,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     """Digests of texts that must not come back."""
 
 
-class Report(Struct, frozen=True, kw_only=True):
+class SyncReport(Struct, frozen=True, kw_only=True):
     """What a sync did."""
 
     files: int = 0
@@ -58,14 +58,14 @@ class _Work(Struct, frozen=True, kw_only=True):
 
 def update(
     writer: IndexWriter,
-    plan: Plan,
+    plan: SyncPlan,
     stop: Event,
     now: int,
     *,
     force: bool = False,
     only: frozenset[str] = frozenset(),
     progress: Progress | None = None,
-) -> Report:
+) -> SyncReport:
     """Takes in what changed since the last time. An unreadable place raises and changes nothing.
 
     `only` are the files somebody saw changing; nothing else is looked at where that is enough.
@@ -105,7 +105,7 @@ def update(
     problems += [
         f"{row[0]}: {row[1]}" for row in writer.index.rows("SELECT path, problem FROM files WHERE problem != ''")
     ]
-    return Report(
+    return SyncReport(
         files=len(here),
         changed=changed,
         removed=len(gone),
@@ -114,7 +114,7 @@ def update(
     )
 
 
-def pieces(text: str, plan: Plan, marked: Sequence[str]) -> list[tuple[Chunk, str]]:
+def pieces(text: str, plan: SyncPlan, marked: Sequence[str]) -> list[tuple[Chunk, str]]:
     """`text` in pieces with their labels, without what was forgotten; `marked` has the label of each line."""
     return [
         (chunk, labels.least_trusted(marked, chunk.start, chunk.end))
@@ -156,7 +156,7 @@ def _remove(writer: IndexWriter, gone: list[tuple[str, str]], now: int) -> None:
         writer.index.note("synced_at", str(now))
 
 
-def _transcripts(plan: Plan) -> list[tuple[str, Path]]:
+def _transcripts(plan: SyncPlan) -> list[tuple[str, Path]]:
     assert plan.sessions is not None
     try:
         return [
@@ -170,7 +170,7 @@ def _changed(
     files: tuple[discover.NoteFile, ...],
     talks: list[tuple[str, Path]],
     known: dict[tuple[str, str], tuple[str, int, int]],
-    plan: Plan,
+    plan: SyncPlan,
     force: bool,
 ) -> Iterator[_Work]:
     for file in files:
@@ -183,7 +183,7 @@ def _changed(
             yield _Work(path=str(path), name=name, source="sessions", known=before)
 
 
-def _taken(writer: IndexWriter, plan: Plan, item: _Work, now: int) -> Callable[[], None] | None:
+def _taken(writer: IndexWriter, plan: SyncPlan, item: _Work, now: int) -> Callable[[], None] | None:
     """Reads a file; gives what has to be written of it."""
     if item.source == "sessions":
         talk = transcripts.read(Path(item.path))

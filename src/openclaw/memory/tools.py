@@ -10,25 +10,25 @@ from msgspec import Struct, structs
 
 from openclaw.core.errors import NotFound, OpenClawError
 from openclaw.core.messages import Text
-from openclaw.core.origin import UNTRUSTED, joined, origin
+from openclaw.core.origin import UNTRUSTED, merge_origins, origin
 from openclaw.core.text import Label, head, neutralise
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
 from openclaw.memory import citations, discover, labels, rank, reading, transcripts
-from openclaw.memory.index import Answer, Memory
+from openclaw.memory.index import MemoryIndex, SearchAnswer
 from openclaw.memory.settings import Citations
 
 SNIPPET_CHARS = 700
 DEADLINE = 30.0
 
 
-class Query(Struct, frozen=True, rename="camel"):
+class MemorySearchArgs(Struct, frozen=True, rename="camel"):
     query: str
     max_results: int | None = None
     min_score: float | None = None
     corpus: Literal["memory", "sessions", "all"] = "all"
 
 
-class Lines(Struct, frozen=True):
+class MemoryGetArgs(Struct, frozen=True):
     path: str
     start: int | None = msgspec.field(default=None, name="from")
     lines: int | None = None
@@ -65,7 +65,7 @@ class MemorySearch:
         aliases={"max_results": "maxResults", "min_score": "minScore", "limit": "maxResults"},
     )
 
-    def __init__(self, memory: Memory, mode: Citations = "auto") -> None:
+    def __init__(self, memory: MemoryIndex, mode: Citations = "auto") -> None:
         self._memory = memory
         self._mode = mode
 
@@ -77,7 +77,7 @@ class MemorySearch:
 
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
         try:
-            wanted = msgspec.convert(dict(args), Query, strict=False)
+            wanted = msgspec.convert(dict(args), MemorySearchArgs, strict=False)
         except msgspec.ValidationError as error:
             return Output.failed(f"Invalid arguments: {error}")
         sources = None if wanted.corpus == "all" else (wanted.corpus,)
@@ -105,7 +105,7 @@ class MemorySearch:
         pieces = [found.piece for found in answer.results]
         return structs.replace(
             output,
-            origins=joined(
+            origins=merge_origins(
                 origin(label, f"note {piece.path}:{piece.start}")
                 for piece in pieces
                 for label in UNTRUSTED
@@ -114,7 +114,7 @@ class MemorySearch:
             listed=tuple(str(self._memory.plan.scope.workspace / piece.path) for piece in pieces),
         )
 
-    def document(self, answer: Answer, session_key: str) -> dict[str, Any]:
+    def document(self, answer: SearchAnswer, session_key: str) -> dict[str, Any]:
         """The answer as the model reads it."""
         cite = citations.wanted(self._mode, session_key)
         document: dict[str, Any] = {
@@ -163,7 +163,7 @@ class MemoryGet:
         aliases={"file": "path", "start": "from", "startLine": "from"},
     )
 
-    def __init__(self, memory: Memory, max_chars: int = reading.MAX_CHARS) -> None:
+    def __init__(self, memory: MemoryIndex, max_chars: int = reading.MAX_CHARS) -> None:
         self._memory = memory
         self._max_chars = max_chars
 
@@ -175,7 +175,7 @@ class MemoryGet:
 
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
         try:
-            wanted = msgspec.convert(dict(args), Lines, strict=False)
+            wanted = msgspec.convert(dict(args), MemoryGetArgs, strict=False)
         except msgspec.ValidationError as error:
             return Output.failed(f"Invalid arguments: {error}")
         scope = self._memory.plan.scope
@@ -193,7 +193,7 @@ class MemoryGet:
         marked = await asyncio.to_thread(_labels_of, path)
         output = _document(page(found))
         return structs.replace(
-            output, origins=joined(origin(label, f"note {found.path}") for label in marked), listed=(str(path),)
+            output, origins=merge_origins(origin(label, f"note {found.path}") for label in marked), listed=(str(path),)
         )
 
 
@@ -203,7 +203,7 @@ def _labels_of(path: Path) -> list[Label]:
     return [label for label in UNTRUSTED if label in marked]
 
 
-def page(found: reading.Excerpt) -> dict[str, Any]:
+def page(found: reading.NoteExcerpt) -> dict[str, Any]:
     """Some lines as the model reads them."""
     document: dict[str, Any] = {
         "status": "ok",
@@ -220,7 +220,7 @@ def page(found: reading.Excerpt) -> dict[str, Any]:
     return document
 
 
-def result(found: rank.Found, cite: bool) -> dict[str, Any]:
+def result(found: rank.RankedHit, cite: bool) -> dict[str, Any]:
     """One result with every part of its score."""
     piece = found.piece
     snippet = neutralise(head(piece.text, SNIPPET_CHARS))
@@ -254,7 +254,7 @@ def unavailable(error: str, action: str) -> dict[str, Any]:
     }
 
 
-def _warning(answer: Answer) -> str:
+def _warning(answer: SearchAnswer) -> str:
     if answer.syncing:
         return "The index is being brought up to date; notes written just now may be missing."
     if answer.waiting:
@@ -262,7 +262,7 @@ def _warning(answer: Answer) -> str:
     return ""
 
 
-def _visible_to(session_key: str) -> Callable[[rank.Piece], bool]:
+def _visible_to(session_key: str) -> Callable[[rank.RankedPiece], bool]:
     return lambda piece: piece.source != "sessions" or transcripts.visible(piece.owner, session_key)
 
 

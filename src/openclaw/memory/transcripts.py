@@ -50,7 +50,7 @@ class _Line(Struct, frozen=True, rename="camel"):
     message: _Said | None = None
 
 
-class Talk(Struct, frozen=True, kw_only=True):
+class TranscriptNote(Struct, frozen=True, kw_only=True):
     """A conversation, ready to be cut into pieces."""
 
     owner: str
@@ -104,7 +104,7 @@ def grown(path: Path, known_size: int, delta_bytes: int, delta_messages: int) ->
         return False
 
 
-def read(path: Path) -> Talk:
+def read(path: Path) -> TranscriptNote:
     """What was said in the transcript `path`."""
     owner, said, lines = "", [], []
     marks: list[str] = []
@@ -130,7 +130,7 @@ def read(path: Path) -> Talk:
                     total += len(text)
     except OSError as error:
         raise StateError(f"cannot read {path}: {error.strerror}") from error
-    return Talk(
+    return TranscriptNote(
         owner=owner,
         text="\n".join(said),
         lines=tuple(lines),

@@ -16,10 +16,10 @@ from typing import TypeVar
 
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import ProviderError, StateError
-from openclaw.memory.database import Foreign, Identity, IndexFile
-from openclaw.memory.means import Means, fits
+from openclaw.memory.database import ForeignIndex, IndexFile, IndexIdentity
+from openclaw.memory.means import EmbedderPool, fits
 from openclaw.memory.settings import MemorySearchSettings
-from openclaw.memory.sync import Plan, Progress, Report, update
+from openclaw.memory.sync import Progress, SyncPlan, SyncReport, update
 from openclaw.memory.writing import IndexWriter
 from openclaw.store.lock import Holder, KernelLock
 
@@ -29,7 +29,7 @@ EMBEDDED_TOGETHER = 16
 BUSY = "another process is bringing the index up to date"
 
 
-class Shelf:
+class IndexFiles:
     """Opens index files; a damaged one is made anew by one thread while the others wait."""
 
     def __init__(self, settings: MemorySearchSettings, warn: Warn) -> None:
@@ -42,7 +42,7 @@ class Shelf:
         with self._lock:
             try:
                 return self._opened(path)
-            except Foreign as error:
+            except ForeignIndex as error:
                 self._warn(f"the memory index {path} cannot be used ({error}); it is made anew from the notes")
                 remove(path)
                 return self._opened(path)
@@ -66,23 +66,23 @@ def remove(path: Path) -> None:
         raise StateError(f"cannot remove {path}: {error.strerror}") from error
 
 
-class Upkeep:
+class Indexer:
     """The writing side of one index file."""
 
     def __init__(
         self,
         path: Path,
-        plan: Plan,
+        plan: SyncPlan,
         settings: MemorySearchSettings,
         clock: Clock,
-        means: Means,
+        means: EmbedderPool,
         warn: Warn,
-        shelf: Shelf,
+        shelf: IndexFiles,
         look_again: Callable[[], bool],
     ) -> None:
         self.path = path
         self.plan = plan
-        self.last: Report | None = None
+        self.last: SyncReport | None = None
         self._settings = settings
         self._clock = clock
         self._means = means
@@ -106,12 +106,12 @@ class Upkeep:
         force: bool = False,
         only: frozenset[str] = frozenset(),
         progress: Progress | None = None,
-    ) -> Report:
+    ) -> SyncReport:
         """Brings everything, or `only` some files, up to date; `words` is set as soon as all words can be found."""
         lock = KernelLock(self.path.with_name(self.path.name + ".lock"))
         if not lock.take(Holder(pid=os.getpid(), created_at=millis(self._clock), owner="memory sync")):
             words.set()
-            return Report(stopped=True, problems=(BUSY,))
+            return SyncReport(stopped=True, problems=(BUSY,))
         try:
             return await self._run(words, force, only, progress)
         finally:
@@ -138,7 +138,9 @@ class Upkeep:
         finally:
             index.close()
 
-    async def _run(self, words: asyncio.Event, force: bool, only: frozenset[str], progress: Progress | None) -> Report:
+    async def _run(
+        self, words: asyncio.Event, force: bool, only: frozenset[str], progress: Progress | None
+    ) -> SyncReport:
         await self._means.prepared()
         wanted = self._means.identity(self.plan)
         writer, fresh = await self._do(partial(self._target, wanted, force))
@@ -160,7 +162,7 @@ class Upkeep:
         force: bool = False,
         only: frozenset[str] = frozenset(),
         progress: Progress | None = None,
-    ) -> Report:
+    ) -> SyncReport:
         work = partial(update, writer, self.plan, self._stop, millis(self._clock))
         self.last = await self._do(partial(work, force=force, only=only, progress=progress))
         return self.last
@@ -189,7 +191,7 @@ class Upkeep:
                 await self._words(writer)
         return True
 
-    def _target(self, wanted: Identity, force: bool) -> tuple[IndexWriter, bool]:
+    def _target(self, wanted: IndexIdentity, force: bool) -> tuple[IndexWriter, bool]:
         """Where to write: the index itself, or a new one beside it when it was made with other settings."""
         main = self._shelf.open(self.path)
         try:
@@ -207,7 +209,7 @@ class Upkeep:
         main.close()
         return beside, True
 
-    def _beside(self, wanted: Identity, main: IndexFile, force: bool) -> IndexWriter:
+    def _beside(self, wanted: IndexIdentity, main: IndexFile, force: bool) -> IndexWriter:
         """The new index: gone on with where it was begun for the same settings."""
         path = self.path.with_name(self.path.name + ".building")
         index = self._shelf.open(path)
@@ -235,7 +237,7 @@ class Upkeep:
         writer.index.close()
         remove(writer.index.path)
 
-    def _writer(self, index: IndexFile, identity: Identity) -> IndexWriter:
+    def _writer(self, index: IndexFile, identity: IndexIdentity) -> IndexWriter:
         cache = self._settings.cache
         return IndexWriter(index, identity, cache=(cache.max_entries or 1 << 60) if cache.enabled else None)
 

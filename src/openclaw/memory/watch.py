@@ -7,10 +7,10 @@ from pathlib import Path
 from openclaw.core.clock import Clock
 from openclaw.core.errors import OpenClawError
 from openclaw.memory.discover import CURATED
-from openclaw.memory.index import Memory
+from openclaw.memory.index import MemoryIndex
 
 
-async def watch(memory: Memory, warn: Callable[[str], None] = lambda line: None) -> None:
+async def watch(memory: MemoryIndex, warn: Callable[[str], None] = lambda line: None) -> None:
     """Brings the index up to date whenever notes change, until it is cancelled.
 
     Where the system cannot watch, it says so once and ends; every search then looks at the files itself.
@@ -24,7 +24,7 @@ async def watch(memory: Memory, warn: Callable[[str], None] = lambda line: None)
         memory.watched = False
 
 
-async def _watch_once(memory: Memory) -> None:
+async def _watch_once(memory: MemoryIndex) -> None:
     """Watches until the directories to watch are others."""
     workspace = memory.plan.scope.workspace
     places = _places(memory)
@@ -51,7 +51,7 @@ async def _watch_once(memory: Memory) -> None:
 
 
 async def _changes(
-    memory: Memory, places: tuple[Path, ...], stop: asyncio.Event, *, recursive: bool
+    memory: MemoryIndex, places: tuple[Path, ...], stop: asyncio.Event, *, recursive: bool
 ) -> AsyncIterator[None]:
     from watchfiles import Change, awatch
 
@@ -73,7 +73,7 @@ async def _changes(
         yield
 
 
-async def repeat(memory: Memory, clock: Clock, minutes: float) -> None:
+async def repeat(memory: MemoryIndex, clock: Clock, minutes: float) -> None:
     """Brings the index up to date every so often, until it is cancelled."""
     while True:
         await clock.sleep(minutes * 60)
@@ -81,7 +81,7 @@ async def repeat(memory: Memory, clock: Clock, minutes: float) -> None:
         await _sync(memory)
 
 
-async def _sync(memory: Memory, only: frozenset[str] = frozenset()) -> None:
+async def _sync(memory: MemoryIndex, only: frozenset[str] = frozenset()) -> None:
     try:
         await memory.sync(only=only)
     except OpenClawError:
@@ -89,7 +89,7 @@ async def _sync(memory: Memory, only: frozenset[str] = frozenset()) -> None:
         await asyncio.sleep(0)
 
 
-def _places(memory: Memory) -> tuple[Path, ...]:
+def _places(memory: MemoryIndex) -> tuple[Path, ...]:
     """The directories of notes; the workspace itself is watched without what is below it."""
     scope = memory.plan.scope
     wanted = (scope.workspace / "memory", *(path for path, _ in scope.places()))

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from openclaw.memory.chunk import Chunk, digest
-from openclaw.memory.database import MOST_VECTORS, Identity, IndexFile, packed, unpacked
+from openclaw.memory.database import MOST_VECTORS, IndexFile, IndexIdentity, packed, unpacked
 from openclaw.memory.terms import index_terms
 
 KEYWORDS_ONLY = "fts-only"
@@ -33,7 +33,7 @@ def chunk_id(source: str, path: str, chunk: Chunk, model: str) -> str:
 class IndexWriter:
     """The writing side of an index made with one identity."""
 
-    def __init__(self, index: IndexFile, identity: Identity, *, cache: int | None) -> None:
+    def __init__(self, index: IndexFile, identity: IndexIdentity, *, cache: int | None) -> None:
         self.index = index
         self.identity = identity
         self._cache = cache

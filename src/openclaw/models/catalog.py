@@ -51,7 +51,7 @@ class CatalogModel(Struct, frozen=True, kw_only=True, rename="camel", forbid_unk
         return f"{self.provider}/{self.id}"
 
 
-class Catalog(Struct, frozen=True, forbid_unknown_fields=True):
+class ModelCatalog(Struct, frozen=True, forbid_unknown_fields=True):
     """Providers in the order in which their keys are looked for, and their models, newest first."""
 
     providers: tuple[CatalogProvider, ...]
@@ -65,10 +65,10 @@ class Catalog(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @cache
-def load() -> Catalog:
+def load() -> ModelCatalog:
     """The shipped catalog, read once."""
     raw = resources.files("openclaw.models").joinpath("catalog.json").read_bytes()
-    return msgspec.json.decode(raw, type=Catalog)
+    return msgspec.json.decode(raw, type=ModelCatalog)
 
 
 def overlay(base: Compat, over: Compat) -> Compat:

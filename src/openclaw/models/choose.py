@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from openclaw.models.refs import Ref
+from openclaw.models.refs import ModelRef
 
 RATE_LIMIT_ATTEMPTS = 10
 TRANSIENT_RETRIES = 8
@@ -45,14 +45,14 @@ class NextCandidate(Struct, frozen=True):
     """The next model."""
 
 
-class Stop(Struct, frozen=True):
+class StopTrying(Struct, frozen=True):
     why: str
 
 
-Step = Retry | NextProfile | NextCandidate | Stop
+Step = Retry | NextProfile | NextCandidate | StopTrying
 
 
-class State(Struct, frozen=True, kw_only=True):
+class FailoverState(Struct, frozen=True, kw_only=True):
     """Where a turn stands when a call has failed."""
 
     attempts: int = 1
@@ -70,25 +70,25 @@ class State(Struct, frozen=True, kw_only=True):
 
 
 def candidates(
-    requested: Ref,
+    requested: ModelRef,
     *,
-    primary: Ref | None = None,
-    fallbacks: Sequence[Ref] = (),
-    override: Sequence[Ref] | None = None,
+    primary: ModelRef | None = None,
+    fallbacks: Sequence[ModelRef] = (),
+    override: Sequence[ModelRef] | None = None,
     strict: bool = False,
-) -> tuple[Ref, ...]:
+) -> tuple[ModelRef, ...]:
     """The models of a turn, in order.
 
     `override` replaces the configured fallbacks and is used exactly as given; an empty one, like `strict` (the user
     picked this very model), leaves only the requested model.
     """
     if override is not None:
-        chain: tuple[Ref, ...] = (requested, *override)
+        chain: tuple[ModelRef, ...] = (requested, *override)
     elif strict:
         chain = (requested,)
     else:
         chain = (requested, *fallbacks, *((primary,) if primary else ()))
-    seen: dict[str, Ref] = {}
+    seen: dict[str, ModelRef] = {}
     for ref in chain:
         seen.setdefault(ref.key, ref)
     return tuple(seen.values())
@@ -100,10 +100,10 @@ def backoff(nth: int, jitter: float, retry_after: float | None = None) -> float:
     return max(wait, retry_after or 0.0)
 
 
-def next_step(reason: str, state: State) -> Step:
+def next_step(reason: str, state: FailoverState) -> Step:
     """What to do after a call failed for `reason`."""
     if reason in _FINAL:
-        return Stop(_FINAL[reason])
+        return StopTrying(_FINAL[reason])
     if _worth_waiting(reason, state):
         return Retry(backoff(state.attempts, state.jitter, state.retry_after))
     may_rotate = reason in ROTATES_ALWAYS or (reason in ROTATES_ONCE and state.rotations == 0)
@@ -111,10 +111,10 @@ def next_step(reason: str, state: State) -> Step:
         return NextProfile()
     if state.candidates_left > 0:
         return NextCandidate()
-    return Stop("there is no other model to try")
+    return StopTrying("there is no other model to try")
 
 
-def _worth_waiting(reason: str, state: State) -> bool:
+def _worth_waiting(reason: str, state: FailoverState) -> bool:
     if state.retry_after is not None and state.retry_after > LONGEST_RETRY_AFTER:
         return False
     if reason == "rate_limit":
@@ -149,7 +149,7 @@ def may_try_resting(
     return reason == "billing" or ends_in <= PROBE_MARGIN
 
 
-class Failed(Struct, frozen=True):
+class CandidateFailed(Struct, frozen=True):
     """One candidate that did not answer."""
 
     ref: str
@@ -157,7 +157,7 @@ class Failed(Struct, frozen=True):
     error: str = ""
 
 
-def exhausted(failures: Sequence[Failed], back_in: float | None = None) -> str:
+def exhausted(failures: Sequence[CandidateFailed], back_in: float | None = None) -> str:
     """What to tell a person when every model failed."""
     if len(failures) == 1:
         text = f"{failures[0].ref} did not answer: {failures[0].error or failures[0].reason}"

@@ -19,7 +19,7 @@ BLAMELESS = frozenset({"aborted", "budget", "context_overflow", "format", "model
 DISABLING = frozenset({"billing", "auth_permanent"})
 
 
-class Stats(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class CredentialStats(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """How a credential has fared."""
 
     last_used: int | None = None
@@ -46,7 +46,7 @@ def length(reason: str, nth: int) -> int:
     return _GENERIC[min(max(nth, 1), len(_GENERIC)) - 1]
 
 
-def settled(stats: Stats, now: int) -> Stats:
+def settled(stats: CredentialStats, now: int) -> CredentialStats:
     """`stats` without what is over: lapsed windows, and the counters that went with them."""
     cooling = stats.cooldown_until is not None and stats.cooldown_until > now
     disabled = stats.disabled_until is not None and stats.disabled_until > now
@@ -61,7 +61,7 @@ def settled(stats: Stats, now: int) -> Stats:
     return stats
 
 
-def after_failure(stats: Stats, reason: str, model: str, now: int) -> Stats:
+def after_failure(stats: CredentialStats, reason: str, model: str, now: int) -> CredentialStats:
     """`stats` once a call to `model` failed for `reason`. A window that is open is never made longer."""
     if reason in BLAMELESS:
         return stats
@@ -92,12 +92,12 @@ def _generic(counts: Mapping[str, int]) -> int:
     return sum(count for reason, count in counts.items() if reason != "rate_limit" and reason not in DISABLING)
 
 
-def after_success(stats: Stats, now: int) -> Stats:
+def after_success(stats: CredentialStats, now: int) -> CredentialStats:
     """`stats` once a call worked."""
-    return Stats(last_used=now, last_failure_at=stats.last_failure_at)
+    return CredentialStats(last_used=now, last_failure_at=stats.last_failure_at)
 
 
-def blocked_until(stats: Stats, model: str | None, now: int) -> int | None:
+def blocked_until(stats: CredentialStats, model: str | None, now: int) -> int | None:
     """When the credential can be used for `model` again; None when that is now."""
     ends = [0]
     if stats.disabled_until is not None:
@@ -108,7 +108,7 @@ def blocked_until(stats: Stats, model: str | None, now: int) -> int | None:
     return latest if latest > now else None
 
 
-def block_reason(stats: Stats, model: str | None, now: int) -> str | None:
+def block_reason(stats: CredentialStats, model: str | None, now: int) -> str | None:
     """Why it cannot be used now."""
     if blocked_until(stats, model, now) is None:
         return None

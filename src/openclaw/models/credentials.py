@@ -7,8 +7,8 @@ from msgspec import Struct
 
 from openclaw.core.errors import AuthFailed
 from openclaw.core.secret import Secret
-from openclaw.models.cooldown import Stats, block_reason, blocked_until
-from openclaw.models.profiles import Profile, Profiles, expired, order
+from openclaw.models.cooldown import CredentialStats, block_reason, blocked_until
+from openclaw.models.profiles import AuthProfile, Profiles, expired, order
 from openclaw.models.registry import ProviderFacts
 from openclaw.models.settings import AuthSettings
 
@@ -29,7 +29,7 @@ class Credential(Struct, frozen=True, kw_only=True):
         return self.kind in ("oauth", "token")
 
 
-class Unusable(Struct, frozen=True):
+class UnusableCredential(Struct, frozen=True):
     """A profile that cannot be used now, and why."""
 
     profile_id: str
@@ -73,18 +73,20 @@ def candidates(
     return tuple(found)
 
 
-def unusable(facts: ProviderFacts, keyring: Keyring, now: int, model: str | None = None) -> tuple[Unusable, ...]:
+def unusable(
+    facts: ProviderFacts, keyring: Keyring, now: int, model: str | None = None
+) -> tuple[UnusableCredential, ...]:
     """Stored profiles of the provider that cannot be used now: broken, expired or resting."""
     out = []
     for name in keyring.stored.of(facts.id):
         found = _stored(facts.id, name, keyring, model, now)
-        why = found.why if isinstance(found, Unusable) else block_reason(_stats(keyring, name), model, now)
+        why = found.why if isinstance(found, UnusableCredential) else block_reason(_stats(keyring, name), model, now)
         if why:
-            out.append(Unusable(name, why))
+            out.append(UnusableCredential(name, why))
     return tuple(out)
 
 
-def missing(facts: ProviderFacts, unusable: Sequence[Unusable] = ()) -> str:
+def missing(facts: ProviderFacts, unusable: Sequence[UnusableCredential] = ()) -> str:
     """What to do about a key that is not there."""
     names = " or ".join(facts.env)
     ways = [f"set {names}"] if names else []
@@ -109,7 +111,7 @@ def _pinned(facts: ProviderFacts, keyring: Keyring, now: int, model: str | None,
         have = f"it has {', '.join(others)}" if others else "it has none"
         raise AuthFailed(f"no profile {name!r} for {facts.id}: {have}; leave out @{name} to use any credential")
     found = _stored(facts.id, name, keyring, model, now)
-    if isinstance(found, Unusable):
+    if isinstance(found, UnusableCredential):
         raise AuthFailed(f"profile {name} cannot be used: {found.why}")
     return found
 
@@ -119,13 +121,13 @@ def _order(provider: str, keyring: Keyring, model: str | None, now: int) -> tupl
     return order(keyring.stored, provider, model, now, wanted=keyring.auth.order.get(provider), declared=declared)
 
 
-def _stored(provider: str, name: str, keyring: Keyring, model: str | None, now: int) -> Credential | Unusable:
+def _stored(provider: str, name: str, keyring: Keyring, model: str | None, now: int) -> Credential | UnusableCredential:
     profile = keyring.stored.profiles[name]
     if expired(profile, now):
-        return Unusable(name, "expired: sign in again")
+        return UnusableCredential(name, "expired: sign in again")
     secret, why = _secret(profile, keyring.environ)
     if secret is None:
-        return Unusable(name, why)
+        return UnusableCredential(name, why)
     return Credential(
         provider=provider,
         source=f"profile: {name}",
@@ -136,11 +138,11 @@ def _stored(provider: str, name: str, keyring: Keyring, model: str | None, now: 
     )
 
 
-def _stats(keyring: Keyring, name: str) -> Stats:
-    return keyring.stored.stats.get(name, Stats())
+def _stats(keyring: Keyring, name: str) -> CredentialStats:
+    return keyring.stored.stats.get(name, CredentialStats())
 
 
-def _secret(profile: Profile, environ: Mapping[str, str]) -> tuple[Secret | None, str]:
+def _secret(profile: AuthProfile, environ: Mapping[str, str]) -> tuple[Secret | None, str]:
     if profile.ref is None:
         return profile.secret, "it holds no credential"
     if profile.ref.source != "env":

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from openclaw.models.catalog import OFFLINE
 from openclaw.models.refs import split_profile
-from openclaw.models.registry import ProviderFacts, Registry, is_cloud_id
+from openclaw.models.registry import ModelRegistry, ProviderFacts, is_cloud_id
 
 ANSWER_SECONDS = 0.3
 """For connecting and for each silence; a closed port on this machine refuses at once."""
@@ -30,7 +30,7 @@ _NOT_CHAT = re.compile(
 )
 
 
-class Server(Struct, frozen=True):
+class LocalServer(Struct, frozen=True):
     """A place where a local model server usually listens."""
 
     provider: str
@@ -44,10 +44,10 @@ class Server(Struct, frozen=True):
 
 
 SERVERS = (
-    Server("ollama", 11434, "/api/tags"),
-    Server("lmstudio", 1234, "/v1/models"),
-    Server("llama-cpp", 8080, "/v1/models"),
-    Server("vllm", 8000, "/v1/models"),
+    LocalServer("ollama", 11434, "/api/tags"),
+    LocalServer("lmstudio", 1234, "/v1/models"),
+    LocalServer("llama-cpp", 8080, "/v1/models"),
+    LocalServer("vllm", 8000, "/v1/models"),
 )
 
 
@@ -60,7 +60,7 @@ class Served(Struct, frozen=True):
     context_window: int | None = None
 
 
-class Pick(Struct, frozen=True):
+class DiscoveredModel(Struct, frozen=True):
     """A model, and why it is this one."""
 
     ref: str
@@ -74,7 +74,7 @@ Probe = Callable[[], Sequence[Served]]
 
 def pick(
     environ: Mapping[str, str], probe: Probe, providers: Sequence[ProviderFacts], signed_in: Sequence[str] = ()
-) -> Pick:
+) -> DiscoveredModel:
     """The model to use with nothing configured.
 
     Stored profiles (`signed_in`, provider ids) come first, then keys in the environment, both in the order of
@@ -84,31 +84,31 @@ def pick(
     usual = [facts for facts in providers if facts.default_model and facts.id != OFFLINE]
     for facts in usual:
         if facts.id in signed_in:
-            return Pick(f"{facts.id}/{facts.default_model}", f"a profile for {facts.id} is stored")
+            return DiscoveredModel(f"{facts.id}/{facts.default_model}", f"a profile for {facts.id} is stored")
     for facts in usual:
         for name in facts.env:
             if environ.get(name, "").strip():
-                return Pick(f"{facts.id}/{facts.default_model}", f"{name} is set")
+                return DiscoveredModel(f"{facts.id}/{facts.default_model}", f"{name} is set")
     expected = {facts.id: facts.base_url for facts in providers}
     for served in probe():
         if expected.get(served.provider, "").startswith(served.address):
             why = f"{served.provider} answers on {served.address}"
-            return Pick(f"{served.provider}/{served.model}", why, served.context_window)
-    return Pick(f"{OFFLINE}/{OFFLINE}", "no key is set and no local model server answers")
+            return DiscoveredModel(f"{served.provider}/{served.model}", why, served.context_window)
+    return DiscoveredModel(f"{OFFLINE}/{OFFLINE}", "no key is set and no local model server answers")
 
 
-def configured_pick(registry: Registry) -> Pick | None:
+def configured_pick(registry: ModelRegistry) -> DiscoveredModel | None:
     """The first model of the user's own providers; of a built-in provider without models, its usual one."""
     for facts in registry.providers:
         if not facts.configured:
             continue
         ref = _first_of(facts, registry)
         if ref is not None:
-            return Pick(ref, f"first model of models.providers.{facts.id}")
+            return DiscoveredModel(ref, f"first model of models.providers.{facts.id}")
     return None
 
 
-def _first_of(facts: ProviderFacts, registry: Registry) -> str | None:
+def _first_of(facts: ProviderFacts, registry: ModelRegistry) -> str | None:
     own = next((ref.key for ref in registry.configured() if ref.provider == facts.id), None)
     if own is None and facts.default_model and facts.api_key:
         return f"{facts.id}/{facts.default_model}"
@@ -144,7 +144,7 @@ class _OpenAIList(Struct):
     data: list[_OpenAIModel]
 
 
-def read_models(server: Server, body: bytes) -> tuple[Served, ...]:
+def read_models(server: LocalServer, body: bytes) -> tuple[Served, ...]:
     """The chat models in a server's answer; nothing when it is not a model server's answer."""
     kind: Any = _OllamaTags if server.provider == "ollama" else _OpenAIList
     try:
@@ -169,7 +169,7 @@ def _can_chat(model: str) -> bool:
     return fine and split_profile(model)[1] is None and not _NOT_CHAT.search(model) and not is_cloud_id(model)
 
 
-def probe_servers(servers: Sequence[Server] = SERVERS) -> tuple[Served, ...]:
+def probe_servers(servers: Sequence[LocalServer] = SERVERS) -> tuple[Served, ...]:
     """The models local servers offer, in the order of `servers`; all are asked at once."""
     asked = [_Question(server) for server in servers]
     deadline = time.monotonic() + ALL_SECONDS
@@ -185,7 +185,7 @@ def probe_servers(servers: Sequence[Server] = SERVERS) -> tuple[Served, ...]:
 class _Question(threading.Thread):
     """One server being asked."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: LocalServer) -> None:
         super().__init__(name=f"probe:{server.provider}", daemon=True)
         self.found: tuple[Served, ...] = ()
         self._server = server

@@ -29,7 +29,7 @@ def host_of(base_url: str) -> str:
 
 
 @lru_cache(maxsize=256)
-def is_own(base_url: str) -> bool:
+def is_own_address(base_url: str) -> bool:
     """True for loopback, private and link-local addresses, `localhost` and `*.local`."""
     host = host_of(base_url)
     if host == "localhost" or host.endswith((".localhost", ".local")):

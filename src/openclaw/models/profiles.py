@@ -7,7 +7,7 @@ from msgspec import Struct, field
 
 from openclaw.core.secret import Secret
 from openclaw.core.settings import SecretRef
-from openclaw.models.cooldown import Stats, blocked_until
+from openclaw.models.cooldown import CredentialStats, blocked_until
 
 EARLY = 5 * 60 * 1000
 """A token this close to its end, in milliseconds, is treated as expired."""
@@ -16,7 +16,7 @@ Kind = Literal["api_key", "oauth", "token"]
 _RANK: Mapping[Kind, int] = {"oauth": 0, "token": 1, "api_key": 2}
 
 
-class Profile(Struct, frozen=True, kw_only=True):
+class AuthProfile(Struct, frozen=True, kw_only=True):
     """One stored credential."""
 
     provider: str
@@ -30,10 +30,10 @@ class Profile(Struct, frozen=True, kw_only=True):
 class Profiles(Struct, frozen=True, kw_only=True):
     """What a store holds."""
 
-    profiles: Mapping[str, Profile] = field(default_factory=dict)
+    profiles: Mapping[str, AuthProfile] = field(default_factory=dict)
     order: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     last_good: Mapping[str, str] = field(default_factory=dict)
-    stats: Mapping[str, Stats] = field(default_factory=dict)
+    stats: Mapping[str, CredentialStats] = field(default_factory=dict)
 
     def of(self, provider: str) -> tuple[str, ...]:
         return tuple(name for name, profile in self.profiles.items() if profile.provider == provider)
@@ -49,7 +49,7 @@ def merge(shared: Profiles, own: Profiles) -> Profiles:
     )
 
 
-def expired(profile: Profile, now: int) -> bool:
+def expired(profile: AuthProfile, now: int) -> bool:
     return profile.expires is not None and profile.expires - EARLY <= now
 
 
@@ -71,13 +71,13 @@ def order(
     explicit = stored.order.get(provider) or wanted
     ids = [name for name in (explicit or declared or stored.of(provider)) if name in stored.profiles]
     ids = [name for name in dict.fromkeys(ids) if stored.profiles[name].provider == provider]
-    waits = {name: blocked_until(stored.stats.get(name, Stats()), model, now) or 0 for name in ids}
+    waits = {name: blocked_until(stored.stats.get(name, CredentialStats()), model, now) or 0 for name in ids}
     if explicit:
         return tuple(sorted(ids, key=lambda name: waits[name]))
 
     def rank(name: str) -> tuple[int, bool, int, int]:
         profile = stored.profiles[name]
-        last_used = stored.stats.get(name, Stats()).last_used or 0
+        last_used = stored.stats.get(name, CredentialStats()).last_used or 0
         return waits[name], expired(profile, now), _RANK[profile.type], last_used
 
     return tuple(sorted(ids, key=rank))

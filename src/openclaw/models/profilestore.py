@@ -16,8 +16,8 @@ from msgspec import Struct, field
 from openclaw.core.errors import StateError
 from openclaw.core.secret import Secret
 from openclaw.core.settings import SecretRef
-from openclaw.models.cooldown import Stats
-from openclaw.models.profiles import Kind, Profile, Profiles
+from openclaw.models.cooldown import CredentialStats
+from openclaw.models.profiles import AuthProfile, Kind, Profiles
 from openclaw.store.atomic import replace
 from openclaw.store.lock import Holder, KernelLock
 
@@ -43,7 +43,7 @@ class _File(Struct, rename="camel"):
     profiles: dict[str, _Stored] = field(default_factory=dict)
     order: dict[str, tuple[str, ...]] = field(default_factory=dict)
     last_good: dict[str, str] = field(default_factory=dict)
-    usage_stats: dict[str, Stats] = field(default_factory=dict)
+    usage_stats: dict[str, CredentialStats] = field(default_factory=dict)
 
 
 class ProfileStore:
@@ -67,12 +67,16 @@ class ProfileStore:
         with self._editing() as raw:
             raw.setdefault("profiles", {})[profile_id] = {"type": kind, "provider": provider, name: secret.reveal()}
 
-    def update(self, profile_id: str, change: Callable[[Stats], Stats], *, good_for: str | None = None) -> Stats:
+    def update(
+        self, profile_id: str, change: Callable[[CredentialStats], CredentialStats], *, good_for: str | None = None
+    ) -> CredentialStats:
         """Applies `change` to the stats of a profile; `good_for` names the provider it just worked with."""
         with self._editing() as raw:
-            stats = change(self._decode(msgspec.json.encode(raw)).usage_stats.get(profile_id, Stats()))
+            stats = change(self._decode(msgspec.json.encode(raw)).usage_stats.get(profile_id, CredentialStats()))
             kept = raw.setdefault("usageStats", {}).get(profile_id, {})
-            foreign = {name: value for name, value in kept.items() if name not in Stats.__struct_encode_fields__}
+            foreign = {
+                name: value for name, value in kept.items() if name not in CredentialStats.__struct_encode_fields__
+            }
             raw["usageStats"][profile_id] = {**foreign, **msgspec.to_builtins(stats)}
             if good_for is not None:
                 raw.setdefault("lastGood", {})[good_for] = profile_id
@@ -123,9 +127,9 @@ def _profiles(file: _File) -> Profiles:
     )
 
 
-def _profile(entry: _Stored) -> Profile:
+def _profile(entry: _Stored) -> AuthProfile:
     text = {"api_key": entry.key, "token": entry.token, "oauth": entry.access}[entry.type]
-    return Profile(
+    return AuthProfile(
         provider=entry.provider.strip().lower(),
         type=entry.type,
         secret=Secret(text) if text else None,

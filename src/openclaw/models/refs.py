@@ -42,7 +42,7 @@ _OWN = r"(?:\d{8}|i?q\d\w*|\d+bit|(?:bf|fp?)\d+|mlx)(?:@|\Z)"
 _PROFILE = re.compile(rf'(?P<ref>.*?[^/])@(?!{_OWN})(?P<profile>"[^"]+"|[^/"]+)\Z', re.DOTALL | re.IGNORECASE)
 
 
-class Ref(Struct, frozen=True):
+class ModelRef(Struct, frozen=True):
     """A model of a provider, and the credential to use when one was named."""
 
     provider: str
@@ -61,7 +61,7 @@ class Ref(Struct, frozen=True):
         return f"{self.key}@{self.profile}" if plain else f'{self.key}@"{self.profile}"'
 
 
-class Book(Struct, frozen=True, kw_only=True):
+class AliasBook(Struct, frozen=True, kw_only=True):
     """Every name a reference may use."""
 
     providers: Collection[str]
@@ -86,13 +86,13 @@ def split_profile(text: str) -> tuple[str, str | None]:
     return (match["ref"], match["profile"].strip('"')) if match else (text, None)
 
 
-def parse(text: str, known: Collection[str] = ()) -> Ref:
+def parse(text: str, known: Collection[str] = ()) -> ModelRef:
     """`text` as a full reference; an alias or a bare name is not one."""
     body, profile = split_profile(_clean(text))
     head, slash, model = body.partition("/")
     if not slash or not head.strip() or not model.strip():
         raise InvalidRequest(f"{text!r} is not a model reference: write provider/model, for example openai/gpt-5")
-    return Ref(provider_id(head, known), model.strip(), profile)
+    return ModelRef(provider_id(head, known), model.strip(), profile)
 
 
 def aliases_of(preferences: Mapping[str, str | None]) -> dict[str, str]:
@@ -100,7 +100,7 @@ def aliases_of(preferences: Mapping[str, str | None]) -> dict[str, str]:
     return {alias.strip(): ref for ref, alias in preferences.items() if alias and alias.strip()}
 
 
-def resolve(text: str, book: Book) -> Ref:
+def resolve(text: str, book: AliasBook) -> ModelRef:
     """The model a person meant by `text`: an alias, a reference, a bare name, or `default`."""
     body, profile = split_profile(_clean(text))
     if body.lower() == "default":
@@ -122,11 +122,11 @@ def _clean(text: str) -> str:
     return cleaned
 
 
-def _pinned(ref: Ref, profile: str | None) -> Ref:
-    return ref if profile is None else Ref(ref.provider, ref.model, profile)
+def _pinned(ref: ModelRef, profile: str | None) -> ModelRef:
+    return ref if profile is None else ModelRef(ref.provider, ref.model, profile)
 
 
-def _known(text: str, book: Book) -> Ref:
+def _known(text: str, book: AliasBook) -> ModelRef:
     """A reference whose provider exists, or the one model a bare name fits."""
     if "/" in text:
         ref = parse(text, book.providers)
@@ -141,7 +141,7 @@ def _known(text: str, book: Book) -> Ref:
     raise NotFound(_missing(text, book))
 
 
-def _missing(text: str, book: Book) -> str:
+def _missing(text: str, book: AliasBook) -> str:
     head, slash, model = text.partition("/")
     if slash:
         spelled = get_close_matches(head.lower(), (*book.providers, *PROVIDER_ALIASES), n=3, cutoff=0.5)
@@ -156,7 +156,7 @@ def _missing(text: str, book: Book) -> str:
     return f"{what}{guess} {LIST_HINT}{how}"
 
 
-def nearest(text: str, book: Book, most: int = 3) -> tuple[str, ...]:
+def nearest(text: str, book: AliasBook, most: int = 3) -> tuple[str, ...]:
     """Names that look like `text`, best first."""
     names: dict[str, str] = {}
     for ref in (*book.configured, *book.known):
@@ -176,7 +176,7 @@ def _folded(aliases: Mapping[str, str]) -> dict[str, str]:
     return {alias.casefold(): ref for alias, ref in aliases.items()}
 
 
-def allowed(ref: Ref, patterns: Iterable[str], aliases: Mapping[str, str]) -> bool:
+def allowed(ref: ModelRef, patterns: Iterable[str], aliases: Mapping[str, str]) -> bool:
     """Whether `ref` matches one of `patterns`: a reference, an alias, `provider/*` or `provider/namespace/*`."""
     folded = _folded(aliases)
     for pattern in patterns:
@@ -189,7 +189,7 @@ def allowed(ref: Ref, patterns: Iterable[str], aliases: Mapping[str, str]) -> bo
     return False
 
 
-def check_allowed(ref: Ref, patterns: Collection[str], aliases: Mapping[str, str]) -> None:
+def check_allowed(ref: ModelRef, patterns: Collection[str], aliases: Mapping[str, str]) -> None:
     """Raises unless `ref` may be used; no patterns means that everything may."""
     if patterns and not allowed(ref, patterns, aliases):
         raise InvalidRequest(f"model not allowed: {ref.key}; allowed are {', '.join(patterns)}")

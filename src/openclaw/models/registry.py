@@ -12,9 +12,9 @@ from openclaw.core.errors import ConfigError, NotFound
 from openclaw.core.provider import Api, Compat, Endpoint, Model, Price
 from openclaw.core.secret import Secret
 from openclaw.models import refs
-from openclaw.models.catalog import OFFLINE, Catalog, CatalogModel, CatalogProvider, overlay
-from openclaw.models.locality import is_own
-from openclaw.models.refs import Book, Ref
+from openclaw.models.catalog import OFFLINE, CatalogModel, CatalogProvider, ModelCatalog, overlay
+from openclaw.models.locality import is_own_address
+from openclaw.models.refs import AliasBook, ModelRef
 from openclaw.models.settings import ModelEntry, ModelsSettings, ProviderSettings
 
 DEFAULT_WINDOW = 200_000
@@ -56,10 +56,10 @@ class ProviderFacts(Struct, frozen=True, kw_only=True):
         return not self.local and not self.custom
 
 
-class Registry:
+class ModelRegistry:
     """Looks models up by reference and says how each is reached."""
 
-    def __init__(self, settings: ModelsSettings, catalog: Catalog) -> None:
+    def __init__(self, settings: ModelsSettings, catalog: ModelCatalog) -> None:
         self._catalog = catalog
         self._replace = settings.mode == "replace"
         self._settings = {_settings_id(name, given, catalog): given for name, given in settings.providers.items()}
@@ -79,10 +79,10 @@ class Registry:
             raise NotFound(f"no provider {provider!r}{guess}")
         return found
 
-    def book(self, aliases: Mapping[str, str], default: str | None = None) -> Book:
+    def book(self, aliases: Mapping[str, str], default: str | None = None) -> AliasBook:
         """The names a reference may use here; `aliases` is alias to reference."""
         known = tuple(entry.ref for entry in self._catalog.models if self._shown(entry.provider))
-        return Book(
+        return AliasBook(
             providers=frozenset(self._providers),
             configured=tuple(f"{provider}/{entry.id}" for provider, entry in self._entries()),
             known=known,
@@ -90,7 +90,7 @@ class Registry:
             default=default,
         )
 
-    def model(self, ref: Ref | str) -> Model:
+    def model(self, ref: ModelRef | str) -> Model:
         """The model behind `ref`. An id nobody described is taken as it is; an unknown provider is an error."""
         if isinstance(ref, str):
             ref = refs.resolve(ref, self.book({}))
@@ -132,13 +132,13 @@ class Registry:
 
     def list(self) -> tuple[Model, ...]:
         """The user's models, then the catalog's."""
-        listed = [Ref(provider, entry.id) for provider, entry in self._entries()]
-        listed += [Ref(entry.provider, entry.id) for entry in self._catalog.models if self._shown(entry.provider)]
+        listed = [ModelRef(provider, entry.id) for provider, entry in self._entries()]
+        listed += [ModelRef(entry.provider, entry.id) for entry in self._catalog.models if self._shown(entry.provider)]
         return tuple(self.model(ref) for ref in dict.fromkeys(listed))
 
-    def configured(self) -> tuple[Ref, ...]:
+    def configured(self) -> tuple[ModelRef, ...]:
         """The models the user described, in the order of the configuration."""
-        return tuple(Ref(provider, entry.id) for provider, entry in self._entries())
+        return tuple(ModelRef(provider, entry.id) for provider, entry in self._entries())
 
     def deprecated(self, model: Model) -> bool:
         known = self._catalog.model(model.provider, model.id)
@@ -173,7 +173,7 @@ class Registry:
             env=base.env,
             key_url=base.key_url,
             default_model=base.default_model,
-            local=is_own(base_url) or api == "offline",
+            local=is_own_address(base_url) or api == "offline",
             free=base.local,
             custom=known is None,
             configured=name in self._settings,
@@ -195,7 +195,7 @@ def is_cloud_id(model: str) -> bool:
     return model.endswith((":cloud", "-cloud"))
 
 
-def _settings_id(name: str, given: ProviderSettings, catalog: Catalog) -> str:
+def _settings_id(name: str, given: ProviderSettings, catalog: ModelCatalog) -> str:
     """A provider written under an alias is the built-in one, unless the user described it in full."""
     lowered = name.strip().lower()
     if catalog.provider(lowered) is not None or given.base_url or given.api:

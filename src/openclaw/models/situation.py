@@ -7,34 +7,34 @@ from msgspec import Struct, structs
 from openclaw.core.errors import AuthFailed, ConfigError, InvalidRequest, NotFound
 from openclaw.core.provider import Model
 from openclaw.models import choose, credentials, discover, refs
-from openclaw.models.catalog import Catalog
+from openclaw.models.catalog import ModelCatalog
 from openclaw.models.credentials import Credential, Keyring
-from openclaw.models.discover import Pick, Probe
+from openclaw.models.discover import DiscoveredModel, Probe
 from openclaw.models.profiles import Profiles
-from openclaw.models.refs import Book, Ref
-from openclaw.models.registry import Registry
+from openclaw.models.refs import AliasBook, ModelRef
+from openclaw.models.registry import ModelRegistry
 from openclaw.models.settings import AuthSettings, ModelsSettings
 
 
-class Situation(Struct, frozen=True, kw_only=True):
+class ModelSet(Struct, frozen=True, kw_only=True):
     """What a turn, a command or a status page asks."""
 
-    registry: Registry
+    registry: ModelRegistry
     keyring: Keyring
-    book: Book
-    pick: Pick
+    book: AliasBook
+    pick: DiscoveredModel
     """The model that answers when nobody asks for another."""
     primary: str | None = None
     """The primary model as it was configured."""
-    fallbacks: tuple[Ref, ...] = ()
+    fallbacks: tuple[ModelRef, ...] = ()
 
-    def resolve(self, text: str) -> Ref:
+    def resolve(self, text: str) -> ModelRef:
         """The model a person means by `text`."""
         return refs.resolve(text, self.book)
 
-    def aliases(self) -> tuple[dict[str, Ref], tuple[str, ...]]:
+    def aliases(self) -> tuple[dict[str, ModelRef], tuple[str, ...]]:
         """The aliases that lead somewhere, and what is wrong with the others."""
-        good: dict[str, Ref] = {}
+        good: dict[str, ModelRef] = {}
         broken = []
         for alias in self.book.aliases:
             try:
@@ -44,25 +44,25 @@ class Situation(Struct, frozen=True, kw_only=True):
         return good, tuple(broken)
 
     @property
-    def default(self) -> Ref:
+    def default(self) -> ModelRef:
         return self.resolve("default")
 
     def chain(
-        self, requested: Ref | None = None, *, override: Sequence[Ref] | None = None, strict: bool = False
-    ) -> tuple[Ref, ...]:
+        self, requested: ModelRef | None = None, *, override: Sequence[ModelRef] | None = None, strict: bool = False
+    ) -> tuple[ModelRef, ...]:
         """The models of a turn, in order."""
         default = self.default
         return choose.candidates(
             requested or default, primary=default, fallbacks=self.fallbacks, override=override, strict=strict
         )
 
-    def model(self, ref: Ref) -> Model:
+    def model(self, ref: ModelRef) -> Model:
         found = self.registry.model(ref)
         if ref.key == self.pick.ref and self.pick.context_window is not None:
             return structs.replace(found, context_window=self.pick.context_window)
         return found
 
-    def credentials(self, ref: Ref, now: int) -> tuple[Credential, ...]:
+    def credentials(self, ref: ModelRef, now: int) -> tuple[Credential, ...]:
         """What `ref` can be called with, best first; raises `AuthFailed` when there is nothing."""
         facts = self.registry.provider(ref.provider)
         return credentials.candidates(facts, self.keyring, now, model=ref.model, pinned=ref.profile)
@@ -76,9 +76,9 @@ class Situation(Struct, frozen=True, kw_only=True):
         return True
 
 
-def assess(
+def build_model_set(
     models: ModelsSettings,
-    catalog: Catalog,
+    catalog: ModelCatalog,
     *,
     environ: Mapping[str, str],
     probe: Probe,
@@ -87,17 +87,17 @@ def assess(
     primary: str | None = None,
     fallbacks: Sequence[str] = (),
     aliases: Mapping[str, str | None] | None = None,
-) -> Situation:
+) -> ModelSet:
     """Reads the situation; `aliases` is reference to alias, as in the configuration. Asks `probe` only if it must."""
-    registry = Registry(models, catalog)
+    registry = ModelRegistry(models, catalog)
     names = refs.aliases_of(aliases or {})
     book = registry.book(names)
     if primary is not None:
-        pick = Pick(str(_configured("the primary model", primary, book)), "configured as the primary model")
+        pick = DiscoveredModel(str(_configured("the primary model", primary, book)), "configured as the primary model")
     else:
         signed_in = tuple({profile.provider: None for profile in stored.profiles.values()})
         pick = discover.configured_pick(registry) or discover.pick(environ, probe, registry.providers, signed_in)
-    return Situation(
+    return ModelSet(
         registry=registry,
         keyring=Keyring(environ=environ, auth=auth, stored=stored),
         book=registry.book(names, pick.ref),
@@ -107,7 +107,7 @@ def assess(
     )
 
 
-def _configured(what: str, name: str, book: Book) -> Ref:
+def _configured(what: str, name: str, book: AliasBook) -> ModelRef:
     try:
         return refs.resolve(name, book)
     except (InvalidRequest, NotFound) as error:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from openclaw.core.plugin import Brought
-from openclaw.plugins.manifest import Manifest
+from openclaw.plugins.manifest import PluginManifest
 
 FIELDS = {
     "tools": "contracts.tools",
@@ -25,7 +25,7 @@ PAGES = frozenset(
 
 
 def admit(
-    brought: Brought, manifest: Manifest, taken: Mapping[str, Collection[str]]
+    brought: Brought, manifest: PluginManifest, taken: Mapping[str, Collection[str]]
 ) -> tuple[Brought, tuple[str, ...]]:
     """`brought` without what the plugin may not have, and a line about each thing that was left out."""
     declared, notes = manifest.declared(), []

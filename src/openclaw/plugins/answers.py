@@ -29,7 +29,7 @@ async def use_tool(tool: Tool, args: Mapping[str, Any], context: ToolContext) ->
     return await tool.call(args, context)
 
 
-class Answers:
+class HostAnswers:
     """Everything one plugin can be asked."""
 
     def __init__(self, brought: Brought, report: Callable[[int, Raw], None]) -> None:
@@ -44,9 +44,9 @@ class Answers:
         self._embedders: dict[tuple[str, bytes], Embedder] = {}
         self._alone: dict[str, asyncio.Lock] = {}
 
-    def to(self, call: wire.Call) -> Answer:
+    def to(self, call: wire.HostCall) -> Answer:
         """The answer to `call`: something to await, or a stream."""
-        operation: Callable[[wire.Call], Answer] = getattr(self, f"_{call.op}")
+        operation: Callable[[wire.HostCall], Answer] = getattr(self, f"_{call.op}")
         return operation(call)
 
     async def close(self) -> None:
@@ -55,7 +55,7 @@ class Answers:
         for embedder in self._embedders.values():
             await embedder.close()
 
-    async def _tool(self, call: wire.Call) -> Raw:
+    async def _tool(self, call: wire.HostCall) -> Raw:
         tool = _find(self._tools, call.name)
         asked = unpacked(call.payload, wire.ToolInput)
         context = ToolContext(
@@ -82,7 +82,7 @@ class Answers:
             )
         )
 
-    async def _hook(self, call: wire.Call) -> Raw:
+    async def _hook(self, call: wire.HostCall) -> Raw:
         from openclaw.core.hooks import POINTS, HookContext
 
         hook = self._brought.hooks[int(call.name)]
@@ -94,33 +94,33 @@ class Answers:
             answer = msgspec.convert(answer, point.answer)
         return packed(answer if point.answer is not None else None)
 
-    async def _command(self, call: wire.Call) -> Raw:
+    async def _command(self, call: wire.HostCall) -> Raw:
         found = await called(_find(self._commands, call.name).run, unpacked(call.payload, CommandCall))
         return packed(found if isinstance(found, CommandReply) else CommandReply(text=str(found)))
 
-    async def _method(self, call: wire.Call) -> Raw:
+    async def _method(self, call: wire.HostCall) -> Raw:
         return packed(await called(_find(self._methods, call.name).run, unpacked(call.payload, dict)))
 
-    async def _route(self, call: wire.Call) -> Raw:
+    async def _route(self, call: wire.HostCall) -> Raw:
         found = await called(_find(self._routes, call.name).run, unpacked(call.payload, HttpRequest))
         if not isinstance(found, HttpAnswer):
             raise TypeError(f"the handler of {call.name} gave {type(found).__name__}, not HttpAnswer")
         return packed(found)
 
-    async def _listen(self, call: wire.Call) -> AsyncIterator[Raw]:
+    async def _listen(self, call: wire.HostCall) -> AsyncIterator[Raw]:
         async for message in _find(self._channels, call.name).listen():
             yield packed(message)
 
-    async def _send(self, call: wire.Call) -> Raw:
+    async def _send(self, call: wire.HostCall) -> Raw:
         return packed(await _find(self._channels, call.name).send(unpacked(call.payload, Outbound)))
 
-    async def _typing(self, call: wire.Call) -> Raw:
+    async def _typing(self, call: wire.HostCall) -> Raw:
         channel = _find(self._channels, call.name)
         if isinstance(channel, ShowsTyping):
             await channel.typing(unpacked(call.payload, Address))
         return packed(None)
 
-    async def _stream(self, call: wire.Call) -> AsyncIterator[Raw]:
+    async def _stream(self, call: wire.HostCall) -> AsyncIterator[Raw]:
         asked = unpacked(call.payload, wire.ProviderInput)
         provider = self._provider(call.name, asked.endpoint)
         events = provider.stream(asked.request)
@@ -128,7 +128,7 @@ class Answers:
             async for event in events:
                 yield packed(wire.streamed(event))
 
-    async def _embed(self, call: wire.Call) -> Raw:
+    async def _embed(self, call: wire.HostCall) -> Raw:
         asked = unpacked(call.payload, wire.EmbedInput)
         embedder = self._embedder(call.name, asked.endpoint)
         if asked.query and isinstance(embedder, EmbedsQueries):

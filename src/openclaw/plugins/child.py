@@ -20,10 +20,10 @@ SLACK = 768 << 20
 """Address space beyond the memory a plugin may use: libraries, stacks and what the allocator only reserves."""
 
 
-class Launch(Struct, frozen=True, kw_only=True):
+class PluginLaunch(Struct, frozen=True, kw_only=True):
     """How a plugin's process is started."""
 
-    start: wire.Start
+    start: wire.HostStart
     limits: PluginLimits
     env: Mapping[str, Secret]
     """All of its environment."""
@@ -35,7 +35,7 @@ class Launch(Struct, frozen=True, kw_only=True):
         return self.start.memory_bytes - SLACK
 
 
-async def spawn(launch: Launch) -> Process:
+async def spawn(launch: PluginLaunch) -> Process:
     """The process, with nothing of our environment and a session of its own, so that it can be ended as a whole."""
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-I", "-B", "-m", "openclaw.plugins.host"),
@@ -48,11 +48,11 @@ async def spawn(launch: Launch) -> Process:
     )
 
 
-def out_of_memory(launch: Launch) -> str:
+def out_of_memory(launch: PluginLaunch) -> str:
     return f"it used more than its {launch.memory >> 20} MiB of memory"
 
 
-async def exit_reason(child: Process, launch: Launch) -> str:
+async def exit_reason(child: Process, launch: PluginLaunch) -> str:
     """Why a process that said no more is over."""
     try:
         async with asyncio.timeout(GOODBYE_SECONDS):

@@ -4,14 +4,14 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from openclaw.plugins.find import Found
+from openclaw.plugins.find import FoundPlugin
 from openclaw.plugins.settings import MEMORY_CORE, PluginEntry, PluginsSettings
 
 NO_PLUGIN = (MEMORY_CORE, "none")
 """What `plugins.slots.memory` can be besides a plugin."""
 
 
-class Verdict(Struct, frozen=True, kw_only=True):
+class PluginVerdict(Struct, frozen=True, kw_only=True):
     """Whether a plugin runs; `why` says why not, with what to do about it."""
 
     runs: bool
@@ -21,8 +21,8 @@ class Verdict(Struct, frozen=True, kw_only=True):
 
 
 def judge(
-    plugins: Iterable[Found], settings: PluginsSettings, accepted: Mapping[str, str], digests: Mapping[str, str]
-) -> dict[str, Verdict]:
+    plugins: Iterable[FoundPlugin], settings: PluginsSettings, accepted: Mapping[str, str], digests: Mapping[str, str]
+) -> dict[str, PluginVerdict]:
     """A verdict on every plugin. `accepted` has the digests that were agreed to, `digests` those of today."""
     found = list(plugins)
     verdicts = {each.id: _judge(each, settings, accepted.get(each.id), digests.get(each.id)) for each in found}
@@ -33,40 +33,40 @@ def judge(
         for each in found:
             missing = [name for name in each.manifest.requires_plugins if not _runs(verdicts, name)]
             if verdicts[each.id].runs and missing:
-                verdicts[each.id] = Verdict(runs=False, held=True, why=f"it needs the plugin {missing[0]}")
+                verdicts[each.id] = PluginVerdict(runs=False, held=True, why=f"it needs the plugin {missing[0]}")
                 changed = True
     return verdicts
 
 
-def _runs(verdicts: Mapping[str, Verdict], name: str) -> bool:
+def _runs(verdicts: Mapping[str, PluginVerdict], name: str) -> bool:
     return name in verdicts and verdicts[name].runs
 
 
-def _judge(plugin: Found, settings: PluginsSettings, accepted: str | None, digest: str | None) -> Verdict:
+def _judge(plugin: FoundPlugin, settings: PluginsSettings, accepted: str | None, digest: str | None) -> PluginVerdict:
     name, entry = plugin.id, settings.entries.get(plugin.id, PluginEntry())
     if not settings.enabled:
-        return Verdict(runs=False, why="plugins.enabled is false")
+        return PluginVerdict(runs=False, why="plugins.enabled is false")
     if name in settings.deny:
-        return Verdict(runs=False, why="it is in plugins.deny")
+        return PluginVerdict(runs=False, why="it is in plugins.deny")
     if settings.allow and name not in settings.allow:
-        return Verdict(runs=False, why="it is not in plugins.allow")
+        return PluginVerdict(runs=False, why="it is not in plugins.allow")
     if entry.enabled is False:
-        return Verdict(runs=False, why=f"it is switched off: openclaw plugins enable {name}")
+        return PluginVerdict(runs=False, why=f"it is switched off: openclaw plugins enable {name}")
     if entry.enabled is None and not by_default(plugin, accepted):
-        return Verdict(runs=False, why=f"it is not switched on: openclaw plugins enable {name}")
+        return PluginVerdict(runs=False, why=f"it is not switched on: openclaw plugins enable {name}")
     if slot := _slot(plugin, settings):
-        return Verdict(runs=False, why=slot)
+        return PluginVerdict(runs=False, why=slot)
     if plugin.source == "installed" and digest is not None and digest != accepted:
         why = "its files changed since they were accepted" if accepted else "nobody has accepted it yet"
-        return Verdict(runs=False, held=True, why=f"{why}: look at it, then openclaw plugins enable {name}")
+        return PluginVerdict(runs=False, held=True, why=f"{why}: look at it, then openclaw plugins enable {name}")
     unknown = sorted(set(entry.env) - set(plugin.manifest.permissions.env))
     if unknown:
         why = f"plugins.entries.{name}.env gives it {unknown[0]}, which its manifest does not ask for"
-        return Verdict(runs=False, held=True, why=why)
-    return Verdict(runs=True)
+        return PluginVerdict(runs=False, held=True, why=why)
+    return PluginVerdict(runs=True)
 
 
-def by_default(plugin: Found, accepted: str | None) -> bool:
+def by_default(plugin: FoundPlugin, accepted: str | None) -> bool:
     """Whether a plugin runs when its entry says nothing: one somebody named or installed does."""
     match plugin.source:
         case "path":
@@ -79,7 +79,7 @@ def by_default(plugin: Found, accepted: str | None) -> bool:
             return plugin.manifest.enabled_by_default
 
 
-def _slot(plugin: Found, settings: PluginsSettings) -> str:
+def _slot(plugin: FoundPlugin, settings: PluginsSettings) -> str:
     """Why a plugin that can only be there once is not the one."""
     if plugin.manifest.kind == "context-engine":
         return "it is a context engine, and those of plugins are not supported yet"
@@ -88,7 +88,7 @@ def _slot(plugin: Found, settings: PluginsSettings) -> str:
     return f"plugins.slots.memory is {settings.slots.memory}"
 
 
-def vacant(plugins: Iterable[Found], verdicts: Mapping[str, Verdict], settings: PluginsSettings) -> str:
+def vacant(plugins: Iterable[FoundPlugin], verdicts: Mapping[str, PluginVerdict], settings: PluginsSettings) -> str:
     """Why nobody fills the place of the memory, though a plugin is meant to; empty when somebody does."""
     name = settings.slots.memory
     if name in NO_PLUGIN:
@@ -107,7 +107,7 @@ def vacant(plugins: Iterable[Found], verdicts: Mapping[str, Verdict], settings: 
     )
 
 
-def unknown_entries(plugins: Iterable[Found], settings: PluginsSettings) -> tuple[str, ...]:
+def unknown_entries(plugins: Iterable[FoundPlugin], settings: PluginsSettings) -> tuple[str, ...]:
     """Ids that the settings speak of and nobody has."""
     known = {plugin.id for plugin in plugins}
     known |= set(NO_PLUGIN)

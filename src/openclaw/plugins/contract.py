@@ -7,14 +7,14 @@ from openclaw.core.hooks import POINTS
 from openclaw.core.plugin import Brought
 from openclaw.core.tool import ToolSpec
 from openclaw.plugins.admit import FIELDS
-from openclaw.plugins.find import Found
+from openclaw.plugins.find import FoundPlugin
 
 TYPES = ("string", "number", "integer", "boolean", "array", "object")
 FOREIGN = ("anyOf", "oneOf", "allOf", "$ref", "not")
 """What some providers do not accept in a tool's parameters."""
 
 
-def problems(plugin: Found, brought: Brought, brings: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+def problems(plugin: FoundPlugin, brought: Brought, brings: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
     """Each thing a running plugin does not keep to, as one line."""
     names = {**brought.names(), "services": brings.get("services", ())}
     for kind, declared in plugin.manifest.declared().items():

@@ -13,17 +13,17 @@ from typing import Literal
 
 from msgspec import Struct
 
-from openclaw.plugins.manifest import FILE, MAX_BYTES, Manifest, read
+from openclaw.plugins.manifest import FILE, MAX_BYTES, PluginManifest, read
 from openclaw.store.tree import Unverifiable, read_regular
 
 GROUP = "openclaw.plugins"
 Source = Literal["path", "installed", "package", "bundled"]
 
 
-class Found(Struct, frozen=True, kw_only=True):
+class FoundPlugin(Struct, frozen=True, kw_only=True):
     """A plugin on disk."""
 
-    manifest: Manifest
+    manifest: PluginManifest
     directory: Path
     source: Source
     entry: str
@@ -33,7 +33,7 @@ class Found(Struct, frozen=True, kw_only=True):
         return self.manifest.id
 
 
-class Unusable(Struct, frozen=True, kw_only=True):
+class UnusablePlugin(Struct, frozen=True, kw_only=True):
     """Something that wants to be a plugin and cannot be one."""
 
     directory: Path
@@ -41,43 +41,43 @@ class Unusable(Struct, frozen=True, kw_only=True):
     why: str
 
 
-def look(paths: Iterable[Path], installed: Path) -> tuple[tuple[Found, ...], tuple[Unusable, ...]]:
+def look(paths: Iterable[Path], installed: Path) -> tuple[tuple[FoundPlugin, ...], tuple[UnusablePlugin, ...]]:
     """Every plugin there is, in order of precedence, and everything that cannot be one."""
-    found: dict[str, Found] = {}
-    broken: list[Unusable] = []
+    found: dict[str, FoundPlugin] = {}
+    broken: list[UnusablePlugin] = []
     for candidate in (*_named(paths), *_installed(installed), *_packages()):
-        if isinstance(candidate, Unusable):
+        if isinstance(candidate, UnusablePlugin):
             broken.append(candidate)
         elif candidate.id in found:
             first = found[candidate.id]
             if first.directory != candidate.directory:
                 why = f"another plugin is called {candidate.id} and comes first: {first.directory}"
-                broken.append(Unusable(directory=candidate.directory, source=candidate.source, why=why))
+                broken.append(UnusablePlugin(directory=candidate.directory, source=candidate.source, why=why))
         else:
             found[candidate.id] = candidate
     return tuple(found.values()), tuple(broken)
 
 
-def one(directory: Path, source: Source = "path") -> Found | Unusable:
+def one(directory: Path, source: Source = "path") -> FoundPlugin | UnusablePlugin:
     """The plugin in `directory`."""
     try:
         resolved = directory.resolve(strict=True)
         if problem := _unsafe(resolved):
-            return Unusable(directory=directory, source=source, why=problem)
+            return UnusablePlugin(directory=directory, source=source, why=problem)
         data, _ = read_regular(str(resolved / FILE), MAX_BYTES)
     except (FileNotFoundError, NotADirectoryError):
-        return Unusable(directory=directory, source=source, why=f"there is no {FILE} in it")
+        return UnusablePlugin(directory=directory, source=source, why=f"there is no {FILE} in it")
     except OSError as error:
-        return Unusable(directory=directory, source=source, why=f"{FILE} cannot be read: {error.strerror}")
+        return UnusablePlugin(directory=directory, source=source, why=f"{FILE} cannot be read: {error.strerror}")
     except Unverifiable as error:
-        return Unusable(directory=directory, source=source, why=str(error))
+        return UnusablePlugin(directory=directory, source=source, why=str(error))
     manifest = read(data)
     if isinstance(manifest, str):
-        return Unusable(directory=directory, source=source, why=manifest)
-    return Found(manifest=manifest, directory=resolved, source=source, entry=manifest.entry)
+        return UnusablePlugin(directory=directory, source=source, why=manifest)
+    return FoundPlugin(manifest=manifest, directory=resolved, source=source, entry=manifest.entry)
 
 
-def _named(paths: Iterable[Path]) -> Iterator[Found | Unusable]:
+def _named(paths: Iterable[Path]) -> Iterator[FoundPlugin | UnusablePlugin]:
     for path in paths:
         if (path / FILE).exists() or not path.is_dir():
             yield one(path)
@@ -85,10 +85,10 @@ def _named(paths: Iterable[Path]) -> Iterator[Found | Unusable]:
             yield from (one(child) for child in _children(path))
 
 
-def _installed(root: Path) -> Iterator[Found | Unusable]:
+def _installed(root: Path) -> Iterator[FoundPlugin | UnusablePlugin]:
     for child in _children(root):
         if child.is_symlink():
-            yield Unusable(directory=child, source="installed", why="it is a link: install it instead")
+            yield UnusablePlugin(directory=child, source="installed", why="it is a link: install it instead")
         else:
             yield one(child, "installed")
 
@@ -100,7 +100,7 @@ def _children(root: Path) -> list[Path]:
         return []
 
 
-def _packages() -> Iterator[Found | Unusable]:
+def _packages() -> Iterator[FoundPlugin | UnusablePlugin]:
     """Plugins among the installed packages. An entry point names `package.module:function`; nothing is imported."""
     for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
         module, _, _ = point.value.partition(":")
@@ -111,14 +111,14 @@ def _packages() -> Iterator[Found | Unusable]:
             spec = None
         places = list(spec.submodule_search_locations or ()) if spec else []
         if not places:
-            yield Unusable(directory=Path(top), source="package", why=f"the package {top} is not there")
+            yield UnusablePlugin(directory=Path(top), source="package", why=f"the package {top} is not there")
             continue
         inner = Path(places[0], *rest)
         candidate = one(next((way for way in (inner, inner.parent, Path(places[0])) if (way / FILE).exists()), inner))
-        if isinstance(candidate, Unusable):
-            yield Unusable(directory=candidate.directory, source="package", why=candidate.why)
+        if isinstance(candidate, UnusablePlugin):
+            yield UnusablePlugin(directory=candidate.directory, source="package", why=candidate.why)
         else:
-            yield Found(
+            yield FoundPlugin(
                 manifest=candidate.manifest, directory=candidate.directory, source="package", entry=point.value.strip()
             )
 

@@ -22,9 +22,9 @@ from msgspec import Raw
 from openclaw.core.errors import OpenClawError
 from openclaw.core.plugin import Api, Brought
 from openclaw.plugins import schema, wire
-from openclaw.plugins.answers import Answers, declaration
+from openclaw.plugins.answers import HostAnswers, declaration
 from openclaw.plugins.child import OUT_OF_MEMORY
-from openclaw.plugins.load import register, told
+from openclaw.plugins.load import describe_error, register
 from openclaw.plugins.wire import packed
 
 GONE = 98
@@ -55,7 +55,7 @@ class Pipe:
             self._out.flush()
 
 
-class Reports(logging.Handler):
+class HostReports(logging.Handler):
     """Log lines of the plugin, for the gateway's log."""
 
     def __init__(self, pipe: Pipe) -> None:
@@ -64,7 +64,7 @@ class Reports(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         with contextlib.suppress(OSError, wire.Garbled):
-            self._pipe.write(wire.Note(record.levelno, record.getMessage()[:4_000]))
+            self._pipe.write(wire.HostNote(record.levelno, record.getMessage()[:4_000]))
 
 
 class Host:
@@ -77,7 +77,7 @@ class Host:
         self._services = {name: each for name, each in brought.services.items() if name in services}
         self._directory = directory
         self._log = log
-        self._answers = Answers(brought, lambda number, payload: pipe.write(wire.Item(number, payload)))
+        self._answers = HostAnswers(brought, lambda number, payload: pipe.write(wire.HostItem(number, payload)))
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._room: dict[int, asyncio.Semaphore] = {}
         self._over = asyncio.Event()
@@ -107,7 +107,7 @@ class Host:
 
     def _hear(self, said: wire.ToPlugin) -> None:
         match said:
-            case wire.Call():
+            case wire.HostCall():
                 task = asyncio.get_running_loop().create_task(self._answer(said))
                 self._tasks[said.id] = task
                 task.add_done_callback(lambda _: self._tasks.pop(said.id, None))
@@ -119,10 +119,10 @@ class Host:
                     self._room[number].release()
             case wire.Ping(number=number):
                 self._pipe.write(wire.Pong(number))
-            case wire.Stop():
+            case wire.HostStop():
                 self._over.set()
 
-    async def _answer(self, call: wire.Call) -> None:
+    async def _answer(self, call: wire.HostCall) -> None:
         try:
             made = self._answers.to(call)
             if inspect.isasyncgen(made):
@@ -131,18 +131,20 @@ class Host:
             else:
                 assert isinstance(made, Awaitable)
                 payload = await made
-            self._pipe.write(wire.Done(call.id, payload))
+            self._pipe.write(wire.HostDone(call.id, payload))
         except asyncio.CancelledError:
-            self._pipe.write(wire.Failed(call.id, "Cancelled", "the gateway stopped the call"))
+            self._pipe.write(wire.HostFailed(call.id, "Cancelled", "the gateway stopped the call"))
         except MemoryError:
             os._exit(OUT_OF_MEMORY)
         # The plugin's own code failed: that is an answer, and this process goes on.
         except Exception as error:
             if isinstance(error, OpenClawError):
-                failed = wire.Failed(call.id, type(error).__name__, error.message, error.code)
+                failed = wire.HostFailed(call.id, type(error).__name__, error.message, error.code)
             else:
-                self._log.warning("%s %s failed: %s", call.op, call.name, told(error, self._directory), exc_info=True)
-                failed = wire.Failed(call.id, type(error).__name__, told(error, self._directory))
+                self._log.warning(
+                    "%s %s failed: %s", call.op, call.name, describe_error(error, self._directory), exc_info=True
+                )
+                failed = wire.HostFailed(call.id, type(error).__name__, describe_error(error, self._directory))
             self._pipe.write(failed)
 
     async def _stream(self, number: int, items: Any) -> None:
@@ -152,7 +154,7 @@ class Host:
                 async for payload in items:
                     await room.acquire()
                     assert isinstance(payload, Raw)
-                    self._pipe.write(wire.Item(number, payload))
+                    self._pipe.write(wire.HostItem(number, payload))
         finally:
             del self._room[number]
 
@@ -161,7 +163,7 @@ class Host:
             await act()
         # One service that cannot start or stop does not keep the others from it.
         except Exception as error:
-            self._log.error("the service %s failed: %s", name, told(error, self._directory))
+            self._log.error("the service %s failed: %s", name, describe_error(error, self._directory))
             return False
         return True
 
@@ -176,7 +178,7 @@ def main() -> None:
         sys.stdout.reconfigure(line_buffering=True)  # what was printed is told, however the process ends
     pipe = Pipe(incoming, outgoing)
     start = pipe.read()
-    if not isinstance(start, wire.Start):
+    if not isinstance(start, wire.HostStart):
         os._exit(GONE)
     _limit(start.memory_bytes)
     log = _logging(pipe, start.id)
@@ -194,10 +196,10 @@ async def _serve(pipe: Pipe, brought: Brought, directory: Path, log: logging.Log
     os._exit(0)
 
 
-def _load(pipe: Pipe, start: wire.Start, directory: Path, log: logging.Logger) -> Brought | None:
+def _load(pipe: Pipe, start: wire.HostStart, directory: Path, log: logging.Logger) -> Brought | None:
     why = schema.problem(start.config_schema, start.config, f"plugins.entries.{start.id}.config")
     if why:
-        pipe.write(wire.Refused(why))
+        pipe.write(wire.HostRefused(why))
         return None
     # Compiled files in the plugin's directory are not what was looked through, so they are not used.
     sys.pycache_prefix = str(Path(start.state) / "pycache")
@@ -209,8 +211,8 @@ def _load(pipe: Pipe, start: wire.Start, directory: Path, log: logging.Logger) -
         os._exit(OUT_OF_MEMORY)
     # Whatever a plugin's import or `register` raises, `sys.exit` included, is the reason it cannot run.
     except BaseException as error:
-        why = error.message if isinstance(error, OpenClawError) else told(error, directory)
-        pipe.write(wire.Refused(why))
+        why = error.message if isinstance(error, OpenClawError) else describe_error(error, directory)
+        pipe.write(wire.HostRefused(why))
         return None
 
 
@@ -227,7 +229,7 @@ def _limit(memory_bytes: int) -> None:
 
 
 def _logging(pipe: Pipe, plugin: str) -> logging.Logger:
-    logging.basicConfig(level=logging.INFO, handlers=[Reports(pipe)], force=True)
+    logging.basicConfig(level=logging.INFO, handlers=[HostReports(pipe)], force=True)
     return logging.getLogger(f"openclaw.plugin.{plugin}")
 
 

@@ -14,8 +14,8 @@ from typing import Literal, Protocol
 from msgspec import Struct
 
 from openclaw.core.errors import Conflict, InvalidRequest, StateError
-from openclaw.plugins.lock import Accepted, Ledger
-from openclaw.plugins.manifest import FILE, Manifest, read
+from openclaw.plugins.lock import AcceptedPlugin, AcceptedPlugins
+from openclaw.plugins.manifest import FILE, PluginManifest, read
 from openclaw.store.archive import pieces
 from openclaw.store.lock import holding
 from openclaw.store.swap import mend, swap
@@ -24,20 +24,20 @@ from openclaw.store.tree import Hasher, Unverifiable
 _STAGING, _OLD, _LOCK = ".openclaw-staging-", ".openclaw-old-", ".openclaw-install.lock"
 
 
-class Noticed(Protocol):
+class PluginNotice(Protocol):
     """Something a look through the files found."""
 
     @property
     def severity(self) -> str: ...
 
 
-Inspect = Callable[[Mapping[str, bytes]], Iterable[Noticed]]
+Inspect = Callable[[Mapping[str, bytes]], Iterable[PluginNotice]]
 
 
-class Staged(Struct, frozen=True, kw_only=True):
+class StagedPlugin(Struct, frozen=True, kw_only=True):
     """A plugin on the threshold."""
 
-    manifest: Manifest
+    manifest: PluginManifest
     directory: Path
     """Where it waits."""
     target: Path
@@ -45,7 +45,7 @@ class Staged(Struct, frozen=True, kw_only=True):
     spec: str
     tree_sha256: str
     files: int
-    findings: tuple[Noticed, ...] = ()
+    findings: tuple[PluginNotice, ...] = ()
     replaces: bool = False
 
     @property
@@ -53,19 +53,26 @@ class Staged(Struct, frozen=True, kw_only=True):
         return any(finding.severity == "critical" for finding in self.findings)
 
 
-class Gatekeeper(Struct, frozen=True, kw_only=True):
+class PluginReview(Struct, frozen=True, kw_only=True):
     """Who has a say: each gives a reason to stop, or nothing. They are asked in this order."""
 
-    policy: Callable[[Staged], str]
+    policy: Callable[[StagedPlugin], str]
     """The operator's rule."""
-    hooks: tuple[Callable[[Staged], str], ...] = ()
+    hooks: tuple[Callable[[StagedPlugin], str], ...] = ()
     """`before_install` of other plugins."""
-    person: Callable[[Staged], str] = lambda staged: ""
+    person: Callable[[StagedPlugin], str] = lambda staged: ""
 
 
 def install(
-    spec: Path, root: Path, *, ledger: Ledger, inspect: Inspect, gatekeeper: Gatekeeper, now: float, force: bool = False
-) -> Staged:
+    spec: Path,
+    root: Path,
+    *,
+    ledger: AcceptedPlugins,
+    inspect: Inspect,
+    gatekeeper: PluginReview,
+    now: float,
+    force: bool = False,
+) -> StagedPlugin:
     """Installs the plugin in `spec` below `root`. Whatever stops it leaves nothing behind."""
     with staged(spec, root, inspect, force) as ready:
         for objects in (gatekeeper.policy, *gatekeeper.hooks, gatekeeper.person):
@@ -79,7 +86,7 @@ def install(
             # Accepted before it is there: in between nothing runs, while the other way round it would be held back.
             ledger.accept(
                 ready.manifest.id,
-                Accepted(
+                AcceptedPlugin(
                     tree_sha256=ready.tree_sha256,
                     version=ready.manifest.version,
                     source=ready.kind,
@@ -92,7 +99,7 @@ def install(
 
 
 @contextlib.contextmanager
-def staged(spec: Path, root: Path, inspect: Inspect, force: bool = False) -> Iterator[Staged]:
+def staged(spec: Path, root: Path, inspect: Inspect, force: bool = False) -> Iterator[StagedPlugin]:
     """The plugin in `spec` unpacked beside its place to be, for as long as the block lasts."""
     found = pieces(spec, FILE)
     manifest = read(found[FILE][0])
@@ -104,7 +111,7 @@ def staged(spec: Path, root: Path, inspect: Inspect, force: bool = False) -> Ite
     directory = root / f"{_STAGING}{secrets.token_hex(6)}"
     try:
         _write(directory, found)
-        yield Staged(
+        yield StagedPlugin(
             manifest=manifest,
             directory=directory,
             target=target,
@@ -121,7 +128,7 @@ def staged(spec: Path, root: Path, inspect: Inspect, force: bool = False) -> Ite
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def remove(name: str, root: Path, ledger: Ledger) -> None:
+def remove(name: str, root: Path, ledger: AcceptedPlugins) -> None:
     """Takes an installed plugin away; what it kept in its state directory stays."""
     with holding(root / _LOCK, str(root)):
         aside = root / f"{_STAGING}{secrets.token_hex(6)}"

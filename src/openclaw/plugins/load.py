@@ -50,7 +50,7 @@ def _forget(directory: str) -> None:
     importlib.invalidate_caches()
 
 
-def told(error: BaseException, directory: Path) -> str:
+def describe_error(error: BaseException, directory: Path) -> str:
     """An exception of a plugin's code as one line: what, and where in the plugin."""
     where = ""
     trace = error.__traceback__

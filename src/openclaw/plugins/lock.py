@@ -13,7 +13,7 @@ from openclaw.store.tree import Hasher, Unverifiable
 FILE = "plugins-lock.json"
 
 
-class Accepted(Struct, frozen=True, kw_only=True, rename="camel"):
+class AcceptedPlugin(Struct, frozen=True, kw_only=True, rename="camel"):
     """What somebody agreed to."""
 
     tree_sha256: str
@@ -26,25 +26,25 @@ class Accepted(Struct, frozen=True, kw_only=True, rename="camel"):
 
 class _Document(Struct, frozen=True, kw_only=True):
     version: int = 1
-    plugins: Mapping[str, Accepted] = field(default_factory=dict)
+    plugins: Mapping[str, AcceptedPlugin] = field(default_factory=dict)
 
 
-class Ledger:
+class AcceptedPlugins:
     def __init__(self, state: Path) -> None:
         self._file = JsonFile(state / FILE, _Document, "mend it, or move it away and install your plugins again")
         self.path = self._file.path
 
-    def read(self) -> Mapping[str, Accepted]:
+    def read(self) -> Mapping[str, AcceptedPlugin]:
         document = self._file.read()
         return document.plugins if document is not None else {}
 
-    def accept(self, name: str, entry: Accepted) -> None:
+    def accept(self, name: str, entry: AcceptedPlugin) -> None:
         self._change(name, entry)
 
     def forget(self, name: str) -> None:
         self._change(name, None)
 
-    def _change(self, name: str, entry: Accepted | None) -> None:
+    def _change(self, name: str, entry: AcceptedPlugin | None) -> None:
         with holding(self.path.with_name(f"{FILE}.lock"), "the list of accepted plugins"):
             entries = {key: value for key, value in self.read().items() if key != name}
             if entry is not None:

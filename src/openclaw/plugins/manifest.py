@@ -30,14 +30,14 @@ class Contracts(Struct, frozen=True, kw_only=True, rename="camel"):
     services: Names = ()
 
 
-class Wants(Struct, frozen=True, kw_only=True, rename="camel"):
+class PluginWants(Struct, frozen=True, kw_only=True, rename="camel"):
     """What the plugin asks of the machine."""
 
     env: Annotated[tuple[Variable, ...], Meta(max_length=64)] = ()
     """Variables it would like; it gets those the operator gives it."""
 
 
-class Manifest(Struct, frozen=True, kw_only=True, rename="camel"):
+class PluginManifest(Struct, frozen=True, kw_only=True, rename="camel"):
     id: Id
     config_schema: Mapping[str, Any]
     name: Line = ""
@@ -53,7 +53,7 @@ class Manifest(Struct, frozen=True, kw_only=True, rename="camel"):
     hooks: Names = ()
     requires_plugins: Names = ()
     contracts: Contracts = Contracts()
-    permissions: Wants = Wants()
+    permissions: PluginWants = PluginWants()
     ui_hints: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -75,7 +75,7 @@ class Manifest(Struct, frozen=True, kw_only=True, rename="camel"):
         }
 
 
-def read(data: bytes) -> Manifest | str:
+def read(data: bytes) -> PluginManifest | str:
     """The manifest, or what is wrong with it."""
     if len(data) > MAX_BYTES:
         return f"{FILE} has {len(data):,} bytes; {MAX_BYTES:,} is the most"
@@ -83,7 +83,7 @@ def read(data: bytes) -> Manifest | str:
         value = msgspec.json.decode(data)
         if problem := _too_much(value):
             return f"{FILE} {problem}"
-        found = msgspec.convert(value, Manifest)
+        found = msgspec.convert(value, PluginManifest)
     except RecursionError:
         return f"{FILE} is nested too deeply"
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:

@@ -13,7 +13,7 @@ from msgspec import Raw
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError, Unavailable
 from openclaw.core.secret import hide
 from openclaw.plugins import wire
-from openclaw.plugins.child import GOODBYE_SECONDS, Launch, exit_reason, kill, out_of_memory, reap, spawn
+from openclaw.plugins.child import GOODBYE_SECONDS, PluginLaunch, exit_reason, kill, out_of_memory, reap, spawn
 from openclaw.plugins.printing import Meter, printed
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ class _Waiting:
 class PluginProcess:
     """One process. `run` lives as long as it does; meanwhile `call` and `stream` ask it things."""
 
-    def __init__(self, launch: Launch, log: logging.Logger) -> None:
+    def __init__(self, launch: PluginLaunch, log: logging.Logger) -> None:
         self._launch = launch
         self._limits = launch.limits
         self._log = log
@@ -91,7 +91,7 @@ class PluginProcess:
         if self._verdict is None or self._verdict.done():
             return
         self._stopping = True
-        self._post(wire.Stop())
+        self._post(wire.HostStop())
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(GOODBYE_SECONDS):
                 await asyncio.shield(self._verdict)
@@ -112,7 +112,7 @@ class PluginProcess:
         limit = seconds or self._limits.call_seconds
         try:
             async with asyncio.timeout(limit):
-                await self._write(wire.Call(number, op, name, payload))
+                await self._write(wire.HostCall(number, op, name, payload))
                 answer = await waiting.answer
             self._failures = 0
             return wire.unpacked(answer, kind)
@@ -147,7 +147,7 @@ class PluginProcess:
         number, waiting = self._asked(put)
         done = False
         try:
-            await self._write(wire.Call(number, op, name, payload))
+            await self._write(wire.HostCall(number, op, name, payload))
             while True:
                 item = await _either(queue, waiting.answer)
                 if item is None:
@@ -189,7 +189,7 @@ class PluginProcess:
         if not self._waiting:
             self._busy.clear()
 
-    def _post(self, value: wire.Cancel | wire.Stop) -> None:
+    def _post(self, value: wire.Cancel | wire.HostStop) -> None:
         """Says something small without waiting for the plugin to read it: whoever leaves is not held up."""
         child = self._child
         if child is not None and child.stdin is not None and not child.stdin.is_closing():
@@ -263,23 +263,23 @@ class PluginProcess:
                 if self._ready.done():
                     return "it said twice that it is ready"
                 self._ready.set_result(said)
-            case wire.Refused(why=why):
+            case wire.HostRefused(why=why):
                 return why
-            case wire.Item(id=number, payload=payload):
+            case wire.HostItem(id=number, payload=payload):
                 waiting = self._waiting.get(number)
                 if waiting is not None and waiting.report is not None:
                     waiting.report(payload)
-            case wire.Done(id=number, payload=payload):
+            case wire.HostDone(id=number, payload=payload):
                 waiting = self._waiting.get(number)
                 if waiting is not None and not waiting.answer.done():
                     waiting.answer.set_result(payload)
-            case wire.Failed(id=number):
+            case wire.HostFailed(id=number):
                 waiting = self._waiting.get(number)
                 if waiting is not None and not waiting.answer.done():
                     waiting.answer.set_exception(_error(said, self._name))
             case wire.Pong():
                 self._pinged = 0.0
-            case wire.Note(level=level, text=text):
+            case wire.HostNote(level=level, text=text):
                 if self._meter.add(len(text) + 100, asyncio.get_running_loop().time()):
                     return f"it wrote more than {self._limits.output_mb} MiB to the log within ten seconds"
                 self._log.log(max(10, min(level, 40)), "%s", self._hidden(text))
@@ -321,7 +321,7 @@ class PluginProcess:
         return hide(text, *self._launch.env.values())
 
 
-def _error(failed: wire.Failed, name: str) -> OpenClawError:
+def _error(failed: wire.HostFailed, name: str) -> OpenClawError:
     """A plugin's failure as one of ours: what it raised on purpose keeps its meaning."""
     match failed.code:
         case "INVALID_REQUEST":

@@ -34,7 +34,7 @@ SEND_SECONDS = 60.0
 def brought(process: PluginProcess, ready: wire.Ready) -> Brought:
     """Everything the plugin registered, behind its pipe."""
     return Brought(
-        tools=tuple(ProcessTool(process, tool) for tool in ready.tools),
+        tools=tuple(ProxiedTool(process, tool) for tool in ready.tools),
         optional_tools=frozenset(tool.spec.name for tool in ready.tools if tool.optional),
         hooks=tuple(_hook(process, number, hook) for number, hook in enumerate(ready.hooks)),
         commands=tuple(_command(process, command) for command in ready.commands),
@@ -46,7 +46,7 @@ def brought(process: PluginProcess, ready: wire.Ready) -> Brought:
     )
 
 
-class ProcessTool:
+class ProxiedTool:
     """`Tool` in another process. Its effects are the same for every call: those it declared."""
 
     def __init__(self, process: PluginProcess, declared: wire.ToolDeclared) -> None:
@@ -126,7 +126,7 @@ def _route(process: PluginProcess, declared: wire.RouteDeclared) -> HttpRoute:
     return HttpRoute(path=declared.path, run=run, auth=declared.auth, match=declared.match, scope=declared.scope)
 
 
-class ProcessChannel:
+class ProxiedChannel:
     """`Channel` in another process."""
 
     def __init__(self, process: PluginProcess, name: str) -> None:
@@ -143,16 +143,16 @@ class ProcessChannel:
         return await self._process.call("send", self.name, packed(message), Receipt, seconds=SEND_SECONDS)
 
 
-class TypingChannel(ProcessChannel):
+class TypingChannel(ProxiedChannel):
     async def typing(self, to: Address) -> None:
         await self._process.call("typing", self.name, packed(to), object, seconds=SEND_SECONDS)
 
 
 def _channel(process: PluginProcess, declared: wire.ChannelDeclared) -> Channel:
-    return (TypingChannel if declared.types else ProcessChannel)(process, declared.name)
+    return (TypingChannel if declared.types else ProxiedChannel)(process, declared.name)
 
 
-class ProcessProvider:
+class ProxiedProvider:
     """`Provider` in another process."""
 
     def __init__(self, process: PluginProcess, name: str, endpoint: Endpoint) -> None:
@@ -174,10 +174,10 @@ class ProcessProvider:
 
 
 def _provider(process: PluginProcess, name: str) -> Callable[[Endpoint], Provider]:
-    return lambda endpoint: ProcessProvider(process, name, endpoint)
+    return lambda endpoint: ProxiedProvider(process, name, endpoint)
 
 
-class ProcessEmbedder:
+class ProxiedEmbedder:
     """`Embedder` in another process."""
 
     def __init__(self, process: PluginProcess, name: str, endpoint: EmbedderEndpoint) -> None:
@@ -221,7 +221,7 @@ class ProcessEmbedder:
 
 
 def _embedder(process: PluginProcess, name: str) -> Callable[[EmbedderEndpoint], Embedder]:
-    return lambda endpoint: ProcessEmbedder(process, name, endpoint)
+    return lambda endpoint: ProxiedEmbedder(process, name, endpoint)
 
 
 def _provider_error(error: errors.OpenClawError) -> errors.ProviderError:

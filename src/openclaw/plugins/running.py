@@ -19,11 +19,11 @@ from openclaw.core.plugin import Brought, Hook
 from openclaw.core.secret import Secret
 from openclaw.plugins import proxies, wire
 from openclaw.plugins.admit import admit
-from openclaw.plugins.child import SLACK, Launch
-from openclaw.plugins.choose import Verdict, judge, vacant
-from openclaw.plugins.find import Found, Unusable, look
+from openclaw.plugins.child import SLACK, PluginLaunch
+from openclaw.plugins.choose import PluginVerdict, judge, vacant
+from openclaw.plugins.find import FoundPlugin, UnusablePlugin, look
 from openclaw.plugins.inside import inside
-from openclaw.plugins.lock import Ledger, digest_of
+from openclaw.plugins.lock import AcceptedPlugins, digest_of
 from openclaw.plugins.process import PluginFailed, PluginProcess
 from openclaw.plugins.settings import PluginEntry, PluginsSettings
 from openclaw.store.atomic import private_directory
@@ -33,7 +33,7 @@ log = logging.getLogger("openclaw.plugins")
 State = Literal["off", "held", "starting", "running", "quarantined", "broken"]
 
 
-class Status(Struct, frozen=True, kw_only=True):
+class PluginStatus(Struct, frozen=True, kw_only=True):
     """How one plugin fares."""
 
     id: str
@@ -45,17 +45,17 @@ class Status(Struct, frozen=True, kw_only=True):
     pid: int | None = None
     brings: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     since: int = 0
-    plugin: Found | None = None
+    plugin: FoundPlugin | None = None
 
 
-class House(Protocol):
+class PluginContext(Protocol):
     """Whoever uses what plugins bring."""
 
     def taken(self, plugin: str) -> Mapping[str, Iterable[str]]:
         """Names that `plugin` cannot have, by kind."""
         ...
 
-    def join(self, plugin: Found, entry: PluginEntry, brought: Brought) -> tuple[str, ...]:
+    def join(self, plugin: FoundPlugin, entry: PluginEntry, brought: Brought) -> tuple[str, ...]:
         """From now on this is there; gives a line about each thing that could not be used."""
         ...
 
@@ -67,7 +67,7 @@ class House(Protocol):
 class _Wanted(Struct, frozen=True):
     """A plugin with everything that, when it changes, makes it start again."""
 
-    plugin: Found
+    plugin: FoundPlugin
     entry: PluginEntry
     limits: Any
     digest: str | None
@@ -76,7 +76,7 @@ class _Wanted(Struct, frozen=True):
 class _One:
     """A plugin that runs, or ran."""
 
-    def __init__(self, wanted: _Wanted, status: Status) -> None:
+    def __init__(self, wanted: _Wanted, status: PluginStatus) -> None:
         self.wanted = wanted
         self.status = status
         self.settled = asyncio.Event()
@@ -84,22 +84,22 @@ class _One:
         self.task: asyncio.Task[None] | None = None
 
 
-class Plugins:
+class PluginManager:
     """One for the process. `apply` makes what runs agree with the settings; `close` ends all of it."""
 
     def __init__(self, state: Path, places: Callable[[PluginsSettings], Iterable[Path]], clock: Clock) -> None:
         self.installed = state / "extensions"
         self._data = state / "plugins"
-        self._ledger = Ledger(state)
+        self._ledger = AcceptedPlugins(state)
         self._places = places
         self._clock = clock
-        self._house: House | None = None
+        self._house: PluginContext | None = None
         self._ones: dict[str, _One] = {}
-        self._others: tuple[Status, ...] = ()
+        self._others: tuple[PluginStatus, ...] = ()
         self._turn = asyncio.Lock()
         self._said = ""
 
-    async def apply(self, settings: PluginsSettings, house: House, *, again: str | None = None) -> None:
+    async def apply(self, settings: PluginsSettings, house: PluginContext, *, again: str | None = None) -> None:
         """Starts and stops until the plugins that run are those the settings want; `again` starts even if unchanged.
 
         Does not wait for them to be ready: `settled` does.
@@ -113,7 +113,7 @@ class Plugins:
                 if name not in self._ones:
                     self._start(each)
 
-    async def reload(self, name: str, settings: PluginsSettings, house: House) -> Status:
+    async def reload(self, name: str, settings: PluginsSettings, house: PluginContext) -> PluginStatus:
         """Starts one plugin afresh, also one that was put away."""
         await self.apply(settings, house, again=name)
         await self.settled()
@@ -128,24 +128,24 @@ class Plugins:
         async with self._turn:
             await asyncio.gather(*(self._stop(name) for name in list(self._ones)))
 
-    def statuses(self) -> tuple[Status, ...]:
+    def statuses(self) -> tuple[PluginStatus, ...]:
         running = [self._shown(one) for one in self._ones.values()]
         return tuple(sorted((*running, *self._others), key=lambda status: status.id))
 
-    def status(self, name: str) -> Status:
+    def status(self, name: str) -> PluginStatus:
         for status in self.statuses():
             if status.id == name:
                 return status
         raise NotFound(f"there is no plugin {name}: openclaw plugins list shows those there are")
 
-    def found(self) -> tuple[Found, ...]:
+    def found(self) -> tuple[FoundPlugin, ...]:
         """The plugins that are meant to run."""
         return tuple(one.wanted.plugin for one in self._ones.values())
 
-    def _shown(self, one: _One) -> Status:
+    def _shown(self, one: _One) -> PluginStatus:
         return structs.replace(one.status, pid=one.process.pid if one.process else None)
 
-    def _look(self, settings: PluginsSettings) -> tuple[dict[str, _Wanted], tuple[Status, ...]]:
+    def _look(self, settings: PluginsSettings) -> tuple[dict[str, _Wanted], tuple[PluginStatus, ...]]:
         """What is to run, and how the rest stands. Reads files."""
         if not settings.enabled:
             self._say(vacant((), {}, settings))
@@ -170,7 +170,7 @@ class Plugins:
 
     def _start(self, wanted: _Wanted) -> None:
         name = wanted.plugin.id
-        status = Status(id=name, state="starting", plugin=wanted.plugin, since=millis(self._clock))
+        status = PluginStatus(id=name, state="starting", plugin=wanted.plugin, since=millis(self._clock))
         one = self._ones[name] = _One(wanted, status)
         one.task = asyncio.create_task(self._live(one), name=f"plugin:{name}")
 
@@ -220,12 +220,12 @@ class Plugins:
             ending.cancel()
             await asyncio.gather(ending, return_exceptions=True)
 
-    def _launch(self, wanted: _Wanted) -> Launch:
+    def _launch(self, wanted: _Wanted) -> PluginLaunch:
         plugin, entry, limits = wanted.plugin, wanted.entry, wanted.limits
         data = self._data / plugin.id
         private_directory(data)
-        return Launch(
-            start=wire.Start(
+        return PluginLaunch(
+            start=wire.HostStart(
                 id=plugin.id,
                 directory=str(plugin.directory),
                 entry=plugin.entry,
@@ -301,12 +301,12 @@ def _refusing(plugin: str, point: str, why: str) -> Hook:
     return Hook(point=point, run=run)
 
 
-def _idle(plugin: Found, verdict: Verdict) -> Status:
-    return Status(id=plugin.id, state="held" if verdict.held else "off", why=verdict.why, plugin=plugin)
+def _idle(plugin: FoundPlugin, verdict: PluginVerdict) -> PluginStatus:
+    return PluginStatus(id=plugin.id, state="held" if verdict.held else "off", why=verdict.why, plugin=plugin)
 
 
-def _broken(unusable: Unusable) -> Status:
-    return Status(id=unusable.directory.name, state="broken", why=f"{unusable.why} ({unusable.directory})")
+def _broken(unusable: UnusablePlugin) -> PluginStatus:
+    return PluginStatus(id=unusable.directory.name, state="broken", why=f"{unusable.why} ({unusable.directory})")
 
 
 def revealed(value: Any) -> Any:

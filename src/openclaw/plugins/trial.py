@@ -17,24 +17,24 @@ from openclaw.core.secret import Secret
 from openclaw.core.tool import Output, ToolContext
 from openclaw.plugins.calling import called
 from openclaw.plugins.contract import problems
-from openclaw.plugins.find import Found, Unusable, one
-from openclaw.plugins.running import Plugins, Status
+from openclaw.plugins.find import FoundPlugin, UnusablePlugin, one
+from openclaw.plugins.running import PluginManager, PluginStatus
 from openclaw.plugins.settings import PluginEntry, PluginLimits, PluginSlots, PluginsSettings
 
 
 class RunningPlugin:
     """A plugin that runs, and what it brought."""
 
-    def __init__(self, found: Found, workspace: Path) -> None:
+    def __init__(self, found: FoundPlugin, workspace: Path) -> None:
         self.found = found
         self.brought = Brought()
-        self.status = Status(id=found.id, state="starting", plugin=found)
+        self.status = PluginStatus(id=found.id, state="starting", plugin=found)
         self._workspace = workspace
 
     def taken(self, plugin: str) -> Mapping[str, Iterable[str]]:
         return {}
 
-    def join(self, plugin: Found, entry: PluginEntry, brought: Brought) -> tuple[str, ...]:
+    def join(self, plugin: FoundPlugin, entry: PluginEntry, brought: Brought) -> tuple[str, ...]:
         self.brought = brought
         return ()
 
@@ -97,7 +97,7 @@ async def running(
 ) -> AsyncIterator[RunningPlugin]:
     """The plugin in `directory`, started; raises what keeps it from starting."""
     found = one(Path(directory))
-    if isinstance(found, Unusable):
+    if isinstance(found, UnusablePlugin):
         raise NotFound(f"{directory}: {found.why}")
     with tempfile.TemporaryDirectory() as state:
         entry = PluginEntry(
@@ -109,7 +109,7 @@ async def running(
         slots = PluginSlots(memory=found.id) if found.manifest.kind == "memory" else PluginSlots()
         settings = PluginsSettings(entries={found.id: entry}, limits=limits or PluginLimits(), slots=slots)
         plugin = RunningPlugin(found, Path(state))
-        plugins = Plugins(Path(state), lambda given: [Path(directory)], clock)
+        plugins = PluginManager(Path(state), lambda given: [Path(directory)], clock)
         try:
             await plugins.apply(settings, plugin)
             await plugins.settled()
@@ -130,7 +130,7 @@ async def problems_of(
 ) -> list[str]:
     """Everything in which the plugin in `directory` does not keep to the contract; an empty list when it does."""
     found = one(Path(directory))
-    if isinstance(found, Unusable):
+    if isinstance(found, UnusablePlugin):
         return [found.why]
     try:
         async with running(directory, clock, config=config, env=env) as plugin:

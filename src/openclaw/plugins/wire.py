@@ -26,7 +26,7 @@ T = TypeVar("T")
 Op = Literal["tool", "hook", "command", "method", "route", "listen", "send", "typing", "stream", "embed", "close"]
 
 
-class Start(Struct, frozen=True, kw_only=True, tag=True):
+class HostStart(Struct, frozen=True, kw_only=True, tag=True):
     """The first thing a plugin's process hears."""
 
     id: str
@@ -40,7 +40,7 @@ class Start(Struct, frozen=True, kw_only=True, tag=True):
     memory_bytes: int
 
 
-class Call(Struct, frozen=True, tag=True):
+class HostCall(Struct, frozen=True, tag=True):
     id: int
     op: Op
     name: str
@@ -62,11 +62,11 @@ class Ping(Struct, frozen=True, tag=True):
     number: int
 
 
-class Stop(Struct, frozen=True, tag=True):
+class HostStop(Struct, frozen=True, tag=True):
     """Services end, then the process."""
 
 
-ToPlugin = Start | Call | Cancel | Taken | Ping | Stop
+ToPlugin = HostStart | HostCall | Cancel | Taken | Ping | HostStop
 
 
 class ToolDeclared(Struct, frozen=True, kw_only=True):
@@ -120,25 +120,25 @@ class Ready(Struct, frozen=True, kw_only=True, tag=True):
     services: tuple[str, ...] = ()
 
 
-class Refused(Struct, frozen=True, tag=True):
+class HostRefused(Struct, frozen=True, tag=True):
     """The plugin cannot run; `why` is one line for a person."""
 
     why: str
 
 
-class Item(Struct, frozen=True, tag=True):
+class HostItem(Struct, frozen=True, tag=True):
     """One of several answers to a call: an item of a stream, or the progress of a tool."""
 
     id: int
     payload: Raw
 
 
-class Done(Struct, frozen=True, tag=True):
+class HostDone(Struct, frozen=True, tag=True):
     id: int
     payload: Raw
 
 
-class Failed(Struct, frozen=True, tag=True):
+class HostFailed(Struct, frozen=True, tag=True):
     """The plugin's code raised: `kind` is the exception's name, `message` its text."""
 
     id: int
@@ -152,14 +152,14 @@ class Pong(Struct, frozen=True, tag=True):
     number: int
 
 
-class Note(Struct, frozen=True, tag=True):
+class HostNote(Struct, frozen=True, tag=True):
     """A line for the log."""
 
     level: int
     text: str
 
 
-FromPlugin = Ready | Refused | Item | Done | Failed | Pong | Note
+FromPlugin = Ready | HostRefused | HostItem | HostDone | HostFailed | Pong | HostNote
 
 
 class Garbled(ValueError):

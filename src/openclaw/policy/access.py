@@ -97,7 +97,7 @@ def _listed(message: Inbound, names: Iterable[Id]) -> bool:
     return bool(known & {EVERYBODY, message.sender, f"{message.channel}:{message.sender}"})
 
 
-def conversation(message: Inbound, *, owner: bool, scope: str) -> str:
+def session_key_of(message: Inbound, *, owner: bool, scope: str) -> str:
     """The session key `message` belongs to. Only the owner's direct messages can share the main conversation."""
     account = "" if message.account == "default" else f":{peer_part(message.account)}"
     if message.group is not None:
@@ -110,7 +110,7 @@ def conversation(message: Inbound, *, owner: bool, scope: str) -> str:
     return f"{peer_part(message.channel)}{account}:direct:{peer_part(message.sender)}"
 
 
-def said(message: Inbound, *, owner: bool) -> str:
+def to_message(message: Inbound, *, owner: bool) -> str:
     """The text as the model reads it: with the name of who speaks, unless it is the owner alone with it."""
     if owner and message.group is None:
         return message.text

@@ -8,7 +8,7 @@ MINUTE = 60.0
 WORDS: dict[Kind, str] = {"deletes": "deletes", "sends": "messages and requests with words of its own"}
 
 
-class Breaker:
+class CircuitBreaker:
     """Counts over one minute; a person's yes begins a new count."""
 
     def __init__(self, limits: dict[Kind, int]) -> None:

@@ -70,22 +70,22 @@ class SandboxSettings(Settings, frozen=True):
     prune: Annotated[PruneSettings, doc("when a box is emptied by itself")] = PruneSettings()
 
 
-class Prune(Struct, frozen=True):
+class PruneRules(Struct, frozen=True):
     """How long a box may be idle and how old it may get, in seconds; 0 for ever."""
 
     idle: float = 24 * HOUR
     age: float = 7 * 24 * HOUR
 
 
-def lenient(one: Prune, other: Prune) -> Prune:
+def lenient(one: PruneRules, other: PruneRules) -> PruneRules:
     """What keeps a box longer."""
-    return Prune(
+    return PruneRules(
         idle=max(one.idle, other.idle) if one.idle and other.idle else 0,
         age=max(one.age, other.age) if one.age and other.age else 0,
     )
 
 
-def outlived(made: float, used: float, now: float, limits: Prune) -> str:
+def outlived(made: float, used: float, now: float, limits: PruneRules) -> str:
     """Why a box is to be emptied; empty when it is not. One that was used within the hour is in somebody's hands."""
     idle = now - used
     if limits.idle and idle >= limits.idle:
@@ -95,7 +95,7 @@ def outlived(made: float, used: float, now: float, limits: Prune) -> str:
     return ""
 
 
-class Rules(Struct, frozen=True, kw_only=True):
+class SandboxRules(Struct, frozen=True, kw_only=True):
     """The settings of one agent's sandbox, none of them left open."""
 
     mode: Mode = "off"
@@ -113,10 +113,10 @@ class Rules(Struct, frozen=True, kw_only=True):
     setup: str = ""
     limits: BoxLimits = BoxLimits()
     binds: tuple[str, ...] = ()
-    prune: Prune = Prune()
+    prune: PruneRules = PruneRules()
 
 
-def resolve(defaults: SandboxSettings, own: SandboxSettings | None) -> Rules:
+def resolve(defaults: SandboxSettings, own: SandboxSettings | None) -> SandboxRules:
     """An agent's own settings over the defaults; what neither sets is what is safest to live with."""
     one = own or SandboxSettings()
 
@@ -133,7 +133,7 @@ def resolve(defaults: SandboxSettings, own: SandboxSettings | None) -> Rules:
         env={**defaults.docker.env, **one.docker.env},
     )
     setup = inner.setup_command or ""
-    rules = Rules(
+    rules = SandboxRules(
         mode=first("mode", "off"),  # type: ignore[arg-type]
         backend=str(first("backend", "auto")).strip().lower(),
         scope=first("scope", "agent"),  # type: ignore[arg-type]
@@ -159,16 +159,16 @@ def resolve(defaults: SandboxSettings, own: SandboxSettings | None) -> Rules:
     return rules
 
 
-def _prune(defaults: PruneSettings, own: PruneSettings) -> Prune:
+def _prune(defaults: PruneSettings, own: PruneSettings) -> PruneRules:
     hours = own.idle_hours if own.idle_hours is not None else defaults.idle_hours
     days = own.max_age_days if own.max_age_days is not None else defaults.max_age_days
-    return Prune(
+    return PruneRules(
         idle=24 * HOUR if hours is None else hours * HOUR,
         age=7 * 24 * HOUR if days is None else days * 24 * HOUR,
     )
 
 
-def _check(rules: Rules) -> None:
+def _check(rules: SandboxRules) -> None:
     backend = {"bubblewrap": "process", "bwrap": "process"}.get(rules.backend, rules.backend)
     if backend not in BACKENDS:
         raise ConfigError(
@@ -203,7 +203,7 @@ def is_boxed(mode: Mode, key: SessionKey) -> bool:
     return mode == "all" or (mode == "non-main" and not key.is_main)
 
 
-def box_name(rules: Rules, key: SessionKey) -> str:
+def box_name(rules: SandboxRules, key: SessionKey) -> str:
     """The name of the box a session shares with whom its scope says."""
     if rules.scope == "shared":
         return f"{rules.prefix}shared"
@@ -216,7 +216,7 @@ def box_name(rules: Rules, key: SessionKey) -> str:
 _WIDTH: dict[Access, int] = {"none": 0, "ro": 1, "rw": 2}
 
 
-def narrower(child: Rules, child_boxed: bool, parent: Rules, parent_boxed: bool) -> str:
+def narrower(child: SandboxRules, child_boxed: bool, parent: SandboxRules, parent_boxed: bool) -> str:
     """Why a sub-agent would get out of its starter's sandbox; empty when it does not."""
     if not parent_boxed:
         return ""

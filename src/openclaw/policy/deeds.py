@@ -5,11 +5,11 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from openclaw.core.deed import Deed
+from openclaw.core.deed import ActionKind
 from openclaw.core.secret import is_secret_place
 from openclaw.core.tool import Effects
 
-WORDS: dict[Deed, str] = {
+WORDS: dict[ActionKind, str] = {
     "read": "reads files",
     "read-secret": "reads a file that usually holds credentials",
     "write": "writes files in the workspace",
@@ -26,7 +26,7 @@ WORDS: dict[Deed, str] = {
     "delegate": "hands work to another conversation",
 }
 
-_BY_EFFECT: tuple[tuple[Effects, Deed], ...] = (
+_BY_EFFECT: tuple[tuple[Effects, ActionKind], ...] = (
     (Effects.RUNS_CODE, "run"),
     (Effects.SENDS_OUT, "send"),
     (Effects.SCHEDULES, "schedule"),
@@ -55,9 +55,9 @@ class Facts(Struct, frozen=True, kw_only=True):
     """What the owner wrote in this conversation."""
 
 
-def deeds(effects: Effects, facts: Facts) -> tuple[Deed, ...]:
+def actions_of(effects: Effects, facts: Facts) -> tuple[ActionKind, ...]:
     """Everything a call does, most serious first."""
-    found: list[Deed] = [deed for effect, deed in _BY_EFFECT if effect in effects]
+    found: list[ActionKind] = [deed for effect, deed in _BY_EFFECT if effect in effects]
     if Effects.FETCHES in effects:
         found.append("fetch" if facts.address_known else "fetch-composed")
     if Effects.RUNS_CODE not in effects:
@@ -68,7 +68,7 @@ def deeds(effects: Effects, facts: Facts) -> tuple[Deed, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _writing(path: str, workspace: str) -> Deed:
+def _writing(path: str, workspace: str) -> ActionKind:
     root = workspace.rstrip("/") + "/"
     if not workspace or not path.startswith(root):
         return "write-outside"
@@ -78,7 +78,7 @@ def _writing(path: str, workspace: str) -> Deed:
     return "write-instructions" if len(parts) == 1 and parts[0] in _INSTRUCTIONS else "write"
 
 
-def _reading(path: str, named: Sequence[str]) -> Deed:
+def _reading(path: str, named: Sequence[str]) -> ActionKind:
     if not is_secret_place(path):
         return "read"
     name = path.rpartition("/")[2]

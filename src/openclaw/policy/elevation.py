@@ -45,7 +45,7 @@ def is_shared(key: SessionKey, owners: Sequence[str]) -> bool:
     return key.route is not None and not speaker(key, owners).owner
 
 
-class Said(Struct, frozen=True):
+class ElevationRequest(Struct, frozen=True):
     """What /elevated was set to in a session, and when."""
 
     level: Level
@@ -68,11 +68,11 @@ def elevation(
     own: AgentElevated,
     default: ElevatedDefault | None,
     acknowledged: bool,
-    said: Said | None,
+    said: ElevationRequest | None,
     now: int,
 ) -> Elevation:
     """The level that holds: what the session was set to while it lasts, else the default as far as that is allowed."""
-    if why := barred(speaker, shared, own):
+    if why := refuse_reason(speaker, shared, own):
         return Elevation("off", why)
     lasts = shared.expires_minutes * 60_000
     if said is not None and (not lasts or now - said.at < lasts):
@@ -89,7 +89,7 @@ def elevation(
     return Elevation(level)
 
 
-def barred(speaker: Speaker, shared: ElevatedSettings, own: AgentElevated) -> str:
+def refuse_reason(speaker: Speaker, shared: ElevatedSettings, own: AgentElevated) -> str:
     """Why this speaker may not have it at all; empty when they may."""
     for settings, name in ((shared, "tools.elevated"), (own, "agents.list[].tools.elevated")):
         if not settings.enabled:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from openclaw.policy.inline import hidden
+from openclaw.policy.inline import find_inline_code
 from openclaw.policy.narrowing import Ask, Mode, Security
-from openclaw.policy.shell import Segment, Unclear, parse
+from openclaw.policy.shell import CommandSegment, UnclearCommand, parse
 
 _STRICTNESS: dict[Security, int] = {"full": 0, "allowlist": 1, "deny": 2}
 _ASKING: dict[Ask, int] = {"off": 0, "on-miss": 1, "always": 2}
@@ -18,7 +18,7 @@ _ARGV_PIN = "sha256:argv:"
 _COMMAND_PIN = "sha256:command:"
 
 
-class Grant(Struct, frozen=True, rename="camel", omit_defaults=True):
+class ExecGrant(Struct, frozen=True, rename="camel", omit_defaults=True):
     """A program someone allowed for good."""
 
     pattern: str
@@ -36,7 +36,7 @@ class Allow(Struct, frozen=True):
     why: str
 
 
-class AskFirst(Struct, frozen=True):
+class AskPerson(Struct, frozen=True):
     why: str
 
 
@@ -44,7 +44,7 @@ class Deny(Struct, frozen=True):
     why: str
 
 
-Ruling = Allow | AskFirst | Deny
+Ruling = Allow | AskPerson | Deny
 Resolve = Callable[[str], str | None]
 """The path of the program a word would start, or None."""
 Identify = Callable[[Sequence[str]], str]
@@ -72,12 +72,12 @@ def stricter(one: tuple[Security, Ask], other: tuple[Security, Ask]) -> tuple[Se
     )
 
 
-def rule(
+def decide(
     command: str,
     cwd: str,
     security: Security,
     ask: Ask,
-    grants: Sequence[Grant],
+    grants: Sequence[ExecGrant],
     resolve: Resolve,
     safe_bins: Sequence[str],
     identify: Identify = unidentified,
@@ -87,7 +87,7 @@ def rule(
     if security == "deny":
         return Deny("running commands is switched off (tools.exec.security is deny)")
     if ask == "always":
-        return AskFirst("every command is approved by hand (tools.exec.ask is always)")
+        return AskPerson("every command is approved by hand (tools.exec.ask is always)")
     if security == "full":
         return Allow("tools.exec.security is full")
     miss = _miss(command, cwd, grants, resolve, safe_bins, identify, strict)
@@ -95,13 +95,13 @@ def rule(
         return Allow("every program in it is on the allowlist")
     if ask == "off":
         return Deny(f"not on the allowlist ({miss}), and tools.exec.ask is off")
-    return AskFirst(miss)
+    return AskPerson(miss)
 
 
 def _miss(
     command: str,
     cwd: str,
-    grants: Sequence[Grant],
+    grants: Sequence[ExecGrant],
     resolve: Resolve,
     safe_bins: Sequence[str],
     identify: Identify,
@@ -114,7 +114,7 @@ def _miss(
                 return None
             return "a program or script in it is not what it was when it was allowed"
     segments = parse(command)
-    if isinstance(segments, Unclear):
+    if isinstance(segments, UnclearCommand):
         return f"not a plain command: {segments.why}"
     for segment in segments:
         path = resolve(segment.argv[0])
@@ -126,10 +126,10 @@ def _miss(
 
 
 def _unlisted(
-    segment: Segment,
+    segment: CommandSegment,
     path: str,
     cwd: str,
-    grants: Sequence[Grant],
+    grants: Sequence[ExecGrant],
     safe_bins: Sequence[str],
     identify: Identify,
     strict: bool,
@@ -143,19 +143,19 @@ def _unlisted(
             continue
         if not _is_the_same(grant, segment.argv, identify):
             why = f"{segment.argv[0]}, or the script it is given, is not what it was when it was allowed"
-        elif strict and not _is_pinned(grant) and (more := hidden(segment.argv, path)):
+        elif strict and not _is_pinned(grant) and (more := find_inline_code(segment.argv, path)):
             why = more
         else:
             return ""
     return why
 
 
-def _is_pinned(grant: Grant) -> bool:
+def _is_pinned(grant: ExecGrant) -> bool:
     """Whether it is for exactly these arguments; whoever gave it saw all of them."""
     return grant.arg_pattern is not None and grant.arg_pattern.startswith((_ARGV_PIN, _COMMAND_PIN))
 
 
-def _is_the_same(grant: Grant, words: Sequence[str], identify: Identify) -> bool:
+def _is_the_same(grant: ExecGrant, words: Sequence[str], identify: Identify) -> bool:
     return not grant.identity or grant.identity == identify(words)
 
 
@@ -164,7 +164,7 @@ def words_of(command: str) -> tuple[str, ...]:
     return tuple(word.strip("'\"") for word in re.split(r"[\s;|&<>()`$=]+", command) if word.strip("'\""))
 
 
-def matches(grant: Grant, segment: Segment, path: str, cwd: str) -> bool:
+def matches(grant: ExecGrant, segment: CommandSegment, path: str, cwd: str) -> bool:
     """Whether `grant` covers the program at `path` with these arguments."""
     if "/" in grant.pattern:
         if not fnmatch.fnmatchcase(path, grant.pattern):
@@ -181,7 +181,7 @@ def matches(grant: Grant, segment: Segment, path: str, cwd: str) -> bool:
         return False
 
 
-def argv_pin(segment: Segment, cwd: str) -> str:
+def argv_pin(segment: CommandSegment, cwd: str) -> str:
     """A name for exactly these arguments in exactly this directory."""
     return _pin(_ARGV_PIN, cwd, *segment.argv)
 
@@ -202,18 +202,18 @@ def grants_for(
     new_id: Callable[[], str],
     identify: Identify = unidentified,
     strict: bool = False,
-) -> tuple[Grant, ...]:
+) -> tuple[ExecGrant, ...]:
     """What "always" means for this command: these programs with these arguments here, and nothing wider.
 
     With `strict` code in an argument is never allowed for good.
     """
     segments = parse(command)
-    if isinstance(segments, Unclear):
+    if isinstance(segments, UnclearCommand):
         if strict and _carries_code(command):
             return ()
         return (_granted(new_id(), "*", command_pin(command, cwd), command, None, identify(words_of(command))),)
     paths = [(segment, resolve(segment.argv[0])) for segment in segments]
-    if strict and any(path and hidden(segment.argv, path) for segment, path in paths):
+    if strict and any(path and find_inline_code(segment.argv, path) for segment, path in paths):
         return ()
     return tuple(
         _granted(new_id(), path, argv_pin(segment, cwd), command, path, identify(segment.argv))
@@ -225,11 +225,11 @@ def grants_for(
 def _carries_code(command: str) -> bool:
     """Whether an interpreter is given code in a command that cannot be read further."""
     words = words_of(command)
-    return any(hidden(words[place:], words[place]) for place in range(len(words)))
+    return any(find_inline_code(words[place:], words[place]) for place in range(len(words)))
 
 
-def _granted(grant_id: str, pattern: str, pin: str, command: str, path: str | None, identity: str) -> Grant:
-    return Grant(
+def _granted(grant_id: str, pattern: str, pin: str, command: str, path: str | None, identity: str) -> ExecGrant:
+    return ExecGrant(
         identity=identity or None,
         id=grant_id,
         pattern=pattern,
@@ -276,7 +276,7 @@ _FILTERS = {
 """Anything else that is configured as safe (sed, awk, jq) can do more than filter, and is never safe."""
 
 
-def is_safe(segment: Segment, path: str, safe_bins: Sequence[str]) -> bool:
+def is_safe(segment: CommandSegment, path: str, safe_bins: Sequence[str]) -> bool:
     """A small filter on its standard input: known flags, no files of its own, from the system's directories."""
     name, *arguments = segment.argv
     known = _FILTERS.get(name)

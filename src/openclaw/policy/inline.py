@@ -117,7 +117,7 @@ _RISKS = {
 }
 
 
-def hidden(argv: Sequence[str], path: str) -> str:
+def find_inline_code(argv: Sequence[str], path: str) -> str:
     """Why this call is more than its program's name says; empty when it is not. `path` is what it resolves to."""
     for name in dict.fromkeys((_name(argv[0]), _name(path))):
         if why := _hidden(name, argv[1:]):

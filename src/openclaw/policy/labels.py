@@ -6,18 +6,20 @@ Pure. The configuration may change every field of it (`security.externalContent.
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from openclaw.core.deed import COLUMNS, DEEDS, Column, Deed, Word
-from openclaw.core.origin import UNTRUSTED, Origin, joined
+from openclaw.core.deed import COLUMNS, DEEDS, ActionKind, LabelColumn, LabelDecision
+from openclaw.core.origin import UNTRUSTED, Origin, merge_origins
 from openclaw.policy.deeds import WORDS
-from openclaw.policy.execution import Allow, AskFirst, Deny, Ruling
+from openclaw.policy.execution import Allow, AskPerson, Deny, Ruling
 
 Mode = Literal["off", "approve", "deny"]
-Table = Mapping[Deed, Mapping[Column, Word]]
-_STRICTNESS: dict[Word, int] = {"allow": 0, "ask": 1, "deny": 2}
+Table = Mapping[ActionKind, Mapping[LabelColumn, LabelDecision]]
+_STRICTNESS: dict[LabelDecision, int] = {"allow": 0, "ask": 1, "deny": 2}
 SHOWN = 3
 
 
-def _row(none: Word, skill: Word, tool: Word, external: Word, stranger: Word) -> dict[Column, Word]:
+def _row(
+    none: LabelDecision, skill: LabelDecision, tool: LabelDecision, external: LabelDecision, stranger: LabelDecision
+) -> dict[LabelColumn, LabelDecision]:
     return {"none": none, "skill": skill, "tool": tool, "external": external, "stranger": stranger}
 
 
@@ -40,9 +42,9 @@ TABLE: Table = {
 }
 
 
-def table(changes: Mapping[Column, Mapping[Deed, Word]], mode: Mode = "approve") -> Table:
+def table(changes: Mapping[LabelColumn, Mapping[ActionKind, LabelDecision]], mode: Mode = "approve") -> Table:
     """The table with the owner's changes; `mode` softens it (off) or turns every question into a no (deny)."""
-    made: dict[Deed, dict[Column, Word]] = {}
+    made: dict[ActionKind, dict[LabelColumn, LabelDecision]] = {}
     for deed in DEEDS:
         made[deed] = {}
         for column in COLUMNS:
@@ -55,27 +57,27 @@ def table(changes: Mapping[Column, Mapping[Deed, Word]], mode: Mode = "approve")
     return made
 
 
-def decide(deeds: Sequence[Deed], origins: Sequence[Origin], rules: Table) -> Ruling:
+def decide(deeds: Sequence[ActionKind], origins: Sequence[Origin], rules: Table) -> Ruling:
     """The ruling on a call that does `deeds`, in a conversation that holds text from `origins`."""
-    here = joined(origins)
-    columns: tuple[Column, ...] = tuple({_column(each) for each in here}) or ("none",)
+    here = merge_origins(origins)
+    columns: tuple[LabelColumn, ...] = tuple({_column(each) for each in here}) or ("none",)
     ranked = [(rules[deed][column], deed) for deed in deeds for column in (*columns, "none")]
     word, deed = max(ranked, key=lambda each: _STRICTNESS[each[0]], default=("allow", "read"))
     if word == "allow":
         return Allow("nothing speaks against it")
     plainly = rules[deed]["none"] == word
-    why = f"it {WORDS[deed]}" if plainly and not here else because(deed, here)
-    return Deny(why) if word == "deny" else AskFirst(why)
+    why = f"it {WORDS[deed]}" if plainly and not here else explain(deed, here)
+    return Deny(why) if word == "deny" else AskPerson(why)
 
 
-def because(deed: Deed, origins: Sequence[Origin]) -> str:
+def explain(deed: ActionKind, origins: Sequence[Origin]) -> str:
     """Why a person is asked, with the texts that may be behind it."""
     named = [each.source for each in sorted(origins, key=lambda each: UNTRUSTED.index(each.label))]
     more = f" and {len(named) - SHOWN} more" if len(named) > SHOWN else ""
     return f"it {WORDS[deed]}, and untrusted content was read before it: {'; '.join(named[:SHOWN])}{more}"
 
 
-def _column(each: Origin) -> Column:
+def _column(each: Origin) -> LabelColumn:
     match each.label:
         case "skill" | "tool" | "external" | "stranger":
             return each.label
@@ -83,7 +85,7 @@ def _column(each: Origin) -> Column:
             return "none"
 
 
-def shown(rules: Table) -> str:
+def render_table(rules: Table) -> str:
     """The table as Markdown, for the documentation and the terminal."""
     lines = ["| what the call does | no label | skill | tool | external | stranger |", "|---|---|---|---|---|---|"]
     lines += [

@@ -61,7 +61,7 @@ PROFILES: dict[str, tuple[str, ...]] = {
 _GLOB = frozenset("*?[")
 
 
-class Layer(Struct, frozen=True, kw_only=True):
+class ToolLayer(Struct, frozen=True, kw_only=True):
     """One place that may remove tools; `allow` None allows all."""
 
     name: str
@@ -82,9 +82,9 @@ class Removed(Struct, frozen=True):
     key: str = ""
 
 
-def profile_layer(profile: str, also_allow: Iterable[str] = ()) -> Layer:
+def profile_layer(profile: str, also_allow: Iterable[str] = ()) -> ToolLayer:
     allow = PROFILES.get(profile)
-    return Layer(
+    return ToolLayer(
         name=f"tools.profile {profile}",
         key="tools.profile",
         exact_key=True,
@@ -107,7 +107,7 @@ def _listed(tool: str, entries: set[str]) -> bool:
     return tool in entries or any(fnmatch.fnmatchcase(tool, entry) for entry in entries if _GLOB & set(entry))
 
 
-def remaining(tools: Sequence[str], layers: Sequence[Layer]) -> tuple[tuple[str, ...], tuple[Removed, ...]]:
+def remaining(tools: Sequence[str], layers: Sequence[ToolLayer]) -> tuple[tuple[str, ...], tuple[Removed, ...]]:
     """The tools every layer lets through, and for each of the others the first layer that did not."""
     kept = list(tools)
     removed: list[Removed] = []
@@ -125,11 +125,11 @@ def remaining(tools: Sequence[str], layers: Sequence[Layer]) -> tuple[tuple[str,
     return tuple(kept), tuple(removed)
 
 
-def _key(layer: Layer, denied: bool) -> str:
+def _key(layer: ToolLayer, denied: bool) -> str:
     return layer.key if layer.exact_key or not layer.key else f"{layer.key}.{'deny' if denied else 'allow'}"
 
 
-def emptied(tools: Sequence[str], layers: Sequence[Layer]) -> str:
+def emptied(tools: Sequence[str], layers: Sequence[ToolLayer]) -> str:
     """The allowlist somebody wrote that leaves no tool at all; empty when there is none."""
     for count in range(1, len(layers) + 1):
         layer = layers[count - 1]
@@ -138,7 +138,7 @@ def emptied(tools: Sequence[str], layers: Sequence[Layer]) -> str:
     return ""
 
 
-def unknown(tools: Sequence[str], layers: Sequence[Layer]) -> tuple[str, ...]:
+def unknown(tools: Sequence[str], layers: Sequence[ToolLayer]) -> tuple[str, ...]:
     """Entries of written lists that name no tool and no group, each with its setting."""
     known = {name.lower() for name in tools} | {name for group in GROUPS.values() for name in group}
     found: list[str] = []

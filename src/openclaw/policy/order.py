@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from openclaw.core.keys import peer_part
-from openclaw.policy.layers import PROFILES, Layer
+from openclaw.policy.layers import PROFILES, ToolLayer
 from openclaw.policy.narrowing import AgentToolSettings, ChannelSettings, GroupSettings, NarrowSettings, ProviderRules
 from openclaw.policy.settings import ToolsSettings
 
@@ -18,7 +18,7 @@ NO_CHANNELS: Mapping[str, ChannelSettings] = {}
 READ_ONLY = ("write", "edit", "apply_patch")
 
 
-class Sender(Struct, frozen=True, kw_only=True):
+class RequestSender(Struct, frozen=True, kw_only=True):
     """Who speaks, in the terms `toolsBySender` uses."""
 
     channel: str = ""
@@ -28,13 +28,13 @@ class Sender(Struct, frozen=True, kw_only=True):
     name: str = ""
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class ToolRequest(Struct, frozen=True, kw_only=True):
     """For whom the tools are wanted."""
 
     agent: str = "main"
     model: str = ""
     """provider/model; without one no rule for a provider counts."""
-    sender: Sender | None = None
+    sender: RequestSender | None = None
     """Nobody in particular where only the owner is; in a group at least its channel is known."""
     group: str = ""
     """The group, channel or room of `sender.channel` it is for."""
@@ -46,9 +46,9 @@ class Asked(Struct, frozen=True, kw_only=True):
 def layers(
     shared: ToolsSettings,
     own: AgentToolSettings,
-    asked: Asked,
+    asked: ToolRequest,
     channels: Mapping[str, ChannelSettings] = NO_CHANNELS,
-) -> list[Layer]:
+) -> list[ToolLayer]:
     """What the configuration takes away, first the widest rules."""
     mine = f"agents.list[{asked.agent}].tools"
     found = [_profile(shared, own, mine)]
@@ -57,13 +57,15 @@ def layers(
         for key, rules in _of_provider(shared.by_provider, asked.model, "tools.byProvider")
     ]
     found.append(
-        Layer(name="tools.allow/deny", key="tools", allow=shared.allow or None, deny=shared.deny, explicit=True)
+        ToolLayer(name="tools.allow/deny", key="tools", allow=shared.allow or None, deny=shared.deny, explicit=True)
     )
     found += [
         _rules("provider", key, rules)
         for key, rules in _of_provider(shared.by_provider, asked.model, "tools.byProvider")
     ]
-    found.append(Layer(name=f"agent {asked.agent}", key=mine, allow=own.allow or None, deny=own.deny, explicit=True))
+    found.append(
+        ToolLayer(name=f"agent {asked.agent}", key=mine, allow=own.allow or None, deny=own.deny, explicit=True)
+    )
     for key, rules in _of_provider(own.by_provider, asked.model, f"{mine}.byProvider"):
         found.append(
             _narrow("agent's provider profile", f"{key}.profile", profile=rules.profile, also=rules.also_allow)
@@ -83,20 +85,20 @@ def layers(
     return [layer for layer in found if layer.allow or layer.deny] + _switches(shared)
 
 
-def _profile(shared: ToolsSettings, own: AgentToolSettings, mine: str) -> Layer:
+def _profile(shared: ToolsSettings, own: AgentToolSettings, mine: str) -> ToolLayer:
     if own.profile:
         return _narrow(f"profile {own.profile}", f"{mine}.profile", profile=own.profile, also=own.also_allow)
     also = (*shared.also_allow, *own.also_allow)
     return _narrow(f"profile {shared.profile}", "tools.profile", profile=shared.profile, also=also)
 
 
-def _narrow(name: str, key: str, *, profile: str | None, also: Sequence[str]) -> Layer:
+def _narrow(name: str, key: str, *, profile: str | None, also: Sequence[str]) -> ToolLayer:
     allow = PROFILES.get(profile or "")
-    return Layer(name=name, key=key, exact_key=True, allow=None if allow is None else (*allow, *also))
+    return ToolLayer(name=name, key=key, exact_key=True, allow=None if allow is None else (*allow, *also))
 
 
-def _rules(name: str, key: str, rules: NarrowSettings) -> Layer:
-    return Layer(name=name, key=key, allow=rules.allow or None, deny=rules.deny, explicit=True)
+def _rules(name: str, key: str, rules: NarrowSettings) -> ToolLayer:
+    return ToolLayer(name=name, key=key, allow=rules.allow or None, deny=rules.deny, explicit=True)
 
 
 def _of_provider(table: Mapping[str, ProviderRules], model: str, where: str) -> list[tuple[str, ProviderRules]]:
@@ -114,7 +116,7 @@ def group_of(channels: Mapping[str, ChannelSettings], channel: str, group: str) 
     return (f"channels.{channel.lower()}.groups[{name}]", groups[name]) if name else None
 
 
-def by_sender(table: Mapping[str, NarrowSettings], sender: Sender | None) -> tuple[str, NarrowSettings] | None:
+def by_sender(table: Mapping[str, NarrowSettings], sender: RequestSender | None) -> tuple[str, NarrowSettings] | None:
     """The first entry that names `sender`, the most exact kind first."""
     if sender is None or not table:
         return None
@@ -134,11 +136,11 @@ def _in_key(name: str) -> str:
     return f"{kind}:{peer_part(rest)}" if kind else name
 
 
-def _names(sender: Sender) -> tuple[tuple[str, str], ...]:
+def _names(sender: RequestSender) -> tuple[tuple[str, str], ...]:
     return ("id", sender.id), ("e164", sender.e164), ("username", sender.username), ("name", sender.name)
 
 
-def _boxed(shared: ToolsSettings, own: AgentToolSettings, mine: str, read_only: bool) -> list[Layer]:
+def _boxed(shared: ToolsSettings, own: AgentToolSettings, mine: str, read_only: bool) -> list[ToolLayer]:
     """Inside a sandbox only tools that stay inside remain, unless the owner named others."""
     rules, key = (
         (own.sandbox.tools, f"{mine}.sandbox.tools") if own.sandbox else (shared.sandbox.tools, "tools.sandbox.tools")
@@ -146,16 +148,18 @@ def _boxed(shared: ToolsSettings, own: AgentToolSettings, mine: str, read_only: 
     allow = rules.allow or (*BOXED_ALLOW, *rules.also_allow)
     named = {*rules.allow, *rules.also_allow}
     deny = (*(name for name in BOXED_DENY if name not in named), *rules.deny)
-    found = [Layer(name="sandbox", key=key, allow=tuple(allow), deny=deny)]
+    found = [ToolLayer(name="sandbox", key=key, allow=tuple(allow), deny=deny)]
     if read_only:
-        found.append(Layer(name="sandbox read-only", key="sandbox.workspaceAccess", exact_key=True, deny=READ_ONLY))
+        found.append(ToolLayer(name="sandbox read-only", key="sandbox.workspaceAccess", exact_key=True, deny=READ_ONLY))
     return found
 
 
-def _switches(settings: ToolsSettings) -> list[Layer]:
+def _switches(settings: ToolsSettings) -> list[ToolLayer]:
     switches = {
         "tools.exec.applyPatch.enabled": (settings.exec.apply_patch.enabled, "apply_patch"),
         "tools.web.fetch.enabled": (settings.web.fetch.enabled, "web_fetch"),
         "tools.web.search.enabled": (settings.web.search.enabled, "web_search"),
     }
-    return [Layer(name=name, key=name, exact_key=True, deny=(tool,)) for name, (on, tool) in switches.items() if not on]
+    return [
+        ToolLayer(name=name, key=name, exact_key=True, deny=(tool,)) for name, (on, tool) in switches.items() if not on
+    ]

@@ -134,7 +134,7 @@ class SpawnSettings(Settings, frozen=True):
     attachments: Annotated[AttachmentSettings, doc("files handed to a sub-agent")] = AttachmentSettings()
 
 
-class ExperimentalSettings(Settings, frozen=True):
+class ToolExperimentalSettings(Settings, frozen=True):
     """`tools.experimental`: not settled yet."""
 
     plan_tool: Annotated[bool, doc("offer the update_plan tool")] = False

@@ -17,10 +17,10 @@ from openclaw.policy.narrowing import (
 )
 from openclaw.policy.reach import (
     AgentToAgentSettings,
-    ExperimentalSettings,
     SessionToolSettings,
     SpawnSettings,
     SubagentToolSettings,
+    ToolExperimentalSettings,
     WebSettings,
 )
 
@@ -119,4 +119,4 @@ class ToolsSettings(Settings, frozen=True):
     sessions_spawn: Annotated[SpawnSettings, doc("starting sub-agents")] = field(
         name="sessions_spawn", default=SpawnSettings()
     )
-    experimental: Annotated[ExperimentalSettings, doc("not settled yet")] = ExperimentalSettings()
+    experimental: Annotated[ToolExperimentalSettings, doc("not settled yet")] = ToolExperimentalSettings()

@@ -13,13 +13,13 @@ LONGEST = 16_000
 """Characters of a command that is read at all; nobody approves by rule what nobody can read."""
 
 
-class Segment(Struct, frozen=True):
+class CommandSegment(Struct, frozen=True):
     """One program and its arguments."""
 
     argv: tuple[str, ...]
 
 
-class Unclear(Struct, frozen=True):
+class UnclearCommand(Struct, frozen=True):
     why: str
 
 
@@ -75,12 +75,12 @@ _CARRIERS = frozenset(
 )
 
 
-def parse(command: str) -> tuple[Segment, ...] | Unclear:
+def parse(command: str) -> tuple[CommandSegment, ...] | UnclearCommand:
     """The programs `command` starts, in order."""
     if len(command) > LONGEST:
-        return Unclear("it is too long to read")
+        return UnclearCommand("it is too long to read")
     if not command.replace("\n", "").replace("\t", "").isprintable():
-        return Unclear("it contains an invisible character")
+        return UnclearCommand("it contains an invisible character")
     segments: list[list[str]] = [[]]
     word: str | None = None
     operator = "\n"
@@ -88,12 +88,12 @@ def parse(command: str) -> tuple[Segment, ...] | Unclear:
     while at < len(command):
         token = _TOKEN.match(command, at)
         if token is None:
-            return Unclear(_WHY[command[at]])
+            return UnclearCommand(_WHY[command[at]])
         at = token.end()
         kind = str(token.lastgroup)
         if kind not in ("blank", "operator"):
             if kind == "plain" and word is None and token["plain"].startswith("="):
-                return Unclear("it expands the name of a program")
+                return UnclearCommand("it expands the name of a program")
             word = (word or "") + _literal(kind, token[kind])
             continue
         if word is not None:
@@ -101,7 +101,7 @@ def parse(command: str) -> tuple[Segment, ...] | Unclear:
             word = None
         if kind == "operator" and (segments[-1] or token["operator"] != "\n"):
             if not segments[-1]:
-                return Unclear("a command is missing between two operators")
+                return UnclearCommand("a command is missing between two operators")
             operator = token["operator"]
             segments.append([])
     if word is not None:
@@ -109,7 +109,7 @@ def parse(command: str) -> tuple[Segment, ...] | Unclear:
     if not segments[-1]:
         segments.pop()
         if operator not in (";", "\n"):
-            return Unclear("it ends in the middle")
+            return UnclearCommand("it ends in the middle")
     return _checked(segments)
 
 
@@ -117,31 +117,31 @@ def _literal(kind: str, text: str) -> str:
     return _ESCAPE.sub(r"\1", text) if kind == "double" else text
 
 
-def _checked(segments: list[list[str]]) -> tuple[Segment, ...] | Unclear:
+def _checked(segments: list[list[str]]) -> tuple[CommandSegment, ...] | UnclearCommand:
     if not segments:
-        return Unclear("it is empty")
-    out: list[Segment] = []
+        return UnclearCommand("it is empty")
+    out: list[CommandSegment] = []
     for argv in segments:
         started = _carried(argv)
-        if isinstance(started, Unclear):
+        if isinstance(started, UnclearCommand):
             return started
         name = started[0]
         program = name.rpartition("/")[2]
         if name in _SHELLS_OWN or (name == "printf" and started[1:2] == ["-v"]) or (name == "test" and "-v" in started):
-            return Unclear(f"it uses the shell's own {name!r}")
+            return UnclearCommand(f"it uses the shell's own {name!r}")
         if program in _CARRIERS or (program != name and program in _CARRIED):
-            return Unclear(f"it starts another program through {name!r}")
+            return UnclearCommand(f"it starts another program through {name!r}")
         if "=" in name:
-            return Unclear("it sets a variable for a command")
-        out.append(Segment(tuple(started)))
+            return UnclearCommand("it sets a variable for a command")
+        out.append(CommandSegment(tuple(started)))
     return tuple(out)
 
 
-def _carried(argv: list[str]) -> list[str] | Unclear:
+def _carried(argv: list[str]) -> list[str] | UnclearCommand:
     """What is really started when the first word only starts the next."""
     while argv[0] in _CARRIED:
         own = _CARRIED[argv[0]]
         if len(argv) <= own + 1 or any(word.startswith("-") for word in argv[1 : own + 2]):
-            return Unclear(f"it starts another program through {argv[0]!r}")
+            return UnclearCommand(f"it starts another program through {argv[0]!r}")
         argv = argv[own + 1 :]
     return argv

@@ -8,7 +8,7 @@ from msgspec import Struct, structs
 
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.prompt.build import Prompt, assemble
-from openclaw.prompt.report import Report
+from openclaw.prompt.report import PromptReport
 from openclaw.prompt.section import Section
 from openclaw.store.db import Database
 
@@ -44,7 +44,7 @@ class Stored(Struct, frozen=True, kw_only=True):
     session_key: str
     created_at: int
     prompt: Prompt
-    report: Report
+    report: PromptReport
 
 
 @lru_cache(maxsize=512)
@@ -68,7 +68,7 @@ class PromptArchive:
         self._stored: dict[str, None] = {}
         """Hashes known to be in the database; most sections of a prompt were sent before."""
 
-    async def keep(self, run_id: str, session_key: str, now: int, prompt: Prompt, report: Report) -> None:
+    async def keep(self, run_id: str, session_key: str, now: int, prompt: Prompt, report: PromptReport) -> None:
         """Keeps the prompt of a run."""
         digests = {_digest(section.text): section.text for section in prompt.sections}
 
@@ -108,7 +108,7 @@ class PromptArchive:
         while len(self._stored) > KNOWN_HASHES:
             del self._stored[next(iter(self._stored))]
 
-    async def latest_report(self, session_key: str) -> Report | None:
+    async def latest_report(self, session_key: str) -> PromptReport | None:
         """What the last prompt of a session was made of."""
         rows = await self._db.read(
             "SELECT report FROM prompts WHERE session_key = :key ORDER BY created_at DESC, run_id LIMIT 1",
@@ -124,7 +124,7 @@ class PromptArchive:
     async def witnessed(self) -> list[tuple[int, str]]:
         """The entries of the audit that prompts on record remember, by number and hash."""
         rows = await self._db.read("SELECT report FROM prompts WHERE report LIKE '%\"changes\":[{%'")
-        reports = [msgspec.json.decode(row["report"], type=Report) for row in rows]
+        reports = [msgspec.json.decode(row["report"], type=PromptReport) for row in rows]
         return [(change.seq, change.hash) for report in reports for change in report.changes]
 
     async def find(self, wanted: str) -> Stored:
@@ -176,12 +176,12 @@ class PromptArchive:
             report=await self._report(row["report"]),
         )
 
-    async def _report(self, told: str) -> Report:
+    async def _report(self, told: str) -> PromptReport:
         try:
             dated = msgspec.json.decode(told, type=_Dated)
         except msgspec.ValidationError:
-            return msgspec.json.decode(told, type=Report)
-        report = msgspec.json.decode(await self._text(dated.rest), type=Report)
+            return msgspec.json.decode(told, type=PromptReport)
+        report = msgspec.json.decode(await self._text(dated.rest), type=PromptReport)
         return structs.replace(
             report, generated_at=dated.generated_at, session_id=dated.session_id, session_key=dated.session_key
         )

@@ -10,7 +10,7 @@ from openclaw.prompt.build import Prompt
 from openclaw.prompt.section import OURS, Section
 
 
-class Line(Struct, frozen=True, kw_only=True):
+class BlamedLine(Struct, frozen=True, kw_only=True):
     """A line of the prompt's text, counted from 1."""
 
     number: int = 0
@@ -21,7 +21,7 @@ class Line(Struct, frozen=True, kw_only=True):
     stable: bool
 
 
-def blame(prompt: Prompt) -> tuple[Line, ...]:
+def blame(prompt: Prompt) -> tuple[BlamedLine, ...]:
     """Every line of `prompt.text` with its source."""
     stable = _lines(piece for piece in prompt.sections if piece.stable)
     # The stable half is trimmed at its end, and so are its lines.
@@ -32,7 +32,7 @@ def blame(prompt: Prompt) -> tuple[Line, ...]:
     return tuple(structs.replace(line, number=number) for number, line in enumerate(traced, 1))
 
 
-def at(prompt: Prompt, number: int) -> Line:
+def at(prompt: Prompt, number: int) -> BlamedLine:
     """Line `number` of the prompt."""
     lines = blame(prompt)
     if not 1 <= number <= len(lines):
@@ -40,13 +40,13 @@ def at(prompt: Prompt, number: int) -> Line:
     return lines[number - 1]
 
 
-def _lines(sections: Iterable[Section]) -> list[Line]:
+def _lines(sections: Iterable[Section]) -> list[BlamedLine]:
     return [line for piece in sections for line in _section_lines(piece)]
 
 
-def _section_lines(piece: Section) -> Iterator[Line]:
+def _section_lines(piece: Section) -> Iterator[BlamedLine]:
     # A heading is ours even where what follows is not.
     ours = piece.heading.count("\n") + 1 if piece.heading else 0
     for place, text in enumerate(piece.rendered.split("\n")):
-        line = Line(text=text, section=piece.id, source=piece.source, label=piece.label, stable=piece.stable)
+        line = BlamedLine(text=text, section=piece.id, source=piece.source, label=piece.label, stable=piece.stable)
         yield structs.replace(line, source=OURS, label="system") if place < ours else line

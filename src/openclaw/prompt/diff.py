@@ -8,10 +8,10 @@ from typing import Literal
 from msgspec import Struct
 
 from openclaw.prompt.build import Prompt
-from openclaw.prompt.report import Report
+from openclaw.prompt.report import PromptReport
 
 
-class Change(Struct, frozen=True, kw_only=True):
+class PromptDifference(Struct, frozen=True, kw_only=True):
     """One section that is not what it was."""
 
     id: str
@@ -23,7 +23,7 @@ class Change(Struct, frozen=True, kw_only=True):
 
 
 class PromptDiff(Struct, frozen=True, kw_only=True):
-    changes: tuple[Change, ...]
+    changes: tuple[PromptDifference, ...]
     prefix_kept: bool
     """Whether the text above the boundary is the same, byte for byte."""
     broken_at: str = ""
@@ -56,7 +56,7 @@ class _Print(Struct, frozen=True):
     source: str
 
 
-def diff(before: Prompt | Report, after: Prompt | Report) -> PromptDiff:
+def diff(before: Prompt | PromptReport, after: Prompt | PromptReport) -> PromptDiff:
     """What changed from `before` to `after`; with two whole prompts the byte where they part is exact."""
     old, new = _prints(before), _prints(after)
     above_old, above_new = [one for one in old if one.stable], [one for one in new if one.stable]
@@ -78,8 +78,8 @@ def diff(before: Prompt | Report, after: Prompt | Report) -> PromptDiff:
     )
 
 
-def _prints(prompt: Prompt | Report) -> list[_Print]:
-    if isinstance(prompt, Report):
+def _prints(prompt: Prompt | PromptReport) -> list[_Print]:
+    if isinstance(prompt, PromptReport):
         return [
             _Print(line.id, line.hash, line.injected_chars, line.bytes, line.side == "stable", line.source)
             for line in prompt.sections
@@ -99,14 +99,14 @@ def _parting(old: Sequence[_Print], new: Sequence[_Print]) -> int | None:
     return None
 
 
-def _changes(old: Sequence[_Print], new: Sequence[_Print]) -> list[Change]:
+def _changes(old: Sequence[_Print], new: Sequence[_Print]) -> list[PromptDifference]:
     before = {one.id: one for one in old}
     after = {one.id: one for one in new}
     # Places among the sections both prompts have: an addition moves nothing.
     was_at = {name: place for place, name in enumerate(name for name in before if name in after)}
     is_at = {name: place for place, name in enumerate(name for name in after if name in before)}
     changes = [
-        Change(id=one.id, kind="removed", stable=one.stable, before_chars=one.chars, source=one.source)
+        PromptDifference(id=one.id, kind="removed", stable=one.stable, before_chars=one.chars, source=one.source)
         for one in old
         if one.id not in after
     ]
@@ -121,7 +121,7 @@ def _changes(old: Sequence[_Print], new: Sequence[_Print]) -> list[Change]:
         else:
             continue
         changes.append(
-            Change(
+            PromptDifference(
                 id=now.id,
                 kind=kind,
                 stable=now.stable,

@@ -61,7 +61,7 @@ class RuntimeFacts(Struct, frozen=True, kw_only=True):
     capabilities: tuple[str, ...] = ()
 
 
-class Inbound(Struct, frozen=True, kw_only=True):
+class InboundFacts(Struct, frozen=True, kw_only=True):
     """What the gateway itself knows about the message being answered."""
 
     channel: str = ""
@@ -125,7 +125,7 @@ class PromptFacts(Struct, frozen=True, kw_only=True):
     extra: PromptText | None = None
     inherited_rules: PromptText | None = None
     """What a sub-agent must keep to although it does not see the files the rules stand in."""
-    inbound: Inbound | None = None
+    inbound: InboundFacts | None = None
     message_tool_only: bool = False
     message_tool_hints: tuple[PromptText, ...] = ()
     native_approvals: bool = False

@@ -32,7 +32,7 @@ _QUOTED = re.compile(r"`([a-z][a-z_]{1,40})(?:\([^`]*\))?`")
 _COMMENT = re.compile(r"^\s*(?:#|<!--.*-->\s*$|$)")
 
 
-class Finding(Struct, frozen=True, kw_only=True):
+class LintFinding(Struct, frozen=True, kw_only=True):
     kind: Kind
     where: str
     message: str
@@ -43,7 +43,7 @@ class Finding(Struct, frozen=True, kw_only=True):
         return f"{self.where}{f':{self.line}' if self.line else ''}: {self.message}"
 
 
-def lint(facts: PromptFacts, *, max_file_chars: int = 20_000) -> tuple[Finding, ...]:
+def lint(facts: PromptFacts, *, max_file_chars: int = 20_000) -> tuple[LintFinding, ...]:
     """Everything a person may want to mend in the inputs of this prompt."""
     rules = (
         _sizes(facts, max_file_chars),
@@ -57,31 +57,31 @@ def lint(facts: PromptFacts, *, max_file_chars: int = 20_000) -> tuple[Finding, 
     return tuple(finding for rule in rules for finding in _some(rule))
 
 
-def _some(findings: Iterator[Finding]) -> Iterator[Finding]:
+def _some(findings: Iterator[LintFinding]) -> Iterator[LintFinding]:
     for _, finding in zip(range(MAX_PER_RULE), findings, strict=False):
         yield finding
 
 
-def _sizes(facts: PromptFacts, limit: int) -> Iterator[Finding]:
+def _sizes(facts: PromptFacts, limit: int) -> Iterator[LintFinding]:
     for file in facts.context_files:
         if file.missing:
-            yield Finding(kind="missing", where=file.name, message=f"not there; create {file.path}")
+            yield LintFinding(kind="missing", where=file.name, message=f"not there; create {file.path}")
         elif file.problem:
-            yield Finding(kind="unreadable", where=file.name, message=file.problem)
+            yield LintFinding(kind="unreadable", where=file.name, message=file.problem)
         elif file.truncated:
-            yield Finding(
+            yield LintFinding(
                 kind="over-budget",
                 where=file.name,
                 message=f"{file.raw_chars:,} characters, {file.injected_chars:,} of them sent; "
                 "shorten it or move details to memory/",
             )
         elif file.raw_chars * 100 >= limit * 85:
-            yield Finding(
+            yield LintFinding(
                 kind="near-limit", where=file.name, message=f"{file.raw_chars:,} of at most {limit:,} characters"
             )
 
 
-def _duplicates(facts: PromptFacts) -> Iterator[Finding]:
+def _duplicates(facts: PromptFacts) -> Iterator[LintFinding]:
     first: dict[str, tuple[str, int]] = {}
     for file, number, line in _file_lines(facts):
         plain = re.sub(r"[\W_]+", " ", line).strip().lower()
@@ -89,12 +89,12 @@ def _duplicates(facts: PromptFacts) -> Iterator[Finding]:
             continue
         name, at = first.setdefault(plain, (file.name, number))
         if (name, at) != (file.name, number):
-            yield Finding(
+            yield LintFinding(
                 kind="duplicate", where=file.name, line=number, message=f"says again what {name}:{at} says; keep one"
             )
 
 
-def _tools(facts: PromptFacts) -> Iterator[Finding]:
+def _tools(facts: PromptFacts) -> Iterator[LintFinding]:
     available = tool_names(facts)
     seen: set[tuple[str, str]] = set()
     for file, number, line in _file_lines(facts):
@@ -104,7 +104,7 @@ def _tools(facts: PromptFacts) -> Iterator[Finding]:
             name = found[1]
             if name in KNOWN_TOOLS - available and (file.name, name) not in seen:
                 seen.add((file.name, name))
-                yield Finding(
+                yield LintFinding(
                     kind="unavailable-tool",
                     where=file.name,
                     line=number,
@@ -112,20 +112,20 @@ def _tools(facts: PromptFacts) -> Iterator[Finding]:
                 )
 
 
-def _characters(facts: PromptFacts) -> Iterator[Finding]:
+def _characters(facts: PromptFacts) -> Iterator[LintFinding]:
     for file in facts.context_files:
         text = file.content.text
         codes = [code for _, code, _ in hidden(text)]
         if codes:
             first = next(hidden(text))[0]
-            yield Finding(
+            yield LintFinding(
                 kind="hidden-characters",
                 where=file.name,
                 line=text.count("\n", 0, first) + 1,
                 message=f"{len(codes)} hidden characters ({', '.join(sorted(set(codes))[:5])}); they are not sent",
             )
         for start, _, _ in markers(text):
-            yield Finding(
+            yield LintFinding(
                 kind="forged-marker",
                 where=file.name,
                 line=text.count("\n", 0, start) + 1,
@@ -133,32 +133,32 @@ def _characters(facts: PromptFacts) -> Iterator[Finding]:
             )
 
 
-def _heartbeats(facts: PromptFacts) -> Iterator[Finding]:
+def _heartbeats(facts: PromptFacts) -> Iterator[LintFinding]:
     if facts.heartbeat is not None and facts.mode == "full":
         return
     for file in facts.context_files:
         lines = file.content.text.split("\n")
         if file.name.lower() == "heartbeat.md" and not file.missing and not all(map(_COMMENT.match, lines)):
-            yield Finding(
+            yield LintFinding(
                 kind="heartbeat-off",
                 where=file.name,
                 message="has tasks, but this run gets no heartbeats; set agents.defaults.heartbeat.every",
             )
 
 
-def _privacy(facts: PromptFacts) -> Iterator[Finding]:
+def _privacy(facts: PromptFacts) -> Iterator[LintFinding]:
     if facts.runtime.chat_type not in ("group", "channel"):
         return
     for file in facts.context_files:
         if file.name.lower() == "memory.md":
-            yield Finding(
+            yield LintFinding(
                 kind="private-in-group", where=file.name, message="private memory is loaded in a shared conversation"
             )
 
 
-def _skills(facts: PromptFacts) -> Iterator[Finding]:
+def _skills(facts: PromptFacts) -> Iterator[LintFinding]:
     if facts.skills and not facts.cli_backend and "read" not in tool_names(facts):
-        yield Finding(
+        yield LintFinding(
             kind="no-read-tool",
             where="skills",
             message="skills are installed, but without the read tool none can be used; allow read",

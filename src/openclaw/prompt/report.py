@@ -84,7 +84,7 @@ class SizePart(_Part, frozen=True, kw_only=True):
     non_project_context_chars: int
 
 
-class Truncation(_Part, frozen=True, kw_only=True):
+class TruncationPart(_Part, frozen=True, kw_only=True):
     """What was cut from the workspace files, and whether the model was told."""
 
     warning_mode: Literal["off", "once", "always"] = "always"
@@ -115,7 +115,7 @@ class SandboxPart(_Part, frozen=True, kw_only=True):
     sandboxed: bool = False
 
 
-class About(_Part, frozen=True, kw_only=True):
+class ReportHeader(_Part, frozen=True, kw_only=True):
     """What the prompt itself does not know: which run it was for."""
 
     source: Literal["run", "estimate"] = "run"
@@ -127,7 +127,7 @@ class About(_Part, frozen=True, kw_only=True):
     model: str = ""
     bootstrap_max_chars: int = 20_000
     bootstrap_total_max_chars: int = 60_000
-    bootstrap_truncation: Truncation | None = None
+    bootstrap_truncation: TruncationPart | None = None
     sandbox_mode: str = "off"
     degraded: tuple[str, ...] = ()
     """What was given up to fit the model's window."""
@@ -137,7 +137,7 @@ class About(_Part, frozen=True, kw_only=True):
     """What plugins changed."""
 
 
-class Report(_Part, frozen=True, kw_only=True):
+class PromptReport(_Part, frozen=True, kw_only=True):
     source: Literal["run", "estimate"]
     generated_at: int
     session_id: str = ""
@@ -147,7 +147,7 @@ class Report(_Part, frozen=True, kw_only=True):
     workspace_dir: str
     bootstrap_max_chars: int
     bootstrap_total_max_chars: int
-    bootstrap_truncation: Truncation | None = None
+    bootstrap_truncation: TruncationPart | None = None
     sandbox: SandboxPart
     system_prompt: SizePart
     injected_workspace_files: tuple[FileLine, ...] = ()
@@ -162,7 +162,7 @@ class Report(_Part, frozen=True, kw_only=True):
     """What plugins changed in the prompt and in the choice of the model."""
 
 
-def report(prompt: Prompt, facts: PromptFacts, about: About, specs: Sequence[ToolSpec] = ()) -> Report:
+def report(prompt: Prompt, facts: PromptFacts, about: ReportHeader, specs: Sequence[ToolSpec] = ()) -> PromptReport:
     """The account of `prompt`, made from `facts`; `specs` are the tools as they go to the provider."""
     text = prompt.text
     chars = units(text)
@@ -171,7 +171,7 @@ def report(prompt: Prompt, facts: PromptFacts, about: About, specs: Sequence[Too
     context = sum(
         line.injected_chars + 1 for line in lines if line.id == "project_context" or line.id.startswith("file:")
     )
-    return Report(
+    return PromptReport(
         source=about.source,
         generated_at=about.generated_at,
         session_id=about.session_id,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from openclaw.core.text import tokens
-from openclaw.prompt.report import ChangeLine, FileLine, Report
+from openclaw.prompt.report import ChangeLine, FileLine, PromptReport
 
 TOP = 30
 _CAUSES = {
@@ -13,13 +13,13 @@ _CAUSES = {
 }
 
 
-def render_list(report: Report, *, session_tokens: int | None = None, context_tokens: int | None = None) -> str:
+def render_list(report: PromptReport, *, session_tokens: int | None = None, context_tokens: int | None = None) -> str:
     """The short form."""
     return "\n".join(("🧠 Context breakdown", *_body(report), *_session(session_tokens, context_tokens)))
 
 
 def render_detail(
-    report: Report,
+    report: PromptReport,
     *,
     session_tokens: int | None = None,
     context_tokens: int | None = None,
@@ -37,7 +37,7 @@ def render_detail(
     )
 
 
-def _body(report: Report) -> Iterator[str]:
+def _body(report: PromptReport) -> Iterator[str]:
     size = report.system_prompt
     yield f"Workspace: {report.workspace_dir}"
     yield f"Bootstrap max/file: {report.bootstrap_max_chars:,} chars"
@@ -60,7 +60,7 @@ def _body(report: Report) -> Iterator[str]:
     yield "Tools: " + (", ".join(tool.name for tool in report.tools.entries) or "(none)")
 
 
-def _warnings(report: Report) -> Iterator[str]:
+def _warnings(report: PromptReport) -> Iterator[str]:
     shortened = [file for file in report.injected_workspace_files if file.truncated]
     if shortened:
         yield "⚠ Workspace files were shortened (the files on disk are untouched):"
@@ -89,7 +89,7 @@ def change_line(change: ChangeLine) -> str:
     return f"Changed by plugin {change.plugin} ({change.hook}): {change.field}, {done}{note}"
 
 
-def _details(report: Report) -> Iterator[str]:
+def _details(report: PromptReport) -> Iterator[str]:
     yield "Sections:"
     for line in report.sections:
         side = "above" if line.side == "stable" else "below"

@@ -22,11 +22,11 @@ from openclaw.core.messages import (
     User,
 )
 from openclaw.core.provider import Endpoint, Model, ModelRequest
-from openclaw.core.reply import Reply
+from openclaw.core.reply import ReplyBuilder
 from openclaw.providers.claude import default_output, takes_temperature, thinking, version_of
-from openclaw.providers.errors import Origin, excerpt, fault_of, from_fault
-from openclaw.providers.http import Call, Http
-from openclaw.providers.replay import Rules, replay
+from openclaw.providers.errors import FaultOrigin, excerpt, fault_of, from_fault
+from openclaw.providers.http import ProviderCall, ProviderHttp
+from openclaw.providers.replay import HistoryRules, adapt_messages
 from openclaw.providers.request import (
     arguments_text,
     extra_body,
@@ -46,7 +46,7 @@ VERSION = "2023-06-01"
 OAUTH_BETA = "oauth-2025-04-20"
 INTERLEAVED_BETA = "interleaved-thinking-2025-05-14"
 LONG_CONTEXT_BETA = "context-1m-2025-08-07"
-RULES = Rules(id_chars=64, merge=True, user_first=True)
+RULES = HistoryRules(id_chars=64, merge=True, user_first=True)
 
 _STOPS: dict[str, StopReason] = {
     "end_turn": "stop",
@@ -61,7 +61,7 @@ def encode(request: ModelRequest) -> dict[str, Any]:
     """The body of a request."""
     model = request.model
     mark = _cache_mark(request)
-    messages = replay(request.messages, model, RULES)
+    messages = adapt_messages(request.messages, model, RULES)
     body: dict[str, Any] = {"model": model.id, "messages": _messages(messages, mark), "stream": True}
     system = [
         {"type": "text", "text": text} for text in (request.system.stable, request.system.dynamic) if text.strip()
@@ -230,8 +230,8 @@ _decode = msgspec.json.Decoder(_Event, strict=False).decode
 class MessagesDecoder:
     """Events of one message."""
 
-    def __init__(self, model: Model, origin: Origin) -> None:
-        self._reply = Reply(model)
+    def __init__(self, model: Model, origin: FaultOrigin) -> None:
+        self._reply = ReplyBuilder(model)
         self._origin = origin
         self._given: dict[int, str] = {}
         """Arguments a call began with; its fragments, when there are any, replace them."""
@@ -326,14 +326,14 @@ class Anthropic:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._oauth = endpoint.bearer and endpoint.provider == "anthropic"
-        self._http = Http(endpoint, key_header="x-api-key", fixed={"anthropic-version": VERSION})
+        self._http = ProviderHttp(endpoint, key_header="x-api-key", fixed={"anthropic-version": VERSION})
         self._prefix = "" if endpoint.base_url.rstrip("/").endswith("/v1") else "/v1"
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         model = request.model
         request = placed(request, self._http.endpoint)
         wanted = [*([OAUTH_BETA] if self._oauth else []), *betas(request)]
-        call = Call(
+        call = ProviderCall(
             path=f"{self._prefix}/messages",
             body=to_bytes(encode(request)),
             model=model,

@@ -112,7 +112,7 @@ _RETRY_DELAY = re.compile(r'"retrydelay":\s*"(\d+(?:\.\d+)?)s"')
 _TIMEOUT_STATUSES = frozenset((408, 499, 504, 522, 524))
 
 
-class Origin(Struct, frozen=True, kw_only=True):
+class FaultOrigin(Struct, frozen=True, kw_only=True):
     """Whom a failure came from, and what its message must not repeat."""
 
     provider: str
@@ -132,7 +132,7 @@ class Fault(Struct, frozen=True):
         return f"{self.message}\n{self.kind}".lower()
 
 
-def excerpt(text: str, origin: Origin) -> str:
+def excerpt(text: str, origin: FaultOrigin) -> str:
     """A short, harmless, secret-free piece of what a provider said."""
     # Blot before cutting: half a key is still too much of a key.
     line = literal(" ".join(hide(text, *origin.secrets).split()))
@@ -175,7 +175,7 @@ def body_fault(body: bytes) -> Fault:
     return fault if fault.message else Fault(body.decode("utf-8", "replace"), fault.kind)
 
 
-def from_status(origin: Origin, status: int, body: bytes, headers: Mapping[str, str]) -> ProviderError:
+def from_status(origin: FaultOrigin, status: int, body: bytes, headers: Mapping[str, str]) -> ProviderError:
     """The error for an answer with a failure status."""
     fault = body_fault(body)
     kind = _too_large_ever(fault.text) or _by_status(status, fault.text, bare=not body.strip())
@@ -185,7 +185,7 @@ def from_status(origin: Origin, status: int, body: bytes, headers: Mapping[str, 
     return _error(kind, origin, fault, status=status, wait=wait)
 
 
-def from_fault(origin: Origin, fault: Fault) -> ProviderError:
+def from_fault(origin: FaultOrigin, fault: Fault) -> ProviderError:
     """The error for an error object inside a stream that began well."""
     code = re.search(r"\b[45]\d\d\b", fault.kind)
     by_code = _by_status(int(code[0]), fault.text, bare=False) if code else ServerFailed
@@ -299,7 +299,7 @@ def key_hint(provider: str) -> str:
 
 
 def _error(
-    kind: type[ProviderError], origin: Origin, fault: Fault, *, status: int | None, wait: float | None
+    kind: type[ProviderError], origin: FaultOrigin, fault: Fault, *, status: int | None, wait: float | None
 ) -> ProviderError:
     who, model = origin.provider, origin.model or "the model"
     if kind is ServerFailed and status is None:

@@ -13,10 +13,10 @@ from openclaw.core.errors import BadResponse, Refused
 from openclaw.core.events import CallDelta, ModelEvent, TextDelta, ThinkingDelta
 from openclaw.core.messages import Assistant, AssistantBlock, Image, Text, Thinking, ToolCall, ToolResult, Usage, User
 from openclaw.core.provider import Endpoint, Model, ModelRequest
-from openclaw.core.reply import Reply
-from openclaw.providers.errors import Origin, excerpt, fault_of, from_fault
-from openclaw.providers.http import Call, Http
-from openclaw.providers.replay import Rules, replay
+from openclaw.core.reply import ReplyBuilder
+from openclaw.providers.errors import FaultOrigin, excerpt, fault_of, from_fault
+from openclaw.providers.http import ProviderCall, ProviderHttp
+from openclaw.providers.replay import HistoryRules, adapt_messages
 from openclaw.providers.request import (
     arguments_text,
     extra_body,
@@ -31,7 +31,7 @@ from openclaw.providers.request import (
 )
 from openclaw.providers.sse import EventReader, Frame
 
-RULES = Rules(id_chars=64, merge=True, user_first=True)
+RULES = HistoryRules(id_chars=64, merge=True, user_first=True)
 # What the API accepts in place of the signature of a call another model made.
 NO_SIGNATURE = "skip_thought_signature_validator"
 _REFUSALS = frozenset(
@@ -115,7 +115,7 @@ def _level(model: Model, level: str) -> str | None:
 def _contents(request: ModelRequest) -> list[dict[str, Any]]:
     modern = _generation(request.model) >= 3
     out: list[dict[str, Any]] = []
-    for message in replay(request.messages, request.model, RULES):
+    for message in adapt_messages(request.messages, request.model, RULES):
         match message:
             case User():
                 blocks = (Text(message.content),) if isinstance(message.content, str) else message.content
@@ -230,8 +230,8 @@ class GoogleDecoder:
 
     complete = False
 
-    def __init__(self, model: Model, origin: Origin) -> None:
-        self._reply = Reply(model)
+    def __init__(self, model: Model, origin: FaultOrigin) -> None:
+        self._reply = ReplyBuilder(model)
         self._origin = origin
         self._block = 0
         self._kind = ""
@@ -317,12 +317,12 @@ class Google:
     """A provider that speaks the generative-language API."""
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self._http = Http(endpoint, key_header="x-goog-api-key")
+        self._http = ProviderHttp(endpoint, key_header="x-goog-api-key")
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         model = request.model
         name = quote(model.id.removeprefix("models/"), safe="/")
-        call = Call(
+        call = ProviderCall(
             path=f"/models/{name}:streamGenerateContent?alt=sse",
             body=to_bytes(encode(placed(request, self._http.endpoint))),
             model=model,

@@ -12,19 +12,12 @@ import httpx2
 import msgspec
 from msgspec import Struct, field
 
-from openclaw.core.errors import (
-    AuthFailed,
-    BadRequest,
-    BadResponse,
-    NetworkFailed,
-    ProviderError,
-    ProviderTimeout,
-)
+from openclaw.core.errors import AuthFailed, BadRequest, BadResponse, NetworkFailed, ProviderError, ProviderTimeout
 from openclaw.core.events import Done, ModelEvent
 from openclaw.core.messages import Assistant
 from openclaw.core.provider import Endpoint, Model
 from openclaw.core.secret import Secret
-from openclaw.providers.errors import Origin, body_fault, excerpt, fault_of, from_fault, from_status, key_hint
+from openclaw.providers.errors import FaultOrigin, body_fault, excerpt, fault_of, from_fault, from_status, key_hint
 from openclaw.providers.request import authority
 from openclaw.providers.sse import Frame, FrameReader
 
@@ -55,7 +48,7 @@ class Decoder(Protocol):
     def message(self) -> Assistant: ...
 
 
-class Call(Struct, frozen=True, kw_only=True):
+class ProviderCall(Struct, frozen=True, kw_only=True):
     """One request: where to, with what."""
 
     path: str
@@ -64,7 +57,7 @@ class Call(Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-class Http:
+class ProviderHttp:
     """The connection pool of one endpoint, opened at the first call."""
 
     def __init__(self, endpoint: Endpoint, *, key_header: str = "", fixed: Mapping[str, str] | None = None) -> None:
@@ -73,17 +66,17 @@ class Http:
         self._fixed = fixed or {}
         self._clients: dict[tuple[bool, bool], httpx2.AsyncClient] = {}
 
-    def origin(self, model: Model | None = None) -> Origin:
+    def origin(self, model: Model | None = None) -> FaultOrigin:
         """Whom to name in errors, and what to keep out of them."""
         given = (*self.endpoint.headers.values(), *(model.headers.values() if model else ()))
         key = (self.endpoint.key,) if self.endpoint.key else ()
-        return Origin(
+        return FaultOrigin(
             provider=self.endpoint.provider,
             model=model.id if model else "",
             secrets=(*key, *(Secret(part) for value in given for part in (value, *value.split()))),
         )
 
-    async def converse(self, call: Call, reader: FrameReader, decoder: Decoder) -> AsyncIterator[ModelEvent]:
+    async def converse(self, call: ProviderCall, reader: FrameReader, decoder: Decoder) -> AsyncIterator[ModelEvent]:
         """The events of one streamed answer, the last of them `Done`."""
         origin = self.origin(call.model)
         head, frames = b"", 0
@@ -115,7 +108,7 @@ class Http:
         """A small JSON document, read as `shape`."""
         origin = self.origin()
         body = msgspec.json.encode(post) if post is not None else b""
-        call = Call(path=path, body=body, model=Model(provider=origin.provider, id="", api=self.endpoint.api))
+        call = ProviderCall(path=path, body=body, model=Model(provider=origin.provider, id="", api=self.endpoint.api))
         async with (
             self._open("GET" if post is None else "POST", path, call) as response,
             aclosing(response.aiter_bytes()) as chunks,
@@ -132,7 +125,7 @@ class Http:
             await client.aclose()
 
     @asynccontextmanager
-    async def _open(self, method: str, path: str, call: Call) -> AsyncIterator[httpx2.Response]:
+    async def _open(self, method: str, path: str, call: ProviderCall) -> AsyncIterator[httpx2.Response]:
         origin = self.origin(call.model)
         url = (call.model.base_url or self.endpoint.base_url).rstrip("/") + path
         host = authority(url)
@@ -159,7 +152,7 @@ class Http:
             self._clients[here, secure] = httpx2.AsyncClient(trust_env=not here, verify=context)
         return self._clients[here, secure]
 
-    def _headers(self, call: Call) -> httpx2.Headers:
+    def _headers(self, call: ProviderCall) -> httpx2.Headers:
         """Our headers, then the configured ones, which win."""
         mine = {"content-type": "application/json", "user-agent": "openclaw", **self._fixed, **call.headers}
         if self.endpoint.key:
@@ -204,7 +197,7 @@ def _sendable(text: str) -> bool:
     return text.isascii() and text.isprintable()
 
 
-def _decoded(decoder: Decoder, frame: Frame, origin: Origin) -> Iterable[ModelEvent]:
+def _decoded(decoder: Decoder, frame: Frame, origin: FaultOrigin) -> Iterable[ModelEvent]:
     try:
         yield from decoder.read(frame)
     except msgspec.DecodeError as error:
@@ -227,7 +220,7 @@ async def _drain(chunks: AsyncIterator[bytes]) -> None:
                 pass
 
 
-async def _failed(response: httpx2.Response, origin: Origin) -> ProviderError:
+async def _failed(response: httpx2.Response, origin: FaultOrigin) -> ProviderError:
     if response.status_code < 400:
         return BadResponse(
             f"{origin.provider} points elsewhere (status {response.status_code}): "
@@ -241,7 +234,7 @@ async def _failed(response: httpx2.Response, origin: Origin) -> ProviderError:
     return from_status(origin, response.status_code, body, response.headers)
 
 
-async def _document(head: bytes, chunks: AsyncIterator[bytes], origin: Origin) -> ProviderError:
+async def _document(head: bytes, chunks: AsyncIterator[bytes], origin: FaultOrigin) -> ProviderError:
     """What one document instead of a stream means: some servers report a failure that way, with a good status."""
     body = await _bounded(chunks, ERROR_BODY_BYTES, head)
     with suppress(msgspec.DecodeError):
@@ -251,7 +244,7 @@ async def _document(head: bytes, chunks: AsyncIterator[bytes], origin: Origin) -
     return _unreadable(origin, body)
 
 
-def _unreadable(origin: Origin, body: bytes) -> BadResponse:
+def _unreadable(origin: FaultOrigin, body: bytes) -> BadResponse:
     said = excerpt(body_fault(body).message, origin)
     return BadResponse(
         f"{origin.provider} answered something that is not its API: check models.providers.{origin.provider}.baseUrl"
@@ -259,20 +252,20 @@ def _unreadable(origin: Origin, body: bytes) -> BadResponse:
     )
 
 
-def _unfinished(origin: Origin, unread: bytes) -> ProviderError:
+def _unfinished(origin: FaultOrigin, unread: bytes) -> ProviderError:
     if unread and not unread.lstrip(b"\xef\xbb\xbf\r\n ").startswith((b":", b"data", b"event", b"id", b"retry", b"{")):
         return _unreadable(origin, unread)
     return NetworkFailed(f"{origin.provider} closed the connection in the middle of its answer: try again")
 
 
-def _not_an_address(origin: Origin) -> BadRequest:
+def _not_an_address(origin: FaultOrigin) -> BadRequest:
     return BadRequest(
         f"the address of {origin.provider} cannot be used: "
         f"set models.providers.{origin.provider}.baseUrl to an http:// or https:// address"
     )
 
 
-def _translated(error: httpx2.HTTPError, origin: Origin, host: str, seconds: float | None) -> ProviderError:
+def _translated(error: httpx2.HTTPError, origin: FaultOrigin, host: str, seconds: float | None) -> ProviderError:
     who = origin.provider
     match error:
         case httpx2.ConnectTimeout():
@@ -293,7 +286,7 @@ def _translated(error: httpx2.HTTPError, origin: Origin, host: str, seconds: flo
             return NetworkFailed(f"{who} closed the connection in the middle of its answer: try again")
 
 
-def _no_connection(error: httpx2.ConnectError, origin: Origin, host: str) -> NetworkFailed:
+def _no_connection(error: httpx2.ConnectError, origin: FaultOrigin, host: str) -> NetworkFailed:
     who = origin.provider
     cause: BaseException | None = error
     while cause is not None:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from openclaw.core.events import CallDelta, Done, ModelEvent, TextDelta
 from openclaw.core.messages import Assistant, Message, Text, ToolCall, ToolResult, Usage, User
 from openclaw.core.provider import Model, ModelRequest
-from openclaw.providers.offline_abilities import Ability, Scene, understand
+from openclaw.providers.offline_abilities import Ability, OfflineContext, understand
 
 PLACE = re.compile(r"^Terminal directory: (.+)$", re.MULTILINE)
 FOOTER = "(Answered offline, without a model.)"
@@ -37,7 +37,7 @@ def respond(request: ModelRequest) -> tuple[str, tuple[ToolCall, ...]]:
     """What to say or do next: text, or tool calls."""
     turn = _latest(request.messages)
     place = PLACE.search(request.system.dynamic)
-    scene = Scene(
+    scene = OfflineContext(
         here=place.group(1) if place else ".",
         now_ms=turn.timestamp,
         tools=frozenset(spec.name for spec in request.tools),

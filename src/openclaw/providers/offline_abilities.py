@@ -30,7 +30,7 @@ Until then I can list, find, show and summarise files, remember notes and find t
 my status and the skills I see, and run a command you put in backticks."""
 
 
-class Scene(Struct, frozen=True, kw_only=True):
+class OfflineContext(Struct, frozen=True, kw_only=True):
     """Where and when the person speaks."""
 
     here: str
@@ -49,7 +49,7 @@ class Scene(Struct, frozen=True, kw_only=True):
         return self.here if name in (".", "") else f"{self.here.rstrip('/')}/{name}"
 
 
-class Use(Struct, frozen=True):
+class ToolUse(Struct, frozen=True):
     """A tool call to make next."""
 
     tool: str
@@ -57,7 +57,7 @@ class Use(Struct, frozen=True):
 
 
 class Ability(Protocol):
-    def step(self, results: Sequence[ToolResult]) -> Use | str:
+    def step(self, results: Sequence[ToolResult]) -> ToolUse | str:
         """The next tool call, or the answer once there is nothing left to do."""
         ...
 
@@ -70,9 +70,9 @@ class ListFiles(Struct, frozen=True):
     path: str
     shown: str
 
-    def step(self, results: Sequence[ToolResult]) -> Use | str:
+    def step(self, results: Sequence[ToolResult]) -> ToolUse | str:
         if not results:
-            return Use("ls", {"path": self.path})
+            return ToolUse("ls", {"path": self.path})
         return _answer(results[0], self._format)
 
     def _format(self, text: str) -> str:
@@ -95,9 +95,9 @@ class ShowFile(Struct, frozen=True):
     path: str
     shown: str
 
-    def step(self, results: Sequence[ToolResult]) -> Use | str:
+    def step(self, results: Sequence[ToolResult]) -> ToolUse | str:
         if not results:
-            return Use("read", {"path": self.path})
+            return ToolUse("read", {"path": self.path})
         return _answer(results[0], self._format)
 
     def _format(self, text: str) -> str:
@@ -127,9 +127,9 @@ class Outline(Struct, frozen=True):
     path: str
     shown: str
 
-    def step(self, results: Sequence[ToolResult]) -> Use | str:
+    def step(self, results: Sequence[ToolResult]) -> ToolUse | str:
         if not results:
-            return Use("read", {"path": self.path})
+            return ToolUse("read", {"path": self.path})
         return _answer(results[0], self._format)
 
     def _format(self, text: str) -> str:
@@ -176,9 +176,9 @@ class FindFiles(Struct, frozen=True):
     pattern: str
     path: str
 
-    def step(self, results: Sequence[ToolResult]) -> Use | str:
+    def step(self, results: Sequence[ToolResult]) -> ToolUse | str:
         if not results:
-            return Use("find", {"pattern": self.pattern, "path": self.path})
+            return ToolUse("find", {"pattern": self.pattern, "path": self.path})
         return _answer(results[0], lambda text: f"Files that match {self.pattern}:\n{_cut(text)}")
 
 
@@ -186,9 +186,9 @@ class SearchText(Struct, frozen=True):
     text: str
     path: str
 
-    def step(self, results: Sequence[ToolResult]) -> Use | str:
+    def step(self, results: Sequence[ToolResult]) -> ToolUse | str:
         if not results:
-            return Use("grep", {"pattern": self.text, "path": self.path, "literal": True, "ignoreCase": True})
+            return ToolUse("grep", {"pattern": self.text, "path": self.path, "literal": True, "ignoreCase": True})
         return _answer(results[0], lambda text: f"Where “{self.text}” stands:\n{_cut(text)}")
 
 
@@ -199,17 +199,17 @@ class Remember(Struct, frozen=True):
     day: str
     time: str
 
-    def step(self, results: Sequence[ToolResult]) -> Use | str:
+    def step(self, results: Sequence[ToolResult]) -> ToolUse | str:
         if not results:
             # From today's names on, because a long listing is cut.
-            return Use("ls", {"path": "memory", "after": self.day, "limit": MOST_NOTES})
+            return ToolUse("ls", {"path": "memory", "after": self.day, "limit": MOST_NOTES})
         names = [] if results[0].is_error else _names(results[0].text)
         number = 1
         while (name := f"{self.day}.md" if number == 1 else f"{self.day}-{number}.md") in names:
             number += 1
         path = f"memory/{name}"
         if len(results) == 1:
-            return Use("write", {"path": path, "content": f"# {self.day}\n\n- {self.time} {self.note}\n"})
+            return ToolUse("write", {"path": path, "content": f"# {self.day}\n\n- {self.time} {self.note}\n"})
         return _answer(results[1], lambda text: f"Noted in {path}: {self.note}")
 
 
@@ -218,13 +218,13 @@ class Recall(Struct, frozen=True):
 
     topic: str
 
-    def step(self, results: Sequence[ToolResult]) -> Use | str:
+    def step(self, results: Sequence[ToolResult]) -> ToolUse | str:
         found_words = re.findall(r"[\w-]{3,}|[^\x00-\x7f\s]+", self.topic)
         words = [re.escape(word) for word in found_words if word.lower() not in _COMMON]
         if not words:
             return "What shall I look for? Ask for example: what did I say about the dentist?"
         if not results:
-            return Use("grep", {"pattern": "|".join(words), "path": "memory", "ignoreCase": True})
+            return ToolUse("grep", {"pattern": "|".join(words), "path": "memory", "ignoreCase": True})
         found = results[0]
         if found.is_error or not re.search(r"^[^\n:]+:\d+: ", found.text, re.MULTILINE):
             return f"I have no note about {self.topic}."
@@ -243,21 +243,21 @@ class RunCommand(Struct, frozen=True):
     command: str
     workdir: str
 
-    def step(self, results: Sequence[ToolResult]) -> Use | str:
+    def step(self, results: Sequence[ToolResult]) -> ToolUse | str:
         if not results:
             where = {} if self.workdir == "." else {"workdir": self.workdir}
-            return Use("exec", {"command": self.command, **where})
+            return ToolUse("exec", {"command": self.command, **where})
         if results[0].is_error:
             return f"{_inline(self.command)} did not succeed:\n{_cut(results[0].text)}"
         return f"{_inline(self.command)} says:\n{_block(_cut(results[0].text))}"
 
 
-class Skills(Struct, frozen=True):
+class OfflineSkills(Struct, frozen=True):
     """Skills are folders with a SKILL.md; their names are the folders' names."""
 
-    def step(self, results: Sequence[ToolResult]) -> Use | str:
+    def step(self, results: Sequence[ToolResult]) -> ToolUse | str:
         if not results:
-            return Use("find", {"pattern": "**/SKILL.md", "path": "."})
+            return ToolUse("find", {"pattern": "**/SKILL.md", "path": "."})
         found = re.findall(r"([^/\s]+)/SKILL\.md", results[0].text)
         if results[0].is_error or not found:
             return "I see no skills in the workspace. A skill is a folder under skills/ with a SKILL.md in it."
@@ -267,7 +267,7 @@ class Skills(Struct, frozen=True):
 class Say(Struct, frozen=True):
     text: str
 
-    def step(self, results: Sequence[ToolResult]) -> Use | str:
+    def step(self, results: Sequence[ToolResult]) -> ToolUse | str:
         return self.text
 
 
@@ -301,7 +301,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= SHOWN_CHARS else text[:SHOWN_CHARS] + "\n…"
 
 
-def _status(scene: Scene) -> Say:
+def _status(scene: OfflineContext) -> Say:
     tools = ", ".join(sorted(scene.tools)) or "none"
     return Say(
         "Model: offline (no model configured).\n"
@@ -310,7 +310,7 @@ def _status(scene: Scene) -> Say:
     )
 
 
-def _rules(scene: Scene) -> list[tuple[str, Callable[[re.Match[str]], Ability]]]:
+def _rules(scene: OfflineContext) -> list[tuple[str, Callable[[re.Match[str]], Ability]]]:
     """What to listen for, in order; the first that fits a clause wins."""
     now = scene.now
 
@@ -329,7 +329,10 @@ def _rules(scene: Scene) -> list[tuple[str, Callable[[re.Match[str]], Ability]]]
             r"(?: about)?(?P<topic>.*)",
             lambda m: Recall(m["topic"].strip(" ?.!")),
         ),
-        (r"(?:what|which|list|show|tell me)?(?: are| me| about)*(?: your| the)? ?skills\b.{0,30}", lambda m: Skills()),
+        (
+            r"(?:what|which|list|show|tell me)?(?: are| me| about)*(?: your| the)? ?skills\b.{0,30}",
+            lambda m: OfflineSkills(),
+        ),
         (rf"(?:run|execute)\b[^`\"]*{_QUOTED}.*", lambda m: RunCommand(_bare(m["quoted"]), scene.place("."))),
         (
             rf"(?:find|search|look|grep|where is)\b[^`\"]*{_QUOTED}(?: in {_FILE})?.*",
@@ -359,7 +362,7 @@ def _rules(scene: Scene) -> list[tuple[str, Callable[[re.Match[str]], Ability]]]
     ]
 
 
-def understand(text: str, scene: Scene) -> list[Ability]:
+def understand(text: str, scene: OfflineContext) -> list[Ability]:
     """The abilities a message asks for, in its order; never empty."""
     abilities: list[Ability] = []
     rules = _rules(scene)

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from openclaw.core.events import CallDelta, ModelEvent, TextDelta, ThinkingDelta
 from openclaw.core.messages import Assistant, Image, Text, ToolResult, Usage, User
 from openclaw.core.provider import Endpoint, Model, ModelRequest
-from openclaw.core.reply import Reply
-from openclaw.providers.errors import Origin, fault_of, from_fault
-from openclaw.providers.http import Call, Http
-from openclaw.providers.replay import Rules, replay
+from openclaw.core.reply import ReplyBuilder
+from openclaw.providers.errors import FaultOrigin, fault_of, from_fault
+from openclaw.providers.http import ProviderCall, ProviderHttp
+from openclaw.providers.replay import HistoryRules, adapt_messages
 from openclaw.providers.request import (
     arguments_text,
     extra_body,
@@ -81,7 +81,7 @@ def _messages(request: ModelRequest) -> list[dict[str, Any]]:
     if request.system.text:
         out.append({"role": "system", "content": request.system.text})
     shown: list[str] = []
-    for message in replay(request.messages, request.model, Rules()):
+    for message in adapt_messages(request.messages, request.model, HistoryRules()):
         if shown and not isinstance(message, ToolResult):
             out.append(_shown(shown))
             shown = []
@@ -143,8 +143,8 @@ _decode = msgspec.json.Decoder(_Chunk, strict=False).decode
 class OllamaDecoder:
     """Lines of one answer."""
 
-    def __init__(self, model: Model, origin: Origin) -> None:
-        self._reply = Reply(model)
+    def __init__(self, model: Model, origin: FaultOrigin) -> None:
+        self._reply = ReplyBuilder(model)
         self._origin = origin
         self._calls = 0
         self.ended = False
@@ -205,12 +205,12 @@ class Ollama:
     def __init__(self, endpoint: Endpoint) -> None:
         # People who come from the OpenAI-compatible side of the server keep its suffix.
         base_url = endpoint.base_url.rstrip("/").removesuffix("/v1")
-        self._http = Http(replace(endpoint, base_url=base_url))
+        self._http = ProviderHttp(replace(endpoint, base_url=base_url))
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         model = request.model
         at = replace(model, base_url=model.base_url.rstrip("/").removesuffix("/v1"))
-        call = Call(path="/api/chat", body=to_bytes(encode(request)), model=at)
+        call = ProviderCall(path="/api/chat", body=to_bytes(encode(request)), model=at)
         decoder = OllamaDecoder(model, self._http.origin(model))
         return self._http.converse(call, LineReader(model.provider), decoder)
 

@@ -11,10 +11,10 @@ from openclaw.core.errors import NetworkFailed, Refused, ServerFailed
 from openclaw.core.events import CallDelta, ModelEvent, TextDelta, ThinkingDelta
 from openclaw.core.messages import Assistant, Image, StopReason, Text, Thinking, ToolResult, Usage, User, once
 from openclaw.core.provider import Endpoint, Model, ModelRequest
-from openclaw.core.reply import Reply
-from openclaw.providers.errors import Origin, excerpt, fault_of, from_fault
-from openclaw.providers.http import Call, Http
-from openclaw.providers.replay import replay
+from openclaw.core.reply import ReplyBuilder
+from openclaw.providers.errors import FaultOrigin, excerpt, fault_of, from_fault
+from openclaw.providers.http import ProviderCall, ProviderHttp
+from openclaw.providers.replay import adapt_messages
 from openclaw.providers.request import (
     arguments_text,
     data_url,
@@ -31,7 +31,7 @@ from openclaw.providers.request import (
     to_bytes,
 )
 from openclaw.providers.sse import EventReader, Frame
-from openclaw.providers.traits import Traits, traits
+from openclaw.providers.traits import EndpointTraits, traits
 
 # The end a provider names, and what it means to us; other words are an ordinary end.
 _STOPS: dict[str, StopReason] = {
@@ -68,7 +68,7 @@ def encode(request: ModelRequest) -> dict[str, Any]:
     return passed_params(model) | body | _thinking(request, kind) | extra_body(model)
 
 
-def _thinking(request: ModelRequest, kind: Traits) -> dict[str, Any]:
+def _thinking(request: ModelRequest, kind: EndpointTraits) -> dict[str, Any]:
     if not request.model.reasoning:
         return {}
     on = request.thinking != "off"
@@ -81,19 +81,19 @@ def _thinking(request: ModelRequest, kind: Traits) -> dict[str, Any]:
     return {} if effort is None else {"reasoning_effort": effort}
 
 
-def _tool(name: str, description: str, parameters: dict[str, Any], kind: Traits) -> dict[str, Any]:
+def _tool(name: str, description: str, parameters: dict[str, Any], kind: EndpointTraits) -> dict[str, Any]:
     function: dict[str, Any] = {"name": name, "description": description, "parameters": parameters}
     if kind.strict:
         function["strict"] = False
     return {"type": "function", "function": function}
 
 
-def _messages(request: ModelRequest, kind: Traits) -> list[dict[str, Any]]:
+def _messages(request: ModelRequest, kind: EndpointTraits) -> list[dict[str, Any]]:
     out: list[dict[str, Any]] = []
     if request.system.text:
         out.append({"role": "developer" if kind.developer else "system", "content": request.system.text})
     shown: list[Image] = []
-    for message in replay(request.messages, request.model, kind.rules):
+    for message in adapt_messages(request.messages, request.model, kind.rules):
         if shown and not isinstance(message, ToolResult):
             out.append(_shown(shown))
             shown = []
@@ -134,7 +134,7 @@ def _parts(message: User) -> str | list[dict[str, Any]]:
 
 
 @once
-def _assistant(message: Assistant, kind: Traits) -> dict[str, Any]:
+def _assistant(message: Assistant, kind: EndpointTraits) -> dict[str, Any]:
     texts = [block.text for block in message.content if isinstance(block, Text)]
     out: dict[str, Any] = {"role": "assistant"}
     thoughts = [block for block in message.content if isinstance(block, Thinking)]
@@ -224,8 +224,8 @@ _decode = msgspec.json.Decoder(_Chunk, strict=False).decode
 class ChatDecoder:
     """Chunks of one completion."""
 
-    def __init__(self, model: Model, origin: Origin) -> None:
-        self._reply = Reply(model)
+    def __init__(self, model: Model, origin: FaultOrigin) -> None:
+        self._reply = ReplyBuilder(model)
         self._origin = origin
         self._calls: dict[int, tuple[int, str]] = {}
         self._next_call = 0
@@ -345,11 +345,13 @@ class OpenAIChat:
     """A provider that speaks chat completions."""
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self._http = Http(endpoint)
+        self._http = ProviderHttp(endpoint)
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         model = request.model
-        call = Call(path="/chat/completions", body=to_bytes(encode(placed(request, self._http.endpoint))), model=model)
+        call = ProviderCall(
+            path="/chat/completions", body=to_bytes(encode(placed(request, self._http.endpoint))), model=model
+        )
         reader = EventReader(model.provider)
         return self._http.converse(call, reader, ChatDecoder(model, self._http.origin(model)))
 

@@ -10,11 +10,11 @@ from openclaw.core.errors import Refused
 from openclaw.core.events import CallDelta, ModelEvent, TextDelta, ThinkingDelta
 from openclaw.core.messages import Assistant, Image, Text, Thinking, ToolCall, ToolResult, Usage, User
 from openclaw.core.provider import Endpoint, Model, ModelRequest
-from openclaw.core.reply import Reply
-from openclaw.providers.errors import Fault, Origin, excerpt, fault_of, from_fault
-from openclaw.providers.http import Call, Http
+from openclaw.core.reply import ReplyBuilder
+from openclaw.providers.errors import Fault, FaultOrigin, excerpt, fault_of, from_fault
+from openclaw.providers.http import ProviderCall, ProviderHttp
 from openclaw.providers.openai_chat import ModelList
-from openclaw.providers.replay import Rules, replay
+from openclaw.providers.replay import HistoryRules, adapt_messages
 from openclaw.providers.request import (
     arguments_text,
     data_url,
@@ -72,7 +72,7 @@ def encode(request: ModelRequest) -> dict[str, Any]:
 
 def _input(request: ModelRequest) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = []
-    for message in replay(request.messages, request.model, Rules(id_chars=64)):
+    for message in adapt_messages(request.messages, request.model, HistoryRules(id_chars=64)):
         match message:
             case User():
                 blocks = (Text(message.content),) if isinstance(message.content, str) else message.content
@@ -184,8 +184,8 @@ _decode = msgspec.json.Decoder(_Event, strict=False).decode
 class ResponsesDecoder:
     """Events of one response; its blocks are its output items."""
 
-    def __init__(self, model: Model, origin: Origin) -> None:
-        self._reply = Reply(model)
+    def __init__(self, model: Model, origin: FaultOrigin) -> None:
+        self._reply = ReplyBuilder(model)
         self._origin = origin
         self._done: set[int] = set()
         self._written: set[int] = set()
@@ -298,11 +298,11 @@ class OpenAIResponses:
     """A provider that speaks the responses API."""
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self._http = Http(endpoint)
+        self._http = ProviderHttp(endpoint)
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         model = request.model
-        call = Call(path="/responses", body=to_bytes(encode(placed(request, self._http.endpoint))), model=model)
+        call = ProviderCall(path="/responses", body=to_bytes(encode(placed(request, self._http.endpoint))), model=model)
         decoder = ResponsesDecoder(model, self._http.origin(model))
         return self._http.converse(call, EventReader(model.provider), decoder)
 

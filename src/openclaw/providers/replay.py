@@ -30,7 +30,7 @@ EARLIER = Text("(The conversation begins earlier.)")
 _CLEAN = re.compile(r"[A-Za-z0-9_-]+")
 
 
-class Rules(Struct, frozen=True, kw_only=True):
+class HistoryRules(Struct, frozen=True, kw_only=True):
     """What an API asks of a conversation."""
 
     id_chars: int = 64
@@ -42,7 +42,7 @@ class Rules(Struct, frozen=True, kw_only=True):
     images: bool = True
 
 
-def replay(messages: Iterable[Message], model: Model, rules: Rules) -> tuple[Message, ...]:
+def adapt_messages(messages: Iterable[Message], model: Model, rules: HistoryRules) -> tuple[Message, ...]:
     """`messages` ready to be encoded for `model`; content is always a tuple of blocks."""
     sees = rules.images and model.sees_images
     ids = _Ids(rules)
@@ -91,7 +91,7 @@ def _question(message: User, sees: bool) -> tuple[User, ...]:
 @once
 def _words(message: Assistant, native: bool) -> tuple[Assistant | ToolResult, ...]:
     """What becomes of a message that calls nothing."""
-    return tuple(_turn(message, {}, native, _Ids(Rules()), sees=False))
+    return tuple(_turn(message, {}, native, _Ids(HistoryRules()), sees=False))
 
 
 def _turn(
@@ -164,7 +164,7 @@ def _merged(messages: list[Message]) -> list[Message]:
 class _Ids:
     """Call ids as an API takes them, each used once."""
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: HistoryRules) -> None:
         self._rules = rules
         self._used: set[str] = set()
 

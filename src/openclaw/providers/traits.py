@@ -3,14 +3,14 @@
 from msgspec import Struct
 
 from openclaw.core.provider import Model
-from openclaw.providers.replay import Rules
+from openclaw.providers.replay import HistoryRules
 from openclaw.providers.request import host_of
 
 _OLD_LIMIT_HOSTS = ("mistral.ai", "deepseek.com", "moonshot.ai", "moonshot.cn", "together.xyz", "z.ai", "bigmodel.cn")
 _NO_EFFORT_HOSTS = ("mistral.ai", "x.ai")
 
 
-class Traits(Struct, frozen=True, kw_only=True):
+class EndpointTraits(Struct, frozen=True, kw_only=True):
     """How this endpoint wants to be spoken to."""
 
     store: bool
@@ -25,7 +25,7 @@ class Traits(Struct, frozen=True, kw_only=True):
     thinking_as_text: bool
     limit_field: str
     thinking_format: str
-    rules: Rules
+    rules: HistoryRules
 
 
 def is_openai(model: Model) -> bool:
@@ -33,7 +33,7 @@ def is_openai(model: Model) -> bool:
     return host == "api.openai.com" or (not host and model.provider == "openai")
 
 
-def traits(model: Model) -> Traits:
+def traits(model: Model) -> EndpointTraits:
     """What the compat flags say, and where they are silent what is known of the host."""
     compat, host, openai = model.compat, host_of(model), is_openai(model)
     mistral = model.provider == "mistral" or host.endswith("mistral.ai")
@@ -42,7 +42,7 @@ def traits(model: Model) -> Traits:
         return otherwise if value is None else value
 
     string_content = flag(compat.requires_string_content, False)
-    return Traits(
+    return EndpointTraits(
         store=flag(compat.supports_store, openai),
         cache_key=flag(compat.supports_prompt_cache_key, openai),
         developer=openai and model.reasoning and compat.supports_developer_role is not False,
@@ -56,5 +56,5 @@ def traits(model: Model) -> Traits:
         limit_field=compat.max_tokens_field
         or ("max_tokens" if host.endswith(_OLD_LIMIT_HOSTS) else "max_completion_tokens"),
         thinking_format=compat.thinking_format or "openai",
-        rules=Rules(id_chars=9 if mistral else 40, id_exact=mistral, images=not string_content),
+        rules=HistoryRules(id_chars=9 if mistral else 40, id_exact=mistral, images=not string_content),
     )

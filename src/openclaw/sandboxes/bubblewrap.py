@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from openclaw.core.errors import Unavailable
-from openclaw.core.sandbox import BOX_HOME, RUNTIME, TMP, Box, Launch, Standing
+from openclaw.core.sandbox import BOX_HOME, RUNTIME, TMP, RunningSandbox, SandboxLaunch, SandboxSpec
 from openclaw.sandboxes.stamps import stamp
 
 INSTALL = (
@@ -43,7 +43,7 @@ class Bubblewrap:
         self._limiter = next((each for each in ("/usr/bin/prlimit", "/bin/prlimit") if os.access(each, os.X_OK)), None)
         self._problem: str | None = None
 
-    async def problem(self, box: Box) -> str:
+    async def problem(self, box: SandboxSpec) -> str:
         """Tried once with a program that does nothing: many systems have the program and forbid what it needs."""
         if self._problem is None:
             self._problem = await asyncio.to_thread(self._probed)
@@ -79,13 +79,13 @@ class Bubblewrap:
         )
 
     async def launch(
-        self, box: Box, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], terminal: bool = False
-    ) -> Launch:
+        self, box: SandboxSpec, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], terminal: bool = False
+    ) -> SandboxLaunch:
         if why := await self.problem(box):
             raise Unavailable(why)
         assert self._program is not None
         await asyncio.to_thread(_prepare, box)
-        return Launch(
+        return SandboxLaunch(
             argv=(
                 self._program,
                 *_apart(box.network),
@@ -103,7 +103,7 @@ class Bubblewrap:
             env={**environment(box), **env},
         )
 
-    def _limited(self, box: Box) -> tuple[str, ...]:
+    def _limited(self, box: SandboxSpec) -> tuple[str, ...]:
         if self._limiter is None:
             return ()
         limits = box.limits
@@ -111,17 +111,17 @@ class Bubblewrap:
         given = [f"--{name}={count}" for name, count in wanted.items() if count or name == "core"]
         return (self._limiter, *given, "--")
 
-    async def python(self, box: Box) -> str:
+    async def python(self, box: SandboxSpec) -> str:
         return str(Path(getattr(sys, "_base_executable", sys.executable)).resolve())
 
-    async def standing(self, prefix: str) -> tuple[Standing, ...]:
+    async def standing(self, prefix: str) -> tuple[RunningSandbox, ...]:
         return ()  # a box is its files; it runs only while a command does
 
     async def discard(self, name: str) -> None:
         return None
 
 
-def environment(box: Box) -> dict[str, str]:
+def environment(box: SandboxSpec) -> dict[str, str]:
     """The variables of a box: nothing of ours is inherited."""
     return {
         "PATH": f"{RUNTIME}/bin:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin",
@@ -157,7 +157,7 @@ def _system(*, network: bool = False) -> list[str]:
     return parts
 
 
-def _own(box: Box) -> list[str]:
+def _own(box: SandboxSpec) -> list[str]:
     """What the box keeps from one command to the next."""
     root = Path(box.root)
     return [
@@ -199,7 +199,7 @@ def runtime_parts() -> list[tuple[str, str]]:
     return found
 
 
-def _prepare(box: Box) -> None:
+def _prepare(box: SandboxSpec) -> None:
     """Makes the directories of the box, which only we can look into."""
     root = Path(box.root)
     root.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from openclaw.core.errors import Unavailable
-from openclaw.core.sandbox import Box, Launch, Sandbox, Standing
+from openclaw.core.sandbox import RunningSandbox, Sandbox, SandboxLaunch, SandboxSpec
 from openclaw.sandboxes.bubblewrap import INSTALL, Bubblewrap
 from openclaw.sandboxes.docker import Docker
 
@@ -29,7 +29,7 @@ class FirstThatWorks:
     def name(self) -> str:
         return self._chosen.name if self._chosen else "auto"
 
-    async def problem(self, box: Box) -> str:
+    async def problem(self, box: SandboxSpec) -> str:
         if self._chosen is not None:
             return await self._chosen.problem(box)
         whys = []
@@ -42,20 +42,20 @@ class FirstThatWorks:
         return f"No sandbox works here, so nothing is run. To mend it, {INSTALL}. ({' '.join(whys)})"
 
     async def launch(
-        self, box: Box, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], terminal: bool = False
-    ) -> Launch:
+        self, box: SandboxSpec, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], terminal: bool = False
+    ) -> SandboxLaunch:
         return await (await self._engine(box)).launch(box, argv, cwd=cwd, env=env, terminal=terminal)
 
-    async def python(self, box: Box) -> str:
+    async def python(self, box: SandboxSpec) -> str:
         return await (await self._engine(box)).python(box)
 
-    async def _engine(self, box: Box) -> Sandbox:
+    async def _engine(self, box: SandboxSpec) -> Sandbox:
         if self._chosen is None and (why := await self.problem(box)):
             raise Unavailable(why)
         assert self._chosen is not None
         return self._chosen
 
-    async def standing(self, prefix: str) -> tuple[Standing, ...]:
+    async def standing(self, prefix: str) -> tuple[RunningSandbox, ...]:
         return tuple([each for engine in self._engines for each in await engine.standing(prefix)])
 
     async def discard(self, name: str) -> None:

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from openclaw.core.errors import Unavailable
-from openclaw.core.sandbox import BOX_HOME, RUNTIME, TMP, Box, Launch, Mount, Standing
+from openclaw.core.sandbox import BOX_HOME, RUNTIME, TMP, Mount, RunningSandbox, SandboxLaunch, SandboxSpec
 from openclaw.sandboxes.stamps import stamp
 
 ASK_SECONDS = 30.0
@@ -49,7 +49,7 @@ class Docker:
         self._making = asyncio.Lock()
         self._made: dict[str, str] = {}
 
-    async def problem(self, box: Box) -> str:
+    async def problem(self, box: SandboxSpec) -> str:
         if self._program is None:
             return f"The sandbox needs {self.name}, which is not installed: install it, or install bubblewrap."
         engine = await self._ask("version", "--format", "{{.Server.Version}}")
@@ -64,25 +64,25 @@ class Docker:
         return ""
 
     async def launch(
-        self, box: Box, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], terminal: bool = False
-    ) -> Launch:
+        self, box: SandboxSpec, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], terminal: bool = False
+    ) -> SandboxLaunch:
         await self._there(box)
         await asyncio.to_thread(stamp, box.root)
         assert self._program is not None
         mark = f"{MARK}={secrets.token_hex(8)}"
         variables = [part for name, value in env.items() for part in ("--env", f"{name}={value}")]
         flags = ["--interactive", *(["--tty"] if terminal else []), "--workdir", cwd, "--env", mark, *variables]
-        return Launch(
+        return SandboxLaunch(
             argv=(self._program, "exec", *flags, box.name, *argv),
             cwd=box.root,
             env=self._environ,
             after=(self._program, "exec", box.name, "/bin/sh", "-c", _END, mark),
         )
 
-    async def python(self, box: Box) -> str:
+    async def python(self, box: SandboxSpec) -> str:
         return "python3"
 
-    async def standing(self, prefix: str) -> tuple[Standing, ...]:
+    async def standing(self, prefix: str) -> tuple[RunningSandbox, ...]:
         if self._program is None:
             return ()
         said = await self._ask(
@@ -92,7 +92,7 @@ class Docker:
             return ()
         rows = [line.split("\t") for line in said.out.splitlines() if line.count("\t") == 2]
         return tuple(
-            Standing(name=name, engine=self.name, state=state, image=image)
+            RunningSandbox(name=name, engine=self.name, state=state, image=image)
             for name, state, image in rows
             if name.startswith(prefix)
         )
@@ -102,7 +102,7 @@ class Docker:
         if self._program is not None:
             await self._ask("rm", "--force", name)
 
-    async def _there(self, box: Box) -> None:
+    async def _there(self, box: SandboxSpec) -> None:
         """Makes sure that the container runs, and was made from these settings."""
         digest = hashlib.sha256(msgspec.json.encode(box, order="sorted")).hexdigest()[:16]
         async with self._making:
@@ -122,7 +122,7 @@ class Docker:
         said = await self._ask("inspect", "--format", "{{.State.Running}}", name)
         return said.code == 0 and said.out.strip() == "true"
 
-    async def _make(self, box: Box, digest: str) -> None:
+    async def _make(self, box: SandboxSpec, digest: str) -> None:
         await asyncio.to_thread(_prepare, box)
         await self._must("run", *creation(box, digest), box.image, "sleep", "infinity")
         if box.setup:
@@ -164,7 +164,7 @@ _PASSED = frozenset(
 """What the engine's own client needs of our environment; nothing of it reaches the container."""
 
 
-def creation(box: Box, digest: str) -> list[str]:
+def creation(box: SandboxSpec, digest: str) -> list[str]:
     """The arguments of `run` for a container that is as closed as its box says."""
     limits = box.limits
     words = ["--detach", "--name", box.name, "--label", f"{LABEL}={digest}", "--hostname", "sandbox", "--init"]
@@ -187,7 +187,7 @@ def creation(box: Box, digest: str) -> list[str]:
     return words
 
 
-def _kept(box: Box) -> tuple[Mount, ...]:
+def _kept(box: SandboxSpec) -> tuple[Mount, ...]:
     """What a box keeps, and our file tools. What has a compiled part (msgspec) must come with the image."""
     import pathspec
 
@@ -205,6 +205,6 @@ def _ourselves() -> str:
     return f"{os.getuid()}:{os.getgid()}"
 
 
-def _prepare(box: Box) -> None:
+def _prepare(box: SandboxSpec) -> None:
     for name in ("", "home", "tmp", "workspace"):
         Path(box.root, name).mkdir(parents=True, exist_ok=True, mode=0o700)

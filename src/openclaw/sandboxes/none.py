@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from openclaw.core.errors import Unavailable
-from openclaw.core.sandbox import Box, Launch, Standing
+from openclaw.core.sandbox import RunningSandbox, SandboxLaunch, SandboxSpec
 
 
 class Nothing:
@@ -14,18 +14,18 @@ class Nothing:
     def __init__(self, why: str) -> None:
         self._why = why
 
-    async def problem(self, box: Box) -> str:
+    async def problem(self, box: SandboxSpec) -> str:
         return self._why
 
     async def launch(
-        self, box: Box, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], terminal: bool = False
-    ) -> Launch:
+        self, box: SandboxSpec, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], terminal: bool = False
+    ) -> SandboxLaunch:
         raise Unavailable(self._why)
 
-    async def python(self, box: Box) -> str:
+    async def python(self, box: SandboxSpec) -> str:
         raise Unavailable(self._why)
 
-    async def standing(self, prefix: str) -> tuple[Standing, ...]:
+    async def standing(self, prefix: str) -> tuple[RunningSandbox, ...]:
         return ()
 
     async def discard(self, name: str) -> None:

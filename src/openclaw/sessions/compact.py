@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from openclaw.core.messages import Assistant, Image, Message, Text, Thinking, ToolCall, ToolResult, User, once
 from openclaw.core.patterns import lazy
-from openclaw.sessions.transcript import AnyEntry, Compaction, MessageEntry, Reset, message_of, visible
+from openclaw.sessions.transcript import AnyEntry, Compaction, MessageEntry, ResetEntry, message_of, visible
 
 RESERVE = 20_000
 RESERVE_SHARE = 4
@@ -76,7 +76,7 @@ def measure(path: Sequence[AnyEntry], overhead: int = 0) -> int:
     estimated = estimate_text(summary or "") + estimate_all(
         [message for entry in shown if (message := message_of(entry)) is not None]
     )
-    start = max((i for i, entry in enumerate(shown) if isinstance(entry, Compaction | Reset)), default=-1)
+    start = max((i for i, entry in enumerate(shown) if isinstance(entry, Compaction | ResetEntry)), default=-1)
     behind = 0
     for entry in reversed(shown[start + 1 :]):
         if isinstance(entry, MessageEntry) and _counts(entry.message):
@@ -124,7 +124,7 @@ def keep_budget(wanted: int, window: int, tokens: int, overhead: int) -> int:
     return max(0, min(wanted, room // 2, tokens // 2))
 
 
-class Plan(Struct, frozen=True, kw_only=True):
+class CompactionPlan(Struct, frozen=True, kw_only=True):
     """A cut: what a summary is to stand for, and what stays."""
 
     removed: tuple[Message, ...]
@@ -146,7 +146,7 @@ class Plan(Struct, frozen=True, kw_only=True):
         return "" if answered else self.removed[last].text
 
 
-def plan(path: Sequence[AnyEntry], keep: int) -> Plan | None:
+def plan(path: Sequence[AnyEntry], keep: int) -> CompactionPlan | None:
     """Where to cut so that at most `keep` tokens stay; None when there is nothing to take away."""
     shown, _ = visible(path)
     said = [(entry.id, message) for entry in shown if (message := message_of(entry)) is not None]
@@ -154,7 +154,7 @@ def plan(path: Sequence[AnyEntry], keep: int) -> Plan | None:
     at = cut(messages, keep)
     if at == 0:
         return None
-    return Plan(
+    return CompactionPlan(
         removed=tuple(messages[:at]),
         kept=tuple(messages[at:]),
         first_kept=said[at][0] if at < len(said) else "",
@@ -173,7 +173,7 @@ def _previous(path: Sequence[AnyEntry]) -> Compaction | None:
     for entry in reversed(path):
         if isinstance(entry, Compaction):
             return entry
-        if isinstance(entry, Reset):
+        if isinstance(entry, ResetEntry):
             return None
     return None
 

@@ -49,7 +49,7 @@ def extended(known: Conversation, added: Sequence[AnyEntry]) -> Conversation | N
     return Conversation((*known.path, *added), context, total)
 
 
-class Held(Struct, frozen=True):
+class CachedConversation(Struct, frozen=True):
     """What the next turn of a conversation starts from."""
 
     conversation: Conversation
@@ -58,15 +58,15 @@ class Held(Struct, frozen=True):
     identity: Identity
 
 
-class Holding:
+class ConversationCache:
     """The conversations of the last turns, as long as nobody else writes to their files."""
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self._most = most_bytes
-        self._held: OrderedDict[str, Held] = OrderedDict()
+        self._held: OrderedDict[str, CachedConversation] = OrderedDict()
         self._bytes = 0
 
-    def take(self, path: Path) -> Held | None:
+    def take(self, path: Path) -> CachedConversation | None:
         """What is held of a file that is as it was left. It is given away: a turn that fails leaves nothing behind."""
         held = self._pop(str(path))
         return held if held is not None and held.identity == identity_at(path) else None
@@ -77,12 +77,12 @@ class Holding:
         identity = identity_at(path)
         if left is None or left.context.problems or identity is None or identity[2] > self._most:
             return
-        self._held[str(path)] = Held(left, ids, identity)
+        self._held[str(path)] = CachedConversation(left, ids, identity)
         self._bytes += identity[2]
         while self._bytes > self._most:
             self._pop(next(iter(self._held)))
 
-    def _pop(self, path: str) -> Held | None:
+    def _pop(self, path: str) -> CachedConversation | None:
         held = self._held.pop(path, None)
         self._bytes -= held.identity[2] if held is not None else 0
         return held

@@ -47,7 +47,7 @@ _READERS = frozenset({"read"})
 _WRITERS = frozenset({"write", "edit"})
 
 
-class Details(Struct, frozen=True, rename="camel", omit_defaults=True):
+class EssentialDetails(Struct, frozen=True, rename="camel", omit_defaults=True):
     """What a compaction entry keeps beside its summary."""
 
     read_files: tuple[str, ...] = ()
@@ -55,12 +55,12 @@ class Details(Struct, frozen=True, rename="camel", omit_defaults=True):
     rules: tuple[str, ...] = ()
 
 
-def details_of(raw: Any) -> Details:
+def details_of(raw: Any) -> EssentialDetails:
     """The details of an entry, whoever wrote it; what is not in our shape is not there."""
     try:
-        return msgspec.convert(raw, Details) if raw is not None else Details()
+        return msgspec.convert(raw, EssentialDetails) if raw is not None else EssentialDetails()
     except msgspec.ValidationError:
-        return Details()
+        return EssentialDetails()
 
 
 def rules(messages: Iterable[Message]) -> tuple[str, ...]:
@@ -114,7 +114,7 @@ def identifiers(messages: Sequence[Message]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def files(messages: Iterable[Message], before: Details) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def files(messages: Iterable[Message], before: EssentialDetails) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Files that were read and files that were changed, over all compactions."""
     read, changed = dict.fromkeys(before.read_files), dict.fromkeys(before.modified_files)
     for message in messages:

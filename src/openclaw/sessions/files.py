@@ -22,11 +22,11 @@ from openclaw.sessions.transcript import (
     AnyEntry,
     Compaction,
     Entry,
-    Header,
     Leaf,
     MessageEntry,
     Opaque,
-    Problem,
+    TranscriptHeader,
+    TranscriptProblem,
     path_to_leaf,
 )
 from openclaw.store.atomic import private_directory, sync_directory
@@ -35,8 +35,8 @@ MAX_LINE_BYTES = 64 * 1024 * 1024
 _BINARY = getattr(os, "O_BINARY", 0)
 E = TypeVar("E", bound=Entry)
 
-_decoder: msgspec.json.Decoder[Header | Entry] = msgspec.json.Decoder(Header | Entry)
-_KINDS = frozenset(kind.__struct_config__.tag for kind in (Header, *get_args(Entry)))
+_decoder: msgspec.json.Decoder[TranscriptHeader | Entry] = msgspec.json.Decoder(TranscriptHeader | Entry)
+_KINDS = frozenset(kind.__struct_config__.tag for kind in (TranscriptHeader, *get_args(Entry)))
 _BLOCKS: Mapping[str, Any] = {
     "user": Text | Image,
     "assistant": Text | Thinking | ToolCall,
@@ -61,12 +61,12 @@ _ALWAYS: Mapping[str, Mapping[str, Any]] = {
 _ESSENTIAL = ("role", "content", "toolCallId", "toolName", "isError", "provider", "model")
 
 
-class Loaded(Struct, frozen=True, kw_only=True):
+class LoadedTranscript(Struct, frozen=True, kw_only=True):
     """A transcript as read from disk."""
 
-    header: Header | None
+    header: TranscriptHeader | None
     entries: tuple[AnyEntry, ...]
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[TranscriptProblem, ...] = ()
     good_bytes: int = 0
     """How far the file is whole; anything behind is a torn line."""
     ends_line: bool = True
@@ -77,26 +77,28 @@ def iso(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def load(path: Path) -> Loaded:
+def load(path: Path) -> LoadedTranscript:
     """Reads a transcript without changing it; what could not be read is in `problems`."""
-    header: Header | None = None
+    header: TranscriptHeader | None = None
     entries: list[AnyEntry] = []
-    problems: list[Problem] = []
+    problems: list[TranscriptProblem] = []
     good, ends_line = 0, True
     try:
         for number, line, size, ended in _lines(path):
             value, trouble = decode_line(line)
             if value is None and not ended:
-                problems.append(Problem("torn", f"line {number}: {size} bytes without an end"))
+                problems.append(TranscriptProblem("torn", f"line {number}: {size} bytes without an end"))
                 break
             good, ends_line = good + size, ended
             if value is None:
                 if line.strip():
-                    problems.append(Problem("unreadable", f"line {number}: {line[:60].decode(errors='replace')!r}"))
+                    problems.append(
+                        TranscriptProblem("unreadable", f"line {number}: {line[:60].decode(errors='replace')!r}")
+                    )
                 continue
             if trouble:
-                problems.append(Problem("unreadable", f"line {number}: {trouble}"))
-            if isinstance(value, Header):
+                problems.append(TranscriptProblem("unreadable", f"line {number}: {trouble}"))
+            if isinstance(value, TranscriptHeader):
                 header = header or value
             else:
                 entries.append(_placed(value, number, entries))
@@ -104,7 +106,9 @@ def load(path: Path) -> Loaded:
         raise NotFound(f"no transcript at {path}") from error
     except OSError as error:
         raise StateError(f"cannot read {path}: {error.strerror}") from error
-    return Loaded(header=header, entries=tuple(entries), problems=tuple(problems), good_bytes=good, ends_line=ends_line)
+    return LoadedTranscript(
+        header=header, entries=tuple(entries), problems=tuple(problems), good_bytes=good, ends_line=ends_line
+    )
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes, int, bool]]:
@@ -131,7 +135,7 @@ def _placed(entry: AnyEntry, number: int, before: list[AnyEntry]) -> AnyEntry:
     return entry
 
 
-def decode_line(line: bytes) -> tuple[Header | AnyEntry | None, str]:
+def decode_line(line: bytes) -> tuple[TranscriptHeader | AnyEntry | None, str]:
     """One line of a transcript, None when it cannot be read at all; and what is wrong with the rest of it."""
     try:
         return _decoder.decode(line), ""
@@ -148,7 +152,7 @@ def decode_line(line: bytes) -> tuple[Header | AnyEntry | None, str]:
     return _salvaged(raw)
 
 
-def _salvaged(raw: dict[str, Any]) -> tuple[Header | AnyEntry, str]:
+def _salvaged(raw: dict[str, Any]) -> tuple[TranscriptHeader | AnyEntry, str]:
     """An entry another program wrote: unknown blocks are left out, unknown kinds kept opaque."""
     parent = raw.get("parentId")
     opaque = Opaque(
@@ -172,8 +176,8 @@ def _salvaged(raw: dict[str, Any]) -> tuple[Header | AnyEntry, str]:
     return opaque, trouble
 
 
-def _converted(raw: Mapping[str, Any]) -> Header | Entry:
-    value: Header | Entry = msgspec.convert(raw, Header | Entry, strict=False)
+def _converted(raw: Mapping[str, Any]) -> TranscriptHeader | Entry:
+    value: TranscriptHeader | Entry = msgspec.convert(raw, TranscriptHeader | Entry, strict=False)
     return value
 
 
@@ -204,7 +208,7 @@ def _readable(block: Any, kind: Any) -> bool:
     return True
 
 
-class Transcript:
+class TranscriptFile:
     """A transcript open for appending; the caller holds the session's write lock."""
 
     def __init__(self, path: Path, fd: int, leaf: str | None, ids: set[str]) -> None:
@@ -216,7 +220,7 @@ class Transcript:
         self._fd: int | None = fd
 
     @classmethod
-    def create(cls, path: Path, header: Header) -> "Transcript":
+    def create(cls, path: Path, header: TranscriptHeader) -> "TranscriptFile":
         """A new file with only its header; fails when the file is already there."""
         try:
             private_directory(path.parent)
@@ -233,7 +237,7 @@ class Transcript:
         return transcript
 
     @classmethod
-    def reopen(cls, path: Path, header: Header) -> tuple["Transcript", Loaded]:
+    def reopen(cls, path: Path, header: TranscriptHeader) -> tuple["TranscriptFile", LoadedTranscript]:
         """An existing file, ready to be appended to; a torn end is set aside first.
 
         `header` is written when the file has none, because its writer died before or the line cannot be read.
@@ -256,7 +260,7 @@ class Transcript:
         return transcript, loaded
 
     @classmethod
-    def resume(cls, path: Path, leaf: str | None, ids: set[str]) -> "Transcript":
+    def resume(cls, path: Path, leaf: str | None, ids: set[str]) -> "TranscriptFile":
         """A file that is as its last writer left it: nothing of it needs to be read or mended."""
         return cls(path, _open(path, 0), leaf, ids)
 
@@ -287,7 +291,7 @@ class Transcript:
             pass
         return fresh
 
-    def _write(self, value: Header | Entry) -> None:
+    def _write(self, value: TranscriptHeader | Entry) -> None:
         try:
             line = msgspec.json.encode(_written(value)) + b"\n"
         except UnicodeEncodeError as error:
@@ -337,9 +341,9 @@ class Transcript:
         return self._fd
 
 
-def _written(value: Header | Entry) -> Any:
+def _written(value: TranscriptHeader | Entry) -> Any:
     """`value` as it stands in a file."""
-    if isinstance(value, Header):
+    if isinstance(value, TranscriptHeader):
         return structs.replace(value, version=VERSION)
     if not isinstance(value, MessageEntry):
         return value

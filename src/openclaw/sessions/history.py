@@ -25,7 +25,7 @@ class HistoryRow(Struct, frozen=True):
     """What the person was told beside it."""
 
 
-class Page(Struct, frozen=True, kw_only=True):
+class HistoryPage(Struct, frozen=True, kw_only=True):
     rows: tuple[HistoryRow, ...]
     total: int
     next_offset: int | None
@@ -44,13 +44,13 @@ def rows_of(entries: Sequence[AnyEntry]) -> list[HistoryRow]:
     return rows
 
 
-def page(entries: Sequence[AnyEntry], *, limit: int, offset: int = 0) -> Page:
+def page(entries: Sequence[AnyEntry], *, limit: int, offset: int = 0) -> HistoryPage:
     """The `limit` rows that end `offset` rows before the newest."""
     rows = rows_of(entries)
     end = max(0, len(rows) - offset)
     start = max(0, end - limit)
     path = path_to_leaf(entries)
-    return Page(
+    return HistoryPage(
         rows=tuple(rows[start:end]),
         total=len(rows),
         next_offset=offset + (end - start) if start > 0 else None,
@@ -58,7 +58,7 @@ def page(entries: Sequence[AnyEntry], *, limit: int, offset: int = 0) -> Page:
     )
 
 
-def around(entries: Sequence[AnyEntry], entry_id: str, *, limit: int) -> Page:
+def around(entries: Sequence[AnyEntry], entry_id: str, *, limit: int) -> HistoryPage:
     """The `limit` rows in whose middle one message stands."""
     place = next((each.number for each in rows_of(entries) if each.entry_id == entry_id), None)
     if place is None:

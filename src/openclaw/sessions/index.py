@@ -14,10 +14,10 @@ from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Usage
-from openclaw.sessions.files import Loaded, load
+from openclaw.sessions.files import LoadedTranscript, load
 from openclaw.sessions.lock import lock_path
 from openclaw.sessions.reset import Contact
-from openclaw.sessions.transcript import Header, MessageEntry, Tally, headline, tally, title_of
+from openclaw.sessions.transcript import MessageEntry, Tally, TranscriptHeader, headline, tally, title_of
 from openclaw.store.db import Database, Row, Transaction
 from openclaw.store.lock import Holder, KernelLock
 
@@ -267,11 +267,11 @@ def _read_changed(
     return found, problems
 
 
-def derive(loaded: Loaded, path: Path, agent_id: str, stored: SessionKey | None = None) -> SessionRow | None:
+def derive(loaded: LoadedTranscript, path: Path, agent_id: str, stored: SessionKey | None = None) -> SessionRow | None:
     """What the list says of a transcript, from the transcript alone; None when the file is none."""
     if loaded.header is None and not any(isinstance(entry, MessageEntry) for entry in loaded.entries):
         return None
-    header = loaded.header or Header(id=path.stem, timestamp="")
+    header = loaded.header or TranscriptHeader(id=path.stem, timestamp="")
     key = keys.parse(header.session_key, agent_id) if header.session_key else stored
     total = tally(loaded.entries)
     changed = round(path.stat().st_mtime * 1000)

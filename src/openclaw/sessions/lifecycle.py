@@ -14,16 +14,16 @@ from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import Conflict, NotFound
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import User
-from openclaw.sessions.files import Transcript, iso
+from openclaw.sessions.files import TranscriptFile, iso
 from openclaw.sessions.index import SessionIndex, SessionRow
 from openclaw.sessions.lock import WriteLocks
-from openclaw.sessions.transcript import VERSION, Header, Leaf, MessageEntry, path_to_leaf
+from openclaw.sessions.transcript import VERSION, Leaf, MessageEntry, TranscriptHeader, path_to_leaf
 from openclaw.store.db import Database
 
 Ending = Literal["new", "reset", "daily", "idle", "deleted"]
 
 
-class Preferences(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class SessionPreferences(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """What was chosen for one conversation; it outlives a reset."""
 
     label: str | None = None
@@ -46,7 +46,7 @@ class Preferences(Struct, frozen=True, kw_only=True, rename="camel", omit_defaul
     spawned_by: str | None = None
 
 
-class Lifecycle:
+class SessionLifecycle:
     """Changes to whole sessions, each in one transaction or under the session's write lock."""
 
     def __init__(
@@ -64,13 +64,13 @@ class Lifecycle:
         self._locks = locks
         self._clock = clock
 
-    async def preferences(self, key: SessionKey) -> Preferences:
+    async def preferences(self, key: SessionKey) -> SessionPreferences:
         rows = await self._db.look("SELECT settings FROM sessions WHERE session_key = :key", {"key": str(key)})
-        return msgspec.json.decode(rows[0]["settings"], type=Preferences) if rows else Preferences()
+        return msgspec.json.decode(rows[0]["settings"], type=SessionPreferences) if rows else SessionPreferences()
 
-    async def all_preferences(self) -> dict[str, Preferences]:
+    async def all_preferences(self) -> dict[str, SessionPreferences]:
         rows = await self._db.read("SELECT session_key, settings FROM sessions WHERE settings <> '{}'")
-        return {row["session_key"]: msgspec.json.decode(row["settings"], type=Preferences) for row in rows}
+        return {row["session_key"]: msgspec.json.decode(row["settings"], type=SessionPreferences) for row in rows}
 
     async def create(self, key: SessionKey, changes: Mapping[str, Any] | None = None) -> SessionRow:
         """The session behind `key`, there and listed from now on, also before anything was said in it."""
@@ -82,13 +82,13 @@ class Lifecycle:
         )
         return row
 
-    async def prefer(self, key: SessionKey, changes: Mapping[str, Any]) -> Preferences:
+    async def prefer(self, key: SessionKey, changes: Mapping[str, Any]) -> SessionPreferences:
         """Changes what is chosen for a session; None takes a choice back."""
         await self._index.resolve(key)
         async with self._db.transaction() as tx:
             rows = await tx.read("SELECT settings FROM sessions WHERE session_key = :key", {"key": str(key)})
-            before = msgspec.json.decode(rows[0]["settings"], type=Preferences)
-            defaults = Preferences()
+            before = msgspec.json.decode(rows[0]["settings"], type=SessionPreferences)
+            defaults = SessionPreferences()
             given = {name: getattr(defaults, name) if value is None else value for name, value in changes.items()}
             after = structs.replace(before, **given)
             await tx.write(
@@ -140,8 +140,8 @@ class Lifecycle:
             if not path.exists():
                 raise NotFound(f"nothing has been said in {key} yet")
             now = self._clock.now()
-            header = Header(version=VERSION, id=row.session_id, timestamp=iso(now), session_key=str(key))
-            transcript, loaded = Transcript.reopen(path, header)
+            header = TranscriptHeader(version=VERSION, id=row.session_id, timestamp=iso(now), session_key=str(key))
+            transcript, loaded = TranscriptFile.reopen(path, header)
             try:
                 entry = next((each for each in path_to_leaf(loaded.entries) if each.id == entry_id), None)
                 if not isinstance(entry, MessageEntry) or not isinstance(entry.message, User):

@@ -11,7 +11,7 @@ BEFORE = 60
 SNIPPET = 200
 
 
-class Hit(Struct, frozen=True, kw_only=True):
+class SearchHit(Struct, frozen=True, kw_only=True):
     """A message that says what was looked for."""
 
     row: HistoryRow
@@ -20,7 +20,7 @@ class Hit(Struct, frozen=True, kw_only=True):
     """How much of what was asked for it has: 1 is the very words in their order."""
 
 
-class Plan(Struct, frozen=True, kw_only=True):
+class LastPlan(Struct, frozen=True, kw_only=True):
     """The steps of an accepted `update_plan` call."""
 
     revision: int
@@ -28,7 +28,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     call: ToolCall
 
 
-def find(rows: Sequence[HistoryRow], query: str) -> list[Hit]:
+def find(rows: Sequence[HistoryRow], query: str) -> list[SearchHit]:
     """The messages that have every word of `query`, newest first."""
     phrase = " ".join(query.lower().split())
     words = phrase.split()
@@ -41,11 +41,11 @@ def find(rows: Sequence[HistoryRow], query: str) -> list[Hit]:
         if all(word in low for word in words):
             exact = phrase in low
             at = low.find(phrase if exact else words[0])
-            hits.append(Hit(row=row, snippet=_around(text, at), score=1.0 if exact else 0.5))
+            hits.append(SearchHit(row=row, snippet=_around(text, at), score=1.0 if exact else 0.5))
     return hits
 
 
-def plan(rows: Sequence[HistoryRow]) -> Plan | None:
+def plan(rows: Sequence[HistoryRow]) -> LastPlan | None:
     """The newest plan that was accepted."""
     refused = {row.message.tool_call_id for row in rows if isinstance(row.message, ToolResult) and row.message.is_error}
     found = [
@@ -55,7 +55,7 @@ def plan(rows: Sequence[HistoryRow]) -> Plan | None:
         for call in row.message.calls
         if call.name == "update_plan" and call.id not in refused
     ]
-    return Plan(revision=len(found), at=found[-1][0], call=found[-1][1]) if found else None
+    return LastPlan(revision=len(found), at=found[-1][0], call=found[-1][1]) if found else None
 
 
 def _around(text: str, at: int) -> str:

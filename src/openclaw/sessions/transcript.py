@@ -16,7 +16,9 @@ TITLE_CHARS = 60
 INTERRUPTED = "No result: the run ended before this call finished. Check whether it took effect before repeating it."
 
 
-class Header(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, tag_field="type", tag="session"):
+class TranscriptHeader(
+    Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, tag_field="type", tag="session"
+):
     """The first line of a transcript; one that names no version is of the first."""
 
     version: int = 1
@@ -96,7 +98,7 @@ class Leaf(_Entry, frozen=True, tag="leaf"):
     target_id: str | None
 
 
-class Reset(_Entry, frozen=True, tag="reset"):
+class ResetEntry(_Entry, frozen=True, tag="reset"):
     """Everything before this is out of sight, except what is kept."""
 
     first_kept_entry_id: str | None = None
@@ -121,12 +123,12 @@ Entry = (
     | Labelled
     | SessionInfo
     | Leaf
-    | Reset
+    | ResetEntry
 )
 AnyEntry = Entry | Opaque
 
 
-class Problem(Struct, frozen=True):
+class TranscriptProblem(Struct, frozen=True):
     """Something a reader should know about a transcript."""
 
     kind: Literal["torn", "unreadable", "missing", "unanswered", "stray-result", "repeated-result"]
@@ -140,7 +142,7 @@ class Context(Struct, frozen=True, kw_only=True):
     summary: str | None = None
     model: tuple[str, str] | None = None
     thinking: str | None = None
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[TranscriptProblem, ...] = ()
     unanswered: tuple[ToolCall, ...] = ()
     """The calls at the end of the conversation that still wait for their results."""
 
@@ -150,11 +152,11 @@ def path_to_leaf(entries: Sequence[AnyEntry]) -> list[AnyEntry]:
     return walk(entries)[0]
 
 
-def walk(entries: Sequence[AnyEntry]) -> tuple[list[AnyEntry], list[Problem]]:
+def walk(entries: Sequence[AnyEntry]) -> tuple[list[AnyEntry], list[TranscriptProblem]]:
     """The same, and where a link between two entries leads nowhere."""
     by_id: dict[str, int] = {}
     parents: list[int] = []
-    lost: dict[int, Problem] = {}
+    lost: dict[int, TranscriptProblem] = {}
     leaf = -1
     for index, entry in enumerate(entries):
         named = entry.target_id if isinstance(entry, Leaf) else entry.parent_id
@@ -162,12 +164,12 @@ def walk(entries: Sequence[AnyEntry]) -> tuple[list[AnyEntry], list[Problem]]:
         if named and named not in by_id:
             # An unreadable line must not hide all that came before it.
             parent = leaf
-            lost[index] = Problem("missing", f"{entry.id} goes on from {named}, which is not in the file")
+            lost[index] = TranscriptProblem("missing", f"{entry.id} goes on from {named}, which is not in the file")
         parents.append(parent)
         leaf = parent if isinstance(entry, Leaf) else index
         by_id[entry.id] = leaf
     path: list[AnyEntry] = []
-    problems: list[Problem] = []
+    problems: list[TranscriptProblem] = []
     while leaf >= 0:
         path.append(entries[leaf])
         if leaf in lost:
@@ -205,7 +207,7 @@ def visible(path: Sequence[AnyEntry]) -> tuple[list[AnyEntry], str | None]:
     shown: list[AnyEntry] = []
     summary: str | None = None
     for entry in path:
-        if isinstance(entry, Reset | Compaction):
+        if isinstance(entry, ResetEntry | Compaction):
             shown = _from(shown, entry.first_kept_entry_id)
             summary = entry.summary if isinstance(entry, Compaction) else None
         shown.append(entry)
@@ -230,11 +232,11 @@ def message_of(entry: AnyEntry) -> Message | None:
             return None
 
 
-class Paired(Struct, frozen=True):
+class PairedCalls(Struct, frozen=True):
     """Messages any provider takes, and what had to be done for that."""
 
     messages: tuple[Message, ...]
-    problems: tuple[Problem, ...]
+    problems: tuple[TranscriptProblem, ...]
     unanswered: tuple[ToolCall, ...]
 
 
@@ -249,16 +251,16 @@ class _Open:
         self.answer: ToolResult | None = None
 
 
-def pair(messages: Iterable[Message]) -> Paired:
+def pair(messages: Iterable[Message]) -> PairedCalls:
     """`messages` with every tool call answered exactly once, directly behind the call, in the call's order."""
     out: list[Message] = []
-    problems: list[Problem] = []
+    problems: list[TranscriptProblem] = []
     waiting: list[_Open] = []
     between: list[Message] = []
 
     def settle() -> tuple[ToolCall, ...]:
         missing = tuple(slot.call for slot in waiting if slot.answer is None)
-        problems.extend(Problem("unanswered", f"{call.name} ({call.id})") for call in missing)
+        problems.extend(TranscriptProblem("unanswered", f"{call.name} ({call.id})") for call in missing)
         out.extend(slot.answer or synthetic(slot.call) for slot in waiting)
         out.extend(between)
         waiting.clear()
@@ -280,17 +282,19 @@ def pair(messages: Iterable[Message]) -> Paired:
             case User():
                 between.append(message)
     unanswered = settle()
-    return Paired(tuple(out), tuple(problems), unanswered)
+    return PairedCalls(tuple(out), tuple(problems), unanswered)
 
 
-def _answer(waiting: Sequence[_Open], result: ToolResult) -> Problem | None:
+def _answer(waiting: Sequence[_Open], result: ToolResult) -> TranscriptProblem | None:
     """Gives `result` to the call it belongs to, or says why it belongs to none."""
     ours = [slot for slot in waiting if result.tool_call_id in (slot.call.id, slot.asked)]
     free = next((slot for slot in ours if slot.answer is None), None)
     if free is not None:
         free.answer = structs.replace(result, tool_call_id=free.call.id)
         return None
-    return Problem("repeated-result" if ours else "stray-result", f"{result.tool_name} ({result.tool_call_id})")
+    return TranscriptProblem(
+        "repeated-result" if ours else "stray-result", f"{result.tool_name} ({result.tool_call_id})"
+    )
 
 
 def _distinct(message: Assistant) -> Assistant:

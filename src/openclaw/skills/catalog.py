@@ -17,7 +17,7 @@ _SPACE = re.compile(r"\s+")
 _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&apos;"})
 
 
-class Line(Struct, frozen=True, kw_only=True):
+class CatalogLine(Struct, frozen=True, kw_only=True):
     """One skill as the list shows it."""
 
     name: str
@@ -29,7 +29,7 @@ class Line(Struct, frozen=True, kw_only=True):
     """How close to the owner its place is; when not all fit, the closest stay."""
 
 
-class Catalog(Struct, frozen=True):
+class SkillCatalog(Struct, frozen=True):
     """The text, and what it had to leave out."""
 
     text: str
@@ -44,7 +44,7 @@ class _Piece:
 
     __slots__ = ("after", "before", "description", "fixed", "line")
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: CatalogLine) -> None:
         self.line = line
         self.before = f"  <skill>\n    <name>{escape(line.name)}</name>\n"
         where = f"    <location>{escape(line.location)}</location>\n"
@@ -60,12 +60,12 @@ class _Piece:
         return self.fixed + (units(self.middle(limit)) if limit else 0)
 
 
-def compose(lines: Sequence[Line], max_skills: int, max_chars: int) -> Catalog:
+def compose(lines: Sequence[CatalogLine], max_skills: int, max_chars: int) -> SkillCatalog:
     """The list of `lines`: in full, or with shorter descriptions, or without, or only as many as fit."""
     total = len(lines)
     ranked = [_Piece(line) for line in sorted(lines, key=lambda line: (line.rank, line.name))[: max(0, max_skills)]]
     if not ranked:
-        return Catalog("", (), total)
+        return SkillCatalog("", (), total)
     note = _note(len(ranked), total, "") if len(ranked) < total else ""
     full = _size(ranked, MAX_DESCRIPTION)
     if full <= max_chars:
@@ -73,7 +73,7 @@ def compose(lines: Sequence[Line], max_skills: int, max_chars: int) -> Catalog:
     return _compact(ranked, total, max_chars)
 
 
-def _compact(ranked: list[_Piece], total: int, max_chars: int) -> Catalog:
+def _compact(ranked: list[_Piece], total: int, max_chars: int) -> SkillCatalog:
     # The note is worth a little description, but never a skill.
     bare = _size(ranked, 0)
     spare = units(_note(0, total, "shortened"))
@@ -82,16 +82,16 @@ def _compact(ranked: list[_Piece], total: int, max_chars: int) -> Catalog:
     if bare > max_chars - spare:
         ranked = ranked[: _largest(0, len(ranked), lambda count: _size(ranked[:count], 0) <= max_chars - spare)]
     if not ranked:
-        return Catalog("", (), total, 0)
+        return SkillCatalog("", (), total, 0)
     length = _largest(SHORTEST - 1, LONGEST, lambda size: _size(ranked, size) <= max_chars - spare)
     length = length if length >= SHORTEST else 0
     note = _note(len(ranked), total, "shortened" if length else "omitted")
     return _made(ranked, total, length, note if units(note) + _size(ranked, length) <= max_chars else "", length)
 
 
-def _made(ranked: list[_Piece], total: int, limit: int, note: str, shortened: int | None) -> Catalog:
+def _made(ranked: list[_Piece], total: int, limit: int, note: str, shortened: int | None) -> SkillCatalog:
     chosen = sorted(ranked, key=lambda piece: piece.line.name)
-    return Catalog(note + _block(chosen, limit), tuple(piece.line.name for piece in chosen), total, shortened)
+    return SkillCatalog(note + _block(chosen, limit), tuple(piece.line.name for piece in chosen), total, shortened)
 
 
 def _size(pieces: Sequence[_Piece], limit: int) -> int:
@@ -102,7 +102,7 @@ def _block(pieces: Sequence[_Piece], limit: int) -> str:
     return OPEN + "".join(piece.before + piece.middle(limit) + piece.after for piece in pieces) + CLOSE
 
 
-def render(lines: Sequence[Line], description_chars: int) -> str:
+def render(lines: Sequence[CatalogLine], description_chars: int) -> str:
     """The block for `lines`, each description at most that long; 0 leaves descriptions out."""
     return _block([_Piece(line) for line in lines], description_chars)
 

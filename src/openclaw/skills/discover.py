@@ -13,21 +13,13 @@ from msgspec import Struct
 
 from openclaw.core.text import literal
 from openclaw.skills.frontmatter import Malformed
-from openclaw.skills.manifest import Manifest, parse
-from openclaw.skills.record import BUNDLED, Diagnostic, Skill, Source
+from openclaw.skills.manifest import SkillManifest, parse
+from openclaw.skills.record import BUNDLED, Skill, SkillProblem, Source
 from openclaw.skills.references import Reference, leaving
-from openclaw.skills.roots import Root
+from openclaw.skills.roots import SkillRoot
 from openclaw.skills.settings import LimitSettings
-from openclaw.skills.traces import Traces
-from openclaw.store.tree import (
-    UNCOUNTED,
-    UNCOUNTED_HERE,
-    Hasher,
-    Identity,
-    Unverifiable,
-    identity_of,
-    read_regular,
-)
+from openclaw.skills.traces import ScanCache
+from openclaw.store.tree import UNCOUNTED, UNCOUNTED_HERE, Hasher, Identity, Unverifiable, identity_of, read_regular
 
 FILE = "SKILL.md"
 MAX_DEPTH = 6
@@ -37,12 +29,12 @@ _PASSED_OVER = frozenset({"node_modules"})
 class _Parsed(Struct, frozen=True):
     identity: Identity
     content_hash: str
-    manifest: Manifest | None
+    manifest: SkillManifest | None
     outside: tuple[Reference, ...]
     problem: str
 
 
-class Finder:
+class SkillFinder:
     """Looks through roots; keeps what it read for the next time."""
 
     def __init__(self, hasher: Hasher) -> None:
@@ -51,15 +43,15 @@ class Finder:
 
     def find(
         self,
-        roots: tuple[Root, ...],
+        roots: tuple[SkillRoot, ...],
         limits: LimitSettings,
         link_targets: tuple[Path, ...] = (),
-        traces: Traces | None = None,
-    ) -> tuple[tuple[Skill, ...], tuple[Diagnostic, ...]]:
+        traces: ScanCache | None = None,
+    ) -> tuple[tuple[Skill, ...], tuple[SkillProblem, ...]]:
         """Every skill below `roots`, highest precedence first, and what was passed over. `traces` notes what it saw."""
-        traces = traces or Traces()
+        traces = traces or ScanCache()
         skills: list[Skill] = []
-        noted: list[Diagnostic] = []
+        noted: list[SkillProblem] = []
         loaded: Counter[Source] = Counter()
         targets = tuple(os.path.realpath(path) for path in link_targets)
         for root in roots:
@@ -74,7 +66,9 @@ class Finder:
                     loaded[root.source] += 1
         return tuple(skills), tuple(noted)
 
-    def _load(self, root: Root, directory: str, base: str, max_bytes: int, noted: list[Diagnostic]) -> Skill | None:
+    def _load(
+        self, root: SkillRoot, directory: str, base: str, max_bytes: int, noted: list[SkillProblem]
+    ) -> Skill | None:
         path = f"{directory}{os.sep}{FILE}"
         if literal(path) != path:
             noted.append(_note("name", directory, "its path has control characters: rename the directory"))
@@ -126,7 +120,7 @@ class Finder:
         return parsed
 
 
-def read_manifest(data: bytes, directory: str) -> tuple[Manifest | None, str]:
+def read_manifest(data: bytes, directory: str) -> tuple[SkillManifest | None, str]:
     """The manifest in the bytes of a SKILL.md, or why there is none."""
     try:
         return parse(_decoded(data), directory), ""
@@ -161,7 +155,7 @@ def _contents(directory: str, base: str, skill: Skill | None) -> Iterator[str]:
 
 
 def _candidates(
-    root: Root, limit: int, targets: tuple[str, ...], noted: list[Diagnostic], traces: Traces
+    root: SkillRoot, limit: int, targets: tuple[str, ...], noted: list[SkillProblem], traces: ScanCache
 ) -> Iterator[tuple[str, str]]:
     """Directories with a SKILL.md, breadth first: each by the way it was found, and without links."""
     top = str(root.path)
@@ -219,14 +213,14 @@ def _is_directory(entry: "os.DirEntry[str]") -> bool:
         return False
 
 
-def _stays(root: Root, real: str, real_top: str, targets: tuple[str, ...]) -> bool:
+def _stays(root: SkillRoot, real: str, real_top: str, targets: tuple[str, ...]) -> bool:
     if not root.contained:
         return True
     return any(real == place or real.startswith(place.rstrip(os.sep) + os.sep) for place in (real_top, *targets))
 
 
-def _note(kind: str, path: "str | Path", message: str) -> Diagnostic:
-    return Diagnostic(kind=kind, path=literal(str(path)), message=message)
+def _note(kind: str, path: "str | Path", message: str) -> SkillProblem:
+    return SkillProblem(kind=kind, path=literal(str(path)), message=message)
 
 
 def _reason(error: Exception) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from openclaw.core.secret import Secret
-from openclaw.skills.settings import EntrySettings
-from openclaw.skills.shelf import Item
+from openclaw.skills.settings import SkillEntrySettings
+from openclaw.skills.shelf import ListedSkill
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _SENSITIVE = re.compile(
@@ -26,7 +26,7 @@ _HIJACKS = frozenset(
 _HIJACK_PREFIXES = ("LD_", "DYLD_", "GIT_", "BASH_FUNC_", "NPM_CONFIG_", "PIP_", "UV_", "CARGO_", "OPENCLAW_")
 
 
-class Injection(Struct, frozen=True):
+class SkillVariables(Struct, frozen=True):
     """Variables for the run, and what was left out; values are in neither the notes nor the repr."""
 
     env: Mapping[str, Secret]
@@ -37,7 +37,9 @@ class Injection(Struct, frozen=True):
         return {name: value.reveal() for name, value in self.env.items()}
 
 
-def inject(items: Sequence[Item], entries: Mapping[str, EntrySettings], environ: Mapping[str, str]) -> Injection:
+def inject(
+    items: Sequence[ListedSkill], entries: Mapping[str, SkillEntrySettings], environ: Mapping[str, str]
+) -> SkillVariables:
     """The variables of every usable skill in `items` that `environ` does not have already."""
     found: dict[str, Secret] = {}
     notes: list[str] = []
@@ -61,7 +63,7 @@ def inject(items: Sequence[Item], entries: Mapping[str, EntrySettings], environ:
     if items and "PYTHONDONTWRITEBYTECODE" not in environ:
         # A script that leaves compiled files in its skill would make the skill look tampered with.
         found["PYTHONDONTWRITEBYTECODE"] = Secret("1")
-    return Injection(found, tuple(notes))
+    return SkillVariables(found, tuple(notes))
 
 
 def objection(name: str, value: Secret, declared: set[str]) -> str:

@@ -4,13 +4,13 @@ from collections.abc import Callable, Collection
 
 from msgspec import Struct
 
-from openclaw.skills.manifest import Installer, Manifest
+from openclaw.skills.manifest import Installer, SkillManifest
 from openclaw.skills.record import Skill
-from openclaw.skills.settings import DependencySettings, EntrySettings, SkillsSettings
+from openclaw.skills.settings import DependencySettings, SkillEntrySettings, SkillsSettings
 from openclaw.skills.standing import Trust
 
 
-class Machine(Struct, frozen=True, kw_only=True):
+class MachineFacts(Struct, frozen=True, kw_only=True):
     """What this machine and its configuration have."""
 
     platform: str
@@ -24,7 +24,7 @@ class Machine(Struct, frozen=True, kw_only=True):
     """Enabled plugins."""
 
 
-class Missing(Struct, frozen=True, kw_only=True, rename="camel"):
+class MissingRequirement(Struct, frozen=True, kw_only=True, rename="camel"):
     bins: tuple[str, ...] = ()
     any_bins: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
@@ -32,24 +32,24 @@ class Missing(Struct, frozen=True, kw_only=True, rename="camel"):
     os: tuple[str, ...] = ()
 
 
-class Verdict(Struct, frozen=True, kw_only=True):
+class SkillVerdict(Struct, frozen=True, kw_only=True):
     """Whether a skill is offered, and every reason when it is not."""
 
     eligible: bool
     disabled: bool = False
     blocked_by_allowlist: bool = False
     blocked_by_agent: bool = False
-    missing: Missing = Missing()
+    missing: MissingRequirement = MissingRequirement()
     reasons: tuple[str, ...] = ()
     remedies: tuple[str, ...] = ()
 
 
 def judge(
-    skill: Skill, trust: Trust, settings: SkillsSettings, machine: Machine, allowlist: tuple[str, ...] | None
-) -> Verdict:
+    skill: Skill, trust: Trust, settings: SkillsSettings, machine: MachineFacts, allowlist: tuple[str, ...] | None
+) -> SkillVerdict:
     """The verdict on `skill` for an agent that may use `allowlist` (None: everything)."""
     manifest = skill.manifest
-    entry = settings.entries.get(manifest.key, EntrySettings())
+    entry = settings.entries.get(manifest.key, SkillEntrySettings())
     disabled = not entry.enabled
     unlisted = skill.bundled and bool(settings.allow_bundled) and skill.name not in settings.allow_bundled
     orphan = bool(skill.plugin) and skill.plugin not in machine.plugins
@@ -63,7 +63,7 @@ def judge(
         *(["not in the agent's list of skills"] if filtered else []),
         *([f"{trust.state}: {trust.why}"] if trust.held else []),
     ]
-    return Verdict(
+    return SkillVerdict(
         eligible=not reasons,
         disabled=disabled,
         blocked_by_allowlist=unlisted,
@@ -74,15 +74,15 @@ def judge(
     )
 
 
-def _missing(manifest: Manifest, entry: EntrySettings, machine: Machine) -> Missing:
+def _missing(manifest: SkillManifest, entry: SkillEntrySettings, machine: MachineFacts) -> MissingRequirement:
     systems = manifest.os if manifest.os and machine.platform not in manifest.os else ()
     if systems or manifest.always:
-        return Missing(os=systems)
+        return MissingRequirement(os=systems)
     requires = manifest.requires
     given = {name for name, value in entry.env.items() if value} | set(machine.env)
     if entry.api_key and manifest.primary_env:
         given.add(manifest.primary_env)
-    return Missing(
+    return MissingRequirement(
         bins=tuple(name for name in requires.bins if not machine.has_bin(name)),
         any_bins=requires.any_bins if not any(machine.has_bin(name) for name in requires.any_bins) else (),
         env=tuple(name for name in requires.env if name not in given),
@@ -90,7 +90,7 @@ def _missing(manifest: Manifest, entry: EntrySettings, machine: Machine) -> Miss
     )
 
 
-def _sentences(missing: Missing) -> list[str]:
+def _sentences(missing: MissingRequirement) -> list[str]:
     said = []
     if missing.os:
         said.append(f"only for {', '.join(missing.os)}")
@@ -105,7 +105,9 @@ def _sentences(missing: Missing) -> list[str]:
     return said
 
 
-def _remedies(manifest: Manifest, missing: Missing, platform: str, how: DependencySettings) -> list[str]:
+def _remedies(
+    manifest: SkillManifest, missing: MissingRequirement, platform: str, how: DependencySettings
+) -> list[str]:
     steps = [f"{step.label or f'get {step.id}'}: {shown(step, how)}" for step in steps_for(manifest, platform, how)]
     said = steps if missing.bins or missing.any_bins else []
     for name in missing.env:
@@ -122,7 +124,7 @@ def _remedies(manifest: Manifest, missing: Missing, platform: str, how: Dependen
 _PREFERRED = ("brew", "uv", "node", "go", "download")
 
 
-def steps_for(manifest: Manifest, platform: str, how: DependencySettings) -> tuple[Installer, ...]:
+def steps_for(manifest: SkillManifest, platform: str, how: DependencySettings) -> tuple[Installer, ...]:
     """The install steps that fit this system, the one to try first first."""
     order = _PREFERRED if how.prefer_brew and platform != "win32" else (*_PREFERRED[1:], "brew")
     fitting = [step for step in manifest.install if not step.os or platform in step.os]

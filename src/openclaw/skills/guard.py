@@ -17,7 +17,7 @@ from openclaw.core.tool import Effects
 from openclaw.skills.discover import FILE
 from openclaw.skills.record import Skill
 from openclaw.skills.settings import SkillsSettings
-from openclaw.skills.shelf import Item, Shelf
+from openclaw.skills.shelf import ListedSkill, SkillList
 from openclaw.store.tree import Hasher, Unverifiable
 
 PATH_ARGUMENTS = ("path", "file_path", "filePath", "file", "paths", "workdir", "cwd")
@@ -36,31 +36,31 @@ _ALIASES = {
 _IMPLIED = {"read": {"ls", "find", "grep"}, "write": {"apply_patch"}, "edit": {"apply_patch"}, "exec": {"process"}}
 
 
-class Fine(Struct, frozen=True):
+class GuardAllows(Struct, frozen=True):
     """Nothing to say, or something worth a note."""
 
     notes: tuple[str, ...] = ()
 
 
-class AskFirst(Struct, frozen=True):
+class GuardAsks(Struct, frozen=True):
     """A person should see this before it happens."""
 
     why: str
 
 
-class Refuse(Struct, frozen=True):
+class GuardRefuses(Struct, frozen=True):
     """This does not happen; the text is for the model."""
 
     why: str
 
 
-Ruling = Fine | AskFirst | Refuse
+Ruling = GuardAllows | GuardAsks | GuardRefuses
 
 
-class Guard:
+class SkillGuard:
     """Watches one run."""
 
-    def __init__(self, shelf: Shelf, settings: SkillsSettings, hasher: Hasher, home: Path) -> None:
+    def __init__(self, shelf: SkillList, settings: SkillsSettings, hasher: Hasher, home: Path) -> None:
         self._settings = settings
         self._hasher = hasher
         self._home = home
@@ -78,18 +78,18 @@ class Guard:
         touched = [(path, self._owner(path)) for path in self._paths(args, workspace)]
         for path, item in touched:
             ruling = self._touch(path, item, effects) if item else None
-            if isinstance(ruling, Refuse | AskFirst):
+            if isinstance(ruling, GuardRefuses | GuardAsks):
                 return ruling
         for concern, strict in self._concerns(tool, effects, [path for path, _ in touched]):
             if strict:
-                return AskFirst(concern)
+                return GuardAsks(concern)
             notes.append(concern)
         for path, item in touched:
             if item and Path(path).name == FILE and item.verdict.eligible and Effects.READS_FILES in effects:
                 self._active[item.skill.base_dir] = item.skill
-        return Fine(tuple(notes))
+        return GuardAllows(tuple(notes))
 
-    def _touch(self, path: str, item: Item, effects: Effects) -> Ruling | None:
+    def _touch(self, path: str, item: ListedSkill, effects: Effects) -> Ruling | None:
         """Reading or running a file of a skill: it must be the file that was accepted."""
         skill, runs = item.skill, Effects.RUNS_CODE in effects
         if not (runs or Effects.READS_FILES in effects) or Path(path).is_dir() or Effects.WRITES_FILES in effects:
@@ -97,9 +97,9 @@ class Guard:
         if item.trust.held:
             why = f"the skill {skill.name} is {item.trust.state}: {item.trust.why}"
             return (
-                AskFirst(why)
+                GuardAsks(why)
                 if runs
-                else Refuse(f"Not read: {why}.")
+                else GuardRefuses(f"Not read: {why}.")
                 if item.trust.state in ("changed", "blocked")
                 else None
             )
@@ -108,14 +108,16 @@ class Guard:
         relative = os.path.relpath(path, skill.base_dir).replace(os.sep, "/")
         known = {file.path: file.sha256 for file in skill.tree.files}.get(relative)
         if known is None:
-            return AskFirst(f"{relative} was not part of the skill {skill.name} when it was accepted") if runs else None
+            return (
+                GuardAsks(f"{relative} was not part of the skill {skill.name} when it was accepted") if runs else None
+            )
         try:
             now = self._hasher.file(path, os.lstat(path))
         except (OSError, Unverifiable):
             return None  # gone or unreadable: the tool itself says so better
         if now == known:
             return None
-        return Refuse(
+        return GuardRefuses(
             f"Not {'run' if runs else 'read'}: {relative} of the skill {skill.name} is not the file that was accepted. "
             f"Tell the user: openclaw skills diff {skill.name} shows what changed."
         )
@@ -137,7 +139,7 @@ class Guard:
         text = re.sub(r"\A(?:\$\{?HOME\}?|~)(?=/)", lambda _: str(self._home), text)
         return os.path.realpath(Path(skill.base_dir, text))
 
-    def _owner(self, path: str) -> Item | None:
+    def _owner(self, path: str) -> ListedSkill | None:
         for parent in (path, *map(str, Path(path).parents)):
             if parent in self._by_dir:
                 return self._by_dir[parent]

@@ -15,9 +15,9 @@ from msgspec import Struct
 
 from openclaw.core.errors import Conflict, InvalidRequest, StateError
 from openclaw.skills.discover import FILE, read_manifest
-from openclaw.skills.library import Inspect, Noticed
-from openclaw.skills.lock import Ledger, accepted
-from openclaw.skills.manifest import Manifest
+from openclaw.skills.library import Inspect, SkillNotice
+from openclaw.skills.lock import AcceptedSkills, accepted
+from openclaw.skills.manifest import SkillManifest
 from openclaw.skills.record import Skill, Source
 from openclaw.skills.references import Reference, leaving
 from openclaw.store import atomic
@@ -34,7 +34,7 @@ _SLUG = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
 OriginKind = Literal["path", "git", "archive", "registry"]
 
 
-class Origin(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=False):
+class InstallOrigin(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=False):
     """Where an installed skill came from; kept inside it."""
 
     version: int = 1
@@ -45,11 +45,11 @@ class Origin(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=Fa
     tree_sha256: str
 
 
-class Staged(Struct, frozen=True, kw_only=True):
+class StagedSkill(Struct, frozen=True, kw_only=True):
     """A skill on the threshold: unpacked and looked through, not yet installed."""
 
     slug: str
-    manifest: Manifest
+    manifest: SkillManifest
     directory: Path
     """Where it waits."""
     target: Path
@@ -57,7 +57,7 @@ class Staged(Struct, frozen=True, kw_only=True):
     spec: str
     tree_sha256: str
     files: int
-    findings: tuple[Noticed, ...] = ()
+    findings: tuple[SkillNotice, ...] = ()
     outside: tuple[Reference, ...] = ()
     replaces: bool = False
 
@@ -66,14 +66,14 @@ class Staged(Struct, frozen=True, kw_only=True):
         return any(finding.severity == "critical" for finding in self.findings)
 
 
-class Gatekeeper(Struct, frozen=True, kw_only=True):
+class SkillReview(Struct, frozen=True, kw_only=True):
     """Who has a say: each gives a reason to stop, or nothing. They are asked in this order."""
 
-    policy: Callable[[Staged], str] = lambda staged: ""
+    policy: Callable[[StagedSkill], str] = lambda staged: ""
     """The operator's program."""
-    hooks: tuple[Callable[[Staged], str], ...] = ()
+    hooks: tuple[Callable[[StagedSkill], str], ...] = ()
     """`before_install` of plugins."""
-    person: Callable[[Staged], str] = lambda staged: ""
+    person: Callable[[StagedSkill], str] = lambda staged: ""
     """Who asked for the install, and now sees the report."""
 
 
@@ -90,14 +90,14 @@ def install(
     root: Path,
     source: Source,
     *,
-    ledger: Ledger,
+    ledger: AcceptedSkills,
     inspect: Inspect,
-    gatekeeper: Gatekeeper,
+    gatekeeper: SkillReview,
     now: float,
     stamp: str,
     slug: str | None = None,
     force: bool = False,
-) -> Staged:
+) -> StagedSkill:
     """Installs the skill in `spec` below `root`; gives what was installed. Whatever stops it leaves nothing behind."""
     with staged(spec, root, inspect, slug, force) as ready:
         for objects in (gatekeeper.policy, *gatekeeper.hooks, gatekeeper.person):
@@ -109,7 +109,9 @@ def install(
 
 
 @contextlib.contextmanager
-def staged(spec: Path, root: Path, inspect: Inspect, slug: str | None = None, force: bool = False) -> Iterator[Staged]:
+def staged(
+    spec: Path, root: Path, inspect: Inspect, slug: str | None = None, force: bool = False
+) -> Iterator[StagedSkill]:
     """The skill in `spec` unpacked beside its place to be, for as long as the block lasts."""
     found = pieces(spec, FILE)
     manifest, problem = read_manifest(found[FILE][0], spec.stem if spec.is_file() else spec.resolve().name)
@@ -124,7 +126,7 @@ def staged(spec: Path, root: Path, inspect: Inspect, slug: str | None = None, fo
         _write(directory, found)
         tree = Hasher(lambda: 0.0).tree(str(directory))
         texts = {path: data for path, (data, _) in found.items()}
-        yield Staged(
+        yield StagedSkill(
             slug=name,
             manifest=manifest,
             directory=directory,
@@ -154,9 +156,11 @@ def _write(directory: Path, found: "dict[str, tuple[bytes, bool]]") -> None:
             os.fsync(file.fileno())
 
 
-def _put(ready: Staged, root: Path, source: Source, ledger: Ledger, force: bool, now: float, stamp: str) -> None:
+def _put(
+    ready: StagedSkill, root: Path, source: Source, ledger: AcceptedSkills, force: bool, now: float, stamp: str
+) -> None:
     """Moves the staged directory into place and records that it was accepted."""
-    origin = Origin(
+    origin = InstallOrigin(
         source=ready.kind, spec=ready.spec, slug=ready.slug, installed_at=stamp, tree_sha256=ready.tree_sha256
     )
     atomic.replace(
@@ -179,7 +183,7 @@ def mend_unlocked(root: Path) -> None:
             mend(root, _OLD)
 
 
-def _as_skill(ready: Staged, source: Source) -> Skill:
+def _as_skill(ready: StagedSkill, source: Source) -> Skill:
     base = os.path.realpath(ready.target)
     tree = Hasher(lambda: 0.0).tree(base)
     if tree.sha256 != ready.tree_sha256:
@@ -196,7 +200,7 @@ def _as_skill(ready: Staged, source: Source) -> Skill:
     )
 
 
-def remove(target: Path, root: Path, ledger: Ledger) -> None:
+def remove(target: Path, root: Path, ledger: AcceptedSkills) -> None:
     """Takes an installed skill away, with what was accepted of it."""
     base = os.path.realpath(target)
     with holding(root / _LOCK, f"{root}"):
@@ -212,10 +216,10 @@ def remove(target: Path, root: Path, ledger: Ledger) -> None:
         shutil.rmtree(aside, ignore_errors=True)
 
 
-def origin_of(base: Path) -> Origin | None:
+def origin_of(base: Path) -> InstallOrigin | None:
     """Where the skill in `base` was installed from, when it says so."""
     try:
-        return msgspec.json.decode((base / RECORDS / ORIGIN).read_bytes(), type=Origin)
+        return msgspec.json.decode((base / RECORDS / ORIGIN).read_bytes(), type=InstallOrigin)
     except (OSError, msgspec.DecodeError):
         return None
 

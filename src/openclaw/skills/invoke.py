@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from openclaw.skills.shelf import Item
+from openclaw.skills.shelf import ListedSkill
 
 MAX_COMMAND = 32
 _NAMED = re.compile(r"/skill(?::(?P<colon>[^\s/]+)|[ \t]+(?P<word>\S+))(?:\s+(?P<input>.*))?\Z", re.DOTALL | re.I)
@@ -13,10 +13,10 @@ _COMMAND = re.compile(r"/(?P<word>[a-z0-9_]{1,40})(?:@\S+)?(?:\s+(?P<input>.*))?
 _ODD = re.compile(r"[^a-z0-9_]+")
 
 
-class Invocation(Struct, frozen=True):
+class SkillCall(Struct, frozen=True):
     """A person asked for this skill."""
 
-    item: Item
+    item: ListedSkill
     input: str = ""
 
 
@@ -27,9 +27,9 @@ class Unknown(Struct, frozen=True):
     why: str
 
 
-def commands(items: Sequence[Item], taken: Sequence[str] = ()) -> dict[str, Item]:
+def commands(items: Sequence[ListedSkill], taken: Sequence[str] = ()) -> dict[str, ListedSkill]:
     """The command of each skill people may call; names in `taken` belong to somebody else."""
-    found: dict[str, Item] = {}
+    found: dict[str, ListedSkill] = {}
     used = {name.lower() for name in taken}
     for item in items:
         if not item.user_invocable:
@@ -44,7 +44,7 @@ def commands(items: Sequence[Item], taken: Sequence[str] = ()) -> dict[str, Item
     return found
 
 
-def parse(text: str, items: Sequence[Item], taken: Sequence[str] = ()) -> Invocation | Unknown | None:
+def parse(text: str, items: Sequence[ListedSkill], taken: Sequence[str] = ()) -> SkillCall | Unknown | None:
     """What `text` calls; None when it calls no skill at all."""
     text = text.strip()
     named = _NAMED.match(text)
@@ -54,22 +54,22 @@ def parse(text: str, items: Sequence[Item], taken: Sequence[str] = ()) -> Invoca
     if command is None:
         return None
     item = commands(items, taken).get(command["word"].lower())
-    return Invocation(item, (command["input"] or "").strip()) if item else None
+    return SkillCall(item, (command["input"] or "").strip()) if item else None
 
 
-def _by_name(name: str, given: str, items: Sequence[Item]) -> Invocation | Unknown:
+def _by_name(name: str, given: str, items: Sequence[ListedSkill]) -> SkillCall | Unknown:
     wanted = name.lower()
     as_command = commands(items)
     for item in items:
         if wanted == item.skill.name.lower() or as_command.get(wanted) is item:
             if item.user_invocable:
-                return Invocation(item, given)
+                return SkillCall(item, given)
             why = "; ".join(item.verdict.reasons) or "it is not meant to be called by people"
             return Unknown(name, f"the skill {item.skill.name} cannot be called: {why}")
     return Unknown(name, f"there is no skill {name!r}: openclaw skills list shows what there is")
 
 
-def instruction(call: Invocation, location: str) -> str:
+def instruction(call: SkillCall, location: str) -> str:
     """The message the model gets in place of the command."""
     asked = f'Use the skill "{call.item.skill.name}" now: read {location} with `read` and follow it.'
     return f"{asked}\n\n{call.input}" if call.input else asked

@@ -10,16 +10,16 @@ import msgspec
 
 from openclaw.core.errors import StateError
 from openclaw.skills import gate, standing
-from openclaw.skills.discover import Finder
-from openclaw.skills.gate import Machine
-from openclaw.skills.lock import Ledger, accepted
-from openclaw.skills.merge import Judged, merge
-from openclaw.skills.record import Diagnostic, Skill
-from openclaw.skills.roots import Places, bundled, roots
+from openclaw.skills.discover import SkillFinder
+from openclaw.skills.gate import MachineFacts
+from openclaw.skills.lock import AcceptedSkills, accepted
+from openclaw.skills.merge import JudgedSkill, merge
+from openclaw.skills.record import Skill, SkillProblem
+from openclaw.skills.roots import SkillRoots, bundled, roots
 from openclaw.skills.settings import SkillsSettings
-from openclaw.skills.shelf import Item, Shelf
-from openclaw.skills.standing import Accepted
-from openclaw.skills.traces import Traces
+from openclaw.skills.shelf import ListedSkill, SkillList
+from openclaw.skills.standing import AcceptedContent
+from openclaw.skills.traces import ScanCache
 from openclaw.store.tree import Hasher, contents
 
 log = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 DIGESTS = "digests.json"
 
 
-class Noticed(Protocol):
+class SkillNotice(Protocol):
     """One thing a look through a skill's files found."""
 
     @property
@@ -42,34 +42,34 @@ class Noticed(Protocol):
     def line(self) -> int: ...
 
 
-Inspect = Callable[[Mapping[str, bytes]], Sequence[Noticed]]
+Inspect = Callable[[Mapping[str, bytes]], Sequence[SkillNotice]]
 """Looks through files by path; `critical` findings are what nobody should trust unseen."""
 
 
-class Library:
+class SkillStore:
     """Looks for skills and remembers what it read; one for the whole process."""
 
-    def __init__(self, ledger: Ledger, inspect: Inspect, now: Callable[[], float]) -> None:
+    def __init__(self, ledger: AcceptedSkills, inspect: Inspect, now: Callable[[], float]) -> None:
         self.ledger = ledger
         self._inspect = inspect
         self._now = now
         self.hasher = Hasher(now)
-        self._finder = Finder(self.hasher)
+        self._finder = SkillFinder(self.hasher)
         self._alarms: dict[str, bool] = {}
         self._quiet: dict[str, bool] = {}
         self._said: set[str] = set()
 
     def look(
         self,
-        places: Places,
+        places: SkillRoots,
         settings: SkillsSettings,
-        machine: Machine,
+        machine: MachineFacts,
         *,
         allowlist: tuple[str, ...] | None = None,
         link_targets: tuple[Path, ...] = (),
         first_use: bool = False,
-        traces: Traces | None = None,
-    ) -> Shelf:
+        traces: ScanCache | None = None,
+    ) -> SkillList:
         """Every skill as it stands now. With `first_use`, your own new skills count as accepted from here on.
 
         `traces` notes what the answer depends on.
@@ -83,7 +83,7 @@ class Library:
             diagnostics += self._first_use(judged, settings)
         winners, collisions = merge(judged)
         items = tuple(
-            Item(
+            ListedSkill(
                 skill=one.skill,
                 trust=one.trust,
                 verdict=gate.judge(one.skill, one.trust, settings, machine, allowlist),
@@ -92,25 +92,27 @@ class Library:
             for one in winners
         )
         if broken:
-            diagnostics += (Diagnostic(kind="trust", path=str(self.ledger.path), message=broken),)
+            diagnostics += (SkillProblem(kind="trust", path=str(self.ledger.path), message=broken),)
         self._say(*map(str, collisions), *map(str, diagnostics))
         chosen = set(map(id, winners))
         shadowed = tuple(one for one in judged if id(one) not in chosen)
-        return Shelf(items=items, shadowed=shadowed, collisions=collisions, diagnostics=diagnostics)
+        return SkillList(items=items, shadowed=shadowed, collisions=collisions, diagnostics=diagnostics)
 
-    def findings(self, skill: Skill) -> tuple[Noticed, ...]:
+    def findings(self, skill: Skill) -> tuple[SkillNotice, ...]:
         """What a look through the files of `skill` finds."""
         if skill.tree is None:
             return ()
         return tuple(self._inspect(contents(Path(skill.base_dir), skill.tree)))
 
-    def _ledger(self) -> tuple[Mapping[str, Accepted], str]:
+    def _ledger(self) -> tuple[Mapping[str, AcceptedContent], str]:
         try:
             return self.ledger.read(), ""
         except StateError as error:
             return {}, error.message
 
-    def _judged(self, skill: Skill, ledger: Mapping[str, Accepted], settings: SkillsSettings, broken: str) -> Judged:
+    def _judged(
+        self, skill: Skill, ledger: Mapping[str, AcceptedContent], settings: SkillsSettings, broken: str
+    ) -> JudgedSkill:
         entry = ledger.get(skill.base_dir)
         trust = standing.judge(
             skill,
@@ -122,9 +124,9 @@ class Library:
         )
         if broken and not skill.bundled and settings.trust != "off":
             trust = standing.Trust("blocked", "what you accepted cannot be read; see openclaw skills check", held=True)
-        return Judged(skill, trust)
+        return JudgedSkill(skill, trust)
 
-    def _first_use(self, judged: Sequence[Judged], settings: SkillsSettings) -> tuple[Diagnostic, ...]:
+    def _first_use(self, judged: Sequence[JudgedSkill], settings: SkillsSettings) -> tuple[SkillProblem, ...]:
         if settings.trust == "off":
             return ()
         now = round(self._now() * 1000)
@@ -138,7 +140,7 @@ class Library:
         try:
             self.ledger.accept(fresh)
         except StateError as error:
-            return (Diagnostic(kind="trust", path=str(self.ledger.path), message=error.message),)
+            return (SkillProblem(kind="trust", path=str(self.ledger.path), message=error.message),)
         log.info("accepted on first use: %s", ", ".join(sorted(entry.name for entry in fresh.values())))
         return ()
 

@@ -12,11 +12,11 @@ from msgspec import Struct, field, structs
 
 from openclaw.core.errors import StateError
 from openclaw.skills.record import Skill
-from openclaw.skills.standing import Accepted
+from openclaw.skills.standing import AcceptedContent
 from openclaw.store.atomic import private_directory
 from openclaw.store.jsonfile import JsonFile
 from openclaw.store.lock import holding
-from openclaw.store.tree import Tree, contents
+from openclaw.store.tree import TreeDigest, contents
 
 FILE = "skills-trust.json"
 COPIES = "skills-trust"
@@ -25,10 +25,10 @@ MAX_COPY = 1 << 20
 
 class _Document(Struct, frozen=True, kw_only=True):
     version: int = 1
-    skills: Mapping[str, Accepted] = field(default_factory=dict)
+    skills: Mapping[str, AcceptedContent] = field(default_factory=dict)
 
 
-class Ledger:
+class AcceptedSkills:
     """Accepted skills by the real path of their directory."""
 
     def __init__(self, state: Path) -> None:
@@ -36,15 +36,15 @@ class Ledger:
         self.path = self._file.path
         self._copies = state / COPIES
 
-    def read(self) -> Mapping[str, Accepted]:
+    def read(self) -> Mapping[str, AcceptedContent]:
         """Everything accepted; raises `StateError` when the file cannot be used, because then nothing is."""
         document = self._file.read()
         return document.skills if document is not None else {}
 
-    def accept(self, accepted: Mapping[str, Accepted]) -> None:
+    def accept(self, accepted: Mapping[str, AcceptedContent]) -> None:
         """Records skills by directory, with copies of their files."""
         for base, entry in accepted.items():
-            self._copy(Path(base), Tree(entry.tree_sha256, entry.files))
+            self._copy(Path(base), TreeDigest(entry.tree_sha256, entry.files))
         with self._changing() as entries:
             entries.update(accepted)
 
@@ -53,14 +53,14 @@ class Ledger:
         with self._changing() as entries:
             entries.pop(base, None)
 
-    def refuse(self, base: str, entry: Accepted) -> None:
+    def refuse(self, base: str, entry: AcceptedContent) -> None:
         with self._changing() as entries:
             entries[base] = structs.replace(entry, blocked=True)
 
-    def diff(self, skill: Skill, accepted: Accepted | None) -> tuple[str, ...]:
+    def diff(self, skill: Skill, accepted: AcceptedContent | None) -> tuple[str, ...]:
         """What changed since `accepted`, file by file, as unified diff lines."""
         was = {file.path: file.sha256 for file in accepted.files} if accepted else {}
-        tree = skill.tree or Tree("")
+        tree = skill.tree or TreeDigest("")
         now = {file.path: file.sha256 for file in tree.files}
         texts = contents(Path(skill.base_dir), tree, MAX_COPY)
         lines: list[str] = []
@@ -72,7 +72,7 @@ class Ledger:
             lines += _compared(path, old, new, path in was, path in now)
         return tuple(lines)
 
-    def _copy(self, base: Path, tree: Tree) -> None:
+    def _copy(self, base: Path, tree: TreeDigest) -> None:
         wanted = {file.path: file.sha256 for file in tree.files}
         for path, data in contents(base, tree, MAX_COPY).items():
             target = self._copies / wanted[path]
@@ -99,7 +99,7 @@ class Ledger:
         return data if hashlib.sha256(data).hexdigest() == sha256 else None
 
     @contextlib.contextmanager
-    def _changing(self) -> Iterator[dict[str, Accepted]]:
+    def _changing(self) -> Iterator[dict[str, AcceptedContent]]:
         with holding(self.path.with_name(self.path.name + ".lock"), "the list of accepted skills"):
             entries = dict(self.read())
             yield entries
@@ -115,7 +115,7 @@ class Ledger:
                     path.unlink(missing_ok=True)
 
 
-def accepted(skill: Skill, by: str, now: int) -> Accepted:
+def accepted(skill: Skill, by: str, now: int) -> AcceptedContent:
     """The entry for `skill` as it is now; raises `StateError` when it cannot be vouched for."""
     if skill.tree is None:
         raise StateError(f"{skill.name} cannot be accepted: {skill.problem}")
@@ -130,7 +130,7 @@ def accepted(skill: Skill, by: str, now: int) -> Accepted:
             "permissions": skill.manifest.permissions,
             "files": skill.tree.files,
         },
-        Accepted,
+        AcceptedContent,
         from_attributes=True,
     )
 

@@ -29,7 +29,7 @@ _TRUE = frozenset({"true", "yes", "on", "1"})
 _FALSE = frozenset({"false", "no", "off", "0"})
 
 
-class Requires(Struct, frozen=True, kw_only=True):
+class SkillRequirements(Struct, frozen=True, kw_only=True):
     """What must be there before the skill makes sense."""
 
     bins: tuple[str, ...] = ()
@@ -55,7 +55,7 @@ class Installer(Struct, frozen=True, kw_only=True):
     target_dir: str = ""
 
 
-class Permissions(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class SkillPermissions(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """What the skill says it needs; None means it does not say."""
 
     tools: tuple[str, ...] | None = None
@@ -64,10 +64,10 @@ class Permissions(Struct, frozen=True, kw_only=True, rename="camel", omit_defaul
 
     @property
     def declared(self) -> bool:
-        return self != Permissions()
+        return self != SkillPermissions()
 
 
-class Manifest(Struct, frozen=True, kw_only=True):
+class SkillManifest(Struct, frozen=True, kw_only=True):
     """A skill in its own words."""
 
     name: str
@@ -78,14 +78,14 @@ class Manifest(Struct, frozen=True, kw_only=True):
     emoji: str = ""
     skill_key: str = ""
     primary_env: str = ""
-    requires: Requires = Requires()
+    requires: SkillRequirements = SkillRequirements()
     os: tuple[str, ...] = ()
     always: bool = False
     user_invocable: bool = True
     disable_model_invocation: bool = False
     allow_remote: bool = True
     install: tuple[Installer, ...] = ()
-    permissions: Permissions = Permissions()
+    permissions: SkillPermissions = SkillPermissions()
     notes: tuple[str, ...] = ()
     body: str = ""
     body_line: int = 1
@@ -96,7 +96,7 @@ class Manifest(Struct, frozen=True, kw_only=True):
         return self.skill_key or self.name
 
 
-def parse(text: str, directory: str) -> Manifest:
+def parse(text: str, directory: str) -> SkillManifest:
     """The manifest in `text`; `directory` names a skill that does not name itself. Raises `Malformed`."""
     matter = read(text)
     fields, notes = matter.fields, list(matter.notes)
@@ -107,7 +107,7 @@ def parse(text: str, directory: str) -> Manifest:
     if units(description) > MAX_DESCRIPTION:
         notes.append(f"the description has {units(description):,} characters; the list shows {MAX_DESCRIPTION:,}")
     invocation = {**unpacked(fields.get("invocation")), **unpacked(ours.get("invocation"))}
-    return Manifest(
+    return SkillManifest(
         name=_name(fields.get("name"), directory, notes),
         description=description,
         homepage=_line(fields.get("homepage") or ours.get("homepage"), MAX_LINE),
@@ -155,9 +155,9 @@ def _name(value: Value | None, directory: str, notes: list[str]) -> str:
     return name or _ODD.sub("-", literal(directory)).strip(" -")[:MAX_NAME] or "skill"
 
 
-def _requires(ours: dict[str, Value], notes: list[str]) -> Requires:
+def _requires(ours: dict[str, Value], notes: list[str]) -> SkillRequirements:
     given = unpacked(ours.get("requires"))
-    return Requires(
+    return SkillRequirements(
         bins=_matching(given.get("bins"), _BIN, "requires.bins", notes),
         any_bins=_matching(given.get("anyBins"), _BIN, "requires.anyBins", notes),
         env=_matching(given.get("env"), _ENV, "requires.env", notes),
@@ -223,11 +223,11 @@ def _objection(step: Installer) -> str:
     return ""
 
 
-def _permissions(fields: dict[str, Value], ours: dict[str, Value]) -> Permissions:
+def _permissions(fields: dict[str, Value], ours: dict[str, Value]) -> SkillPermissions:
     given = unpacked(ours.get("permissions") or fields.get("permissions"))
     tools = given.get("tools", fields.get("allowed-tools", fields.get("allowedTools")))
     network = given.get("network")
-    return Permissions(
+    return SkillPermissions(
         tools=None if tools is None else words(tools),
         network=None if network is None else _flag(network, True),
         paths=None if "paths" not in given else words(given["paths"]),

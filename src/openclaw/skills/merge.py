@@ -8,22 +8,22 @@ from openclaw.skills.record import Collision, Skill
 from openclaw.skills.standing import Trust
 
 
-class Judged(Struct, frozen=True):
+class JudgedSkill(Struct, frozen=True):
     """A skill and how far it is trusted."""
 
     skill: Skill
     trust: Trust
 
 
-def merge(found: Sequence[Judged]) -> tuple[tuple[Judged, ...], tuple[Collision, ...]]:
+def merge(found: Sequence[JudgedSkill]) -> tuple[tuple[JudgedSkill, ...], tuple[Collision, ...]]:
     """One skill a name, sorted by name, and the clashes worth a line. `found` is in order of precedence.
 
     A skill that is held back never displaces one that may be used: a cloned directory cannot switch off yours.
     """
-    by_name: dict[str, list[Judged]] = {}
+    by_name: dict[str, list[JudgedSkill]] = {}
     for item in found:
         by_name.setdefault(item.skill.name, []).append(item)
-    winners: list[Judged] = []
+    winners: list[JudgedSkill] = []
     clashes: list[Collision] = []
     for name, items in sorted(by_name.items()):
         winner = next((item for item in items if not item.trust.held), items[0])

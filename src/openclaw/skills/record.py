@@ -4,9 +4,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from openclaw.skills.manifest import Manifest
+from openclaw.skills.manifest import SkillManifest
 from openclaw.skills.references import Reference
-from openclaw.store.tree import Tree
+from openclaw.store.tree import TreeDigest
 
 Source = Literal[
     "cli",
@@ -38,7 +38,7 @@ BUNDLED: Source = "openclaw-bundled"
 class Skill(Struct, frozen=True, kw_only=True):
     """One skill on disk."""
 
-    manifest: Manifest
+    manifest: SkillManifest
     file_path: str
     """Its SKILL.md, by the way it was found."""
     base_dir: str
@@ -47,7 +47,7 @@ class Skill(Struct, frozen=True, kw_only=True):
     owned: bool
     """Whether the owner of this installation put it there."""
     content_hash: str
-    tree: Tree | None = None
+    tree: TreeDigest | None = None
     problem: str = ""
     """Why its directory cannot be vouched for."""
     plugin: str = ""
@@ -70,7 +70,7 @@ class Skill(Struct, frozen=True, kw_only=True):
         return f"sha256:{self.content_hash[:12]}"
 
 
-class Diagnostic(Struct, frozen=True, kw_only=True):
+class SkillProblem(Struct, frozen=True, kw_only=True):
     """Something that was passed over while looking, and why."""
 
     kind: str

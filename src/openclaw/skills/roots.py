@@ -9,7 +9,7 @@ from openclaw.skills.record import Source
 GROUP = "openclaw.skills"
 
 
-class Root(Struct, frozen=True, kw_only=True):
+class SkillRoot(Struct, frozen=True, kw_only=True):
     """A directory with skills."""
 
     source: Source
@@ -28,7 +28,7 @@ class PluginDirectory(Struct, frozen=True):
     path: Path
 
 
-class Places(Struct, frozen=True, kw_only=True):
+class SkillRoots(Struct, frozen=True, kw_only=True):
     """What this process knows about where it stands."""
 
     home: Path
@@ -53,22 +53,22 @@ def bundled() -> Path:
     return Path(__file__).parent / "bundled"
 
 
-def roots(places: Places) -> tuple[Root, ...]:
+def roots(places: SkillRoots) -> tuple[SkillRoot, ...]:
     """Every root in order of precedence; a directory that is two of them counts as the owner's."""
     found = [
-        *(Root(source="cli", path=path) for path in places.given),
-        Root(source="openclaw-workspace", path=places.workspace / "skills", owned=places.workspace_trusted),
+        *(SkillRoot(source="cli", path=path) for path in places.given),
+        SkillRoot(source="openclaw-workspace", path=places.workspace / "skills", owned=places.workspace_trusted),
         *(
-            Root(source="agents-skills-project", path=places.cwd / name / "skills", owned=False)
+            SkillRoot(source="agents-skills-project", path=places.cwd / name / "skills", owned=False)
             for name in (".agents", ".pi")
         ),
-        Root(source="agents-skills-personal", path=places.home / ".agents" / "skills", contained=False),
-        Root(source="agents-skills-personal", path=places.home / ".pi" / "agent" / "skills", contained=False),
-        *(Root(source="package", path=path, owned=False) for path in places.packages),
-        *(Root(source="plugin", path=item.path, plugin=item.plugin) for item in places.plugins),
-        Root(source="openclaw-managed", path=places.managed, contained=False),
-        Root(source="openclaw-bundled", path=bundled()),
-        *(Root(source="openclaw-extra", path=path, owned=False) for path in places.extra),
+        SkillRoot(source="agents-skills-personal", path=places.home / ".agents" / "skills", contained=False),
+        SkillRoot(source="agents-skills-personal", path=places.home / ".pi" / "agent" / "skills", contained=False),
+        *(SkillRoot(source="package", path=path, owned=False) for path in places.packages),
+        *(SkillRoot(source="plugin", path=item.path, plugin=item.plugin) for item in places.plugins),
+        SkillRoot(source="openclaw-managed", path=places.managed, contained=False),
+        SkillRoot(source="openclaw-bundled", path=bundled()),
+        *(SkillRoot(source="openclaw-extra", path=path, owned=False) for path in places.extra),
     ]
     own = {root.path.resolve() for root in found if root.owned}
     return tuple(root for root in found if root.owned or root.path.resolve() not in own)

@@ -15,7 +15,7 @@ NodeManager = Literal["npm", "pnpm", "yarn", "bun"]
 _Whole = Annotated[int, Meta(ge=0)]
 
 
-class LoadSettings(Settings, frozen=True):
+class SkillLoadSettings(Settings, frozen=True):
     """`skills.load`: where skills are looked for, beside the usual places."""
 
     extra_dirs: Annotated[tuple[str, ...], doc("more directories with skills; ~ stands for the home directory")] = ()
@@ -35,7 +35,7 @@ class LimitSettings(Settings, frozen=True):
     max_skill_file_bytes: Annotated[_Whole, doc("largest SKILL.md that is read")] = 256_000
 
 
-class EntrySettings(Settings, frozen=True):
+class SkillEntrySettings(Settings, frozen=True):
     """`skills.entries.<key>`: one skill."""
 
     enabled: Annotated[bool, doc("offer the skill at all")] = True
@@ -57,9 +57,9 @@ class SkillsSettings(Settings, frozen=True):
     """`skills`: abilities kept as files."""
 
     allow_bundled: Annotated[tuple[str, ...], doc("the only shipped skills to offer; all when empty")] = ()
-    load: Annotated[LoadSettings, doc("where skills are looked for")] = LoadSettings()
+    load: Annotated[SkillLoadSettings, doc("where skills are looked for")] = SkillLoadSettings()
     limits: Annotated[LimitSettings, doc("how much is looked at and listed")] = LimitSettings()
-    entries: Annotated[Mapping[str, EntrySettings], doc("single skills by key")] = field(default_factory=dict)
+    entries: Annotated[Mapping[str, SkillEntrySettings], doc("single skills by key")] = field(default_factory=dict)
     install: Annotated[DependencySettings, doc("how programs a skill needs are installed")] = DependencySettings()
     trust: Annotated[
         TrustMode,

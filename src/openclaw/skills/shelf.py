@@ -3,18 +3,18 @@
 from msgspec import Struct
 
 from openclaw.core.errors import NotFound
-from openclaw.skills.gate import Verdict
-from openclaw.skills.merge import Judged
-from openclaw.skills.record import Collision, Diagnostic, Skill
+from openclaw.skills.gate import SkillVerdict
+from openclaw.skills.merge import JudgedSkill
+from openclaw.skills.record import Collision, Skill, SkillProblem
 from openclaw.skills.standing import Trust
 
 
-class Item(Struct, frozen=True, kw_only=True):
+class ListedSkill(Struct, frozen=True, kw_only=True):
     """One skill, and whether and how it is offered."""
 
     skill: Skill
     trust: Trust
-    verdict: Verdict
+    verdict: SkillVerdict
     quiet: bool = False
     """Its description gives orders, and nobody has read it yet: it is listed by name only."""
 
@@ -27,20 +27,20 @@ class Item(Struct, frozen=True, kw_only=True):
         return self.verdict.eligible and self.skill.manifest.user_invocable
 
 
-class Shelf(Struct, frozen=True, kw_only=True):
+class SkillList(Struct, frozen=True, kw_only=True):
     """What a look found, by name."""
 
-    items: tuple[Item, ...] = ()
-    shadowed: tuple[Judged, ...] = ()
+    items: tuple[ListedSkill, ...] = ()
+    shadowed: tuple[JudgedSkill, ...] = ()
     """Skills another one of the same name stands before."""
     collisions: tuple[Collision, ...] = ()
-    diagnostics: tuple[Diagnostic, ...] = ()
+    diagnostics: tuple[SkillProblem, ...] = ()
 
     @property
-    def usable(self) -> tuple[Item, ...]:
+    def usable(self) -> tuple[ListedSkill, ...]:
         return tuple(item for item in self.items if item.verdict.eligible)
 
-    def get(self, name: str) -> Item:
+    def get(self, name: str) -> ListedSkill:
         """The skill called `name`, by its name or its key; raises `NotFound` with the nearest names."""
         wanted = name.strip().lower()
         for item in self.items:

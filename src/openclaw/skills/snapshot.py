@@ -6,8 +6,8 @@ import msgspec
 from msgspec import Struct
 
 from openclaw.core.text import PromptText
-from openclaw.skills.catalog import Line, compose
-from openclaw.skills.shelf import Item, Shelf
+from openclaw.skills.catalog import CatalogLine, compose
+from openclaw.skills.shelf import ListedSkill, SkillList
 
 
 class SnapshotSkill(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -17,7 +17,7 @@ class SnapshotSkill(Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     required_env: tuple[str, ...] = ()
 
 
-class Snapshot(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class SkillSnapshot(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """What is stored with a session and reused each turn."""
 
     prompt: str
@@ -35,22 +35,22 @@ class Snapshot(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=
 
 
 def take(
-    shelf: Shelf,
+    shelf: SkillList,
     *,
     home: str,
     max_skills: int,
     max_chars: int,
     now: int,
     skill_filter: tuple[str, ...] | None = None,
-    previous: Snapshot | None = None,
-) -> Snapshot:
+    previous: SkillSnapshot | None = None,
+) -> SkillSnapshot:
     """The snapshot of `shelf`; `previous` itself when nothing it shows has changed."""
     usable = shelf.usable
     fingerprint = _fingerprint(usable, skill_filter, max_skills, max_chars)
     if previous is not None and previous.fingerprint == fingerprint:
         return previous
     lines = [line_of(item, home) for item in usable if item.model_visible]
-    return Snapshot(
+    return SkillSnapshot(
         prompt=compose(lines, max_skills, max_chars).text,
         skills=tuple(
             SnapshotSkill(
@@ -67,9 +67,9 @@ def take(
     )
 
 
-def line_of(item: Item, home: str) -> Line:
+def line_of(item: ListedSkill, home: str) -> CatalogLine:
     skill = item.skill
-    return Line(
+    return CatalogLine(
         name=skill.name,
         description="" if item.quiet else skill.manifest.description,
         location=shortened(skill.file_path, home),
@@ -84,7 +84,9 @@ def shortened(path: str, home: str) -> str:
     return f"~{path[len(top) :]}" if top and path.startswith((f"{top}/", f"{top}\\")) else path
 
 
-def _fingerprint(items: tuple[Item, ...], skill_filter: tuple[str, ...] | None, max_skills: int, max_chars: int) -> str:
+def _fingerprint(
+    items: tuple[ListedSkill, ...], skill_filter: tuple[str, ...] | None, max_skills: int, max_chars: int
+) -> str:
     facts = [
         (
             item.skill.name,

@@ -4,15 +4,15 @@ from typing import Literal
 
 from msgspec import Struct
 
-from openclaw.skills.manifest import Permissions
+from openclaw.skills.manifest import SkillPermissions
 from openclaw.skills.record import Skill, Source
 from openclaw.skills.settings import TrustMode
-from openclaw.store.tree import File
+from openclaw.store.tree import DigestedFile
 
 State = Literal["trusted", "new", "changed", "blocked"]
 
 
-class Accepted(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class AcceptedContent(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """What was accepted, when and by whom; or, when `blocked`, what was refused."""
 
     name: str
@@ -21,8 +21,8 @@ class Accepted(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=
     tree_sha256: str
     approved_at: int
     approved_by: Literal["owner", "first-use", "install"]
-    permissions: Permissions = Permissions()
-    files: tuple[File, ...] = ()
+    permissions: SkillPermissions = SkillPermissions()
+    files: tuple[DigestedFile, ...] = ()
     blocked: bool = False
 
 
@@ -38,7 +38,13 @@ class Trust(Struct, frozen=True):
 
 
 def judge(
-    skill: Skill, accepted: Accepted | None, mode: TrustMode, *, verify: bool, shipped: str | None, alarming: bool
+    skill: Skill,
+    accepted: AcceptedContent | None,
+    mode: TrustMode,
+    *,
+    verify: bool,
+    shipped: str | None,
+    alarming: bool,
 ) -> Trust:
     """Where `skill` stands. `shipped` is the digest a bundled skill must have; `alarming`, that a look through its
     files found something nobody should trust unseen."""

@@ -8,7 +8,7 @@ MOST_HERE = 300
 """Files and directories that are quicker asked about than handed to a thread."""
 
 
-class Traces:
+class ScanCache:
     """Everything one look depended on, as it was."""
 
     def __init__(self) -> None:

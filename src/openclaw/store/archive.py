@@ -33,7 +33,7 @@ Piece = tuple[str, bytes, bool]
 """A path, its bytes, and whether it may be run."""
 
 
-class Refused(InvalidRequest):
+class ArchiveRefused(InvalidRequest):
     """The material is not something we unpack; nothing was written."""
 
 
@@ -48,15 +48,15 @@ def pieces(source: Path, marker: str) -> dict[str, tuple[bytes, bool]]:
             found = _from_tar(source)
         return _beside(marker, _collected(found), source)
     except OSError as error:
-        raise Refused(f"cannot read {source}: {error.strerror or error}") from error
+        raise ArchiveRefused(f"cannot read {source}: {error.strerror or error}") from error
 
 
 def _regular(source: Path) -> Path:
     about = source.stat()
     if not stat.S_ISREG(about.st_mode):
-        raise Refused(f"{source} is neither a directory nor an archive file")
+        raise ArchiveRefused(f"{source} is neither a directory nor an archive file")
     if about.st_size > MAX_ARCHIVE_BYTES:
-        raise Refused(f"{source} has {about.st_size:,} bytes; {MAX_ARCHIVE_BYTES:,} is the most")
+        raise ArchiveRefused(f"{source} has {about.st_size:,} bytes; {MAX_ARCHIVE_BYTES:,} is the most")
     return source
 
 
@@ -68,14 +68,14 @@ def _collected(found: Iterator[Piece]) -> dict[str, tuple[bytes, bool]]:
     for path, data, runs in found:
         total += len(data)
         if len(kept) >= MAX_FILES:
-            raise Refused(f"it has more than {MAX_FILES} files")
+            raise ArchiveRefused(f"it has more than {MAX_FILES} files")
         if len(data) > MAX_FILE_BYTES:
-            raise Refused(f"{path} has more than {MAX_FILE_BYTES:,} bytes")
+            raise ArchiveRefused(f"{path} has more than {MAX_FILE_BYTES:,} bytes")
         if total > MAX_TOTAL_BYTES:
-            raise Refused(f"it has more than {MAX_TOTAL_BYTES:,} bytes in all")
+            raise ArchiveRefused(f"it has more than {MAX_TOTAL_BYTES:,} bytes in all")
         folded = unicodedata.normalize("NFC", path).casefold()
         if folded in seen:
-            raise Refused(f"{path} is in it twice")
+            raise ArchiveRefused(f"{path} is in it twice")
         seen.add(folded)
         kept[path] = (data, runs)
     return kept
@@ -88,9 +88,9 @@ def _beside(marker: str, kept: dict[str, tuple[bytes, bool]], source: Path) -> d
         top for top in tops if not any(top != other and top.startswith(f"{other}/" if other else "") for other in tops)
     ]
     if not outer:
-        raise Refused(f"{source} has no {marker}")
+        raise ArchiveRefused(f"{source} has no {marker}")
     if len(outer) > 1:
-        raise Refused(f"{source} has several {marker} ({', '.join(outer[:5])}): install them one by one")
+        raise ArchiveRefused(f"{source} has several {marker} ({', '.join(outer[:5])}): install them one by one")
     prefix = f"{outer[0]}/" if outer[0] else ""
     return {path.removeprefix(prefix): piece for path, piece in kept.items() if path.startswith(prefix)}
 
@@ -100,11 +100,11 @@ def checked(name: str) -> str:
     path = name.replace("\\", "/") if os.name == "nt" else name
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if path.startswith("/") or re.match(r"[A-Za-z]:", path) or "\\" in path:
-        raise Refused(f"{name[:MAX_PATH]!r} is an absolute or foreign path")
+        raise ArchiveRefused(f"{name[:MAX_PATH]!r} is an absolute or foreign path")
     if ".." in parts:
-        raise Refused(f"{name[:MAX_PATH]!r} climbs out of its directory")
+        raise ArchiveRefused(f"{name[:MAX_PATH]!r} climbs out of its directory")
     if len(path) > MAX_PATH or len(parts) > MAX_PARTS:
-        raise Refused(f"{name[:60]!r}… is a path that is too long or too deep")
+        raise ArchiveRefused(f"{name[:60]!r}… is a path that is too long or too deep")
     for part in parts:
         if (
             not part.isprintable()
@@ -113,7 +113,7 @@ def checked(name: str) -> str:
             or part[0] == " "
             or set(part) & set('<>:"|?*')
         ):
-            raise Refused(f"{part[:60]!r} is not a file name every system can have")
+            raise ArchiveRefused(f"{part[:60]!r} is not a file name every system can have")
     return "/".join(parts)
 
 
@@ -133,7 +133,7 @@ def _from_directory(top: Path) -> Iterator[Piece]:
             path = checked(prefix + entry.name)
             about = entry.stat(follow_symlinks=False)
             if stat.S_ISLNK(about.st_mode):
-                raise Refused(f"{path} is a link: put a copy in its place")
+                raise ArchiveRefused(f"{path} is a link: put a copy in its place")
             if stat.S_ISDIR(about.st_mode):
                 pending.append((f"{path}/", Path(entry.path)))
             else:
@@ -144,7 +144,7 @@ def _bounded_file(path: str) -> bytes:
     try:
         return read_regular(path, MAX_FILE_BYTES)[0]
     except Unverifiable as error:
-        raise Refused(str(error)) from error
+        raise ArchiveRefused(str(error)) from error
 
 
 def _from_zip(source: Path) -> Iterator[Piece]:
@@ -154,15 +154,15 @@ def _from_zip(source: Path) -> Iterator[Piece]:
                 path = checked(member.filename)
                 mode = member.external_attr >> 16
                 if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
-                    raise Refused(f"{path} is a link or a special file")
+                    raise ArchiveRefused(f"{path} is a link or a special file")
                 if member.is_dir() or not _wanted(path):
                     continue
                 if member.flag_bits & 0x1:
-                    raise Refused(f"{path} is encrypted: nobody can look through it")
+                    raise ArchiveRefused(f"{path} is encrypted: nobody can look through it")
                 with archive.open(member) as stream:
                     yield path, stream.read(MAX_FILE_BYTES + 1), bool(mode & 0o100)
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, zlib.error, EOFError) as error:
-        raise Refused(f"{source} is a damaged or unusual zip file: {error}") from error
+        raise ArchiveRefused(f"{source} is a damaged or unusual zip file: {error}") from error
 
 
 class _Bounded(io.RawIOBase):
@@ -179,7 +179,7 @@ class _Bounded(io.RawIOBase):
         data = self._inner.read(min(len(buffer), 65_536))
         self._left -= len(data)
         if self._left < 0:
-            raise Refused(f"it unpacks to more than {MAX_TOTAL_BYTES:,} bytes")
+            raise ArchiveRefused(f"it unpacks to more than {MAX_TOTAL_BYTES:,} bytes")
         buffer[: len(data)] = data
         return len(data)
 
@@ -196,9 +196,9 @@ def _from_tar(source: Path) -> Iterator[Piece]:
                     if member.isdir() or (member.isreg() and not _wanted(path)):
                         continue
                     if not member.isreg():
-                        raise Refused(f"{path} is a link or a special file")
+                        raise ArchiveRefused(f"{path} is a link or a special file")
                     stream = archive.extractfile(member)
                     assert stream is not None
                     yield path, stream.read(MAX_FILE_BYTES + 1), bool(member.mode & 0o100)
         except (tarfile.TarError, zlib.error, EOFError, gzip.BadGzipFile, ValueError) as error:
-            raise Refused(f"{source} is not an archive we can read (.tgz, .tar or .zip): {error}") from error
+            raise ArchiveRefused(f"{source} is not an archive we can read (.tgz, .tar or .zip): {error}") from error

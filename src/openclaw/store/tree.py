@@ -25,18 +25,18 @@ _READ = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NOFO
 Identity = tuple[int, int, int, int, int]
 
 
-class File(Struct, frozen=True, array_like=True):
+class DigestedFile(Struct, frozen=True, array_like=True):
     """A file and the digest of its bytes."""
 
     path: str
     sha256: str
 
 
-class Tree(Struct, frozen=True):
+class TreeDigest(Struct, frozen=True):
     """Everything in a directory, as one digest and file by file."""
 
     sha256: str
-    files: tuple[File, ...] = ()
+    files: tuple[DigestedFile, ...] = ()
 
 
 class Unverifiable(ValueError):
@@ -55,10 +55,10 @@ class Hasher:
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._files: dict[str, tuple[Identity, str]] = {}
-        self._trees: dict[str, tuple[tuple[tuple[str, Identity | None], ...], Tree]] = {}
+        self._trees: dict[str, tuple[tuple[tuple[str, Identity | None], ...], TreeDigest]] = {}
         self.files_read = 0
 
-    def tree(self, base: str, uncounted: frozenset[str] = UNCOUNTED) -> Tree:
+    def tree(self, base: str, uncounted: frozenset[str] = UNCOUNTED) -> TreeDigest:
         """The digest of `base`; raises `Unverifiable` for links, special files and what is too much to read."""
         try:
             entries = _walk(base, uncounted)
@@ -77,9 +77,9 @@ class Hasher:
 
     def _hashed(
         self, base: str, entries: "list[tuple[str, Identity | None, os.stat_result | None]]"
-    ) -> tuple[Tree, bool]:
+    ) -> tuple[TreeDigest, bool]:
         listed: list[_Entry] = []
-        files: list[File] = []
+        files: list[DigestedFile] = []
         steady = True
         for path, identity, about in entries:
             if identity is None or about is None:
@@ -89,9 +89,9 @@ class Hasher:
             sha256 = self.file(full, about)
             steady = steady and full in self._files
             listed.append(_Entry(path, "file", sha256))
-            files.append(File(path, sha256))
+            files.append(DigestedFile(path, sha256))
         digest = hashlib.sha256(msgspec.json.encode(listed)).hexdigest()
-        return Tree(f"sha256:{digest}", tuple(files)), steady
+        return TreeDigest(f"sha256:{digest}", tuple(files)), steady
 
     def file(self, path: str, about: os.stat_result) -> str:
         """The digest of a regular file as it is now."""
@@ -173,7 +173,7 @@ def _walk(base: str, uncounted: frozenset[str]) -> "list[tuple[str, Identity | N
     return found
 
 
-def contents(base: Path, tree: Tree, limit: int = 1 << 20) -> dict[str, bytes]:
+def contents(base: Path, tree: TreeDigest, limit: int = 1 << 20) -> dict[str, bytes]:
     """The files of `tree` that are no larger than `limit`, for reading through them."""
     found: dict[str, bytes] = {}
     for file in tree.files:

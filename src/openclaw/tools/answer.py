@@ -13,7 +13,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def parse(args: Mapping[str, Any], wanted: type[T]) -> T:
+def parse_args(args: Mapping[str, Any], wanted: type[T]) -> T:
     """`args` as the frozen type `wanted`."""
     try:
         return msgspec.convert(dict(args), wanted, strict=False)

@@ -10,14 +10,14 @@ from msgspec import Struct, structs
 
 from openclaw.core.errors import InvalidRequest, OpenClawError, StateError
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
-from openclaw.tools.answer import answers, parse
+from openclaw.tools.answer import answers, parse_args
 from openclaw.tools.files import encoded, failure, opened, read_text, replace
 from openclaw.tools.finishing import offload
-from openclaw.tools.patch import Add, Delete, Section, Update, apply_hunks, parse_patch, paths_of
+from openclaw.tools.patch import AddFile, DeleteFile, Section, UpdateFile, apply_hunks, parse_patch, paths_of
 from openclaw.tools.paths import confine, exists, locate, lock_name, missing, real, shown
 
 
-class Wanted(Struct, frozen=True):
+class PatchArgs(Struct, frozen=True):
     input: str
 
 
@@ -50,14 +50,14 @@ class ApplyPatch:
 
     def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
         try:
-            paths = paths_of(parse_patch(parse(args, Wanted).input))
+            paths = paths_of(parse_patch(parse_args(args, PatchArgs).input))
             return frozenset(lock_name(locate(path, context.workspace, creating=True)) for path in paths)
         except OpenClawError:
             return frozenset()  # the call itself will say what is wrong
 
     @answers
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
-        text = parse(args, Wanted).input
+        text = parse_args(args, PatchArgs).input
         encoded(text, "input")
         sections = parse_patch(text)
         desk = _Desk(context.workspace, self.workspace_only)
@@ -91,18 +91,18 @@ class _Desk:
     def apply(self, section: Section) -> str:
         """Makes one change; the line that reports it."""
         match section:
-            case Add(path, content):
+            case AddFile(path, content):
                 target = self._free(path)
                 replace(target, content.encode())
                 return f"A {shown(path)}"
-            case Delete(path):
+            case DeleteFile(path):
                 self._delete(self._path(path, follow=False))
                 return f"D {shown(path)}"
-            case Update(path):
+            case UpdateFile(path):
                 self._update(section)
                 return f"M {shown(section.move_to or path)}"
 
-    def _update(self, section: Update) -> None:
+    def _update(self, section: UpdateFile) -> None:
         source = self._path(section.path)
         if section.move_to is not None and real(self._path(section.move_to)) != real(source):
             self._move(source, self._free(section.move_to), section)
@@ -123,7 +123,7 @@ class _Desk:
             raise InvalidRequest(f"{shown(raw)} already exists: use '*** Update File:', or delete it first.")
         return path
 
-    def _move(self, source: Path, target: Path, section: Update) -> None:
+    def _move(self, source: Path, target: Path, section: UpdateFile) -> None:
         data = _patched(source, section) if section.hunks else _bytes(source)
         replace(target, data, mode=S_IMODE(source.stat().st_mode))
         try:
@@ -143,7 +143,7 @@ class _Desk:
             raise failure(path, "delete", error) from error
 
 
-def _patched(path: Path, section: Update) -> bytes:
+def _patched(path: Path, section: UpdateFile) -> bytes:
     file = read_text(path, "patch")
     return structs.replace(file, text=apply_hunks(file.text, section.hunks, section.path)).encode()
 

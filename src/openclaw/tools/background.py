@@ -14,9 +14,9 @@ from msgspec import Struct
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import InvalidRequest, NotFound, StateError, Unavailable
 from openclaw.tools.background_names import fresh_name
-from openclaw.tools.child import Child, Ended, InTerminal, attend
+from openclaw.tools.child import ChildEnded, ChildProcess, InTerminal, attend
 from openclaw.tools.finishing import finish
-from openclaw.tools.terminal import KEPT_CHARS, Tail
+from openclaw.tools.terminal import KEPT_CHARS, OutputTail
 
 PENDING_CHARS = 30_000
 TYPING_TIMEOUT = 10.0
@@ -33,10 +33,10 @@ class Retention(Struct, frozen=True, kw_only=True):
     running: int = 64
 
 
-class Job:
+class BackgroundCommand:
     """One command: its output so far, and its end when it has one."""
 
-    def __init__(self, name: str, child: Child, *, command: str, cwd: Path, owner: str, started_at: int) -> None:
+    def __init__(self, name: str, child: ChildProcess, *, command: str, cwd: Path, owner: str, started_at: int) -> None:
         self.name = name
         self.child = child
         self.pid = child.pid
@@ -44,7 +44,7 @@ class Job:
         self.cwd = cwd
         self.owner = owner
         self.started_at = started_at
-        self.ended: Ended | None = None
+        self.ended: ChildEnded | None = None
         self.ended_at = 0
         self.backgrounded = False
         self.contained = False
@@ -55,8 +55,8 @@ class Job:
         """Set to end it. Its task is never cancelled: one that has not begun would leave the command running."""
         self.watched = 0
         """Calls that wait for its end at this moment."""
-        self.tail = Tail(KEPT_CHARS)
-        self._fresh = Tail(PENDING_CHARS)
+        self.tail = OutputTail(KEPT_CHARS)
+        self._fresh = OutputTail(PENDING_CHARS)
         self._loop = asyncio.get_running_loop()
         self._began = self._quiet_since = self._loop.time()
         self._changed = asyncio.Event()
@@ -87,7 +87,7 @@ class Job:
         if self.also is not None:
             self.also(chunk)
 
-    def end(self, ended: Ended) -> None:
+    def end(self, ended: ChildEnded) -> None:
         self.ended = ended
         self._changed.set()
 
@@ -102,11 +102,11 @@ class Job:
             self.watched -= 1
         if self.ended is None:
             self._changed.clear()
-        fresh, self._fresh = self._fresh, Tail(PENDING_CHARS)
+        fresh, self._fresh = self._fresh, OutputTail(PENDING_CHARS)
         return fresh.text()
 
     def clear(self) -> None:
-        self.tail, self._fresh = Tail(KEPT_CHARS), Tail(PENDING_CHARS)
+        self.tail, self._fresh = OutputTail(KEPT_CHARS), OutputTail(PENDING_CHARS)
 
 
 class Background:
@@ -115,9 +115,9 @@ class Background:
     def __init__(self, clock: Clock, retention: Retention | None = None) -> None:
         self._clock = clock
         self.retention = retention or Retention()
-        self._jobs: dict[str, Job] = {}
+        self._jobs: dict[str, BackgroundCommand] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._endings: asyncio.Queue[Job] = asyncio.Queue()
+        self._endings: asyncio.Queue[BackgroundCommand] = asyncio.Queue()
         self._closed = False
 
     def check_room(self) -> None:
@@ -130,15 +130,17 @@ class Background:
                 "End some with process kill, then try again."
             )
 
-    def start(self, child: Child, *, command: str, cwd: Path, owner: str, timeout: float | None, most: int = 0) -> Job:
+    def start(
+        self, child: ChildProcess, *, command: str, cwd: Path, owner: str, timeout: float | None, most: int = 0
+    ) -> BackgroundCommand:
         """Takes `child` over: from now on it is read, timed and, at the latest when this closes, ended."""
         name = fresh_name(self._jobs)
-        job = Job(name, child, command=command, cwd=cwd, owner=owner, started_at=millis(self._clock))
+        job = BackgroundCommand(name, child, command=command, cwd=cwd, owner=owner, started_at=millis(self._clock))
         self._jobs[name] = job
         self._tasks[name] = asyncio.create_task(self._see_through(job, timeout, most), name=f"command:{name}")
         return job
 
-    async def wait(self, job: Job, seconds: float) -> bool:
+    async def wait(self, job: BackgroundCommand, seconds: float) -> bool:
         """Whether `job` has ended within `seconds`; a cancelled wait ends it and everything it started."""
         task = self._tasks.get(job.name)
         if task is None:
@@ -151,7 +153,7 @@ class Background:
             raise
         return bool(done)
 
-    def find(self, name: str, owner: str) -> Job:
+    def find(self, name: str, owner: str) -> BackgroundCommand:
         """The command called `name`, if it is the session's own."""
         self._prune()
         job = self._jobs.get(name)
@@ -167,12 +169,12 @@ class Background:
         """The sessions that have a command running in a sandbox."""
         return {job.owner for job in self._jobs.values() if job.contained and job.ended is None}
 
-    def of(self, owner: str) -> list[Job]:
+    def of(self, owner: str) -> list[BackgroundCommand]:
         """The background commands of a session, the oldest first."""
         self._prune()
         return [job for job in self._jobs.values() if job.owner == owner and job.backgrounded]
 
-    async def type(self, job: Job, data: bytes) -> None:
+    async def type(self, job: BackgroundCommand, data: bytes) -> None:
         """Writes to the input of `job`, all of it or an error."""
         if job.ended is not None:
             raise InvalidRequest(f"Session {job.name} has ended: nothing can be typed to it.")
@@ -188,7 +190,7 @@ class Background:
         except OSError as error:
             raise StateError(f"Session {job.name} has closed its input.") from error
 
-    async def kill(self, job: Job) -> None:
+    async def kill(self, job: BackgroundCommand) -> None:
         """Ends `job` and everything it started; silent, because whoever asked knows."""
         job.killed = True
         task = self._tasks.get(job.name)
@@ -196,11 +198,11 @@ class Background:
             job.stop.set()
             await asyncio.wait({task})
 
-    def forget(self, job: Job) -> None:
+    def forget(self, job: BackgroundCommand) -> None:
         if job.ended is not None:
             self._jobs.pop(job.name, None)
 
-    async def endings(self) -> AsyncGenerator[Job]:
+    async def endings(self) -> AsyncGenerator[BackgroundCommand]:
         """Background commands as they end by themselves, for as long as this is read."""
         while True:
             yield await self._endings.get()
@@ -214,12 +216,12 @@ class Background:
             await asyncio.wait(list(self._tasks.values()))
         self._jobs.clear()
 
-    async def _see_through(self, job: Job, timeout: float | None, most: int) -> None:
-        ended = Ended(code=None)
+    async def _see_through(self, job: BackgroundCommand, timeout: float | None, most: int) -> None:
+        ended = ChildEnded(code=None)
         try:
             ended = await attend(job.child, [job.add], timeout=timeout, enough=job.stop, most=most)
         finally:
-            job.end(ended if ended.seconds else Ended(code=None, seconds=job.seconds))
+            job.end(ended if ended.seconds else ChildEnded(code=None, seconds=job.seconds))
             job.ended_at = millis(self._clock)
             # Last in the list is who ended last.
             self._jobs[job.name] = self._jobs.pop(job.name, job)

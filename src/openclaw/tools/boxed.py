@@ -14,10 +14,10 @@ from msgspec import structs
 
 from openclaw.core.errors import InvalidRequest, StateError, Unavailable
 from openclaw.core.messages import Image
-from openclaw.core.sandbox import Boxed, outside, seen
+from openclaw.core.sandbox import SandboxedRun, outside, seen
 from openclaw.core.tool import Effects, Output, Tool, ToolContext, ToolSpec
 from openclaw.tools.answer import answers
-from openclaw.tools.boxed_worker import LONGEST_LINE, START, Ask, Told
+from openclaw.tools.boxed_worker import LONGEST_LINE, START, SandboxRequest, Told
 from openclaw.tools.finishing import finish
 from openclaw.tools.image import DEFAULT_PROMPT, Look
 
@@ -25,10 +25,10 @@ IDLE_SECONDS = 120.0
 ENDING_SECONDS = 5.0
 
 
-class Worker:
+class SandboxWorker:
     """The process in one box that carries out file calls; started at the first, ended when it is idle."""
 
-    def __init__(self, boxed: Boxed) -> None:
+    def __init__(self, boxed: SandboxedRun) -> None:
         self._boxed = boxed
         self._process: asyncio.subprocess.Process | None = None
         self._waiting: dict[int, asyncio.Future[Output]] = {}
@@ -36,7 +36,7 @@ class Worker:
         self._starting = asyncio.Lock()
         self._reading: asyncio.Task[None] | None = None
 
-    async def ask(self, ask: Ask) -> Output:
+    async def ask(self, ask: SandboxRequest) -> Output:
         process = await self._started()
         self._last += 1
         number = self._last
@@ -49,12 +49,12 @@ class Worker:
             # Not waited for: what does not read its input would keep the run from ending.
             with suppress(ConnectionError, RuntimeError):
                 assert process.stdin is not None
-                process.stdin.write(msgspec.json.encode(Ask(id=number, cancel=True)) + b"\n")
+                process.stdin.write(msgspec.json.encode(SandboxRequest(id=number, cancel=True)) + b"\n")
             raise
         finally:
             self._waiting.pop(number, None)
 
-    async def _send(self, process: asyncio.subprocess.Process, ask: Ask) -> None:
+    async def _send(self, process: asyncio.subprocess.Process, ask: SandboxRequest) -> None:
         assert process.stdin is not None
         try:
             process.stdin.write(msgspec.json.encode(ask) + b"\n")
@@ -148,12 +148,12 @@ class Workers:
     """One worker for each box in use; whoever opens this closes it."""
 
     def __init__(self) -> None:
-        self._open: dict[str, Worker] = {}
+        self._open: dict[str, SandboxWorker] = {}
 
-    def of(self, boxed: Boxed) -> Worker:
+    def of(self, boxed: SandboxedRun) -> SandboxWorker:
         name = hashlib.sha256(msgspec.json.encode((boxed.sandbox.name, boxed.box), order="sorted")).hexdigest()
         if name not in self._open:
-            self._open[name] = Worker(boxed)
+            self._open[name] = SandboxWorker(boxed)
         return self._open[name]
 
     async def close(self) -> None:
@@ -162,10 +162,12 @@ class Workers:
         self._open.clear()
 
 
-class InBox:
+class SandboxedTool:
     """A file tool whose calls are carried out in a box."""
 
-    def __init__(self, tool: Tool, boxed: Boxed, workers: Workers, *, confined: bool, patch_confined: bool) -> None:
+    def __init__(
+        self, tool: Tool, boxed: SandboxedRun, workers: Workers, *, confined: bool, patch_confined: bool
+    ) -> None:
         self._tool = tool
         self.boxed = boxed
         self._workers = workers
@@ -197,7 +199,7 @@ class InBox:
     async def inside(self, args: Mapping[str, Any], *, images: bool) -> Output:
         box = self.boxed.box
         output = await self._workers.of(self.boxed).ask(
-            Ask(
+            SandboxRequest(
                 id=0,
                 tool=self.spec.name,
                 args=dict(args),
@@ -214,10 +216,10 @@ class InBox:
         )
 
 
-class ImageInBox(InBox):
+class SandboxedImage(SandboxedTool):
     """The `image` tool over the files of a box: they are loaded inside and looked at outside."""
 
-    def __init__(self, tool: Tool, boxed: Boxed, workers: Workers, look: Look, *, confined: bool) -> None:
+    def __init__(self, tool: Tool, boxed: SandboxedRun, workers: Workers, look: Look, *, confined: bool) -> None:
         super().__init__(tool, boxed, workers, confined=confined, patch_confined=True)
         self._look = look
 

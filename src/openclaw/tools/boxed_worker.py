@@ -27,7 +27,7 @@ START = f"import sys; sys.path.insert(0, '{RUNTIME}/lib'); from openclaw.tools.b
 """What the interpreter inside is told; it needs nothing but itself, msgspec and these modules."""
 
 
-class Ask(Struct, frozen=True, kw_only=True):
+class SandboxRequest(Struct, frozen=True, kw_only=True):
     """One call, or the end of one."""
 
     id: int
@@ -70,7 +70,7 @@ async def serve(reader: asyncio.StreamReader, write: Any) -> None:
     """Answers until nobody asks any more."""
     running: dict[int, asyncio.Task[None]] = {}
 
-    async def answer(ask: Ask) -> None:
+    async def answer(ask: SandboxRequest) -> None:
         chosen = tools(confined=ask.confined, patch_confined=ask.patch_confined, env=dict(os.environ))
         context = ToolContext(call_id=str(ask.id), workspace=Path(ask.workspace), accepts_images=ask.images)
         try:
@@ -81,7 +81,7 @@ async def serve(reader: asyncio.StreamReader, write: Any) -> None:
 
     async with asyncio.TaskGroup() as group:
         while line := await reader.readline():
-            ask = msgspec.json.decode(line, type=Ask)
+            ask = msgspec.json.decode(line, type=SandboxRequest)
             if ask.cancel:
                 if ask.id in running:
                     running[ask.id].cancel()

@@ -5,34 +5,34 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct, field
 
 from openclaw.core.clock import Clock
-from openclaw.core.sandbox import Boxed
+from openclaw.core.sandbox import SandboxedRun
 from openclaw.core.secret import Secret
 from openclaw.core.tool import Tool
 from openclaw.tools.apply_patch import ApplyPatch
 from openclaw.tools.background import Background, Retention
-from openclaw.tools.boxed import ImageInBox, InBox, Workers
+from openclaw.tools.boxed import SandboxedImage, SandboxedTool, Workers
 from openclaw.tools.edit import EditFile
 from openclaw.tools.environment import safe_env
 from openclaw.tools.exec import MOST_PROCESSES, YIELD_MS, Elevated, Exec
-from openclaw.tools.guard import Fence
+from openclaw.tools.guard import AddressRules
 from openclaw.tools.image import Look, ViewImage
 from openclaw.tools.ls import Ls
 from openclaw.tools.plan import UpdatePlan
-from openclaw.tools.process import Process
+from openclaw.tools.process import ProcessTool
 from openclaw.tools.read import Read
 from openclaw.tools.search import Find, Grep
 from openclaw.tools.web_engines import Engines, choose
 from openclaw.tools.web_fetch import FetchRules, WebFetch
-from openclaw.tools.web_memory import WebMemory, Wrap
-from openclaw.tools.web_pages import Limits, Pages
+from openclaw.tools.web_memory import WebCache, Wrap
+from openclaw.tools.web_pages import FetchLimits, PageFetcher
 from openclaw.tools.web_search import WebSearch
 from openclaw.tools.write import Write
 
 
-class WebSettings(Struct, frozen=True, kw_only=True):
+class WebToolSettings(Struct, frozen=True, kw_only=True):
     """The owner's choices for the web tools, as plain values."""
 
-    fence: Fence = Fence()
+    fence: AddressRules = AddressRules()
     max_bytes: int = 750_000
     fetch_seconds: float = 30.0
     redirects: int = 3
@@ -50,13 +50,13 @@ class WebSettings(Struct, frozen=True, kw_only=True):
     results: int = 5
 
 
-class Standing:
+class ToolState:
     """What tools keep from one call to the next; whoever opens it closes it."""
 
     def __init__(self, clock: Clock, *, kept_for: float = 1800.0) -> None:
         self.clock = clock
         self.background = Background(clock, Retention(seconds=kept_for))
-        self.web = WebMemory(clock)
+        self.web = WebCache(clock)
         self.workers = Workers()
 
     async def close(self) -> None:
@@ -76,7 +76,7 @@ def build(
     yield_ms: float = YIELD_MS,
     look: Look | None = None,
     plan: bool = False,
-    boxed: Boxed | None = None,
+    boxed: SandboxedRun | None = None,
     workers: Workers | None = None,
     elevated: Elevated = "off",
     most_processes: int = MOST_PROCESSES,
@@ -99,10 +99,11 @@ def build(
     if boxed is not None:
         assert workers is not None, "somebody has to work inside"
         files = [
-            InBox(tool, boxed, workers, confined=workspace_only, patch_confined=patch_workspace_only) for tool in files
+            SandboxedTool(tool, boxed, workers, confined=workspace_only, patch_confined=patch_workspace_only)
+            for tool in files
         ]
         if image is not None and look is not None:
-            image = ImageInBox(image, boxed, workers, look, confined=workspace_only)
+            image = SandboxedImage(image, boxed, workers, look, confined=workspace_only)
     return [
         *files,
         Exec(
@@ -116,17 +117,17 @@ def build(
             elevated=elevated,
             most_processes=most_processes,
         ),
-        *([Process(background)] if background is not None else []),
+        *([ProcessTool(background)] if background is not None else []),
         *([image] if image is not None else []),
         *([UpdatePlan()] if plan else []),
     ]
 
 
-def build_web(standing: Standing, wrap: Wrap, settings: WebSettings) -> list[Tool]:
+def build_web(standing: ToolState, wrap: Wrap, settings: WebToolSettings) -> list[Tool]:
     """The tools that read the web."""
-    pages = Pages(
+    pages = PageFetcher(
         settings.fence,
-        Limits(
+        FetchLimits(
             bytes=settings.max_bytes,
             seconds=settings.fetch_seconds,
             redirects=settings.redirects,

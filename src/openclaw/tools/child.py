@@ -22,7 +22,7 @@ CLEARING = 30.0
 Sink = Callable[[bytes], None]
 
 
-class Child(Protocol):
+class ChildProcess(Protocol):
     """A started process and the descriptors its output comes from."""
 
     pid: int
@@ -43,7 +43,7 @@ class Child(Protocol):
     def close(self) -> None: ...
 
 
-class Ended(Struct, frozen=True, kw_only=True):
+class ChildEnded(Struct, frozen=True, kw_only=True):
     code: int | None
     """None when it had to be stopped."""
     timed_out: bool = False
@@ -144,13 +144,13 @@ class InTerminal:
 
 
 async def attend(
-    child: Child,
+    child: ChildProcess,
     sinks: Sequence[Sink],
     *,
     timeout: float | None,
     enough: asyncio.Event | None = None,
     most: int = 0,
-) -> Ended:
+) -> ChildEnded:
     """Feeds output to `sinks` until `child` ends, `timeout` passes, `enough` is set or the call is cancelled.
 
     With `most` it is also stopped when it has more processes than that. Whenever it is stopped, the whole family is
@@ -187,11 +187,11 @@ async def attend(
         # In one piece: whoever is cancelled again and again must not leave something running where we cannot reach.
         await finish(_leave(crowded, child.after))
     many = crowded.result() if crowded is not None and not crowded.cancelled() and code is None else 0
-    return Ended(code=code, timed_out=timed_out, limit=timeout or 0.0, seconds=loop.time() - started, crowd=many)
+    return ChildEnded(code=code, timed_out=timed_out, limit=timeout or 0.0, seconds=loop.time() - started, crowd=many)
 
 
 async def _outcome(
-    child: Child, enough: asyncio.Event | None, crowded: "asyncio.Task[int] | None" = None
+    child: ChildProcess, enough: asyncio.Event | None, crowded: "asyncio.Task[int] | None" = None
 ) -> int | None:
     """The exit code, or None as soon as `enough` is set or there are too many of it."""
     exit_code = asyncio.ensure_future(_exited(child))
@@ -208,7 +208,7 @@ async def _outcome(
         await asyncio.wait(waiting)
 
 
-async def _exited(child: Child) -> int:
+async def _exited(child: ChildProcess) -> int:
     await _ending(child.pid)
     while (code := child.poll()) is None:  # noqa: ASYNC110 (where the system cannot tell us, we have to ask)
         await asyncio.sleep(0.02)
@@ -253,7 +253,7 @@ async def _clear(command: Sequence[str]) -> None:
         await process.wait()
 
 
-async def _stop(child: Child, *, at_once: bool = False) -> None:
+async def _stop(child: ChildProcess, *, at_once: bool = False) -> None:
     await (crowd.end(child.pid) if at_once else group.end(child.pid))
     for _ in range(100):
         if child.poll() is not None:

@@ -8,26 +8,26 @@ from msgspec import Struct, structs
 
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
-from openclaw.tools.answer import answers, parse
+from openclaw.tools.answer import answers, parse_args
 from openclaw.tools.files import encoded, read_text, replace
 from openclaw.tools.finishing import offload
 from openclaw.tools.paths import lock_name, place, shown
-from openclaw.tools.textedit import Edit, Edited, NotFoundOnce, Overlapping, change
+from openclaw.tools.textedit import Edited, NotFoundOnce, Overlapping, TextEdit, change
 
 MAX_SHOWN = 4000
 
 
-class Wanted(Struct, frozen=True, rename="camel"):
+class EditArgs(Struct, frozen=True, rename="camel"):
     path: str
-    edits: tuple[Edit, ...] = ()
+    edits: tuple[TextEdit, ...] = ()
     old_text: str | None = None
     new_text: str | None = None
 
-    def all(self) -> tuple[Edit, ...]:
+    def all(self) -> tuple[TextEdit, ...]:
         """Both forms a call may take, as one list."""
         if (self.old_text is None) != (self.new_text is None):
             raise InvalidRequest("oldText and newText go together: give both, or use edits.")
-        single = () if self.old_text is None or self.new_text is None else (Edit(self.old_text, self.new_text),)
+        single = () if self.old_text is None or self.new_text is None else (TextEdit(self.old_text, self.new_text),)
         found = self.edits + single
         if not found:
             raise InvalidRequest("Nothing to edit: give edits, a list of {oldText, newText}.")
@@ -104,25 +104,25 @@ class EditFile:
         )
 
 
-def _parse(args: Mapping[str, Any]) -> Wanted:
+def _parse(args: Mapping[str, Any]) -> EditArgs:
     """`args` with the other names models use inside `edits` made ours."""
     edits = args.get("edits")
     if not isinstance(edits, list | tuple):
-        return parse(args, Wanted)
+        return parse_args(args, EditArgs)
     renamed = [
         {EditFile.spec.aliases.get(name, name): value for name, value in edit.items()}
         if isinstance(edit, Mapping)
         else edit
         for edit in edits
     ]
-    return parse({**args, "edits": renamed}, Wanted)
+    return parse_args({**args, "edits": renamed}, EditArgs)
 
 
-def _name(index: int, edits: tuple[Edit, ...]) -> str:
+def _name(index: int, edits: tuple[TextEdit, ...]) -> str:
     return f"edits[{index}].oldText" if len(edits) > 1 else "oldText"
 
 
-def _check(edit: Edit, name: str, path: str) -> None:
+def _check(edit: TextEdit, name: str, path: str) -> None:
     if not edit.old_text:
         raise InvalidRequest(f"{name} is empty: give the text to replace, or use write to create a file.")
     if edit.old_text == edit.new_text:
@@ -130,7 +130,7 @@ def _check(edit: Edit, name: str, path: str) -> None:
     encoded(edit.new_text, "newText")
 
 
-def _edit(path: Path, given: str, edits: tuple[Edit, ...]) -> Edited:
+def _edit(path: Path, given: str, edits: tuple[TextEdit, ...]) -> Edited:
     file = read_text(path, "edit")
     done = change(file.text, edits, file.newline)
     match done:

@@ -10,16 +10,16 @@ from typing import Any, Literal
 from msgspec import Struct, field, structs
 
 from openclaw.core.errors import InvalidRequest, StateError
-from openclaw.core.sandbox import BOX_HOME, Box, Boxed, Launch
+from openclaw.core.sandbox import BOX_HOME, SandboxedRun, SandboxLaunch, SandboxSpec
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
-from openclaw.tools.answer import answers, parse
-from openclaw.tools.background import Background, Job
-from openclaw.tools.child import Child, InTerminal, Piped, attend
+from openclaw.tools.answer import answers, parse_args
+from openclaw.tools.background import Background, BackgroundCommand
+from openclaw.tools.child import ChildProcess, InTerminal, Piped, attend
 from openclaw.tools.commandline import forbidden
 from openclaw.tools.environment import check_overrides
 from openclaw.tools.outcome import outcome
 from openclaw.tools.paths import locate, missing, shown
-from openclaw.tools.terminal import Tail
+from openclaw.tools.terminal import OutputTail
 
 REPORT_EVERY = 0.2
 MOST_PROCESSES = 1000
@@ -35,7 +35,7 @@ Elevated = Literal["off", "on", "ask", "full"]
 """Whether a run in a sandbox may leave it; `full` without being asked more than anyone else."""
 
 
-class Wanted(Struct, frozen=True, rename="camel"):
+class ExecArgs(Struct, frozen=True, rename="camel"):
     command: str
     workdir: str | None = None
     env: dict[str, str] = field(default_factory=dict)
@@ -131,7 +131,7 @@ class Exec:
         path_prepend: Sequence[str] = (),
         background: Background | None = None,
         yield_ms: float = YIELD_MS,
-        boxed: Boxed | None = None,
+        boxed: SandboxedRun | None = None,
         elevated: Elevated = "off",
         most_processes: int = MOST_PROCESSES,
     ) -> None:
@@ -167,7 +167,7 @@ class Exec:
 
     @answers
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
-        wanted = parse(args, Wanted)
+        wanted = parse_args(args, ExecArgs)
         if why := forbidden(wanted.command):
             raise InvalidRequest(why)
         check_overrides(wanted.env)
@@ -183,7 +183,7 @@ class Exec:
         if self.background is not None:
             return await self._kept(self.background, wanted, cwd, context, timeout)
         child = await self._start(wanted, cwd, context)
-        tail = Tail()
+        tail = OutputTail()
         progress = _Progress(context.report, tail)
 
         def take(chunk: bytes) -> None:
@@ -197,7 +197,7 @@ class Exec:
         return outcome(ended, tail.text(), cwd, None if self.boxed is not None and not outside else child.pid)
 
     async def _kept(
-        self, background: Background, wanted: Wanted, cwd: Path, context: ToolContext, timeout: float
+        self, background: Background, wanted: ExecArgs, cwd: Path, context: ToolContext, timeout: float
     ) -> Output:
         """Waits for a while; what still runs then goes on in the background."""
         patience = 0.0 if wanted.background else self._patience(wanted.yield_ms)
@@ -229,7 +229,7 @@ class Exec:
         given = self.yield_ms if asked is None else asked
         return min(max(given, SHORTEST_YIELD_MS), LONGEST_YIELD_MS) / 1000
 
-    def _check_host(self, wanted: Wanted, outside: bool) -> None:
+    def _check_host(self, wanted: ExecArgs, outside: bool) -> None:
         if outside and self.elevated == "off":
             raise InvalidRequest(
                 "This session is in a sandbox and may not leave it: elevated is off. Run it inside, or ask the owner "
@@ -244,18 +244,18 @@ class Exec:
                 f"host {wanted.host} is not available: no {wanted.host} is connected. Leave host out to run here."
             )
 
-    async def _launch(self, wanted: Wanted, cwd: Path, context: ToolContext) -> Launch:
+    async def _launch(self, wanted: ExecArgs, cwd: Path, context: ToolContext) -> SandboxLaunch:
         """What is started on this machine: the command itself, or a box with the command in it."""
         if self.boxed is None or self._outside(wanted.elevated, wanted.host):
             env = self._env(wanted, context)
             argv = (pick_shell(self.shell, env.get("PATH")), "-c", wanted.command)
-            return Launch(argv=argv, cwd=str(cwd), env=env)
+            return SandboxLaunch(argv=argv, cwd=str(cwd), env=env)
         given = {**wanted.env, "OPENCLAW_SHELL": "exec", **({"TERM": "xterm-256color"} if wanted.pty else {})}
         return await self.boxed.sandbox.launch(
             self.boxed.box, ("/bin/sh", "-lc", wanted.command), cwd=str(cwd), env=given, terminal=wanted.pty
         )
 
-    async def _start(self, wanted: Wanted, cwd: Path, context: ToolContext) -> Child:
+    async def _start(self, wanted: ExecArgs, cwd: Path, context: ToolContext) -> ChildProcess:
         launch = await self._launch(wanted, cwd, context)
         place = Path(launch.cwd)
         try:
@@ -268,7 +268,7 @@ class Exec:
             reason = error.strerror if isinstance(error, OSError) else "it holds half a surrogate pair"
             raise StateError(f"Could not start the command: {reason}.") from error
 
-    def _env(self, wanted: Wanted, context: ToolContext) -> dict[str, str]:
+    def _env(self, wanted: ExecArgs, context: ToolContext) -> dict[str, str]:
         env = {**self.env, **context.env}
         env["PATH"] = os.pathsep.join([*self.path_prepend, env.get("PATH") or os.defpath])
         return {**env, **wanted.env, "OPENCLAW_SHELL": "exec"}
@@ -281,7 +281,7 @@ def pick_shell(preferred: str, path: str | None) -> str:
     return shutil.which("bash", path=path) or "/bin/sh"
 
 
-def _in_box(workdir: str | None, box: Box) -> Path:
+def _in_box(workdir: str | None, box: SandboxSpec) -> Path:
     """The directory meant by `workdir` in a box; whether it is there is known inside only."""
     given = workdir or "."
     if "\0" in given:
@@ -324,7 +324,7 @@ def _with_box(spec: ToolSpec) -> ToolSpec:
 class _Progress:
     """Shows the end of the output a few times a second."""
 
-    def __init__(self, report: Callable[[str], None], tail: Tail) -> None:
+    def __init__(self, report: Callable[[str], None], tail: OutputTail) -> None:
         self._tail = tail
         self._report = report
         self._loop = asyncio.get_running_loop()
@@ -345,7 +345,7 @@ class _Progress:
             self._timer.cancel()
 
 
-def _running(job: Job) -> Output:
+def _running(job: BackgroundCommand) -> Output:
     return Output.of(
         f"Command still running (session {job.name}, pid {job.pid}). "
         "Use process (list/poll/log/write/send-keys/submit/paste/kill/clear/remove) for follow-up.",

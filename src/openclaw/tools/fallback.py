@@ -19,7 +19,7 @@ MAX_LINE = 1024 * 1024
 MAX_WRITTEN = 2000
 
 
-class Rules:
+class IgnoreRules:
     """The ignore files from the top directory down to one."""
 
     def __init__(self, base: Path, specs: tuple[tuple[Path, pathspec.GitIgnoreSpec], ...] = ()) -> None:
@@ -31,8 +31,8 @@ class Rules:
                 continue
         self._specs = (*specs, (base, pathspec.GitIgnoreSpec.from_lines(lines))) if lines else specs
 
-    def under(self, directory: Path) -> "Rules":
-        return Rules(directory, self._specs)
+    def under(self, directory: Path) -> "IgnoreRules":
+        return IgnoreRules(directory, self._specs)
 
     def ignores(self, path: Path, directory: bool) -> bool:
         """The deepest file with an opinion decides."""
@@ -45,7 +45,7 @@ class Rules:
 
 def walk(top: Path) -> Iterator[Path]:
     """Files under `top` in order, without hidden and ignored ones; symlinks are not followed."""
-    stack = [(top, Rules(top))]
+    stack = [(top, IgnoreRules(top))]
     while stack:
         directory, rules = stack.pop()
         try:

@@ -10,13 +10,15 @@ import httpx2
 from openclaw.core.errors import InvalidRequest, Unavailable
 from openclaw.core.text import literal
 from openclaw.tools.fetch_transport import GuardedTransport, system_resolve
-from openclaw.tools.guard import Fence, check_host, parse_url
-from openclaw.tools.web_pages import Got, Limits, Resolve
+from openclaw.tools.guard import AddressRules, check_host, parse_url
+from openclaw.tools.web_pages import FetchedPage, FetchLimits, Resolve
 
 _REDIRECTS = (301, 302, 303, 307, 308)
 
 
-async def get(url: str, headers: Mapping[str, str], fence: Fence, limits: Limits, resolve: Resolve | None) -> Got:
+async def get(
+    url: str, headers: Mapping[str, str], fence: AddressRules, limits: FetchLimits, resolve: Resolve | None
+) -> FetchedPage:
     """The answer at the end of the redirects, each of which is judged like the first address."""
     try:
         async with asyncio.timeout(limits.seconds):
@@ -31,7 +33,9 @@ async def get(url: str, headers: Mapping[str, str], fence: Fence, limits: Limits
         raise Unavailable(f"The page cannot be fetched: {literal(str(error))[:200]}") from error
 
 
-async def _follow(url: str, extra: Mapping[str, str], fence: Fence, limits: Limits, resolve: Resolve) -> Got:
+async def _follow(
+    url: str, extra: Mapping[str, str], fence: AddressRules, limits: FetchLimits, resolve: Resolve
+) -> FetchedPage:
     first = parse_url(url)
     plain = {
         "User-Agent": limits.user_agent,
@@ -55,7 +59,7 @@ async def _follow(url: str, extra: Mapping[str, str], fence: Fence, limits: Limi
     raise InvalidRequest(f"The page redirects more than {limits.redirects} times.")
 
 
-async def _read(url: str, answer: Any, most: int) -> Got:
+async def _read(url: str, answer: Any, most: int) -> FetchedPage:
     body = bytearray()
     truncated = False
     async for part in answer.aiter_bytes():
@@ -65,7 +69,7 @@ async def _read(url: str, answer: Any, most: int) -> Got:
             del body[most:]
             break
     kind = literal(answer.headers.get("content-type", "")).partition(";")[0].strip().lower()
-    return Got(
+    return FetchedPage(
         url=url,
         status=answer.status_code,
         content_type=kind or "application/octet-stream",

@@ -10,7 +10,7 @@ from typing import Any
 import httpcore2
 import httpx2
 
-from openclaw.tools.guard import Fence, check_addresses, check_host
+from openclaw.tools.guard import AddressRules, check_addresses, check_host
 from openclaw.tools.web_pages import Resolve
 
 MOST_LOOKUPS = 16
@@ -35,7 +35,7 @@ async def system_resolve(host: str, port: int) -> list[str]:
 class PinnedNetwork(httpcore2.AsyncNetworkBackend):
     """Connects to the address that was checked, so that a second look-up cannot give another."""
 
-    def __init__(self, fence: Fence, resolve: Resolve) -> None:
+    def __init__(self, fence: AddressRules, resolve: Resolve) -> None:
         self._fence = fence
         self._resolve = resolve
         self._inner = httpcore2.AnyIOBackend()
@@ -85,7 +85,7 @@ class _Body(httpx2.AsyncByteStream):
 class GuardedTransport(httpx2.AsyncBaseTransport):
     """A transport without proxies, environment or second thoughts about addresses."""
 
-    def __init__(self, fence: Fence, resolve: Resolve = system_resolve) -> None:
+    def __init__(self, fence: AddressRules, resolve: Resolve = system_resolve) -> None:
         self._pool = httpcore2.AsyncConnectionPool(
             ssl_context=httpx2.create_ssl_context(trust_env=False),
             network_backend=PinnedNetwork(fence, resolve),

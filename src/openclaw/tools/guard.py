@@ -55,13 +55,13 @@ _NAT64 = [ipaddress.ip_network("64:ff9b::/96"), ipaddress.ip_network("64:ff9b:1:
 _METADATA = {ipaddress.ip_address(text) for text in ("169.254.169.254", "169.254.170.2", "100.100.100.200")}
 
 
-class Blocked(OpenClawError):
+class AddressBlocked(OpenClawError):
     """The address is not one that may be talked to."""
 
     code = "INVALID_REQUEST"
 
 
-class Fence(Struct, frozen=True, kw_only=True):
+class AddressRules(Struct, frozen=True, kw_only=True):
     """What the owner allows beyond the public internet, and what is closed in any case."""
 
     allow_private: bool = False
@@ -93,31 +93,31 @@ def parse_url(text: str) -> SplitResult:
     return url
 
 
-def check_host(host: str, fence: Fence) -> None:
+def check_host(host: str, fence: AddressRules) -> None:
     """Refuses names that are never public, before anything is looked up."""
     name = host.rstrip(".").lower()
     if _listed(name, fence.blocked_hosts):
-        raise Blocked(f"{name} is blocked by {fence.section}.blockedHostnames.")
+        raise AddressBlocked(f"{name} is blocked by {fence.section}.blockedHostnames.")
     if not is_trusted(host, fence) and not fence.allow_private and _listed(name, _INTERNAL_NAMES):
-        raise Blocked(f"Blocked: {name} is a private or internal name.")
+        raise AddressBlocked(f"Blocked: {name} is a private or internal name.")
 
 
-def check_addresses(host: str, found: Sequence[str], fence: Fence) -> list[str]:
+def check_addresses(host: str, found: Sequence[str], fence: AddressRules) -> list[str]:
     """The addresses `host` stands for, all of them allowed; one that is not refuses them all."""
     if not found:
-        raise Blocked(f"{host} has no address.")
+        raise AddressBlocked(f"{host} has no address.")
     for text in found:
         address = ipaddress.ip_address(text.partition("%")[0])
         if any(inner in _METADATA for inner in (address, *_inside(address))) and not is_trusted(host, fence):
-            raise Blocked(f"Blocked: {host} is a cloud metadata service.")
+            raise AddressBlocked(f"Blocked: {host} is a cloud metadata service.")
         if is_trusted(host, fence) or fence.allow_private:
             continue
         if not is_public(address) or "%" in text:
-            raise Blocked(f"Blocked: {host} is or resolves to a private, loopback or special address.")
+            raise AddressBlocked(f"Blocked: {host} is or resolves to a private, loopback or special address.")
     return list(found)
 
 
-def is_trusted(host: str, fence: Fence) -> bool:
+def is_trusted(host: str, fence: AddressRules) -> bool:
     return _listed(host.rstrip(".").lower(), fence.allowed_hosts)
 
 

@@ -16,14 +16,14 @@ from openclaw.core.errors import InvalidRequest, Unavailable
 from openclaw.core.secret import Secret, hide
 from openclaw.tools import group
 from openclaw.tools.finishing import finish
-from openclaw.tools.helper_lines import LONGEST_LINE, Ask, Tell, line
+from openclaw.tools.helper_lines import LONGEST_LINE, RpcEvent, WorkerRequest, line
 
 STOP_SECONDS = 9.0
 """A helper ends in an orderly way within this, or is killed with all its children."""
 _INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "LC_ALL", "TZ", "PYTHONPATH")
 
 
-class Role(Struct, frozen=True, kw_only=True):
+class WorkerSpec(Struct, frozen=True, kw_only=True):
     """What a helper is for."""
 
     name: str
@@ -39,16 +39,16 @@ class Role(Struct, frozen=True, kw_only=True):
 
 
 class _Waiting(Struct):
-    answer: "asyncio.Future[Tell]"
+    answer: "asyncio.Future[RpcEvent]"
     report: Callable[[str], None]
 
 
-class Helper:
+class Worker:
     """One helper process: started by the first question, started again after it died, ended when idle."""
 
     def __init__(
         self,
-        role: Role,
+        role: WorkerSpec,
         start: Callable[[], Any],
         *,
         idle: float,
@@ -91,7 +91,7 @@ class Helper:
         self._rest(False)
         try:
             async with asyncio.timeout(seconds):
-                await self._send(Ask(id=number, body=body))
+                await self._send(WorkerRequest(id=number, body=body))
                 tell = await waiting.answer
         except TimeoutError as error:
             await self.stop(patient=False)  # whatever it is busy with, the next question finds a fresh one
@@ -110,7 +110,7 @@ class Helper:
 
     async def tell(self, body: Any) -> None:
         """Says something that has no answer, to a helper that runs."""
-        await self._send(Ask(id=0, body=body))
+        await self._send(WorkerRequest(id=0, body=body))
 
     async def close(self) -> None:
         self._closed = True
@@ -163,7 +163,7 @@ class Helper:
         self._reader = asyncio.create_task(self._read(self._child, ready), name=f"helper:{self._role.name}")
         try:
             async with asyncio.timeout(self._role.start_seconds):
-                await self._send(Ask(id=0, body=body))
+                await self._send(WorkerRequest(id=0, body=body))
                 await ready
         except TimeoutError as error:
             await self.stop(patient=False)
@@ -177,9 +177,9 @@ class Helper:
         """Says that nobody wants an answer any more, without waiting for it to be heard: it may never be."""
         if self._child is not None and self._child.stdin is not None:
             with suppress(ConnectionError, RuntimeError):
-                self._child.stdin.write(line(Ask(id=number, stop=True)))
+                self._child.stdin.write(line(WorkerRequest(id=number, stop=True)))
 
-    async def _send(self, ask: Ask) -> None:
+    async def _send(self, ask: WorkerRequest) -> None:
         child = self._child
         if child is None or child.stdin is None:
             raise Unavailable(f"{self._role.name} has just ended: try again")
@@ -195,7 +195,7 @@ class Helper:
         reason = "it ended unexpectedly"
         try:
             async for text in child.stdout:
-                tell = msgspec.json.decode(text, type=Tell)
+                tell = msgspec.json.decode(text, type=RpcEvent)
                 self._over = self._over or tell.over
                 if tell.id:
                     self._take(tell)
@@ -215,7 +215,7 @@ class Helper:
                     future.set_exception(failure)
                     future.exception()  # somebody may have stopped waiting; that is no news
 
-    def _take(self, tell: Tell) -> None:
+    def _take(self, tell: RpcEvent) -> None:
         waiting = self._waiting.get(tell.id)
         if waiting is None or waiting.answer.done():
             return

@@ -8,7 +8,7 @@ from msgspec import Struct
 LONGEST_LINE = 24 * 1024 * 1024
 
 
-class Ask(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class WorkerRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A line down. The first has id 0 and says what the helper is to hold; credentials travel here and nowhere else."""
 
     id: int
@@ -17,7 +17,7 @@ class Ask(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Takes an earlier question back."""
 
 
-class Tell(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RpcEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A line up. Without an id it is about the helper itself: ready, news, or failed with an `error`."""
 
     id: int = 0
@@ -29,5 +29,5 @@ class Tell(Struct, frozen=True, kw_only=True, omit_defaults=True):
     progress: str = ""
 
 
-def line(document: Ask | Tell) -> bytes:
+def line(document: WorkerRequest | RpcEvent) -> bytes:
     return msgspec.json.encode(document) + b"\n"

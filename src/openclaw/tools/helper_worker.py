@@ -17,7 +17,7 @@ from typing import Any, TextIO
 import msgspec
 
 from openclaw.tools import group
-from openclaw.tools.helper_lines import LONGEST_LINE, Ask, Tell, line
+from openclaw.tools.helper_lines import LONGEST_LINE, RpcEvent, WorkerRequest, line
 
 MOST_MEMORY = 600 * 1024 * 1024
 LAST_WORDS = 1_500
@@ -27,7 +27,7 @@ FAREWELL = 7.0
 Questions = "asyncio.Queue[Ask | None]"
 
 
-class Voice:
+class WorkerOutput:
     """Standard output, one whole line at a time. What libraries print goes to standard error instead."""
 
     def __init__(self) -> None:
@@ -35,10 +35,10 @@ class Voice:
         self._out = os.fdopen(os.dup(1), "wb")
         os.dup2(2, 1)
 
-    def say(self, tell: Tell) -> None:
+    def say(self, tell: RpcEvent) -> None:
         data = line(tell)
         if len(data) > LONGEST_LINE:
-            data = line(Tell(id=tell.id, error="the answer is too large"))
+            data = line(RpcEvent(id=tell.id, error="the answer is too large"))
         with self._lock, suppress(BrokenPipeError):
             self._out.write(data)
             self._out.flush()
@@ -63,13 +63,13 @@ class LastWords:
         return f"{reason}. It wrote: {said}" if said else reason
 
 
-class Desk:
+class RequestLoop:
     """Answers questions side by side; one that is taken back is cancelled."""
 
     def __init__(
         self,
-        voice: Voice,
-        answer: Callable[[Ask], Awaitable[Tell]],
+        voice: WorkerOutput,
+        answer: Callable[[WorkerRequest], Awaitable[RpcEvent]],
         heard: Callable[[Any], None] = lambda news: None,
     ) -> None:
         self._voice = voice
@@ -77,7 +77,7 @@ class Desk:
         self._heard = heard
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
-    async def serve(self, questions: "asyncio.Queue[Ask | None]") -> None:
+    async def serve(self, questions: "asyncio.Queue[WorkerRequest | None]") -> None:
         try:
             while (ask := await questions.get()) is not None:
                 if not ask.id:  # it wants no answer
@@ -96,11 +96,11 @@ class Desk:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _run(self, ask: Ask) -> None:
+    async def _run(self, ask: WorkerRequest) -> None:
         self._voice.say(await self._answer(ask))
 
 
-def told(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """The reason inside groups of groups, in one line."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
@@ -124,18 +124,20 @@ def kill(leaders: set[int]) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def run(library: str, hold: Callable[[Any, "asyncio.Queue[Ask | None]", Voice], Awaitable[None]]) -> int:
+def run(
+    library: str, hold: Callable[[Any, "asyncio.Queue[WorkerRequest | None]", WorkerOutput], Awaitable[None]]
+) -> int:
     """The main function of a helper: reads what to hold, and holds it until the input ends."""
-    start = msgspec.json.decode(sys.stdin.buffer.readline(), type=Ask)
-    voice = Voice()
+    start = msgspec.json.decode(sys.stdin.buffer.readline(), type=WorkerRequest)
+    voice = WorkerOutput()
     try:
         __import__(library)
     except ImportError:
-        voice.say(Tell(error="missing"))
+        voice.say(RpcEvent(error="missing"))
         return 1
 
     async def main() -> None:
-        questions: asyncio.Queue[Ask | None] = asyncio.Queue()
+        questions: asyncio.Queue[WorkerRequest | None] = asyncio.Queue()
         loop = asyncio.get_running_loop()
         threading.Thread(target=_listen, args=(loop, questions), daemon=True).start()
         threading.Thread(target=_watch_memory, args=(voice,), daemon=True).start()
@@ -145,18 +147,18 @@ def run(library: str, hold: Callable[[Any, "asyncio.Queue[Ask | None]", Voice], 
     return 0
 
 
-def _listen(loop: asyncio.AbstractEventLoop, questions: "asyncio.Queue[Ask | None]") -> None:
+def _listen(loop: asyncio.AbstractEventLoop, questions: "asyncio.Queue[WorkerRequest | None]") -> None:
     """Reads standard input to its end; whoever is gone by then takes everything here along."""
     for text in sys.stdin.buffer:
         with suppress(msgspec.DecodeError, RuntimeError):
-            loop.call_soon_threadsafe(questions.put_nowait, msgspec.json.decode(text, type=Ask))
+            loop.call_soon_threadsafe(questions.put_nowait, msgspec.json.decode(text, type=WorkerRequest))
     with suppress(RuntimeError):  # the loop ended first
         loop.call_soon_threadsafe(questions.put_nowait, None)
     time.sleep(FAREWELL)
     _end_all()
 
 
-def _watch_memory(voice: Voice) -> None:
+def _watch_memory(voice: WorkerOutput) -> None:
     """A program can send one endless line, which nothing in between would stop."""
     page = os.sysconf("SC_PAGE_SIZE")
     while True:
@@ -167,7 +169,7 @@ def _watch_memory(voice: Voice) -> None:
         except OSError:
             return
         if resident > MOST_MEMORY:
-            voice.say(Tell(error="it sent more than fits into memory, and was stopped"))
+            voice.say(RpcEvent(error="it sent more than fits into memory, and was stopped"))
             _end_all()
 
 

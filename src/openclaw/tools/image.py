@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.messages import Image, Text
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
-from openclaw.tools.answer import answers, parse
+from openclaw.tools.answer import answers, parse_args
 from openclaw.tools.bitmap import to_png
 from openclaw.tools.files import opened
 from openclaw.tools.finishing import offload
@@ -23,7 +23,7 @@ Look = Callable[[str, str, Sequence[Image]], Awaitable[str]]
 """Asks a model that sees: agent, prompt, images -> its description."""
 
 
-class Wanted(Struct, frozen=True, rename="camel"):
+class ImageArgs(Struct, frozen=True, rename="camel"):
     prompt: str = ""
     image: str = ""
     images: tuple[str, ...] = ()
@@ -67,7 +67,7 @@ class ViewImage:
 
     @answers
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
-        wanted = parse(args, Wanted)
+        wanted = parse_args(args, ImageArgs)
         paths = list(dict.fromkeys(path for path in (wanted.image, *wanted.images) if path.strip()))
         if not paths:
             raise InvalidRequest("No image is named: give image or images.")

@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
-from openclaw.tools.answer import answers, parse
+from openclaw.tools.answer import answers, parse_args
 from openclaw.tools.files import failure
 from openclaw.tools.finishing import offload
 from openclaw.tools.paths import exists, missing, place, shown
@@ -21,7 +21,7 @@ LIMIT = 500
 MAX_BYTES = 50 * 1024
 
 
-class Wanted(Struct, frozen=True):
+class LsArgs(Struct, frozen=True):
     path: str = "."
     limit: int = LIMIT
     after: str = ""
@@ -57,14 +57,14 @@ class Ls:
 
     @answers
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
-        wanted = parse(args, Wanted)
+        wanted = parse_args(args, LsArgs)
         if wanted.limit < 1:
             raise InvalidRequest("limit starts at 1.")
         path = place(wanted.path or ".", context.workspace, workspace_only=self.workspace_only)
         return await offload(lambda stop: _list(path, wanted, stop))
 
 
-def _list(path: Path, wanted: Wanted, stop: Event) -> Output:
+def _list(path: Path, wanted: LsArgs, stop: Event) -> Output:
     if not exists(path):
         raise missing(path, "Directory")
     if not path.is_dir():

@@ -31,7 +31,7 @@ _GATEWAY: dict[str, Any] = {
 }
 
 
-class Nodes:
+class NodesTool:
     """Looks for devices, and finds none."""
 
     spec = ToolSpec(
@@ -113,7 +113,7 @@ class Nodes:
                 return Output.failed(NONE)
 
 
-class Canvas:
+class CanvasTool:
     """Would show something on a device."""
 
     spec = ToolSpec(

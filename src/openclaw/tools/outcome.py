@@ -8,10 +8,10 @@ from msgspec import structs
 
 from openclaw.core.tool import Output
 from openclaw.tools import group
-from openclaw.tools.child import Ended
+from openclaw.tools.child import ChildEnded
 
 
-def outcome(ended: Ended, text: str, cwd: Path, leader: int | None, **details: Any) -> Output:
+def outcome(ended: ChildEnded, text: str, cwd: Path, leader: int | None, **details: Any) -> Output:
     """The answer for a command that has ended, with `text` of its output.
 
     `leader` is the first process of its family; None for one that leaves nothing behind.

@@ -12,7 +12,7 @@ MAX_BYTES = 50 * 1024
 CHUNK = 256 * 1024
 
 
-class Page(Struct, frozen=True, kw_only=True):
+class TextPage(Struct, frozen=True, kw_only=True):
     """Whole lines, or a piece of one line that is longer than a page."""
 
     data: bytes
@@ -54,7 +54,7 @@ class _Source:
 
 def turn_to(
     stream: RawIOBase, head: bytes, *, offset: int, cursor: int, limit: int | None, stop: Event
-) -> Page | BeyondEnd:
+) -> TextPage | BeyondEnd:
     """The page that begins `cursor` characters into line `offset`; `head` was already read from `stream`."""
     source = _Source(stream, head.removeprefix(codecs.BOM_UTF8), stop)
     if end := _skip_lines(source, offset - 1):
@@ -108,7 +108,7 @@ def _skip_characters(source: _Source, cursor: int) -> _Skipped | int:
     return cursor - left
 
 
-def _cut(source: _Source, offset: int, cursor: int, limit: int, damaged: bool) -> Page:
+def _cut(source: _Source, offset: int, cursor: int, limit: int, damaged: bool) -> TextPage:
     held = bytearray()
     lines = 0
     for chunk in source.chunks():
@@ -126,7 +126,7 @@ def _cut(source: _Source, offset: int, cursor: int, limit: int, damaged: bool) -
     )
 
 
-def _full_of_bytes(held: bytearray, offset: int, cursor: int, damaged: bool) -> Page:
+def _full_of_bytes(held: bytearray, offset: int, cursor: int, damaged: bool) -> TextPage:
     end = held.rfind(b"\n", 0, MAX_BYTES + 1) + 1
     if end:
         data = bytes(held[:end])
@@ -138,11 +138,11 @@ def _full_of_bytes(held: bytearray, offset: int, cursor: int, damaged: bool) -> 
     return structs.replace(page, next_cursor=cursor + len(page.text))
 
 
-def _page(data: bytes, damaged: bool, *, next_offset: int | None, remaining: int | None = None) -> Page:
+def _page(data: bytes, damaged: bool, *, next_offset: int | None, remaining: int | None = None) -> TextPage:
     text = data.decode("utf-8", "replace")
     damaged = damaged or text.encode() != data
     text = text.replace("\r\n", "\n").removesuffix("\n")
-    return Page(data=data, text=text, damaged=damaged, next_offset=next_offset, remaining=remaining)
+    return TextPage(data=data, text=text, damaged=damaged, next_offset=next_offset, remaining=remaining)
 
 
 def _line_end(data: bytearray, lines: int) -> int:

@@ -19,7 +19,7 @@ _SECTIONS = (_ADD, _DELETE, _UPDATE, END)
 _NUMBERS = re.compile(r"-\d+(?:,\d+)? \+\d+(?:,\d+)?(?: @@|\Z)")
 
 
-class Line(Struct, frozen=True):
+class PatchLine(Struct, frozen=True):
     """One line of a hunk; `mark` is a space, `-` or `+`."""
 
     mark: str
@@ -29,7 +29,7 @@ class Line(Struct, frozen=True):
 class Hunk(Struct, frozen=True):
     """A change to one place; `headers` are lines to find above it, in their order."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[PatchLine, ...]
     headers: tuple[str, ...] = ()
     at_end: bool = False
 
@@ -38,22 +38,22 @@ class Hunk(Struct, frozen=True):
         return [line.text for line in self.lines if line.mark != "+"]
 
 
-class Add(Struct, frozen=True):
+class AddFile(Struct, frozen=True):
     path: str
     content: str
 
 
-class Delete(Struct, frozen=True):
+class DeleteFile(Struct, frozen=True):
     path: str
 
 
-class Update(Struct, frozen=True):
+class UpdateFile(Struct, frozen=True):
     path: str
     hunks: tuple[Hunk, ...]
     move_to: str | None = None
 
 
-Section = Add | Delete | Update
+Section = AddFile | DeleteFile | UpdateFile
 
 
 def parse_patch(text: str) -> tuple[Section, ...]:
@@ -79,7 +79,7 @@ def paths_of(sections: tuple[Section, ...]) -> list[str]:
     found = []
     for section in sections:
         found.append(section.path)
-        if isinstance(section, Update) and section.move_to:
+        if isinstance(section, UpdateFile) and section.move_to:
             found.append(section.move_to)
     return found
 
@@ -134,21 +134,21 @@ def _section(reader: _Reader) -> Section:
                 raise reader.error(f"'{keyword}' needs a path.")
             if keyword == _ADD:
                 return _added(reader, path)
-            return Delete(path) if keyword == _DELETE else _updated(reader, path)
+            return DeleteFile(path) if keyword == _DELETE else _updated(reader, path)
     raise reader.error(f"expected '{_ADD}', '{_DELETE}' or '{_UPDATE}', got {line[:80]!r}.")
 
 
-def _added(reader: _Reader, path: str) -> Add:
+def _added(reader: _Reader, path: str) -> AddFile:
     lines = []
     while not reader.at_section():
         line = reader.take()
         if not line.startswith("+"):
             raise reader.error(f"every line of a new file begins with '+', got {line[:80]!r}.")
         lines.append(line[1:] + "\n")
-    return Add(path, "".join(lines))
+    return AddFile(path, "".join(lines))
 
 
-def _updated(reader: _Reader, path: str) -> Update:
+def _updated(reader: _Reader, path: str) -> UpdateFile:
     move_to = None
     if reader.peek().startswith(_MOVE):
         move_to = reader.take().removeprefix(_MOVE).strip()
@@ -159,7 +159,7 @@ def _updated(reader: _Reader, path: str) -> Update:
         hunks.append(_hunk(reader))
     if not hunks and move_to is None:
         raise reader.error(f"the update of {path} has no changes: add a hunk that starts with '@@'.")
-    return Update(path, tuple(hunks), move_to)
+    return UpdateFile(path, tuple(hunks), move_to)
 
 
 def _hunk(reader: _Reader) -> Hunk:
@@ -176,7 +176,7 @@ def _hunk(reader: _Reader) -> Hunk:
             break
         if line and line[0] not in " -+":
             raise reader.error(f"a hunk line begins with a space, '-' or '+', got {line[:80]!r}.")
-        lines.append(Line(line[:1] or " ", line[1:]))
+        lines.append(PatchLine(line[:1] or " ", line[1:]))
     if not lines:
         raise reader.error("the hunk has no lines.")
     return Hunk(tuple(lines), tuple(headers), at_end)

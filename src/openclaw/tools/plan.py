@@ -7,20 +7,20 @@ from msgspec import Struct
 
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
-from openclaw.tools.answer import answers, parse
+from openclaw.tools.answer import answers, parse_args
 
 Status = Literal["pending", "in_progress", "completed"]
 MOST_STEPS = 50
 _MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
 
 
-class Step(Struct, frozen=True):
+class PlanStep(Struct, frozen=True):
     step: str
     status: Status
 
 
-class Wanted(Struct, frozen=True):
-    plan: tuple[Step, ...]
+class PlanArgs(Struct, frozen=True):
+    plan: tuple[PlanStep, ...]
     explanation: str = ""
 
 
@@ -67,7 +67,7 @@ class UpdatePlan:
 
     @answers
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
-        wanted = parse(args, Wanted)
+        wanted = parse_args(args, PlanArgs)
         steps = wanted.plan
         if not 0 < len(steps) <= MOST_STEPS:
             raise InvalidRequest(f"A plan has 1 to {MOST_STEPS} steps.")

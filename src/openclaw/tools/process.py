@@ -7,8 +7,8 @@ from msgspec import Struct, structs
 
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
-from openclaw.tools.answer import answers, parse
-from openclaw.tools.background import Background, Job
+from openclaw.tools.answer import answers, parse_args
+from openclaw.tools.background import Background, BackgroundCommand
 from openclaw.tools.outcome import outcome
 from openclaw.tools.process_keys import pasted, typed
 
@@ -32,7 +32,7 @@ ACTIONS: tuple[Action, ...] = (
 TYPING = frozenset({"write", "send-keys", "submit", "paste"})
 
 
-class Wanted(Struct, frozen=True, rename="camel"):
+class ProcessArgs(Struct, frozen=True, rename="camel"):
     action: Action
     session_id: str = ""
     data: str = ""
@@ -47,7 +47,7 @@ class Wanted(Struct, frozen=True, rename="camel"):
     timeout: int = 0
 
 
-class Process:
+class ProcessTool:
     """The `process` tool."""
 
     spec = ToolSpec(
@@ -103,7 +103,7 @@ class Process:
 
     @answers
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
-        wanted = parse(args, Wanted)
+        wanted = parse_args(args, ProcessArgs)
         if wanted.action == "list":
             return self._list(context.session_key)
         if not wanted.session_id.strip():
@@ -128,7 +128,7 @@ class Process:
         rows = [_row(job) for job in jobs]
         return Output.of("\n".join(lines) or "No running or recent sessions.", status="completed", sessions=rows)
 
-    async def _poll(self, job: Job, wanted: Wanted) -> Output:
+    async def _poll(self, job: BackgroundCommand, wanted: ProcessArgs) -> Output:
         if wanted.timeout < 0:
             raise InvalidRequest("timeout is in milliseconds and not negative.")
         fresh = await job.news(min(wanted.timeout, LONGEST_POLL_MS) / 1000)
@@ -140,7 +140,7 @@ class Process:
         output = Output.of("\n\n".join(notes), status="running", sessionId=job.name, waitingForInput=job.seems_to_wait)
         return structs.replace(output, end_matters=True)
 
-    async def _type(self, job: Job, wanted: Wanted) -> Output:
+    async def _type(self, job: BackgroundCommand, wanted: ProcessArgs) -> Output:
         match wanted.action:
             case "write":
                 data = wanted.data.encode()
@@ -158,19 +158,19 @@ class Process:
         closed = " and closed its input" if wanted.eof else ""
         return Output.of(f"Sent {len(data)} bytes to {job.name}{closed}.", status="running", sessionId=job.name)
 
-    async def _kill(self, job: Job) -> Output:
+    async def _kill(self, job: BackgroundCommand) -> Output:
         if job.ended is not None:
             return Output.of(f"Session {job.name} has ended already.", status="completed", sessionId=job.name)
         await self._background.kill(job)
         return Output.of(f"Killed session {job.name}.", status="killed", sessionId=job.name)
 
-    def _clear(self, job: Job) -> Output:
+    def _clear(self, job: BackgroundCommand) -> Output:
         if job.ended is None:
             raise InvalidRequest(f"Session {job.name} is still running: kill it first, or use remove.")
         self._background.forget(job)
         return Output.of(f"Cleared session {job.name}.", status="completed", sessionId=job.name)
 
-    async def _remove(self, job: Job) -> Output:
+    async def _remove(self, job: BackgroundCommand) -> Output:
         was_running = job.ended is None
         if was_running:
             await self._background.kill(job)
@@ -179,7 +179,7 @@ class Process:
         return Output.of(f"{how} session {job.name}.", status="completed", sessionId=job.name)
 
 
-def _log(job: Job, wanted: Wanted) -> Output:
+def _log(job: BackgroundCommand, wanted: ProcessArgs) -> Output:
     if (wanted.offset or 0) < 0 or (wanted.limit is not None and wanted.limit < 1):
         raise InvalidRequest("offset starts at 0 and limit at 1.")
     lines = job.tail.text().splitlines()
@@ -194,7 +194,7 @@ def _log(job: Job, wanted: Wanted) -> Output:
     )
 
 
-def _status(job: Job) -> str:
+def _status(job: BackgroundCommand) -> str:
     if job.ended is None:
         return "running"
     if job.killed:
@@ -202,7 +202,7 @@ def _status(job: Job) -> str:
     return "completed" if job.ended.code == 0 else "failed"
 
 
-def _runtime(job: Job) -> str:
+def _runtime(job: BackgroundCommand) -> str:
     seconds = round(job.seconds)
     return f"{seconds // 60}m{seconds % 60:02d}s" if seconds >= 60 else f"{seconds}s"
 
@@ -212,7 +212,7 @@ def _short(command: str) -> str:
     return line if len(line) <= COMMAND_CHARS else f"{line[: COMMAND_CHARS - 1]}…"
 
 
-def _row(job: Job) -> dict[str, Any]:
+def _row(job: BackgroundCommand) -> dict[str, Any]:
     return {
         "sessionId": job.name,
         "status": _status(job),

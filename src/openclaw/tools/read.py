@@ -12,17 +12,17 @@ from msgspec import Struct, structs
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.messages import Image, Text
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
-from openclaw.tools.answer import answers, parse
+from openclaw.tools.answer import answers, parse_args
 from openclaw.tools.bitmap import to_png
 from openclaw.tools.files import SNIFFED, opened, refuse_binary
 from openclaw.tools.finishing import offload
-from openclaw.tools.page import MAX_BYTES, MAX_LINES, BeyondEnd, Page, turn_to
+from openclaw.tools.page import MAX_BYTES, MAX_LINES, BeyondEnd, TextPage, turn_to
 from openclaw.tools.paths import place, shown, size
 
 MAX_IMAGE_BYTES = 5 * 1024 * 1024
 
 
-class Wanted(Struct, frozen=True):
+class ReadArgs(Struct, frozen=True):
     path: str
     offset: int = 1
     limit: int | None = None
@@ -70,7 +70,7 @@ class Read:
 
     @answers
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
-        wanted = parse(args, Wanted)
+        wanted = parse_args(args, ReadArgs)
         if wanted.offset < 1 or wanted.cursor < 0 or (wanted.limit is not None and wanted.limit < 1):
             raise InvalidRequest("offset and limit start at 1, cursor at 0.")
         path = place(wanted.path, context.workspace, workspace_only=self.workspace_only)
@@ -82,7 +82,7 @@ class Read:
             raise
 
 
-def _read(path: Path, wanted: Wanted, context: ToolContext, stop: Event) -> Output:
+def _read(path: Path, wanted: ReadArgs, context: ToolContext, stop: Event) -> Output:
     with opened(path) as stream:
         head = stream.read(SNIFFED) or b""
         total = os.fstat(stream.fileno()).st_size
@@ -100,7 +100,7 @@ def _read(path: Path, wanted: Wanted, context: ToolContext, stop: Event) -> Outp
     return structs.replace(output, touched=(str(path),))
 
 
-def _text(page: Page, wanted: Wanted) -> str:
+def _text(page: TextPage, wanted: ReadArgs) -> str:
     notes = []
     if page.next_offset is not None and page.remaining is not None:
         notes.append(f"[{page.remaining} more lines in file. Use offset={page.next_offset} to continue.]")
@@ -115,7 +115,7 @@ def _text(page: Page, wanted: Wanted) -> str:
     return "\n\n".join([page.text, *notes])
 
 
-def _details(path: Path, page: Page, wanted: Wanted) -> dict[str, Any]:
+def _details(path: Path, page: TextPage, wanted: ReadArgs) -> dict[str, Any]:
     details: dict[str, Any] = {"path": str(path), "offset": wanted.offset, "truncated": page.next_offset is not None}
     if page.next_offset is not None:
         details["nextOffset"] = page.next_offset
@@ -124,7 +124,7 @@ def _details(path: Path, page: Page, wanted: Wanted) -> dict[str, Any]:
     return details
 
 
-def _beyond(end: BeyondEnd, wanted: Wanted) -> Output:
+def _beyond(end: BeyondEnd, wanted: ReadArgs) -> Output:
     if not end.lines:
         return Output.of("[The file is empty.]")
     if end.columns is not None:

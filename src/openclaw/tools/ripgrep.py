@@ -16,7 +16,7 @@ _COMMON = ("--no-config", "--color=never", "--no-require-git", "--sort=path", "-
 _MAX_COLUMNS = 2000
 
 
-class Query(Struct, frozen=True, kw_only=True):
+class RipgrepQuery(Struct, frozen=True, kw_only=True):
     """What to look for in the files under a path."""
 
     pattern: str
@@ -26,7 +26,7 @@ class Query(Struct, frozen=True, kw_only=True):
     context: int = 0
 
 
-class Record(Struct, frozen=True):
+class RipgrepMatch(Struct, frozen=True):
     """One line of output: `matched` or only near a match."""
 
     path: str
@@ -41,7 +41,7 @@ def find_program(env: Mapping[str, str]) -> str | None:
     return shutil.which("rg", path=env.get("PATH")) or (str(beside) if beside.is_file() else None)
 
 
-def grep_command(program: str | None, query: Query, where: str) -> list[str]:
+def grep_command(program: str | None, query: RipgrepQuery, where: str) -> list[str]:
     """The command that writes records for `query`; without a program our own slower one."""
     if program is None:
         flags = ("i" if query.ignore_case else "") + ("F" if query.literal else "") or "-"
@@ -80,7 +80,7 @@ class RecordReader:
     def __init__(self) -> None:
         self._held = b""
 
-    def feed(self, data: bytes) -> Iterator[Record]:
+    def feed(self, data: bytes) -> Iterator[RipgrepMatch]:
         held, at = self._held + data, 0
         while True:
             if notice := _BINARY.match(held, at):
@@ -94,7 +94,7 @@ class RecordReader:
             number = re.match(rb"(\d+)([:-])", rest)
             if number is not None:
                 text = rest[number.end() :].decode("utf-8", "replace")
-                yield Record(_path(name), int(number[1]), number[2] == b":", text)
+                yield RipgrepMatch(_path(name), int(number[1]), number[2] == b":", text)
         self._held = held[at:]
 
 

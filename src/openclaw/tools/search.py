@@ -10,16 +10,16 @@ from msgspec import Struct, structs
 from openclaw.core.errors import InvalidRequest, StateError
 from openclaw.core.secret import is_secret_place
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
-from openclaw.tools.answer import answers, parse
-from openclaw.tools.child import Ended, Piped, attend
+from openclaw.tools.answer import answers, parse_args
+from openclaw.tools.child import ChildEnded, Piped, attend
 from openclaw.tools.files import irregular
 from openclaw.tools.globs import Glob
 from openclaw.tools.paths import exists, missing, place, relative, shown, size
 from openclaw.tools.ripgrep import (
     NameReader,
-    Query,
-    Record,
     RecordReader,
+    RipgrepMatch,
+    RipgrepQuery,
     files_command,
     find_program,
     grep_command,
@@ -35,7 +35,7 @@ TIMEOUT = 60.0
 _MAX_ERROR = 16 * 1024
 
 
-class GrepWanted(Struct, frozen=True, rename="camel"):
+class GrepArgs(Struct, frozen=True, rename="camel"):
     pattern: str
     path: str = "."
     glob: str | None = None
@@ -45,7 +45,7 @@ class GrepWanted(Struct, frozen=True, rename="camel"):
     limit: int = GREP_LIMIT
 
 
-class FindWanted(Struct, frozen=True):
+class FindArgs(Struct, frozen=True):
     pattern: str
     path: str = "."
     limit: int = FIND_LIMIT
@@ -81,7 +81,7 @@ class _Search:
             raise InvalidRequest(f"{shown(path)} is {kind}: name a file or directory.")
         return path
 
-    async def _run(self, command: list[str], cwd: Path, page: "_Page", take: Callable[[bytes], None]) -> Ended:
+    async def _run(self, command: list[str], cwd: Path, page: "_Page", take: Callable[[bytes], None]) -> ChildEnded:
         """Runs the search program until it ends or `page` is full; a complaint without results is an error."""
         complaint = bytearray()
 
@@ -130,7 +130,7 @@ class Grep(_Search):
 
     @answers
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
-        wanted = parse(args, GrepWanted)
+        wanted = parse_args(args, GrepArgs)
         if not wanted.pattern or "\0" in wanted.pattern:
             raise InvalidRequest("The pattern is empty or contains a NUL character: give text to search for.")
         if wanted.limit < 1 or wanted.context < 0:
@@ -138,7 +138,7 @@ class Grep(_Search):
         path = self._place(wanted.path, context)
         top, where = (path, ".") if path.is_dir() else (path.parent, f"./{path.name}")
         glob = Glob(wanted.glob) if wanted.glob else None
-        query = Query(
+        query = RipgrepQuery(
             pattern=wanted.pattern,
             glob=glob,
             ignore_case=wanted.ignore_case,
@@ -187,7 +187,7 @@ class Find(_Search):
 
     @answers
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
-        wanted = parse(args, FindWanted)
+        wanted = parse_args(args, FindArgs)
         if wanted.limit < 1:
             raise InvalidRequest("limit starts at 1.")
         glob = Glob(wanted.pattern)
@@ -206,7 +206,7 @@ class Find(_Search):
         return structs.replace(page.output("No files found matching pattern"), listed=page.paths)
 
 
-def _line(record: Record, top: Path, workspace: Path) -> str:
+def _line(record: RipgrepMatch, top: Path, workspace: Path) -> str:
     text = record.text.rstrip("\r")
     if len(text) > MAX_LINE:
         text = text[:MAX_LINE] + "... [cut]"

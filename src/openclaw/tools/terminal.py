@@ -26,7 +26,7 @@ def readable(data: bytes) -> str:
     return _DAMAGE.sub("\ufffd", _CONTROLS.sub("", text))
 
 
-class Tail:
+class OutputTail:
     """The last of an output of any length; adding is cheap, reading is not."""
 
     def __init__(self, chars: int = KEPT_CHARS) -> None:

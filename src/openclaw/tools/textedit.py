@@ -19,7 +19,7 @@ _LOOKALIKES = str.maketrans(
 )
 
 
-class Edit(Struct, frozen=True, rename="camel"):
+class TextEdit(Struct, frozen=True, rename="camel"):
     old_text: str
     new_text: str
 
@@ -46,7 +46,7 @@ class Unchanged(Struct, frozen=True):
     """What was asked for is what is there."""
 
 
-class Span(Struct, frozen=True, order=True):
+class TextSpan(Struct, frozen=True, order=True):
     start: int
     end: int
     index: int
@@ -58,19 +58,19 @@ def fold_lookalikes(text: str) -> str:
     return text.translate(_LOOKALIKES)
 
 
-def change(text: str, edits: tuple[Edit, ...], newline: str) -> Edited | NotFoundOnce | Overlapping | Unchanged:
+def change(text: str, edits: tuple[TextEdit, ...], newline: str) -> Edited | NotFoundOnce | Overlapping | Unchanged:
     """`text` with all `edits` made at once; `newline` is the ending inserted lines get, empty to leave theirs.
 
     Old text is looked for in lines that end in a bare newline, so it matches whatever the file's endings are;
     everything outside the replaced places stays as it was to the byte.
     """
     view = _View(text)
-    spans: list[Span] = []
+    spans: list[TextSpan] = []
     for index, edit in enumerate(edits):
         found = view.find(edit.old_text.replace("\r\n", "\n"))
         if isinstance(found, int):
             return NotFoundOnce(index, found)
-        spans.append(Span(*found, index, _with_endings(edit.new_text, newline)))
+        spans.append(TextSpan(*found, index, _with_endings(edit.new_text, newline)))
     spans.sort()
     for left, right in pairwise(spans):
         if right.start < left.end:
@@ -86,7 +86,7 @@ def _with_endings(text: str, newline: str) -> str:
     return text.replace("\r\n", "\n").replace("\n", newline) if newline else text
 
 
-def _apply(text: str, spans: list[Span]) -> str:
+def _apply(text: str, spans: list[TextSpan]) -> str:
     parts, position = [], 0
     for span in spans:
         parts += [text[position : span.start], span.replacement]
@@ -163,7 +163,7 @@ def _only(text: str, wanted: str) -> tuple[int, int] | int:
     return start, start + len(wanted)
 
 
-def _diff(text: str, spans: list[Span]) -> tuple[str, int]:
+def _diff(text: str, spans: list[TextSpan]) -> tuple[str, int]:
     """A unified diff of the neighbourhoods of `spans`, and the first line of the new text that differs."""
     lines = _split(text)
     starts = [0, *accumulate(map(len, lines))]
@@ -173,7 +173,7 @@ def _diff(text: str, spans: list[Span]) -> tuple[str, int]:
         top = max(0, bisect_right(starts, group[0].start) - 1 - CONTEXT)
         bottom = min(len(lines), bisect_right(starts, group[-1].end) + CONTEXT)
         base = starts[top]
-        local = [Span(span.start - base, span.end - base, span.index, span.replacement) for span in group]
+        local = [TextSpan(span.start - base, span.end - base, span.index, span.replacement) for span in group]
         old = lines[top:bottom]
         new = _split(_apply("".join(old), local))
         hunks, changed = _hunks(old, new, top, top + shift)
@@ -190,8 +190,8 @@ def _split(text: str) -> list[str]:
     return lines if lines[-1] else lines[:-1]
 
 
-def _neighbourhoods(spans: list[Span], starts: list[int]) -> list[list[Span]]:
-    groups: list[list[Span]] = []
+def _neighbourhoods(spans: list[TextSpan], starts: list[int]) -> list[list[TextSpan]]:
+    groups: list[list[TextSpan]] = []
     last = -1
     for span in spans:
         line = bisect_right(starts, span.start) - 1

@@ -9,15 +9,15 @@ from msgspec import Struct
 
 from openclaw.core.errors import InvalidRequest, Unavailable
 from openclaw.core.secret import Secret
-from openclaw.tools.guard import Fence
-from openclaw.tools.web_pages import Got, Limits, Pages
+from openclaw.tools.guard import AddressRules
+from openclaw.tools.web_pages import FetchedPage, FetchLimits, PageFetcher
 
 BRAVE = "https://api.search.brave.com/res/v1/web/search"
 DUCKDUCKGO = "https://html.duckduckgo.com/html/"
 _FRESH = {"day": "d", "week": "w", "month": "m", "year": "y"}
 
 
-class Query(Struct, frozen=True, kw_only=True):
+class WebQuery(Struct, frozen=True, kw_only=True):
     text: str
     count: int = 5
     country: str = ""
@@ -28,7 +28,7 @@ class Query(Struct, frozen=True, kw_only=True):
     before: str = ""
 
 
-class Found(Struct, frozen=True, kw_only=True):
+class WebResult(Struct, frozen=True, kw_only=True):
     title: str
     url: str
     description: str = ""
@@ -47,7 +47,7 @@ class Found(Struct, frozen=True, kw_only=True):
 class Engine(Protocol):
     name: str
 
-    async def search(self, query: Query) -> list[Found]: ...
+    async def search(self, query: WebQuery) -> list[WebResult]: ...
 
 
 class Engines(Struct, frozen=True, kw_only=True):
@@ -59,12 +59,12 @@ class Engines(Struct, frozen=True, kw_only=True):
     seconds: float = 30.0
     brave: str = BRAVE
     duckduckgo: str = DUCKDUCKGO
-    fence: Fence = Fence()
+    fence: AddressRules = AddressRules()
 
 
 def choose(settings: Engines) -> Engine | None:
     """The engine that was named; else the first that can be used: Brave, SearXNG, DuckDuckGo."""
-    pages = Pages(settings.fence, Limits(seconds=settings.seconds, bytes=2_000_000))
+    pages = PageFetcher(settings.fence, FetchLimits(seconds=settings.seconds, bytes=2_000_000))
     match settings.provider or _first(settings):
         case "brave":
             return Brave(pages, settings.brave, settings.brave_key)
@@ -82,12 +82,12 @@ def _first(settings: Engines) -> str:
 class Brave:
     name = "brave"
 
-    def __init__(self, pages: Pages, address: str, key: Secret | None) -> None:
+    def __init__(self, pages: PageFetcher, address: str, key: Secret | None) -> None:
         self._pages = pages
         self._address = address
         self._key = key
 
-    async def search(self, query: Query) -> list[Found]:
+    async def search(self, query: WebQuery) -> list[WebResult]:
         if not self._key:
             raise InvalidRequest("no key for Brave Search: set BRAVE_API_KEY or tools.web.search.apiKey")
         fresh = f"p{_FRESH[query.freshness]}" if query.freshness else ""
@@ -107,7 +107,7 @@ class Brave:
         )
         answer = _decoded(got, "Brave Search", _BraveAnswer)
         return [
-            Found(title=_plain(each.title), url=each.url, description=_plain(each.description), published=each.age)
+            WebResult(title=_plain(each.title), url=each.url, description=_plain(each.description), published=each.age)
             for each in answer.web.results
             if each.url
         ]
@@ -121,10 +121,10 @@ class Searxng:
     def __init__(self, settings: Engines) -> None:
         self._address = (settings.searxng or "").rstrip("/")
         host = urlsplit(self._address).hostname or ""
-        fence = Fence(allowed_hosts=(host,) if host else ())
-        self._pages = Pages(fence, Limits(seconds=settings.seconds, bytes=2_000_000, redirects=0))
+        fence = AddressRules(allowed_hosts=(host,) if host else ())
+        self._pages = PageFetcher(fence, FetchLimits(seconds=settings.seconds, bytes=2_000_000, redirects=0))
 
-    async def search(self, query: Query) -> list[Found]:
+    async def search(self, query: WebQuery) -> list[WebResult]:
         if not self._address:
             raise InvalidRequest("no SearXNG address: set tools.web.search.baseUrl or SEARXNG_BASE_URL")
         asked = {
@@ -136,7 +136,7 @@ class Searxng:
         got = await self._pages.get(_with(f"{self._address}/search", asked), headers={"Accept": "application/json"})
         answer = _decoded(got, "SearXNG", _SearxngAnswer)
         return [
-            Found(
+            WebResult(
                 title=_plain(each.title),
                 url=each.url,
                 description=_plain(each.content or ""),
@@ -152,11 +152,11 @@ class DuckDuckGo:
 
     name = "duckduckgo"
 
-    def __init__(self, pages: Pages, address: str) -> None:
+    def __init__(self, pages: PageFetcher, address: str) -> None:
         self._pages = pages
         self._address = address
 
-    async def search(self, query: Query) -> list[Found]:
+    async def search(self, query: WebQuery) -> list[WebResult]:
         region = f"{query.country.lower()}-{(query.language or 'en').lower()}" if query.country else ""
         asked = {"q": query.text, "kl": region, "df": _FRESH.get(query.freshness, "")}
         got = await self._pages.get(_with(self._address, asked))
@@ -175,7 +175,7 @@ class _Results(HTMLParser):
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
-        self.found: list[Found] = []
+        self.found: list[WebResult] = []
         self._url = ""
         self._part: list[str] | None = None
         self._is_title = False
@@ -197,7 +197,7 @@ class _Results(HTMLParser):
             return
         words = " ".join("".join(self._part).split())
         if self._is_title and self._url:
-            self.found.append(Found(title=words, url=self._url))
+            self.found.append(WebResult(title=words, url=self._url))
         elif not self._is_title and self.found:
             self.found[-1] = msgspec.structs.replace(self.found[-1], description=words)
         self._part = None
@@ -243,7 +243,7 @@ class _SearxngAnswer(Struct, frozen=True):
     results: tuple[_SearxngResult, ...] = ()
 
 
-def _decoded(got: Got, who: str, kind: type[Any]) -> Any:
+def _decoded(got: FetchedPage, who: str, kind: type[Any]) -> Any:
     if got.status in (401, 403):
         raise Unavailable(f"{who} refused the request ({got.status}): check the key, or that JSON answers are enabled.")
     if got.status == 429:

@@ -16,11 +16,11 @@ from openclaw.core.clock import Clock
 from openclaw.core.errors import OpenClawError
 from openclaw.core.text import head, literal, units
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
-from openclaw.tools.answer import answers, parse
+from openclaw.tools.answer import answers, parse_args
 from openclaw.tools.finishing import offload
-from openclaw.tools.guard import Blocked, parse_url
-from openclaw.tools.web_memory import WebMemory, Wrap
-from openclaw.tools.web_pages import Got, Pages
+from openclaw.tools.guard import AddressBlocked, parse_url
+from openclaw.tools.web_memory import WebCache, Wrap
+from openclaw.tools.web_pages import FetchedPage, PageFetcher
 from openclaw.tools.web_readable import Readable, readable
 
 SLOW_AFTER = 5.0
@@ -30,7 +30,7 @@ _NOT_IN_TYPE = re.compile(r"[^\w.+/-]")
 _TEXT = ("application/json", "application/xml", "application/javascript", "application/x-yaml", "application/yaml")
 
 
-class Wanted(Struct, frozen=True, rename="camel"):
+class WebFetchArgs(Struct, frozen=True, rename="camel"):
     url: str
     extract_mode: Literal["markdown", "text"] = "markdown"
     max_chars: int | None = None
@@ -71,7 +71,7 @@ class WebFetch:
         aliases={"extract_mode": "extractMode", "max_chars": "maxChars"},
     )
 
-    def __init__(self, pages: Pages, memory: WebMemory, wrap: Wrap, clock: Clock, rules: FetchRules) -> None:
+    def __init__(self, pages: PageFetcher, memory: WebCache, wrap: Wrap, clock: Clock, rules: FetchRules) -> None:
         self._pages = pages
         self._memory = memory
         self._wrap = wrap
@@ -86,7 +86,7 @@ class WebFetch:
 
     @answers
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
-        wanted = parse(args, Wanted)
+        wanted = parse_args(args, WebFetchArgs)
         parse_url(wanted.url)
         most = max(100, min(wanted.max_chars or self._rules.max_chars, self._rules.cap))
         key = ("fetch", wanted.url.strip(), wanted.extract_mode, most)
@@ -98,7 +98,7 @@ class WebFetch:
         try:
             got = await self._pages.get(wanted.url.strip())
             result = await self._result(got, wanted, most)
-        except Blocked:
+        except AddressBlocked:
             raise
         except OpenClawError as error:
             return _enclosed(Output.failed(self._wrap(f"Web fetch failed: {error.message}", "api")))
@@ -112,7 +112,7 @@ class WebFetch:
         self._memory.keep(key, result)
         return self._answer(result)
 
-    async def _result(self, got: Got, wanted: Wanted, most: int) -> dict[str, Any]:
+    async def _result(self, got: FetchedPage, wanted: WebFetchArgs, most: int) -> dict[str, Any]:
         page = await offload(lambda stop: self._extracted(got, markdown=wanted.extract_mode == "markdown"))
         body = head(page.text, most)
         return {
@@ -130,7 +130,7 @@ class WebFetch:
             "body": body,
         }
 
-    def _extracted(self, got: Got, *, markdown: bool) -> Readable:
+    def _extracted(self, got: FetchedPage, *, markdown: bool) -> Readable:
         kind = got.content_type
         if kind in ("text/html", "application/xhtml+xml") and self._rules.readability:
             return readable(got.text, got.url, markdown=markdown)

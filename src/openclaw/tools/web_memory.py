@@ -14,7 +14,7 @@ class Wrap(Protocol):
     def __call__(self, content: str, source: str, *, warn: bool = True) -> str: ...
 
 
-class WebMemory:
+class WebCache:
     """Answers by request, the oldest forgotten first."""
 
     def __init__(self, clock: Clock) -> None:

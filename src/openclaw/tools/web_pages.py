@@ -4,14 +4,14 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from msgspec import Struct, field
 
-from openclaw.tools.guard import Fence
+from openclaw.tools.guard import AddressRules
 
 USER_AGENT = "Mozilla/5.0 (compatible; OpenClaw)"
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 """The addresses of a host."""
 
 
-class Limits(Struct, frozen=True, kw_only=True):
+class FetchLimits(Struct, frozen=True, kw_only=True):
     bytes: int = 750_000
     seconds: float = 30.0
     redirects: int = 3
@@ -19,7 +19,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-class Got(Struct, frozen=True, kw_only=True):
+class FetchedPage(Struct, frozen=True, kw_only=True):
     """What a server answered."""
 
     url: str
@@ -37,15 +37,15 @@ class Got(Struct, frozen=True, kw_only=True):
             return self.body.decode("utf-8", "replace")
 
 
-class Pages:
+class PageFetcher:
     """Fetches pages through the guard."""
 
-    def __init__(self, fence: Fence, limits: Limits, resolve: Resolve | None = None) -> None:
+    def __init__(self, fence: AddressRules, limits: FetchLimits, resolve: Resolve | None = None) -> None:
         self._fence = fence
         self._limits = limits
         self._resolve = resolve
 
-    async def get(self, url: str, *, headers: Mapping[str, str] | None = None) -> Got:
+    async def get(self, url: str, *, headers: Mapping[str, str] | None = None) -> FetchedPage:
         """The answer at the end of the redirects; what cannot be had is an error with a reason."""
         from openclaw.tools.fetch_http import get
 

@@ -9,15 +9,15 @@ from msgspec import Struct, structs
 
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
-from openclaw.tools.answer import answers, parse
-from openclaw.tools.web_engines import Engine, Found, Query
-from openclaw.tools.web_memory import WebMemory, Wrap
+from openclaw.tools.answer import answers, parse_args
+from openclaw.tools.web_engines import Engine, WebQuery, WebResult
+from openclaw.tools.web_memory import WebCache, Wrap
 
 CHARS_PER_TOKEN = 4
 NO_ENGINE = "web_search is disabled or no provider is available."
 
 
-class Wanted(Struct, frozen=True):
+class WebSearchArgs(Struct, frozen=True):
     query: str
     count: int = 5
     country: str = ""
@@ -77,7 +77,7 @@ class WebSearch:
     )
 
     def __init__(
-        self, engine: Engine | None, memory: WebMemory, wrap: Wrap, *, count: int = 5, cached_for: float = 900.0
+        self, engine: Engine | None, memory: WebCache, wrap: Wrap, *, count: int = 5, cached_for: float = 900.0
     ) -> None:
         self._engine = engine
         self._memory = memory
@@ -93,7 +93,7 @@ class WebSearch:
 
     @answers
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
-        wanted = parse({"count": self._count, **args}, Wanted)
+        wanted = parse_args({"count": self._count, **args}, WebSearchArgs)
         if not wanted.query.strip():
             raise InvalidRequest("The query is empty.")
         if self._engine is None:
@@ -133,7 +133,7 @@ class WebSearch:
         return structs.replace(output, enclosed=True)
 
 
-def shortened(found: Sequence[Found], total: int | None, each: int | None) -> list[Found]:
+def shortened(found: Sequence[WebResult], total: int | None, each: int | None) -> list[WebResult]:
     """Results whose snippets stay within so many tokens, together and one by one; titles and addresses stay whole."""
     left = None if total is None else total * CHARS_PER_TOKEN
     kept = []
@@ -145,16 +145,16 @@ def shortened(found: Sequence[Found], total: int | None, each: int | None) -> li
     return kept
 
 
-def _count(wanted: Wanted) -> int:
+def _count(wanted: WebSearchArgs) -> int:
     return max(1, min(wanted.count, 10))
 
 
-def _query(wanted: Wanted) -> Query:
+def _query(wanted: WebSearchArgs) -> WebQuery:
     words = [wanted.query.strip()]
     sites = [f"site:{site}" for site in wanted.domain_filter if site and not site.startswith("-")]
     words += [f"({' OR '.join(sites)})"] if len(sites) > 1 else sites
     words += [f"-site:{site[1:]}" for site in wanted.domain_filter if site.startswith("-") and len(site) > 1]
-    return Query(
+    return WebQuery(
         text=" ".join(words),
         count=_count(wanted),
         country=wanted.country,

@@ -8,13 +8,13 @@ from msgspec import Struct
 
 from openclaw.core.errors import OpenClawError
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
-from openclaw.tools.answer import answers, parse
+from openclaw.tools.answer import answers, parse_args
 from openclaw.tools.files import encoded, opened, replace
 from openclaw.tools.finishing import offload
 from openclaw.tools.paths import exists, lock_name, place, real, shown
 
 
-class Wanted(Struct, frozen=True):
+class WriteArgs(Struct, frozen=True):
     path: str
     content: str
 
@@ -47,13 +47,13 @@ class Write:
 
     def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
         try:
-            return frozenset({lock_name(place(parse(args, Wanted).path, context.workspace, creating=True))})
+            return frozenset({lock_name(place(parse_args(args, WriteArgs).path, context.workspace, creating=True))})
         except OpenClawError:
             return frozenset()  # the call itself will say what is wrong
 
     @answers
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
-        wanted = parse(args, Wanted)
+        wanted = parse_args(args, WriteArgs)
         path = place(wanted.path, context.workspace, workspace_only=self.workspace_only, creating=True)
         data = encoded(wanted.content, "content")
         changed = await offload(lambda stop: _write(path, data))

@@ -14,7 +14,7 @@ from openclaw.core.patterns import lazy
 Severity = Literal["warn", "critical"]
 
 
-class Rule(Struct, frozen=True):
+class AttackRule(Struct, frozen=True):
     name: str
     severity: Severity
     message: str
@@ -23,8 +23,8 @@ class Rule(Struct, frozen=True):
     pattern: re.Pattern[str]
 
 
-def _rule(name: str, severity: Severity, message: str, needs: str, *patterns: str) -> Rule:
-    return Rule(
+def _rule(name: str, severity: Severity, message: str, needs: str, *patterns: str) -> AttackRule:
+    return AttackRule(
         name,
         severity,
         message,
@@ -37,7 +37,7 @@ _FETCH = r"(?:curl|wget|fetch|irm|iwr|invoke-webrequest|invoke-restmethod)\b"
 _SHELLS = r"(?:(?:ba|z|da|k|fi)?sh|python[0-9.]*|node|perl|ruby|iex|invoke-expression|source)\b"
 _HIDE_FROM = r"(?:the\s+|your\s+)?(?:user|owner|human|operator|them)\b"
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[AttackRule, ...] = (
     _rule(
         "pipe-to-shell",
         "critical",

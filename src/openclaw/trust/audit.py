@@ -18,7 +18,7 @@ FIRST = "0" * 64
 """What the first entry of all names as the one before it."""
 
 
-class Deed(Struct, frozen=True, kw_only=True):
+class AuditChange(Struct, frozen=True, kw_only=True):
     """Something that is to go on record."""
 
     plugin: str
@@ -33,7 +33,7 @@ class Deed(Struct, frozen=True, kw_only=True):
     """What else a reader should know: the tool, the sections that fell away."""
 
 
-class Entry(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
+class AuditEntry(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
     """One line of the audit."""
 
     seq: int
@@ -58,7 +58,7 @@ class Entry(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=Tru
         return msgspec.json.encode(self) + b"\n"
 
 
-class Head(Struct, frozen=True, rename="camel"):
+class AuditHead(Struct, frozen=True, rename="camel"):
     """Where the chain stands; kept beside it, so that a cut-off end shows."""
 
     seq: int = 0
@@ -82,9 +82,9 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest() if text else ""
 
 
-def sealed(deed: Deed, *, seq: int, previous: str, at: int, run_id: str, session_key: str) -> Entry:
+def sealed(deed: AuditChange, *, seq: int, previous: str, at: int, run_id: str, session_key: str) -> AuditEntry:
     """The entry for a deed, bound to the one before it."""
-    entry = Entry(
+    entry = AuditEntry(
         seq=seq,
         at=at,
         plugin=deed.plugin,
@@ -104,27 +104,27 @@ def sealed(deed: Deed, *, seq: int, previous: str, at: int, run_id: str, session
     return structs.replace(entry, hash=_own_hash(entry))
 
 
-def _own_hash(entry: Entry) -> str:
+def _own_hash(entry: AuditEntry) -> str:
     return hashlib.sha256(msgspec.json.encode(structs.replace(entry, hash=""))).hexdigest()
 
 
-def read(line: bytes) -> Entry | None:
+def read(line: bytes) -> AuditEntry | None:
     """The entry in a line; None when it holds none, or not exactly what was written."""
     try:
-        entry = msgspec.json.decode(line, type=Entry)
+        entry = msgspec.json.decode(line, type=AuditEntry)
     except msgspec.DecodeError:
         return None
     return entry if entry.line.rstrip(b"\n") == line.rstrip(b"\n") else None
 
 
-def check(lines: Iterable[bytes], head: Head | None, witnessed: Sequence[tuple[int, str]] = ()) -> Checked:
+def check(lines: Iterable[bytes], head: AuditHead | None, witnessed: Sequence[tuple[int, str]] = ()) -> Checked:
     """Whether the chain holds, from its oldest line to its newest.
 
     `witnessed` are entries (number and hash) that something outside the chain remembers.
     """
     problems: list[str] = []
     hashes: dict[int, str] = {}
-    before: Entry | None = None
+    before: AuditEntry | None = None
     torn = 0
     for number, line in enumerate(lines, 1):
         entry = read(line)
@@ -156,7 +156,7 @@ def check(lines: Iterable[bytes], head: Head | None, witnessed: Sequence[tuple[i
     )
 
 
-def _problem(entry: Entry, before: Entry | None, head: Head | None) -> str:
+def _problem(entry: AuditEntry, before: AuditEntry | None, head: AuditHead | None) -> str:
     if _own_hash(entry) != entry.hash:
         return "it is not what was written"
     if before is None:
@@ -168,7 +168,7 @@ def _problem(entry: Entry, before: Entry | None, head: Head | None) -> str:
     return "" if entry.previous == before.hash else "the entry before it is not the one that was there"
 
 
-def _missing(hashes: dict[int, str], last: Entry | None, head: Head | None) -> list[str]:
+def _missing(hashes: dict[int, str], last: AuditEntry | None, head: AuditHead | None) -> list[str]:
     """What the head remembers and the chain has lost."""
     if head is None or head.seq == 0:
         return []

@@ -18,7 +18,7 @@ from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import StateError
 from openclaw.store import atomic
 from openclaw.store.lock import Holder, KernelLock
-from openclaw.trust.audit import Checked, Deed, Entry, Head, check, read, sealed
+from openclaw.trust.audit import AuditChange, AuditEntry, AuditHead, Checked, check, read, sealed
 
 KEEP_DAYS = 30
 LOCK_SECONDS = 10.0
@@ -32,21 +32,25 @@ class AuditLog:
         self._head_file = self.directory / "head.json"
         self._clock = clock
         self._mine = threading.Lock()
-        self._end: tuple[Path, int, Head] | None = None
+        self._end: tuple[Path, int, AuditHead] | None = None
         """Where we left the chain: the file, its size then, and what its last entry was."""
 
-    async def record(self, deeds: Sequence[Deed], *, run_id: str = "", session_key: str = "") -> tuple[Entry, ...]:
+    async def record(
+        self, deeds: Sequence[AuditChange], *, run_id: str = "", session_key: str = ""
+    ) -> tuple[AuditEntry, ...]:
         """`append` from the event loop."""
         return await asyncio.to_thread(self.append, deeds, run_id=run_id, session_key=session_key) if deeds else ()
 
-    def append(self, deeds: Sequence[Deed], *, run_id: str = "", session_key: str = "") -> tuple[Entry, ...]:
+    def append(
+        self, deeds: Sequence[AuditChange], *, run_id: str = "", session_key: str = ""
+    ) -> tuple[AuditEntry, ...]:
         """Puts deeds on record; they are on disk when this returns."""
         if not deeds:
             return ()
         with self._mine, self._writing():
             now = millis(self._clock)
             path, head = self._place(datetime.fromtimestamp(now / 1000, UTC).date())
-            entries: list[Entry] = []
+            entries: list[AuditEntry] = []
             for deed in deeds:
                 last = entries[-1] if entries else None
                 entries.append(
@@ -60,14 +64,14 @@ class AuditLog:
                     )
                 )
             size = self._write(path, b"".join(entry.line for entry in entries))
-            head = Head(entries[-1].seq, entries[-1].hash, head.first)
+            head = AuditHead(entries[-1].seq, entries[-1].hash, head.first)
             atomic.replace(self._head_file, msgspec.json.encode(head))
             self._end = (path, size, head)
         return tuple(entries)
 
-    def entries(self, run_id: str | None = None, limit: int | None = None) -> list[Entry]:
+    def entries(self, run_id: str | None = None, limit: int | None = None) -> list[AuditEntry]:
         """What is on record, the latest first; of one run (or the unique start of its id), or of all."""
-        found: list[Entry] = []
+        found: list[AuditEntry] = []
         for path in reversed(self._files()):
             for line in reversed(_lines(path)):
                 entry = read(line)
@@ -86,9 +90,9 @@ class AuditLog:
     def _files(self) -> list[Path]:
         return sorted(path for path in self.directory.glob("*.jsonl") if _day(path) is not None)
 
-    def _head(self) -> Head | None:
+    def _head(self) -> AuditHead | None:
         try:
-            return msgspec.json.decode(self._head_file.read_bytes(), type=Head)
+            return msgspec.json.decode(self._head_file.read_bytes(), type=AuditHead)
         except FileNotFoundError:
             return None
         except (OSError, msgspec.DecodeError) as error:
@@ -97,7 +101,7 @@ class AuditLog:
                 " what is missing from its middle, but not from its end"
             ) from error
 
-    def _place(self, today: date) -> tuple[Path, Head]:
+    def _place(self, today: date) -> tuple[Path, AuditHead]:
         """The file to write to and the end of the chain; what is too old goes when a new day begins."""
         files = self._files()
         latest = files[-1] if files else None
@@ -111,24 +115,24 @@ class AuditLog:
             head = self._forget(files, day, head)
         return path, head
 
-    def _chain_end(self, files: Sequence[Path]) -> Head:
+    def _chain_end(self, files: Sequence[Path]) -> AuditHead:
         """What the next entry follows: the last whole one, which the head file may lag behind after a kill.
 
         Where the head knows more than the files, or something else, someone has changed them: going on from the head
         keeps that visible for ever.
         """
-        kept = self._head() or Head()
+        kept = self._head() or AuditHead()
         lines = (line for path in reversed(files) for line in reversed(_lines(path)))
         last = next((entry for line in lines if (entry := read(line))), None)
-        return kept if last is None or last.seq <= kept.seq else Head(last.seq, last.hash, kept.first)
+        return kept if last is None or last.seq <= kept.seq else AuditHead(last.seq, last.hash, kept.first)
 
-    def _forget(self, files: Sequence[Path], today: date, head: Head) -> Head:
+    def _forget(self, files: Sequence[Path], today: date, head: AuditHead) -> AuditHead:
         old = [path for path in files if (_day(path) or today) < today - timedelta(days=KEEP_DAYS)]
         if not old:
             return head
         left = [path for path in files if path not in old]
         following = next((entry for path in left for line in _lines(path) if (entry := read(line))), None)
-        head = Head(head.seq, head.hash, following.seq if following else head.seq + 1)
+        head = AuditHead(head.seq, head.hash, following.seq if following else head.seq + 1)
         # The head first: after a kill in between, entries are left over, not missing.
         atomic.replace(self._head_file, msgspec.json.encode(head))
         for path in old:

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from openclaw.core.origin import Origin, joined
+from openclaw.core.origin import Origin, merge_origins
 
 CODE = frozenset(
     ".py .sh .bash .zsh .js .mjs .cjs .ts .rb .pl .php .lua .mk .ps1 .bat .go .rs .java .c .h .cpp .toml .cfg .yml "
@@ -20,7 +20,7 @@ CODE = frozenset(
 RUN_BY_NAME = frozenset("makefile gnumakefile justfile dockerfile package.json tox.ini .envrc rakefile gemfile".split())
 
 
-class Entry(Struct, frozen=True, omit_defaults=True):
+class LabelledFile(Struct, frozen=True, omit_defaults=True):
     """A line of the list. A path without origins takes an earlier entry back; `span` is in nanoseconds."""
 
     path: str = ""
@@ -40,22 +40,22 @@ class LabelledFiles:
     def mark(self, paths: Iterable[str], origins: Sequence[Origin]) -> None:
         """From now on these files hold text of `origins` too."""
         here = self._current()
-        new = [(path, joined(here.get(path, ()), origins)) for path in paths]
-        self._append(Entry(path=path, origins=after) for path, after in new if after and after != here.get(path))
+        new = [(path, merge_origins(here.get(path, ()), origins)) for path in paths]
+        self._append(LabelledFile(path=path, origins=after) for path, after in new if after and after != here.get(path))
 
     def clear(self, paths: Iterable[str]) -> None:
         """Their text is the owner's again: it was replaced as a whole, or he looked at it."""
         here = self._current()
-        self._append(Entry(path=path) for path in paths if path in here)
+        self._append(LabelledFile(path=path) for path in paths if path in here)
 
     def now(self) -> int:
         """This moment by the clock that also stamps files."""
-        self._append((Entry(),))
+        self._append((LabelledFile(),))
         return self._path.stat().st_mtime_ns
 
     def ran(self, start: int, end: int, origins: Sequence[Origin]) -> None:
         """A command ran between two moments and may have written what it brought."""
-        self._append((Entry(span=(start, end), origins=tuple(origins)),))
+        self._append((LabelledFile(span=(start, end), origins=tuple(origins)),))
 
     def of(self, *paths: str) -> tuple[Origin, ...]:
         """Where the text of files came from, as far as it is listed."""
@@ -67,12 +67,12 @@ class LabelledFiles:
             except (OSError, ValueError):
                 continue
             found += [origins for start, end, origins in self._spans if start <= changed <= end]
-        return joined(*found)
+        return merge_origins(*found)
 
     def code_below(self, directory: str) -> tuple[Origin, ...]:
         """The origins of listed files below `directory` that a program may run or obey without being told to."""
         root = directory.rstrip("/") + "/"
-        return joined(
+        return merge_origins(
             *(
                 origins
                 for path, origins in self._current().items()
@@ -101,7 +101,7 @@ class LabelledFiles:
                     self._paths.pop(entry.path, None)
         return self._paths
 
-    def _fresh(self) -> Iterator[Entry]:
+    def _fresh(self) -> Iterator[LabelledFile]:
         with self._path.open("rb") as file:
             file.seek(self._read)
             data = file.read()
@@ -109,11 +109,11 @@ class LabelledFiles:
         self._read += len(whole)
         for line in whole.splitlines():
             try:
-                yield msgspec.json.decode(line, type=Entry)
+                yield msgspec.json.decode(line, type=LabelledFile)
             except msgspec.DecodeError:
                 continue  # half a line that a killed process left, glued to the next one
 
-    def _append(self, entries: Iterable[Entry]) -> None:
+    def _append(self, entries: Iterable[LabelledFile]) -> None:
         lines = b"".join(msgspec.json.encode(entry) + b"\n" for entry in entries)
         if not lines:
             return

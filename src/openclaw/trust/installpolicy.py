@@ -24,14 +24,14 @@ class PolicyFinding(Struct, frozen=True, kw_only=True, rename="camel"):
     line: int = 0
 
 
-class Answer(Struct, frozen=True, kw_only=True, rename="camel"):
+class PolicyAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
     protocol_version: Literal[1]
     decision: Literal["allow", "warn", "block"]
     reason: str = ""
     findings: tuple[PolicyFinding, ...] = ()
 
 
-class Question(Struct, frozen=True, kw_only=True):
+class PolicyQuestion(Struct, frozen=True, kw_only=True):
     """What is about to be installed."""
 
     target: Literal["skill", "plugin"]
@@ -45,7 +45,10 @@ class Question(Struct, frozen=True, kw_only=True):
 
 
 def ask(
-    question: Question, settings: InstallPolicySettings, environ: Mapping[str, str], confirm: Callable[[str], bool]
+    question: PolicyQuestion,
+    settings: InstallPolicySettings,
+    environ: Mapping[str, str],
+    confirm: Callable[[str], bool],
 ) -> str:
     """Why the operator's program stops the install; empty when it does not. A warning needs a person's yes."""
     if not settings.enabled or question.target not in settings.targets:
@@ -64,7 +67,7 @@ def ask(
     return ""
 
 
-def _encoded(question: Question) -> bytes:
+def _encoded(question: PolicyQuestion) -> bytes:
     authority = {"path": "local", "archive": "local", "git": "remote", "registry": "registry"}[question.kind]
     return msgspec.json.encode(
         {
@@ -89,7 +92,7 @@ def _encoded(question: Question) -> bytes:
     )
 
 
-def _answer(program: PolicyCommand, question: bytes, environ: Mapping[str, str]) -> Answer | str:
+def _answer(program: PolicyCommand, question: bytes, environ: Mapping[str, str]) -> PolicyAnswer | str:
     if not Path(program.command).is_absolute():
         return "its program must be an absolute path"
     variables = {name: environ[name] for name in program.pass_env if name in environ}
@@ -120,7 +123,7 @@ def _answer(program: PolicyCommand, question: bytes, environ: Mapping[str, str])
     if code != 0:
         return f"it ended with code {code}"
     try:
-        return msgspec.json.decode(data, type=Answer)
+        return msgspec.json.decode(data, type=PolicyAnswer)
     except msgspec.DecodeError as error:
         return f"its answer was not understood: {error}"
 

@@ -16,7 +16,7 @@ INBOXES = frozenset("downloads download inbox incoming attachments mail maildir"
 SHARED = ("/tmp/", "/var/tmp/", "/dev/shm/", "/var/mail/", "/var/spool/")  # noqa: S108 (read, never written)
 
 
-class Places(Struct, frozen=True, kw_only=True):
+class TrustedPlaces(Struct, frozen=True, kw_only=True):
     """What a run knows about directories; all of them absolute and without links."""
 
     own: Sequence[str] = ()
@@ -27,7 +27,7 @@ class Places(Struct, frozen=True, kw_only=True):
     """Directories whose standing is known by other means: skills."""
 
 
-def label_of(path: str, places: Places, *, name_only: bool = False) -> tuple[Origin, ...]:
+def label_of(path: str, places: TrustedPlaces, *, name_only: bool = False) -> tuple[Origin, ...]:
     """The origin of a file by its place; empty when it is the owner's own.
 
     With `name_only` its name is shown and not its content: outside the owner's directories too, a name is a person's

@@ -54,7 +54,7 @@ _TOKENS = lazy(
 )
 
 
-class Finding(Struct, frozen=True, kw_only=True):
+class TextFinding(Struct, frozen=True, kw_only=True):
     """One thing a person should look at."""
 
     kind: Kind
@@ -66,7 +66,7 @@ class Finding(Struct, frozen=True, kw_only=True):
         return f"line {self.line}: {self.detail}"
 
 
-def scan(text: str) -> tuple[Finding, ...]:
+def scan(text: str) -> tuple[TextFinding, ...]:
     """Everything suspicious in `text`, by line."""
     found = [*_unseen(text), *_forged(text), *_orders(text), *_control_tokens(text)]
     return tuple(sorted(found, key=lambda finding: finding.line))
@@ -78,12 +78,12 @@ def suspicious_patterns(text: str) -> tuple[str, ...]:
     return tuple(source for source in SUSPICIOUS if source in matched)
 
 
-def is_critical(findings: tuple[Finding, ...]) -> bool:
+def is_critical(findings: tuple[TextFinding, ...]) -> bool:
     """Whether a file with these findings should be held back where the settings say so."""
     return any(finding.severity == "critical" for finding in findings)
 
 
-def _unseen(text: str) -> Iterator[Finding]:
+def _unseen(text: str) -> Iterator[TextFinding]:
     line_of = _Lines(text)
     seen = (
         (line_of(at), "bidi" if bidi else "hidden", code) for at, code, bidi in hidden(text) if not _joins(text, at)
@@ -92,7 +92,7 @@ def _unseen(text: str) -> Iterator[Finding]:
         codes = [code for _, _, code in group]
         names = ", ".join(dict.fromkeys(codes))
         what = "characters that reorder text" if kind == "bidi" else "hidden characters"
-        yield Finding(
+        yield TextFinding(
             kind="bidi" if kind == "bidi" else "hidden",
             severity="critical" if kind == "bidi" else "warn",
             line=line,
@@ -105,26 +105,26 @@ def _joins(text: str, at: int) -> bool:
     return text[at] == "\u200d" and 0 < at < len(text) - 1 and not text[at - 1].isascii() and ord(text[at + 1]) > 0x2000
 
 
-def _forged(text: str) -> Iterator[Finding]:
+def _forged(text: str) -> Iterator[TextFinding]:
     line_of = _Lines(text)
     for start, end, _ in markers(text):
-        yield Finding(
+        yield TextFinding(
             kind="marker", severity="critical", line=line_of(start), detail=f"imitates a marker: {text[start:end]!r}"
         )
 
 
-def _orders(text: str) -> Iterator[Finding]:
+def _orders(text: str) -> Iterator[TextFinding]:
     folded = fold(text)
     line_of = _Lines(folded)
     for source, at in _matches(folded):
         severity: Severity = "critical" if source in _OVERRIDES else "warn"
-        yield Finding(kind="pattern", severity=severity, line=line_of(at), detail=f"matches {source}")
+        yield TextFinding(kind="pattern", severity=severity, line=line_of(at), detail=f"matches {source}")
 
 
-def _control_tokens(text: str) -> Iterator[Finding]:
+def _control_tokens(text: str) -> Iterator[TextFinding]:
     line_of = _Lines(text)
     for found in _TOKENS.finditer(text):
-        yield Finding(
+        yield TextFinding(
             kind="token", severity="warn", line=line_of(found.start()), detail=f"model control token {found.group()!r}"
         )
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from msgspec import field
 
-from openclaw.core.deed import Column, Deed, Word
+from openclaw.core.deed import ActionKind, LabelColumn, LabelDecision
 from openclaw.core.secret import Secret
 from openclaw.core.settings import Count, Settings, doc
 
@@ -40,7 +40,7 @@ class ExternalContentSettings(Settings, frozen=True):
         ),
     ] = "approve"
     table: Annotated[
-        Mapping[Column, Mapping[Deed, Word]],
+        Mapping[LabelColumn, Mapping[ActionKind, LabelDecision]],
         doc("changes to the table of labels: label, then what a call does, then allow, ask or deny"),
     ] = field(default_factory=dict)
     trusted_paths: Annotated[

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from openclaw.core.patterns import lazy
 from openclaw.core.text import fold
-from openclaw.trust.attacks import RULES, Rule, Severity
+from openclaw.trust.attacks import RULES, AttackRule, Severity
 from openclaw.trust.scan import scan
 
 MAX_FILE = 1 << 18
@@ -17,7 +17,7 @@ PER_RULE = 5
 BLOB = 240
 
 
-class Finding(Struct, frozen=True, kw_only=True):
+class ScanFinding(Struct, frozen=True, kw_only=True):
     """One thing to look at, and where."""
 
     rule: str
@@ -67,9 +67,9 @@ _RUNNABLE = (
 _LOADED_BY_OTHERS = (".npmrc", ".pypirc", "sitecustomize.py", "usercustomize.py", ".envrc", "conftest.py", ".mcp.json")
 
 
-def inspect(files: Mapping[str, bytes]) -> tuple[Finding, ...]:
+def inspect(files: Mapping[str, bytes]) -> tuple[ScanFinding, ...]:
     """Everything worth a look in `files`, by path; the grave first."""
-    found: list[Finding] = []
+    found: list[ScanFinding] = []
     left = MAX_TOTAL
     for path, data in sorted(files.items()):
         found += _kind(path, data)
@@ -80,11 +80,11 @@ def inspect(files: Mapping[str, bytes]) -> tuple[Finding, ...]:
         found += _text(path, part.decode("utf-8", "replace"))
         if len(part) < len(data):
             message = f"is longer than what is looked through ({len(part):,} of {len(data):,} bytes)"
-            found.append(Finding(rule="too-long", severity="warn", message=message, file=path))
+            found.append(ScanFinding(rule="too-long", severity="warn", message=message, file=path))
     return tuple(sorted(found, key=lambda finding: (finding.severity != "critical", finding.file, finding.line)))
 
 
-def _text(path: str, text: str) -> Iterator[Finding]:
+def _text(path: str, text: str) -> Iterator[ScanFinding]:
     yield from _words(path, text)
     yield from _shapes(path, text)
     folded = fold(text)
@@ -94,33 +94,35 @@ def _text(path: str, text: str) -> Iterator[Finding]:
             yield from _matches(rule, path, folded)
 
 
-def _kind(path: str, data: bytes) -> Iterator[Finding]:
+def _kind(path: str, data: bytes) -> Iterator[ScanFinding]:
     name = path.rpartition("/")[2].lower()
     for magic, what in _MAGIC:
         if data.startswith(magic):
-            yield Finding(rule="compiled", severity="critical", message=f"is {what}; nobody can read it", file=path)
+            yield ScanFinding(rule="compiled", severity="critical", message=f"is {what}; nobody can read it", file=path)
             return
     if name.endswith(_RUNNABLE):
-        yield Finding(rule="compiled", severity="critical", message="is a kind of file that runs unread", file=path)
+        yield ScanFinding(rule="compiled", severity="critical", message="is a kind of file that runs unread", file=path)
     elif name in _LOADED_BY_OTHERS:
-        yield Finding(rule="loaded-unasked", severity="warn", message="is read by other programs unasked", file=path)
+        yield ScanFinding(
+            rule="loaded-unasked", severity="warn", message="is read by other programs unasked", file=path
+        )
     elif any(data.startswith(magic) for magic, _ in _ARCHIVES) and not name.endswith(_OFFICE):
-        yield Finding(rule="nested-archive", severity="warn", message="is an archive inside the skill", file=path)
+        yield ScanFinding(rule="nested-archive", severity="warn", message="is an archive inside the skill", file=path)
 
 
-def _words(path: str, text: str) -> Iterator[Finding]:
+def _words(path: str, text: str) -> Iterator[ScanFinding]:
     """What the general scan of text sends a person to look at."""
     for found in scan(text):
         if found.kind == "pattern" and found.severity == "warn" and not path.endswith((".md", ".txt")):
             continue  # a script may say `rm -rf build`; prose that gives orders is another matter
         if found.kind == "pattern" and found.severity == "warn" and "rm" in found.detail:
             continue
-        yield Finding(
+        yield ScanFinding(
             rule=f"text-{found.kind}", severity=found.severity, message=found.detail, file=path, line=found.line
         )
 
 
-def _shapes(path: str, text: str) -> Iterator[Finding]:
+def _shapes(path: str, text: str) -> Iterator[ScanFinding]:
     for found in _TAGS.finditer(text):
         yield _at("invisible-text", "critical", "hides text in invisible characters", path, text, found.start())
         break
@@ -151,7 +153,7 @@ def _comments(text: str) -> Iterator[tuple[int, str]]:
         yield start, text[start + 4 : min(end, start + 4_000)]
 
 
-def _matches(rule: Rule, path: str, text: str) -> Iterator[Finding]:
+def _matches(rule: AttackRule, path: str, text: str) -> Iterator[ScanFinding]:
     for number, found in enumerate(rule.pattern.finditer(text)):
         if number >= PER_RULE:
             return
@@ -159,5 +161,5 @@ def _matches(rule: Rule, path: str, text: str) -> Iterator[Finding]:
         yield _at(rule.name, rule.severity, rule.message, path, text, start)
 
 
-def _at(rule: str, severity: Severity, message: str, path: str, text: str, at: int) -> Finding:
-    return Finding(rule=rule, severity=severity, message=message, file=path, line=text.count("\n", 0, at) + 1)
+def _at(rule: str, severity: Severity, message: str, path: str, text: str, at: int) -> ScanFinding:
+    return ScanFinding(rule=rule, severity=severity, message=message, file=path, line=text.count("\n", 0, at) + 1)

@@ -19,7 +19,7 @@ MOST_WORDS = 40
 GOES_ON = re.compile(r"[\w\-.~%&=+$@!*',:]")
 
 
-def given(args: Mapping[str, Any], said: Sequence[str], public: Sequence[str], owner: Sequence[str]) -> bool:
+def was_given(args: Mapping[str, Any], said: Sequence[str], public: Sequence[str], owner: Sequence[str]) -> bool:
     """Whether every word in `args` is harmless to send.
 
     `said` is what people and strangers wrote and no model did, `public` the part of it that is no secret to strangers,

@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from openclaw.agent.settings import AgentEntry, AgentsSettings, ModelChoice
+from openclaw.agent.settings import AgentEntry, AgentsSettings, ModelChoiceSettings
 from openclaw.core.errors import NotFound
 from openclaw.core.keys import DEFAULT_AGENT, normalise_agent
 
@@ -61,5 +61,5 @@ def image_model(agents: AgentsSettings) -> str | None:
     return _choice(agents.defaults.image_model).primary
 
 
-def _choice(model: str | ModelChoice | None) -> ModelChoice:
-    return model if isinstance(model, ModelChoice) else ModelChoice(primary=model)
+def _choice(model: str | ModelChoiceSettings | None) -> ModelChoiceSettings:
+    return model if isinstance(model, ModelChoiceSettings) else ModelChoiceSettings(primary=model)

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from openclaw.agent.loop import Job, Route, Steering, run
-from openclaw.agent.toolrun import Toolbox
+from openclaw.agent.loop import ModelRouter, RunJob, Steering, run
+from openclaw.agent.toolrun import ToolRunner
 from openclaw.core.clock import Clock
 from openclaw.core.errors import ContextTooLong, OpenClawError, Unavailable
 from openclaw.core.events import MessageEnded, RunEnded
@@ -17,21 +17,21 @@ from openclaw.core.messages import Usage
 T = TypeVar("T")
 
 
-class Said(Struct, frozen=True):
+class ModelAnswer(Struct, frozen=True):
     """What came of it."""
 
     text: str
     usage: Usage
 
 
-class Aside:
+class ModelAsker:
     """A model, or a chain of them, to be asked aside; each question goes through the chain from its start."""
 
-    def __init__(self, route: Callable[[], Awaitable[Route]], clock: Clock) -> None:
+    def __init__(self, route: Callable[[], Awaitable[ModelRouter]], clock: Clock) -> None:
         self._route = route
         self._clock = clock
 
-    async def ask(self, job: Job, tools: Toolbox) -> Said:
+    async def ask(self, job: RunJob, tools: ToolRunner) -> ModelAnswer:
         """The last thing said; an `OpenClawError` when there was no answer."""
         text, end = "", None
         route = await self._route()
@@ -44,13 +44,13 @@ class Aside:
         if end is None or end.error:
             why = end.error if end and end.error else "the model gave no answer"
             raise _FAILURES.get(end.error_code or "" if end else "", Unavailable)(why)
-        return Said(text, end.usage)
+        return ModelAnswer(text, end.usage)
 
 
 _FAILURES: dict[str, type[OpenClawError]] = {ContextTooLong.reason: ContextTooLong}
 
 
-async def within(work: Coroutine[Any, Any, T], seconds: float, clock: Clock, what: str) -> T:
+async def with_timeout(work: Coroutine[Any, Any, T], seconds: float, clock: Clock, what: str) -> T:
     """The result of `work`, or `Unavailable` when it takes longer than `seconds` (0 = no limit)."""
     task = asyncio.ensure_future(work)
     timer = asyncio.ensure_future(clock.sleep(seconds) if seconds else asyncio.Event().wait())

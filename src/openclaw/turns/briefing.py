@@ -22,16 +22,16 @@ from openclaw.prompt import contributions
 from openclaw.prompt.build import Prompt, build
 from openclaw.prompt.facts import Mode, PromptFacts, RuntimeFacts, SandboxFacts, ToolLine
 from openclaw.prompt.fit import Fitted, allowance, fit
-from openclaw.prompt.report import About, ChangeLine, Report, Truncation, report
+from openclaw.prompt.report import ChangeLine, PromptReport, ReportHeader, TruncationPart, report
 from openclaw.trust import scan
-from openclaw.turns.knobs import Knobs
+from openclaw.turns.knobs import PromptOptions
 from openclaw.workspace import budget, files, filter  # noqa: A004
-from openclaw.workspace.budget import Cut, Limits
+from openclaw.workspace.budget import FileBudget, FileCut
 from openclaw.workspace.files import FileCache
 from openclaw.workspace.record import WorkspaceFile
 
 
-class Machine(Struct, frozen=True, kw_only=True):
+class PromptMachine(Struct, frozen=True, kw_only=True):
     """What does not change while the process lives."""
 
     host: str
@@ -44,7 +44,7 @@ class Machine(Struct, frozen=True, kw_only=True):
     docs_path: str = ""
 
 
-class Brief(Struct, frozen=True, kw_only=True):
+class PromptRequest(Struct, frozen=True, kw_only=True):
     """For whom, about what, with which model and tools."""
 
     key: SessionKey
@@ -52,7 +52,7 @@ class Brief(Struct, frozen=True, kw_only=True):
     model: Model
     default_model: str
     tools: Sequence[ToolSpec]
-    knobs: Knobs = Knobs()
+    knobs: PromptOptions = PromptOptions()
     mode: Mode | None = None
     """None leaves it to the kind of session."""
     thinking: str = "off"
@@ -79,18 +79,18 @@ class Brief(Struct, frozen=True, kw_only=True):
     now: int = 0
 
 
-class Briefing(Struct, frozen=True, kw_only=True):
+class BuiltPrompt(Struct, frozen=True, kw_only=True):
     """A finished prompt with all that explains it."""
 
     prompt: Prompt
     facts: PromptFacts
-    report: Report
-    cut: Cut
-    about: About
+    report: PromptReport
+    cut: FileCut
+    about: ReportHeader
 
 
-def machine(timezone: str, shell: str, fence_id: str, docs_path: str = "") -> Machine:
-    return Machine(
+def machine(timezone: str, shell: str, fence_id: str, docs_path: str = "") -> PromptMachine:
+    return PromptMachine(
         host=socket.gethostname(),
         os=f"{platform.system()} {platform.release()}".strip(),
         arch=platform.machine(),
@@ -102,15 +102,15 @@ def machine(timezone: str, shell: str, fence_id: str, docs_path: str = "") -> Ma
     )
 
 
-class Briefings:
+class PromptBuilder:
     """Makes briefings. What would say the same as the last one for its agent is that one, with another date."""
 
-    def __init__(self, about: Machine, cache: FileCache) -> None:
+    def __init__(self, about: PromptMachine, cache: FileCache) -> None:
         self._about = about
         self._cache = cache
-        self._last: dict[tuple[str, filter.Kind], tuple[_Ground, Briefing]] = {}
+        self._last: dict[tuple[str, filter.Kind], tuple[_Ground, BuiltPrompt]] = {}
 
-    def make(self, what: Brief, defaults: AgentDefaults) -> Briefing:
+    def make(self, what: PromptRequest, defaults: AgentDefaults) -> BuiltPrompt:
         kind = (what.key.agent, filter.kind_of(what.key))
         ground = _Ground(
             # Of the key only the agent and the kind have a say in the prompt.
@@ -131,7 +131,7 @@ class Briefings:
 class _Ground(Struct, frozen=True):
     """Everything a prompt is made from."""
 
-    what: Brief
+    what: PromptRequest
     loaded: tuple[WorkspaceFile, ...]
     defaults: AgentDefaults
     notes: tuple[PromptText, ...]
@@ -141,14 +141,14 @@ class _Ground(Struct, frozen=True):
 _ANYBODY = SessionKey("main", MAIN)
 
 
-def _dated(briefing: Briefing, what: Brief) -> Briefing:
+def _dated(briefing: BuiltPrompt, what: PromptRequest) -> BuiltPrompt:
     key = str(what.key)
     about = structs.replace(briefing.about, generated_at=what.now, session_id=what.session_id, session_key=key)
     told = structs.replace(briefing.report, generated_at=what.now, session_id=what.session_id, session_key=key)
     return structs.replace(briefing, about=about, report=told)
 
 
-def _brief(what: Brief, about: Machine, ground: _Ground) -> Briefing:
+def _brief(what: PromptRequest, about: PromptMachine, ground: _Ground) -> BuiltPrompt:
     """The prompt for `what`, small enough for its model."""
     loaded, defaults = ground.loaded, ground.defaults
     found = filter.choose(
@@ -157,12 +157,12 @@ def _brief(what: Brief, about: Machine, ground: _Ground) -> Briefing:
         heartbeats=what.knobs.heartbeats,
         known=loaded,
     )
-    cut = budget.fit(found, Limits(per_file=defaults.bootstrap_max_chars, total=defaults.bootstrap_total_max_chars))
+    cut = budget.fit(found, FileBudget(per_file=defaults.bootstrap_max_chars, total=defaults.bootstrap_total_max_chars))
     warning = defaults.bootstrap_prompt_truncation_warning
     told, seen = budget.warn(cut, warning, what.warned)
     fitted = fit(_facts(what, about, ground, cut, told), _room(what))
     prompt = build(fitted.facts)
-    truncation = Truncation(
+    truncation = TruncationPart(
         warning_mode=warning,
         warning_shown=told,
         prompt_warning_signature=cut.signature if cut.shortened else "",
@@ -172,7 +172,7 @@ def _brief(what: Brief, about: Machine, ground: _Ground) -> Briefing:
         total_near_limit=cut.total_near_limit,
     )
     told_of = _about(what, cut, truncation, fitted, found)
-    return Briefing(
+    return BuiltPrompt(
         prompt=prompt,
         facts=fitted.facts,
         report=report(prompt, fitted.facts, told_of, what.tools),
@@ -181,20 +181,22 @@ def _brief(what: Brief, about: Machine, ground: _Ground) -> Briefing:
     )
 
 
-def changed(briefing: Briefing, prompt: Prompt, changes: tuple[ChangeLine, ...], tools: Sequence[ToolSpec]) -> Briefing:
+def changed(
+    briefing: BuiltPrompt, prompt: Prompt, changes: tuple[ChangeLine, ...], tools: Sequence[ToolSpec]
+) -> BuiltPrompt:
     """The briefing with what plugins made of its prompt, and an account of that."""
     about = structs.replace(briefing.about, changes=changes)
     told = report(prompt, briefing.facts, about, tools)
     return structs.replace(briefing, prompt=prompt, about=about, report=told)
 
 
-def _room(what: Brief) -> int:
+def _room(what: PromptRequest) -> int:
     """Tokens left for the prompt once the tools' schemas, which travel beside it, are counted."""
     schemas = sum(len(tool.schema) + len(tool.description) for tool in what.tools)
     return max(500, allowance(what.model.context_window) - tokens(schemas))
 
 
-def _facts(what: Brief, about: Machine, ground: _Ground, cut: Cut, told: bool) -> PromptFacts:
+def _facts(what: PromptRequest, about: PromptMachine, ground: _Ground, cut: FileCut, told: bool) -> PromptFacts:
     key, model, knobs = what.key, what.model, what.knobs
     return PromptFacts(
         workspace_dir=what.sandbox.container_workspace_dir if what.sandbox else str(what.workspace),
@@ -236,8 +238,10 @@ def _facts(what: Brief, about: Machine, ground: _Ground, cut: Cut, told: bool) -
     )
 
 
-def _about(what: Brief, cut: Cut, truncation: Truncation, fitted: Fitted, found: Sequence[WorkspaceFile]) -> About:
-    return About(
+def _about(
+    what: PromptRequest, cut: FileCut, truncation: TruncationPart, fitted: Fitted, found: Sequence[WorkspaceFile]
+) -> ReportHeader:
+    return ReportHeader(
         source=what.source,
         generated_at=what.now,
         session_id=what.session_id,

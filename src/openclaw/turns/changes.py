@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from openclaw.core.tool import ToolSpec
 from openclaw.prompt.report import ChangeLine
-from openclaw.trust.audit import Entry
-from openclaw.turns.briefing import Briefing, changed
+from openclaw.trust.audit import AuditEntry
+from openclaw.turns.briefing import BuiltPrompt, changed
 
 
-def lined(entry: Entry) -> ChangeLine:
+def lined(entry: AuditEntry) -> ChangeLine:
     return ChangeLine(
         plugin=entry.plugin,
         hook=entry.hook,
@@ -22,6 +22,6 @@ def lined(entry: Entry) -> ChangeLine:
     )
 
 
-def recorded(briefing: Briefing, entries: Sequence[Entry], tools: Sequence[ToolSpec]) -> Briefing:
+def recorded(briefing: BuiltPrompt, entries: Sequence[AuditEntry], tools: Sequence[ToolSpec]) -> BuiltPrompt:
     """The briefing with an account of what was changed before its prompt was written."""
     return changed(briefing, briefing.prompt, tuple(map(lined, entries)), tools)

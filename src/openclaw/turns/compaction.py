@@ -8,18 +8,18 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from openclaw.agent.loop import Job
+from openclaw.agent.loop import RunJob
 from openclaw.agent.settings import CompactionSettings
-from openclaw.agent.toolrun import Toolbox
+from openclaw.agent.toolrun import ToolRunner
 from openclaw.core.clock import Clock
 from openclaw.core.errors import ContextTooLong, OpenClawError, Unavailable
 from openclaw.core.messages import Usage, User
 from openclaw.core.provider import System
 from openclaw.core.text import whole
-from openclaw.sessions.compact import Plan, estimate_all, estimate_text
-from openclaw.sessions.essentials import Details
+from openclaw.sessions.compact import CompactionPlan, estimate_all, estimate_text
+from openclaw.sessions.essentials import EssentialDetails
 from openclaw.turns import summary
-from openclaw.turns.aside import Aside, within
+from openclaw.turns.aside import ModelAsker, with_timeout
 
 log = logging.getLogger(__name__)
 
@@ -35,18 +35,18 @@ class Summary(Struct, frozen=True, kw_only=True):
     """What takes the place of the removed messages."""
 
     text: str
-    details: Details
+    details: EssentialDetails
     usage: Usage = Usage()
 
 
-class Compactor:
+class Summariser:
     """Makes summaries. `tools` gives an empty toolbox: a summarising model has nothing to do but write."""
 
     def __init__(
         self,
         settings: CompactionSettings,
-        model: Aside,
-        tools: Callable[[], Toolbox],
+        model: ModelAsker,
+        tools: Callable[[], ToolRunner],
         clock: Clock,
         *,
         window: int,
@@ -58,17 +58,17 @@ class Compactor:
         self._window = window
         """Of the summarising model."""
 
-    async def summarise(self, plan: Plan, *, window: int, focus: str = "", must: bool = False) -> Summary:
+    async def summarise(self, plan: CompactionPlan, *, window: int, focus: str = "", must: bool = False) -> Summary:
         """A summary of what `plan` removes, smaller than that; `window` is the conversation's.
 
         With `must` the conversation cannot go on without: when no model can be had, notes are made from what is known
         for certain.
         """
-        want = summary.wanted(plan, self.settings.mode, strict=self.settings.identifier_policy == "strict")
+        want = summary.requirements(plan, self.settings.mode, strict=self.settings.identifier_policy == "strict")
         spent = _Spent()
         try:
             work = self._notes(plan, want, focus, spent)
-            notes, split = await within(work, self.settings.timeout_seconds, self._clock, "the summary")
+            notes, split = await with_timeout(work, self.settings.timeout_seconds, self._clock, "the summary")
         except OpenClawError as error:
             if not must:
                 raise CompactionFailed(error.message) from error
@@ -86,21 +86,23 @@ class Compactor:
     def _quoted_turns(self) -> int:
         return self.settings.recent_turns_preserve if self.settings.mode == "safeguard" else 0
 
-    async def _notes(self, plan: Plan, want: summary.Wanted, focus: str, spent: "_Spent") -> tuple[str, str]:
+    async def _notes(
+        self, plan: CompactionPlan, want: summary.SummaryRequirements, focus: str, spent: "_Spent"
+    ) -> tuple[str, str]:
         """The notes, and those on the beginning of a turn whose end is kept."""
         inside = 0 < plan.split < len(plan.removed) or (plan.split == 0 and plan.previous is not None)
         older = plan.removed[: plan.split] if inside else plan.removed
         begun = plan.removed[plan.split :] if inside else ()
         notes = summary.body(plan)
         if older or not notes:
-            notes = await self._guarded(summary.told(older), notes, want, focus, spent)
+            notes = await self._guarded(summary.render_messages(older), notes, want, focus, spent)
         if not begun:
             return notes, ""
         job_order = summary.split_order()
-        return notes, await self._in_pieces(summary.told(begun), "", job_order, "", spent)
+        return notes, await self._in_pieces(summary.render_messages(begun), "", job_order, "", spent)
 
     async def _guarded(
-        self, texts: Sequence[str], previous: str, want: summary.Wanted, focus: str, spent: "_Spent"
+        self, texts: Sequence[str], previous: str, want: summary.SummaryRequirements, focus: str, spent: "_Spent"
     ) -> str:
         """Notes with their headings. Identifiers and the request that are still missing are put beside them later."""
         settings = self.settings
@@ -147,7 +149,7 @@ class Compactor:
         return parts[0]
 
     async def _say(self, wish: str, text: str, spent: "_Spent") -> str:
-        job = Job(system=System(stable=wish), messages=(User(content=text),))
+        job = RunJob(system=System(stable=wish), messages=(User(content=text),))
         said = await self._model.ask(job, self._tools())
         spent.usage = spent.usage + said.usage
         return said.text

@@ -13,9 +13,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from msgspec import Struct
 
-from openclaw.agent.loop import Job
+from openclaw.agent.loop import RunJob
 from openclaw.agent.settings import MemoryFlushSettings
-from openclaw.agent.toolrun import Toolbox
+from openclaw.agent.toolrun import ToolRunner
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import OpenClawError
 from openclaw.core.messages import Message, Usage, User
@@ -24,7 +24,7 @@ from openclaw.core.text import whole
 from openclaw.core.tool import Effects, Output, Tool, ToolContext, ToolSpec
 from openclaw.sessions.compact import compactions
 from openclaw.sessions.transcript import AnyEntry, Custom
-from openclaw.turns.aside import Aside, within
+from openclaw.turns.aside import ModelAsker, with_timeout
 
 log = logging.getLogger(__name__)
 
@@ -89,14 +89,14 @@ class Flushed(Struct, frozen=True):
     usage: Usage
 
 
-class Flush:
+class MemoryFlush:
     """Lets the assistant write notes. `tools` makes a toolbox of the one writing tool and what may be read with."""
 
     def __init__(
         self,
         settings: MemoryFlushSettings,
-        model: Aside,
-        tools: Callable[[Tool], Toolbox],
+        model: ModelAsker,
+        tools: Callable[[Tool], ToolRunner],
         clock: Clock,
         *,
         workspace: Path,
@@ -124,11 +124,11 @@ class Flush:
     async def run(self, path: Sequence[AnyEntry], system: System, messages: tuple[Message, ...]) -> Flushed:
         """The turn; whatever becomes of it, it is over afterwards."""
         name = f"memory/{datetime.fromtimestamp(self._clock.now(), self._zone):%Y-%m-%d}.md"
-        job = Job(system=system, messages=(*messages, User(content=_wish(name), timestamp=millis(self._clock))))
+        job = RunJob(system=system, messages=(*messages, User(content=_wish(name), timestamp=millis(self._clock))))
         usage, error = Usage(), ""
         try:
             work = self._model.ask(job, self._tools(AppendNotes(name)))
-            usage = (await within(work, TIMEOUT, self._clock, "writing notes")).usage
+            usage = (await with_timeout(work, TIMEOUT, self._clock, "writing notes")).usage
         except OpenClawError as failure:
             log.warning("no notes were written before the compaction: %s", failure.message)
             error = failure.message

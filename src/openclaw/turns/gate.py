@@ -15,13 +15,13 @@ from msgspec import Struct, structs
 
 from openclaw.approvals.grants import ApprovalFile
 from openclaw.approvals.identity import identity
-from openclaw.core.approval import Answer, ApprovalRequest, Approver
+from openclaw.core.approval import ApprovalAnswer, ApprovalRequest, Approver
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import StateError
 from openclaw.core.tool import Effects, Tool, ToolContext
-from openclaw.policy.execution import Allow, AskFirst, Deny, Grant, Ruling, grants_for, rule, stricter, words_of
+from openclaw.policy.execution import Allow, AskPerson, Deny, ExecGrant, Ruling, decide, grants_for, stricter, words_of
 from openclaw.policy.narrowing import Ask, Security
-from openclaw.turns.settled import Exactly, Settled
+from openclaw.turns.settled import AllowedExactly, Exactly
 
 HERE = "Always: you are not asked about exactly this command again in this conversation"
 """What "always" adds where text from elsewhere made us ask."""
@@ -51,10 +51,10 @@ class ExecGate:
         path: str,
         agents: Mapping[str, tuple[Security, Ask]] | None = None,
         strict: bool = True,
-        settled: Settled | None = None,
+        settled: AllowedExactly | None = None,
     ) -> None:
         self._strict = strict
-        self._settled = settled or Settled()
+        self._settled = settled or AllowedExactly()
         self._agents = agents or {}
         self._security: Security = security
         self._ask: Ask = ask
@@ -84,13 +84,13 @@ class ExecGate:
         security, ask = _own_limits(args)
         wish = _Wish(command=_visible(args), cwd=str(cwd.resolve()), security=security, ask=ask)
         ruling = self._despite(wish, context, leaving, cause, bulk)
-        if not isinstance(ruling, AskFirst):
+        if not isinstance(ruling, AskPerson):
             return _refusal(ruling)
         # In a conversation one question at a time, since the last answer may have settled this one. Other conversations
         # do not wait: a question nobody answers must not hold them up.
         async with self._asking.setdefault(context.session_key, asyncio.Lock()):
             ruling = self._despite(wish, context, leaving, cause, bulk)
-            if not isinstance(ruling, AskFirst):
+            if not isinstance(ruling, AskPerson):
                 return _refusal(ruling)
             fallback = "" if cause or bulk or leaving else self._fallback(context.agent_id)
             return await self._asked(tool, wish, ruling.why, context, fallback, labelled=bool(cause))
@@ -102,11 +102,11 @@ class ExecGate:
             return ruling
         if cause and self._is_settled(wish, context):
             cause = ""
-        if isinstance(ruling, AskFirst):
-            return AskFirst(_joined(ruling.why, cause, bulk))
+        if isinstance(ruling, AskPerson):
+            return AskPerson(_joined(ruling.why, cause, bulk))
         if cause and self._is_listed(wish, context.agent_id):
             cause = f"you allowed it before, but {cause}"
-        return AskFirst(_joined(cause, bulk)) if cause or bulk else ruling
+        return AskPerson(_joined(cause, bulk)) if cause or bulk else ruling
 
     def _is_settled(self, wish: _Wish, context: ToolContext) -> bool:
         """Whether a person said "always" to this very command here, and has not taken it back since."""
@@ -153,7 +153,7 @@ class ExecGate:
 
     async def _answer(
         self, tool: Tool, args: Mapping[str, Any], context: ToolContext, why: str, *, standing: bool = False
-    ) -> Answer:
+    ) -> ApprovalAnswer:
         return await self._approver.decide(
             ApprovalRequest(
                 id=secrets.token_hex(4),
@@ -185,8 +185,8 @@ class ExecGate:
         grants = [_grant(entry) for entry in (agent.allowlist if agent else ())]
         return self._judge(wish, security, ask, grants)
 
-    def _judge(self, wish: _Wish, security: Security, ask: Ask, grants: Sequence[Grant]) -> Ruling:
-        return rule(
+    def _judge(self, wish: _Wish, security: Security, ask: Ask, grants: Sequence[ExecGrant]) -> Ruling:
+        return decide(
             wish.command,
             wish.cwd,
             security,
@@ -240,7 +240,7 @@ class ExecGate:
                 self._settled.add(context.session_key, what)
         return None
 
-    def _grants(self, wish: _Wish) -> tuple[Grant, ...]:
+    def _grants(self, wish: _Wish) -> tuple[ExecGrant, ...]:
         """What "always" would mean; nothing for code in an argument."""
         return grants_for(
             wish.command,
@@ -272,7 +272,7 @@ def _joined(*reasons: str) -> str:
     return "; ".join(reason for reason in reasons if reason)
 
 
-def _denied(answer: Answer) -> str | None:
+def _denied(answer: ApprovalAnswer) -> str | None:
     if answer.decision != "deny":
         return None
     return f"Not run: {answer.why or 'the user said no'}. Do not try to get round it; ask what to do instead."
@@ -282,9 +282,9 @@ def _refusal(ruling: Allow | Deny) -> str | None:
     return f"Not run: {ruling.why}." if isinstance(ruling, Deny) else None
 
 
-def _grant(entry: Mapping[str, Any]) -> Grant:
+def _grant(entry: Mapping[str, Any]) -> ExecGrant:
     try:
-        grant = msgspec.convert(entry, Grant)
+        grant = msgspec.convert(entry, ExecGrant)
     except msgspec.ValidationError as error:
         raise StateError(f"an allowlist entry in exec-approvals.json cannot be read ({error}): mend it") from error
     if not grant.pattern.startswith("~/"):

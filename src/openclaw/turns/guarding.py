@@ -11,7 +11,7 @@ FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 60.0
 
 
-async def guarded(work: Awaitable[None], what: str) -> None:
+async def supervise_once(work: Awaitable[None], what: str) -> None:
     """One piece of work; a bug in it is logged and ends here."""
     try:
         await work
@@ -19,7 +19,7 @@ async def guarded(work: Awaitable[None], what: str) -> None:
         log.exception("%s failed", what)
 
 
-async def kept_up(start: Callable[[], Awaitable[None]], what: str, clock: Clock) -> None:
+async def supervise(start: Callable[[], Awaitable[None]], what: str, clock: Clock) -> None:
     """Work that goes on for ever; after a failure it is begun again, more slowly each time. Ending well ends it."""
     pause = FIRST_PAUSE
     while True:

@@ -25,22 +25,22 @@ from openclaw.core.messages import Message, Text, ToolResult, User
 from openclaw.core.text import PromptText, fence, neutralise
 from openclaw.core.tool import ToolSpec
 from openclaw.hooks import merge, points
-from openclaw.hooks.dispatch import Hooks
-from openclaw.hooks.merge import Change, PromptMerged, ReplyMerged, Voice
-from openclaw.models.situation import Situation
-from openclaw.policy.layers import Layer
+from openclaw.hooks.dispatch import HookDispatcher
+from openclaw.hooks.merge import HookChange, HookSource, PromptMerged, ReplyMerged
+from openclaw.models.situation import ModelSet
+from openclaw.policy.layers import ToolLayer
 from openclaw.prompt.hooks import Additions, apply
 from openclaw.prompt.report import ChangeLine
-from openclaw.trust.audit import Deed, Entry
+from openclaw.trust.audit import AuditChange, AuditEntry
 from openclaw.trust.auditlog import AuditLog
-from openclaw.turns.briefing import Briefing, changed
+from openclaw.turns.briefing import BuiltPrompt, changed
 from openclaw.turns.changes import lined
-from openclaw.turns.turn import Turn
+from openclaw.turns.turn import RunRequest
 
 NO_REPLY = ReplyMerged()
 
 
-class Around(Struct, frozen=True, kw_only=True):
+class HookScope(Struct, frozen=True, kw_only=True):
     """What plugins say around the message of this turn; the transcript keeps the message alone."""
 
     before: str = ""
@@ -67,19 +67,21 @@ class Around(Struct, frozen=True, kw_only=True):
 class TurnHooks:
     """Asks the plugins about one turn. Where nobody listens, each point costs one look into a dict."""
 
-    def __init__(self, hooks: Hooks, audit: AuditLog, context: HookContext, clock: Clock, fence_id: str = "") -> None:
+    def __init__(
+        self, hooks: HookDispatcher, audit: AuditLog, context: HookContext, clock: Clock, fence_id: str = ""
+    ) -> None:
         self._hooks = hooks
         self._audit = audit
         self._context = context
         self._clock = clock
         self._fence_id = fence_id
         self._began = clock.now()
-        self.entries: list[Entry] = []
+        self.entries: list[AuditEntry] = []
         """What was changed before the model was asked."""
-        self.around = Around()
+        self.around = HookScope()
         self._wishes: tuple[tuple[HookName, PromptMerged], ...] = ()
 
-    async def model(self, turn: Turn, preferred: str | None, situation: Situation) -> Turn | None:
+    async def model(self, turn: RunRequest, preferred: str | None, situation: ModelSet) -> RunRequest | None:
         """The turn with the model a plugin chose, out of those there is a credential for; None when none did."""
         if not (self._hooks.has("before_model_resolve") or self._hooks.has("before_agent_start")):
             return None
@@ -104,7 +106,7 @@ class TurnHooks:
         await self._keep("before_agent_start", older.changes, before=usual, why=why)
         return None if chosen == usual else structs.replace(turn, model=chosen)
 
-    async def prompt(self, turn: Turn, messages: tuple[Message, ...]) -> tuple[Layer, ...]:
+    async def prompt(self, turn: RunRequest, messages: tuple[Message, ...]) -> tuple[ToolLayer, ...]:
         """Asks what plugins want of the prompt, for `applied` to put in place; gives what they leave of the tools."""
         if not (self._hooks.has("before_prompt_build") or self._hooks.has("before_agent_start")):
             return ()
@@ -115,9 +117,9 @@ class TurnHooks:
         event = BeforePromptBuild(prompt=turn.text, messages=messages)
         newer = await self._hooks.ask(points.PROMPT, event, self._context)
         self._wishes = (("before_agent_start", older), ("before_prompt_build", newer))
-        return tuple(Layer(name="plugins", allow=allowed) for allowed in (*older.tools_allow, *newer.tools_allow))
+        return tuple(ToolLayer(name="plugins", allow=allowed) for allowed in (*older.tools_allow, *newer.tools_allow))
 
-    async def applied(self, briefing: Briefing, tools: Sequence[ToolSpec]) -> Briefing:
+    async def applied(self, briefing: BuiltPrompt, tools: Sequence[ToolSpec]) -> BuiltPrompt:
         """`briefing` with what plugins put into its prompt; on record before anyone sees it."""
         if not self._wishes:
             return changed(briefing, briefing.prompt, self.changes, tools) if self.entries else briefing
@@ -138,10 +140,10 @@ class TurnHooks:
                 note = f"without {gone}" if replaces and gone else ""
                 await self._keep(hook, (change,), before=before if change.field == "systemPrompt" else "", note=note)
                 before = change.after if replaces else before
-        self.around = Around(before=self._fenced(merged.prepend_context), after=self._fenced(merged.append_context))
+        self.around = HookScope(before=self._fenced(merged.prepend_context), after=self._fenced(merged.append_context))
         return changed(briefing, prompt, self.changes, tools) if self.entries else briefing
 
-    def _fenced(self, voices: Sequence[Voice]) -> str:
+    def _fenced(self, voices: Sequence[HookSource]) -> str:
         pieces = []
         for voice in voices:
             text = neutralise(voice.text.strip())
@@ -167,7 +169,9 @@ class TurnHooks:
         merged = self._hooks.ask_now(points.RESULT, event, self._context)
         if not merged.changes:
             return message
-        deeds = [deed("tool_result_persist", change, note=f"tool {message.tool_name}") for change in merged.changes]
+        deeds = [
+            audit_change("tool_result_persist", change, note=f"tool {message.tool_name}") for change in merged.changes
+        ]
         try:
             self._audit.append(deeds, run_id=self._context.run_id, session_key=self._context.session_key)
         except StateError:
@@ -211,10 +215,12 @@ class TurnHooks:
         return tuple(map(lined, self.entries))
 
     async def _keep(
-        self, hook: HookName, changes: Sequence[Change], *, before: str = "", why: str = "", note: str = ""
+        self, hook: HookName, changes: Sequence[HookChange], *, before: str = "", why: str = "", note: str = ""
     ) -> None:
         deeds = [
-            deed(hook, structs.replace(each, before=before or each.before, refused=each.refused or why), note=note)
+            audit_change(
+                hook, structs.replace(each, before=before or each.before, refused=each.refused or why), note=note
+            )
             for each in changes
         ]
         self.entries += await self._audit.record(
@@ -222,9 +228,9 @@ class TurnHooks:
         )
 
 
-def deed(hook: HookName, change: Change, note: str = "") -> Deed:
+def audit_change(hook: HookName, change: HookChange, note: str = "") -> AuditChange:
     """A change as the audit takes it."""
-    return Deed(
+    return AuditChange(
         plugin=change.plugin,
         hook=hook,
         field=change.field,
@@ -236,11 +242,11 @@ def deed(hook: HookName, change: Change, note: str = "") -> Deed:
     )
 
 
-def _quoted(voice: Voice) -> PromptText:
+def _quoted(voice: HookSource) -> PromptText:
     return PromptText(voice.text, f"plugin {voice.plugin}", "tool")
 
 
-def context_of(turn: Turn, session_id: str = "", workspace: str = "") -> HookContext:
+def context_of(turn: RunRequest, session_id: str = "", workspace: str = "") -> HookContext:
     """Where a turn happens, as plugins are told."""
     return HookContext(
         agent_id=turn.key.agent,

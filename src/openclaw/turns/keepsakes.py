@@ -7,7 +7,7 @@ from openclaw.undo.journal import Journal
 from openclaw.undo.plan import GONE, Before
 
 
-class Keepsakes:
+class RunJournal:
     """The journal, for one session. Without a run there is nothing to undo by, but a note still needs its old text."""
 
     def __init__(self, journal: Journal, session_key: str) -> None:

@@ -13,7 +13,7 @@ from openclaw.prompt.facts import DEFAULT_HEARTBEAT
 from openclaw.prompt.owners import authorized_senders
 
 
-class Knobs(Struct, frozen=True, kw_only=True):
+class PromptOptions(Struct, frozen=True, kw_only=True):
     """What the configuration says about one agent's prompt."""
 
     senders: PromptText | None = None
@@ -34,14 +34,14 @@ def resolve(
     is_default: bool,
     secret: Callable[[], Secret],
     citations: Literal["auto", "on", "off"] = "auto",
-) -> Knobs:
+) -> PromptOptions:
     """The knobs of `agent`; `secret` is asked only when owner ids are to be hashed."""
     hashed = commands.owner_display == "hash" and any(
         name.strip() not in ("", "*") for name in commands.owner_allow_from
     )
     key = (commands.owner_display_secret or secret()) if hashed else None
     heartbeat = _heartbeat(agent.heartbeat or defaults.heartbeat)
-    return Knobs(
+    return PromptOptions(
         senders=authorized_senders(commands.owner_allow_from, commands.owner_display, key),
         aliases=tuple(
             f"- {alias}: {ref}"

@@ -6,23 +6,23 @@ from typing import Any
 from msgspec import structs
 
 from openclaw.core.clock import Clock
-from openclaw.core.deed import Deed
+from openclaw.core.deed import ActionKind
 from openclaw.core.tool import Effects, Tool, ToolContext
-from openclaw.policy.breaker import Breaker, Kind
+from openclaw.policy.breaker import CircuitBreaker, Kind
 from openclaw.policy.deeds import deletes
-from openclaw.policy.execution import AskFirst, Deny
+from openclaw.policy.execution import AskPerson, Deny
 from openclaw.policy.labels import Table, decide
 from openclaw.turns.addresses import strings
 from openclaw.turns.gate import ExecGate
 from openclaw.turns.labelling import RunLabels
 
-SENDING: frozenset[Deed] = frozenset({"send", "fetch-composed"})
+SENDING: frozenset[ActionKind] = frozenset({"send", "fetch-composed"})
 
 
-class RunGate:
+class LabelGate:
     """Knows what its model has read, and lets text from elsewhere bring about nothing the owner did not want."""
 
-    def __init__(self, inner: ExecGate, labels: RunLabels, table: Table, breaker: Breaker, clock: Clock) -> None:
+    def __init__(self, inner: ExecGate, labels: RunLabels, table: Table, breaker: CircuitBreaker, clock: Clock) -> None:
         self._inner = inner
         self._labels = labels
         self._table = table
@@ -37,7 +37,7 @@ class RunGate:
         ruling = decide(deeds, behind, self._table)
         if isinstance(ruling, Deny):
             return f"Not done: {ruling.why}. It is refused by the table of labels (security.externalContent)."
-        cause = self._because(ruling.why, tool, args) if isinstance(ruling, AskFirst) else ""
+        cause = self._because(ruling.why, tool, args) if isinstance(ruling, AskPerson) else ""
         counts = _counts(deeds, effects, args)
         now = self._clock.now()
         tripped = [kind for kind, count in counts.items() if self._breaker.tripped(kind, count, now)]
@@ -61,7 +61,7 @@ class RunGate:
         return f"{why}. The text that seems to ask for it is from {asked}" if asked else why
 
 
-def _counts(deeds: tuple[Deed, ...], effects: Effects, args: Mapping[str, Any]) -> dict[Kind, int]:
+def _counts(deeds: tuple[ActionKind, ...], effects: Effects, args: Mapping[str, Any]) -> dict[Kind, int]:
     """How much of what cannot be taken back a call does."""
     command = args.get("command")
     gone = deletes(command) if isinstance(command, str) and Effects.RUNS_CODE in effects else 0

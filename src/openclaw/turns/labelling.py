@@ -13,23 +13,16 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from openclaw.core.deed import Deed
+from openclaw.core.deed import ActionKind
 from openclaw.core.messages import Assistant, Image, Message, Text, User
-from openclaw.core.origin import Origin, joined, origin
+from openclaw.core.origin import Origin, merge_origins, origin
 from openclaw.core.tool import Effects, Output, Tool, ToolContext
-from openclaw.policy.deeds import Facts, deeds, reaches_out
+from openclaw.policy.deeds import Facts, actions_of, reaches_out
 from openclaw.trust.files import LabelledFiles
-from openclaw.trust.places import Places, label_of
-from openclaw.trust.wrap import (
-    LABELS,
-    Source,
-    inside,
-    sanitize_external_text,
-    sanitize_own_text,
-    wrap_external_content,
-)
-from openclaw.turns.addresses import given
-from openclaw.turns.keepsakes import Keepsakes
+from openclaw.trust.places import TrustedPlaces, label_of
+from openclaw.trust.wrap import LABELS, Source, inside, sanitize_external_text, sanitize_own_text, wrap_external_content
+from openclaw.turns.addresses import was_given
+from openclaw.turns.keepsakes import RunJournal
 from openclaw.turns.named import box_of, directory, files_in, paths_in
 from openclaw.turns.noting import is_note, mark_note, note_origins
 from openclaw.turns.origins import copied, is_given, is_given_by, message_origins
@@ -42,12 +35,12 @@ _RUNNERS = re.compile(
 )
 
 
-class Known(Struct, frozen=True, kw_only=True):
+class KnownSecrets(Struct, frozen=True, kw_only=True):
     """What the labels of a run are made with."""
 
     files: LabelledFiles
-    places: Places
-    keepsakes: Keepsakes
+    places: TrustedPlaces
+    keepsakes: RunJournal
     hide: Callable[[str], str] = lambda text: text
     """Blots known credentials out."""
     jobs: dict[str, tuple[Origin, ...]]
@@ -57,9 +50,9 @@ class Known(Struct, frozen=True, kw_only=True):
 class RunLabels:
     """Grows with the run; what it holds at a moment is what a call at that moment may be led by."""
 
-    def __init__(self, known: Known, *, origins: Sequence[Origin] = (), said: Sequence[Message] = ()) -> None:
+    def __init__(self, known: KnownSecrets, *, origins: Sequence[Origin] = (), said: Sequence[Message] = ()) -> None:
         self._known = known
-        self._origins = joined(origins, *(message_origins(message) for message in said))
+        self._origins = merge_origins(origins, *(message_origins(message) for message in said))
         self._given: list[str] = []
         """What the model was given and did not write itself, nor had another run write for it."""
         self._public: list[str] = []
@@ -76,7 +69,7 @@ class RunLabels:
 
     def heard(self, message: Message) -> None:
         """Something that is now in the context."""
-        self._origins = joined(self._origins, message_origins(message))
+        self._origins = merge_origins(self._origins, message_origins(message))
         self._unheard.append(message)
 
     def _catch_up(self) -> None:
@@ -95,7 +88,7 @@ class RunLabels:
                 self._owner.append(message.text)
 
     def _remember(self, text: str, origins: Sequence[Origin]) -> None:
-        self._origins = joined(self._origins, origins)
+        self._origins = merge_origins(self._origins, origins)
         self._untrusted += [(each, text) for each in origins]
 
     def asked_by(self, call: str) -> str:
@@ -121,7 +114,7 @@ class RunLabels:
 
     # Before a call.
 
-    def deeds(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> tuple[Deed, ...]:
+    def deeds(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> tuple[ActionKind, ...]:
         """What a call amounts to."""
         self._catch_up()
         effects = tool.effects(args)
@@ -130,17 +123,17 @@ class RunLabels:
             reads=paths_in(args, context, box_of(tool, args)),
             writes=writes if Effects.WRITES_FILES in effects else (),
             workspace=directory({}, context, box_of(tool, args)),
-            address_known=Effects.FETCHES not in effects or given(args, self._given, self._public, self._owner),
+            address_known=Effects.FETCHES not in effects or was_given(args, self._given, self._public, self._owner),
             named=self._owner,
         )
-        return deeds(effects, facts)
+        return actions_of(effects, facts)
 
     def behind(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> tuple[Origin, ...]:
         """The origins that may be behind a call: what was read, and what the files hold that it would run."""
         command = args.get("command")
         if Effects.RUNS_CODE not in tool.effects(args) or not isinstance(command, str):
             return self._origins
-        return joined(self._origins, *self._run_by(tool, command, args, context))
+        return merge_origins(self._origins, *self._run_by(tool, command, args, context))
 
     def _run_by(
         self, tool: Tool, command: str, args: Mapping[str, Any], context: ToolContext
@@ -153,10 +146,10 @@ class RunLabels:
         if runner:
             yield self._known.files.code_below(directory(args, context, box))
 
-    async def before(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> "Began":
+    async def before(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> "CallStart":
         """Files are kept as they are, and labelled before anything is written, so that no crash comes in between."""
         effects = tool.effects(args)
-        began = Began()
+        began = CallStart()
         if Effects.RUNS_CODE in effects:
             command = args.get("command")
             if isinstance(command, str):
@@ -175,7 +168,7 @@ class RunLabels:
     # After a call.
 
     async def after(
-        self, tool: Tool, args: Mapping[str, Any], context: ToolContext, began: "Began", output: Output
+        self, tool: Tool, args: Mapping[str, Any], context: ToolContext, began: "CallStart", output: Output
     ) -> Output:
         """The result as the model may read it, with its label."""
         if began.paths:
@@ -201,7 +194,7 @@ class RunLabels:
             found.append(self._printed(tool, command, args, context))
             name = (output.details or {}).get("sessionId")
             if isinstance(name, str):
-                self._known.jobs[name] = joined(*found)
+                self._known.jobs[name] = merge_origins(*found)
         elif Effects.READS_FILES in effects:
             shown = output.touched or (() if output.listed else paths_in(args, context, box_of(tool, args)))
             found += [self.of_file(path) for path in shown]
@@ -209,7 +202,7 @@ class RunLabels:
         named = args.get("sessionId")
         if isinstance(named, str):
             found.append(self._known.jobs.get(named, ()))
-        return joined(*found)
+        return merge_origins(*found)
 
     def _printed(self, tool: Tool, command: str, args: Mapping[str, Any], context: ToolContext) -> tuple[Origin, ...]:
         """What the output of a command may hold: pages it fetches, files it names."""
@@ -217,21 +210,21 @@ class RunLabels:
         named = files_in(command, directory(args, context, box), box)
         files = [self.of_name(path) if Path(path).is_dir() else self.of_file(path) for path in named]
         here = (origin("external", f"exec {command[:COMMAND_CHARS]}"),) if reaches_out(command) else ()
-        return joined(here, *files)
+        return merge_origins(here, *files)
 
     def of_file(self, path: str) -> tuple[Origin, ...]:
         """Whose words a file holds: by its place, by who wrote it, by the marks in a note."""
         real = os.path.realpath(path)
         written = [copied(each, real) for each in self._known.files.of(real)]
-        return joined(label_of(real, self._known.places), written, note_origins(real))
+        return merge_origins(label_of(real, self._known.places), written, note_origins(real))
 
     def of_name(self, path: str) -> tuple[Origin, ...]:
         """Whose word the name of a file is."""
         real = os.path.realpath(path)
         written = [copied(each, real) for each in self._known.files.of(real)]
-        return joined(label_of(real, self._known.places, name_only=True), written)
+        return merge_origins(label_of(real, self._known.places, name_only=True), written)
 
-    def _settle(self, tool: Tool, context: ToolContext, began: "Began", output: Output) -> None:
+    def _settle(self, tool: Tool, context: ToolContext, began: "CallStart", output: Output) -> None:
         """Labels of written files as they should stay: notes carry theirs inside, untouched files lose theirs."""
         files, keepsakes = self._known.files, self._known.keepsakes
         for path in began.paths:
@@ -251,7 +244,7 @@ class RunLabels:
     ) -> None:
         running = (output.details or {}).get("status") == "running"
         end = self._known.files.now() + (LONGEST_JOB_NS if running else 0)
-        why = joined(found, self._origins) or (origin("external", f"{tool.spec.name} {_about(args)}"),)
+        why = merge_origins(found, self._origins) or (origin("external", f"{tool.spec.name} {_about(args)}"),)
         self._known.files.ran(start, end, why)
 
     def _cleaned(self, output: Output, found: tuple[Origin, ...], source: Source) -> Output:
@@ -270,7 +263,7 @@ class RunLabels:
         return structs.replace(output, content=tuple(content))
 
 
-class Began(Struct, frozen=True, kw_only=True):
+class CallStart(Struct, frozen=True, kw_only=True):
     """What was noted before a call."""
 
     paths: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ Priority = Literal["foreground", "normal", "background"]
 _ORDER: tuple[Priority, ...] = ("foreground", "normal", "background")
 
 
-class Place:
+class LaneSlot:
     """A place in a lane; given back once, by whoever comes first."""
 
     def __init__(self, lane: "Lane") -> None:
@@ -38,10 +38,10 @@ class Lane:
         return sum(len(queue) for queue in self._waiting.values())
 
     @asynccontextmanager
-    async def place(self, priority: Priority = "normal") -> AsyncIterator[Place]:
+    async def place(self, priority: Priority = "normal") -> AsyncIterator[LaneSlot]:
         """Waits for a place and holds it."""
         await self._enter(priority)
-        held = Place(self)
+        held = LaneSlot(self)
         try:
             yield held
         finally:

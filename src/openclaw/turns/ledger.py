@@ -12,7 +12,7 @@ from msgspec import Struct
 from openclaw.core.clock import Clock, millis
 from openclaw.core.events import CompactionEnded
 from openclaw.core.messages import Usage
-from openclaw.delivery.shape import Payload
+from openclaw.delivery.shape import ReplyPayload
 from openclaw.store.db import Database, Row
 
 State = Literal["queued", "running", "done", "failed", "aborted", "steered", "dropped"]
@@ -21,14 +21,14 @@ KEPT_MS = 7 * 86_400_000
 """How long a finished input answers a repeated request."""
 
 
-class Outcome(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class RunOutcome(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """How an input ended: what a repeated request is told."""
 
     status: Literal["ok", "error"]
     stop_reason: str
     texts: tuple[str, ...] = ()
     """The answers as people see them."""
-    payloads: tuple[Payload, ...] = ()
+    payloads: tuple[ReplyPayload, ...] = ()
     """All that is delivered, in its order."""
     silent: bool = False
     """The model chose to say nothing."""
@@ -49,7 +49,7 @@ class Outcome(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=T
     """What the person should know beside the answer."""
 
 
-class Entry(Struct, frozen=True, kw_only=True):
+class InboxEntry(Struct, frozen=True, kw_only=True):
     """One accepted input."""
 
     run_id: str
@@ -59,30 +59,30 @@ class Entry(Struct, frozen=True, kw_only=True):
     """The turn as JSON."""
     accepted_at: int
     attempts: int = 0
-    outcome: Outcome | None = None
+    outcome: RunOutcome | None = None
 
 
-def _entry(row: Row) -> Entry:
+def _entry(row: Row) -> InboxEntry:
     outcome = row["outcome"]
-    return Entry(
+    return InboxEntry(
         run_id=row["run_id"],
         session_key=row["session_key"],
         state=row["state"],
         request=row["request"],
         accepted_at=row["accepted_at"],
         attempts=row["attempts"],
-        outcome=msgspec.json.decode(outcome, type=Outcome) if outcome else None,
+        outcome=msgspec.json.decode(outcome, type=RunOutcome) if outcome else None,
     )
 
 
-class Ledger:
+class Inbox:
     """The inputs of this installation."""
 
     def __init__(self, db: Database, clock: Clock) -> None:
         self._db = db
         self._clock = clock
 
-    async def accept(self, run_id: str, session_key: str, request: str) -> tuple[Entry, bool]:
+    async def accept(self, run_id: str, session_key: str, request: str) -> tuple[InboxEntry, bool]:
         """Writes an input down; gives what is on record and whether it is new."""
         (new,) = await self._db.write_all(
             (
@@ -95,7 +95,7 @@ class Ledger:
         assert entry is not None
         return entry, bool(new)
 
-    async def get(self, run_id: str) -> Entry | None:
+    async def get(self, run_id: str) -> InboxEntry | None:
         rows = await self._db.look("SELECT * FROM inputs WHERE run_id = :run", {"run": run_id})
         return _entry(rows[0]) if rows else None
 
@@ -105,7 +105,7 @@ class Ledger:
             {"run": run_id, "now": millis(self._clock)},
         )
 
-    async def ended(self, run_ids: Sequence[str], state: State, outcome: Outcome) -> None:
+    async def ended(self, run_ids: Sequence[str], state: State, outcome: RunOutcome) -> None:
         """The end of one input, or of several that were answered together."""
         text = msgspec.json.encode(outcome).decode()
         now = millis(self._clock)
@@ -119,7 +119,7 @@ class Ledger:
             )
         )
 
-    async def unfinished(self) -> list[Entry]:
+    async def unfinished(self) -> list[InboxEntry]:
         """What was accepted and not ended, oldest first: what a restart takes up again."""
         rows = await self._db.read(
             "SELECT * FROM inputs WHERE state IN ('queued', 'running') ORDER BY accepted_at, run_id"

@@ -11,45 +11,45 @@ from msgspec import structs
 from openclaw.core.clock import Clock, millis
 from openclaw.core.hooks import HookContext, MessageReceived, MessageSending, MessageSent
 from openclaw.delivery import shape as shapes
-from openclaw.delivery.shape import Payload
+from openclaw.delivery.shape import ReplyPayload
 from openclaw.hooks import points
-from openclaw.hooks.dispatch import Hooks
+from openclaw.hooks.dispatch import HookDispatcher
 from openclaw.hooks.merge import SendingMerged
 from openclaw.trust.auditlog import AuditLog
-from openclaw.turns.hooking import context_of, deed
-from openclaw.turns.ledger import Outcome
-from openclaw.turns.shaping import Noted, Replied, Said, ShapedEvent, Thought
-from openclaw.turns.turn import Turn
+from openclaw.turns.hooking import audit_change, context_of
+from openclaw.turns.ledger import RunOutcome
+from openclaw.turns.shaping import NoteShaped, ReplyShaped, ShapedEvent, TextShaped, ThoughtShaped
+from openclaw.turns.turn import RunRequest
 
 
 class MessageHooks:
     """The message points of this process."""
 
-    def __init__(self, hooks: Hooks, audit: AuditLog, clock: Clock) -> None:
+    def __init__(self, hooks: HookDispatcher, audit: AuditLog, clock: Clock) -> None:
         self._hooks = hooks
         self._audit = audit
         self._clock = clock
 
-    def received(self, turn: Turn) -> None:
+    def received(self, turn: RunRequest) -> None:
         """Tells of what a person wrote; errands of the gateway itself are no messages."""
         if turn.trigger != "user" or turn.compact is not None or not self._hooks.has("message_received"):
             return
         event = MessageReceived(sender=turn.channel or "local", content=turn.text, timestamp=millis(self._clock))
         self._hooks.tell("message_received", event, context_of(turn))
 
-    def outgoing(self, turn: Turn) -> "Outgoing | None":
+    def outgoing(self, turn: RunRequest) -> "OutgoingMessage | None":
         """Who has a say in what `turn` says; None when nobody has."""
-        return Outgoing(self, str(turn.key), context_of(turn)) if self._hooks.has("message_sending") else None
+        return OutgoingMessage(self, str(turn.key), context_of(turn)) if self._hooks.has("message_sending") else None
 
     async def decided(self, to: str, text: str, context: HookContext) -> SendingMerged:
         """What becomes of one message; on record when it is not what it was."""
         merged = await self._hooks.ask(points.SENDING, MessageSending(to=to, content=text), context)
         if merged.changes:
-            deeds = [deed("message_sending", change, note=f"to {to}") for change in merged.changes]
+            deeds = [audit_change("message_sending", change, note=f"to {to}") for change in merged.changes]
             await self._audit.record(deeds, run_id=context.run_id, session_key=context.session_key)
         return merged
 
-    def sent(self, turn: Turn, payloads: Sequence[Payload]) -> None:
+    def sent(self, turn: RunRequest, payloads: Sequence[ReplyPayload]) -> None:
         """Tells of everything that was delivered."""
         if self._hooks.has("message_sent"):
             for payload in payloads:
@@ -61,7 +61,7 @@ class MessageHooks:
             self._hooks.tell("message_sent", event, context)
 
 
-class Outgoing:
+class OutgoingMessage:
     """What one run says, held until plugins have agreed to it."""
 
     def __init__(self, messages: MessageHooks, to: str, context: HookContext) -> None:
@@ -74,17 +74,17 @@ class Outgoing:
     async def take(self, event: ShapedEvent) -> list[ShapedEvent]:
         """The event as it may be seen."""
         match event:
-            case Said() | Thought():
+            case TextShaped() | ThoughtShaped():
                 return []
-            case Replied():
+            case ReplyShaped():
                 return await self._replied(event)
-            case Noted(payload=payload):
+            case NoteShaped(payload=payload):
                 allowed = await self._allowed(payload)
-                return [Noted(allowed)] if allowed is not None else []
+                return [NoteShaped(allowed)] if allowed is not None else []
             case _:
                 return [event]
 
-    async def settled(self, outcome: Outcome) -> Outcome:
+    async def settled(self, outcome: RunOutcome) -> RunOutcome:
         """The outcome with what may be delivered."""
         payloads = await self.allowed(outcome.payloads)
         texts = tuple(each.text for each in payloads if each.kind in ("answer", "error") and each.text)
@@ -92,12 +92,12 @@ class Outgoing:
             outcome, payloads=payloads, texts=texts, silent=outcome.silent or bool(outcome.texts and not texts)
         )
 
-    async def allowed(self, payloads: Sequence[Payload]) -> tuple[Payload, ...]:
+    async def allowed(self, payloads: Sequence[ReplyPayload]) -> tuple[ReplyPayload, ...]:
         """What of `payloads` is delivered, in the words it is delivered in."""
         decided = [await self._allowed(each) for each in payloads]
         return tuple(each for each in decided if each is not None)
 
-    async def _replied(self, event: Replied) -> list[ShapedEvent]:
+    async def _replied(self, event: ReplyShaped) -> list[ShapedEvent]:
         reasoning = event.reasoning
         if reasoning:
             shown = await self._allowed(shapes.reasoning(reasoning))
@@ -107,10 +107,10 @@ class Outgoing:
         payload = await self._allowed(event.payload)
         if payload is None:
             return [structs.replace(event, text="", payload=None, reasoning=reasoning, silent=True)]
-        said = [Said(payload.text)] if payload.text else []
+        said = [TextShaped(payload.text)] if payload.text else []
         return [*said, structs.replace(event, text=payload.text, payload=payload, reasoning=reasoning)]
 
-    async def _allowed(self, payload: Payload) -> Payload | None:
+    async def _allowed(self, payload: ReplyPayload) -> ReplyPayload | None:
         if not payload.text:
             return payload
         if payload.text not in self._known:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from openclaw.core.sandbox import BOX_HOME, Box, WorksInBox, outside, seen
+from openclaw.core.sandbox import BOX_HOME, SandboxSpec, WorksInBox, outside, seen
 from openclaw.core.tool import Effects, Tool, ToolContext
 
 PATH_ARGUMENTS = ("path", "image", "images", "file", "files")
@@ -16,7 +16,7 @@ SYSTEM = ("/usr/", "/bin/", "/sbin/", "/lib", "/opt/", "/dev/", "/nix/")
 MOST = 200
 
 
-def box_of(tool: Tool, args: Mapping[str, Any]) -> Box | None:
+def box_of(tool: Tool, args: Mapping[str, Any]) -> SandboxSpec | None:
     """The sandbox a call is carried out in: its paths mean something else there."""
     if not isinstance(tool, WorksInBox) or tool.boxed is None:
         return None
@@ -24,7 +24,7 @@ def box_of(tool: Tool, args: Mapping[str, Any]) -> Box | None:
     return None if leaves else tool.boxed.box
 
 
-def directory(args: Mapping[str, Any], context: ToolContext, box: Box | None = None) -> str:
+def directory(args: Mapping[str, Any], context: ToolContext, box: SandboxSpec | None = None) -> str:
     """Where a command runs, as this machine knows it."""
     given = str(args.get("workdir") or "")
     if box is not None:
@@ -32,13 +32,13 @@ def directory(args: Mapping[str, Any], context: ToolContext, box: Box | None = N
     return os.path.realpath(context.workspace / _expanded(given))
 
 
-def _outside(text: str, cwd: str, box: Box) -> str | None:
+def _outside(text: str, cwd: str, box: SandboxSpec) -> str | None:
     """The file of this machine behind a path inside; None for what only the box has, or the system lends it."""
     inside = BOX_HOME + text[1:] if text == "~" or text.startswith("~/") else text
     return outside(box, os.path.normpath(Path(cwd, inside)))
 
 
-def paths_in(args: Mapping[str, Any], context: ToolContext, box: Box | None = None) -> list[str]:
+def paths_in(args: Mapping[str, Any], context: ToolContext, box: SandboxSpec | None = None) -> list[str]:
     """The files a call names, as absolute paths without links."""
     found: list[str] = []
     for name in PATH_ARGUMENTS:
@@ -51,7 +51,7 @@ def paths_in(args: Mapping[str, Any], context: ToolContext, box: Box | None = No
     return [os.path.realpath(context.workspace / _expanded(each.strip())) for each in found]
 
 
-def files_in(command: str, cwd: str, box: Box | None = None) -> list[str]:
+def files_in(command: str, cwd: str, box: SandboxSpec | None = None) -> list[str]:
     """The files there are under the words of a command line; quoted lines are looked through too."""
     try:
         words = shlex.split(command.replace("\n", " ; "))

@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from openclaw.core.origin import UNTRUSTED, Origin, joined, origin
+from openclaw.core.origin import UNTRUSTED, Origin, merge_origins, origin
 from openclaw.memory import labels as notes
 from openclaw.store import atomic
 
@@ -28,7 +28,7 @@ def note_origins(path: str) -> tuple[Origin, ...]:
             marked = notes.by_line(file.read(NOTE_BYTES))
     except OSError:
         return ()
-    return joined(origin(label, f"note {path}") for label in UNTRUSTED if label in marked)
+    return merge_origins(origin(label, f"note {path}") for label in UNTRUSTED if label in marked)
 
 
 def mark_note(path: Path, before: str, origins: Sequence[Origin]) -> None:
@@ -37,7 +37,7 @@ def mark_note(path: Path, before: str, origins: Sequence[Origin]) -> None:
         after = path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return
-    worst = min(joined(origins), key=lambda each: UNTRUSTED.index(each.label)).label
+    worst = min(merge_origins(origins), key=lambda each: UNTRUSTED.index(each.label)).label
     marked = notes.marked(before, after, worst)
     if marked != after:
         atomic.replace(path, marked.encode(), mode=path.stat().st_mode & 0o777)

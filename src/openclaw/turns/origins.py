@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Sequence
 
 from openclaw.core.messages import Assistant, Message, ToolResult, User, once
-from openclaw.core.origin import Origin, joined, origin
-from openclaw.sessions.transcript import AnyEntry, Reset, message_of
+from openclaw.core.origin import Origin, merge_origins, origin
+from openclaw.sessions.transcript import AnyEntry, ResetEntry, message_of
 from openclaw.trust.wrap import is_wrapped
 
 
 def context_origins(messages: Iterable[Message]) -> tuple[Origin, ...]:
     """Where the untrusted text of a conversation came from; enclosed text without a label is labelled too."""
-    return joined(*(message_origins(message) for message in messages))
+    return merge_origins(*(message_origins(message) for message in messages))
 
 
 @once
@@ -28,7 +28,7 @@ def path_origins(path: Sequence[AnyEntry]) -> tuple[Origin, ...]:
     """The same for all of a conversation since its last reset: a summary keeps the labels of what it stands for."""
     kept: list[AnyEntry] = []
     for entry in path:
-        if isinstance(entry, Reset):
+        if isinstance(entry, ResetEntry):
             first = entry.first_kept_entry_id
             at = next((place for place, each in enumerate(kept) if first and each.id == first), len(kept))
             kept = kept[at:]

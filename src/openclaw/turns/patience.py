@@ -5,7 +5,7 @@ from typing import Literal
 from msgspec import Struct
 
 from openclaw.core.provider import Model
-from openclaw.models.locality import host_of, is_own
+from openclaw.models.locality import host_of, is_own_address
 
 CLOUD = 120.0
 CLOUD_CRON = 60.0
@@ -16,7 +16,7 @@ _SELF_HOSTED_IDS = ("ollama", "lmstudio", "vllm", "sglang", "llama-cpp")
 Place = Literal["local", "self-hosted", "cloud"]
 
 
-class Patience(Struct, frozen=True):
+class StreamTimeouts(Struct, frozen=True):
     """Seconds until the first event, and between events; 0 waits for ever."""
 
     first: float
@@ -25,7 +25,7 @@ class Patience(Struct, frozen=True):
 
 def place_of(model: Model) -> Place:
     """Where a model runs, as far as its silence is concerned."""
-    if is_own(model.base_url) and not model.id.endswith(":cloud"):
+    if is_own_address(model.base_url) and not model.id.endswith(":cloud"):
         return "local"
     provider = model.provider
     if any(provider == name or provider.startswith(name + "-") for name in _SELF_HOSTED_IDS):
@@ -50,10 +50,10 @@ def idle_limit(
 
 def patience(
     model: Model, *, run_timeout: float | None = None, agent_timeout: float | None = None, cron: bool = False
-) -> Patience:
+) -> StreamTimeouts:
     """How long to wait for `model`. A local model may load for minutes before its first word, but not for ever."""
     idle = idle_limit(model, run_timeout=run_timeout, agent_timeout=agent_timeout, cron=cron)
     if model.timeout_seconds:
-        return Patience(idle, idle)
+        return StreamTimeouts(idle, idle)
     first = CLOUD if place_of(model) == "cloud" else SELF_HOSTED
-    return Patience(min(first, idle or first), idle)
+    return StreamTimeouts(min(first, idle or first), idle)

@@ -50,27 +50,27 @@ class QueueRules(Struct, frozen=True, kw_only=True):
     drop: Drop = "summarize"
 
 
-class Start(Struct, frozen=True):
+class StartRun(Struct, frozen=True):
     """Nobody is busy: go."""
 
 
-class Steer(Struct, frozen=True):
+class SteerRun(Struct, frozen=True):
     """Hand it to the run that is going on."""
 
 
-class Enqueue(Struct, frozen=True):
+class EnqueueMessage(Struct, frozen=True):
     """Wait for the run to end."""
 
 
-class Interrupt(Struct, frozen=True):
+class InterruptRun(Struct, frozen=True):
     """Stop the run, forget what waits, go."""
 
 
-class Reject(Struct, frozen=True):
+class RejectMessage(Struct, frozen=True):
     why: str
 
 
-Decision = Start | Steer | Enqueue | Interrupt | Reject
+Decision = StartRun | SteerRun | EnqueueMessage | InterruptRun | RejectMessage
 
 
 def parse_mode(text: str) -> Mode:
@@ -98,17 +98,19 @@ def parse_duration(text: str) -> int:
 def decide(rules: QueueRules, *, busy: bool, steerable: bool, waiting: int) -> Decision:
     """What to do with one more message."""
     if not busy and not waiting:
-        return Start()
+        return StartRun()
     if rules.mode == "interrupt":
-        return Interrupt()
+        return InterruptRun()
     if rules.mode == "steer" and busy and steerable and not waiting:
-        return Steer()
+        return SteerRun()
     if waiting >= max(1, rules.cap) and rules.drop == "new":
-        return Reject(f"{waiting} messages are already waiting in this conversation: try again when it is less busy")
-    return Enqueue()
+        return RejectMessage(
+            f"{waiting} messages are already waiting in this conversation: try again when it is less busy"
+        )
+    return EnqueueMessage()
 
 
-class Waiting(Struct, frozen=True, kw_only=True):
+class QueuedMessage(Struct, frozen=True, kw_only=True):
     """A message in the queue."""
 
     run_id: str
@@ -119,7 +121,9 @@ class Waiting(Struct, frozen=True, kw_only=True):
     protected: bool = False
 
 
-def overflow(queue: Sequence[Waiting], rules: QueueRules) -> tuple[tuple[Waiting, ...], tuple[Waiting, ...]]:
+def overflow(
+    queue: Sequence[QueuedMessage], rules: QueueRules
+) -> tuple[tuple[QueuedMessage, ...], tuple[QueuedMessage, ...]]:
     """The queue within its cap, and what fell out of it: the oldest that are not protected."""
     excess = len(queue) - max(1, rules.cap)
     if excess <= 0 or rules.drop == "new":
@@ -129,13 +133,13 @@ def overflow(queue: Sequence[Waiting], rules: QueueRules) -> tuple[tuple[Waiting
     return tuple(item for item in queue if item.run_id not in gone), tuple(victims)
 
 
-def overflow_note(dropped: Sequence[Waiting]) -> str:
+def overflow_note(dropped: Sequence[QueuedMessage]) -> str:
     """What the model is told about messages that fell out."""
     lines = [f"- {_line(item.text)}" for item in dropped]
     return "\n".join((f"[Queue overflow] Dropped {len(dropped)} message(s) due to cap.", *lines))
 
 
-def collect(queue: Sequence[Waiting]) -> tuple[tuple[Waiting, ...], str]:
+def collect(queue: Sequence[QueuedMessage]) -> tuple[tuple[QueuedMessage, ...], str]:
     """The messages from the front that become one turn, and the text of that turn."""
     if not queue:
         return (), ""

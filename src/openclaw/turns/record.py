@@ -11,8 +11,8 @@ from openclaw.core.events import (
     Event,
     MessageEnded,
     ModelCalled,
-    Notice,
     RunEnded,
+    RunNotice,
     Steered,
     TextDelta,
     ToolEnded,
@@ -20,7 +20,7 @@ from openclaw.core.events import (
 from openclaw.core.messages import Assistant, Message, StopReason, Text, ToolCall, ToolResult, Usage
 from openclaw.core.text import whole
 from openclaw.delivery.directives import SILENT
-from openclaw.sessions.files import Transcript
+from openclaw.sessions.files import TranscriptFile
 from openclaw.sessions.transcript import Tally, noted, synthetic
 from openclaw.turns.upkeep import Flushing, UpkeepEvent
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 STOPPED = "Stopped by the user before this call finished. Check whether it took effect before repeating it."
 
 
-class Recorded(Struct, frozen=True):
+class RecordedEvent(Struct, frozen=True):
     """A message is in the transcript: `number` counts the messages of the session from 1."""
 
     session_id: str
@@ -41,10 +41,10 @@ class Recorded(Struct, frozen=True):
     message: Message
 
 
-class Record:
+class TurnRecorder:
     """The transcript's reader of a run's events: writes down what is final and knows what is still open."""
 
-    def __init__(self, transcript: Transcript, total: Tally, clock: Clock, hooks: "TurnHooks | None") -> None:
+    def __init__(self, transcript: TranscriptFile, total: Tally, clock: Clock, hooks: "TurnHooks | None") -> None:
         self.transcript = transcript
         self._clock = clock
         self._hooks = hooks
@@ -60,7 +60,7 @@ class Record:
         self.stop_reason: StopReason = "aborted"
         self.error = ""
         self._ended = False
-        self._fresh: list[Recorded] = []
+        self._fresh: list[RecordedEvent] = []
 
     def say(self, message: Message, *, synthetic: bool = False) -> None:
         if self._hooks is not None and isinstance(message, ToolResult):
@@ -68,14 +68,14 @@ class Record:
         entry = self.transcript.say(message, self._clock.now())
         self.total = self.total.plus(message)
         self.said.append(message)
-        self._fresh.append(Recorded(self.transcript.path.stem, entry.id, self.total.messages, message))
+        self._fresh.append(RecordedEvent(self.transcript.path.stem, entry.id, self.total.messages, message))
 
-    def fresh(self) -> list[Recorded]:
+    def fresh(self) -> list[RecordedEvent]:
         """What was written since this was last asked."""
         taken, self._fresh = self._fresh, []
         return taken
 
-    def claimed(self, claim: "ReplyMerged") -> list[Event | Recorded]:
+    def claimed(self, claim: "ReplyMerged") -> list[Event | RecordedEvent]:
         """A turn that a plugin answers, or leaves without an answer, instead of a model."""
         message = Assistant(
             content=(Text(whole(claim.reply) or SILENT),),
@@ -83,7 +83,7 @@ class Record:
             model=claim.plugin,
             timestamp=millis(self._clock),
         )
-        said: list[Event | Recorded] = [MessageEnded(message), RunEnded("stop", self.spent)]
+        said: list[Event | RecordedEvent] = [MessageEnded(message), RunEnded("stop", self.spent)]
         for event in (MessageEnded(message), RunEnded("stop", self.spent)):
             self.take(event)
         return [said[0], *self.fresh(), said[1]]
@@ -121,7 +121,7 @@ class Record:
                 self.say(message)
             case Steered(message=message):
                 self.say(message)
-            case Notice(text=text):
+            case RunNotice(text=text):
                 self.transcript.append(noted(text), self._clock.now())
             case ToolEnded(call=call, result=result):
                 self._open.pop(call.id, None)

@@ -50,7 +50,7 @@ class Failure(Struct, frozen=True, rename="camel"):
         return error
 
 
-class Tape:
+class StreamRecording:
     """What one stream says, while it says it."""
 
     def __init__(self) -> None:
@@ -129,7 +129,7 @@ def _name(message: Message) -> str:
     return digest(msgspec.json.encode(message))
 
 
-class Recorder:
+class CallRecorder:
     """The recorded calls of this installation."""
 
     def __init__(
@@ -150,7 +150,9 @@ class Recorder:
         self._added = 0
         self._full = False
 
-    async def keep(self, call_id: str, run_id: str, request: ModelRequest, tape: Tape, large: int = 0) -> None:
+    async def keep(
+        self, call_id: str, run_id: str, request: ModelRequest, tape: StreamRecording, large: int = 0
+    ) -> None:
         """Keeps one call, `large` by so many bytes. What cannot be written down is left out; no run fails for it."""
         settings = self._settings()
         if not settings.enabled:
@@ -191,7 +193,7 @@ class Recorder:
         self._added += sum(map(len, taken.packed.values()))
         self._seen.update(dict.fromkeys(taken.packed, hour))
 
-    def _take_apart(self, request: ModelRequest, tape: Tape, hour: int) -> "_Taken":
+    def _take_apart(self, request: ModelRequest, tape: StreamRecording, hour: int) -> "_Taken":
         """A call in pieces, those that are new in this hour packed."""
         parts: dict[str, bytes] = {}
 

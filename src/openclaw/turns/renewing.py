@@ -10,21 +10,21 @@ from openclaw.cron.events import SystemEvents
 from openclaw.sessions import reset
 from openclaw.sessions.files import load
 from openclaw.sessions.index import SessionIndex, SessionRow
-from openclaw.sessions.lifecycle import Lifecycle
+from openclaw.sessions.lifecycle import SessionLifecycle
 from openclaw.sessions.settings import SessionSettings
 from openclaw.sessions.transcript import MessageEntry
-from openclaw.turns.turn import Turn
+from openclaw.turns.turn import RunRequest
 
-Renewed = Callable[[Turn, SessionRow, SessionRow, reset.Reason], Awaitable[None]]
+Renewed = Callable[[RunRequest, SessionRow, SessionRow, reset.Reason], Awaitable[None]]
 
 
-class Renewal:
+class SessionRenewal:
     """Decides and does it; `renewed` hears of it: the turn, the conversation that ended, the new one, and why."""
 
     def __init__(
         self,
         index: SessionIndex,
-        lifecycle: Lifecycle,
+        lifecycle: SessionLifecycle,
         events: SystemEvents,
         clock: Clock,
         *,
@@ -39,7 +39,7 @@ class Renewal:
         self._zone = zone
         self.renewed: Renewed = _nobody
 
-    async def __call__(self, turn: Turn, row: SessionRow) -> SessionRow:
+    async def __call__(self, turn: RunRequest, row: SessionRow) -> SessionRow:
         """The conversation `turn` belongs to: `row`, or a new one under the same key."""
         policy = reset.policy_of(self._settings(), turn.key, turn.channel)
         if policy is None or turn.trigger != "user" or not row.messages:
@@ -52,7 +52,7 @@ class Renewal:
         await self.renewed(turn, row, fresh, why)
         return fresh
 
-    async def _was_begun(self, turn: Turn, row: SessionRow) -> bool:
+    async def _was_begun(self, turn: RunRequest, row: SessionRow) -> bool:
         """Whether an earlier process asked this already: it is finished where it was begun."""
         path = self._index.path(row.agent_id, row.session_id)
         if not path.exists():
@@ -63,5 +63,5 @@ class Renewal:
         return any(isinstance(each, User) and each.idempotency_key == key for each in said)
 
 
-async def _nobody(turn: Turn, before: SessionRow, after: SessionRow, why: reset.Reason) -> None:
+async def _nobody(turn: RunRequest, before: SessionRow, after: SessionRow, why: reset.Reason) -> None:
     return

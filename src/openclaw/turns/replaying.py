@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from openclaw.agent.loop import Attempt, Job, Steering, run
-from openclaw.agent.toolrun import Toolbox, ToolEvent
+from openclaw.agent.loop import Attempt, RunJob, Steering, run
+from openclaw.agent.toolrun import ToolEvent, ToolRunner
 from openclaw.core.clock import Clock
 from openclaw.core.errors import InvalidRequest, ProviderError
 from openclaw.core.events import (
@@ -37,7 +37,7 @@ EXPORT = "openclaw-run"
 EXPORT_VERSION = 1
 
 
-class Difference(Struct, frozen=True):
+class ReplayDifference(Struct, frozen=True):
     """Where a replay left the record: the call (counted from 1) and what was found."""
 
     call: int
@@ -52,7 +52,7 @@ class Replay(Struct, frozen=True, kw_only=True):
     calls: int
     followed: int
     """Calls whose request was the same to the byte."""
-    difference: Difference | None = None
+    difference: ReplayDifference | None = None
     answer: str = ""
 
     @property
@@ -85,7 +85,9 @@ async def replay(calls: Sequence[RecordedCall], encode: Encode, clock: Clock) ->
         answer = await stretch.run(clock) or answer
         followed = stretch.place
         if stretch.difference is None and stretch.place < end:
-            stretch.difference = Difference(stretch.place + 1, "it is not made any more: the loop ended before it")
+            stretch.difference = ReplayDifference(
+                stretch.place + 1, "it is not made any more: the loop ended before it"
+            )
         if stretch.difference is not None:
             return Replay(calls=len(calls), followed=followed, difference=stretch.difference, answer=answer)
     return Replay(calls=len(calls), followed=followed, answer=answer)
@@ -113,13 +115,13 @@ class _Stretch:
         self._steering = Steering()
         self.place = start
         """How many calls were followed, counted over the whole run."""
-        self.difference: Difference | None = None
+        self.difference: ReplayDifference | None = None
 
     async def run(self, clock: Clock) -> str:
         first = self._calls[self._start].request
         # The loop asks for what the model can say, unless a job says otherwise.
         own_limit = first.max_tokens if first.max_tokens != first.model.max_tokens else None
-        job = Job(
+        job = RunJob(
             system=first.system,
             messages=first.messages,
             cache_key=first.cache_key,
@@ -175,16 +177,16 @@ class _Stretch:
     async def close(self) -> None:
         return None
 
-    def _compared(self, recorded: RecordedCall, request: ModelRequest) -> Difference | None:
+    def _compared(self, recorded: RecordedCall, request: ModelRequest) -> ReplayDifference | None:
         rebuilt, made = self._encode(recorded.request), self._encode(request)
         number = self.place + 1
         if recorded.wire and digest(rebuilt) != recorded.wire:
-            return Difference(number, "the request rebuilt from the record is not the one that was sent")
+            return ReplayDifference(number, "the request rebuilt from the record is not the one that was sent")
         if rebuilt == made:
             return None
         shorter = min(len(rebuilt), len(made))
         at = next((place for place in range(shorter) if rebuilt[place] != made[place]), shorter)
-        return Difference(
+        return ReplayDifference(
             number,
             f"its request is not the recorded one, from byte {at} on",
             rebuilt[max(0, at - AROUND) : at + AROUND].decode(errors="replace"),
@@ -207,7 +209,7 @@ class _Stretch:
         return self._calls[self._start].request.tools
 
 
-class _RecordedTools(Toolbox):
+class _RecordedTools(ToolRunner):
     """Answers every call with the recorded result; nothing is run."""
 
     def __init__(self, stretch: _Stretch) -> None:
@@ -280,7 +282,7 @@ class _ExportedCall(Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     failure: Failure | None = None
 
 
-class Exported(Struct, frozen=True, kw_only=True, rename="camel"):
+class ExportedRun(Struct, frozen=True, kw_only=True, rename="camel"):
     """A run as one document: what `runs export` writes and `openclaw.testing.RecordedRun` reads."""
 
     kind: str = EXPORT
@@ -325,7 +327,7 @@ def export(run_id: str, session_key: str, calls: Sequence[RecordedCall], redact:
                 failure=call.failure,
             )
         )
-    document = Exported(
+    document = ExportedRun(
         run_id=run_id,
         session_key=session_key,
         tools=tuple(tools.values()),
@@ -344,10 +346,10 @@ def _redacted(value: Any, redact: Callable[[str], str]) -> Any:
     return [_redacted(part, redact) for part in value] if isinstance(value, list | tuple) else value
 
 
-def load_export(data: bytes) -> tuple[Exported, list[RecordedCall]]:
+def load_export(data: bytes) -> tuple[ExportedRun, list[RecordedCall]]:
     """The run in an exported file."""
     try:
-        document = msgspec.json.decode(data, type=Exported)
+        document = msgspec.json.decode(data, type=ExportedRun)
     except msgspec.DecodeError as error:
         raise InvalidRequest(f"this is not an exported run: {error}") from error
     if document.kind != EXPORT or document.version != EXPORT_VERSION:

@@ -15,7 +15,7 @@ Status = Literal["running", "ok", "error", "timeout", "killed", "unknown"]
 KEPT_MS = 7 * 86_400_000
 
 
-class Child(Struct, frozen=True, kw_only=True):
+class Subagent(Struct, frozen=True, kw_only=True):
     """One sub-agent."""
 
     run_id: str
@@ -55,13 +55,13 @@ class Child(Struct, frozen=True, kw_only=True):
         return self.label or self.task_name or " ".join(self.task.split())[:60]
 
 
-class Roster:
+class SubagentStore:
     """All sub-agents of the last days, in memory and in the database."""
 
     def __init__(self, db: Database, clock: Clock) -> None:
         self._db = db
         self._clock = clock
-        self._children: dict[str, Child] = {}
+        self._children: dict[str, Subagent] = {}
 
     async def load(self) -> None:
         """Reads what earlier processes wrote; what ended long ago is dropped."""
@@ -70,10 +70,10 @@ class Roster:
             {"before": millis(self._clock) - KEPT_MS},
         )
         rows = await self._db.read("SELECT record FROM subagents ORDER BY created_at, run_id")
-        found = [msgspec.json.decode(row["record"], type=Child) for row in rows]
+        found = [msgspec.json.decode(row["record"], type=Subagent) for row in rows]
         self._children = {child.run_id: child for child in found}
 
-    async def put(self, child: Child) -> Child:
+    async def put(self, child: Subagent) -> Subagent:
         """Writes `child` down, new or changed."""
         self._children[child.run_id] = child
         await self._db.write(
@@ -92,23 +92,23 @@ class Roster:
         )
         return child
 
-    async def change(self, run_id: str, **changes: object) -> Child:
+    async def change(self, run_id: str, **changes: object) -> Subagent:
         return await self.put(structs.replace(self._children[run_id], **changes))
 
-    def get(self, run_id: str) -> Child:
+    def get(self, run_id: str) -> Subagent:
         return self._children[run_id]
 
-    def all(self) -> list[Child]:
+    def all(self) -> list[Subagent]:
         return list(self._children.values())
 
-    def of(self, parent: str) -> list[Child]:
+    def of(self, parent: str) -> list[Subagent]:
         """The children of a session, the oldest first."""
         return [child for child in self._children.values() if child.parent == parent]
 
-    def running(self, parent: str) -> list[Child]:
+    def running(self, parent: str) -> list[Subagent]:
         return [child for child in self.of(parent) if child.status == "running"]
 
-    def by_key(self, key: str) -> Child | None:
+    def by_key(self, key: str) -> Subagent | None:
         return next((child for child in self._children.values() if child.key == key), None)
 
     def depth(self, key: SessionKey) -> int:
@@ -116,15 +116,15 @@ class Roster:
         child = self.by_key(str(key))
         return child.depth if child else int(key.is_subagent)
 
-    def below(self, key: str) -> list[Child]:
+    def below(self, key: str) -> list[Subagent]:
         """Everyone `key` started, and everyone they started."""
-        found: list[Child] = []
+        found: list[Subagent] = []
         for child in self.of(key):
             found += [child, *self.below(child.key)]
         return found
 
 
-def pick(children: Sequence[Child], target: str) -> list[Child]:
+def pick(children: Sequence[Subagent], target: str) -> list[Subagent]:
     """The children somebody means: `all`, `last`, a number from 1, a task name, a label, a run id or a session key."""
     wanted = target.strip()
     if wanted.lower() == "all":

@@ -7,14 +7,14 @@ from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import AuthFailed, BadResponse, NetworkFailed, OverBudget, ProviderError
 from openclaw.core.provider import Endpoint, Model, Provider, ThinkingLevel
 from openclaw.models import choose
-from openclaw.models.choose import Failed, NextCandidate, NextProfile, Retry, State
-from openclaw.models.cooldown import Stats, block_reason
+from openclaw.models.choose import CandidateFailed, FailoverState, NextCandidate, NextProfile, Retry
+from openclaw.models.cooldown import CredentialStats, block_reason
 from openclaw.models.credentials import Credential
-from openclaw.models.locality import is_own
-from openclaw.models.refs import Ref
-from openclaw.models.situation import Situation
-from openclaw.turns.patience import Patience
-from openclaw.turns.spending import Spending
+from openclaw.models.locality import is_own_address
+from openclaw.models.refs import ModelRef
+from openclaw.models.situation import ModelSet
+from openclaw.turns.patience import StreamTimeouts
+from openclaw.turns.spending import RunMeter
 
 OpenProvider = Callable[[Endpoint], Provider]
 NONSENSE_TRIES = 3
@@ -31,20 +31,20 @@ class Unready(ProviderError):
         self.reason = reason
 
 
-class ModelRoute:
+class FailoverRoute:
     """Walks the candidates of a turn as `models.choose` decides, and remembers why each was left."""
 
     def __init__(
         self,
-        situation: Situation,
-        chain: Sequence[Ref],
+        situation: ModelSet,
+        chain: Sequence[ModelRef],
         *,
         open_provider: OpenProvider,
         clock: Clock,
         thinking: Callable[[Model], ThinkingLevel],
-        patience: Callable[[Model], Patience],
+        patience: Callable[[Model], StreamTimeouts],
         jitter: Callable[[], float],
-        spending: Spending | None = None,
+        spending: RunMeter | None = None,
         probes: dict[str, float] | None = None,
     ) -> None:
         self._situation = situation
@@ -62,13 +62,13 @@ class ModelRoute:
         self._good_at = clock.now()
         self._tries = 1
         self._rotations = 0
-        self.failures: list[Failed] = []
+        self.failures: list[CandidateFailed] = []
         self._credentials: list[Credential] = []
         self.attempt = self._next_candidate()
 
     def failed(self, error: ProviderError) -> float | None:
         model = self.attempt.model
-        state = State(
+        state = FailoverState(
             attempts=self._tries,
             since_success=self._clock.now() - self._good_at,
             rotations=self._rotations,
@@ -78,10 +78,10 @@ class ModelRoute:
             jitter=self._jitter(),
         )
         step = choose.next_step(error.reason, state)
-        unreachable = isinstance(error, NetworkFailed) and is_own(model.base_url) and self._tries >= LOCAL_TRIES
+        unreachable = isinstance(error, NetworkFailed) and is_own_address(model.base_url) and self._tries >= LOCAL_TRIES
         nonsense = isinstance(error, BadResponse) and self._tries >= NONSENSE_TRIES
         if isinstance(step, Retry) and (unreachable or nonsense):
-            step = NextCandidate() if self._chain else choose.Stop("it is not running, or is something else")
+            step = NextCandidate() if self._chain else choose.StopTrying("it is not running, or is something else")
         if self._spending is not None:
             self._spending.failed(model, self._credentials[0], error, given_up=not isinstance(step, Retry))
         match step:
@@ -94,14 +94,14 @@ class ModelRoute:
                 self.attempt = self._attempt(model)
                 return 0.0
             case NextCandidate():
-                self.failures.append(Failed(model.ref, error.reason, error.message))
+                self.failures.append(CandidateFailed(model.ref, error.reason, error.message))
                 try:
                     self.attempt = self._next_candidate()
                 except ProviderError:
                     return None
                 return 0.0
             case _:
-                self.failures.append(Failed(model.ref, error.reason, error.message))
+                self.failures.append(CandidateFailed(model.ref, error.reason, error.message))
                 return None
 
     def answered(self) -> None:
@@ -126,7 +126,7 @@ class ModelRoute:
                 self._credentials = self._usable(ref, model)
             except (AuthFailed, Unready) as error:
                 missing = missing or error
-                self.failures.append(Failed(model.ref, error.reason, error.message))
+                self.failures.append(CandidateFailed(model.ref, error.reason, error.message))
                 continue
             self._rotations = 0
             return self._attempt(model)
@@ -134,7 +134,7 @@ class ModelRoute:
             raise Unready(missing.reason, choose.exhausted(self.failures))
         raise missing or AuthFailed("no model is configured: `openclaw models status` says what is missing")
 
-    def _usable(self, ref: Ref, model: Model) -> list[Credential]:
+    def _usable(self, ref: ModelRef, model: Model) -> list[Credential]:
         """The credentials that need not rest, or the one that may be tried although it should."""
         now = millis(self._clock)
         found = self._situation.credentials(ref, now)
@@ -142,7 +142,7 @@ class ModelRoute:
         if rested:
             return rested
         first = min(found, key=lambda credential: credential.rests_until or 0)
-        stats = self._situation.keyring.stored.stats.get(first.profile_id or "", Stats())
+        stats = self._situation.keyring.stored.stats.get(first.profile_id or "", CredentialStats())
         reason = block_reason(stats, ref.model, now) or "unknown"
         ends_in = ((first.rests_until or now) - now) / 1000
         last = self._probes.get(ref.provider)

@@ -17,22 +17,30 @@ from msgspec import Struct, structs
 from openclaw.agent.loop import Steering
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import InvalidRequest, OpenClawError, ProviderError, Unavailable
-from openclaw.core.events import CompactionEnded, MessageEnded, ModelCalled, Notice, RunEnded, Steered
+from openclaw.core.events import CompactionEnded, MessageEnded, ModelCalled, RunEnded, RunNotice, Steered
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Assistant, ToolCall, Usage, User
-from openclaw.core.origin import joined
-from openclaw.delivery.shape import Manner
+from openclaw.core.origin import merge_origins
+from openclaw.delivery.shape import ReplyOptions
 from openclaw.turns import queue
-from openclaw.turns.lanes import Lanes, Place, Priority
-from openclaw.turns.ledger import Entry, Ledger, Outcome
-from openclaw.turns.queue import Enqueue, Interrupt, QueueRules, Reject, Start, Steer, Waiting
-from openclaw.turns.record import Recorded
-from openclaw.turns.shaping import ShapedEvent, Shaper
-from openclaw.turns.stuck import SETTLE, Action, Activity, Recovery, Sighting
-from openclaw.turns.turn import SessionRepaired, Turn, Turns, question
+from openclaw.turns.lanes import Lanes, LaneSlot, Priority
+from openclaw.turns.ledger import Inbox, InboxEntry, RunOutcome
+from openclaw.turns.queue import (
+    EnqueueMessage,
+    InterruptRun,
+    QueuedMessage,
+    QueueRules,
+    RejectMessage,
+    StartRun,
+    SteerRun,
+)
+from openclaw.turns.record import RecordedEvent
+from openclaw.turns.shaping import ReplyShaper, ShapedEvent
+from openclaw.turns.stuck import SETTLE, Action, Activity, Recovery, SessionActivity
+from openclaw.turns.turn import RunRequest, SessionRepaired, TurnRunner, question
 
 if TYPE_CHECKING:
-    from openclaw.turns.messaging import MessageHooks, Outgoing
+    from openclaw.turns.messaging import MessageHooks, OutgoingMessage
 
 log = logging.getLogger(__name__)
 
@@ -42,16 +50,16 @@ INTERRUPTED = "The gateway was restarted while it worked on this, and has taken 
 Why = Literal["user", "timeout", "shutdown", "interrupt", "stalled"]
 
 
-class Accepted(Struct, frozen=True):
+class RunAccepted(Struct, frozen=True):
     """An input is on record."""
 
     queued: bool
 
 
-class Settled(Struct, frozen=True):
+class RunSettled(Struct, frozen=True):
     """An input has its outcome."""
 
-    outcome: Outcome
+    outcome: RunOutcome
 
 
 class RunEvent(Struct, frozen=True, kw_only=True):
@@ -61,7 +69,7 @@ class RunEvent(Struct, frozen=True, kw_only=True):
     key: SessionKey
     seq: int
     at: int
-    event: ShapedEvent | SessionRepaired | Recorded | Accepted | Settled
+    event: ShapedEvent | SessionRepaired | RecordedEvent | RunAccepted | RunSettled
 
 
 class Submission(Struct, frozen=True, kw_only=True):
@@ -71,10 +79,10 @@ class Submission(Struct, frozen=True, kw_only=True):
     key: SessionKey
     status: Literal["started", "queued", "steered", "in_flight", "ok", "error"]
     accepted_at: int
-    outcome: Outcome | None = None
+    outcome: RunOutcome | None = None
 
 
-class TakenUp(Struct, frozen=True, kw_only=True):
+class ResumedRun(Struct, frozen=True, kw_only=True):
     """An input that an earlier process left unfinished."""
 
     run_id: str
@@ -89,7 +97,7 @@ class TakenUp(Struct, frozen=True, kw_only=True):
 class _Item(Struct, kw_only=True):
     """An input in memory."""
 
-    turn: Turn
+    turn: RunRequest
     rules: QueueRules
     lane: str
     priority: Priority
@@ -112,7 +120,7 @@ class _Active:
     def __init__(self, item: _Item, activity: Activity) -> None:
         self.item = item
         self.activity = activity
-        self.place: Place | None = None
+        self.place: LaneSlot | None = None
         """Its place in a lane, once it has one."""
         self.given_up = asyncio.Event()
         """Set when it did not end although it was stopped: nobody waits for it any longer."""
@@ -121,7 +129,7 @@ class _Active:
         self.steered: dict[str, _Item] = {}
         """Inputs handed to this run, as they came."""
         self.spoken = False
-        self.outgoing: Outgoing | None = None
+        self.outgoing: OutgoingMessage | None = None
         """The plugins that have a say in what it says."""
         self.steerable = False
         self.begun = False
@@ -129,7 +137,7 @@ class _Active:
         self.brought_along = False
         """Interrupted before that: the newer message says it, and its end is the other's."""
         self.why: Why | None = None
-        self.task: asyncio.Task[Outcome] | None = None
+        self.task: asyncio.Task[RunOutcome] | None = None
 
     def stop(self, why: Why) -> None:
         self.why = self.why or why
@@ -141,7 +149,7 @@ class _Active:
 class _Session:
     def __init__(self) -> None:
         self.waiting: list[_Item] = []
-        self.dropped: list[Waiting] = []
+        self.dropped: list[QueuedMessage] = []
         self.active: _Active | None = None
         self.worker: asyncio.Task[None] | None = None
         self.generation = 0
@@ -149,24 +157,24 @@ class _Session:
         self.touched = 0.0
 
 
-class Runs:
+class RunService:
     """Use as `async with Runs(…).serving() as runs`."""
 
     def __init__(
         self,
-        turns: Turns,
-        ledger: Ledger,
+        turns: TurnRunner,
+        ledger: Inbox,
         lanes: Lanes,
         clock: Clock,
         tell: Callable[[RunEvent], None],
         *,
-        manner_of: Callable[[Turn], Awaitable[Manner]] | None = None,
-        proofread: Callable[[Turn, str], str] = lambda turn, text: text,
+        manner_of: Callable[[RunRequest], Awaitable[ReplyOptions]] | None = None,
+        proofread: Callable[[RunRequest, str], str] = lambda turn, text: text,
         deadline_of: Callable[[ToolCall], float | None] = lambda call: None,
-        about: Callable[[Turn], AbstractContextManager[None]] = lambda turn: nullcontext(),
+        about: Callable[[RunRequest], AbstractContextManager[None]] = lambda turn: nullcontext(),
         longest: Callable[[], float] = lambda: DEFAULT_TIMEOUT,
         messages: "Callable[[], MessageHooks | None]" = lambda: None,
-        accepted: Callable[[Turn, str], None] = lambda turn, lane: None,
+        accepted: Callable[[RunRequest, str], None] = lambda turn, lane: None,
     ) -> None:
         self._turns = turns
         self._ledger = ledger
@@ -188,12 +196,12 @@ class Runs:
         """Hears of every new input, and of the lane it takes."""
         self._sessions: dict[SessionKey, _Session] = {}
         self._seq: dict[str, int] = {}
-        self._ends: dict[str, asyncio.Future[Outcome]] = {}
+        self._ends: dict[str, asyncio.Future[RunOutcome]] = {}
         self._group: asyncio.TaskGroup | None = None
         self._draining = False
 
     @asynccontextmanager
-    async def serving(self) -> AsyncIterator["Runs"]:
+    async def serving(self) -> AsyncIterator["RunService"]:
         """Runs live inside this block; leaving it parks what is unfinished for the next start."""
         async with asyncio.TaskGroup() as group:
             self._group = group
@@ -203,7 +211,7 @@ class Runs:
                 await self.drain(0.0)
 
     async def submit(
-        self, turn: Turn, *, rules: QueueRules | None = None, lane: str = "main", priority: Priority = "normal"
+        self, turn: RunRequest, *, rules: QueueRules | None = None, lane: str = "main", priority: Priority = "normal"
     ) -> Submission:
         """Takes an input on; the same run id a second time gives the state of the first."""
         if self._draining:
@@ -222,13 +230,13 @@ class Runs:
         status = await self._place(item)
         return Submission(run_id=turn.run_id, key=turn.key, status=status, accepted_at=entry.accepted_at)
 
-    async def resume(self) -> list[TakenUp]:
+    async def resume(self) -> list[ResumedRun]:
         """Takes up what an earlier process accepted and did not finish; gives what became of each."""
         found = []
         for entry in await self._ledger.unfinished():
-            taken = TakenUp(run_id=entry.run_id, session_key=entry.session_key, begun=entry.attempts > 0)
+            taken = ResumedRun(run_id=entry.run_id, session_key=entry.session_key, begun=entry.attempts > 0)
             try:
-                turn = msgspec.json.decode(entry.request, type=Turn)
+                turn = msgspec.json.decode(entry.request, type=RunRequest)
             except msgspec.DecodeError as error:
                 why = f"the request cannot be read any more ({error})"
             else:
@@ -252,7 +260,7 @@ class Runs:
             self._enqueue(item)
         return found
 
-    async def wait(self, run_id: str, timeout: float) -> Outcome | None:
+    async def wait(self, run_id: str, timeout: float) -> RunOutcome | None:
         """The outcome of a run, or None when it has none yet after `timeout` seconds. Waiting never stops a run."""
         end = self._ends.get(run_id)
         if end is not None:
@@ -290,7 +298,7 @@ class Runs:
         first = (session.active.item.turn.run_id,) if session.active else ()
         return (*first, *(item.turn.run_id for item in session.waiting))
 
-    def unread(self, key: SessionKey) -> list[tuple[Turn, float]]:
+    def unread(self, key: SessionKey) -> list[tuple[RunRequest, float]]:
         """What a session was told and has not taken up yet, with when it came."""
         session = self._sessions.get(key)
         if session is None:
@@ -305,15 +313,15 @@ class Runs:
         session = self._sessions.get(key)
         return session is not None and session.active is not None
 
-    def observe(self) -> list[Sighting]:
+    def observe(self) -> list[SessionActivity]:
         """Every session that has something to do, as it is now."""
         return [self._sighting(key, session) for key, session in self._sessions.items()]
 
-    def _sighting(self, key: SessionKey, session: _Session) -> Sighting:
+    def _sighting(self, key: SessionKey, session: _Session) -> SessionActivity:
         alive = session.worker is not None and not session.worker.done()
         active = session.active
         if active is None:
-            return Sighting(
+            return SessionActivity(
                 key=str(key),
                 state="idle",
                 generation=session.generation,
@@ -323,7 +331,7 @@ class Runs:
                 owned=alive,
             )
         activity = active.activity
-        return Sighting(
+        return SessionActivity(
             key=str(key),
             state="waiting" if active.place is None and alive else "processing",
             generation=session.generation,
@@ -419,29 +427,29 @@ class Runs:
         steerable = busy and session is not None and session.active is not None and session.active.steerable
         waiting = len(session.waiting) if session else 0
         match queue.decide(item.rules, busy=busy, steerable=bool(steerable), waiting=waiting):
-            case Start():
-                self._say(item.turn, Accepted(queued=False))
+            case StartRun():
+                self._say(item.turn, RunAccepted(queued=False))
                 self._enqueue(item)
                 return "started"
-            case Steer():
+            case SteerRun():
                 assert session is not None and session.active is not None
-                self._say(item.turn, Accepted(queued=False))
+                self._say(item.turn, RunAccepted(queued=False))
                 session.active.steered[item.turn.run_id] = item
                 session.active.steering.add(question(item.turn, millis(self._clock)))
                 return "steered"
-            case Interrupt():
+            case InterruptRun():
                 assert session is not None
-                self._say(item.turn, Accepted(queued=False))
+                self._say(item.turn, RunAccepted(queued=False))
                 _bring_along(session, item)
                 if session.active is not None and session.active.why is None:
                     session.active.stop("interrupt")
                 return "started"
-            case Enqueue():
-                self._say(item.turn, Accepted(queued=True))
+            case EnqueueMessage():
+                self._say(item.turn, RunAccepted(queued=True))
                 self._enqueue(item)
                 await self._shrink(key, item.rules)
                 return "queued"
-            case Reject(why):
+            case RejectMessage(why):
                 await self._settle([item.turn.run_id], key, _failed(why, "queue_full"), "dropped")
                 raise InvalidRequest(why)
 
@@ -520,7 +528,7 @@ class Runs:
             together, text = queue.collect([_waiting(each) for each in items])
             count = len(together)
             turns = [each.turn for each in items[:count]]
-            origins = joined(*(each.origins for each in turns))
+            origins = merge_origins(*(each.origins for each in turns))
             images = tuple(image for each in turns for image in each.images)
             also = (*item.also, *(name for each in items[1:count] for name in each.ids))
             item = structs.replace(item, turn=structs.replace(item.turn, origins=origins, images=images), also=also)
@@ -560,7 +568,7 @@ class Runs:
         if (plugins := self._messages()) is not None:
             plugins.sent(turn, outcome.payloads)
 
-    async def _placed(self, active: _Active) -> Outcome:
+    async def _placed(self, active: _Active) -> RunOutcome:
         """The run in its lane; its time counts from when it has a place."""
         turn = active.item.turn
         async with self._lanes[active.item.lane].place(active.item.priority) as active.place:
@@ -573,7 +581,7 @@ class Runs:
                 timer.cancel()
                 await asyncio.gather(timer, return_exceptions=True)
 
-    def _limit(self, turn: Turn) -> float:
+    def _limit(self, turn: RunRequest) -> float:
         return self._longest() if turn.timeout is None else turn.timeout
 
     async def _expire(self, active: _Active, limit: float) -> None:
@@ -581,15 +589,15 @@ class Runs:
             await self._clock.sleep(limit)
             active.stop("timeout")
 
-    async def _run(self, active: _Active) -> Outcome:
+    async def _run(self, active: _Active) -> RunOutcome:
         """Everything a turn says, and the outcome it amounts to."""
         turn = active.item.turn
         started = millis(self._clock)
         try:
-            manner = await self._manner_of(turn) if self._manner_of else Manner()
+            manner = await self._manner_of(turn) if self._manner_of else ReplyOptions()
         except OpenClawError as error:
             return _failed(error.message, error.code.lower(), started, millis(self._clock))
-        shaper = Shaper(
+        shaper = ReplyShaper(
             manner,
             not_ours=[tool.name for tool in turn.client_tools],
             proofread=partial(self._proofread, turn),
@@ -612,7 +620,7 @@ class Runs:
                             active.steerable = active.begun = True
                         case MessageEnded(message=message):
                             last = message
-                        case Notice(text=text):
+                        case RunNotice(text=text):
                             notices.append(text)
                         case CompactionEnded() if turn.compact is not None:
                             compaction = event
@@ -621,7 +629,7 @@ class Runs:
                         case RunEnded():
                             active.steerable = False
                             end = event
-                    if isinstance(event, SessionRepaired | Recorded):
+                    if isinstance(event, SessionRepaired | RecordedEvent):
                         self._say(turn, event)
                         continue
                     active.activity.take(event, self._clock.now())
@@ -632,7 +640,7 @@ class Runs:
         except OpenClawError as error:
             kind = error.reason if isinstance(error, ProviderError) else error.code.lower()
             return _failed(error.message, kind, started, millis(self._clock))
-        outcome = Outcome(
+        outcome = RunOutcome(
             status="error" if end is None or end.error else "ok",
             stop_reason=end.stop_reason if end else "error",
             texts=shaper.texts,
@@ -652,7 +660,7 @@ class Runs:
         )
         return outcome if active.outgoing is None else await active.outgoing.settled(outcome)
 
-    def _outgoing(self, active: _Active) -> "Outgoing | None":
+    def _outgoing(self, active: _Active) -> "OutgoingMessage | None":
         """Who has a say in what the run says. Looked up at its first words: before, plugins may still be starting."""
         if not active.spoken:
             active.spoken, plugins = True, self._messages()
@@ -662,7 +670,7 @@ class Runs:
                     plugins.received(active.item.turn)
         return active.outgoing
 
-    async def _heard(self, message: User, turn: Turn) -> None:
+    async def _heard(self, message: User, turn: RunRequest) -> None:
         run_id = _run_of(message)
         if run_id:
             await self._settle([run_id], turn.key, _merged_into(turn.run_id), "steered")
@@ -671,32 +679,35 @@ class Runs:
         self,
         run_ids: Sequence[str],
         key: SessionKey,
-        outcome: Outcome,
+        outcome: RunOutcome,
         state: Literal["done", "failed", "aborted", "steered", "dropped"],
     ) -> None:
         """Writes the end down first and tells it second."""
         await self._ledger.ended(run_ids, state, outcome)
         self._tell_end(run_ids, key, outcome)
 
-    def _tell_end(self, run_ids: Sequence[str], key: SessionKey, outcome: Outcome) -> None:
+    def _tell_end(self, run_ids: Sequence[str], key: SessionKey, outcome: RunOutcome) -> None:
         for run_id in run_ids:
             end = self._ends.pop(run_id, None)
             if end is None:
                 continue  # an end is told once
-            self._emit(run_id, key, Settled(outcome))
+            self._emit(run_id, key, RunSettled(outcome))
             if not end.done():
                 end.set_result(outcome)
             self._seq.pop(run_id, None)
 
-    async def _give_up(self, entry: Entry, why: str) -> None:
+    async def _give_up(self, entry: InboxEntry, why: str) -> None:
         outcome = _failed(f"given up after a restart: {why}", "interrupted")
         await self._ledger.ended([entry.run_id], "failed", outcome)
 
-    def _say(self, turn: Turn, event: ShapedEvent | SessionRepaired | Recorded | Accepted) -> None:
+    def _say(self, turn: RunRequest, event: ShapedEvent | SessionRepaired | RecordedEvent | RunAccepted) -> None:
         self._emit(turn.run_id, turn.key, event)
 
     def _emit(
-        self, run_id: str, key: SessionKey, event: ShapedEvent | SessionRepaired | Recorded | Accepted | Settled
+        self,
+        run_id: str,
+        key: SessionKey,
+        event: ShapedEvent | SessionRepaired | RecordedEvent | RunAccepted | RunSettled,
     ) -> None:
         seq = self._seq[run_id] = self._seq.get(run_id, 0) + 1
         self._tell(RunEvent(run_id=run_id, key=key, seq=seq, at=millis(self._clock), event=event))
@@ -740,12 +751,12 @@ def _run_of(message: User) -> str | None:
     return key.removesuffix(":user") if key.endswith(":user") else None
 
 
-def _waiting(item: _Item) -> Waiting:
+def _waiting(item: _Item) -> QueuedMessage:
     turn = item.turn
-    return Waiting(run_id=turn.run_id, text=turn.text, target=turn.channel, protected=bool(turn.earlier))
+    return QueuedMessage(run_id=turn.run_id, text=turn.text, target=turn.channel, protected=bool(turn.earlier))
 
 
-def _repeated(entry: Entry, key: SessionKey) -> Submission:
+def _repeated(entry: InboxEntry, key: SessionKey) -> Submission:
     """The answer to a request that was made before."""
     status: Literal["in_flight", "ok", "error"] = (
         "in_flight" if entry.outcome is None else "ok" if entry.outcome.status == "ok" else "error"
@@ -753,23 +764,25 @@ def _repeated(entry: Entry, key: SessionKey) -> Submission:
     return Submission(run_id=entry.run_id, key=key, status=status, accepted_at=entry.accepted_at, outcome=entry.outcome)
 
 
-def _merged_into(run_id: str) -> Outcome:
-    return Outcome(status="ok", stop_reason="stop", steered_into=run_id)
+def _merged_into(run_id: str) -> RunOutcome:
+    return RunOutcome(status="ok", stop_reason="stop", steered_into=run_id)
 
 
-def _aborted(why: str) -> Outcome:
-    return Outcome(status="error", stop_reason="aborted", error=why, error_kind="aborted")
+def _aborted(why: str) -> RunOutcome:
+    return RunOutcome(status="error", stop_reason="aborted", error=why, error_kind="aborted")
 
 
-def _stopped(why: Why | None, limit: float) -> Outcome:
+def _stopped(why: Why | None, limit: float) -> RunOutcome:
     if why == "timeout":
         text = f"stopped: the run took longer than {limit:g} s"
-        return Outcome(status="error", stop_reason="timeout", error=text, error_kind="timeout")
+        return RunOutcome(status="error", stop_reason="timeout", error=text, error_kind="timeout")
     if why == "stalled":
         text = "stopped: nothing happened for too long. Send it again, or raise diagnostics.stuckSessionAbortMs."
-        return Outcome(status="error", stop_reason="error", error=text, error_kind="stalled")
+        return RunOutcome(status="error", stop_reason="error", error=text, error_kind="stalled")
     return _aborted("interrupted by a newer message" if why == "interrupt" else "stopped by the user")
 
 
-def _failed(why: str, kind: str, started: int = 0, ended: int = 0) -> Outcome:
-    return Outcome(status="error", stop_reason="error", error=why, error_kind=kind, started_at=started, ended_at=ended)
+def _failed(why: str, kind: str, started: int = 0, ended: int = 0) -> RunOutcome:
+    return RunOutcome(
+        status="error", stop_reason="error", error=why, error_kind=kind, started_at=started, ended_at=ended
+    )

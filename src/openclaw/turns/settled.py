@@ -14,7 +14,7 @@ class Exactly(Struct, frozen=True, kw_only=True):
     boxed: bool = False
 
 
-class Settled:
+class AllowedExactly:
     """Kept for a conversation until it starts over, and not beyond the process: a new one asks again."""
 
     def __init__(self) -> None:

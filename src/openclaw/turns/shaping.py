@@ -26,10 +26,10 @@ from openclaw.core.messages import Assistant, Thinking, ToolCall, Usage
 from openclaw.delivery import shape as shapes
 from openclaw.delivery.directives import HEARTBEAT, DirectiveParser, Directives
 from openclaw.delivery.duplicates import repeats, same_media
-from openclaw.delivery.shape import Manner, Payload, Shaped, shape
+from openclaw.delivery.shape import ReplyOptions, ReplyPayload, ShapedReply, shape
 from openclaw.delivery.silence import Silence, SilenceGate, Visible
 from openclaw.delivery.sources import SourceGate
-from openclaw.delivery.think import Reasoning, ThinkParser, Words
+from openclaw.delivery.think import AnswerText, ReasoningText, ThinkParser
 
 log = logging.getLogger(__name__)
 
@@ -38,23 +38,23 @@ _SENDS = frozenset({"", "send", "reply", "thread-reply", "sendattachment", "uplo
 _ELSEWHERE = ("to", "target", "targets", "channel", "accountId", "threadId")
 
 
-class Said(Struct, frozen=True):
+class TextShaped(Struct, frozen=True):
     """Words for people, to be added to the message being written."""
 
     text: str
 
 
-class Thought(Struct, frozen=True):
+class ThoughtShaped(Struct, frozen=True):
     """Reasoning as it is written, for a conversation that wants to watch."""
 
     text: str
 
 
-class Replied(Struct, frozen=True, kw_only=True):
+class ReplyShaped(Struct, frozen=True, kw_only=True):
     """A message is complete. `text` is all of it that people see; nothing, when the model had nothing to say."""
 
     text: str = ""
-    payload: Payload | None = None
+    payload: ReplyPayload | None = None
     reasoning: str = ""
     silent: bool = False
     calls: tuple[ToolCall, ...] = ()
@@ -63,15 +63,15 @@ class Replied(Struct, frozen=True, kw_only=True):
     model: str = ""
 
 
-class Noted(Struct, frozen=True):
+class NoteShaped(Struct, frozen=True):
     """A word of the runtime beside the answer: a tool summary, or the failure that is left when nothing was said."""
 
-    payload: Payload
+    payload: ReplyPayload
 
 
-ShapedEvent = Said | Thought | Replied | Noted | PlainEvent
+ShapedEvent = TextShaped | ThoughtShaped | ReplyShaped | NoteShaped | PlainEvent
 
-_PLAIN = Manner()
+_PLAIN = ReplyOptions()
 
 
 class _Message:
@@ -89,8 +89,8 @@ class _Message:
     def feed(self, text: str) -> tuple[str, str]:
         """The words and the reasoning that `text` adds."""
         pieces = self._think.feed(text)
-        words = "".join(piece.text for piece in pieces if isinstance(piece, Words))
-        thoughts = "".join(piece.text for piece in pieces if isinstance(piece, Reasoning))
+        words = "".join(piece.text for piece in pieces if isinstance(piece, AnswerText))
+        thoughts = "".join(piece.text for piece in pieces if isinstance(piece, ReasoningText))
         shown = self._sources.feed(self._gate.feed(self._directives.feed(words))) if words else ""
         if self._quiet or not shown:
             return "", thoughts
@@ -103,12 +103,12 @@ class _Message:
         return whole[len(given) :] if whole.startswith(given) else ""
 
 
-class Shaper:
+class ReplyShaper:
     """Reads one run."""
 
     def __init__(
         self,
-        manner: Manner = _PLAIN,
+        manner: ReplyOptions = _PLAIN,
         *,
         not_ours: Collection[str] = (),
         proofread: Callable[[str], str] = lambda text: text,
@@ -122,11 +122,11 @@ class Shaper:
         self._sent_media: set[str] = set()
         self._message = self._begin()
         self._failed: ToolEnded | None = None
-        self._payloads: list[Payload] = []
+        self._payloads: list[ReplyPayload] = []
         self._silent = False
 
     @property
-    def payloads(self) -> tuple[Payload, ...]:
+    def payloads(self) -> tuple[ReplyPayload, ...]:
         """What is delivered, in its order."""
         return shapes.ordered(self._payloads)
 
@@ -149,7 +149,7 @@ class Shaper:
         match event:
             case TextDelta(text=text):
                 words, thoughts = self._message.feed(text)
-                return [*self._thought(thoughts), *([Said(words)] if words else [])]
+                return [*self._thought(thoughts), *([TextShaped(words)] if words else [])]
             case ThinkingDelta(text=text):
                 return self._thought(text)
             case MessageEnded(message=message):
@@ -168,7 +168,7 @@ class Shaper:
         return _Message(self._manner.enforce_final, bool(self._sent), self._proofread)
 
     def _thought(self, text: str) -> list[ShapedEvent]:
-        return [Thought(text)] if text and self._manner.reasoning == "stream" else []
+        return [ThoughtShaped(text)] if text and self._manner.reasoning == "stream" else []
 
     def _ended(self, message: Assistant) -> list[ShapedEvent]:
         finished = message.stop_reason in ("stop", "toolUse")
@@ -188,7 +188,7 @@ class Shaper:
             self._payloads.append(payload)
         rest = self._message.rest(shaped.text)
         self._message = self._begin()
-        replied = Replied(
+        replied = ReplyShaped(
             text=shaped.text,
             payload=payload,
             reasoning=reasoning,
@@ -198,15 +198,15 @@ class Shaper:
             provider=message.provider,
             model=message.model,
         )
-        return [*([Said(rest)] if rest else []), replied]
+        return [*([TextShaped(rest)] if rest else []), replied]
 
-    def _reasoning(self, message: Assistant, shaped: Shaped) -> str:
+    def _reasoning(self, message: Assistant, shaped: ShapedReply) -> str:
         if self._manner.reasoning != "on":
             return ""
         native = [block.thinking for block in message.content if isinstance(block, Thinking) and not block.redacted]
         return "\n\n".join(part.strip() for part in (*native, shaped.reasoning) if part.strip())
 
-    def _fresh_media(self, shaped: Shaped) -> Directives:
+    def _fresh_media(self, shaped: ShapedReply) -> Directives:
         media = tuple(each for each in shaped.directives.media if same_media(each) not in self._sent_media)
         return structs.replace(shaped.directives, media=media)
 
@@ -219,7 +219,7 @@ class Shaper:
             return []
         payload = shapes.tool_summary(ended.call, ended.result, self._manner.verbose)
         self._payloads.append(payload)
-        return [Noted(payload)]
+        return [NoteShaped(payload)]
 
     def _delivered(self, arguments: Mapping[str, Any]) -> None:
         """Remembers what a messaging tool sent into this very conversation."""
@@ -239,4 +239,4 @@ class Shaper:
             return []
         payload = shapes.tool_failure(self._failed.call, self._failed.result, self._manner.verbose)
         self._payloads.append(payload)
-        return [Noted(payload)]
+        return [NoteShaped(payload)]

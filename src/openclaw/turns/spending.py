@@ -11,22 +11,22 @@ from datetime import datetime, tzinfo
 from msgspec import Struct, structs
 
 from openclaw.budget import price
-from openclaw.budget.ledger import Call, CallRow, End, SpendLedger
-from openclaw.budget.limits import Level, Refuse, Rules, dollars
+from openclaw.budget.ledger import CallEnd, CallRow, ReservedCall, SpendLedger
+from openclaw.budget.limits import BudgetRules, Level, OverLimit, dollars
 from openclaw.budget.price import Size
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import OverBudget, ProviderError
-from openclaw.core.events import ModelEvent, Notice
+from openclaw.core.events import ModelEvent, RunNotice
 from openclaw.core.messages import Assistant, Image, Message, Usage, once
 from openclaw.core.provider import Model, ModelRequest, Price, Provider
 from openclaw.core.reply import cost_of
 from openclaw.models import cooldown
-from openclaw.models.cooldown import Stats
+from openclaw.models.cooldown import CredentialStats
 from openclaw.models.credentials import Credential
-from openclaw.models.locality import is_own
-from openclaw.turns.recording import LARGE, Recorder, Tape
+from openclaw.models.locality import is_own_address
+from openclaw.turns.recording import LARGE, CallRecorder, StreamRecording
 
-KeepProfile = Callable[[str, Callable[[Stats], Stats], str | None], Awaitable[None]]
+KeepProfile = Callable[[str, Callable[[CredentialStats], CredentialStats], str | None], Awaitable[None]]
 """Changes the stats of a profile: its id, the change, and the provider it just worked with."""
 
 FREE = Price()
@@ -46,7 +46,7 @@ _SAID = {
 }
 
 
-class Missed(Struct, frozen=True):
+class MissedCall(Struct, frozen=True):
     """A model that was asked, or would have been, and did not answer."""
 
     ref: str
@@ -54,7 +54,7 @@ class Missed(Struct, frozen=True):
     at: int
 
 
-class Payer(Struct, frozen=True, kw_only=True):
+class MeterAccount(Struct, frozen=True, kw_only=True):
     """For whom calls are made."""
 
     run_id: str
@@ -63,16 +63,16 @@ class Payer(Struct, frozen=True, kw_only=True):
     agent_id: str
 
 
-class Spending:
+class RunMeter:
     """The books of one run."""
 
     def __init__(
         self,
-        payer: Payer,
+        payer: MeterAccount,
         *,
         ledger: SpendLedger,
-        rules: Rules,
-        recorder: Recorder,
+        rules: BudgetRules,
+        recorder: CallRecorder,
         clock: Clock,
         keep_profile: KeepProfile,
         footer: str | None = None,
@@ -85,17 +85,17 @@ class Spending:
         self._keep_profile = keep_profile
         self._footer = footer
         self._usage = Usage()
-        self._missed: list[Missed] = []
+        self._missed: list[MissedCall] = []
         self._told: list[str] = []
         self._answered_by = ""
-        self._last: Call | None = None
+        self._last: ReservedCall | None = None
         self._reason = ""
         """How the last call ended, as far as its stream knew."""
-        self._unsent: Call | None = None
+        self._unsent: ReservedCall | None = None
         """Reserved, but the run was stopped before it was sent."""
-        self._closed: list[tuple[Call, End, ModelRequest, Tape, Size]] = []
+        self._closed: list[tuple[ReservedCall, CallEnd, ModelRequest, StreamRecording, Size]] = []
         self._amend: tuple[str, str, str] | None = None
-        self._profiles: dict[str, tuple[Callable[[Stats], Stats], str | None]] = {}
+        self._profiles: dict[str, tuple[Callable[[CredentialStats], CredentialStats], str | None]] = {}
         self._good: set[str] = set()
 
     def metered(self, provider: Provider, credential: Credential) -> Provider:
@@ -108,7 +108,7 @@ class Spending:
 
     def skipped(self, model: Model, reason: str, at: int) -> None:
         """`model` was not asked, because it failed for `reason` at `at` and must rest."""
-        self._missed.append(Missed(model.ref, reason, at))
+        self._missed.append(MissedCall(model.ref, reason, at))
 
     def failed(self, model: Model, credential: Credential, error: ProviderError, *, given_up: bool) -> None:
         """The last call failed, for a reason its stream may not have seen: silence, an empty answer.
@@ -116,7 +116,7 @@ class Spending:
         A credential that is given up must rest; one that is tried again in a moment need not.
         """
         now = millis(self._clock)
-        self._missed.append(Missed(model.ref, error.reason, now))
+        self._missed.append(MissedCall(model.ref, error.reason, now))
         if self._last is not None and self._reason != error.reason:
             self._amend = (self._last.call_id, error.reason, error.message)
         if given_up and credential.profile_id is not None and error.reason not in cooldown.BLAMELESS:
@@ -153,20 +153,20 @@ class Spending:
         for profile_id, (change, good_for) in profiles.items():
             await self._keep_profile(profile_id, change, good_for)
 
-    async def ended(self) -> list[Notice]:
+    async def ended(self) -> list[RunNotice]:
         """Closes the books; what the person should know: who answered instead, which budget is running out."""
         await self.settle()
         line = who_answered(self._answered_by, self._missed, self._ledger.zone)
-        return [Notice(text) for text in (line, *self._told, footer(self._usage, self._footer)) if text]
+        return [RunNotice(text) for text in (line, *self._told, footer(self._usage, self._footer)) if text]
 
     async def levels(self) -> list[Level]:
         return await self._ledger.levels(self.payer.run_id, self.payer.agent_id, self.rules)
 
-    async def open(self, request: ModelRequest, credential: Credential) -> tuple[Call, Size]:
+    async def open(self, request: ModelRequest, credential: Credential) -> tuple[ReservedCall, Size]:
         """Reserves a call; raises `OverBudget` when it must not be sent."""
         await self.settle()
         model = request.model
-        call = Call(
+        call = ReservedCall(
             call_id=uuid.uuid4().hex,
             run_id=self.payer.run_id,
             session_key=self.payer.session_key,
@@ -180,7 +180,7 @@ class Spending:
         size = size_of(request)
         self._last = None
         ruling = await self._ledger.reserve(call, price.estimate(size, price_of(model)), self.rules)
-        if isinstance(ruling, Refuse):
+        if isinstance(ruling, OverLimit):
             raise OverBudget(ruling.why)
         self._unsent = call
         return call, size
@@ -189,7 +189,7 @@ class Spending:
         """The call that was reserved is under way."""
         self._unsent = None
 
-    def close(self, call: Call, size: Size, request: ModelRequest, tape: Tape) -> None:
+    def close(self, call: ReservedCall, size: Size, request: ModelRequest, tape: StreamRecording) -> None:
         """A call has ended, however it did; `settle` writes it down."""
         end = _end(size, request.model, tape)
         self._last, self._reason = call, end.reason
@@ -200,11 +200,11 @@ class Spending:
 class _Metered:
     """A `Provider` whose calls are reserved and recorded."""
 
-    def __init__(self, provider: Provider, credential: Credential, spending: Spending) -> None:
+    def __init__(self, provider: Provider, credential: Credential, spending: RunMeter) -> None:
         self._provider = provider
         self._credential = credential
         self._spending = spending
-        self._admitted: tuple[Call, Size] | None = None
+        self._admitted: tuple[ReservedCall, Size] | None = None
 
     async def admit(self, request: ModelRequest) -> None:
         self._admitted = await self._spending.open(request, self._credential)
@@ -215,7 +215,7 @@ class _Metered:
         assert self._admitted is not None
         (call, size), self._admitted = self._admitted, None
         self._spending.sent()
-        tape = Tape()
+        tape = StreamRecording()
         try:
             events = self._provider.stream(request)
             try:
@@ -239,7 +239,7 @@ class _Metered:
 
 def price_of(model: Model) -> Price | None:
     """What the model's tokens cost; those of a model on the user's own machine cost nothing."""
-    return model.price or (FREE if model.api == "offline" or is_own(model.base_url) else None)
+    return model.price or (FREE if model.api == "offline" or is_own_address(model.base_url) else None)
 
 
 def size_of(request: ModelRequest) -> Size:
@@ -271,22 +271,22 @@ def _extent(message: Message) -> tuple[int, int]:
     return chars, sum(isinstance(block, Image) for block in content)
 
 
-def _end(size: Size, model: Model, tape: Tape) -> End:
+def _end(size: Size, model: Model, tape: StreamRecording) -> CallEnd:
     if tape.message is not None:
         usage = tape.message.usage
-        return End(usage=usage if usage.cost else structs.replace(usage, cost=cost_of(usage, price_of(model))))
+        return CallEnd(usage=usage if usage.cost else structs.replace(usage, cost=cost_of(usage, price_of(model))))
     if tape.failure is not None and not tape.events:
-        return End(usage=Usage(), reason=tape.failure.reason, error=tape.failure.message)
+        return CallEnd(usage=Usage(), reason=tape.failure.reason, error=tape.failure.message)
     # Cut off in the middle: it was read, and what was said was written; nobody counted either.
-    usage = price.supposed(size, tape.chars, price_of(model))
+    usage = price.estimate_usage(size, tape.chars, price_of(model))
     failure = tape.failure
     reason, error = (failure.reason, failure.message) if failure else ("aborted", "")
-    return End(usage=usage, reason=reason, error=error, measured=False)
+    return CallEnd(usage=usage, reason=reason, error=error, measured=False)
 
 
-def who_answered(answered_by: str, missed: Sequence[Missed], zone: tzinfo) -> str:
+def who_answered(answered_by: str, missed: Sequence[MissedCall], zone: tzinfo) -> str:
     """`answered by Y; X was rate limited at 12:03`; nothing when the first choice answered."""
-    others: dict[str, Missed] = {}
+    others: dict[str, MissedCall] = {}
     for each in missed:
         if each.ref != answered_by:
             others[each.ref] = each
@@ -313,4 +313,4 @@ def footer(usage: Usage, mode: str | None) -> str:
 def explained(calls: Sequence[CallRow], zone: tzinfo) -> str:
     """The same of a run that is over."""
     answered = next((call.ref for call in reversed(calls) if call.state == "ok"), "")
-    return who_answered(answered, [Missed(c.ref, c.reason, c.at) for c in calls if c.state == "failed"], zone)
+    return who_answered(answered, [MissedCall(c.ref, c.reason, c.at) for c in calls if c.state == "failed"], zone)

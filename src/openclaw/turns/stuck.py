@@ -26,19 +26,19 @@ State = Literal["idle", "processing", "waiting"]
 Action = Literal["abort", "release"]
 
 
-class Limits(Struct, frozen=True, kw_only=True):
+class StuckLimits(Struct, frozen=True, kw_only=True):
     """Seconds without progress: when to speak of it, when to end it."""
 
     warn: float = WARN
     abort: float = LEAST_ABORT
 
     @classmethod
-    def of(cls, warn_ms: int | None, abort_ms: int | None) -> "Limits":
+    def of(cls, warn_ms: int | None, abort_ms: int | None) -> "StuckLimits":
         warn = WARN if warn_ms is None else warn_ms / 1000
         return cls(warn=warn, abort=max(LEAST_ABORT, 3 * warn) if abort_ms is None else abort_ms / 1000)
 
 
-class Sighting(Struct, frozen=True, kw_only=True):
+class SessionActivity(Struct, frozen=True, kw_only=True):
     """One session, seen now."""
 
     key: str
@@ -58,7 +58,7 @@ class Sighting(Struct, frozen=True, kw_only=True):
     tool: str = ""
 
 
-class Calm(Struct, frozen=True):
+class NotStuck(Struct, frozen=True):
     """Nothing to say."""
 
 
@@ -75,23 +75,23 @@ class Stuck(Struct, frozen=True):
     why: str
 
 
-Verdict = Calm | LongRunning | Stalled | Stuck
+Verdict = NotStuck | LongRunning | Stalled | Stuck
 
 
-def classify(seen: Sighting, now: float, limits: Limits, *, asked: bool = False) -> Verdict:
+def classify(seen: SessionActivity, now: float, limits: StuckLimits, *, asked: bool = False) -> Verdict:
     """What to think of a session; `asked` says that it waits for a person."""
     quiet = now - seen.progress_at
     if asked or seen.state == "waiting":
-        return Calm()
+        return NotStuck()
     if seen.state == "idle":
         if seen.queue and not seen.owned and quiet > limits.warn:
             return Stuck("messages wait, and nobody works them off")
-        return Calm()
+        return NotStuck()
     if not seen.owned:
-        return Stuck("it is marked as busy, and no task is behind it") if quiet > limits.warn else Calm()
+        return Stuck("it is marked as busy, and no task is behind it") if quiet > limits.warn else NotStuck()
     if quiet <= limits.warn:
         busy = now - seen.since > limits.warn
-        return LongRunning("it makes progress") if busy else Calm()
+        return LongRunning("it makes progress") if busy else NotStuck()
     if seen.work == "model_call":
         if quiet < limits.abort:
             return LongRunning("the model has been silent")
@@ -157,7 +157,7 @@ class _Said(Struct):
     seen_at: float
 
 
-class Reports:
+class StuckReports:
     """What was said of each session, and when it is worth saying again."""
 
     def __init__(self) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from openclaw.core.text import literal
 from openclaw.trust.wrap import sanitize_external_text
-from openclaw.turns.roster import Child
+from openclaw.turns.roster import Subagent
 
 SKIP = "ANNOUNCE_SKIP"
 RESULT_CHARS = 16_000
@@ -27,7 +27,7 @@ def opening(task: str, *, depth: int, deepest: int, parent: str, notes: Sequence
     return "\n".join(lines)
 
 
-def announcement(children: Sequence[Child], results: Sequence[str]) -> str:
+def announcement(children: Sequence[Subagent], results: Sequence[str]) -> str:
     """What the starter of `children` is told; each result stands as data between tags it cannot close."""
     parts = ["[OpenClaw sub-agent results]"]
     for number, (child, result) in enumerate(zip(children, results, strict=True), 1):

@@ -15,21 +15,21 @@ from msgspec import Struct
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.keys import SessionKey, parse
-from openclaw.core.origin import Origin, joined
+from openclaw.core.origin import Origin, merge_origins
 from openclaw.trust.wrap import wrap_external_content
-from openclaw.turns.guarding import guarded
-from openclaw.turns.ledger import Outcome
+from openclaw.turns.guarding import supervise_once
+from openclaw.turns.ledger import RunOutcome
 from openclaw.turns.queue import QueueRules
-from openclaw.turns.roster import Child, Roster, Status
-from openclaw.turns.runs import Runs
+from openclaw.turns.roster import Status, Subagent, SubagentStore
+from openclaw.turns.runs import RunService
 from openclaw.turns.subagent_words import SKIP, announcement, clean, opening
-from openclaw.turns.turn import Turn
+from openclaw.turns.turn import RunRequest
 
 LOOK_AGAIN = 3_600.0
 RETRY = (1.0, 5.0, 30.0, 120.0)
 
 
-class Bounds(Struct, frozen=True, kw_only=True):
+class SubagentLimits(Struct, frozen=True, kw_only=True):
     """How far sub-agents of an agent may go."""
 
     depth: int = 5
@@ -38,7 +38,7 @@ class Bounds(Struct, frozen=True, kw_only=True):
     """Seconds until a kept child leaves the list; 0 keeps it there."""
 
 
-class Errand(Struct, frozen=True, kw_only=True):
+class SubagentTask(Struct, frozen=True, kw_only=True):
     """What somebody wants a sub-agent to do."""
 
     parent: SessionKey
@@ -66,14 +66,14 @@ class Subagents:
 
     def __init__(
         self,
-        roster: Roster,
-        runs: Runs,
+        roster: SubagentStore,
+        runs: RunService,
         clock: Clock,
         *,
-        bounds: Callable[[str], Bounds],
+        bounds: Callable[[str], SubagentLimits],
         origins: Callable[[SessionKey], Awaitable[tuple[Origin, ...]]],
-        discard: Callable[[Child], Awaitable[None]],
-        archive: Callable[[Child], Awaitable[None]],
+        discard: Callable[[Subagent], Awaitable[None]],
+        archive: Callable[[Subagent], Awaitable[None]],
     ) -> None:
         self.roster = roster
         self._runs = runs
@@ -102,7 +102,7 @@ class Subagents:
                 for task in self._tasks:
                     task.cancel()
 
-    async def spawn(self, errand: Errand) -> Child:
+    async def spawn(self, errand: SubagentTask) -> Subagent:
         """Starts a sub-agent, or says which limit forbids it."""
         bounds = self._bounds(errand.parent.agent)
         depth = self.roster.depth(errand.parent) + 1
@@ -115,7 +115,7 @@ class Subagents:
         run_id = str(uuid.uuid4())
         key = SessionKey(errand.agent, f"{'acp' if errand.external else 'subagent'}:{uuid.uuid4()}")
         child = await self.roster.put(
-            Child(
+            Subagent(
                 run_id=run_id,
                 current=run_id,
                 key=str(key),
@@ -135,7 +135,7 @@ class Subagents:
         text = opening(errand.task, depth=depth, deepest=bounds.depth, parent=str(errand.parent), notes=errand.notes)
         if errand.external:
             text = "\n\n".join((errand.task, *errand.notes))
-        turn = Turn(
+        turn = RunRequest(
             run_id=run_id,
             key=key,
             text=text,
@@ -153,18 +153,18 @@ class Subagents:
         self._follow(run_id)
         return child
 
-    async def steer(self, child: Child, message: str, origins: tuple[Origin, ...] = ()) -> Child:
+    async def steer(self, child: Subagent, message: str, origins: tuple[Origin, ...] = ()) -> Subagent:
         """Interrupts a child and has it go on with `message`."""
         if child.status != "running":
             raise InvalidRequest(f"{child.name} has ended already: start another sub-agent")
         run_id = str(uuid.uuid4())
         # Written down first: the end of the interrupted run is then not its end.
         child = await self.roster.change(child.run_id, current=run_id)
-        turn = Turn(run_id=run_id, key=child.session, text=message, origins=origins, trigger="system")
+        turn = RunRequest(run_id=run_id, key=child.session, text=message, origins=origins, trigger="system")
         await self._runs.submit(turn, rules=QueueRules(mode="interrupt"), lane="subagent")
         return child
 
-    async def kill(self, child: Child) -> int:
+    async def kill(self, child: Subagent) -> int:
         """Ends a child and everyone below it, without a word to its starter; gives how many it ended."""
         doomed = [each for each in (child, *self.roster.below(child.key)) if each.status == "running"]
         for each in doomed:
@@ -180,7 +180,7 @@ class Subagents:
         """Ends every sub-agent of a session whose work was stopped."""
         return sum([await self.kill(child) for child in self.roster.running(str(key))])
 
-    async def wait_together(self, parent: SessionKey, parent_run: str) -> list[Child]:
+    async def wait_together(self, parent: SessionKey, parent_run: str) -> list[Subagent]:
         """The running children of a turn, from now on announced together; the others of the session if it has none."""
         running = self.roster.running(str(parent))
         own = [child for child in running if child.parent_run == parent_run]
@@ -188,7 +188,7 @@ class Subagents:
             await self.roster.change(child.run_id, together=True)
         return own
 
-    async def settled(self, children: Sequence[Child], seconds: float) -> bool:
+    async def settled(self, children: Sequence[Subagent], seconds: float) -> bool:
         """Whether all of them end within `seconds`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -200,7 +200,7 @@ class Subagents:
         if self._group is None:
             return
         task = self._group.create_task(
-            guarded(self._see_through(run_id), f"sub-agent {run_id}"), name=f"subagent:{run_id}"
+            supervise_once(self._see_through(run_id), f"sub-agent {run_id}"), name=f"subagent:{run_id}"
         )
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -231,7 +231,7 @@ class Subagents:
             if outcome is None:
                 if child.current in self._runs.active(child.session):
                     continue
-                outcome = Outcome(status="error", stop_reason="error", error="interrupted by a restart")
+                outcome = RunOutcome(status="error", stop_reason="error", error="interrupted by a restart")
             if outcome.steered_into:
                 await self.roster.change(run_id, current=outcome.steered_into)
                 continue
@@ -240,7 +240,7 @@ class Subagents:
                 continue
             await self._finish(run_id, outcome)
 
-    async def _finish(self, run_id: str, outcome: Outcome) -> None:
+    async def _finish(self, run_id: str, outcome: RunOutcome) -> None:
         await self.roster.change(
             run_id,
             status=_status(outcome),
@@ -272,7 +272,7 @@ class Subagents:
                         raise
             await self._clock.sleep(pause)
 
-    def _family(self, child: Child) -> list[Child]:
+    def _family(self, child: Subagent) -> list[Subagent]:
         """Who is announced now that `child` has ended."""
         if not child.together:
             return [child]
@@ -281,7 +281,7 @@ class Subagents:
             return []
         return [each for each in same if not each.told]
 
-    async def _tell(self, family: Sequence[Child]) -> None:
+    async def _tell(self, family: Sequence[Subagent]) -> None:
         heard = [child for child in family if child.expected and child.result.strip() != SKIP]
         if heard:
             parent = parse(heard[0].parent)
@@ -289,7 +289,7 @@ class Subagents:
             text = announcement(heard, [_shown(*each) for each in zip(heard, found, strict=True)])
             # The name is made of the children's, so that the same news twice is one message.
             name = f"announce:{heard[0].run_id}"
-            turn = Turn(run_id=name, key=parent, text=text, origins=joined(*found), trigger="system")
+            turn = RunRequest(run_id=name, key=parent, text=text, origins=merge_origins(*found), trigger="system")
             above = self.roster.by_key(str(parent))
             submission = await self._runs.submit(turn, lane="subagent" if above else "main")
             if above is not None and above.status == "running" and submission.status != "steered":
@@ -304,14 +304,14 @@ class Subagents:
         self._moved = asyncio.Event()
 
 
-def _shown(child: Child, origins: tuple[Origin, ...]) -> str:
+def _shown(child: Subagent, origins: tuple[Origin, ...]) -> str:
     """A result as its reader may take it: enclosed when the child has read untrusted text."""
     if origins:
         return wrap_external_content(clean(child.result), "unknown", marker_id=secrets.token_hex(8))
     return clean(child.result)
 
 
-def _status(outcome: Outcome) -> Status:
+def _status(outcome: RunOutcome) -> Status:
     if outcome.status == "ok":
         return "ok"
     return "timeout" if outcome.error_kind == "timeout" else "error"

@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from openclaw.core.messages import Assistant, Image, Message, Text, ToolCall, ToolResult, User
 from openclaw.core.text import head, tail
-from openclaw.sessions.compact import Plan, estimate_text
-from openclaw.sessions.essentials import Details, details_of, files, identifiers, merge_rules, rules
+from openclaw.sessions.compact import CompactionPlan, estimate_text
+from openclaw.sessions.essentials import EssentialDetails, details_of, files, identifiers, merge_rules, rules
 
 Mode = Literal["default", "safeguard"]
 
@@ -77,7 +77,7 @@ def _parts(text: str, limit: int) -> list[str]:
     return [text[i : i + step] for i in range(0, len(text), step)]
 
 
-def told(messages: Sequence[Message]) -> list[str]:
+def render_messages(messages: Sequence[Message]) -> list[str]:
     """A conversation as text, one piece a message, without what only the runtime needs."""
     return [piece for message in messages if (piece := _told(message))]
 
@@ -175,7 +175,7 @@ def split_order() -> str:
     )
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
+class SummaryRequirements(Struct, frozen=True, kw_only=True):
     """What must be in a summary."""
 
     headings: tuple[str, ...] = ()
@@ -183,8 +183,8 @@ class Wanted(Struct, frozen=True, kw_only=True):
     ask: str = ""
 
 
-def wanted(plan: Plan, mode: Mode, *, strict: bool) -> Wanted:
-    return Wanted(
+def requirements(plan: CompactionPlan, mode: Mode, *, strict: bool) -> SummaryRequirements:
+    return SummaryRequirements(
         headings=HEADINGS[mode],
         identifiers=identifiers(plan.removed) if strict else (),
         ask=plan.unanswered,
@@ -214,7 +214,7 @@ def mentions(text: str, ask: str) -> bool:
     return not words or 2 * sum(word in lower for word in words) >= len(words)
 
 
-def faults(text: str, want: Wanted) -> str:
+def faults(text: str, want: SummaryRequirements) -> str:
     """What is wrong with a summary, as a correction the model can act on; empty when it will do."""
     if not text.strip():
         return "They were empty."
@@ -228,12 +228,12 @@ def faults(text: str, want: Wanted) -> str:
     return " ".join(found)
 
 
-def body(plan: Plan) -> str:
+def body(plan: CompactionPlan) -> str:
     """The earlier summary without what was put beside it."""
     return plan.previous.summary.partition(APPENDIX)[0] if plan.previous else ""
 
 
-def digest(want: Wanted, mode: Mode) -> str:
+def digest(want: SummaryRequirements, mode: Mode) -> str:
     """Notes made without a model, for when none can be had and the conversation could not go on otherwise."""
     asks, exact = ("Pending user asks", "Exact identifiers") if mode == "safeguard" else ("Goal", "Critical Context")
     filled = {asks: [want.ask[:ASK_CHARS]] if want.ask else [], exact: list(want.identifiers)}
@@ -244,12 +244,14 @@ def digest(want: Wanted, mode: Mode) -> str:
     return "\n\n".join(parts)
 
 
-def finished(notes: str, plan: Plan, want: Wanted, *, window: int, turns: int, split: str = "") -> tuple[str, Details]:
+def finished(
+    notes: str, plan: CompactionPlan, want: SummaryRequirements, *, window: int, turns: int, split: str = ""
+) -> tuple[str, EssentialDetails]:
     """The text that is written down, and its details: the notes, and beside them what must not be rephrased."""
-    before = details_of(plan.previous.details) if plan.previous else Details()
+    before = details_of(plan.previous.details) if plan.previous else EssentialDetails()
     most = min(MOST_CHARS, max(2_000, window))
     read, changed = files(plan.removed, before)
-    kept = Details(read, changed, merge_rules(before.rules, rules(plan.removed), most // 4))
+    kept = EssentialDetails(read, changed, merge_rules(before.rules, rules(plan.removed), most // 4))
     beside = [_rules(kept.rules), _owed(notes, want), _quoted(plan, turns, most // 4), _files(kept)]
     appendix = "\n\n".join(part for part in beside if part)
     notes = f"{notes.strip()}\n\n{SPLIT}\n{split.strip()}" if split.strip() else notes.strip()
@@ -266,7 +268,7 @@ def _rules(kept: Sequence[str]) -> str:
     return f"Standing rules of the user (they hold; a later one goes before an earlier one):\n{lines}"
 
 
-def _owed(notes: str, want: Wanted) -> str:
+def _owed(notes: str, want: SummaryRequirements) -> str:
     """What the notes fail to say although they must."""
     parts = []
     if lost := missing_identifiers(notes, want.identifiers):
@@ -276,7 +278,7 @@ def _owed(notes: str, want: Wanted) -> str:
     return "\n\n".join(parts)
 
 
-def _quoted(plan: Plan, turns: int, most: int) -> str:
+def _quoted(plan: CompactionPlan, turns: int, most: int) -> str:
     """The latest turns of what goes, as far as the kept tail has too few of them."""
     short = turns - sum(isinstance(message, User) for message in plan.kept)
     asked = [i for i, message in enumerate(plan.removed) if isinstance(message, User)]
@@ -295,6 +297,6 @@ def _quoted(plan: Plan, turns: int, most: int) -> str:
     return "Latest turns:\n" + "\n".join(reversed(lines)) if lines else ""
 
 
-def _files(kept: Details) -> str:
+def _files(kept: EssentialDetails) -> str:
     lists = (("read-files", kept.read_files), ("modified-files", kept.modified_files))
     return "\n".join(f"<{name}>\n" + "\n".join(names) + f"\n</{name}>" for name, names in lists if names)

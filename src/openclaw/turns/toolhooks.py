@@ -7,21 +7,21 @@ from typing import Any
 
 import msgspec
 
-from openclaw.core.approval import Answer, ApprovalRequest, Approver
+from openclaw.core.approval import ApprovalAnswer, ApprovalRequest, Approver
 from openclaw.core.clock import Clock
 from openclaw.core.hooks import AfterToolCall, BeforeToolCall, HookContext
 from openclaw.core.tool import Output, ToolContext
 from openclaw.hooks import points
-from openclaw.hooks.dispatch import Hooks
+from openclaw.hooks.dispatch import HookDispatcher
 from openclaw.hooks.merge import ToolMerged
 from openclaw.trust.auditlog import AuditLog
-from openclaw.turns.hooking import deed
+from openclaw.turns.hooking import audit_change
 
 
 class ToolHooks:
     """The interceptor of every toolbox."""
 
-    def __init__(self, hooks: Hooks, audit: AuditLog, approver: Approver, clock: Clock) -> None:
+    def __init__(self, hooks: HookDispatcher, audit: AuditLog, approver: Approver, clock: Clock) -> None:
         self._hooks = hooks
         self._audit = audit
         self._approver = approver
@@ -34,7 +34,7 @@ class ToolHooks:
         event = BeforeToolCall(tool_name=tool, params=args, tool_call_id=context.call_id, run_id=context.run_id)
         merged = await self._hooks.ask(points.TOOL, event, _where(context))
         if merged.changes:
-            deeds = [deed("before_tool_call", change, note=f"tool {tool}") for change in merged.changes]
+            deeds = [audit_change("before_tool_call", change, note=f"tool {tool}") for change in merged.changes]
             await self._audit.record(deeds, run_id=context.run_id, session_key=context.session_key)
         if merged.blocked is not None:
             return f"Not run: the plugin {merged.blocked.plugin} objects: {merged.blocked.text}."
@@ -78,7 +78,7 @@ class ToolHooks:
             return f"Not run: {answer.why or 'the user said no'}. Do not try to get round it; ask what to do instead."
         return ""
 
-    async def _decided(self, request: ApprovalRequest, limit_ms: int | None) -> Answer:
+    async def _decided(self, request: ApprovalRequest, limit_ms: int | None) -> ApprovalAnswer:
         if limit_ms is None:
             return await self._approver.decide(request)
         asking = asyncio.ensure_future(self._approver.decide(request))
@@ -86,7 +86,7 @@ class ToolHooks:
         both: set[asyncio.Future[Any]] = {asking, timer}
         try:
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-            return asking.result() if asking.done() else Answer("deny", why="nobody answered in time")
+            return asking.result() if asking.done() else ApprovalAnswer("deny", why="nobody answered in time")
         finally:
             for each in both:
                 each.cancel()

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field, structs
 
-from openclaw.agent.loop import CROWDED, Job, Steering, run
-from openclaw.agent.toolrun import Toolbox
+from openclaw.agent.loop import CROWDED, RunJob, Steering, run
+from openclaw.agent.toolrun import ToolRunner
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import ContextTooLong
 from openclaw.core.events import (
@@ -22,32 +22,32 @@ from openclaw.core.events import (
     CompactionReason,
     Event,
     MessageEnded,
-    Notice,
     RunEnded,
+    RunNotice,
     Trigger,
 )
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Assistant, Image, Message, Text, Usage, User
-from openclaw.core.origin import Origin, joined
+from openclaw.core.origin import Origin, merge_origins
 from openclaw.core.provider import System
 from openclaw.core.text import whole
-from openclaw.sessions.conversation import Conversation, Holding, conversation, extended
-from openclaw.sessions.files import Transcript, iso
+from openclaw.sessions.conversation import Conversation, ConversationCache, conversation, extended
+from openclaw.sessions.files import TranscriptFile, iso
 from openclaw.sessions.index import SessionIndex, SessionRow, counted
 from openclaw.sessions.lock import WriteLocks
 from openclaw.sessions.transcript import (
     AnyEntry,
     Context,
-    Header,
     MessageEntry,
-    Problem,
     Tally,
+    TranscriptHeader,
+    TranscriptProblem,
     synthetic,
 )
-from openclaw.turns.record import Record, Recorded
-from openclaw.turns.route import ModelRoute
-from openclaw.turns.spending import Spending
-from openclaw.turns.upkeep import NOTHING, Upkeep
+from openclaw.turns.record import RecordedEvent, TurnRecorder
+from openclaw.turns.route import FailoverRoute
+from openclaw.turns.spending import RunMeter
+from openclaw.turns.upkeep import NOTHING, CompactionManager
 
 if TYPE_CHECKING:
     from openclaw.turns.hooking import TurnHooks
@@ -62,7 +62,7 @@ class ClientTool(Struct, frozen=True, kw_only=True):
     """A JSON Schema object."""
 
 
-class Turn(Struct, frozen=True, kw_only=True):
+class RunRequest(Struct, frozen=True, kw_only=True):
     """What somebody asked for."""
 
     run_id: str
@@ -88,29 +88,29 @@ class Turn(Struct, frozen=True, kw_only=True):
     """Nothing is asked; the conversation is compacted, with attention to this."""
     origins: tuple[Origin, ...] = ()
     """Where untrusted parts of the text came from; empty for a person's own words."""
-    earlier: tuple["Turn", ...] = ()
+    earlier: tuple["RunRequest", ...] = ()
     """What was said before it, was interrupted by it, and no model has seen; said again with it, each as itself."""
 
 
-class News(Struct, frozen=True):
+class PendingEvents(Struct, frozen=True):
     """What a conversation is told before what it is asked, and where that came from."""
 
     text: str = ""
     origins: tuple[Origin, ...] = ()
 
 
-_NO_NEWS = News()
+_NO_NEWS = PendingEvents()
 
 
-class Opened(Struct, frozen=True, kw_only=True):
+class OpenedSession(Struct, frozen=True, kw_only=True):
     """A session in the hands of one run."""
 
     row: SessionRow
-    transcript: Transcript | None = None
+    transcript: TranscriptFile | None = None
     known: Conversation = Conversation()
     """The conversation as it was found."""
     total: Tally = Tally()
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[TranscriptProblem, ...] = ()
 
     @property
     def path(self) -> tuple[AnyEntry, ...]:
@@ -121,14 +121,14 @@ class Opened(Struct, frozen=True, kw_only=True):
         return self.known.context
 
 
-class Prepared(Struct, frozen=True, kw_only=True):
+class PreparedTurn(Struct, frozen=True, kw_only=True):
     """All a run needs beside its session; made by `prepare`, which knows models, tools and the prompt."""
 
     system: System
-    route: ModelRoute
-    tools: Toolbox
-    spending: Spending
-    upkeep: Upkeep
+    route: FailoverRoute
+    tools: ToolRunner
+    spending: RunMeter
+    upkeep: CompactionManager
     hooks: "TurnHooks | None" = None
     """Who listens to this turn; None when no plugin does."""
 
@@ -137,10 +137,10 @@ class SessionRepaired(Struct, frozen=True):
     """The session was not left whole by whoever wrote it last; this is what was found."""
 
     session_id: str
-    problems: tuple[Problem, ...]
+    problems: tuple[TranscriptProblem, ...]
 
 
-class Turns:
+class TurnRunner:
     """Runs turns, one at a time for each session."""
 
     def __init__(
@@ -149,13 +149,13 @@ class Turns:
         locks: WriteLocks,
         clock: Clock,
         workspace_of: Callable[[str], Path],
-        prepare: Callable[[Turn, Opened], Awaitable[Prepared]],
-        news: Callable[[Turn], Awaitable[News]] | None = None,
-        renew: Callable[[Turn, SessionRow], Awaitable[SessionRow]] | None = None,
+        prepare: Callable[[RunRequest, OpenedSession], Awaitable[PreparedTurn]],
+        news: Callable[[RunRequest], Awaitable[PendingEvents]] | None = None,
+        renew: Callable[[RunRequest, SessionRow], Awaitable[SessionRow]] | None = None,
     ) -> None:
         self._news = news
         self._renew = renew
-        self._holding = Holding()
+        self._holding = ConversationCache()
         self._index = index
         self._locks = locks
         self._clock = clock
@@ -163,8 +163,8 @@ class Turns:
         self._prepare = prepare
 
     async def run(
-        self, turn: Turn, steering: Steering | None = None, notice: str = ""
-    ) -> AsyncGenerator[Event | SessionRepaired | Recorded, None]:
+        self, turn: RunRequest, steering: Steering | None = None, notice: str = ""
+    ) -> AsyncGenerator[Event | SessionRepaired | RecordedEvent, None]:
         """Everything that happens, ending with `RunEnded`; `notice` is told beside the answer.
 
         A turn whose question is already in the transcript was begun by an earlier process: it goes on from there, and
@@ -187,14 +187,14 @@ class Turns:
             transcript = session.transcript or self._create(session.row)
             if session.transcript is None and prepared.hooks is not None:
                 prepared.hooks.session_started(session.row.session_id)
-            record = Record(transcript, session.total, self._clock, prepared.hooks)
+            record = TurnRecorder(transcript, session.total, self._clock, prepared.hooks)
             try:
                 await self._index.started(session.row, turn.run_id, turn.text, by_person=turn.trigger == "user")
                 carried = self._compacting if turn.compact is not None else self._asking
                 async with aclosing(carried(turn, session, prepared, record, steering or Steering())) as events:
                     async for event in events:
                         if isinstance(event, RunEnded):
-                            for told in (*([Notice(notice)] if notice else ()), *await prepared.spending.ended()):
+                            for told in (*([RunNotice(notice)] if notice else ()), *await prepared.spending.ended()):
                                 record.take(told)
                                 yield told
                         yield event
@@ -209,8 +209,8 @@ class Turns:
                     )
 
     async def _compacting(
-        self, turn: Turn, session: Opened, prepared: Prepared, record: Record, steering: Steering
-    ) -> AsyncGenerator[Event | Recorded, None]:
+        self, turn: RunRequest, session: OpenedSession, prepared: PreparedTurn, record: TurnRecorder, steering: Steering
+    ) -> AsyncGenerator[Event | RecordedEvent, None]:
         """A compaction somebody asked for."""
         work = prepared.upkeep.compact(record.transcript, "manual", focus=turn.compact or "")
         async with aclosing(work) as events:
@@ -223,8 +223,8 @@ class Turns:
         yield end
 
     async def _asking(
-        self, turn: Turn, session: Opened, prepared: Prepared, record: Record, steering: Steering
-    ) -> AsyncGenerator[Event | Recorded, None]:
+        self, turn: RunRequest, session: OpenedSession, prepared: PreparedTurn, record: TurnRecorder, steering: Steering
+    ) -> AsyncGenerator[Event | RecordedEvent, None]:
         """The question and its answer, with room made for them first."""
         upkeep = prepared.upkeep
         made_room = False
@@ -232,7 +232,7 @@ class Turns:
         before = _said(session.path)
         if not _asked(before, turn.run_id):
             now = millis(self._clock)
-            news = await self._news(turn) if self._news else News()
+            news = await self._news(turn) if self._news else PendingEvents()
             asked = [question(each, now) for each in turn.earlier if not _asked(before, each.run_id)]
             asked.append(question(turn, now, news))
             for each in asked:
@@ -259,14 +259,14 @@ class Turns:
                     yield said
                 return
             messages = prepared.hooks.around.put(messages, turn.run_id)
-        job = Job(system=prepared.system, messages=messages, cache_key=session.row.session_id)
+        job = RunJob(system=prepared.system, messages=messages, cache_key=session.row.session_id)
         async with aclosing(self._answering(turn, job, prepared, record, steering)) as answers:
             async for answer in answers:
                 yield answer
 
     async def _answering(
-        self, turn: Turn, job: Job, prepared: Prepared, record: Record, steering: Steering
-    ) -> AsyncGenerator[Event | Recorded, None]:
+        self, turn: RunRequest, job: RunJob, prepared: PreparedTurn, record: TurnRecorder, steering: Steering
+    ) -> AsyncGenerator[Event | RecordedEvent, None]:
         """Asks until there is an answer. A prompt that turns out too long is compacted and asked once more."""
         upkeep = prepared.upkeep
         before, turns = record.spent, 0
@@ -323,7 +323,7 @@ class Turns:
         path = self._index.path(row.agent_id, row.session_id)
         async with self._locks.writing(path, writer):
             if path.exists():
-                transcript, _ = Transcript.reopen(path, self._header(row))
+                transcript, _ = TranscriptFile.reopen(path, self._header(row))
             else:
                 transcript = self._create(row)
             try:
@@ -331,7 +331,7 @@ class Turns:
             finally:
                 transcript.close()
 
-    async def _finish(self, turn: Turn, session: Opened, record: Record) -> None:
+    async def _finish(self, turn: RunRequest, session: OpenedSession, record: TurnRecorder) -> None:
         """Closes the books, whatever ended the run; nobody is let go before they are closed."""
         record.close()
         books = asyncio.ensure_future(self._close_books(turn, session, record))
@@ -345,7 +345,7 @@ class Turns:
         if stopped is not None:
             raise stopped
 
-    async def _close_books(self, turn: Turn, session: Opened, record: Record) -> None:
+    async def _close_books(self, turn: RunRequest, session: OpenedSession, record: TurnRecorder) -> None:
         transcript = record.transcript
         try:
             await asyncio.to_thread(transcript.sync)
@@ -366,7 +366,7 @@ class Turns:
             transcript.close()
 
     @asynccontextmanager
-    async def _opened(self, turn: Turn) -> AsyncIterator[Opened]:
+    async def _opened(self, turn: RunRequest) -> AsyncIterator[OpenedSession]:
         """The session, locked and loaded. A new one gets its file with its first message, not before."""
         row = await self._index.resolve(turn.key)
         if self._renew is not None and turn.compact is None:
@@ -376,14 +376,14 @@ class Turns:
             held = self._holding.take(path)
             if held is not None:
                 known = held.conversation
-                transcript = Transcript.resume(path, known.path[-1].id if known.path else None, held.ids)
-                problems: tuple[Problem, ...] = ()
+                transcript = TranscriptFile.resume(path, known.path[-1].id if known.path else None, held.ids)
+                problems: tuple[TranscriptProblem, ...] = ()
             elif path.exists():
-                transcript, loaded = Transcript.reopen(path, self._header(row))
+                transcript, loaded = TranscriptFile.reopen(path, self._header(row))
                 known = conversation(loaded.entries)
                 problems = (*loaded.problems, *known.context.problems)
             else:
-                yield Opened(row=row)
+                yield OpenedSession(row=row)
                 return
             try:
                 total = known.total
@@ -391,15 +391,15 @@ class Turns:
                     result = synthetic(call, timestamp=millis(self._clock))
                     transcript.say(result, self._clock.now())
                     total = total.plus(result)
-                yield Opened(row=row, transcript=transcript, known=known, total=total, problems=problems)
+                yield OpenedSession(row=row, transcript=transcript, known=known, total=total, problems=problems)
             finally:
                 transcript.close()
 
-    def _create(self, row: SessionRow) -> Transcript:
-        return Transcript.create(self._index.path(row.agent_id, row.session_id), self._header(row))
+    def _create(self, row: SessionRow) -> TranscriptFile:
+        return TranscriptFile.create(self._index.path(row.agent_id, row.session_id), self._header(row))
 
-    def _header(self, row: SessionRow) -> Header:
-        return Header(
+    def _header(self, row: SessionRow) -> TranscriptHeader:
+        return TranscriptHeader(
             id=row.session_id,
             timestamp=iso(row.created_at / 1000),
             cwd=str(self._workspace_of(row.agent_id)),
@@ -431,9 +431,9 @@ def _answer_on_record(messages: Sequence[Message], run_id: str) -> Assistant | N
     return None
 
 
-def question(turn: Turn, now: int, news: News = _NO_NEWS) -> User:
+def question(turn: RunRequest, now: int, news: PendingEvents = _NO_NEWS) -> User:
     """What somebody asked for, as a message."""
     text = whole(f"{news.text}\n\n{turn.text}" if news.text else turn.text)
     content: str | tuple[Text | Image, ...] = (Text(text), *turn.images) if turn.images else text
-    origins = joined(turn.origins, news.origins)
+    origins = merge_origins(turn.origins, news.origins)
     return User(content=content, timestamp=now, idempotency_key=f"{turn.run_id}:user", origins=origins)

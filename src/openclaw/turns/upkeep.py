@@ -21,18 +21,10 @@ from openclaw.core.text import tokens as tokens_of
 from openclaw.core.tool import ToolSpec
 from openclaw.sessions import compact, prune
 from openclaw.sessions.compact import estimate, measure
-from openclaw.sessions.files import Transcript, load
-from openclaw.sessions.transcript import (
-    AnyEntry,
-    Compaction,
-    Context,
-    Custom,
-    build_context,
-    path_to_leaf,
-    visible,
-)
-from openclaw.turns.compaction import CompactionFailed, Compactor
-from openclaw.turns.flush import Flush
+from openclaw.sessions.files import TranscriptFile, load
+from openclaw.sessions.transcript import AnyEntry, Compaction, Context, Custom, build_context, path_to_leaf, visible
+from openclaw.turns.compaction import CompactionFailed, Summariser
+from openclaw.turns.flush import MemoryFlush
 from openclaw.turns.measures import seconds_of, size_of
 
 log = logging.getLogger(__name__)
@@ -56,7 +48,7 @@ def summary_message(context: Context) -> tuple[Message, ...]:
     return (User(content=f"<summary>\n{context.summary}\n</summary>"),) if context.summary is not None else ()
 
 
-class Upkeep:
+class CompactionManager:
     """The upkeep of one conversation, for one turn."""
 
     def __init__(
@@ -67,8 +59,8 @@ class Upkeep:
         model: Model,
         system: System,
         tools: Sequence[ToolSpec],
-        compactor: Compactor,
-        flush: Flush | None,
+        compactor: Summariser,
+        flush: MemoryFlush | None,
         clock: Clock,
     ) -> None:
         self.settings = settings
@@ -92,7 +84,7 @@ class Upkeep:
             log.warning("%s has a context window of only %d tokens", self._model.ref, self._window)
 
     async def before_turn(
-        self, transcript: Transcript, path: Sequence[AnyEntry], question: Message
+        self, transcript: TranscriptFile, path: Sequence[AnyEntry], question: Message
     ) -> AsyncGenerator[UpkeepEvent, None]:
         """Notes and a compaction, each when it is time for it; `path` is the conversation as it was loaded."""
         if not self.settings.enabled:
@@ -116,7 +108,7 @@ class Upkeep:
 
     async def compact(
         self,
-        transcript: Transcript,
+        transcript: TranscriptFile,
         reason: CompactionReason,
         *,
         focus: str = "",
@@ -170,12 +162,12 @@ class Upkeep:
             usage=made.usage,
         )
 
-    async def messages(self, transcript: Transcript) -> tuple[Message, ...]:
+    async def messages(self, transcript: TranscriptFile) -> tuple[Message, ...]:
         """What the model sees of the conversation now."""
         path = await _path(transcript)
         return self.shown(transcript, path, build_context(path))
 
-    def shown(self, transcript: Transcript, path: Sequence[AnyEntry], context: Context) -> tuple[Message, ...]:
+    def shown(self, transcript: TranscriptFile, path: Sequence[AnyEntry], context: Context) -> tuple[Message, ...]:
         """`context` with old results shortened and old images left out; new cuts go on record."""
         messages = prune.without_old_images(context.messages)
         if self._pruning is not None:
@@ -188,14 +180,14 @@ class Upkeep:
             messages = pruned.messages
         return (*summary_message(context), *messages)
 
-    async def _flushed(self, transcript: Transcript, path: Sequence[AnyEntry]) -> AsyncGenerator[Flushing, None]:
+    async def _flushed(self, transcript: TranscriptFile, path: Sequence[AnyEntry]) -> AsyncGenerator[Flushing, None]:
         if self._flush is None or not self._flush.due(path):
             return
         done = await self._flush.run(path, self._system, self.shown(transcript, path, build_context(path)))
         transcript.append(done.entry, self._clock.now())
         yield Flushing(done.usage)
 
-    async def _is_large(self, transcript: Transcript, path: Sequence[AnyEntry]) -> "_Large":
+    async def _is_large(self, transcript: TranscriptFile, path: Sequence[AnyEntry]) -> "_Large":
         """Whether the part in sight takes more bytes than it should; only looked at when the file does."""
         flush = size_of(self._flush.settings.force_flush_transcript_bytes) if self._flush else 0
         most = size_of(self.settings.max_active_transcript_bytes)
@@ -231,7 +223,7 @@ def pruning_of(settings: PruningSettings, model: Model) -> prune.Pruning | None:
     )
 
 
-async def _path(transcript: Transcript) -> list[AnyEntry]:
+async def _path(transcript: TranscriptFile) -> list[AnyEntry]:
     """The conversation as it is on disk, our own latest words included."""
     return path_to_leaf((await asyncio.to_thread(load, transcript.path)).entries)
 

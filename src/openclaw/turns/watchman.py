@@ -11,14 +11,14 @@ from openclaw.core.clock import Clock
 from openclaw.turns.stuck import (
     TICK,
     Action,
-    Calm,
-    Limits,
     LongRunning,
+    NotStuck,
     Recovery,
-    Reports,
-    Sighting,
+    SessionActivity,
     Stalled,
     Stuck,
+    StuckLimits,
+    StuckReports,
     classify,
 )
 
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 class Watched(Protocol):
     """What has sessions that can be looked at and freed."""
 
-    def observe(self) -> Sequence[Sighting]: ...
+    def observe(self) -> Sequence[SessionActivity]: ...
 
     async def recover(self, key: str, generation: int, action: Action) -> Recovery:
         """Ends or frees the run that was seen; skips it when another one is there by now."""
@@ -43,13 +43,13 @@ class Diagnosis(Struct, frozen=True):
     data: dict[str, Any] = field(default_factory=dict)
 
 
-class Watchman:
+class StuckMonitor:
     def __init__(
         self,
         watched: Watched,
         clock: Clock,
         *,
-        limits: Callable[[], Limits],
+        limits: Callable[[], StuckLimits],
         asked: Callable[[], Collection[str]],
         tell: Callable[[Diagnosis], None],
     ) -> None:
@@ -59,7 +59,7 @@ class Watchman:
         self._asked = asked
         """The sessions that wait for a person to answer."""
         self._tell = tell
-        self._reports = Reports()
+        self._reports = StuckReports()
 
     async def keep(self) -> None:
         """Looks again and again, until it is cancelled."""
@@ -74,7 +74,7 @@ class Watchman:
         for seen in self._watched.observe():
             verdict = classify(seen, now, limits, asked=seen.key in asked)
             match verdict:
-                case Calm():
+                case NotStuck():
                     self._reports.calm(seen.key)
                 case LongRunning(why):
                     self._report("session.long_running", seen, why, now)
@@ -86,7 +86,7 @@ class Watchman:
                     helped.append(self._help(seen, "release", why))
         await asyncio.gather(*helped)
 
-    def _report(self, event: str, seen: Sighting, why: str, now: float) -> None:
+    def _report(self, event: str, seen: SessionActivity, why: str, now: float) -> None:
         if not self._reports.worth(seen.key, event, seen.generation, now):
             return
         quiet = round((now - seen.progress_at) * 1000)
@@ -104,7 +104,7 @@ class Watchman:
         }
         self._tell(Diagnosis(event, seen.key, data))
 
-    async def _help(self, seen: Sighting, action: Action, why: str) -> None:
+    async def _help(self, seen: SessionActivity, action: Action, why: str) -> None:
         common = {"runId": seen.run_id, "action": action, "generation": seen.generation}
         self._tell(Diagnosis("session.recovery.requested", seen.key, {**common, "reason": why}))
         if seen.key in self._asked():

@@ -7,17 +7,17 @@ from pathlib import Path
 from openclaw.core.errors import StateError
 from openclaw.store import atomic
 from openclaw.undo.journal import Journal
-from openclaw.undo.plan import GONE, Step, Story, plan
+from openclaw.undo.plan import GONE, Story, UndoStep, plan
 
 DIFF_LINES = 60
 
 
-def steps(journal: Journal, told: Story) -> list[Step]:
+def steps(journal: Journal, told: Story) -> list[UndoStep]:
     """What undoing a run would do now."""
     return plan(told, journal.state, lambda path: journal.left_by(told.run.run_id, path))
 
 
-def carry_out(journal: Journal, told: Story, chosen: Sequence[Step], run_id: str) -> list[str]:
+def carry_out(journal: Journal, told: Story, chosen: Sequence[UndoStep], run_id: str) -> list[str]:
     """Puts files back as they were; gives the paths."""
     done: list[str] = []
     for step in chosen:
@@ -39,7 +39,7 @@ def carry_out(journal: Journal, told: Story, chosen: Sequence[Step], run_id: str
     return done
 
 
-def difference(journal: Journal, step: Step) -> str:
+def difference(journal: Journal, step: UndoStep) -> str:
     """From the file as it is to the file as it would be."""
     try:
         now = Path(step.path).read_bytes()

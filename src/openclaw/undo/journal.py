@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import InvalidRequest, NotFound
-from openclaw.undo.plan import GONE, After, Before, Ran, Record, Run, Story, story
+from openclaw.undo.plan import GONE, Before, FileAfter, Ran, Record, Run, Story, story
 
 MB = 1 << 20
 GRACE_NS = 3_600 * 1_000_000_000
@@ -24,20 +24,20 @@ CUT_SHORT_NS = 60 * 1_000_000_000
 _LINE = msgspec.json.Decoder(Record)
 
 
-class Budget(Struct, frozen=True, kw_only=True):
+class JournalBudget(Struct, frozen=True, kw_only=True):
     enabled: bool = True
     total: int = 256 * MB
     file: int = 32 * MB
     days: int = 14
 
 
-STANDARD = Budget()
+STANDARD = JournalBudget()
 
 
 class Journal:
     """The records of all runs below one directory."""
 
-    def __init__(self, root: Path, clock: Clock, budget: Budget = STANDARD) -> None:
+    def __init__(self, root: Path, clock: Clock, budget: JournalBudget = STANDARD) -> None:
         self._objects = root / "objects"
         self._runs = root / "runs"
         self._clock = clock
@@ -61,7 +61,7 @@ class Journal:
     def settled(self, run_id: str, before: Before) -> bool:
         """Notes how a file is after the call; whether it was changed."""
         now = self.state(before.path)
-        self._append(run_id, After(before.number, now))
+        self._append(run_id, FileAfter(before.number, now))
         return now != before.digest or bool(before.lost)
 
     def ran(self, run_id: str, session_key: str, command: str) -> None:

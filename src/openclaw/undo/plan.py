@@ -21,7 +21,7 @@ class Before(Struct, frozen=True, tag_field="kind", tag="before", omit_defaults=
     """Why its content was not kept."""
 
 
-class After(Struct, frozen=True, tag_field="kind", tag="after", omit_defaults=True):
+class FileAfter(Struct, frozen=True, tag_field="kind", tag="after", omit_defaults=True):
     number: int
     digest: str = GONE
 
@@ -38,10 +38,10 @@ class Run(Struct, frozen=True, tag_field="kind", tag="run", omit_defaults=True):
     at: int = 0
 
 
-Record = Before | After | Ran | Run
+Record = Before | FileAfter | Ran | Run
 
 
-class Step(Struct, frozen=True, kw_only=True):
+class UndoStep(Struct, frozen=True, kw_only=True):
     """What is done about one file."""
 
     path: str
@@ -63,7 +63,7 @@ class Story(Struct, frozen=True, kw_only=True):
 def story(records: Sequence[Record]) -> Story:
     """The records of a run, put together; calls that changed nothing are left out."""
     run = next((each for each in records if isinstance(each, Run)), Run("?"))
-    after = {each.number: each.digest for each in records if isinstance(each, After)}
+    after = {each.number: each.digest for each in records if isinstance(each, FileAfter)}
     changes: dict[str, tuple[Before, str | None]] = {}
     for each in records:
         if not isinstance(each, Before) or after.get(each.number) == each.digest:
@@ -74,21 +74,21 @@ def story(records: Sequence[Record]) -> Story:
     return Story(run=run, changes=changes, commands=commands)
 
 
-def plan(told: Story, state: Callable[[str], str], cut_short: Callable[[str], bool]) -> list[Step]:
+def plan(told: Story, state: Callable[[str], str], cut_short: Callable[[str], bool]) -> list[UndoStep]:
     """The steps back. `state` is the digest of a file now; `cut_short`, whether it looks as the run left it."""
     steps = []
     for path, (first, last) in told.changes.items():
         now = state(path)
         if now == first.digest and not first.lost:
-            steps.append(Step(path=path, does="nothing", why="it is as it was"))
+            steps.append(UndoStep(path=path, does="nothing", why="it is as it was"))
         elif first.lost:
-            steps.append(Step(path=path, does="lost", why=first.lost))
+            steps.append(UndoStep(path=path, does="lost", why=first.lost))
         elif now == last or (last is None and cut_short(path)):
             does: Literal["restore", "remove"] = "remove" if first.digest == GONE else "restore"
-            steps.append(Step(path=path, does=does, digest=first.digest, mode=first.mode))
+            steps.append(UndoStep(path=path, does=does, digest=first.digest, mode=first.mode))
         else:
             steps.append(
-                Step(
+                UndoStep(
                     path=path,
                     does="conflict",
                     digest=first.digest,

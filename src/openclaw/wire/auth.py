@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from openclaw.core.device import DeviceClaim, DeviceStanding
+from openclaw.core.device import DeviceClaim, DeviceState
 from openclaw.core.errors import ConfigError
 from openclaw.core.secret import Secret
 from openclaw.wire.frames import HANDSHAKE_TIMEOUT_MS
@@ -22,7 +22,7 @@ PairingReason = Literal["not-paired", "role-upgrade", "scope-upgrade", "metadata
 _KEEPS_SCOPES = {("cli", "cli"), ("gateway-client", "backend")}
 
 
-class Policy(Struct, frozen=True, kw_only=True):
+class AuthPolicy(Struct, frozen=True, kw_only=True):
     """What the gateway demands of whoever connects."""
 
     mode: Mode = "token"
@@ -51,7 +51,7 @@ def secret_kind(mode: Mode) -> Literal["token", "password"]:
     return "password" if mode == "password" else "token"
 
 
-class Shared(Struct, frozen=True):
+class SharedSecretClaim(Struct, frozen=True):
     """Whoever it is knows the gateway's secret, or none is asked for."""
 
     method: Method
@@ -74,29 +74,29 @@ class Wrong(Struct, frozen=True):
     """A secret was sent and is not ours."""
 
 
-class Missing(Struct, frozen=True):
+class MissingCredential(Struct, frozen=True):
     """No secret was sent."""
 
 
-Credential = Shared | TryDeviceToken | TrySetupCode | Wrong | Missing | NotVouched
+Credential = SharedSecretClaim | TryDeviceToken | TrySetupCode | Wrong | MissingCredential | NotVouched
 
 
-def judge_credential(policy: Policy, auth: ConnectAuth | None, has_device: bool, peer: Peer) -> Credential:
+def judge_credential(policy: AuthPolicy, auth: ConnectAuth | None, has_device: bool, peer: Peer) -> Credential:
     """What the credentials in `auth` are worth; the field that matches the mode wins over the other one."""
     if policy.mode == "none":
-        return Shared("none")
+        return SharedSecretClaim("none")
     if policy.mode == "trusted-proxy":
         if isinstance(peer.vouched, Vouched):
-            return Shared("trusted-proxy")
+            return SharedSecretClaim("trusted-proxy")
         if not peer.local:  # past the proxy come only programs of this machine, which know the token
             return peer.vouched or NotVouched("trusted_proxy_untrusted_source")
     if auth is None:
-        return Missing()
+        return MissingCredential()
     kind = secret_kind(policy.mode)
     fields = (auth.token, auth.password) if kind == "token" else (auth.password, auth.token)
     given = fields[0] or fields[1]
     if given and policy.secret and same(given, policy.secret):
-        return Shared(kind)
+        return SharedSecretClaim(kind)
     if has_device:
         if auth.device_token:
             return TryDeviceToken(Secret(auth.device_token), "deviceToken")
@@ -104,7 +104,7 @@ def judge_credential(policy: Policy, auth: ConnectAuth | None, has_device: bool,
             return TrySetupCode(Secret(auth.bootstrap_token))
         if auth.token:
             return TryDeviceToken(Secret(auth.token), "token")
-    return Wrong() if given else Missing()
+    return Wrong() if given else MissingCredential()
 
 
 def same(given: str, secret: Secret) -> bool:
@@ -149,7 +149,7 @@ def declared(params: ConnectParams, peer: Peer) -> tuple[str, ...]:
     return tuple(scope for scope in asked if allows(peer.scopes_cap, scope))
 
 
-def pairing_reason(standing: DeviceStanding | None, claim: DeviceClaim) -> PairingReason | None:
+def pairing_reason(standing: DeviceState | None, claim: DeviceClaim) -> PairingReason | None:
     """Why a person must approve this device first; None when everything it asks for was approved before."""
     if standing is None:
         return "not-paired"
@@ -163,7 +163,7 @@ def pairing_reason(standing: DeviceStanding | None, claim: DeviceClaim) -> Pairi
     return None
 
 
-def approves_by_proxy(reason: PairingReason, claim: DeviceClaim, policy: Policy, method: Method) -> bool:
+def approves_by_proxy(reason: PairingReason, claim: DeviceClaim, policy: AuthPolicy, method: Method) -> bool:
     """Whether the word of a proxy is approval enough for a device."""
     asks = reason in ("not-paired", "scope-upgrade") and claim.role == "operator" and bool(claim.scopes)
     return asks and method == "trusted-proxy" and covers(policy.auto_approve, claim.scopes)

@@ -26,8 +26,8 @@ from openclaw.wire.frames import (
     MAX_PAYLOAD_BYTES,
     TICK_INTERVAL_MS,
     ErrorShape,
-    Event,
-    Request,
+    EventFrame,
+    RequestFrame,
     Response,
     encode,
     parse_from_server,
@@ -80,20 +80,20 @@ class NoAnswer(OpenClawError):
     code = "UNAVAILABLE"
 
 
-class Gap(Struct, frozen=True):
+class EventGap(Struct, frozen=True):
     """Events were lost between two numbers: reload what you show."""
 
     expected: int
     got: int
 
 
-class Client:
+class GatewayClient:
     """An open connection. Made by `connect`."""
 
     def __init__(self, socket: "ClientConnection") -> None:
         self._socket = socket
         self._calls: dict[str, asyncio.Queue[Response]] = {}
-        self._events: asyncio.Queue[Event | Gap] = asyncio.Queue()
+        self._events: asyncio.Queue[EventFrame | EventGap] = asyncio.Queue()
         self._lost: ConnectionLost | None = None
         self._gone = asyncio.Event()
         self._seq: int | None = None
@@ -120,7 +120,7 @@ class Client:
         request_id = f"{self._next_id}:{method}"
         queue = self._calls[request_id] = asyncio.Queue()
         try:
-            await self._send(Request(id=request_id, method=method, params=raw({} if params is None else params)))
+            await self._send(RequestFrame(id=request_id, method=method, params=raw({} if params is None else params)))
             while True:
                 response = await self._next(queue)
                 if not response.ok:
@@ -129,7 +129,7 @@ class Client:
         finally:
             del self._calls[request_id]
 
-    async def events(self) -> AsyncGenerator[Event | Gap, None]:
+    async def events(self) -> AsyncGenerator[EventFrame | EventGap, None]:
         """Events as they come, ticks left out; a `Gap` where some were lost. Ends with `ConnectionLost`."""
         while True:
             yield await self._next(self._events)
@@ -156,7 +156,7 @@ class Client:
     def _loss(self) -> ConnectionLost:
         return self._lost or ConnectionLost("the connection to the gateway is closed")
 
-    async def _send(self, request: Request) -> None:
+    async def _send(self, request: RequestFrame) -> None:
         from websockets.exceptions import ConnectionClosed
 
         if self._gone.is_set():
@@ -179,7 +179,7 @@ class Client:
 
     async def _introduce(self, introduction: Introduction, signer: Signer | None) -> Response:
         first = await self._receive()
-        if not isinstance(first, Event):
+        if not isinstance(first, EventFrame):
             raise InvalidRequest("the gateway sent no challenge: is this really an OpenClaw gateway?")
         await self._send(connect_request(introduction, read_challenge(first), "connect", signer))
         while not isinstance(answer := await self._receive(), Response):
@@ -203,28 +203,28 @@ class Client:
         finally:
             self._gone.set()
 
-    def _take(self, frame: Response | Event | None) -> None:
+    def _take(self, frame: Response | EventFrame | None) -> None:
         if isinstance(frame, Response):
             if queue := self._calls.get(frame.id):
                 queue.put_nowait(frame)
-        elif isinstance(frame, Event):
+        elif isinstance(frame, EventFrame):
             if isinstance(frame.seq, int):
                 if self._seq is not None and frame.seq != self._seq + 1:
-                    self._offer(Gap(self._seq + 1, frame.seq))
+                    self._offer(EventGap(self._seq + 1, frame.seq))
                 self._seq = frame.seq
             if frame.event != "tick":
                 self._offer(frame)
 
-    def _offer(self, item: Event | Gap) -> None:
+    def _offer(self, item: EventFrame | EventGap) -> None:
         # A reader that stopped reading must not fill the memory; it finds a gap when it comes back.
         if self._events.qsize() >= MAX_UNREAD_EVENTS:
             seq = self._seq or 0
             while not self._events.empty():
                 self._events.get_nowait()
-            self._events.put_nowait(Gap(0, seq))
+            self._events.put_nowait(EventGap(0, seq))
         self._events.put_nowait(item)
 
-    async def _receive(self) -> Response | Event | None:
+    async def _receive(self) -> Response | EventFrame | None:
         from websockets.exceptions import ConnectionClosed
 
         try:
@@ -241,7 +241,7 @@ class Client:
 @asynccontextmanager
 async def connect(
     url: str, introduction: Introduction, signer: Signer | None = None, *, allow_plain: bool = False, pinned: str = ""
-) -> AsyncIterator[Client]:
+) -> AsyncIterator[GatewayClient]:
     """A greeted connection for the length of the block. Plain `ws://` leaves this machine only with `allow_plain`.
 
     `pinned` is the SHA-256 of the certificate a `wss://` gateway must show, in hexadecimal; without it the system
@@ -263,7 +263,7 @@ async def connect(
         )
     except (OSError, InvalidHandshake, InvalidURI, TimeoutError) as error:
         raise ConnectionLost(f"cannot reach the gateway at {url}: {error}. Is it running?") from error
-    client = Client(socket)
+    client = GatewayClient(socket)
     try:
         if pinned:
             _check_pin(socket, pinned)

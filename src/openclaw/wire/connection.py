@@ -26,10 +26,10 @@ from openclaw.wire.frames import (
     MAX_WAITING_REQUESTS,
     UNAVAILABLE,
     ErrorShape,
-    Event,
+    EventFrame,
     NotARequest,
     NotJson,
-    Request,
+    RequestFrame,
     Response,
     StateVersion,
     encode,
@@ -39,7 +39,7 @@ from openclaw.wire.frames import (
     size,
     success,
 )
-from openclaw.wire.hello import Offer, Snapshot, hello_ok
+from openclaw.wire.hello import HelloSnapshot, Offer, hello_ok
 from openclaw.wire.scopes import ADMIN, audible, is_wrong_role
 
 MAX_ROLE_ERRORS = 10
@@ -78,7 +78,7 @@ class Broadcast:
     def numbered(self, seq: int) -> bytes:
         """The frame that carries this number."""
         if not self._head:
-            self._head = encode(Event(event=self.event, payload=self._payload))[:-1] + b',"seq":'
+            self._head = encode(EventFrame(event=self.event, payload=self._payload))[:-1] + b',"seq":'
         return b"%b%d%b" % (self._head, seq, self._tail)
 
 
@@ -139,7 +139,7 @@ class Connection:
         self._set_up = set_up
         self._role_errors = 0
 
-    def hello(self, request_id: str, offer: Offer, snapshot: Snapshot) -> Send:
+    def hello(self, request_id: str, offer: Offer, snapshot: HelloSnapshot) -> Send:
         """The answer to `connect`; a fresh device token is in it, and only here."""
         auth: dict[str, Any] = {
             "role": self.caller.role,
@@ -163,15 +163,15 @@ class Connection:
         payload = hello_ok(offer, snapshot, self.caller.conn_id, auth, self.caller.may(ADMIN))
         return Send(encode(success(request_id, payload)))
 
-    def receive(self, data: bytes | str) -> Request | Send | Close | None:
+    def receive(self, data: bytes | str) -> RequestFrame | Send | Close | None:
         """What one frame asks for; None for text that cannot be answered."""
         if size(data) > MAX_PAYLOAD_BYTES:
             return closing(CLOSE_TOO_BIG)
         match parse_request(data):
-            case Request(method="connect") as request:
+            case RequestFrame(method="connect") as request:
                 error = ErrorShape(code=INVALID_REQUEST, message="connect is only valid as the first request")
                 return Send(encode(failure(request.id, error)))
-            case Request() as request:
+            case RequestFrame() as request:
                 return request
             case NotARequest() as problem:
                 return Send(encode(problem.answer()))
@@ -220,7 +220,7 @@ class Connection:
         """An event for this client alone, without a number."""
         if buffered > MAX_BUFFERED_BYTES:
             return _slow()
-        return Send(encode(Event(event=event, payload=payload)))
+        return Send(encode(EventFrame(event=event, payload=payload)))
 
     def withdrawn(self, change: Withdrawal) -> Close | None:
         """The close this change means for this connection, if it does."""
@@ -234,7 +234,7 @@ class Connection:
         return None
 
 
-class Intake:
+class RequestIntake:
     """The one queue operator requests start through: so many, or so many bytes, and no more."""
 
     def __init__(self, requests: int = MAX_WAITING_REQUESTS, size: int = MAX_WAITING_BYTES) -> None:
@@ -243,22 +243,22 @@ class Intake:
         self.waiting = 0
         self.bytes = 0
 
-    def offer(self, size: int) -> "Place | None":
+    def offer(self, size: int) -> "RequestSlot | None":
         """A place for a request of `size` bytes, or None when there is none left."""
         if self.waiting >= self._requests or self.bytes + size > self._size:
             return None
-        return Place(self, size)
+        return RequestSlot(self, size)
 
 
-class Place:
+class RequestSlot:
     """Where one request waits, until it starts or is given up; leaving twice is harmless."""
 
     __slots__ = ("_intake", "_size")
 
-    def __init__(self, intake: Intake, size: int) -> None:
+    def __init__(self, intake: RequestIntake, size: int) -> None:
         intake.waiting += 1
         intake.bytes += size
-        self._intake: Intake | None = intake
+        self._intake: RequestIntake | None = intake
         self._size = size
 
     def leave(self) -> None:

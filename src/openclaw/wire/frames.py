@@ -61,7 +61,7 @@ class ErrorShape(Struct, frozen=True, kw_only=True, rename="camel", omit_default
     retry_after_ms: int | None = None
 
 
-class Request(
+class RequestFrame(
     Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True, tag_field="type", tag="req"
 ):
     """What a client asks; `params` is still JSON text, empty when there are none."""
@@ -87,7 +87,7 @@ class StateVersion(Struct, frozen=True):
     health: int
 
 
-class Event(Struct, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="event"):
+class EventFrame(Struct, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="event"):
     """Something the gateway says unasked; `seq` counts the broadcasts of one connection."""
 
     event: str
@@ -112,15 +112,15 @@ class NotARequest(Struct, frozen=True):
 
 
 # A union, because a lone type would let a frame without its `type` pass.
-_request = msgspec.json.Decoder(Request | Response)
+_request = msgspec.json.Decoder(RequestFrame | Response)
 _syntax = msgspec.json.Decoder(Raw)
 _encoder = msgspec.json.Encoder()
 
 
-_from_server = msgspec.json.Decoder(Response | Event)
+_from_server = msgspec.json.Decoder(Response | EventFrame)
 
 
-def parse_request(data: bytes | str) -> Request | NotJson | NotARequest:
+def parse_request(data: bytes | str) -> RequestFrame | NotJson | NotARequest:
     """The request in one frame a client sent. Never raises."""
     try:
         try:
@@ -133,23 +133,23 @@ def parse_request(data: bytes | str) -> Request | NotJson | NotARequest:
         return NotJson() if mended is None else parse_request(mended)
     except RecursionError:
         return NotARequest(UNKNOWN_ID, "invalid request frame: nested too deeply")
-    if isinstance(frame, Request):
+    if isinstance(frame, RequestFrame):
         return frame
     return NotARequest(frame.id or UNKNOWN_ID, "invalid request frame: at /type: must be req")
 
 
-def parse_from_server(data: bytes | str) -> Response | Event | None:
+def parse_from_server(data: bytes | str) -> Response | EventFrame | None:
     """The answer or event in one frame a gateway sent, its payload decoded; None for anything else."""
     try:
-        frame: Response | Event = _from_server.decode(data)
+        frame: Response | EventFrame = _from_server.decode(data)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
     return frame
 
 
-def encode(frame: Request | Response | Event) -> bytes:
+def encode(frame: RequestFrame | Response | EventFrame) -> bytes:
     """One frame as the bytes of a text message."""
-    if isinstance(frame, Request) and not bytes(frame.params):
+    if isinstance(frame, RequestFrame) and not bytes(frame.params):
         return _encoder.encode({"type": "req", "id": frame.id, "method": frame.method})
     return _encoder.encode(frame)
 

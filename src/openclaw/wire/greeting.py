@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.secret import Secret
-from openclaw.wire.frames import PROTOCOL, Event, Request, raw
+from openclaw.wire.frames import PROTOCOL, EventFrame, RequestFrame, raw
 from openclaw.wire.params.connect import ClientId, ClientMode, ConnectAuth, ConnectClient, ConnectDevice, ConnectParams
 from openclaw.wire.proof import Version, signed_fields
 from openclaw.wire.scopes import Role
@@ -51,7 +51,7 @@ class Challenge(Struct, frozen=True):
     ts: int
 
 
-def read_challenge(event: Event) -> Challenge:
+def read_challenge(event: EventFrame) -> Challenge:
     """The challenge in the first event; one without a nonce is no gateway of ours."""
     payload: Any = event.payload
     nonce = payload.get("nonce") if isinstance(payload, dict) else None
@@ -69,7 +69,7 @@ def connect_request(
     request_id: str,
     signer: Signer | None = None,
     version: Version = "v3",
-) -> Request:
+) -> RequestFrame:
     """The `connect` request, signed when there is an identity to sign with."""
     params = _params(introduction)
     if signer is not None:
@@ -82,7 +82,7 @@ def connect_request(
             nonce=challenge.nonce,
         )
         params = replace(params, device=device)
-    return Request(id=request_id, method="connect", params=raw(params))
+    return RequestFrame(id=request_id, method="connect", params=raw(params))
 
 
 def _params(who: Introduction) -> ConnectParams:

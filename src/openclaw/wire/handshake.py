@@ -12,12 +12,12 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from openclaw.core.device import DeviceClaim, DeviceStanding, DeviceToken, SetUp
+from openclaw.core.device import DeviceClaim, DeviceState, DeviceToken, SetUp
 from openclaw.core.errors import OpenClawError
 from openclaw.core.secret import Secret
 from openclaw.wire import auth, refusals
 from openclaw.wire.actions import Close, Send, closing
-from openclaw.wire.auth import Method, PairingReason, Policy
+from openclaw.wire.auth import AuthPolicy, Method, PairingReason
 from openclaw.wire.caller import Caller
 from openclaw.wire.connection import Connection
 from openclaw.wire.frames import (
@@ -28,10 +28,10 @@ from openclaw.wire.frames import (
     MAX_FRAMES_WHILE_CONNECTING,
     MINIMUM_PROBE_PROTOCOL,
     PROTOCOL,
-    Event,
+    EventFrame,
     NotARequest,
     NotJson,
-    Request,
+    RequestFrame,
     encode,
     failure,
     parse_request,
@@ -41,7 +41,7 @@ from openclaw.wire.params.connect import ConnectParams
 from openclaw.wire.peer import NotVouched, Peer, client_ip, origin_problem
 from openclaw.wire.proof import Verify, plain, proof_problem
 from openclaw.wire.refusals import Rejection
-from openclaw.wire.rpc import Refusal, read_params, shape_of
+from openclaw.wire.rpc import MethodRefusal, read_params, shape_of
 from openclaw.wire.scopes import ROLES, Role, covers
 
 CHALLENGE_CAPABILITIES = ("model-catalog-snapshot",)
@@ -86,11 +86,11 @@ class Established(Struct, frozen=True):
 
 
 Question = FindDevice | AdmitDevice | RequestPairing | UseSetupCode
-Reply = DeviceStanding | DeviceToken | SetUp | str | OpenClawError | None
+Reply = DeviceState | DeviceToken | SetUp | str | OpenClawError | None
 Action = Send | Close | Established | Question
 
 
-class Limiter(Protocol):
+class HandshakeLimiter(Protocol):
     """Counts failed attempts by address."""
 
     def wait_ms(self, key: str, now: int) -> int:
@@ -102,10 +102,10 @@ class Limiter(Protocol):
     def clear(self, key: str) -> None: ...
 
 
-class Desk(Protocol):
+class DeviceDirectory(Protocol):
     """The pairing book, as far as a handshake needs it."""
 
-    async def standing(self, claim: DeviceClaim, token: Secret | None) -> DeviceStanding | None: ...
+    async def standing(self, claim: DeviceClaim, token: Secret | None) -> DeviceState | None: ...
 
     async def admit(self, claim: DeviceClaim, *, approve: bool, issue: bool, now: int) -> DeviceToken | None: ...
 
@@ -127,7 +127,15 @@ class Handshake:
     """One socket before it is a connection. Times are milliseconds since the epoch."""
 
     def __init__(
-        self, policy: Policy, peer: Peer, *, conn_id: str, nonce: str, now: int, limiter: Limiter, verify: Verify
+        self,
+        policy: AuthPolicy,
+        peer: Peer,
+        *,
+        conn_id: str,
+        nonce: str,
+        now: int,
+        limiter: HandshakeLimiter,
+        verify: Verify,
     ) -> None:
         self.policy = policy
         self.peer = peer
@@ -147,7 +155,7 @@ class Handshake:
     def open(self) -> Send:
         """The challenge, sent before anything else."""
         payload = {"nonce": self._nonce, "ts": self._opened, "capabilities": list(CHALLENGE_CAPABILITIES)}
-        return Send(encode(Event(event="connect.challenge", payload=payload)))
+        return Send(encode(EventFrame(event="connect.challenge", payload=payload)))
 
     def expire(self) -> tuple[Action, ...]:
         """The time limit has passed: a plain close, unless it is over anyway."""
@@ -172,7 +180,7 @@ class Handshake:
                 if self._strays > MAX_FRAMES_WHILE_CONNECTING:
                     return self._end(closing(CLOSE_POLICY, refusals.CONNECT_FIRST))
                 return (Send(encode(problem.answer())),)
-            case Request() as request:
+            case RequestFrame() as request:
                 self._request_id = request.id
                 self._judging = self._judge(request, now)
                 return self._advance(None)
@@ -203,7 +211,7 @@ class Handshake:
         self.over = True
         return actions
 
-    def _judge(self, request: Request, now: int) -> Judging:
+    def _judge(self, request: RequestFrame, now: int) -> Judging:
         """Every check, in the order clients rely on."""
         if request.method != "connect":
             raise _Rejected(refusals.not_connect())
@@ -211,7 +219,7 @@ class Handshake:
             raise _Rejected(refusals.starting())
         try:
             params = read_params("connect", ConnectParams, request.params)
-        except Refusal as refused:
+        except MethodRefusal as refused:
             raise _Rejected(refusals.invalid(refused.message)) from None
         if not auth.protocol_fits(params, PROTOCOL, MINIMUM_PROBE_PROTOCOL):
             raise _Rejected(refusals.protocol_mismatch(params))
@@ -225,7 +233,7 @@ class Handshake:
             return self._connection(params, role, auth.granted_without_device(params, self.peer, method), method)
         if broken := proof_problem(params, self._nonce, now, self._verify):
             raise _Rejected(refusals.bad_proof(broken))
-        if isinstance(credential, auth.Shared) and auth.needs_no_pairing(params, credential.method):
+        if isinstance(credential, auth.SharedSecretClaim) and auth.needs_no_pairing(params, credential.method):
             return self._connection(params, role, auth.declared(params, self.peer), credential.method)
         return (yield from self._judge_device(params, role, credential, now))
 
@@ -240,17 +248,17 @@ class Handshake:
                 raise _Rejected(refusals.not_vouched(reason))
             case auth.Wrong():
                 raise self._failed(refusals.wrong_secret(mode, has_device), now)
-            case auth.Missing() if has_device:
+            case auth.MissingCredential() if has_device:
                 raise _Rejected(refusals.missing_secret(mode))
-            case auth.Shared(method) if method != "none":
+            case auth.SharedSecretClaim(method) if method != "none":
                 self._limiter.clear(self._ip)
         return credential
 
     def _without_device(self, params: ConnectParams, role: Role, credential: auth.Credential) -> Method:
-        vouched = isinstance(credential, auth.Shared) and auth.needs_no_pairing(params, credential.method)
+        vouched = isinstance(credential, auth.SharedSecretClaim) and auth.needs_no_pairing(params, credential.method)
         if params.client.id == "openclaw-control-ui" and not vouched:
             raise _Rejected(refusals.control_ui_device_required())
-        if role != "operator" or not isinstance(credential, auth.Shared):
+        if role != "operator" or not isinstance(credential, auth.SharedSecretClaim):
             raise _Rejected(refusals.device_required())
         return credential.method
 
@@ -260,7 +268,7 @@ class Handshake:
             return (yield from self._judge_setup(params, role, claim, credential.code, now))
         token = credential.token if isinstance(credential, auth.TryDeviceToken) else None
         found = yield FindDevice(claim, token)
-        standing = found if isinstance(found, DeviceStanding) else None
+        standing = found if isinstance(found, DeviceState) else None
         method = self._device_method(credential, claim, standing, now)
         reason = auth.pairing_reason(standing, claim)
         if reason and not (
@@ -284,10 +292,10 @@ class Handshake:
         return self._connection(params, role, claim.scopes, "bootstrap-token", claim.device_id, own, done)
 
     def _device_method(
-        self, credential: auth.Credential, claim: DeviceClaim, standing: DeviceStanding | None, now: int
+        self, credential: auth.Credential, claim: DeviceClaim, standing: DeviceState | None, now: int
     ) -> Method:
         match credential:
-            case auth.Shared(method):
+            case auth.SharedSecretClaim(method):
                 return method
             case auth.TryDeviceToken(_, field):
                 token_scopes = standing.token_scopes if standing else None
@@ -353,7 +361,7 @@ class Handshake:
 
 
 async def settle(
-    handshake: Handshake, actions: Sequence[Action], desk: Desk, now: int
+    handshake: Handshake, actions: Sequence[Action], desk: DeviceDirectory, now: int
 ) -> tuple[Send | Close | Established, ...]:
     """The actions with every question put to `desk`, until only things to do are left."""
     done: list[Send | Close | Established] = []
@@ -367,7 +375,7 @@ async def settle(
     return tuple(done)
 
 
-async def ask(question: Question, desk: Desk, now: int) -> Reply:
+async def ask(question: Question, desk: DeviceDirectory, now: int) -> Reply:
     """The desk's reply to one question."""
     try:
         match question:

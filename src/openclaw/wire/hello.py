@@ -19,7 +19,7 @@ class SessionDefaults(Struct, frozen=True, kw_only=True, rename="camel", omit_de
     scope: str | None = None
 
 
-class Snapshot(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class HelloSnapshot(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """The state of the gateway at the moment of hello. `config_path`, `state_dir` and `auth_mode` are for admins."""
 
     presence: tuple[Any, ...]
@@ -32,7 +32,7 @@ class Snapshot(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=
     auth_mode: str | None = None
     session_defaults: SessionDefaults | None = None
 
-    def seen_by(self, is_admin: bool) -> "Snapshot":
+    def seen_by(self, is_admin: bool) -> "HelloSnapshot":
         return self if is_admin else structs.replace(self, config_path=None, state_dir=None, auth_mode=None)
 
 
@@ -46,7 +46,9 @@ class Offer(Struct, frozen=True, kw_only=True):
     boot_id: str = ""
 
 
-def hello_ok(offer: Offer, snapshot: Snapshot, conn_id: str, auth: dict[str, Any], is_admin: bool) -> dict[str, Any]:
+def hello_ok(
+    offer: Offer, snapshot: HelloSnapshot, conn_id: str, auth: dict[str, Any], is_admin: bool
+) -> dict[str, Any]:
     server = {"version": offer.version, "connId": conn_id}
     if offer.boot_id:
         server["bootId"] = offer.boot_id

@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from openclaw.core.device import DeviceClaim, DeviceStanding
+from openclaw.core.device import DeviceClaim, DeviceState
 from openclaw.wire.auth import Mode, PairingReason, secret_kind
 from openclaw.wire.frames import (
     CLOSE_INTERNAL,
@@ -186,7 +186,7 @@ def wrong_setup_code() -> Rejection:
 
 
 def pairing_required(
-    reason: PairingReason, request_id: str, claim: DeviceClaim, standing: DeviceStanding | None
+    reason: PairingReason, request_id: str, claim: DeviceClaim, standing: DeviceState | None
 ) -> Rejection:
     what, hint = _PAIRING[reason]
     details: dict[str, Any] = {

@@ -18,7 +18,7 @@ from msgspec import UNSET, Raw, Struct
 
 from openclaw.core.errors import OpenClawError, ProviderError, SessionBusy, StateError
 from openclaw.wire.caller import Caller
-from openclaw.wire.frames import INVALID_REQUEST, UNAVAILABLE, ErrorShape, Request, Response, failure, raw, success
+from openclaw.wire.frames import INVALID_REQUEST, UNAVAILABLE, ErrorShape, RequestFrame, Response, failure, raw, success
 from openclaw.wire.params.kinds import Params
 from openclaw.wire.problems import invalid_params
 from openclaw.wire.scopes import ADMIN, Role, allows, missing_scope, wrong_role
@@ -29,7 +29,7 @@ P = TypeVar("P")
 Handler = Callable[[Any, Caller], Awaitable[Any] | AsyncIterator[Any]]
 
 
-class Refusal(OpenClawError):
+class MethodRefusal(OpenClawError):
     """A handler's failure in the protocol's own terms, when the tree of errors cannot say it."""
 
     def __init__(
@@ -47,14 +47,14 @@ class Refusal(OpenClawError):
         )
 
 
-class Failed(Struct, frozen=True):
+class MethodFailed(Struct, frozen=True):
     """An answer that failed and still has something to show: a run that ended in an error."""
 
     error: ErrorShape
     payload: Any = UNSET
 
 
-class Method(Struct, frozen=True):
+class RpcMethod(Struct, frozen=True):
     """One thing a client can ask for. `scope` None is open to every connection of the right role."""
 
     name: str
@@ -66,25 +66,25 @@ class Method(Struct, frozen=True):
     advertised: bool = True
 
 
-class Registry:
+class MethodRegistry:
     """Every method this gateway answers; nothing else is advertised."""
 
-    def __init__(self, methods: Iterable[Method] = ()) -> None:
-        self._methods: dict[str, Method] = {}
-        self.foreign: Callable[[], Mapping[str, Method]] = dict
+    def __init__(self, methods: Iterable[RpcMethod] = ()) -> None:
+        self._methods: dict[str, RpcMethod] = {}
+        self.foreign: Callable[[], Mapping[str, RpcMethod]] = dict
         """Methods that come and go; none of them takes the place of one that was added."""
         for method in methods:
             self.add(method)
 
-    def add(self, method: Method) -> None:
+    def add(self, method: RpcMethod) -> None:
         if method.name in self._methods:
             raise ValueError(f"method {method.name} is registered twice")
         self._methods[method.name] = method
 
-    def find(self, name: str) -> Method | None:
+    def find(self, name: str) -> RpcMethod | None:
         return self._methods.get(name) or self.foreign().get(name)
 
-    def __iter__(self) -> Iterator[Method]:
+    def __iter__(self) -> Iterator[RpcMethod]:
         yield from self._methods.values()
         yield from (method for name, method in self.foreign().items() if name not in self._methods)
 
@@ -96,7 +96,7 @@ class Registry:
         return sorted(method.name for method in self if method.advertised and role in method.roles)
 
 
-async def dispatch(registry: Registry, request: Request, caller: Caller) -> AsyncGenerator[Response, None]:
+async def dispatch(registry: MethodRegistry, request: RequestFrame, caller: Caller) -> AsyncGenerator[Response, None]:
     """Every answer to `request`, each ready to send. Only a cancellation leaves this function as an exception."""
     try:
         method = admitted(registry, request.method, caller)
@@ -114,7 +114,7 @@ async def dispatch(registry: Registry, request: Request, caller: Caller) -> Asyn
 BROKEN = ErrorShape(code=UNAVAILABLE, message="the gateway failed to answer; its log says why")
 
 
-def admitted(registry: Registry, name: str, caller: Caller) -> Method:
+def admitted(registry: MethodRegistry, name: str, caller: Caller) -> RpcMethod:
     """The method, if this caller may call it. An unknown one is as closed as an admin's."""
     method = registry.find(name)
     if method is None:
@@ -122,7 +122,7 @@ def admitted(registry: Registry, name: str, caller: Caller) -> Method:
             raise refusal(wrong_role(caller.role))
         if not allows(caller.scopes, ADMIN):
             raise refusal(missing_scope(ADMIN))
-        raise Refusal(INVALID_REQUEST, f"unknown method: {name}")
+        raise MethodRefusal(INVALID_REQUEST, f"unknown method: {name}")
     if caller.role not in method.roles:
         raise refusal(wrong_role(caller.role))
     if caller.role == "operator" and not allows(caller.scopes, method.scope):
@@ -140,16 +140,16 @@ def read_params(method: str, kind: type[P], params: Raw) -> P:
         if b"null" in text and (path := _null_at(found, msgspec.json.decode(text))):
             raise msgspec.ValidationError(f"must NOT be null - at `$.{path}`")
     except RecursionError:
-        raise Refusal(INVALID_REQUEST, invalid_params(method, "nested too deeply")) from None
+        raise MethodRefusal(INVALID_REQUEST, invalid_params(method, "nested too deeply")) from None
     except (msgspec.DecodeError, UnicodeError) as error:
-        raise Refusal(INVALID_REQUEST, invalid_params(method, str(error))) from None
+        raise MethodRefusal(INVALID_REQUEST, invalid_params(method, str(error))) from None
     return found
 
 
 def shape_of(error: OpenClawError) -> ErrorShape:
     """A failure of ours as clients see it: few codes on the wire, many in the tree."""
     match error:
-        case Refusal():
+        case MethodRefusal():
             return error.error
         case ProviderError():
             wait = None if error.retry_after is None else max(0, round(error.retry_after * 1000))
@@ -166,13 +166,13 @@ def shape_of(error: OpenClawError) -> ErrorShape:
             return ErrorShape(code=INVALID_REQUEST, message=error.message)
 
 
-def refusal(error: ErrorShape) -> Refusal:
-    refused = Refusal(error.code, error.message)
+def refusal(error: ErrorShape) -> MethodRefusal:
+    refused = MethodRefusal(error.code, error.message)
     refused.error = error
     return refused
 
 
-async def _answers(method: Method, params: Params, caller: Caller) -> AsyncGenerator[Any, None]:
+async def _answers(method: RpcMethod, params: Params, caller: Caller) -> AsyncGenerator[Any, None]:
     made = method.handler(params, caller)
     if inspect.isasyncgen(made):
         async with aclosing(made):
@@ -184,7 +184,7 @@ async def _answers(method: Method, params: Params, caller: Caller) -> AsyncGener
 
 def _response(request_id: str, answer: Any) -> Response:
     # Encoding here means a payload that cannot be encoded is this handler's failure, not the connection's end.
-    if isinstance(answer, Failed):
+    if isinstance(answer, MethodFailed):
         return failure(request_id, answer.error, UNSET if answer.payload is UNSET else raw(answer.payload))
     return success(request_id, raw(answer))
 

@@ -18,7 +18,7 @@ SIGNATURES_KEPT = 32
 MISTRUSTED = ("external", "stranger", "tool")
 
 
-class Limits(Struct, frozen=True, kw_only=True):
+class FileBudget(Struct, frozen=True, kw_only=True):
     """Characters in UTF-16 units; a limit that is not positive means the default."""
 
     per_file: int = PER_FILE
@@ -26,25 +26,25 @@ class Limits(Struct, frozen=True, kw_only=True):
     untrusted: int = UNTRUSTED
     """Most characters of a file whose label says that a stranger wrote it."""
 
-    def effective(self) -> "Limits":
-        return Limits(
+    def effective(self) -> "FileBudget":
+        return FileBudget(
             per_file=self.per_file if self.per_file > 0 else PER_FILE,
             total=self.total if self.total > 0 else TOTAL,
             untrusted=self.untrusted if self.untrusted > 0 else UNTRUSTED,
         )
 
 
-DEFAULT_LIMITS = Limits()
+DEFAULT_LIMITS = FileBudget()
 
 
-class Cut(Struct, frozen=True, kw_only=True):
+class FileCut(Struct, frozen=True, kw_only=True):
     """What fits, and what a report should say about the rest."""
 
     files: tuple[ContextFile, ...]
     """All of them; one for which nothing was left of the total has no content."""
     near_limit: tuple[str, ...] = ()
     total_near_limit: bool = False
-    limits: Limits = DEFAULT_LIMITS
+    limits: FileBudget = DEFAULT_LIMITS
 
     @property
     def shortened(self) -> bool:
@@ -72,7 +72,7 @@ class Cut(Struct, frozen=True, kw_only=True):
         ).decode()
 
 
-def fit(files: Sequence[WorkspaceFile], limits: Limits = DEFAULT_LIMITS) -> Cut:
+def fit(files: Sequence[WorkspaceFile], limits: FileBudget = DEFAULT_LIMITS) -> FileCut:
     """`files`, in order, as much of each as the limits allow."""
     limits = limits.effective()
     remaining = limits.total
@@ -86,7 +86,7 @@ def fit(files: Sequence[WorkspaceFile], limits: Limits = DEFAULT_LIMITS) -> Cut:
         kept.append(one)
         remaining -= one.injected_chars
     used = limits.total - remaining
-    return Cut(
+    return FileCut(
         files=tuple(kept),
         near_limit=tuple(near),
         total_near_limit=used >= NEAR * limits.total,
@@ -119,7 +119,9 @@ def _fit_one(file: WorkspaceFile, own: int, remaining: int) -> ContextFile:
     )
 
 
-def warn(cut: Cut, mode: Literal["off", "once", "always"], seen: tuple[str, ...] = ()) -> tuple[bool, tuple[str, ...]]:
+def warn(
+    cut: FileCut, mode: Literal["off", "once", "always"], seen: tuple[str, ...] = ()
+) -> tuple[bool, tuple[str, ...]]:
     """Whether the model is told that files were shortened, and the cuts this session has been told of."""
     if mode == "off" or not cut.shortened:
         return False, seen

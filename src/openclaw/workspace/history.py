@@ -37,7 +37,7 @@ class Version(Struct, frozen=True, kw_only=True, rename="camel"):
     hash: str
 
 
-class History:
+class FileHistory:
     """The versions of one agent's files, in a directory of their own. Reads and writes files: call it in a thread."""
 
     def __init__(self, folder: Path, workspace: Path) -> None:

@@ -7,7 +7,7 @@ from msgspec import Struct
 from openclaw.core.keys import normalise_agent
 
 
-class Places(Struct, frozen=True, kw_only=True):
+class WorkspaceRoots(Struct, frozen=True, kw_only=True):
     """What the machine says: the home directory, the state directory, and the two settings of the environment."""
 
     home: str
@@ -18,7 +18,7 @@ class Places(Struct, frozen=True, kw_only=True):
     """`OPENCLAW_WORKSPACE_DIR`."""
 
 
-class AgentPlace(Struct, frozen=True, kw_only=True):
+class AgentDirectory(Struct, frozen=True, kw_only=True):
     """What the configuration says about one agent."""
 
     id: str
@@ -31,7 +31,11 @@ def _never(_: str) -> bool:
 
 
 def locate(
-    agent: AgentPlace, places: Places, *, default_workspace: str | None = None, exists: Callable[[str], bool] = _never
+    agent: AgentDirectory,
+    places: WorkspaceRoots,
+    *,
+    default_workspace: str | None = None,
+    exists: Callable[[str], bool] = _never,
 ) -> str:
     """The workspace of `agent`; `default_workspace` is `agents.defaults.workspace`."""
     agent_id = normalise_agent(agent.id)
@@ -44,7 +48,7 @@ def locate(
     return default_directory(places, exists)
 
 
-def default_directory(places: Places, exists: Callable[[str], bool] = _never) -> str:
+def default_directory(places: WorkspaceRoots, exists: Callable[[str], bool] = _never) -> str:
     """Where the default agent lives when nothing names a directory."""
     if places.override.strip():
         return expand(places.override, places.home)
@@ -58,10 +62,10 @@ def default_directory(places: Places, exists: Callable[[str], bool] = _never) ->
 
 
 def every_workspace(
-    agents: tuple[AgentPlace, ...], places: Places, *, default_workspace: str | None = None
+    agents: tuple[AgentDirectory, ...], places: WorkspaceRoots, *, default_workspace: str | None = None
 ) -> list[str]:
     """Each distinct workspace, the default agent's first."""
-    everyone = agents if any(agent.default for agent in agents) else (AgentPlace(id="main", default=True), *agents)
+    everyone = agents if any(agent.default for agent in agents) else (AgentDirectory(id="main", default=True), *agents)
     ordered = sorted(everyone, key=lambda agent: not agent.default)
     return list(dict.fromkeys(locate(agent, places, default_workspace=default_workspace) for agent in ordered))
 

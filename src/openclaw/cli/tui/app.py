@@ -11,16 +11,16 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Static
 
-from openclaw.cli.tui.composer import Completions, Composer
+from openclaw.cli.tui.composer import CompletionList, Composer
 from openclaw.cli.tui.images import MOST_IMAGES, attachment
 from openclaw.cli.tui.look import KEYS, STYLE, welcome
 from openclaw.cli.tui.markdown import THEME
-from openclaw.cli.tui.question import WORDS, Question
+from openclaw.cli.tui.question import WORDS, ApprovalPrompt
 from openclaw.cli.tui.rows import Rows
-from openclaw.cli.tui.session import Session
-from openclaw.cli.tui.status import Situation, line
+from openclaw.cli.tui.session import ChatSession
+from openclaw.cli.tui.status import StatusLine, line
 from openclaw.cli.tui.switcher import Switcher
-from openclaw.cli.tui.view import Said
+from openclaw.cli.tui.view import TextItem
 from openclaw.cli.tui.words import harmless, one_line
 from openclaw.core.clock import Clock
 from openclaw.core.errors import InvalidRequest, OpenClawError
@@ -48,7 +48,7 @@ class ChatApp(App[int]):
         Binding("f1", "keys", priority=True),
     ]
 
-    def __init__(self, session: Session, clock: Clock, cwd: Path) -> None:
+    def __init__(self, session: ChatSession, clock: Clock, cwd: Path) -> None:
         super().__init__(ansi_color=True)
         self.session = session
         self._clock = clock
@@ -56,8 +56,8 @@ class ChatApp(App[int]):
         self._details = False
         self._images: list[Mapping[str, Any]] = []
         self._rows = Rows()
-        self._question = Question()
-        self._completions = Completions()
+        self._question = ApprovalPrompt()
+        self._completions = CompletionList()
         self._composer = Composer(self._completions, cwd)
         self._status = Static(id="status", markup=False)
         self._run_since = ("", 0.0)
@@ -106,7 +106,7 @@ class ChatApp(App[int]):
         items = talk.items()
         if not items and session.connection == "connected":
             offline = session.defaults.get("modelProvider") == "offline"
-            items = [Said(key="welcome", who="gateway", text=welcome(session.address, offline=offline))]
+            items = [TextItem(key="welcome", who="gateway", text=welcome(session.address, offline=offline))]
         await self._rows.show(items, self._details)
         self._question.ask([each for each in session.questions if _session_of(each) == talk.key])
         self._composer.commands = session.commands
@@ -115,7 +115,7 @@ class ChatApp(App[int]):
     def _tell(self) -> None:
         session, talk = self.session, self.session.talk
         run, since = self._run_since
-        situation = Situation(
+        situation = StatusLine(
             connection=session.connection,
             trouble=session.trouble,
             info=session.info,
@@ -248,7 +248,7 @@ class ChatApp(App[int]):
                 self._complain(error.message)
         self._tell()
 
-    async def on_question_answered(self, event: Question.Answered) -> None:
+    async def on_question_answered(self, event: ApprovalPrompt.Answered) -> None:
         self._composer.focus()
         await self._try(self.session.decide(event.question, event.decision))
 

@@ -9,26 +9,26 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static, TextArea
 
-from openclaw.cli.tui.completion import Choice, completions
+from openclaw.cli.tui.completion import CompletionChoice, completions
 from openclaw.cli.tui.images import dropped
 
 MOST_CHOICES = 6
 
 
-class Completions(Static):
+class CompletionList(Static):
     """The commands that fit what is typed, one of them chosen."""
 
     def __init__(self) -> None:
         super().__init__(id="completions", markup=False)
-        self.choices: tuple[Choice, ...] = ()
+        self.choices: tuple[CompletionChoice, ...] = ()
         self._at = 0
         self.display = False
 
     @property
-    def chosen(self) -> Choice | None:
+    def chosen(self) -> CompletionChoice | None:
         return self.choices[self._at] if self.choices else None
 
-    def offer(self, choices: tuple[Choice, ...]) -> None:
+    def offer(self, choices: tuple[CompletionChoice, ...]) -> None:
         if choices != self.choices:
             self.choices, self._at = choices, 0
         self.display = bool(choices)
@@ -61,7 +61,7 @@ class Composer(TextArea):
             super().__init__()
             self.paths = paths
 
-    def __init__(self, list_: Completions, cwd: Path) -> None:
+    def __init__(self, list_: CompletionList, cwd: Path) -> None:
         super().__init__(
             id="composer", compact=True, highlight_cursor_line=False, placeholder="Write a message; / for commands"
         )

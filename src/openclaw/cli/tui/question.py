@@ -8,7 +8,7 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.message import Message
 from textual.widgets import Button, Static
 
-from openclaw.cli.output import spelled
+from openclaw.core.visible import spelled
 
 WORDS = {
     "y": "allow-once",
@@ -24,7 +24,7 @@ WORDS = {
 SHOWN_LINES = 8
 
 
-class Question(Vertical):
+class ApprovalPrompt(Vertical):
     """The oldest open question. It never takes the keyboard from somebody who is writing."""
 
     class Answered(Message):

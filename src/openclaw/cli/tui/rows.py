@@ -8,7 +8,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from openclaw.cli.tui.markdown import Drawn, pieces
-from openclaw.cli.tui.view import Card, Item, Said
+from openclaw.cli.tui.view import Item, TextItem, ToolCard
 from openclaw.cli.tui.words import last_lines
 
 LIVE_LINES = 5
@@ -19,7 +19,7 @@ MARKS = {"running": "…", "done": "✓", "failed": "✗"}
 class AnswerRow(Vertical):
     """What the assistant says: Markdown that grows, its thinking folded above."""
 
-    def __init__(self, item: Said, details: bool) -> None:
+    def __init__(self, item: TextItem, details: bool) -> None:
         super().__init__(classes="answer")
         self.item = item
         self._thought = Static(markup=False, classes="thought")
@@ -33,7 +33,7 @@ class AnswerRow(Vertical):
     async def on_mount(self) -> None:
         await self.show(self.item, self._details)
 
-    async def show(self, item: Said, details: bool) -> None:
+    async def show(self, item: TextItem, details: bool) -> None:
         self.item = item
         wanted = pieces(item.text) if item.text else []
         for place, text in enumerate(wanted):
@@ -54,17 +54,17 @@ class AnswerRow(Vertical):
 class LineRow(Static):
     """A message of a person, the gateway's own words, a problem."""
 
-    def __init__(self, item: Said, details: bool) -> None:
+    def __init__(self, item: TextItem, details: bool) -> None:
         super().__init__(markup=False, classes=item.who)
         self.item = item
         self._say(item)
 
-    async def show(self, item: Said, details: bool) -> None:
+    async def show(self, item: TextItem, details: bool) -> None:
         if item != self.item:
             self.item = item
             self._say(item)
 
-    def _say(self, item: Said) -> None:
+    def _say(self, item: TextItem) -> None:
         content = Content(item.text)
         self.update(content + Content.styled(f"\n{item.hint}", "dim italic") if item.hint else content)
 
@@ -72,13 +72,13 @@ class LineRow(Static):
 class CardRow(Static):
     """A tool at work: one line, and what it prints while it runs or when details are wanted."""
 
-    def __init__(self, item: Card, details: bool) -> None:
+    def __init__(self, item: ToolCard, details: bool) -> None:
         super().__init__(markup=False, classes=f"card {item.state}")
         self.item = item
         self._details = details
         self._say()
 
-    async def show(self, item: Card, details: bool) -> None:
+    async def show(self, item: ToolCard, details: bool) -> None:
         if (item, details) != (self.item, self._details):
             self.item, self._details = item, details
             self.set_classes(f"card {item.state}")
@@ -131,12 +131,12 @@ class Rows(VerticalScroll):
 
 
 def _row(item: Item, details: bool) -> Row:
-    if isinstance(item, Card):
+    if isinstance(item, ToolCard):
         return CardRow(item, details)
     return AnswerRow(item, details) if item.who == "assistant" else LineRow(item, details)
 
 
 def _fits(row: Row, item: Item) -> bool:
-    if isinstance(item, Card):
+    if isinstance(item, ToolCard):
         return isinstance(row, CardRow)
     return isinstance(row, AnswerRow) if item.who == "assistant" else isinstance(row, LineRow)

@@ -12,11 +12,11 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from openclaw.cli.tui.talk import Pending, Talk
+from openclaw.cli.tui.talk import ChatConversation, Pending
 from openclaw.core.clock import Clock
 from openclaw.core.errors import OpenClawError
-from openclaw.gateway.reach import Target, joined
-from openclaw.wire.client import CallFailed, Client, ConnectionLost, Gap, NoAnswer
+from openclaw.gateway.reach import ClientTarget, joined
+from openclaw.wire.client import CallFailed, ConnectionLost, EventGap, GatewayClient, NoAnswer
 
 FIRST_WAIT = 0.3
 LONGEST_WAIT = 5.0
@@ -29,7 +29,7 @@ RESULT_WAIT = 120.0
 Connection = Literal["connecting", "connected", "away", "pairing", "refused"]
 
 
-class Wishes(Struct, frozen=True, kw_only=True):
+class ChatOptions(Struct, frozen=True, kw_only=True):
     """What the person asked for on the command line."""
 
     session_key: str = "main"
@@ -39,17 +39,17 @@ class Wishes(Struct, frozen=True, kw_only=True):
     cwd: Path
 
 
-class Away(OpenClawError):
+class ChatDisconnected(OpenClawError):
     """There is no connection at the moment."""
 
     code = "UNAVAILABLE"
 
 
-class Session:
+class ChatSession:
     """One terminal's view of a gateway."""
 
-    def __init__(self, wishes: Wishes, find: Callable[[], Target], clock: Clock) -> None:
-        self.talk = Talk()
+    def __init__(self, wishes: ChatOptions, find: Callable[[], ClientTarget], clock: Clock) -> None:
+        self.talk = ChatConversation()
         self.changed = asyncio.Event()
         self.connection: Connection = "connecting"
         self.trouble = ""
@@ -65,7 +65,7 @@ class Session:
         self._clock = clock
         self._key = wishes.session_key
         self._agent = wishes.agent_id
-        self._client: Client | None = None
+        self._client: GatewayClient | None = None
         self._sending = asyncio.Lock()
 
     # Being connected.
@@ -96,7 +96,7 @@ class Session:
             await self._clock.sleep(wait)
             wait = min(wait * 2, LONGEST_WAIT)
 
-    async def _converse(self, client: Client) -> None:
+    async def _converse(self, client: GatewayClient) -> None:
         await client.call("sessions.subscribe", {})
         self._client = client
         await self._load()
@@ -107,7 +107,7 @@ class Session:
         try:
             async with aclosing(client.events()) as events:
                 async for event in events:
-                    if isinstance(event, Gap):
+                    if isinstance(event, EventGap):
                         await self._load()
                     elif isinstance(event.payload, Mapping):
                         await self._hear(event.event, event.payload)
@@ -152,7 +152,7 @@ class Session:
 
     async def _call(self, method: str, params: Any, limit: float | None = 30.0) -> Any:
         if self._client is None:
-            raise Away("the gateway is away: this works when it is back")
+            raise ChatDisconnected("the gateway is away: this works when it is back")
         return await self._client.call(method, params, timeout=limit)
 
     def _where(self) -> dict[str, Any]:
@@ -177,7 +177,7 @@ class Session:
                     continue
                 try:
                     await self._deliver(message)
-                except (ConnectionLost, Away, NoAnswer):
+                except (ConnectionLost, ChatDisconnected, NoAnswer):
                     return
                 except OpenClawError as error:
                     self.talk.marks(message.run_id, problem=error.message)

@@ -9,7 +9,7 @@ from openclaw.cli.output import dollars, tokens
 from openclaw.cli.tui.words import one_line
 
 
-class Situation(Struct, frozen=True, kw_only=True):
+class StatusLine(Struct, frozen=True, kw_only=True):
     """What the line tells about."""
 
     connection: str
@@ -25,7 +25,7 @@ class Situation(Struct, frozen=True, kw_only=True):
     questions_elsewhere: int = 0
 
 
-def line(situation: Situation, width: int) -> str:
+def line(situation: StatusLine, width: int) -> str:
     """As much as fits, the most important first."""
     parts = [part for part in (_activity(situation), *_facts(situation)) if part]
     shown = ""
@@ -37,7 +37,7 @@ def line(situation: Situation, width: int) -> str:
     return shown or (parts[0][: max(0, width - 1)] + "…" if parts else "")
 
 
-def _activity(now: Situation) -> str:
+def _activity(now: StatusLine) -> str:
     if now.connection == "refused":
         return f"not connected: {one_line(now.trouble)}"
     if now.connection == "pairing":
@@ -49,7 +49,7 @@ def _activity(now: Situation) -> str:
     return "ready"
 
 
-def _facts(now: Situation) -> list[str]:
+def _facts(now: StatusLine) -> list[str]:
     chosen = now.info if now.info.get("model") else now.defaults
     model = f"{chosen.get('modelProvider')}/{chosen.get('model')}" if chosen.get("model") else ""
     name = one_line(str(now.info.get("label") or ""), 30)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, structs
 
-from openclaw.cli.tui.view import Item, Said, Tool, card, of_message
+from openclaw.cli.tui.view import Item, TextItem, ToolItem, card, of_message
 from openclaw.cli.tui.words import harmless, one_line, text_of
 from openclaw.commands.parse import is_command
 
@@ -78,7 +78,7 @@ class _Live(Struct, frozen=True, kw_only=True):
         return self.whole[self.base :].lstrip("\n")
 
 
-class Talk:
+class ChatConversation:
     """One conversation."""
 
     def __init__(self) -> None:
@@ -89,9 +89,9 @@ class Talk:
         self.problem = ""
         self._rows: list[_Row] = []
         self._results: dict[str, Json] = {}
-        self._tools: dict[str, Tool] = {}
+        self._tools: dict[str, ToolItem] = {}
         self._live: _Live | None = None
-        self._replies: list[tuple[float, Said]] = []
+        self._replies: list[tuple[float, TextItem]] = []
         self._ended: set[str] = set()
 
     @property
@@ -167,14 +167,14 @@ class Talk:
         self.pending = [each for each in self.pending if each.run_id != run_id]
         seq = self._rows[-1].seq if self._rows else 0
         if asked is not None:
-            self._replies.append((seq, Said(key=f"{run_id}?", who="you", text=harmless(asked.text))))
+            self._replies.append((seq, TextItem(key=f"{run_id}?", who="you", text=harmless(asked.text))))
         if text.strip():
-            self._replies.append((seq, Said(key=f"{run_id}!", who="gateway", text=harmless(text))))
+            self._replies.append((seq, TextItem(key=f"{run_id}!", who="gateway", text=harmless(text))))
 
     def note_locally(self, key: str, text: str) -> None:
         """A line of this program's own."""
         seq = self._rows[-1].seq if self._rows else 0
-        self._replies.append((seq, Said(key=key, who="gateway", text=harmless(text))))
+        self._replies.append((seq, TextItem(key=key, who="gateway", text=harmless(text))))
 
     def hear(self, event: str, payload: Json) -> None:
         """An event of the gateway; those of other conversations are nothing to us."""
@@ -227,7 +227,7 @@ class Talk:
 
     def _hear_tool(self, data: Json) -> None:
         call, phase = str(data.get("toolCallId")), data.get("phase")
-        known = self._tools.get(call) or Tool(name=str(data.get("name", "")))
+        known = self._tools.get(call) or ToolItem(name=str(data.get("name", "")))
         if phase == "start":
             known = structs.replace(known, args=data.get("args"))
         elif phase == "update":
@@ -314,11 +314,11 @@ class Talk:
         live = self._live
         if live is not None and (live.text or live.thinking):
             text, thinking = harmless(live.text), harmless(live.thinking)
-            shown.append(Said(key=live.key, who="assistant", text=text, thinking=thinking))
+            shown.append(TextItem(key=live.key, who="assistant", text=text, thinking=thinking))
         if self.problem:
-            shown.append(Said(key="problem", who="problem", text=harmless(self.problem)))
+            shown.append(TextItem(key="problem", who="problem", text=harmless(self.problem)))
         for each in self.pending:
-            shown.append(Said(key=each.run_id, who="you", text=harmless(each.shown), hint=each.hint(bool(live))))
+            shown.append(TextItem(key=each.run_id, who="you", text=harmless(each.shown), hint=each.hint(bool(live))))
         return shown
 
     def _shown(self, row: _Row, called: set[str]) -> list[Item]:

@@ -11,7 +11,7 @@ Who = Literal["you", "assistant", "gateway", "problem"]
 State = Literal["running", "done", "failed"]
 
 
-class Said(Struct, frozen=True, kw_only=True):
+class TextItem(Struct, frozen=True, kw_only=True):
     """Something somebody said, on the screen."""
 
     key: str
@@ -21,7 +21,7 @@ class Said(Struct, frozen=True, kw_only=True):
     hint: str = ""
 
 
-class Card(Struct, frozen=True, kw_only=True):
+class ToolCard(Struct, frozen=True, kw_only=True):
     """A tool at work, on the screen."""
 
     key: str
@@ -32,10 +32,10 @@ class Card(Struct, frozen=True, kw_only=True):
     state: State = "running"
 
 
-Item = Said | Card
+Item = TextItem | ToolCard
 
 
-class Tool(Struct, frozen=True, kw_only=True):
+class ToolItem(Struct, frozen=True, kw_only=True):
     """What events told of a call that has no result on record yet."""
 
     name: str = ""
@@ -52,27 +52,27 @@ def of_message(key: str, message: Mapping[str, Any]) -> list[Item]:
     notices = _notices(key, message)
     if role != "assistant":
         who: Who = "you" if role == "user" else "gateway"
-        return [Said(key=key, who=who, text=harmless(text_of(message))), *notices]
+        return [TextItem(key=key, who=who, text=harmless(text_of(message))), *notices]
     items: list[Item] = []
     text, thinking = text_of(message).strip("\n"), text_of(message, "thinking")
     if text.strip() or thinking.strip():
-        items.append(Said(key=key, who="assistant", text=harmless(text), thinking=harmless(thinking)))
+        items.append(TextItem(key=key, who="assistant", text=harmless(text), thinking=harmless(thinking)))
     if message.get("stopReason") == "aborted":
-        items.append(Said(key=f"{key}:stopped", who="gateway", text="stopped"))
+        items.append(TextItem(key=f"{key}:stopped", who="gateway", text="stopped"))
     elif error := message.get("errorMessage"):
-        items.append(Said(key=f"{key}:error", who="problem", text=harmless(str(error))))
+        items.append(TextItem(key=f"{key}:error", who="problem", text=harmless(str(error))))
     return [*items, *notices]
 
 
 def _notices(key: str, message: Mapping[str, Any]) -> list[Item]:
     """What the gateway says beside a message: who answered instead, what it was interrupted by."""
     told = (message.get("__openclaw") or {}).get("notices") or ()
-    return [Said(key=f"{key}:notice{n}", who="gateway", text=harmless(str(text))) for n, text in enumerate(told)]
+    return [TextItem(key=f"{key}:notice{n}", who="gateway", text=harmless(str(text))) for n, text in enumerate(told)]
 
 
 def card(
-    call: str, name: str, arguments: Any, heard: Tool | None, result: Mapping[str, Any] | None, busy: bool
-) -> Card:
+    call: str, name: str, arguments: Any, heard: ToolItem | None, result: Mapping[str, Any] | None, busy: bool
+) -> ToolCard:
     """A call: from its result when that is on record, from what was heard otherwise."""
     state: State = "running" if busy else "failed"
     output = ""
@@ -81,7 +81,7 @@ def card(
     elif heard is not None:
         state, output = heard.state, heard.output
     arguments = arguments if arguments is not None else heard.args if heard else None
-    return Card(
+    return ToolCard(
         key=f"call:{call}",
         name=one_line(name, 40),
         summary=summary_of(arguments),

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from openclaw.cli.output import printable
+from openclaw.core.visible import printable
 
 MOST_CHARS = 60_000
 """Of one message: what is longer is cut here and whole in the transcript."""

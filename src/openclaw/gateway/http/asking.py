@@ -9,16 +9,16 @@ from msgspec import Struct
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.keys import SessionKey
 from openclaw.gateway.http import problems
-from openclaw.gateway.http.conversation import Asked
-from openclaw.gateway.http.functions import Choice
-from openclaw.gateway.http.listening import Fanout, Listener
-from openclaw.gateway.http.problems import Problem
-from openclaw.gateway.http.speech import Speech
-from openclaw.gateway.http.target import KeyOf, Target
-from openclaw.turns.ledger import Outcome
+from openclaw.gateway.http.conversation import RequestedTurn
+from openclaw.gateway.http.functions import FunctionChoice
+from openclaw.gateway.http.listening import RunFanout, RunListener
+from openclaw.gateway.http.problems import HttpProblem
+from openclaw.gateway.http.speech import StreamedText
+from openclaw.gateway.http.target import KeyOf, RequestTarget
+from openclaw.turns.ledger import RunOutcome
 from openclaw.turns.queue import QueueRules
-from openclaw.turns.runs import Runs
-from openclaw.turns.turn import Turn
+from openclaw.turns.runs import RunService
+from openclaw.turns.turn import RunRequest
 
 QUIET_SECONDS = 15.0
 """After so long without a word a waiting client is told that we are still here."""
@@ -36,8 +36,8 @@ class Conversations(Struct, frozen=True, kw_only=True):
     """The agent's own tools."""
 
 
-def turn_of(run_id: str, target: Target, asked: Asked, choice: Choice) -> Turn:
-    return Turn(
+def turn_of(run_id: str, target: RequestTarget, asked: RequestedTurn, choice: FunctionChoice) -> RunRequest:
+    return RunRequest(
         run_id=run_id,
         key=target.key,
         text=asked.text,
@@ -49,10 +49,10 @@ def turn_of(run_id: str, target: Target, asked: Asked, choice: Choice) -> Turn:
     )
 
 
-class Answering:
+class HttpRun:
     """A run under way, as its client follows it."""
 
-    def __init__(self, events: Listener, speech: Speech) -> None:
+    def __init__(self, events: RunListener, speech: StreamedText) -> None:
         self._events = events
         self.speech = speech
 
@@ -76,38 +76,38 @@ class Answering:
             self.check()
         return ""
 
-    async def end(self) -> Outcome:
+    async def end(self) -> RunOutcome:
         """The outcome; raises the problem of a run that failed."""
         async for _ in self.pieces():
             pass
         return self.check()
 
-    def check(self) -> Outcome:
+    def check(self) -> RunOutcome:
         outcome = self.speech.outcome
         if outcome is None:
-            raise Problem(500, "the run ended without an outcome", problems.FAILED)
+            raise HttpProblem(500, "the run ended without an outcome", problems.FAILED)
         if outcome.status == "error":
             raise problems.of_outcome(outcome)
         return outcome
 
 
-class Desk:
+class HttpRunRequests:
     """Takes questions that came over HTTP."""
 
-    def __init__(self, runs: Runs, fanout: Fanout) -> None:
+    def __init__(self, runs: RunService, fanout: RunFanout) -> None:
         self._runs = runs
         self._fanout = fanout
 
     @asynccontextmanager
-    async def asking(self, turn: Turn) -> AsyncIterator[Answering]:
+    async def asking(self, turn: RunRequest) -> AsyncIterator[HttpRun]:
         """A run that is stopped when the block is left before its end."""
         with self._fanout.listening(turn.run_id) as events:
             try:
                 await self._runs.submit(turn, rules=_RULES)
             except InvalidRequest as error:
-                raise Problem(429, error.message, "rate_limit_error", code="queue_full") from error
+                raise HttpProblem(429, error.message, "rate_limit_error", code="queue_full") from error
             try:
-                yield Answering(events, Speech([tool.name for tool in turn.client_tools]))
+                yield HttpRun(events, StreamedText([tool.name for tool in turn.client_tools]))
             finally:
                 if not events.settled:
                     await asyncio.shield(self._runs.abort(turn.key, turn.run_id))

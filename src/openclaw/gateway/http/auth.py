@@ -14,7 +14,7 @@ from openclaw.gateway.http import problems
 from openclaw.wire import scopes
 
 
-class Limiter(Protocol):
+class HttpLimiter(Protocol):
     """Counts failures by address."""
 
     def locked_for(self, address: str) -> float:
@@ -26,22 +26,22 @@ class Limiter(Protocol):
     def succeeded(self, address: str) -> None: ...
 
 
-class Gatekeeping(Struct, frozen=True, kw_only=True):
+class HttpAuth(Struct, frozen=True, kw_only=True):
     """What the guard goes by; asked for each request, so that a rotated secret counts at once."""
 
     secret: Callable[[], Secret | None]
     """None when anyone who reaches the port may come in."""
-    limiter: Limiter
+    limiter: HttpLimiter
     address: Callable[[Scope], str]
     """Who asks, seen through the proxies we trust."""
     vouched: Callable[[Scope], bool | None] = lambda scope: None
     """Whether a proxy in front lets this request in; None when the secret is asked for."""
 
 
-class Guard:
+class HttpGuard:
     """Lets a request in, or says why not."""
 
-    def __init__(self, how: Gatekeeping) -> None:
+    def __init__(self, how: HttpAuth) -> None:
         self._how = how
 
     def check(self, request: Request, needed: str) -> None:

@@ -9,11 +9,11 @@ from msgspec import Meta, Struct, field
 from openclaw.core.clock import Clock
 from openclaw.core.messages import ToolCall, Usage
 from openclaw.gateway.http import functions
-from openclaw.gateway.http.asking import Answering, Conversations, Desk, turn_of
-from openclaw.gateway.http.conversation import Said, Wanted, compose
-from openclaw.gateway.http.endpoint import Call
+from openclaw.gateway.http.asking import Conversations, HttpRun, HttpRunRequests, turn_of
+from openclaw.gateway.http.conversation import RequestedAnswer, RequestText, compose
+from openclaw.gateway.http.endpoint import HttpCall
 from openclaw.gateway.http.images import image
-from openclaw.gateway.http.problems import Problem
+from openclaw.gateway.http.problems import HttpProblem
 from openclaw.gateway.http.speech import spoken
 from openclaw.gateway.http.target import target
 from openclaw.turns.turn import ClientTool
@@ -89,18 +89,18 @@ class ChatRequest(Struct, kw_only=True):
     tool_choice: Any = None
 
 
-class Completions:
+class ChatCompletions:
     """Handles a request that was let in."""
 
-    def __init__(self, desk: Desk, known: Conversations, clock: Clock) -> None:
+    def __init__(self, desk: HttpRunRequests, known: Conversations, clock: Clock) -> None:
         self._desk = desk
         self._known = known
         self._clock = clock
 
-    async def __call__(self, call: Call) -> None:
+    async def __call__(self, call: HttpCall) -> None:
         request = call.read(ChatRequest)
         if request.n not in (None, 1):
-            raise Problem(400, "there is one answer to a request: leave out `n`", param="n")
+            raise HttpProblem(400, "there is one answer to a request: leave out `n`", param="n")
         run_id = f"chatcmpl_{uuid.uuid4()}"
         where = target(call, self._known.key_of, model=request.model, user=request.user, run_id=run_id, family="openai")
         tools = functions.offered([_client_tool(tool) for tool in request.tools or ()], self._known.tool_names())
@@ -115,7 +115,7 @@ class Completions:
                 await call.while_there(_whole(call, run, head))
 
 
-async def _whole(call: Call, run: Answering, head: dict[str, Any]) -> None:
+async def _whole(call: HttpCall, run: HttpRun, head: dict[str, Any]) -> None:
     outcome = await run.end()
     calls = run.speech.calls
     message: dict[str, Any] = {"role": "assistant", "content": spoken(outcome) or (None if calls else "")}
@@ -132,7 +132,7 @@ async def _whole(call: Call, run: Answering, head: dict[str, Any]) -> None:
     )
 
 
-async def _stream(call: Call, run: Answering, head: dict[str, Any], options: _StreamOptions) -> None:
+async def _stream(call: HttpCall, run: HttpRun, head: dict[str, Any], options: _StreamOptions) -> None:
     head = {**head, "object": "chat.completion.chunk"}
     empty: dict[str, Any] = {"usage": None} if options.include_usage else {}
 
@@ -159,7 +159,7 @@ def _client_tool(tool: _Tool) -> ClientTool:
     return ClientTool(name=spec.name, description=spec.description or "", parameters=spec.parameters or {})
 
 
-def _said(message: _Message) -> Said:
+def _said(message: _Message) -> RequestText:
     texts: list[str] = []
     pictures: list[str] = []
     for part in [_Text(message.content)] if isinstance(message.content, str) else message.content or ():
@@ -169,11 +169,13 @@ def _said(message: _Message) -> Said:
             case _Image(image_url=_Url(url=url)) | _Image(image_url=str(url)):
                 pictures.append(url)
     role: Literal["system", "user", "assistant", "tool"] = "system" if message.role == "developer" else message.role
-    return Said(
+    return RequestText(
         role=role,
         text="\n".join(texts),
         images=tuple(image(url) for url in pictures),
-        calls=tuple(Wanted(each.id, each.function.name, each.function.arguments) for each in message.tool_calls or ()),
+        calls=tuple(
+            RequestedAnswer(each.id, each.function.name, each.function.arguments) for each in message.tool_calls or ()
+        ),
         call_id=message.tool_call_id or "",
     )
 

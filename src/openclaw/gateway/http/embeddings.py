@@ -10,8 +10,8 @@ from msgspec import Meta, Struct
 
 from openclaw.core.embedder import Vector
 from openclaw.core.text import tokens
-from openclaw.gateway.http.endpoint import Call
-from openclaw.gateway.http.problems import FAILED, Problem
+from openclaw.gateway.http.endpoint import HttpCall
+from openclaw.gateway.http.problems import FAILED, HttpProblem
 
 BODY_BYTES = 5_000_000
 MOST_TEXTS = 2_048
@@ -30,10 +30,10 @@ class Embeddings:
     def __init__(self, embed: Embed | None) -> None:
         self._embed = embed
 
-    async def __call__(self, call: Call) -> None:
+    async def __call__(self, call: HttpCall) -> None:
         request = call.read(EmbeddingsRequest)
         if self._embed is None:
-            raise Problem(
+            raise HttpProblem(
                 501,
                 "there is no embedder: set agents.defaults.memorySearch.provider, or install openclaw-py[local]",
                 FAILED,
@@ -41,7 +41,7 @@ class Embeddings:
         texts = _texts(request.input)
         vectors = await self._embed(texts)
         if request.dimensions is not None and any(len(vector) != request.dimensions for vector in vectors):
-            raise Problem(
+            raise HttpProblem(
                 400,
                 f"the vectors have {len(vectors[0])} dimensions: leave out `dimensions`, they are not cut",
                 param="dimensions",
@@ -66,7 +66,7 @@ def _texts(given: str | list[Any]) -> list[str]:
         return [given]
     texts = [each for each in given if isinstance(each, str) and each]
     if len(texts) != len(given):
-        raise Problem(400, "`input` must be a text or a list of texts, none of them empty", param="input")
+        raise HttpProblem(400, "`input` must be a text or a list of texts, none of them empty", param="input")
     return texts
 
 

@@ -13,8 +13,8 @@ from starlette.types import Receive, Scope, Send
 
 from openclaw.core.errors import OpenClawError
 from openclaw.gateway.http import problems
-from openclaw.gateway.http.auth import Guard
-from openclaw.gateway.http.problems import Problem
+from openclaw.gateway.http.auth import HttpGuard
+from openclaw.gateway.http.problems import HttpProblem
 from openclaw.wire.problems import describe
 
 log = logging.getLogger("openclaw.gateway.http")
@@ -32,7 +32,7 @@ class Gone(Exception):
     """The client has hung up."""
 
 
-class Call:
+class HttpCall:
     """One request that was let in, and the way to answer it."""
 
     def __init__(self, request: Request, send: Send) -> None:
@@ -50,9 +50,9 @@ class Call:
         try:
             return msgspec.json.decode(self.body, type=kind)
         except msgspec.ValidationError as error:
-            raise Problem(400, f"invalid request: {describe(str(error))}") from None
+            raise HttpProblem(400, f"invalid request: {describe(str(error))}") from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            raise Problem(400, "the body is not JSON: send one JSON object") from None
+            raise HttpProblem(400, "the body is not JSON: send one JSON object") from None
 
     async def answer(self, value: Any, status: int = 200, headers: dict[str, str] | None = None) -> None:
         data = msgspec.json.encode(value)
@@ -107,7 +107,7 @@ class Call:
         await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
 
-class Rules(Struct, frozen=True, kw_only=True):
+class EndpointRules(Struct, frozen=True, kw_only=True):
     """What a request must be to get in."""
 
     method: Literal["GET", "POST"]
@@ -116,19 +116,19 @@ class Rules(Struct, frozen=True, kw_only=True):
     """Bytes of body."""
     off: str = ""
     """Why the address does not answer; it does when this is empty."""
-    shape: Callable[[Problem], dict[str, Any]] = problems.body
+    shape: Callable[[HttpProblem], dict[str, Any]] = problems.body
 
 
-class Endpoint:
+class HttpEndpoint:
     """An ASGI application for one address."""
 
-    def __init__(self, guard: Guard, rules: Rules, handle: Callable[[Call], Awaitable[None]]) -> None:
+    def __init__(self, guard: HttpGuard, rules: EndpointRules, handle: Callable[[HttpCall], Awaitable[None]]) -> None:
         self._guard = guard
         self._rules = rules
         self._handle = handle
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        call = Call(Request(scope, receive), send)
+        call = HttpCall(Request(scope, receive), send)
         try:
             await self._admit(call)
             await self._handle(call)
@@ -138,24 +138,24 @@ class Endpoint:
             await self._refuse(call, problems.of_error(error))
         except HTTPException as error:
             headers = {"connection": "close"} if error.status_code == 413 else {}
-            await self._refuse(call, Problem(error.status_code, error.detail, headers=headers))
+            await self._refuse(call, HttpProblem(error.status_code, error.detail, headers=headers))
         # A connection is where a bug ends: the client is told, the others never notice.
         except Exception:
             log.exception("%s failed", scope["path"])
-            problem = Problem(500, "something went wrong inside OpenClaw; the log has the details", problems.FAILED)
+            problem = HttpProblem(500, "something went wrong inside OpenClaw; the log has the details", problems.FAILED)
             await self._refuse(call, problem)
 
-    async def _admit(self, call: Call) -> None:
+    async def _admit(self, call: HttpCall) -> None:
         rules, request = self._rules, call.request
         if request.method != rules.method:
-            raise Problem(405, f"Method Not Allowed: use {rules.method}", headers={"allow": rules.method})
+            raise HttpProblem(405, f"Method Not Allowed: use {rules.method}", headers={"allow": rules.method})
         if rules.off:
-            raise Problem(404, rules.off, "not_found")
+            raise HttpProblem(404, rules.off, "not_found")
         self._guard.check(request, rules.scope)
         if rules.limit:
             call.body = await _body(request, rules.limit)
 
-    async def _refuse(self, call: Call, problem: Problem) -> None:
+    async def _refuse(self, call: HttpCall, problem: HttpProblem) -> None:
         if not call.started:
             await call.answer(self._rules.shape(problem), problem.status, problem.headers)
         elif call.streaming:
@@ -179,7 +179,7 @@ async def _body(request: Request, limit: int) -> bytes:
                 elif size > 2 * limit:
                     break
     except TimeoutError:
-        raise Problem(408, "the body took too long to arrive", headers={"connection": "close"}) from None
+        raise HttpProblem(408, "the body took too long to arrive", headers={"connection": "close"}) from None
     if size > limit:
         raise problems.too_large(limit)
     return bytes(data)

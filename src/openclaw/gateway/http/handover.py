@@ -12,7 +12,7 @@ WAITING = "Handed to the caller, who carries it out. The result comes with the n
 SUMMARY_CHARS = 120
 
 
-class HandedOver:
+class ClientToolCall:
     """Nothing happens on this machine, so there is nothing to ask permission for."""
 
     def __init__(self, tool: ClientTool) -> None:

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from openclaw.gateway.http.endpoint import Call
-from openclaw.gateway.http.problems import Problem
+from openclaw.gateway.http.endpoint import HttpCall
+from openclaw.gateway.http.problems import HttpProblem
 from openclaw.gateway.http.target import KeyOf
 from openclaw.gateway.projection import row
 from openclaw.sessions.files import load
@@ -14,17 +14,17 @@ DEFAULT_LIMIT = 200
 MOST = 1_000
 
 
-class History:
+class HistoryEndpoint:
     def __init__(self, key_of: KeyOf, index: SessionIndex) -> None:
         self._key_of = key_of
         self._index = index
 
-    async def __call__(self, call: Call) -> None:
+    async def __call__(self, call: HttpCall) -> None:
         limit = _limit(call.request.query_params.get("limit"))
         key = self._key_of(call.request.path_params["key"], None)
         found = await self._index.get(key)
         if found is None:
-            raise Problem(404, f"Session not found: {key}", "not_found")
+            raise HttpProblem(404, f"Session not found: {key}", "not_found")
         path = self._index.path(found.agent_id, found.session_id)
         entries = (await asyncio.to_thread(load, path)).entries if path.exists() else ()
         shown = page(entries, limit=limit)
@@ -42,5 +42,5 @@ def _limit(text: str | None) -> int:
     if text is None:
         return DEFAULT_LIMIT
     if not text.isascii() or not text.isdecimal() or len(text) > 9 or int(text) < 1:
-        raise Problem(400, "limit must be a number from 1 on", param="limit")
+        raise HttpProblem(400, "limit must be a number from 1 on", param="limit")
     return min(int(text), MOST)

@@ -17,21 +17,21 @@ from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError
 from openclaw.core.keys import SessionKey
 from openclaw.core.origin import origin
 from openclaw.cron.heartbeat import DENIED_TOOLS
-from openclaw.cron.settings import HooksSettings
-from openclaw.devices.rate import AuthLimiter, Limits
-from openclaw.gateway.desk import Desk
-from openclaw.gateway.heartbeats import Heartbeats
-from openclaw.gateway.http.auth import Gatekeeping, same
+from openclaw.cron.settings import WebhookSettings
+from openclaw.devices.rate import AuthLimiter, RateLimits
+from openclaw.gateway.desk import SessionService
+from openclaw.gateway.heartbeats import HeartbeatService
+from openclaw.gateway.http.auth import HttpAuth, same
 from openclaw.gateway.webhooks import AgentCall, Incoming, WakeCall, act, checked_agent, each, find, session_of
 from openclaw.trust.wrap import Source, build_safe_external_prompt, sanitize_external_text
 from openclaw.turns.queue import QueueRules
-from openclaw.turns.turn import Turn
+from openclaw.turns.turn import RunRequest
 from openclaw.wire.problems import describe
 
 READ_SECONDS = 30.0
 WAIT_SECONDS = 600.0
-GUESSES = Limits(max_attempts=20, window_ms=60_000, lockout_ms=60_000)
-CALLS = Limits(max_attempts=120, window_ms=60_000, lockout_ms=10_000)
+GUESSES = RateLimits(max_attempts=20, window_ms=60_000, lockout_ms=60_000)
+CALLS = RateLimits(max_attempts=120, window_ms=60_000, lockout_ms=10_000)
 """With a good token, this many calls a minute from one address."""
 _RUNS = uuid.UUID("0d6bb5c0-6f5d-5a6e-8f0a-2f6b1e1f7c11")
 
@@ -42,10 +42,10 @@ class _Refused(Exception):
         self.response = response
 
 
-class Hooks:
+class WebhookEndpoint:
     """Answers below `hooks.path`; read from the settings at each call, so that a change counts at once."""
 
-    def __init__(self, desk: Desk, heartbeats: Heartbeats, gateway: Gatekeeping) -> None:
+    def __init__(self, desk: SessionService, heartbeats: HeartbeatService, gateway: HttpAuth) -> None:
         self._desk = desk
         self._heartbeats = heartbeats
         self._gateway = gateway
@@ -53,7 +53,7 @@ class Hooks:
         self._calls = AuthLimiter(CALLS)
 
     @property
-    def _settings(self) -> HooksSettings:
+    def _settings(self) -> WebhookSettings:
         return self._desk.app.config.hooks
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -160,7 +160,7 @@ class Hooks:
         text = build_safe_external_prompt(
             call.message, source, marker_id=secrets.token_hex(8), task_name=call.name, job_id=run_id
         )
-        turn = Turn(
+        turn = RunRequest(
             run_id=run_id,
             key=target,
             text=text,
@@ -199,7 +199,7 @@ class Hooks:
         self._heartbeats.spawn(told())
 
 
-def routes(hooks: Hooks, path: str) -> list[Route]:
+def routes(hooks: WebhookEndpoint, path: str) -> list[Route]:
     return [Route(f"{path.rstrip('/')}/{{name:path}}", hooks)]
 
 

@@ -9,16 +9,16 @@ from msgspec import structs
 
 from openclaw.core.errors import Unavailable
 from openclaw.core.events import CallDelta, ToolUpdated
-from openclaw.turns.record import Recorded
-from openclaw.turns.runs import RunEvent, Settled
-from openclaw.turns.shaping import Said, Thought
+from openclaw.turns.record import RecordedEvent
+from openclaw.turns.runs import RunEvent, RunSettled
+from openclaw.turns.shaping import TextShaped, ThoughtShaped
 
 MOST_WAITING = 2_000
-_UNHEARD = (CallDelta, Thought, ToolUpdated, Recorded)
+_UNHEARD = (CallDelta, ThoughtShaped, ToolUpdated, RecordedEvent)
 """Progress that an answer is not made from."""
 
 
-class Listener:
+class RunListener:
     """The events of one run for one reader. Text that waits to be read grows into one event."""
 
     def __init__(self) -> None:
@@ -31,10 +31,10 @@ class Listener:
     def put(self, told: RunEvent) -> None:
         if isinstance(told.event, _UNHEARD) or self._over is not None:
             return
-        self.settled = self.settled or isinstance(told.event, Settled)
+        self.settled = self.settled or isinstance(told.event, RunSettled)
         last = self._waiting[-1].event if self._waiting else None
-        if isinstance(last, Said) and isinstance(told.event, Said):
-            self._waiting[-1] = structs.replace(told, event=Said(last.text + told.event.text))
+        if isinstance(last, TextShaped) and isinstance(told.event, TextShaped):
+            self._waiting[-1] = structs.replace(told, event=TextShaped(last.text + told.event.text))
         elif len(self._waiting) < MOST_WAITING:
             self._waiting.append(told)
         else:
@@ -60,11 +60,11 @@ class Listener:
         return self._waiting.popleft()
 
 
-class Fanout:
+class RunFanout:
     """Hands each event of a run to those who listen to that run."""
 
     def __init__(self) -> None:
-        self._listeners: dict[str, list[Listener]] = {}
+        self._listeners: dict[str, list[RunListener]] = {}
         self._closed = False
 
     def tell(self, told: RunEvent) -> None:
@@ -72,9 +72,9 @@ class Fanout:
             listener.put(told)
 
     @contextmanager
-    def listening(self, run_id: str) -> Iterator[Listener]:
+    def listening(self, run_id: str) -> Iterator[RunListener]:
         """A listener for as long as the block lasts; open it before the run is submitted, so that nothing is missed."""
-        listener = Listener()
+        listener = RunListener()
         if self._closed:
             listener.close(_stopping())
         self._listeners.setdefault(run_id, []).append(listener)

@@ -6,20 +6,20 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from openclaw.gateway.figures import Family, text
-from openclaw.gateway.http.auth import Gatekeeping, Guard
-from openclaw.gateway.http.problems import Problem
+from openclaw.gateway.figures import MetricFamily, text
+from openclaw.gateway.http.auth import HttpAuth, HttpGuard
+from openclaw.gateway.http.problems import HttpProblem
 from openclaw.wire import scopes
 
 
-def route(figures: Callable[[], Iterable[Family]], gatekeeping: Gatekeeping) -> Route:
+def route(figures: Callable[[], Iterable[MetricFamily]], gatekeeping: HttpAuth) -> Route:
     """Asks for the same credential as everything else: how busy someone is, is their own business."""
-    guard = Guard(gatekeeping)
+    guard = HttpGuard(gatekeeping)
 
     async def answer(request: Request) -> Response:
         try:
             guard.check(request, scopes.READ)
-        except Problem as problem:
+        except HttpProblem as problem:
             return PlainTextResponse(f"{problem}\n", status_code=problem.status)
         return PlainTextResponse(text(figures()), media_type="text/plain; version=0.0.4")
 

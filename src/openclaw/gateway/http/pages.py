@@ -21,8 +21,8 @@ from starlette.routing import Route
 
 from openclaw.core.errors import ConfigError
 from openclaw.core.secret import Secret
-from openclaw.gateway.http.auth import Gatekeeping, Guard
-from openclaw.gateway.http.endpoint import Call, Endpoint, Rules
+from openclaw.gateway.http.auth import HttpAuth, HttpGuard
+from openclaw.gateway.http.endpoint import EndpointRules, HttpCall, HttpEndpoint
 from openclaw.gateway.server import body_of
 from openclaw.wire import scopes
 
@@ -50,7 +50,7 @@ _FIXED = {
 _SQUEEZABLE = ("text/", "image/svg")
 
 
-class File(Struct, frozen=True, kw_only=True):
+class WebFile(Struct, frozen=True, kw_only=True):
     """One built file, ready to send."""
 
     data: bytes
@@ -61,14 +61,14 @@ class File(Struct, frozen=True, kw_only=True):
     """Whether its name changes with its content."""
 
 
-class Parts(Struct, frozen=True, kw_only=True):
+class WebParts(Struct, frozen=True, kw_only=True):
     """What the pages need to know."""
 
     base_path: str
     redeem: Callable[[str], bool]
     """Whether a one-time code is good; it is not any more after that."""
     secret: Callable[[], Secret | None]
-    gatekeeping: Gatekeeping
+    gatekeeping: HttpAuth
     bootstrap: Callable[[], Awaitable[dict[str, Any]]]
     """What `/control-ui-config.json` tells beside the base path."""
 
@@ -105,7 +105,7 @@ def policy(host: str) -> str:
     )
 
 
-def read(place: Path, base: str) -> dict[str, File]:
+def read(place: Path, base: str) -> dict[str, WebFile]:
     """The built files by their path below the base; links in the index are made absolute."""
     found = {}
     for path in sorted(place.rglob("*")):
@@ -122,10 +122,10 @@ def _based(index: bytes, base: str) -> bytes:
     return text.replace("<html ", f"<html {attributes} ", 1).encode()
 
 
-def _file(name: str, data: bytes) -> File:
+def _file(name: str, data: bytes) -> WebFile:
     kind = _TYPES[Path(name).suffix]
     squeezable = kind.startswith(_SQUEEZABLE) or kind == "application/manifest+json"
-    return File(
+    return WebFile(
         data=data,
         squeezed=gzip.compress(data, mtime=0) if squeezable and len(data) > 500 else None,
         kind=f"{kind}; charset=utf-8" if squeezable else kind,
@@ -134,13 +134,13 @@ def _file(name: str, data: bytes) -> File:
     )
 
 
-def routes(parts: Parts, place: Path = BUILT) -> list[Route]:
+def routes(parts: WebParts, place: Path = BUILT) -> list[Route]:
     """The routes of the web page; they come last, because they answer for every path that nobody else knows."""
     base = parts.base_path
     files = cache(lambda: read(place, base))  # not before somebody looks at the page
-    guard = Guard(parts.gatekeeping)
+    guard = HttpGuard(parts.gatekeeping)
 
-    async def config(call: Call) -> None:
+    async def config(call: HttpCall) -> None:
         await call.answer({"basePath": base, **await parts.bootstrap()}, headers={"cache-control": "no-store"})
 
     async def page(request: Request) -> Response:
@@ -153,14 +153,17 @@ def routes(parts: Parts, place: Path = BUILT) -> list[Route]:
         return RedirectResponse(f"{base}/", headers=_FIXED)
 
     found = [
-        Route(f"{base}/control-ui-config.json", Endpoint(guard, Rules(method="GET", scope=scopes.READ), config)),
+        Route(
+            f"{base}/control-ui-config.json",
+            HttpEndpoint(guard, EndpointRules(method="GET", scope=scopes.READ), config),
+        ),
         Route(f"{base}/control-ui-link", link, methods=["POST"]),
         Route(f"{base}/{{path:path}}", page, methods=["GET"]),
     ]
     return [*found, Route(base, start, methods=["GET"]), Route("/", start, methods=["GET"])] if base else found
 
 
-def _page(request: Request, files: Mapping[str, File], path: str) -> Response:
+def _page(request: Request, files: Mapping[str, WebFile], path: str) -> Response:
     file = files.get(path or INDEX)
     if file is None:
         last = path.rpartition("/")[2]
@@ -192,7 +195,7 @@ class _Code(Struct, frozen=True, forbid_unknown_fields=True):
     code: str
 
 
-async def _trade(request: Request, parts: Parts) -> Response:
+async def _trade(request: Request, parts: WebParts) -> Response:
     """A one-time code for the secret; wrong codes count like wrong passwords."""
     limiter = parts.gatekeeping.limiter
     address = parts.gatekeeping.address(request.scope)

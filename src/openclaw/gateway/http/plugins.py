@@ -11,8 +11,8 @@ from starlette.types import Receive, Scope, Send
 from openclaw.core.errors import OpenClawError
 from openclaw.core.plugin import HttpRequest, HttpRoute
 from openclaw.gateway.http import problems
-from openclaw.gateway.http.auth import Gatekeeping, Guard
-from openclaw.gateway.http.problems import Problem
+from openclaw.gateway.http.auth import HttpAuth, HttpGuard
+from openclaw.gateway.http.problems import HttpProblem
 from openclaw.gateway.server import body_of
 from openclaw.plugins.calling import called
 
@@ -27,9 +27,9 @@ OURS = frozenset({"content-length", "transfer-encoding", "connection", "content-
 class PluginRoutes(BaseRoute):
     """Matches whatever a plugin that runs has asked for."""
 
-    def __init__(self, find: Callable[[str], HttpRoute | None], gatekeeping: Gatekeeping) -> None:
+    def __init__(self, find: Callable[[str], HttpRoute | None], gatekeeping: HttpAuth) -> None:
         self._find = find
-        self._guard = Guard(gatekeeping)
+        self._guard = HttpGuard(gatekeeping)
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         found = self._find(scope["path"]) if scope["type"] == "http" else None
@@ -49,14 +49,14 @@ class PluginRoutes(BaseRoute):
                 {**headers, "x-content-type-options": "nosniff", "content-security-policy": "sandbox"},
                 answer.content_type,
             )
-        except Problem as problem:
+        except HttpProblem as problem:
             response = _refusal(problem)
         except OpenClawError as error:
             response = _refusal(problems.of_error(error))
         # A connection is where a bug ends: the client is told, the others never notice.
         except Exception:
             log.exception("%s failed", scope["path"])
-            response = _refusal(Problem(500, "a plugin failed to answer; the log has the details", problems.FAILED))
+            response = _refusal(HttpProblem(500, "a plugin failed to answer; the log has the details", problems.FAILED))
         await response(scope, receive, send)
 
 
@@ -72,7 +72,7 @@ async def _asked(request: Request, route: HttpRoute) -> HttpRequest:
     )
 
 
-def _refusal(problem: Problem) -> Response:
+def _refusal(problem: HttpProblem) -> Response:
     import msgspec
 
     return Response(

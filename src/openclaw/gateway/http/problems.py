@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct
 
 from openclaw.core.errors import Conflict, InvalidRequest, NotFound, OpenClawError, SessionBusy, Unavailable
-from openclaw.turns.ledger import Outcome
+from openclaw.turns.ledger import RunOutcome
 from openclaw.wire import scopes
 
 INVALID = "invalid_request_error"
@@ -15,7 +15,7 @@ NO_RETRY = {"x-should-retry": "false"}
 """A turn has effects: client libraries that repeat failed requests by themselves are asked not to."""
 
 
-class Problem(OpenClawError):
+class HttpProblem(OpenClawError):
     """An answer with a status that is not 200."""
 
     def __init__(
@@ -38,7 +38,7 @@ class Problem(OpenClawError):
         self.headers = dict(headers or {})
 
 
-def body(problem: Problem) -> dict[str, Any]:
+def body(problem: HttpProblem) -> dict[str, Any]:
     """The shape OpenAI's clients read; what is not known is left out."""
     known = {
         "message": problem.message,
@@ -50,19 +50,19 @@ def body(problem: Problem) -> dict[str, Any]:
     return {"error": {name: value for name, value in known.items() if value is not None}}
 
 
-def short_body(problem: Problem) -> dict[str, Any]:
+def short_body(problem: HttpProblem) -> dict[str, Any]:
     """The shape of `/tools/invoke`; who is not let in sees the same there as everywhere."""
     if problem.status in (401, 403, 429):
         return body(problem)
     return {"ok": False, "error": {"type": problem.kind, "message": problem.message}}
 
 
-def unauthorized() -> Problem:
-    return Problem(401, "Unauthorized", "unauthorized", headers={"www-authenticate": "Bearer"})
+def unauthorized() -> HttpProblem:
+    return HttpProblem(401, "Unauthorized", "unauthorized", headers={"www-authenticate": "Bearer"})
 
 
-def locked_out(seconds: float) -> Problem:
-    return Problem(
+def locked_out(seconds: float) -> HttpProblem:
+    return HttpProblem(
         429,
         "Too many failed authentication attempts. Please try again later.",
         "rate_limited",
@@ -70,33 +70,33 @@ def locked_out(seconds: float) -> Problem:
     )
 
 
-def missing_scope(scope: str) -> Problem:
+def missing_scope(scope: str) -> HttpProblem:
     error = scopes.missing_scope(scope)
-    return Problem(403, error.message, "forbidden", details=error.details)
+    return HttpProblem(403, error.message, "forbidden", details=error.details)
 
 
-def too_large(limit: int) -> Problem:
-    return Problem(
+def too_large(limit: int) -> HttpProblem:
+    return HttpProblem(
         413, f"the body is larger than {limit} bytes: send less", code="body_too_large", headers={"connection": "close"}
     )
 
 
-def of_error(error: OpenClawError) -> Problem:
+def of_error(error: OpenClawError) -> HttpProblem:
     """One of our own errors as an answer."""
     match error:
-        case Problem():
+        case HttpProblem():
             return error
         case InvalidRequest():
-            return Problem(400, error.message)
+            return HttpProblem(400, error.message)
         case NotFound():
-            return Problem(404, error.message, code="not_found")
+            return HttpProblem(404, error.message, code="not_found")
         case Conflict() | SessionBusy():
-            return Problem(409, error.message, "conflict", headers=NO_RETRY)
+            return HttpProblem(409, error.message, "conflict", headers=NO_RETRY)
         case Unavailable(retry_after=after):
             headers = {} if after is None else {"retry-after": str(max(1, round(after)))}
-            return Problem(503, error.message, FAILED, code="unavailable", headers=headers)
+            return HttpProblem(503, error.message, FAILED, code="unavailable", headers=headers)
         case _:
-            return Problem(500, error.message, FAILED, headers=NO_RETRY)
+            return HttpProblem(500, error.message, FAILED, headers=NO_RETRY)
 
 
 class _Kind(Struct, frozen=True):
@@ -123,8 +123,8 @@ _KINDS = {
 }
 
 
-def of_outcome(outcome: Outcome) -> Problem:
+def of_outcome(outcome: RunOutcome) -> HttpProblem:
     """The answer to a run that failed."""
     found = _KINDS.get(outcome.error_kind or "", _Kind(500))
     code = found.code or outcome.error_kind
-    return Problem(found.status, outcome.error or "the run failed", found.kind, code=code, headers=NO_RETRY)
+    return HttpProblem(found.status, outcome.error or "the run failed", found.kind, code=code, headers=NO_RETRY)

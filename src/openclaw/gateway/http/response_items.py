@@ -6,9 +6,9 @@ import msgspec
 from msgspec import Meta, Struct
 
 from openclaw.core.messages import ToolCall, Usage
-from openclaw.gateway.http.conversation import Said, Wanted
+from openclaw.gateway.http.conversation import RequestedAnswer, RequestText
 from openclaw.gateway.http.images import image
-from openclaw.gateway.http.problems import Problem
+from openclaw.gateway.http.problems import HttpProblem
 from openclaw.turns.turn import ClientTool
 
 
@@ -56,41 +56,43 @@ class ResponsesRequest(Struct, kw_only=True):
 def client_tools(request: ResponsesRequest) -> list[ClientTool]:
     for tool in request.tools or ():
         if tool.type != "function":
-            raise Problem(400, f"tools of type {tool.type} are not supported: use function", param="tools")
+            raise HttpProblem(400, f"tools of type {tool.type} are not supported: use function", param="tools")
     return [
         ClientTool(name=tool.name, description=tool.description or "", parameters=tool.parameters or {})
         for tool in request.tools or ()
     ]
 
 
-def conversation(request: ResponsesRequest) -> list[Said]:
+def conversation(request: ResponsesRequest) -> list[RequestText]:
     """The messages of a request, its instructions first."""
-    said = [Said(role="system", text=request.instructions)] if request.instructions else []
+    said = [RequestText(role="system", text=request.instructions)] if request.instructions else []
     if isinstance(request.input, str):
-        return [*said, Said(role="user", text=request.input)]
+        return [*said, RequestText(role="user", text=request.input)]
     for item in request.input:
         match item.type:
             case "message":
                 said.append(_message(item))
             case "function_call":
-                said.append(Said(role="assistant", calls=(Wanted(item.call_id, item.name, item.arguments),)))
+                said.append(
+                    RequestText(role="assistant", calls=(RequestedAnswer(item.call_id, item.name, item.arguments),))
+                )
             case "function_call_output":
                 text, pictures = _content(item.output)
                 images = tuple(image(url) for url in pictures)
-                said.append(Said(role="tool", text=text, images=images, call_id=item.call_id))
+                said.append(RequestText(role="tool", text=text, images=images, call_id=item.call_id))
             case "reasoning" | "item_reference":
                 pass  # the session has its own
             case other:
-                raise Problem(400, f"input items of type {other} are not supported", param="input")
+                raise HttpProblem(400, f"input items of type {other} are not supported", param="input")
     return said
 
 
-def _message(item: _Item) -> Said:
+def _message(item: _Item) -> RequestText:
     if item.role is None:
-        raise Problem(400, "an input message has no role: use user, assistant, system or developer", param="input")
+        raise HttpProblem(400, "an input message has no role: use user, assistant, system or developer", param="input")
     text, pictures = _content(item.content)
     role: Literal["system", "user", "assistant"] = "system" if item.role == "developer" else item.role
-    return Said(role=role, text=text, images=tuple(image(url) for url in pictures))
+    return RequestText(role=role, text=text, images=tuple(image(url) for url in pictures))
 
 
 def _content(content: str | list[_Part] | None) -> tuple[str, list[str]]:
@@ -104,7 +106,7 @@ def _content(content: str | list[_Part] | None) -> tuple[str, list[str]]:
 Status = Literal["in_progress", "completed", "incomplete", "failed"]
 
 
-class Sheet(Struct, frozen=True, kw_only=True):
+class ResponseItems(Struct, frozen=True, kw_only=True):
     """What every state of one response has in common."""
 
     id: str

@@ -10,13 +10,13 @@ from openclaw.core.clock import Clock
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import ToolCall
 from openclaw.gateway.http import functions
-from openclaw.gateway.http.asking import Answering, Conversations, Desk, turn_of
+from openclaw.gateway.http.asking import Conversations, HttpRun, HttpRunRequests, turn_of
 from openclaw.gateway.http.conversation import compose
-from openclaw.gateway.http.endpoint import Call
-from openclaw.gateway.http.problems import Problem
+from openclaw.gateway.http.endpoint import HttpCall
+from openclaw.gateway.http.problems import HttpProblem
 from openclaw.gateway.http.response_items import (
+    ResponseItems,
     ResponsesRequest,
-    Sheet,
     Status,
     arguments,
     call_item,
@@ -25,8 +25,8 @@ from openclaw.gateway.http.response_items import (
     text_part,
 )
 from openclaw.gateway.http.speech import spoken
-from openclaw.gateway.http.target import Target, target
-from openclaw.turns.ledger import Outcome
+from openclaw.gateway.http.target import RequestTarget, target
+from openclaw.turns.ledger import RunOutcome
 
 BODY_BYTES = 20_000_000
 OFF = "/v1/responses is off: set gateway.http.endpoints.responses.enabled to true"
@@ -39,13 +39,13 @@ SessionOf = Callable[[str], Awaitable[SessionKey | None]]
 class Responses:
     """Handles a request that was let in."""
 
-    def __init__(self, desk: Desk, known: Conversations, session_of: SessionOf, clock: Clock) -> None:
+    def __init__(self, desk: HttpRunRequests, known: Conversations, session_of: SessionOf, clock: Clock) -> None:
         self._desk = desk
         self._known = known
         self._session_of = session_of
         self._clock = clock
 
-    async def __call__(self, call: Call) -> None:
+    async def __call__(self, call: HttpCall) -> None:
         request = call.read(ResponsesRequest)
         run_id = f"{PREFIX}{uuid.uuid4()}"
         where = await self._target(call, request, run_id)
@@ -53,7 +53,7 @@ class Responses:
         choice = functions.choose(tools, request.tool_choice)
         fresh = not (where.stable and await self._known.has_history(where.key))
         asked = compose(conversation(request), fresh=fresh)
-        sheet = Sheet(
+        sheet = ResponseItems(
             id=run_id,
             created_at=int(self._clock.now()),
             model=request.model,
@@ -63,7 +63,7 @@ class Responses:
             work = _Stream(call, sheet).follow(run) if request.stream else _whole(call, run, sheet)
             await call.while_there(work)
 
-    async def _target(self, call: Call, request: ResponsesRequest, run_id: str) -> Target:
+    async def _target(self, call: HttpCall, request: ResponsesRequest, run_id: str) -> RequestTarget:
         where = target(
             call, self._known.key_of, model=request.model, user=request.user, run_id=run_id, family="openresponses"
         )
@@ -72,30 +72,30 @@ class Responses:
             return where
         key = await self._session_of(before) if before.startswith(PREFIX) else None
         if key is None:
-            raise Problem(
+            raise HttpProblem(
                 400,
                 f"there is no response {before[:100]!r} any more: send the conversation instead",
                 param="previous_response_id",
                 code="previous_response_not_found",
             )
         if key.agent != where.key.agent:
-            raise Problem(
+            raise HttpProblem(
                 400, f"{before} was an answer of the agent {key.agent}: ask that one", param="previous_response_id"
             )
         return structs.replace(where, key=key, stable=True)
 
 
-def _output(sheet: Sheet, text: str, calls: tuple[ToolCall, ...], status: Status) -> list[dict[str, Any]]:
+def _output(sheet: ResponseItems, text: str, calls: tuple[ToolCall, ...], status: Status) -> list[dict[str, Any]]:
     """The items of a finished response: what was said, then what the client is to do."""
     message = [sheet.message(text, status, final=not calls)] if text or not calls else []
     return [*message, *(call_item(call) for call in calls)]
 
 
-def _status(outcome: Outcome) -> Status:
+def _status(outcome: RunOutcome) -> Status:
     return "incomplete" if outcome.stop_reason == "length" else "completed"
 
 
-async def _whole(call: Call, run: Answering, sheet: Sheet) -> None:
+async def _whole(call: HttpCall, run: HttpRun, sheet: ResponseItems) -> None:
     outcome = await run.end()
     status = _status(outcome)
     output = _output(sheet, spoken(outcome), run.speech.calls, status)
@@ -105,14 +105,14 @@ async def _whole(call: Call, run: Answering, sheet: Sheet) -> None:
 class _Stream:
     """The events of one response, numbered."""
 
-    def __init__(self, call: Call, sheet: Sheet) -> None:
+    def __init__(self, call: HttpCall, sheet: ResponseItems) -> None:
         self._call = call
         self._sheet = sheet
         self._number = 0
         self._text = ""
         self._open = False
 
-    async def follow(self, run: Answering) -> None:
+    async def follow(self, run: HttpRun) -> None:
         first = await run.beginning()
         await self._call.open_stream()
         started = self._sheet.response("in_progress", [])
@@ -143,7 +143,7 @@ class _Stream:
         await self._say("response.output_item.added", output_index=0, item=item)
         await self._say("response.content_part.added", **self._place(), part=text_part(""))
 
-    async def _finish(self, outcome: Outcome, calls: tuple[ToolCall, ...]) -> None:
+    async def _finish(self, outcome: RunOutcome, calls: tuple[ToolCall, ...]) -> None:
         if not calls:
             await self._begin_message()  # an answer without a word is still a message
         status = _status(outcome)
@@ -165,7 +165,7 @@ class _Stream:
         await self._say("response.function_call_arguments.done", **about, name=call.name, arguments=arguments(call))
         await self._say("response.output_item.done", output_index=index, item=item)
 
-    async def _fail(self, outcome: Outcome | None) -> None:
+    async def _fail(self, outcome: RunOutcome | None) -> None:
         message = (outcome.error if outcome else None) or "the run failed"
         said = [self._sheet.message(self._text, "incomplete")] if self._open else []
         failed = self._sheet.response("failed", said, outcome.usage if outcome else None)

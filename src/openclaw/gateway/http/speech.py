@@ -4,15 +4,15 @@ from collections.abc import Collection
 
 from openclaw.core.events import AttemptFailed, ModelCalled, ToolEnded
 from openclaw.core.messages import ToolCall
-from openclaw.turns.ledger import Outcome
-from openclaw.turns.runs import RunEvent, Settled
-from openclaw.turns.shaping import Noted, Replied, Said
+from openclaw.turns.ledger import RunOutcome
+from openclaw.turns.runs import RunEvent, RunSettled
+from openclaw.turns.shaping import NoteShaped, ReplyShaped, TextShaped
 
 GAP = "\n\n"
 """Between two messages of one run."""
 
 
-class Speech:
+class StreamedText:
     """Turns the events of a run into text to append, and collects the calls that were handed to the caller."""
 
     def __init__(self, handed_over: Collection[str] = ()) -> None:
@@ -27,7 +27,7 @@ class Speech:
         self._asked = False
         self._order: tuple[ToolCall, ...] = ()
         self._handed: dict[str, ToolCall] = {}
-        self.outcome: Outcome | None = None
+        self.outcome: RunOutcome | None = None
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
@@ -45,24 +45,24 @@ class Speech:
             case ModelCalled():
                 self._asked = True
                 self._message = ""
-            case Said(text=text):
+            case TextShaped(text=text):
                 self._message += text
                 return self._fresh()
             case AttemptFailed():
                 self._void, self._message = self._shown or None, ""
-            case Replied(text=whole, calls=calls):
+            case ReplyShaped(text=whole, calls=calls):
                 self._message = whole if whole.startswith(self._message) else self._message
                 fresh = self._fresh(complete=True)
                 self._message, self._shown, self._void = "", "", None
                 self._order, self._handed = calls, {}
                 return fresh
-            case Noted(payload=payload) if payload.kind == "error":
+            case NoteShaped(payload=payload) if payload.kind == "error":
                 self._message = payload.text
                 return self._fresh(complete=True)
             case ToolEnded(call=call, result=result):
                 if call.name in self._names and not result.is_error:
                     self._handed[call.id] = call
-            case Settled(outcome=outcome):
+            case RunSettled(outcome=outcome):
                 self.outcome = outcome
                 if not self._spoken and outcome.status == "ok":
                     return spoken(outcome)  # answered together with another message, whose run said it
@@ -85,6 +85,6 @@ class Speech:
         return fresh
 
 
-def spoken(outcome: Outcome) -> str:
+def spoken(outcome: RunOutcome) -> str:
     """All a run said."""
     return GAP.join(outcome.texts)

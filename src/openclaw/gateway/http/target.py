@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from openclaw.core.errors import NotFound
 from openclaw.core.keys import SessionKey
-from openclaw.gateway.http.endpoint import Call
-from openclaw.gateway.http.problems import Problem
+from openclaw.gateway.http.endpoint import HttpCall
+from openclaw.gateway.http.problems import HttpProblem
 
 KeyOf = Callable[[str | None, str | None], SessionKey]
 """The session meant by a key, an agent, both or neither; refuses agents that do not exist."""
@@ -23,7 +23,7 @@ _CHANNEL = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
 WEB = "webchat"
 
 
-class Target(Struct, frozen=True, kw_only=True):
+class RequestTarget(Struct, frozen=True, kw_only=True):
     """Where a request goes."""
 
     key: SessionKey
@@ -40,7 +40,7 @@ def agent_in(model: str) -> str | None:
         return None
     found = _MODEL.match(name)
     if found is None:
-        raise Problem(
+        raise HttpProblem(
             400,
             "`model` names an agent: use openclaw, or openclaw/<agentId>; the language model is chosen by the agent, "
             "or by the header x-openclaw-model",
@@ -50,8 +50,14 @@ def agent_in(model: str) -> str | None:
 
 
 def target(
-    call: Call, key_of: KeyOf, *, model: str, user: str | None, run_id: str, family: Literal["openai", "openresponses"]
-) -> Target:
+    call: HttpCall,
+    key_of: KeyOf,
+    *,
+    model: str,
+    user: str | None,
+    run_id: str,
+    family: Literal["openai", "openresponses"],
+) -> RequestTarget:
     """The target of a request; `user` and the headers may name a session, otherwise it is a new one."""
     named = agent_in(model)  # read also when the header decides: a wrong name is a mistake either way
     agent = call.header("x-openclaw-agent-id") or named
@@ -64,8 +70,8 @@ def target(
         else:
             key, stable = key_of(f"{family}:{run_id.partition('_')[2]}", agent), False
     except NotFound as error:
-        raise Problem(404, error.message, param="model", code="model_not_found") from error
-    return Target(key=key, stable=stable, model=call.header("x-openclaw-model"), channel=_channel(call))
+        raise HttpProblem(404, error.message, param="model", code="model_not_found") from error
+    return RequestTarget(key=key, stable=stable, model=call.header("x-openclaw-model"), channel=_channel(call))
 
 
 def _plain(user: str) -> str:
@@ -73,8 +79,8 @@ def _plain(user: str) -> str:
     return user if _PLAIN.match(user) else "sha256-" + hashlib.sha256(user.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _channel(call: Call) -> str:
+def _channel(call: HttpCall) -> str:
     name = (call.header("x-openclaw-message-channel") or WEB).lower()
     if not _CHANNEL.match(name):
-        raise Problem(400, "x-openclaw-message-channel is not the name of a channel: use letters, digits, - and _")
+        raise HttpProblem(400, "x-openclaw-message-channel is not the name of a channel: use letters, digits, - and _")
     return name

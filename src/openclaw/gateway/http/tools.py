@@ -9,15 +9,15 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct, structs
 
-from openclaw.agent.arguments import Rejected, prepare
-from openclaw.agent.toolrun import Toolbox
+from openclaw.agent.arguments import ArgumentsRejected, prepare
+from openclaw.agent.toolrun import ToolRunner
 from openclaw.core.clock import Clock
 from openclaw.core.events import ToolEnded
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import ToolCall, ToolResult
 from openclaw.core.tool import ToolSpec
-from openclaw.gateway.http.endpoint import Call
-from openclaw.gateway.http.problems import NO_RETRY, Problem
+from openclaw.gateway.http.endpoint import HttpCall
+from openclaw.gateway.http.problems import NO_RETRY, HttpProblem
 from openclaw.gateway.http.target import KeyOf
 from openclaw.policy.layers import ALIASES
 
@@ -66,7 +66,7 @@ class ToolInvocation:
     def __init__(
         self,
         key_of: KeyOf,
-        toolbox: Callable[[SessionKey, Sequence[str]], Toolbox],
+        toolbox: Callable[[SessionKey, Sequence[str]], ToolRunner],
         clock: Clock,
         denied: Sequence[str] = DENIED,
     ) -> None:
@@ -76,39 +76,41 @@ class ToolInvocation:
         self._denied = tuple(denied)
         self._once: OrderedDict[str, _Once] = OrderedDict()
 
-    async def __call__(self, call: Call) -> None:
+    async def __call__(self, call: HttpCall) -> None:
         request = call.read(InvokeRequest)
         wanted = (request.tool or request.name or "").strip()
         if not wanted:
-            raise Problem(400, "tool is missing: name the tool to call", "invalid_request")
+            raise HttpProblem(400, "tool is missing: name the tool to call", "invalid_request")
         key = self._key_of(request.session_key, request.agent_id)
         box = self._toolbox(key, self._denied)
-        spec = found(wanted, box)
+        spec = find_tool(wanted, box)
         args = _with_action(request, spec)
         if request.dry_run:
             await call.answer({"ok": True, "result": {"dryRun": True, "tool": spec.name, "args": _checked(spec, args)}})
             return
         result = await self._result(box, request, spec, args)
         if result.is_error:
-            raise Problem(400, result.text, "tool_error", headers=NO_RETRY)
+            raise HttpProblem(400, result.text, "tool_error", headers=NO_RETRY)
         shown = {"content": msgspec.to_builtins(result.content), "details": result.details}
         await call.answer({"ok": True, "result": {name: value for name, value in shown.items() if value is not None}})
 
-    async def _result(self, box: Toolbox, request: InvokeRequest, spec: ToolSpec, args: dict[str, Any]) -> ToolResult:
+    async def _result(
+        self, box: ToolRunner, request: InvokeRequest, spec: ToolSpec, args: dict[str, Any]
+    ) -> ToolResult:
         """The result, the one of the first time when the key was used before."""
         if request.idempotency_key is None:
-            return await carried_out(box, spec, args)
+            return await invoke_tool(box, spec, args)
         self._forget_old()
         asked = msgspec.json.encode(structs.replace(request, idempotency_key=None), order="deterministic")
         earlier = self._once.get(request.idempotency_key)
         if earlier is not None:
             if earlier.asked != asked:
-                raise Problem(409, "this idempotencyKey was used for another call: use a new one", "conflict")
+                raise HttpProblem(409, "this idempotencyKey was used for another call: use a new one", "conflict")
             return await asyncio.shield(earlier.answer)
         answer: asyncio.Future[ToolResult] = asyncio.get_running_loop().create_future()
         self._once[request.idempotency_key] = _Once(asked=asked, at=self._clock.now(), answer=answer)
         try:
-            answer.set_result(await carried_out(box, spec, args))
+            answer.set_result(await invoke_tool(box, spec, args))
         finally:
             if not answer.done():  # stopped half way: whoever repeats the call starts it again
                 answer.cancel()
@@ -124,13 +126,13 @@ class ToolInvocation:
             del self._once[key]
 
 
-def found(wanted: str, box: Toolbox) -> ToolSpec:
+def find_tool(wanted: str, box: ToolRunner) -> ToolSpec:
     """The tool of `box` that is meant."""
     name = ALIASES.get(wanted.lower(), wanted.lower())
     for spec in box.specs:
         if spec.name.lower() == name:
             return spec
-    raise Problem(404, f"Tool not available: {wanted[:100]}", "not_found")
+    raise HttpProblem(404, f"Tool not available: {wanted[:100]}", "not_found")
 
 
 def _with_action(request: InvokeRequest, spec: ToolSpec) -> dict[str, Any]:
@@ -141,12 +143,12 @@ def _with_action(request: InvokeRequest, spec: ToolSpec) -> dict[str, Any]:
 
 def _checked(spec: ToolSpec, args: dict[str, Any]) -> dict[str, Any]:
     prepared = prepare(spec.name, spec.parameters, spec.aliases, args, spec.absent)
-    if isinstance(prepared, Rejected):
-        raise Problem(400, prepared.text, "tool_error")
+    if isinstance(prepared, ArgumentsRejected):
+        raise HttpProblem(400, prepared.text, "tool_error")
     return prepared.arguments
 
 
-async def carried_out(box: Toolbox, spec: ToolSpec, args: dict[str, Any]) -> ToolResult:
+async def invoke_tool(box: ToolRunner, spec: ToolSpec, args: dict[str, Any]) -> ToolResult:
     """One call, without a model."""
     call = ToolCall(id=f"call_{secrets.token_hex(8)}", name=spec.name, arguments=args)
     result: ToolResult | None = None

@@ -1,17 +1,17 @@
 """The HTTP surface over the assistant of this process."""
 
 from openclaw.core.keys import SessionKey, parse
-from openclaw.gateway.app import Assistant
+from openclaw.gateway.app import App
 from openclaw.gateway.http.asking import Conversations
 from openclaw.gateway.http.embeddings import Embed
-from openclaw.gateway.http.listening import Fanout
-from openclaw.gateway.http.surface import Parts
+from openclaw.gateway.http.listening import RunFanout
+from openclaw.gateway.http.surface import HttpParts
 from openclaw.turns.agents import agent_ids
-from openclaw.turns.ledger import Ledger
-from openclaw.turns.runs import Runs
+from openclaw.turns.ledger import Inbox
+from openclaw.turns.runs import RunService
 
 
-def parts_of(app: Assistant, runs: Runs, ledger: Ledger, fanout: Fanout, embed: Embed | None = None) -> Parts:
+def parts_of(app: App, runs: RunService, ledger: Inbox, fanout: RunFanout, embed: Embed | None = None) -> HttpParts:
     """What the surface needs of `app`. `fanout` must hear what `runs` tells."""
 
     async def has_history(key: SessionKey) -> bool:
@@ -22,7 +22,7 @@ def parts_of(app: Assistant, runs: Runs, ledger: Ledger, fanout: Fanout, embed: 
         entry = await ledger.get(run_id)
         return parse(entry.session_key) if entry else None
 
-    return Parts(
+    return HttpParts(
         runs=runs,
         fanout=fanout,
         known=Conversations(

@@ -9,12 +9,12 @@ from openclaw.core.errors import OpenClawError
 from openclaw.core.keys import SessionKey
 from openclaw.core.text import block
 from openclaw.cron.heartbeat import is_empty
-from openclaw.gateway.desk import Desk
-from openclaw.hooks.internal.events import NOTHING, Answer, Event
-from openclaw.hooks.internal.settings import EntrySettings
+from openclaw.gateway.desk import SessionService
+from openclaw.hooks.internal.events import NOTHING, HookEvent, HookFileAnswer
+from openclaw.hooks.internal.settings import HookEntrySettings
 from openclaw.turns.agents import agent_ids, default_agent
 from openclaw.turns.queue import QueueRules
-from openclaw.turns.turn import Turn
+from openclaw.turns.turn import RunRequest
 from openclaw.workspace.budget import PER_FILE, shorten
 
 log = logging.getLogger(__name__)
@@ -30,11 +30,11 @@ TASK = (
 )
 
 
-class Boot:
-    def __init__(self, desk: Desk) -> None:
+class BootRunner:
+    def __init__(self, desk: SessionService) -> None:
         self._desk = desk
 
-    async def __call__(self, event: Event, entry: EntrySettings) -> Answer:
+    async def __call__(self, event: HookEvent, entry: HookEntrySettings) -> HookFileAnswer:
         if event.name == "gateway:startup":
             for agent, path in self._places():
                 await self._boot(agent, path)
@@ -59,7 +59,7 @@ class Boot:
         limit = self._desk.app.config.agents.defaults.bootstrap_max_chars
         shown = shorten(block(text).strip(), FILE, limit if limit > 0 else PER_FILE)
         run_id = str(uuid.uuid4())
-        turn = Turn(
+        turn = RunRequest(
             run_id=run_id,
             key=SessionKey(agent, f"{PREFIX}{run_id}"),
             text=TASK.format(path=workspace / FILE, text=shown),

@@ -14,15 +14,15 @@ from openclaw.core.text import Label
 from openclaw.delivery.silence import Visible, settle
 from openclaw.hooks.internal.events import (
     NOTHING,
-    Answer,
     BootstrapContext,
     BootstrapFile,
     CommandContext,
-    Event,
+    HookEvent,
+    HookFileAnswer,
+    HookSession,
     RenewedContext,
-    Session,
 )
-from openclaw.hooks.internal.settings import EntrySettings
+from openclaw.hooks.internal.settings import HookEntrySettings
 from openclaw.memory import notes
 from openclaw.sessions.files import load
 from openclaw.sessions.transcript import MessageEntry, path_to_leaf
@@ -45,16 +45,16 @@ class SessionMemory:
     def __init__(self, zone: tzinfo) -> None:
         self._zone = zone
 
-    async def __call__(self, event: Event, entry: EntrySettings) -> Answer:
+    async def __call__(self, event: HookEvent, entry: HookEntrySettings) -> HookFileAnswer:
         count = entry.messages or MESSAGES
         match event.context:
-            case CommandContext(previous_session_entry=Session() as ended, command_source=source) as context:
+            case CommandContext(previous_session_entry=HookSession() as ended, command_source=source) as context:
                 await asyncio.to_thread(self._keep, event, ended, context.workspace_dir, source or "unknown", count)
             case RenewedContext(session_entry=ended, reason=reason) as context:
                 await asyncio.to_thread(self._keep, event, ended, context.workspace_dir, f"{reason} reset", count)
         return NOTHING
 
-    def _keep(self, event: Event, previous: Session, workspace: str, source: str, count: int) -> None:
+    def _keep(self, event: HookEvent, previous: HookSession, workspace: str, source: str, count: int) -> None:
         path = Path(previous.session_file)
         if not previous.session_file or not path.exists():
             return
@@ -92,7 +92,7 @@ class CommandLogger:
     def __init__(self, state: Path) -> None:
         self._path = state / "logs" / "commands.log"
 
-    async def __call__(self, event: Event, entry: EntrySettings) -> Answer:
+    async def __call__(self, event: HookEvent, entry: HookEntrySettings) -> HookFileAnswer:
         context = event.context
         if isinstance(context, CommandContext):
             line = {
@@ -117,7 +117,7 @@ class CommandLogger:
             raise StateError(f"cannot write {self._path}: {error.strerror}") from error
 
 
-async def extra_files(event: Event, entry: EntrySettings) -> Answer:
+async def extra_files(event: HookEvent, entry: HookEntrySettings) -> HookFileAnswer:
     """More files of the usual names from inside the workspace, behind those that are there."""
     context = event.context
     patterns = entry.paths or entry.patterns or entry.files
@@ -126,7 +126,7 @@ async def extra_files(event: Event, entry: EntrySettings) -> Answer:
     known = {file.path for file in context.bootstrap_files}
     found = await asyncio.to_thread(_matching, Path(context.workspace_dir), patterns)
     added = [BootstrapFile(name=path.name, path=str(path)) for path in found if str(path) not in known]
-    return Answer(bootstrap_files=(*context.bootstrap_files, *added)) if added else NOTHING
+    return HookFileAnswer(bootstrap_files=(*context.bootstrap_files, *added)) if added else NOTHING
 
 
 def _matching(workspace: Path, patterns: Sequence[str]) -> list[Path]:

@@ -9,24 +9,24 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from openclaw.config import keypath, tree
-from openclaw.config.load import Loaded
+from openclaw.config.load import LoadedConfig
 from openclaw.core.errors import OpenClawError
-from openclaw.hooks.internal.discover import BUNDLED, Matter, Root, find
-from openclaw.hooks.internal.gate import Machine, Verdict, judge
-from openclaw.hooks.internal.lock import Ledger
-from openclaw.hooks.internal.record import Diagnostic, Hook
+from openclaw.hooks.internal.discover import BUNDLED, HookRoot, Matter, find
+from openclaw.hooks.internal.gate import HookMachine, HookVerdict, judge
+from openclaw.hooks.internal.lock import AcceptedHooks
+from openclaw.hooks.internal.record import HookDirectory, HookProblem
 from openclaw.hooks.internal.settings import InternalHooksSettings
 from openclaw.turns.agents import agent_ids
 
 if TYPE_CHECKING:
-    from openclaw.gateway.surroundings import Surroundings
+    from openclaw.gateway.surroundings import Environment
 
 
-class Item(Struct, frozen=True, kw_only=True):
+class ListedHook(Struct, frozen=True, kw_only=True):
     """A hook with everything that decides whether it runs."""
 
-    hook: Hook
-    verdict: Verdict
+    hook: HookDirectory
+    verdict: HookVerdict
     objection: str = ""
     """Why nobody vouches for it as it is now."""
 
@@ -41,14 +41,14 @@ class Item(Struct, frozen=True, kw_only=True):
         return (*self.verdict.reasons, *held)
 
 
-class Shelf(Struct, frozen=True, kw_only=True):
+class HookList(Struct, frozen=True, kw_only=True):
     """Every hook, and what was passed over."""
 
-    items: tuple[Item, ...]
-    diagnostics: tuple[Diagnostic, ...] = ()
+    items: tuple[ListedHook, ...]
+    diagnostics: tuple[HookProblem, ...] = ()
 
 
-def workspaces(loaded: Loaded, surroundings: "Surroundings") -> dict[str, Path]:
+def workspaces(loaded: LoadedConfig, surroundings: "Environment") -> dict[str, Path]:
     """By agent, the directory of its files."""
     from openclaw.gateway.surroundings import workspace_of
 
@@ -56,28 +56,28 @@ def workspaces(loaded: Loaded, surroundings: "Surroundings") -> dict[str, Path]:
     return {agent: workspace_of(agents, agent, surroundings) for agent in agent_ids(agents)}
 
 
-def look(loaded: Loaded, surroundings: "Surroundings", ledger: Ledger) -> Shelf:
+def look(loaded: LoadedConfig, surroundings: "Environment", ledger: AcceptedHooks) -> HookList:
     """A look at all the places hooks come from. Nothing is run, and nothing is accepted by looking."""
     settings: InternalHooksSettings = loaded.config.hooks.internal
     found = find(roots(loaded, surroundings), read_matter)
     machine = _machine(loaded)
     items = [
-        Item(hook=hook, verdict=judge(hook, settings, machine), objection=ledger.objection(hook))
+        ListedHook(hook=hook, verdict=judge(hook, settings, machine), objection=ledger.objection(hook))
         for hook in found.hooks
     ]
-    return Shelf(items=tuple(items), diagnostics=found.diagnostics)
+    return HookList(items=tuple(items), diagnostics=found.diagnostics)
 
 
-def roots(loaded: Loaded, surroundings: "Surroundings") -> list[Root]:
+def roots(loaded: LoadedConfig, surroundings: "Environment") -> list[HookRoot]:
     """Where hooks are looked for; what comes later replaces what came before, but a workspace only adds."""
     home = surroundings.home
     extra = [_expanded(text, surroundings) for text in loaded.config.hooks.internal.load.extra_dirs]
     own = dict.fromkeys(path / "hooks" for path in workspaces(loaded, surroundings).values())
     return [
-        Root(path=BUNDLED, source="openclaw-bundled"),
-        *(Root(path=path, source="openclaw-extra") for path in extra),
-        Root(path=home.state / "hooks", source="openclaw-managed"),
-        *(Root(path=path, source="openclaw-workspace") for path in own),
+        HookRoot(path=BUNDLED, source="openclaw-bundled"),
+        *(HookRoot(path=path, source="openclaw-extra") for path in extra),
+        HookRoot(path=home.state / "hooks", source="openclaw-managed"),
+        *(HookRoot(path=path, source="openclaw-workspace") for path in own),
     ]
 
 
@@ -91,13 +91,13 @@ def read_matter(text: str) -> Matter:
     return Matter(fields=matter.fields, ours={**ours, "requires": unpacked(ours.get("requires"))}, notes=matter.notes)
 
 
-def _expanded(text: str, surroundings: "Surroundings") -> Path:
+def _expanded(text: str, surroundings: "Environment") -> Path:
     if text == "~" or text.startswith("~/"):
         return surroundings.home_dir / text[2:]
     return surroundings.home.state / text  # an absolute path stays what it is
 
 
-def _machine(loaded: Loaded) -> Machine:
+def _machine(loaded: LoadedConfig) -> HookMachine:
     path = loaded.variables.get("PATH")
 
     @cache
@@ -111,7 +111,7 @@ def _machine(loaded: Loaded) -> Machine:
             return False
         return bool(found)
 
-    return Machine(
+    return HookMachine(
         platform="linux" if sys.platform.startswith("linux") else sys.platform,
         env=frozenset(name for name, value in loaded.variables.items() if value),
         has_bin=has_bin,

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from openclaw.core.clock import Clock
 from openclaw.core.keys import SessionKey
-from openclaw.gateway.internal_hooks.running import InternalHooks
+from openclaw.gateway.internal_hooks.running import HookFiles
 from openclaw.gateway.internal_hooks.telling import event
 from openclaw.hooks.internal.events import BootstrapContext, BootstrapFile
-from openclaw.trust.audit import Deed
+from openclaw.trust.audit import AuditChange
 from openclaw.workspace import files, filter  # noqa: A004
 from openclaw.workspace.files import MAX_BYTES, FileCache
 from openclaw.workspace.record import WorkspaceFile
@@ -24,7 +24,7 @@ BY_HOOK = "put there by a hook"
 
 
 async def bootstrap_files(
-    hooks: InternalHooks,
+    hooks: HookFiles,
     clock: Clock,
     key: SessionKey,
     workspace: Path,
@@ -32,7 +32,7 @@ async def bootstrap_files(
     session_id: str = "",
     *,
     shared: bool = False,
-) -> tuple[tuple[WorkspaceFile, ...] | None, list[Deed]]:
+) -> tuple[tuple[WorkspaceFile, ...] | None, list[AuditChange]]:
     """The files of a prompt as hooks leave them, None when no hook has a say; and what each hook did to them."""
     if not hooks.on:
         return None, []
@@ -52,7 +52,7 @@ async def bootstrap_files(
         session_id=session_id,
         bootstrap_files=tuple(_shown(file) for file in loaded),
     )
-    left, done = context.bootstrap_files, list[Deed]()
+    left, done = context.bootstrap_files, list[AuditChange]()
     async with aclosing(hooks.answers(event(clock, "agent", "bootstrap", context, str(key)))) as answers:
         async for name, said in answers:
             if said.bootstrap_files is not None:
@@ -71,7 +71,7 @@ async def bootstrap_files(
 
 def deeds(
     hook: str, before: Sequence[BootstrapFile], after: Sequence[BootstrapFile], text: Callable[[BootstrapFile], str]
-) -> list[Deed]:
+) -> list[AuditChange]:
     """What one hook did: a deed for every file it put in, took out or replaced."""
     was, now = {file.path: file for file in before}, {file.path: file for file in after}
     found = []
@@ -81,7 +81,7 @@ def deeds(
             continue
         verb = "put in" if old is None else "taken out" if new is None else "replaced"
         found.append(
-            Deed(
+            AuditChange(
                 plugin=f"hook:{hook}",
                 hook="agent:bootstrap",
                 field="bootstrapFiles",

@@ -9,8 +9,8 @@ from openclaw.core.errors import InvalidRequest
 from openclaw.core.keys import SessionKey, normalise_agent
 from openclaw.gateway import rows
 from openclaw.gateway.commands import catalog as command_catalog
-from openclaw.gateway.desk import Desk
-from openclaw.gateway.surroundings import Surroundings
+from openclaw.gateway.desk import SessionService
+from openclaw.gateway.surroundings import Environment
 from openclaw.models import thinking
 from openclaw.policy.layers import GROUPS, PROFILES
 from openclaw.turns.agents import agent_ids, default_agent, view
@@ -19,12 +19,12 @@ from openclaw.wire.params.agents import AgentsCreateParams
 from openclaw.wire.params.kinds import NoParams
 from openclaw.wire.params.models import ModelsAuthStatusParams, ModelsListParams
 from openclaw.wire.params.tools import CommandsListParams, ToolsCatalogParams, ToolsEffectiveParams, ToolsInvokeParams
-from openclaw.wire.rpc import Method
+from openclaw.wire.rpc import RpcMethod
 from openclaw.wire.scopes import ADMIN, READ, WRITE
 from openclaw.workspace.identity import parse
 
 
-def methods(desk: Desk, surroundings: Surroundings) -> list[Method]:
+def methods(desk: SessionService, surroundings: Environment) -> list[RpcMethod]:
     async def agents(params: NoParams, caller: Caller) -> Any:
         config = desk.app.config
         return {
@@ -87,17 +87,17 @@ def methods(desk: Desk, surroundings: Surroundings) -> list[Method]:
         return {"agentId": key.agent, "profile": profile, "groups": _groups(desk, key)}
 
     async def invoke(params: ToolsInvokeParams, caller: Caller) -> Any:
-        from openclaw.gateway.http.problems import Problem
-        from openclaw.gateway.http.tools import DENIED, carried_out, found
+        from openclaw.gateway.http.problems import HttpProblem
+        from openclaw.gateway.http.tools import DENIED, find_tool, invoke_tool
 
         box = desk.app.toolbox(
             desk.key(params.session_key or "main", params.agent_id), without=() if caller.may(ADMIN) else DENIED
         )
         try:
-            spec = found(params.name, box)
-        except Problem as problem:
+            spec = find_tool(params.name, box)
+        except HttpProblem as problem:
             return {"ok": False, "toolName": params.name, "error": {"code": problem.kind, "message": problem.message}}
-        result = await carried_out(box, spec, params.args or {})
+        result = await invoke_tool(box, spec, params.args or {})
         shown = {
             "ok": not result.is_error,
             "toolName": spec.name,
@@ -113,18 +113,18 @@ def methods(desk: Desk, surroundings: Surroundings) -> list[Method]:
         return {"commands": [entry.shown() for entry in command_catalog(desk.app.extensions)]}
 
     return [
-        Method("agents.list", NoParams, agents, READ),
-        Method("agents.create", AgentsCreateParams, create, ADMIN),
-        Method("models.list", ModelsListParams, models, READ),
-        Method("models.authStatus", ModelsAuthStatusParams, auth, READ),
-        Method("tools.catalog", ToolsCatalogParams, catalog, READ),
-        Method("tools.effective", ToolsEffectiveParams, effective, READ),
-        Method("tools.invoke", ToolsInvokeParams, invoke, WRITE),
-        Method("commands.list", CommandsListParams, commands, READ),
+        RpcMethod("agents.list", NoParams, agents, READ),
+        RpcMethod("agents.create", AgentsCreateParams, create, ADMIN),
+        RpcMethod("models.list", ModelsListParams, models, READ),
+        RpcMethod("models.authStatus", ModelsAuthStatusParams, auth, READ),
+        RpcMethod("tools.catalog", ToolsCatalogParams, catalog, READ),
+        RpcMethod("tools.effective", ToolsEffectiveParams, effective, READ),
+        RpcMethod("tools.invoke", ToolsInvokeParams, invoke, WRITE),
+        RpcMethod("commands.list", CommandsListParams, commands, READ),
     ]
 
 
-def _agent(desk: Desk, agent_id: str) -> dict[str, Any]:
+def _agent(desk: SessionService, agent_id: str) -> dict[str, Any]:
     agent = view(desk.app.config.agents, agent_id)
     situation = desk.app.models.situation(agent_id)
     chosen = situation.model(situation.default)
@@ -152,7 +152,7 @@ def _agent(desk: Desk, agent_id: str) -> dict[str, Any]:
     return {**shown, **({"name": name} if name else {})}
 
 
-def _groups(desk: Desk, key: SessionKey | None) -> list[dict[str, Any]]:
+def _groups(desk: SessionService, key: SessionKey | None) -> list[dict[str, Any]]:
     """The tools a session has, by group; those of the main one when none is named."""
     specs = {tool.spec.name: tool.spec for tool in desk.app.tools.of(key=key)}
     groups = []

@@ -6,19 +6,19 @@ from typing import Any
 import msgspec
 
 from openclaw.approvals.grants import ApprovalFile
-from openclaw.approvals.pending import PendingApprovals, Question, Resolution
+from openclaw.approvals.pending import ApprovalOutcome, PendingApproval, PendingApprovals
 from openclaw.core.errors import NotFound
-from openclaw.gateway.bus import Bus
+from openclaw.gateway.bus import EventBus
 from openclaw.wire.caller import Caller
 from openclaw.wire.params.approvals import ExecApprovalGetParams, ExecApprovalResolveParams, ExecApprovalsSetParams
 from openclaw.wire.params.kinds import NoParams
-from openclaw.wire.rpc import Method, Refusal
+from openclaw.wire.rpc import MethodRefusal, RpcMethod
 from openclaw.wire.scopes import ADMIN, APPROVALS
 
 DECISIONS = ["allow-once", "allow-always", "deny"]
 
 
-def methods(approvals: PendingApprovals, granted: ApprovalFile, path: str) -> list[Method]:
+def methods(approvals: PendingApprovals, granted: ApprovalFile, path: str) -> list[RpcMethod]:
     async def listed(params: NoParams, caller: Caller) -> Any:
         return [shown(question) for question in approvals.list()]
 
@@ -29,7 +29,7 @@ def methods(approvals: PendingApprovals, granted: ApprovalFile, path: str) -> li
         try:
             approvals.resolve(params.id, params.decision, by=caller.device_id or caller.client_id)
         except NotFound as error:
-            raise Refusal("APPROVAL_NOT_FOUND", error.message) from error
+            raise MethodRefusal("APPROVAL_NOT_FOUND", error.message) from error
         return {"ok": True}
 
     async def document(params: NoParams, caller: Caller) -> Any:
@@ -44,12 +44,12 @@ def methods(approvals: PendingApprovals, granted: ApprovalFile, path: str) -> li
         return []
 
     return [
-        Method("exec.approval.list", NoParams, listed, APPROVALS),
-        Method("exec.approval.get", ExecApprovalGetParams, get, APPROVALS),
-        Method("exec.approval.resolve", ExecApprovalResolveParams, resolve, APPROVALS),
-        Method("exec.approvals.get", NoParams, document, ADMIN),
-        Method("exec.approvals.set", ExecApprovalsSetParams, put, ADMIN),
-        Method("plugin.approval.list", NoParams, nothing, APPROVALS),
+        RpcMethod("exec.approval.list", NoParams, listed, APPROVALS),
+        RpcMethod("exec.approval.get", ExecApprovalGetParams, get, APPROVALS),
+        RpcMethod("exec.approval.resolve", ExecApprovalResolveParams, resolve, APPROVALS),
+        RpcMethod("exec.approvals.get", NoParams, document, ADMIN),
+        RpcMethod("exec.approvals.set", ExecApprovalsSetParams, put, ADMIN),
+        RpcMethod("plugin.approval.list", NoParams, nothing, APPROVALS),
     ]
 
 
@@ -60,7 +60,7 @@ def _without_nothing(value: Any) -> Any:
     return [_without_nothing(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-def shown(question: Question) -> dict[str, Any]:
+def shown(question: PendingApproval) -> dict[str, Any]:
     request = question.request
     return {
         "id": request.id,
@@ -79,10 +79,10 @@ def shown(question: Question) -> dict[str, Any]:
     }
 
 
-def tell_asked(bus: Bus, question: Question) -> None:
+def tell_asked(bus: EventBus, question: PendingApproval) -> None:
     bus.publish("exec.approval.requested", shown(question), question.request.session_key)
 
 
-def tell_resolved(bus: Bus, question: Question, resolution: Resolution) -> None:
+def tell_resolved(bus: EventBus, question: PendingApproval, resolution: ApprovalOutcome) -> None:
     payload = {"id": resolution.id, "decision": resolution.decision, "resolvedBy": resolution.by, "ts": resolution.at}
     bus.publish("exec.approval.resolved", payload, question.request.session_key)

@@ -9,13 +9,13 @@ from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Assistant, Text, User
 from openclaw.gateway import rows
-from openclaw.gateway.commands import Commands, catalog
-from openclaw.gateway.desk import Desk
+from openclaw.gateway.commands import SlashCommands, catalog
+from openclaw.gateway.desk import SessionService
 from openclaw.gateway.methods.inputs import images_of, queue_rules
 from openclaw.gateway.methods.uploads import deliver, sorted_out
-from openclaw.gateway.projection import Projector, on_record
+from openclaw.gateway.projection import EventProjection, on_record
 from openclaw.sessions import history
-from openclaw.turns.turn import Turn
+from openclaw.turns.turn import RunRequest
 from openclaw.wire.caller import Caller
 from openclaw.wire.params.chat import (
     ChatAbortParams,
@@ -26,7 +26,7 @@ from openclaw.wire.params.chat import (
     ChatSendParams,
     ChatStartupParams,
 )
-from openclaw.wire.rpc import Method
+from openclaw.wire.rpc import RpcMethod
 from openclaw.wire.scopes import ADMIN, READ, WRITE
 
 DEFAULT_LIMIT = 200
@@ -34,7 +34,7 @@ DEFAULT_BYTES = 512 * 1024
 MOST_PENDING = 20
 
 
-def methods(desk: Desk, projector: Projector, commands: Commands) -> list[Method]:
+def methods(desk: SessionService, projector: EventProjection, commands: SlashCommands) -> list[RpcMethod]:
     async def send(params: ChatSendParams, caller: Caller) -> Any:
         key = desk.key(params.session_key, params.agent_id)
         pictures, files = sorted_out(params.attachments or ())
@@ -53,7 +53,7 @@ def methods(desk: Desk, projector: Projector, commands: Commands) -> list[Method
             place = desk.app.workspace(key.agent)
             told = await asyncio.to_thread(deliver, files, place, params.idempotency_key)
             text = f"{text}\n\n{told}".strip()
-        turn = Turn(
+        turn = RunRequest(
             run_id=params.idempotency_key,
             key=key,
             text=text,
@@ -122,17 +122,17 @@ def methods(desk: Desk, projector: Projector, commands: Commands) -> list[Method
         raise NotFound(f"no message {params.message_id} in {key}")
 
     return [
-        Method("chat.send", ChatSendParams, send, WRITE),
-        Method("chat.history", ChatHistoryParams, get_history, READ),
-        Method("chat.startup", ChatStartupParams, startup, READ),
-        Method("chat.abort", ChatAbortParams, abort, WRITE),
-        Method("chat.inject", ChatInjectParams, inject, ADMIN),
-        Method("chat.metadata", ChatMetadataParams, metadata, READ),
-        Method("chat.message.get", ChatMessageGetParams, get_message, READ),
+        RpcMethod("chat.send", ChatSendParams, send, WRITE),
+        RpcMethod("chat.history", ChatHistoryParams, get_history, READ),
+        RpcMethod("chat.startup", ChatStartupParams, startup, READ),
+        RpcMethod("chat.abort", ChatAbortParams, abort, WRITE),
+        RpcMethod("chat.inject", ChatInjectParams, inject, ADMIN),
+        RpcMethod("chat.metadata", ChatMetadataParams, metadata, READ),
+        RpcMethod("chat.message.get", ChatMessageGetParams, get_message, READ),
     ]
 
 
-def _say(desk: Desk, key: SessionKey, run_id: str, text: str) -> None:
+def _say(desk: SessionService, key: SessionKey, run_id: str, text: str) -> None:
     """A reply of the gateway itself, as chat windows expect one."""
     message = {"role": "assistant", "content": [{"type": "text", "text": text}], "timestamp": desk.now}
     payload = {
@@ -147,7 +147,7 @@ def _say(desk: Desk, key: SessionKey, run_id: str, text: str) -> None:
     desk.bus.publish("chat", payload, str(key))
 
 
-async def _expect_leaf(desk: Desk, key: SessionKey, expected: Any) -> None:
+async def _expect_leaf(desk: SessionService, key: SessionKey, expected: Any) -> None:
     """A client that shows an older state of the conversation is told before it adds to it."""
     if not isinstance(expected, str):
         return
@@ -157,7 +157,7 @@ async def _expect_leaf(desk: Desk, key: SessionKey, expected: Any) -> None:
         raise InvalidRequest("the conversation has changed since you loaded it: reload and send again")
 
 
-def _pending(desk: Desk, key: SessionKey, said: Sequence[history.HistoryRow]) -> dict[str, Any]:
+def _pending(desk: SessionService, key: SessionKey, said: Sequence[history.HistoryRow]) -> dict[str, Any]:
     """What waits to be read, oldest first, and is not among what was `said`."""
     known = {each.message.idempotency_key for each in said if isinstance(each.message, User)}
     unread = [each for each in desk.runs.unread(key) if f"{each[0].run_id}:user" not in known]
@@ -175,8 +175,8 @@ def _pending(desk: Desk, key: SessionKey, said: Sequence[history.HistoryRow]) ->
 
 
 async def _history(
-    desk: Desk,
-    projector: Projector,
+    desk: SessionService,
+    projector: EventProjection,
     key: SessionKey,
     limit: int | None,
     offset: int,

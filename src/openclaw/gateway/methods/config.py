@@ -7,31 +7,26 @@ from typing import Any
 import msgspec
 
 from openclaw.config import load as loading
-from openclaw.config.edit import Change, Editor
+from openclaw.config.edit import ConfigChange, Editor
 from openclaw.config.lookup import lookup
 from openclaw.config.parse import parse
 from openclaw.config.redact import redact
 from openclaw.config.schema import json_schema
 from openclaw.core.errors import ConfigError, Conflict, InvalidRequest, NotFound
-from openclaw.gateway.bus import Bus
-from openclaw.gateway.desk import Desk
-from openclaw.gateway.surroundings import Surroundings
+from openclaw.gateway.bus import EventBus
+from openclaw.gateway.desk import SessionService
+from openclaw.gateway.surroundings import Environment
 from openclaw.version import __version__
 from openclaw.wire.caller import Caller
-from openclaw.wire.params.config import (
-    ConfigApplyParams,
-    ConfigPatchParams,
-    ConfigSchemaLookupParams,
-    ConfigSetParams,
-)
+from openclaw.wire.params.config import ConfigApplyParams, ConfigPatchParams, ConfigSchemaLookupParams, ConfigSetParams
 from openclaw.wire.params.kinds import NoParams
-from openclaw.wire.rpc import Method
+from openclaw.wire.rpc import RpcMethod
 from openclaw.wire.scopes import ADMIN, READ
 
 CHANGED = "config changed since last load; re-run config.get and retry"
 
 
-def methods(desk: Desk, surroundings: Surroundings, bus: Bus) -> list[Method]:
+def methods(desk: SessionService, surroundings: Environment, bus: EventBus) -> list[RpcMethod]:
     home = surroundings.home
     editor = Editor(home, surroundings.environ)
 
@@ -103,7 +98,7 @@ def methods(desk: Desk, surroundings: Surroundings, bus: Bus) -> list[Method]:
             ],
         }
 
-    def told(change: Change) -> dict[str, Any]:
+    def told(change: ConfigChange) -> dict[str, Any]:
         bus.publish("config.changed", {"path": str(home.config), "hash": change.after, "ts": desk.now})
         return {
             "ok": True,
@@ -120,18 +115,18 @@ def methods(desk: Desk, surroundings: Surroundings, bus: Bus) -> list[Method]:
         return given
 
     return [
-        Method("config.get", NoParams, get, READ),
-        Method("config.set", ConfigSetParams, apply, ADMIN),
-        Method("config.patch", ConfigPatchParams, patch, ADMIN),
-        Method("config.apply", ConfigApplyParams, apply, ADMIN),
-        Method("config.schema", NoParams, schema, READ),
-        Method("config.schema.lookup", ConfigSchemaLookupParams, look, READ),
+        RpcMethod("config.get", NoParams, get, READ),
+        RpcMethod("config.set", ConfigSetParams, apply, ADMIN),
+        RpcMethod("config.patch", ConfigPatchParams, patch, ADMIN),
+        RpcMethod("config.apply", ConfigApplyParams, apply, ADMIN),
+        RpcMethod("config.schema", NoParams, schema, READ),
+        RpcMethod("config.schema.lookup", ConfigSchemaLookupParams, look, READ),
     ]
 
 
-def _guarded(work: Any) -> Change:
+def _guarded(work: Any) -> ConfigChange:
     try:
-        done: Change = work()
+        done: ConfigChange = work()
     except Conflict as error:
         raise InvalidRequest(CHANGED) from error
     return done

@@ -8,10 +8,10 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from openclaw.core.errors import InvalidRequest
-from openclaw.cron.book import run_shown, shown
-from openclaw.cron.jobs import Job
-from openclaw.gateway.desk import Desk
-from openclaw.gateway.heartbeats import Heartbeats
+from openclaw.cron.book import job_to_json, run_shown
+from openclaw.cron.jobs import CronJob
+from openclaw.gateway.desk import SessionService
+from openclaw.gateway.heartbeats import HeartbeatService
 from openclaw.gateway.scheduler import Scheduler
 from openclaw.wire.caller import Caller
 from openclaw.wire.params.cron import (
@@ -26,7 +26,7 @@ from openclaw.wire.params.cron import (
 )
 from openclaw.wire.params.kinds import NoParams
 from openclaw.wire.params.system import SetHeartbeatsParams, WakeParams
-from openclaw.wire.rpc import Method
+from openclaw.wire.rpc import RpcMethod
 from openclaw.wire.scopes import ADMIN, READ, WRITE
 
 PAGE = 50
@@ -48,7 +48,7 @@ class UpdateParams(CronUpdateParams, frozen=True, kw_only=True):
     patch: Patch
 
 
-def methods(desk: Desk, scheduler: Scheduler, heartbeats: Heartbeats) -> list[Method]:
+def methods(desk: SessionService, scheduler: Scheduler, heartbeats: HeartbeatService) -> list[RpcMethod]:
     instance = str(uuid.uuid4())
     book = scheduler.book
 
@@ -134,26 +134,26 @@ def methods(desk: Desk, scheduler: Scheduler, heartbeats: Heartbeats) -> list[Me
         return {"ok": True, "enabled": params.enabled}
 
     return [
-        Method("cron.list", CronListParams, listed, READ),
-        Method("cron.status", NoParams, status, READ),
-        Method("cron.get", CronGetParams, get, READ),
-        Method("cron.add", AddParams, add, ADMIN),
-        Method("cron.update", UpdateParams, update, ADMIN),
-        Method("cron.remove", CronRemoveParams, remove, ADMIN),
-        Method("cron.run", CronRunParams, run, ADMIN),
-        Method("cron.runs", CronRunsParams, runs, READ),
-        Method("wake", WakeParams, wake, WRITE),
-        Method("last-heartbeat", NoParams, last, READ),
-        Method("heartbeats.status", NoParams, beating, READ),
-        Method("set-heartbeats", SetHeartbeatsParams, switch, ADMIN),
+        RpcMethod("cron.list", CronListParams, listed, READ),
+        RpcMethod("cron.status", NoParams, status, READ),
+        RpcMethod("cron.get", CronGetParams, get, READ),
+        RpcMethod("cron.add", AddParams, add, ADMIN),
+        RpcMethod("cron.update", UpdateParams, update, ADMIN),
+        RpcMethod("cron.remove", CronRemoveParams, remove, ADMIN),
+        RpcMethod("cron.run", CronRunParams, run, ADMIN),
+        RpcMethod("cron.runs", CronRunsParams, runs, READ),
+        RpcMethod("wake", WakeParams, wake, WRITE),
+        RpcMethod("last-heartbeat", NoParams, last, READ),
+        RpcMethod("heartbeats.status", NoParams, beating, READ),
+        RpcMethod("set-heartbeats", SetHeartbeatsParams, switch, ADMIN),
     ]
 
 
-def _job(desk: Desk, job: Job) -> dict[str, Any]:
-    return {**shown(job), "effectiveAgentId": job.agent_id or desk.key("main").agent}
+def _job(desk: SessionService, job: CronJob) -> dict[str, Any]:
+    return {**job_to_json(job), "effectiveAgentId": job.agent_id or desk.key("main").agent}
 
 
-def _revision(jobs: list[Job]) -> str:
+def _revision(jobs: list[CronJob]) -> str:
     text = ",".join(f"{job.id}:{job.updated_at_ms}" for job in jobs)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -3,16 +3,16 @@
 from typing import Any
 
 from openclaw.core.clock import Clock, millis
-from openclaw.gateway.links import Links
+from openclaw.gateway.links import LoginCodes
 from openclaw.wire.caller import Caller
 from openclaw.wire.params.kinds import NoParams
-from openclaw.wire.rpc import Method
+from openclaw.wire.rpc import RpcMethod
 from openclaw.wire.scopes import ADMIN
 
 
-def methods(links: Links, base_path: str, clock: Clock) -> list[Method]:
+def methods(links: LoginCodes, base_path: str, clock: Clock) -> list[RpcMethod]:
     async def link(params: NoParams, caller: Caller) -> Any:
         code, expires = links.make(millis(clock))
         return {"path": f"{base_path}/#code={code}", "expiresAtMs": expires}
 
-    return [Method("dashboard.link", NoParams, link, ADMIN)]
+    return [RpcMethod("dashboard.link", NoParams, link, ADMIN)]

@@ -9,9 +9,9 @@ import msgspec
 
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import InvalidRequest, NotFound
-from openclaw.devices.pairing import REQUESTED, SET_UP, PairedDevice, Pairing, PendingRequest
-from openclaw.gateway.audience import Audience
-from openclaw.gateway.bus import Bus
+from openclaw.devices.pairing import REQUESTED, SET_UP, DevicePairing, PairedDevice, PendingRequest
+from openclaw.gateway.audience import Connections
+from openclaw.gateway.bus import EventBus
 from openclaw.store.db import Database
 from openclaw.wire.caller import Caller
 from openclaw.wire.connection import DeviceRemoved, TokenWithdrawn
@@ -26,11 +26,13 @@ from openclaw.wire.params.devices import (
     DeviceTokenRotateParams,
 )
 from openclaw.wire.params.kinds import NoParams
-from openclaw.wire.rpc import Method, refusal
+from openclaw.wire.rpc import RpcMethod, refusal
 from openclaw.wire.scopes import ADMIN, PAIRING, covers, missing_scope
 
 
-def methods(pairing: Pairing, audience: Audience, bus: Bus, clock: Clock, outside: Callable[[], str]) -> list[Method]:
+def methods(
+    pairing: DevicePairing, audience: Connections, bus: EventBus, clock: Clock, outside: Callable[[], str]
+) -> list[RpcMethod]:
     """`outside` gives the address under which other machines find the gateway; empty when they do not."""
 
     async def setup_code(params: DevicePairSetupCodeParams, caller: Caller) -> Any:
@@ -101,19 +103,19 @@ def methods(pairing: Pairing, audience: Audience, bus: Bus, clock: Clock, outsid
         return {"ok": True, "deviceId": params.device_id, "role": params.role}
 
     return [
-        Method("device.pair.list", NoParams, listed, PAIRING),
-        Method("device.pair.approve", DevicePairApproveParams, approve, PAIRING),
-        Method("device.pair.reject", DevicePairRejectParams, reject, PAIRING),
-        Method("device.pair.setupCode", DevicePairSetupCodeParams, setup_code, ADMIN, advertised=False),
-        Method("device.pair.setupStatus", DevicePairSetupStatusParams, setup_status, ADMIN, advertised=False),
-        Method("device.pair.remove", DevicePairRemoveParams, remove, PAIRING),
-        Method("device.pair.rename", DevicePairRenameParams, rename, PAIRING),
-        Method("device.token.rotate", DeviceTokenRotateParams, rotate, PAIRING),
-        Method("device.token.revoke", DeviceTokenRevokeParams, revoke, PAIRING),
+        RpcMethod("device.pair.list", NoParams, listed, PAIRING),
+        RpcMethod("device.pair.approve", DevicePairApproveParams, approve, PAIRING),
+        RpcMethod("device.pair.reject", DevicePairRejectParams, reject, PAIRING),
+        RpcMethod("device.pair.setupCode", DevicePairSetupCodeParams, setup_code, ADMIN, advertised=False),
+        RpcMethod("device.pair.setupStatus", DevicePairSetupStatusParams, setup_status, ADMIN, advertised=False),
+        RpcMethod("device.pair.remove", DevicePairRemoveParams, remove, PAIRING),
+        RpcMethod("device.pair.rename", DevicePairRenameParams, rename, PAIRING),
+        RpcMethod("device.token.rotate", DeviceTokenRotateParams, rotate, PAIRING),
+        RpcMethod("device.token.revoke", DeviceTokenRevokeParams, revoke, PAIRING),
     ]
 
 
-async def tell_requests(db: Database, pairing: Pairing, bus: Bus, clock: Clock) -> None:
+async def tell_requests(db: Database, pairing: DevicePairing, bus: EventBus, clock: Clock) -> None:
     """Tells those who may approve that a device waits; ends when it is cancelled."""
     async with db.listen(REQUESTED) as news:
         async for request_id in news:
@@ -124,7 +126,7 @@ async def tell_requests(db: Database, pairing: Pairing, bus: Bus, clock: Clock) 
             bus.publish("device.pair.requested", _pending(request))
 
 
-async def tell_setups(db: Database, bus: Bus, clock: Clock) -> None:
+async def tell_setups(db: Database, bus: EventBus, clock: Clock) -> None:
     """Tells those who may approve that a setup code was used; ends when it is cancelled."""
     async with db.listen(SET_UP) as news:
         async for told in news:
@@ -142,7 +144,7 @@ def public_url(given: str) -> str:
     return f"{scheme}://{parts.netloc}{parts.path.rstrip('/')}"
 
 
-def _resolved(bus: Bus, request_id: str, device_id: str, decision: str, now: int) -> None:
+def _resolved(bus: EventBus, request_id: str, device_id: str, decision: str, now: int) -> None:
     payload = {"requestId": request_id, "deviceId": device_id, "decision": decision, "ts": now}
     bus.publish("device.pair.resolved", payload)
 

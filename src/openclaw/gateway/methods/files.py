@@ -9,8 +9,8 @@ import msgspec
 
 from openclaw.core.errors import Conflict, InvalidRequest, NotFound
 from openclaw.core.keys import normalise_agent
-from openclaw.gateway.desk import Desk
-from openclaw.gateway.filehistory import Histories
+from openclaw.gateway.desk import SessionService
+from openclaw.gateway.filehistory import WorkspaceHistories
 from openclaw.store import atomic
 from openclaw.turns.agents import agent_ids
 from openclaw.wire.caller import Caller
@@ -21,14 +21,14 @@ from openclaw.wire.params.agents import (
     AgentsFilesSetParams,
     AgentsFilesVersionParams,
 )
-from openclaw.wire.rpc import Method
+from openclaw.wire.rpc import RpcMethod
 from openclaw.wire.scopes import ADMIN, READ
 from openclaw.workspace.record import BOOTSTRAP_FILES
 
 FILE_BYTES = 1024 * 1024
 
 
-def methods(desk: Desk, histories: Histories) -> list[Method]:
+def methods(desk: SessionService, histories: WorkspaceHistories) -> list[RpcMethod]:
     def place_of(agent_id: str) -> tuple[str, Path]:
         agent = normalise_agent(agent_id)
         if agent not in agent_ids(desk.app.config.agents):
@@ -74,11 +74,11 @@ def methods(desk: Desk, histories: Histories) -> list[Method]:
         return {"agentId": params.agent_id, "name": params.name, "content": data.decode(errors="replace")}
 
     return [
-        Method("agents.files.list", AgentsFilesListParams, listed, READ),
-        Method("agents.files.get", AgentsFilesGetParams, get, READ),
-        Method("agents.files.set", AgentsFilesSetParams, put, ADMIN),
-        Method("agents.files.history", AgentsFilesHistoryParams, versions, READ),
-        Method("agents.files.version", AgentsFilesVersionParams, version, READ),
+        RpcMethod("agents.files.list", AgentsFilesListParams, listed, READ),
+        RpcMethod("agents.files.get", AgentsFilesGetParams, get, READ),
+        RpcMethod("agents.files.set", AgentsFilesSetParams, put, ADMIN),
+        RpcMethod("agents.files.history", AgentsFilesHistoryParams, versions, READ),
+        RpcMethod("agents.files.version", AgentsFilesVersionParams, version, READ),
     ]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Image
-from openclaw.gateway.desk import Desk
+from openclaw.gateway.desk import SessionService
 from openclaw.turns.queue import QueueRules, parse_mode
 
 MOST_IMAGES = 8
@@ -52,7 +52,7 @@ def read_attachment(attachment: Any) -> tuple[str, str, str]:
     return str(kind or ""), content, str(name or "")
 
 
-async def queue_rules(desk: Desk, key: SessionKey, default: str, asked: str | None = None) -> QueueRules:
+async def queue_rules(desk: SessionService, key: SessionKey, default: str, asked: str | None = None) -> QueueRules:
     """How a message queues: as asked, as the session was set, or as its way in does by default."""
     chosen = asked or (await desk.lifecycle.preferences(key)).queue_mode or default
     return QueueRules(mode=parse_mode(chosen))

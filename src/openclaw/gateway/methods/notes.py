@@ -5,21 +5,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from openclaw.core.errors import Conflict, InvalidRequest, NotFound
-from openclaw.gateway.desk import Desk
+from openclaw.gateway.desk import SessionService
 from openclaw.store import atomic
 from openclaw.wire.caller import Caller
 from openclaw.wire.params.memory import MemoryNotesGetParams, MemoryNotesListParams, MemoryNotesSetParams
-from openclaw.wire.rpc import Method
+from openclaw.wire.rpc import RpcMethod
 from openclaw.wire.scopes import ADMIN, READ
 
 if TYPE_CHECKING:
-    from openclaw.memory.index import Memory
+    from openclaw.memory.index import MemoryIndex
 
 MOST_BYTES = 1_000_000
 
 
-def methods(desk: Desk) -> list[Method]:
-    def memory_of(agent_id: str | None) -> "tuple[str, Memory]":
+def methods(desk: SessionService) -> list[RpcMethod]:
+    def memory_of(agent_id: str | None) -> "tuple[str, MemoryIndex]":
         agent = desk.key("main", agent_id).agent
         memory = desk.app.memory(agent)
         if memory is None:
@@ -50,19 +50,19 @@ def methods(desk: Desk) -> list[Method]:
         return {"ok": True, "agentId": agent, **shown}
 
     return [
-        Method("memory.notes.list", MemoryNotesListParams, listed, READ),
-        Method("memory.notes.get", MemoryNotesGetParams, get, READ),
-        Method("memory.notes.set", MemoryNotesSetParams, put, ADMIN),
+        RpcMethod("memory.notes.list", MemoryNotesListParams, listed, READ),
+        RpcMethod("memory.notes.get", MemoryNotesGetParams, get, READ),
+        RpcMethod("memory.notes.set", MemoryNotesSetParams, put, ADMIN),
     ]
 
 
-def _resolved(memory: "Memory", name: str) -> Path:
+def _resolved(memory: "MemoryIndex", name: str) -> Path:
     from openclaw.memory import reading
 
     return reading.resolve(name, memory.plan.scope)
 
 
-def _note(memory: "Memory", path: Path) -> dict[str, Any]:
+def _note(memory: "MemoryIndex", path: Path) -> dict[str, Any]:
     name = memory.plan.scope.name(path)
     if not path.exists():
         raise NotFound(f"there is no note {name}")
@@ -76,7 +76,7 @@ def _note(memory: "Memory", path: Path) -> dict[str, Any]:
     return {"path": name, "content": found.text, "hash": found.hash, "updatedAtMs": found.mtime // 1_000_000}
 
 
-def _replace(memory: "Memory", path: Path, content: str, expected: str | None) -> dict[str, Any]:
+def _replace(memory: "MemoryIndex", path: Path, content: str, expected: str | None) -> dict[str, Any]:
     name = memory.plan.scope.name(path)
     if len(content.encode()) > MOST_BYTES:
         raise InvalidRequest("the note is too large: keep it under 1 MB, or make two of it")

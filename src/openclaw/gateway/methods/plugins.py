@@ -5,17 +5,17 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from openclaw.core.plugin import Method as PluginMethod
-from openclaw.gateway.bus import Bus
-from openclaw.gateway.desk import Desk
-from openclaw.gateway.plugins import Extensions
+from openclaw.gateway.bus import EventBus
+from openclaw.gateway.desk import SessionService
+from openclaw.gateway.plugins import PluginRegistry
 from openclaw.plugins.calling import called
 from openclaw.wire.caller import Caller
 from openclaw.wire.params.plugins import PluginsListParams, PluginsReloadParams
-from openclaw.wire.rpc import Method, Registry
+from openclaw.wire.rpc import MethodRegistry, RpcMethod
 from openclaw.wire.scopes import ADMIN, READ
 
 if TYPE_CHECKING:
-    from openclaw.plugins.running import Status
+    from openclaw.plugins.running import PluginStatus
 
 STATES = {
     "running": "enabled",
@@ -27,7 +27,7 @@ STATES = {
 }
 
 
-def methods(desk: Desk) -> list[Method]:
+def methods(desk: SessionService) -> list[RpcMethod]:
     extensions = desk.app.extensions
 
     async def listed(params: PluginsListParams, caller: Caller) -> Any:
@@ -59,12 +59,12 @@ def methods(desk: Desk) -> list[Method]:
         }
 
     return [
-        Method("plugins.list", PluginsListParams, listed, READ),
-        Method("plugins.reload", PluginsReloadParams, reload, ADMIN),
+        RpcMethod("plugins.list", PluginsListParams, listed, READ),
+        RpcMethod("plugins.reload", PluginsReloadParams, reload, ADMIN),
     ]
 
 
-def entry(status: "Status") -> dict[str, Any]:
+def entry(status: "PluginStatus") -> dict[str, Any]:
     """A plugin as `plugins.list` gives it."""
     manifest = status.plugin.manifest if status.plugin else None
     optional = {
@@ -85,7 +85,7 @@ def entry(status: "Status") -> dict[str, Any]:
     }
 
 
-def health(extensions: Extensions) -> dict[str, Any]:
+def health(extensions: PluginRegistry) -> dict[str, Any]:
     """What `health` says of plugins."""
     statuses = extensions.statuses()
     return {
@@ -97,7 +97,9 @@ def health(extensions: Extensions) -> dict[str, Any]:
     }
 
 
-def serve_methods(extensions: Extensions, registry: Registry, bus: Bus, also: Callable[[], None]) -> None:
+def serve_methods(
+    extensions: PluginRegistry, registry: MethodRegistry, bus: EventBus, also: Callable[[], None]
+) -> None:
     """Methods of plugins are answered while their plugin runs; who listens hears when one comes or goes."""
     extensions.methods_taken = registry.own
     registry.foreign = lambda: {name: _served(each) for name, each in extensions.methods().items()}
@@ -109,8 +111,8 @@ def serve_methods(extensions: Extensions, registry: Registry, bus: Bus, also: Ca
     extensions.changed = changed
 
 
-def _served(method: PluginMethod) -> Method:
+def _served(method: PluginMethod) -> RpcMethod:
     async def handler(params: Mapping[str, Any], caller: Caller) -> Any:
         return await called(method.run, params)
 
-    return Method(method.name, dict, handler, method.scope)
+    return RpcMethod(method.name, dict, handler, method.scope)

@@ -5,18 +5,18 @@ from typing import Any
 import msgspec
 
 from openclaw.core.errors import NotFound
-from openclaw.gateway.desk import Desk
+from openclaw.gateway.desk import SessionService
 from openclaw.prompt.archive import Stored
 from openclaw.prompt.diff import PromptDiff, diff
 from openclaw.wire.caller import Caller
 from openclaw.wire.params.prompt import PromptReportParams
-from openclaw.wire.rpc import Method
+from openclaw.wire.rpc import RpcMethod
 from openclaw.wire.scopes import READ
 
 RUNS = 30
 
 
-def methods(desk: Desk) -> list[Method]:
+def methods(desk: SessionService) -> list[RpcMethod]:
     archive = desk.app.archive
 
     async def report(params: PromptReportParams, caller: Caller) -> Any:
@@ -43,7 +43,7 @@ def methods(desk: Desk) -> list[Method]:
             **({"texts": {each.id: each.rendered for each in stored.prompt.sections}} if params.include_text else {}),
         }
 
-    return [Method("prompt.report", PromptReportParams, report, READ)]
+    return [RpcMethod("prompt.report", PromptReportParams, report, READ)]
 
 
 def cached(stored: Stored, change: PromptDiff | None) -> list[str]:

@@ -7,18 +7,18 @@ import msgspec
 from msgspec import structs
 
 from openclaw.core.errors import InvalidRequest
-from openclaw.gateway.commands import Commands
-from openclaw.gateway.desk import Desk
+from openclaw.gateway.commands import SlashCommands
+from openclaw.gateway.desk import SessionService
 from openclaw.gateway.methods.inputs import images_of, queue_rules
 from openclaw.gateway.projection import terminal_reply
 from openclaw.turns.agents import view
-from openclaw.turns.ledger import Outcome
+from openclaw.turns.ledger import RunOutcome
 from openclaw.turns.runs import Submission
-from openclaw.turns.turn import Turn
+from openclaw.turns.turn import RunRequest
 from openclaw.wire.caller import Caller
 from openclaw.wire.frames import UNAVAILABLE, ErrorShape
 from openclaw.wire.params.agent import AgentIdentityParams, AgentParams, AgentWaitParams
-from openclaw.wire.rpc import Failed, Method
+from openclaw.wire.rpc import MethodFailed, RpcMethod
 from openclaw.wire.scopes import READ, WRITE
 from openclaw.workspace.identity import parse
 
@@ -26,7 +26,7 @@ DEFAULT_WAIT_MS = 30_000
 FOREVER = 7 * 86_400.0
 
 
-def methods(desk: Desk, commands: Commands) -> list[Method]:
+def methods(desk: SessionService, commands: SlashCommands) -> list[RpcMethod]:
     async def agent(params: AgentParams, caller: Caller) -> AsyncIterator[Any]:
         turn = await _turn(desk, params)
         reply = await commands.answer(turn.key, turn.text, turn.channel or "agent")
@@ -61,13 +61,13 @@ def methods(desk: Desk, commands: Commands) -> list[Method]:
         return identity_of(desk, agent_id or desk.key("main").agent)
 
     return [
-        Method("agent", AgentParams, agent, WRITE),
-        Method("agent.wait", AgentWaitParams, wait, WRITE),
-        Method("agent.identity.get", AgentIdentityParams, identity, READ),
+        RpcMethod("agent", AgentParams, agent, WRITE),
+        RpcMethod("agent.wait", AgentWaitParams, wait, WRITE),
+        RpcMethod("agent.identity.get", AgentIdentityParams, identity, READ),
     ]
 
 
-def identity_of(desk: Desk, agent_id: str) -> dict[str, Any]:
+def identity_of(desk: SessionService, agent_id: str) -> dict[str, Any]:
     """What an agent is called, and who says so."""
     found = view(desk.app.config.agents, agent_id)
     written = desk.app.workspace(found.id) / "IDENTITY.md"
@@ -79,14 +79,14 @@ def identity_of(desk: Desk, agent_id: str) -> dict[str, Any]:
     return {"agentId": found.id, "name": name, "nameSource": source, **({"emoji": emoji} if emoji else {})}
 
 
-def _said(turn: Turn, text: str, now: int) -> dict[str, Any]:
+def _said(turn: RunRequest, text: str, now: int) -> dict[str, Any]:
     """The answer to a command: there was no run."""
     meta = {"durationMs": 0, "aborted": False, "stopReason": "stop", "agentMeta": {}}
     result = {"payloads": [{"text": text, "mediaUrl": None}], "meta": meta}
     return {"runId": turn.run_id, "status": "ok", "summary": "completed", "acceptedAt": now, "result": result}
 
 
-async def _turn(desk: Desk, params: AgentParams) -> Turn:
+async def _turn(desk: SessionService, params: AgentParams) -> RunRequest:
     key_text = params.session_key
     if key_text is None and params.session_id:
         key_text = (await desk.app.index.find(params.session_id)).session_key
@@ -96,7 +96,7 @@ async def _turn(desk: Desk, params: AgentParams) -> Turn:
     if params.provider and not params.model:
         raise InvalidRequest("provider needs model: write model as provider/model")
     model = f"{params.provider}/{params.model}" if params.provider and params.model else params.model
-    return Turn(
+    return RunRequest(
         run_id=params.idempotency_key,
         key=key,
         text=params.message,
@@ -120,7 +120,7 @@ def _accepted(submission: Submission) -> dict[str, Any]:
     }
 
 
-async def _final(desk: Desk, turn: Turn, outcome: Outcome) -> Any:
+async def _final(desk: SessionService, turn: RunRequest, outcome: RunOutcome) -> Any:
     """The second answer: what came of it."""
     row = await desk.app.index.get(turn.key)
     usage = msgspec.to_builtins(outcome.usage)
@@ -151,4 +151,4 @@ async def _final(desk: Desk, turn: Turn, outcome: Outcome) -> Any:
     }
     if outcome.status == "ok":
         return answer
-    return Failed(ErrorShape(code=UNAVAILABLE, message=outcome.error or "the run failed"), answer)
+    return MethodFailed(ErrorShape(code=UNAVAILABLE, message=outcome.error or "the run failed"), answer)

@@ -10,12 +10,12 @@ from msgspec import UNSET, structs
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError
 from openclaw.core.keys import SessionKey
 from openclaw.gateway import compacting, rows
-from openclaw.gateway.desk import Desk
+from openclaw.gateway.desk import SessionService
 from openclaw.gateway.methods.inputs import images_of, queue_rules
 from openclaw.gateway.projection import on_record, visible
 from openclaw.models import thinking
 from openclaw.sessions import history
-from openclaw.turns.turn import Turn
+from openclaw.turns.turn import RunRequest
 from openclaw.wire.caller import Caller
 from openclaw.wire.params.sessions import (
     SessionsAbortParams,
@@ -31,7 +31,7 @@ from openclaw.wire.params.sessions import (
     SessionsResolveParams,
     SessionsSendParams,
 )
-from openclaw.wire.rpc import Method
+from openclaw.wire.rpc import RpcMethod
 from openclaw.wire.scopes import ADMIN, READ, WRITE
 
 PATCHABLE = (
@@ -53,7 +53,7 @@ REQUIRED = ("archived", "pinned", "unread")
 """Fields that may be left out of a patch but not be cleared."""
 
 
-def methods(desk: Desk) -> list[Method]:
+def methods(desk: SessionService) -> list[RpcMethod]:
     async def describe(params: SessionsDescribeParams, caller: Caller) -> Any:
         return {"session": await desk.row(desk.key(params.key, params.agent_id))}
 
@@ -90,7 +90,7 @@ def methods(desk: Desk) -> list[Method]:
         await desk.changed(key, "create")
         answer: dict[str, Any] = {"ok": True, "key": str(key), "sessionId": made.session_id, "runStarted": False}
         if params.message:
-            turn = Turn(
+            turn = RunRequest(
                 run_id=params.idempotency_key or str(uuid.uuid4()),
                 key=key,
                 text=params.message,
@@ -105,7 +105,7 @@ def methods(desk: Desk) -> list[Method]:
         key = desk.key(params.key, params.agent_id)
         if not params.message.strip() and not params.attachments:
             raise InvalidRequest("the message is empty")
-        turn = Turn(
+        turn = RunRequest(
             run_id=params.idempotency_key or str(uuid.uuid4()),
             key=key,
             text=params.message,
@@ -188,22 +188,22 @@ def methods(desk: Desk) -> list[Method]:
         return await list_sessions(desk, params)
 
     return [
-        Method("sessions.list", SessionsListParams, listed, READ),
-        Method("sessions.describe", SessionsDescribeParams, describe, READ),
-        Method("sessions.resolve", SessionsResolveParams, resolve, READ),
-        Method("sessions.preview", SessionsPreviewParams, preview, READ),
-        Method("sessions.get", SessionsGetParams, get, READ),
-        Method("sessions.create", SessionsCreateParams, create, WRITE),
-        Method("sessions.send", SessionsSendParams, send, WRITE),
-        Method("sessions.abort", SessionsAbortParams, abort, WRITE),
-        Method("sessions.patch", SessionsPatchParams, patch, WRITE),
-        Method("sessions.compact", SessionsCompactParams, compact, ADMIN),
-        Method("sessions.reset", SessionsResetParams, reset, ADMIN),
-        Method("sessions.delete", SessionsDeleteParams, delete, ADMIN),
+        RpcMethod("sessions.list", SessionsListParams, listed, READ),
+        RpcMethod("sessions.describe", SessionsDescribeParams, describe, READ),
+        RpcMethod("sessions.resolve", SessionsResolveParams, resolve, READ),
+        RpcMethod("sessions.preview", SessionsPreviewParams, preview, READ),
+        RpcMethod("sessions.get", SessionsGetParams, get, READ),
+        RpcMethod("sessions.create", SessionsCreateParams, create, WRITE),
+        RpcMethod("sessions.send", SessionsSendParams, send, WRITE),
+        RpcMethod("sessions.abort", SessionsAbortParams, abort, WRITE),
+        RpcMethod("sessions.patch", SessionsPatchParams, patch, WRITE),
+        RpcMethod("sessions.compact", SessionsCompactParams, compact, ADMIN),
+        RpcMethod("sessions.reset", SessionsResetParams, reset, ADMIN),
+        RpcMethod("sessions.delete", SessionsDeleteParams, delete, ADMIN),
     ]
 
 
-async def list_sessions(desk: Desk, params: SessionsListParams) -> dict[str, Any]:
+async def list_sessions(desk: SessionService, params: SessionsListParams) -> dict[str, Any]:
     """The sessions a client asked for, one page of them."""
     agent = desk.key("main", params.agent_id).agent if params.agent_id else None
     found = [each for each in await desk.list(agent) if _wanted(each, params, desk.now)]
@@ -249,7 +249,7 @@ def _wanted(shown: dict[str, Any], params: SessionsListParams, now: int) -> bool
     )
 
 
-async def _expect(desk: Desk, key: SessionKey, session_id: str | None) -> None:
+async def _expect(desk: SessionService, key: SessionKey, session_id: str | None) -> None:
     if session_id is None:
         return
     found = await desk.app.index.get(key)
@@ -257,7 +257,7 @@ async def _expect(desk: Desk, key: SessionKey, session_id: str | None) -> None:
         raise InvalidRequest("the session has changed since you looked: reload and try again")
 
 
-async def _changes(desk: Desk, key: SessionKey, params: SessionsPatchParams) -> dict[str, Any]:
+async def _changes(desk: SessionService, key: SessionKey, params: SessionsPatchParams) -> dict[str, Any]:
     """What a patch changes; a choice that cannot be is an error before anything is written."""
     given = structs.asdict(params)
     changes = {name: given[name] for name in PATCHABLE if given[name] is not UNSET}

@@ -5,16 +5,16 @@ from typing import Any
 import msgspec
 
 from openclaw.core.errors import InvalidRequest
-from openclaw.gateway.desk import Desk
-from openclaw.skills.shelf import Item
+from openclaw.gateway.desk import SessionService
+from openclaw.skills.shelf import ListedSkill
 from openclaw.wire.caller import Caller
 from openclaw.wire.params.memory import MemorySearchParams, MemoryStatusParams
 from openclaw.wire.params.skills import SkillsStatusParams
-from openclaw.wire.rpc import Method
+from openclaw.wire.rpc import RpcMethod
 from openclaw.wire.scopes import READ
 
 
-def methods(desk: Desk) -> list[Method]:
+def methods(desk: SessionService) -> list[RpcMethod]:
     async def status(params: SkillsStatusParams, caller: Caller) -> Any:
         key = desk.key(params.session_key or "main", params.agent_id)
         shelf = desk.app.shelf(key.agent)
@@ -53,13 +53,13 @@ def methods(desk: Desk) -> list[Method]:
         return {"agentId": agent, "enabled": True, **status_document(await memory.status(), memory, None)}
 
     return [
-        Method("skills.status", SkillsStatusParams, status, READ),
-        Method("memory.search", MemorySearchParams, search, READ),
-        Method("memory.status", MemoryStatusParams, about, READ),
+        RpcMethod("skills.status", SkillsStatusParams, status, READ),
+        RpcMethod("memory.search", MemorySearchParams, search, READ),
+        RpcMethod("memory.status", MemoryStatusParams, about, READ),
     ]
 
 
-def _skill(item: Item) -> dict[str, Any]:
+def _skill(item: ListedSkill) -> dict[str, Any]:
     manifest, verdict = item.skill.manifest, item.verdict
     shown: dict[str, Any] = {
         "name": item.skill.name,

@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
-from openclaw.gateway.audience import Audience
-from openclaw.gateway.desk import Desk
+from openclaw.gateway.audience import Connections
+from openclaw.gateway.desk import SessionService
 from openclaw.gateway.methods.sessions import list_sessions
 from openclaw.wire.caller import Caller
 from openclaw.wire.params.sessions import (
@@ -13,13 +13,13 @@ from openclaw.wire.params.sessions import (
     SessionsMessagesSubscribeParams,
     SessionsMessagesUnsubscribeParams,
 )
-from openclaw.wire.rpc import Method
+from openclaw.wire.rpc import RpcMethod
 from openclaw.wire.scopes import READ
 
 _NOTHING_ASKED = SessionsListParams()
 
 
-def methods(desk: Desk, audience: Audience) -> list[Method]:
+def methods(desk: SessionService, audience: Connections) -> list[RpcMethod]:
     async def subscribe(params: SessionsListParams, caller: Caller) -> Any:
         connection = audience.connection(caller.conn_id)
         if connection is not None:
@@ -49,8 +49,8 @@ def methods(desk: Desk, audience: Audience) -> list[Method]:
         return {"subscribed": False, "key": key}
 
     return [
-        Method("sessions.subscribe", SessionsListParams, subscribe, READ),
-        Method("sessions.unsubscribe", SessionsListParams, unsubscribe, READ),
-        Method("sessions.messages.subscribe", SessionsMessagesSubscribeParams, follow, READ),
-        Method("sessions.messages.unsubscribe", SessionsMessagesUnsubscribeParams, unfollow, READ),
+        RpcMethod("sessions.subscribe", SessionsListParams, subscribe, READ),
+        RpcMethod("sessions.unsubscribe", SessionsListParams, unsubscribe, READ),
+        RpcMethod("sessions.messages.subscribe", SessionsMessagesSubscribeParams, follow, READ),
+        RpcMethod("sessions.messages.unsubscribe", SessionsMessagesUnsubscribeParams, unfollow, READ),
     ]

@@ -9,16 +9,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from openclaw.gateway.desk import Desk
+from openclaw.gateway.desk import SessionService
 from openclaw.gateway.methods import plugins
 from openclaw.gateway.presence import Presence
-from openclaw.gateway.surroundings import Surroundings
+from openclaw.gateway.surroundings import Environment
 from openclaw.turns.agents import agent_ids, default_agent
 from openclaw.version import __version__
 from openclaw.wire.caller import Caller
 from openclaw.wire.params.kinds import NoParams
 from openclaw.wire.params.system import DoctorRepairParams, HealthParams, LogsTailParams, StatusParams
-from openclaw.wire.rpc import Method
+from openclaw.wire.rpc import RpcMethod
 from openclaw.wire.scopes import ADMIN, READ
 
 TAIL_BYTES = 250_000
@@ -26,12 +26,12 @@ TAIL_LINES = 500
 
 
 def methods(
-    desk: Desk,
+    desk: SessionService,
     presence: Presence,
     log_files: Callable[[], list[Path]],
     started_at: int,
-    surroundings: Surroundings,
-) -> list[Method]:
+    surroundings: Environment,
+) -> list[RpcMethod]:
     async def health(params: HealthParams, caller: Caller) -> Any:
         return await snapshot(desk)
 
@@ -89,17 +89,17 @@ def methods(
         return tail_of(path, params.cursor, params.limit or TAIL_LINES, min(params.max_bytes or TAIL_BYTES, 1_000_000))
 
     return [
-        Method("health", HealthParams, health, None),
-        Method("status", StatusParams, status, READ),
-        Method("system-presence", NoParams, who, READ),
-        Method("system.info", NoParams, info, READ),
-        Method("logs.tail", LogsTailParams, tail, READ),
-        Method("doctor.check", NoParams, check, READ),
-        Method("doctor.repair", DoctorRepairParams, repair, ADMIN),
+        RpcMethod("health", HealthParams, health, None),
+        RpcMethod("status", StatusParams, status, READ),
+        RpcMethod("system-presence", NoParams, who, READ),
+        RpcMethod("system.info", NoParams, info, READ),
+        RpcMethod("logs.tail", LogsTailParams, tail, READ),
+        RpcMethod("doctor.check", NoParams, check, READ),
+        RpcMethod("doctor.repair", DoctorRepairParams, repair, ADMIN),
     ]
 
 
-def _examined(surroundings: Surroundings, agreed: DoctorRepairParams | None = None) -> dict[str, Any]:
+def _examined(surroundings: Environment, agreed: DoctorRepairParams | None = None) -> dict[str, Any]:
     """What `openclaw doctor` finds, after a repair that was agreed to."""
     from openclaw.gateway import doctor
     from openclaw.gateway.checks import CHECKS
@@ -110,7 +110,7 @@ def _examined(surroundings: Surroundings, agreed: DoctorRepairParams | None = No
     return doctor.report(scene, doctor.examine(scene, CHECKS))
 
 
-async def snapshot(desk: Desk) -> dict[str, Any]:
+async def snapshot(desk: SessionService) -> dict[str, Any]:
     """The health object, cheap enough to make at any time."""
     began = desk.now
     listed = await desk.app.index.list()

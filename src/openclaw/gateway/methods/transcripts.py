@@ -5,11 +5,11 @@ from typing import Any
 
 from openclaw.core.errors import Conflict, NotFound
 from openclaw.core.messages import Image, Message, User
-from openclaw.gateway.desk import Desk
+from openclaw.gateway.desk import SessionService
 from openclaw.sessions import history, looking
 from openclaw.sessions.files import load
 from openclaw.sessions.index import SessionRow
-from openclaw.sessions.looking import Hit
+from openclaw.sessions.looking import SearchHit
 from openclaw.wire.caller import Caller
 from openclaw.wire.params.transcripts import (
     ChatImagesGetParams,
@@ -17,20 +17,20 @@ from openclaw.wire.params.transcripts import (
     SessionsRewindParams,
     SessionsSearchParams,
 )
-from openclaw.wire.rpc import Method
+from openclaw.wire.rpc import RpcMethod
 from openclaw.wire.scopes import ADMIN, READ
 
 MOST_SESSIONS = 200
 MOST_HITS = 25
 
 
-def methods(desk: Desk) -> list[Method]:
+def methods(desk: SessionService) -> list[RpcMethod]:
     async def search(params: SessionsSearchParams, caller: Caller) -> Any:
         agent = desk.key("main", params.agent_id).agent if params.agent_id else None
         named = {str(desk.key(key, params.agent_id)) for key in params.session_keys or ()}
         rows = [row for row in await desk.app.index.list(agent_id=agent) if not named or row.session_key in named]
         limit = params.limit or MOST_HITS
-        found: list[tuple[SessionRow, Hit]] = []
+        found: list[tuple[SessionRow, SearchHit]] = []
         for row in rows[:MOST_SESSIONS]:
             found += [(row, hit) for hit in await asyncio.to_thread(_hits, desk, row, params.query)]
         found.sort(key=lambda each: (each[1].score, each[1].row.message.timestamp), reverse=True)
@@ -75,10 +75,10 @@ def methods(desk: Desk) -> list[Method]:
         }
 
     return [
-        Method("sessions.search", SessionsSearchParams, search, READ),
-        Method("sessions.rewind", SessionsRewindParams, rewind, ADMIN),
-        Method("chat.images.get", ChatImagesGetParams, images, READ),
-        Method("progressCard.get", ProgressCardGetParams, card, READ),
+        RpcMethod("sessions.search", SessionsSearchParams, search, READ),
+        RpcMethod("sessions.rewind", SessionsRewindParams, rewind, ADMIN),
+        RpcMethod("chat.images.get", ChatImagesGetParams, images, READ),
+        RpcMethod("progressCard.get", ProgressCardGetParams, card, READ),
     ]
 
 
@@ -87,12 +87,12 @@ def _images(message: Message) -> list[dict[str, str]]:
     return [{"mimeType": each.mime_type, "data": each.data} for each in blocks if isinstance(each, Image)]
 
 
-def _hits(desk: Desk, row: SessionRow, query: str) -> list[Hit]:
+def _hits(desk: SessionService, row: SessionRow, query: str) -> list[SearchHit]:
     path = desk.app.index.path(row.agent_id, row.session_id)
     return looking.find(history.rows_of(load(path).entries), query) if path.exists() else []
 
 
-def _shown(row: SessionRow, hit: Hit) -> dict[str, Any]:
+def _shown(row: SessionRow, hit: SearchHit) -> dict[str, Any]:
     message = hit.row.message
     return {
         "sessionKey": row.session_key,

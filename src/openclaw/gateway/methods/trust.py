@@ -5,23 +5,23 @@ from typing import Any
 
 from openclaw.config.edit import Editor
 from openclaw.core.errors import Conflict, InvalidRequest
-from openclaw.gateway.desk import Desk
-from openclaw.gateway.surroundings import Surroundings
+from openclaw.gateway.desk import SessionService
+from openclaw.gateway.surroundings import Environment
 from openclaw.skills.lock import accepted
-from openclaw.skills.shelf import Item
+from openclaw.skills.shelf import ListedSkill
 from openclaw.wire.caller import Caller
 from openclaw.wire.params.skills import SkillsTrustSetParams, SkillsTrustShowParams, SkillsUpdateParams
-from openclaw.wire.rpc import Method
+from openclaw.wire.rpc import RpcMethod
 from openclaw.wire.scopes import ADMIN, READ
 
 MOST_LINES = 2_000
 
 
-def methods(desk: Desk, surroundings: Surroundings) -> list[Method]:
-    def item_of(name: str, agent_id: str | None) -> Item:
+def methods(desk: SessionService, surroundings: Environment) -> list[RpcMethod]:
+    def item_of(name: str, agent_id: str | None) -> ListedSkill:
         return desk.app.shelf(desk.key("main", agent_id).agent).get(name)
 
-    def shown(item: Item) -> dict[str, Any]:
+    def shown(item: ListedSkill) -> dict[str, Any]:
         library = desk.app.skills.library
         known = library.ledger.read().get(item.skill.base_dir)
         lines = () if item.skill.bundled else library.ledger.diff(item.skill, known)
@@ -40,7 +40,7 @@ def methods(desk: Desk, surroundings: Surroundings) -> list[Method]:
             ],
         }
 
-    def decide(item: Item, params: SkillsTrustSetParams) -> None:
+    def decide(item: ListedSkill, params: SkillsTrustSetParams) -> None:
         if item.skill.bundled:
             raise InvalidRequest(f"{item.skill.name} comes with OpenClaw: switch it off instead")
         ledger = desk.app.skills.library.ledger
@@ -74,7 +74,7 @@ def methods(desk: Desk, surroundings: Surroundings) -> list[Method]:
         return {"ok": True, "skillKey": params.skill_key}
 
     return [
-        Method("skills.trust.show", SkillsTrustShowParams, show, READ),
-        Method("skills.trust.set", SkillsTrustSetParams, settle, ADMIN),
-        Method("skills.update", SkillsUpdateParams, update, ADMIN),
+        RpcMethod("skills.trust.show", SkillsTrustShowParams, show, READ),
+        RpcMethod("skills.trust.set", SkillsTrustSetParams, settle, ADMIN),
+        RpcMethod("skills.update", SkillsUpdateParams, update, ADMIN),
     ]

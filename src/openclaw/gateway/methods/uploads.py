@@ -20,22 +20,22 @@ FILE_BYTES = 18 * 1024 * 1024
 _NAME = re.compile(r"[^\x00-\x1f\x7f/\\:]{1,128}\Z")
 
 
-class Upload(Struct, frozen=True):
+class ChatUpload(Struct, frozen=True):
     name: str
     kind: str
     data: bytes
 
 
-def sorted_out(attachments: Sequence[Any]) -> tuple[list[Any], list[Upload]]:
+def sorted_out(attachments: Sequence[Any]) -> tuple[list[Any], list[ChatUpload]]:
     """The images, which a model looks at, and the other files, which it opens."""
     images: list[Any] = []
-    files: list[Upload] = []
+    files: list[ChatUpload] = []
     for attachment in attachments:
         kind, content, name = read_attachment(attachment)
         if kind in IMAGE_TYPES or not name:
             images.append(attachment)
         else:
-            files.append(Upload(_named(name), kind or "application/octet-stream", _bytes(content, name)))
+            files.append(ChatUpload(_named(name), kind or "application/octet-stream", _bytes(content, name)))
     if len(files) > MOST_FILES:
         raise InvalidRequest(f"{len(files)} files are too many: send at most {MOST_FILES}")
     if len({file.name for file in files}) < len(files):
@@ -43,7 +43,7 @@ def sorted_out(attachments: Sequence[Any]) -> tuple[list[Any], list[Upload]]:
     return images, files
 
 
-def deliver(files: Sequence[Upload], workspace: Path, run_id: str) -> str:
+def deliver(files: Sequence[ChatUpload], workspace: Path, run_id: str) -> str:
     """Writes the files of one message and gives the lines that tell the assistant of them."""
     # The same message sent twice is the same files in the same place.
     folder = Path(".openclaw") / "attachments" / hashlib.sha256(run_id.encode()).hexdigest()[:16]

@@ -6,14 +6,14 @@ from typing import Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from openclaw.budget import report
-from openclaw.budget.report import Span, Sum
+from openclaw.budget.report import ReportSpan, SpendSum
 from openclaw.core.errors import InvalidRequest
-from openclaw.gateway.desk import Desk
+from openclaw.gateway.desk import SessionService
 from openclaw.wire.caller import Caller
 from openclaw.wire.params.kinds import NoParams
 from openclaw.wire.params.sessions import SessionsUsageParams
 from openclaw.wire.params.system import UsageCostParams
-from openclaw.wire.rpc import Method
+from openclaw.wire.rpc import RpcMethod
 from openclaw.wire.scopes import READ
 
 DEFAULT_DAYS = 30
@@ -22,7 +22,7 @@ RANGES = {"7d": 7, "30d": 30, "90d": 90, "1y": 365, "all": MOST_DAYS}
 _OFFSET = re.compile(r"UTC([+-])(\d{1,2})(?::([0-5]\d))?\Z")
 
 
-def methods(desk: Desk) -> list[Method]:
+def methods(desk: SessionService) -> list[RpcMethod]:
     ledger = desk.app.accounts.ledger
 
     async def status(params: NoParams, caller: Caller) -> Any:
@@ -62,13 +62,13 @@ def methods(desk: Desk) -> list[Method]:
         }
 
     return [
-        Method("usage.status", NoParams, status, READ),
-        Method("usage.cost", UsageCostParams, cost, READ),
-        Method("sessions.usage", SessionsUsageParams, usage, READ),
+        RpcMethod("usage.status", NoParams, status, READ),
+        RpcMethod("usage.cost", UsageCostParams, cost, READ),
+        RpcMethod("sessions.usage", SessionsUsageParams, usage, READ),
     ]
 
 
-async def _sessions(desk: Desk, span: Span, limit: int) -> list[dict[str, Any]]:
+async def _sessions(desk: SessionService, span: ReportSpan, limit: int) -> list[dict[str, Any]]:
     """The conversations money was spent on, the dearest first, then the others."""
     spent = await report.sums(desk.app.db, "session", span)
     rows = {row["key"]: row for row in await desk.list(span.agent_id)}
@@ -89,15 +89,15 @@ async def _sessions(desk: Desk, span: Span, limit: int) -> list[dict[str, Any]]:
     ]
 
 
-async def _aggregates(desk: Desk, span: Span, zone: tzinfo, count: int) -> dict[str, Any]:
+async def _aggregates(desk: SessionService, span: ReportSpan, zone: tzinfo, count: int) -> dict[str, Any]:
     db = desk.app.db
     models = await report.sums(db, "model", span)
     agents = await report.sums(db, "agent", span)
     days = await report.daily(db, span, zone)
-    providers: dict[str, Sum] = {}
+    providers: dict[str, SpendSum] = {}
     for ref, part in models.items():
         provider = ref.partition("/")[0]
-        providers[provider] = providers.get(provider, Sum()) + part
+        providers[provider] = providers.get(provider, SpendSum()) + part
     return {
         "totals": report.document(report.total(days.values())),
         "aggregates": {
@@ -116,7 +116,7 @@ async def _aggregates(desk: Desk, span: Span, zone: tzinfo, count: int) -> dict[
     }
 
 
-def _counted(part: Sum) -> dict[str, Any]:
+def _counted(part: SpendSum) -> dict[str, Any]:
     return {"count": part.calls, "failed": part.failed, "totals": report.document(part)}
 
 
@@ -159,8 +159,8 @@ def _date(text: str, what: Literal["startDate", "endDate"]) -> date:
         raise InvalidRequest(f"{what}: {text!r} is no date: write one like 2026-03-31") from error
 
 
-def _span(first: date, last: date, zone: tzinfo, agent: str | None, key: str | None = None) -> Span:
+def _span(first: date, last: date, zone: tzinfo, agent: str | None, key: str | None = None) -> ReportSpan:
     def midnight(day: date) -> int:
         return round(datetime.combine(day, time(), zone).timestamp() * 1000)
 
-    return Span(since=midnight(first), until=midnight(last + timedelta(days=1)), agent_id=agent, session_key=key)
+    return ReportSpan(since=midnight(first), until=midnight(last + timedelta(days=1)), agent_id=agent, session_key=key)

@@ -4,17 +4,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from openclaw.core.tool import Output, ToolContext
-from openclaw.gateway.desk import Desk
-from openclaw.gateway.tools.shape import Simple, spec, told
+from openclaw.gateway.desk import SessionService
+from openclaw.gateway.tools.shape import SimpleTool, json_output, spec
 from openclaw.turns.agents import agent_ids, view
 
 
-class AgentsList(Simple):
+class AgentsList(SimpleTool):
     """The `agents_list` tool."""
 
     spec = spec("agents_list", "Agents", "list agents you may start", "List the agents sessions_spawn may start.", {})
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: SessionService) -> None:
         self._desk = desk
 
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
@@ -30,10 +30,10 @@ class AgentsList(Simple):
                 runtime = {"id": "openclaw", "source": "default"}
                 shown = {"id": agent_id, "configured": bool(config.list), "model": model, "agentRuntime": runtime}
                 rows.append({**shown, **({"name": name} if name else {})})
-        return told({"requester": context.agent_id, "allowAny": any_agent, "agents": rows})
+        return json_output({"requester": context.agent_id, "allowAny": any_agent, "agents": rows})
 
 
-def allowed_agents(desk: Desk, agent_id: str) -> tuple[str, ...]:
+def allowed_agents(desk: SessionService, agent_id: str) -> tuple[str, ...]:
     """The agents an agent may start; itself when nothing is said."""
     config = desk.app.config.agents
     own = view(config, agent_id).entry.subagents.allow_agents

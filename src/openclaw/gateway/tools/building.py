@@ -5,18 +5,18 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Protocol
 
-from openclaw.config.agents import Entry
+from openclaw.config.agents import AgentSection
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.keys import SessionKey, normalise_agent
-from openclaw.core.sandbox import Boxed
+from openclaw.core.sandbox import SandboxedRun
 from openclaw.core.secret import Secret
 from openclaw.core.tool import Tool
 from openclaw.gateway.tools.wrapping import wrap
 from openclaw.policy.elevation import Level
 from openclaw.policy.execution import MODES
-from openclaw.policy.layers import Layer, emptied, remaining, unknown
+from openclaw.policy.layers import ToolLayer, emptied, remaining, unknown
 from openclaw.policy.narrowing import AgentToolSettings, Ask, ExecOverride, Security
-from openclaw.policy.order import Asked, Sender
+from openclaw.policy.order import RequestSender, ToolRequest
 from openclaw.policy.settings import ExecSettings, ToolsSettings
 
 log = logging.getLogger("agents/tool-policy")
@@ -28,21 +28,21 @@ USUAL = AgentToolSettings()
 """An agent that has nothing of its own."""
 
 
-class Hall(Protocol):
+class GatewayToolsSource(Protocol):
     """What a running gateway adds: tools that need it, and limits that only it knows."""
 
     def tools(self, key: SessionKey) -> list[Tool]: ...
 
-    def layers(self, key: SessionKey) -> list[Layer]: ...
+    def layers(self, key: SessionKey) -> list[ToolLayer]: ...
 
 
-class NoHall:
+class NoGatewayTools:
     """There is no gateway."""
 
     def tools(self, key: SessionKey) -> list[Tool]:
         return []
 
-    def layers(self, key: SessionKey) -> list[Layer]:
+    def layers(self, key: SessionKey) -> list[ToolLayer]:
         return []
 
 
@@ -54,15 +54,15 @@ def machine_tools(
     *,
     background: bool,
     own: AgentToolSettings = USUAL,
-    boxed: Boxed | None = None,
+    boxed: SandboxedRun | None = None,
     elevated: Level = "off",
 ) -> list[Tool]:
     """The tools that need nothing but this machine; commands outlive their call only with `background`.
 
     With `boxed` they work in a sandbox.
     """
-    from openclaw.tools.catalog import WebSettings, build, build_web
-    from openclaw.tools.guard import Fence
+    from openclaw.tools.catalog import WebToolSettings, build, build_web
+    from openclaw.tools.guard import AddressRules
 
     confined = settings.fs.workspace_only if own.fs.workspace_only is None else own.fs.workspace_only
     longest = settings.exec.timeout_seconds if own.exec.timeout_seconds is None else own.exec.timeout_seconds
@@ -87,8 +87,8 @@ def machine_tools(
     return built + build_web(
         standing,
         wrap,
-        WebSettings(
-            fence=Fence(
+        WebToolSettings(
+            fence=AddressRules(
                 allow_private=fetch.ssrf_policy.dangerously_allow_private_network,
                 allowed_hosts=fetch.ssrf_policy.allowed_hostnames,
                 blocked_hosts=fetch.ssrf_policy.blocked_hostnames,
@@ -112,25 +112,27 @@ def machine_tools(
     )
 
 
-def asked(key: SessionKey, model: str, boxed: Boxed | None) -> Asked:
+def asked(key: SessionKey, model: str, boxed: SandboxedRun | None) -> ToolRequest:
     """For whom tools are wanted, as far as the session's key and its box tell."""
     route = key.route
     sender, group = None, ""
     if route is not None and route.kind == "direct":
-        sender = Sender(channel=route.channel, id=route.peer)
+        sender = RequestSender(channel=route.channel, id=route.peer)
     elif route is not None:  # anyone of the group may be speaking
-        sender, group = Sender(channel=route.channel), route.peer
+        sender, group = RequestSender(channel=route.channel), route.peer
     read_only = boxed is not None and boxed.box.access == "ro"
-    return Asked(agent=key.agent, model=model, sender=sender, group=group, boxed=boxed is not None, read_only=read_only)
+    return ToolRequest(
+        agent=key.agent, model=model, sender=sender, group=group, boxed=boxed is not None, read_only=read_only
+    )
 
 
-def kept(names: Sequence[str], layers: Sequence[Layer]) -> tuple[str, ...]:
+def kept(names: Sequence[str], layers: Sequence[ToolLayer]) -> tuple[str, ...]:
     """The tools that remain; what went is logged, a list that leaves nothing is an error."""
     return _kept(tuple(names), tuple(layers))
 
 
 @lru_cache(maxsize=256)
-def _kept(names: tuple[str, ...], layers: tuple[Layer, ...]) -> tuple[str, ...]:
+def _kept(names: tuple[str, ...], layers: tuple[ToolLayer, ...]) -> tuple[str, ...]:
     """From turn to turn it is the same question."""
     remain, removed = remaining(names, layers)
     for each in removed:
@@ -154,6 +156,6 @@ def _yield_ms(configured: int, variables: Mapping[str, str]) -> int:
     return int(given) if given.isascii() and given.isdigit() and len(given) < 9 else configured
 
 
-def exec_policies(settings: ExecSettings, agents: Sequence[Entry]) -> dict[str, tuple[Security, Ask]]:
+def exec_policies(settings: ExecSettings, agents: Sequence[AgentSection]) -> dict[str, tuple[Security, Ask]]:
     """What may run and who is asked, for every agent that is listed."""
     return {normalise_agent(entry.id): exec_policy(settings, entry.tools.exec) for entry in agents}

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from openclaw.config import load as loading
-from openclaw.config.edit import Change, Editor
+from openclaw.config.edit import ConfigChange, Editor
 from openclaw.config.keypath import parse as parse_path
 from openclaw.config.lookup import lookup
 from openclaw.config.parse import parse
@@ -16,8 +16,8 @@ from openclaw.config.redact import redact
 from openclaw.config.schema import json_schema
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.tool import Effects, Output, ToolContext
-from openclaw.gateway.surroundings import Surroundings
-from openclaw.gateway.tools.shape import ELSEWHERE, Simple, spec, taken, told
+from openclaw.gateway.surroundings import Environment
+from openclaw.gateway.tools.shape import ELSEWHERE, SimpleTool, json_output, spec, taken
 
 ACTIONS = (
     "config.get",
@@ -34,7 +34,7 @@ _PROTECTED = re.compile(r"(?:^|\.)(?:tools\.(?:exec\.(?:ask|security|mode)|bash)
 SHOWN_CHARS = 40_000
 
 
-class Wanted(Struct, frozen=True, rename="camel"):
+class ConfigArgs(Struct, frozen=True, rename="camel"):
     action: Literal[
         "config.get", "config.schema", "config.schema.lookup", "config.patch", "config.apply", "restart", "update.run"
     ]
@@ -44,7 +44,7 @@ class Wanted(Struct, frozen=True, rename="camel"):
     note: str = ""
 
 
-class GatewayTool(Simple):
+class ConfigTool(SimpleTool):
     """Reads the configuration, and changes it except where that would loosen the owner's hold."""
 
     spec = spec(
@@ -65,7 +65,7 @@ class GatewayTool(Simple):
         absent=ELSEWHERE,
     )
 
-    def __init__(self, surroundings: Surroundings, restart: Callable[[str], None] | None = None) -> None:
+    def __init__(self, surroundings: Environment, restart: Callable[[str], None] | None = None) -> None:
         self._home = surroundings.home
         self._editor = Editor(surroundings.home, surroundings.environ)
         self._restart = restart
@@ -77,7 +77,7 @@ class GatewayTool(Simple):
         return frozenset({"gateway config"} if args.get("action") in WRITES else ())
 
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
-        wanted = taken(args, Wanted)
+        wanted = taken(args, ConfigArgs)
         match wanted.action:
             case "config.get":
                 return self._get(wanted.path)
@@ -90,7 +90,7 @@ class GatewayTool(Simple):
                 if self._restart is None:
                     raise InvalidRequest("This gateway cannot restart itself: ask the user to restart it.")
                 self._restart(wanted.note or f"asked for in {context.session_key}")
-                return told({"ok": True, "restarting": True})
+                return json_output({"ok": True, "restarting": True})
             case "update.run":
                 raise InvalidRequest("Updating from here is not available: ask the user to update the installation.")
         return self._change(wanted)
@@ -103,9 +103,9 @@ class GatewayTool(Simple):
                 value = value[part]
             except (KeyError, IndexError, TypeError) as error:
                 raise NotFound(f"{path} is not set: config.schema.lookup shows its default") from error
-        return told({"ok": True, "result": {"hash": source.hash, "path": path, "config": value}})
+        return json_output({"ok": True, "result": {"hash": source.hash, "path": path, "config": value}})
 
-    def _change(self, wanted: Wanted) -> Output:
+    def _change(self, wanted: ConfigArgs) -> Output:
         if not wanted.raw.strip():
             raise InvalidRequest("raw is missing: the JSON to merge (config.patch) or the whole file (config.apply).")
         source = loading.read(self._home.config)
@@ -118,12 +118,12 @@ class GatewayTool(Simple):
         after = _merged(before, given) if wanted.action == "config.patch" else given
         refuse_protected(before, after)
         base = wanted.base_hash or None
-        change: Change = (
+        change: ConfigChange = (
             self._editor.patch(given, base_hash=base)
             if wanted.action == "config.patch"
             else self._editor.apply(wanted.raw, base_hash=base)
         )
-        return told({"ok": True, "hash": change.after, "changedPaths": [str(path) for path in change.changed]})
+        return json_output({"ok": True, "hash": change.after, "changedPaths": [str(path) for path in change.changed]})
 
 
 def refuse_protected(before: Any, after: Any) -> None:
@@ -166,4 +166,4 @@ def _lookup(path: str) -> Output:
     described = {"type": found.type, "description": found.doc, "default": found.default, **found.constraints}
     children = [{"key": each.key, "path": f"{found.path}.{each.key}", "type": each.type} for each in found.children]
     schema = {name: value for name, value in described.items() if value is not None}
-    return told({"ok": True, "result": {"path": found.path or path, "schema": schema, "children": children}})
+    return json_output({"ok": True, "result": {"path": found.path or path, "schema": schema, "children": children}})

@@ -6,19 +6,19 @@ from pathlib import Path
 
 from openclaw.core.channel import Channel
 from openclaw.core.keys import SessionKey
-from openclaw.core.origin import Origin, joined, origin
+from openclaw.core.origin import Origin, merge_origins, origin
 from openclaw.core.tool import Tool
-from openclaw.gateway.desk import Desk
-from openclaw.gateway.surroundings import Surroundings
+from openclaw.gateway.desk import SessionService
+from openclaw.gateway.surroundings import Environment
 from openclaw.gateway.tools.agents import AgentsList
-from openclaw.gateway.tools.config import GatewayTool
+from openclaw.gateway.tools.config import ConfigTool
 from openclaw.gateway.tools.message import MessageTool
 from openclaw.gateway.tools.sending import SessionsSend, SessionStatus
 from openclaw.gateway.tools.sessions import SessionsHistory, SessionsList
 from openclaw.gateway.tools.spawn import SessionsSpawn, SessionsYield, SubagentsTool
-from openclaw.policy.layers import Layer
-from openclaw.turns.roster import Child, Roster
-from openclaw.turns.subagents import Bounds, Subagents
+from openclaw.policy.layers import ToolLayer
+from openclaw.turns.roster import Subagent, SubagentStore
+from openclaw.turns.subagents import SubagentLimits, Subagents
 
 NEVER = ("gateway", "agents_list", "session_status", "update_plan", "cron", "message", "sessions_send")
 LEAF = ("subagents", "sessions_list", "sessions_history", "sessions_spawn", "sessions_yield")
@@ -32,21 +32,23 @@ TOOLS = (
     SessionsSpawn,
     SessionsYield,
     SubagentsTool,
-    GatewayTool,
+    ConfigTool,
     MessageTool,
 )
 NAMES = tuple(tool.spec.name for tool in TOOLS)
 """What a running gateway offers besides the tools of the machine."""
 
 
-class Hall:
+class GatewayTools:
     """Everything that sessions of this gateway can ask of it."""
 
-    def __init__(self, desk: Desk, surroundings: Surroundings, restart: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self, desk: SessionService, surroundings: Environment, restart: Callable[[str], None] | None = None
+    ) -> None:
         self._desk = desk
         app = desk.app
         self.subagents = Subagents(
-            Roster(app.db, app.clock),
+            SubagentStore(app.db, app.clock),
             desk.runs,
             app.clock,
             bounds=lambda agent: self._bounds(),
@@ -64,7 +66,7 @@ class Hall:
             SessionsSpawn(desk, self.subagents),
             SessionsYield(desk, self.subagents),
             SubagentsTool(desk, self.subagents),
-            GatewayTool(surroundings, restart),
+            ConfigTool(surroundings, restart),
         ]
         self._message = MessageTool(desk, self._channels)
 
@@ -75,27 +77,27 @@ class Hall:
     def _channels(self) -> Mapping[str, Channel]:
         return self._desk.app.extensions.channels()
 
-    def layers(self, key: SessionKey) -> list[Layer]:
+    def layers(self, key: SessionKey) -> list[ToolLayer]:
         """What a session may not have because of what it is; a sub-agent never has more than its starter."""
         if not key.is_subagent:
-            return [] if self._is_owners(key) else [Layer(name="owner only", deny=OWNER_ONLY)]
+            return [] if self._is_owners(key) else [ToolLayer(name="owner only", deny=OWNER_ONLY)]
         roster = self.subagents.roster
         deep = roster.depth(key) >= self._bounds().depth
         narrow = self._desk.app.config.tools.subagents.tools
         found = [
-            Layer(name="sub-agents", deny=(*NEVER, *LEAF) if deep else NEVER),
-            Layer(name="tools.subagents.tools", allow=narrow.allow or None, deny=narrow.deny),
+            ToolLayer(name="sub-agents", deny=(*NEVER, *LEAF) if deep else NEVER),
+            ToolLayer(name="tools.subagents.tools", allow=narrow.allow or None, deny=narrow.deny),
         ]
         child = roster.by_key(str(key))
         if child is not None and child.tools is not None:
             # An empty list of names would allow everything, so a starter without tools is said in another way.
-            found.append(Layer(name="the session that started it", allow=child.tools or ("none",)))
+            found.append(ToolLayer(name="the session that started it", allow=child.tools or ("none",)))
         return found
 
     async def _origins(self, key: SessionKey) -> tuple[Origin, ...]:
         """Whose words a child's answer holds; those of an external agent are its own."""
         found = await self._desk.origins(key)
-        return joined(found, (origin("external", "an external agent"),)) if key.is_acp else found
+        return merge_origins(found, (origin("external", "an external agent"),)) if key.is_acp else found
 
     def _is_owners(self, key: SessionKey) -> bool:
         """Whether only the owner can speak in a session, as far as its key tells."""
@@ -105,22 +107,22 @@ class Hall:
         owners = {name.strip().rpartition(":")[2] for name in self._desk.app.config.commands.owner_allow_from}
         return route.kind == "direct" and route.peer in owners - {"*", ""}
 
-    def _bounds(self) -> Bounds:
+    def _bounds(self) -> SubagentLimits:
         settings = self._desk.app.config.agents.defaults.subagents
-        return Bounds(
+        return SubagentLimits(
             depth=settings.max_spawn_depth,
             children=settings.max_children_per_agent,
             archive_after=settings.archive_after_minutes * 60,
         )
 
-    async def _discard(self, child: Child) -> None:
+    async def _discard(self, child: Subagent) -> None:
         if child.files:
             shutil.rmtree(Path(child.files), ignore_errors=True)
         if await self._desk.app.index.get(child.session) is not None:
             await self._desk.lifecycle.delete(child.session)
             await self._desk.changed(child.session, "delete")
 
-    async def _archive(self, child: Child) -> None:
+    async def _archive(self, child: Subagent) -> None:
         if await self._desk.app.index.get(child.session) is not None:
             await self._desk.lifecycle.prefer(child.session, {"archived": True})
             await self._desk.changed(child.session, "patch")

@@ -11,13 +11,13 @@ from openclaw.core.approval import Approver
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import NotFound, OpenClawError, Unavailable
 from openclaw.core.tool import Tool
-from openclaw.core.toolserver import Launch, OfferedTool, ToolServer
+from openclaw.core.toolserver import OfferedTool, ServerLaunch, ToolServer
 from openclaw.gateway.tools.mcp_tool import McpTool
 from openclaw.mcp import names, pins
 from openclaw.mcp.launch import identity, launch
-from openclaw.mcp.ledger import Ledger
+from openclaw.mcp.ledger import AcceptedMcpTools
 from openclaw.mcp.settings import McpServerSettings, McpSettings
-from openclaw.tools.mcp.server import Held
+from openclaw.tools.mcp.server import McpServer
 from openclaw.trust.scan import suspicious_patterns
 
 log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ class _Server(Struct):
     """A configured server."""
 
     settings: McpServerSettings
-    launch: Launch
+    launch: ServerLaunch
     identity: str
     held: ToolServer
     alone: asyncio.Lock
@@ -48,7 +48,7 @@ def open_servers(
     environ: Callable[[], Mapping[str, str]],
     workspace: Callable[[], str],
 ) -> "McpServers":
-    return McpServers(Ledger(state), clock, approver, environ, workspace)
+    return McpServers(AcceptedMcpTools(state), clock, approver, environ, workspace)
 
 
 class McpServers:
@@ -56,7 +56,7 @@ class McpServers:
 
     def __init__(
         self,
-        ledger: Ledger,
+        ledger: AcceptedMcpTools,
         clock: Clock,
         approver: Approver,
         environ: Callable[[], Mapping[str, str]],
@@ -114,7 +114,7 @@ class McpServers:
         if self._looks:
             await asyncio.wait(self._looks.values(), timeout=FIRST_LOOK)
 
-    async def look(self, name: str) -> pins.Record:
+    async def look(self, name: str) -> pins.PinnedTool:
         """Asks a server what it offers, and writes that down."""
         server = self._all().get(name)
         if server is None:
@@ -151,7 +151,7 @@ class McpServers:
                     log.warning("%s", error.message)
                     continue
                 idle = self._settings.session_idle_ttl_ms / 1000
-                held = Held(how, idle=idle, environ=self._environ())
+                held = McpServer(how, idle=idle, environ=self._environ())
                 self._servers[name] = _Server(settings, how, identity(how), held, asyncio.Lock())
         return self._servers
 
@@ -162,7 +162,7 @@ class McpServers:
             server.failed_at, server.failure = self._clock.now(), error.message
             log.warning("%s", error.message)
 
-    async def _look(self, name: str, server: _Server) -> pins.Record:
+    async def _look(self, name: str, server: _Server) -> pins.PinnedTool:
         offered = await server.held.list()
         server.looked, server.failed_at, server.failure = server.held.listings, None, ""
         now = millis(self._clock)
@@ -179,7 +179,7 @@ class McpServers:
                 )
         return record
 
-    def _tools_of(self, name: str, server: _Server, record: pins.Record) -> list[Tool]:
+    def _tools_of(self, name: str, server: _Server, record: pins.PinnedTool) -> list[Tool]:
         kept = [
             tool
             for tool in record.accepted
@@ -220,7 +220,7 @@ class _Link:
         return next((each for each in record.now if each.name == tool.name), None)
 
     async def accept(self, tool: OfferedTool, now: int) -> None:
-        def agreed(record: pins.Record | None) -> pins.Record | None:
+        def agreed(record: pins.PinnedTool | None) -> pins.PinnedTool | None:
             return pins.accept(record, now, tool.name) if record is not None else None
 
         await asyncio.to_thread(self._servers.ledger.change, self._name, agreed)

@@ -12,7 +12,7 @@ from openclaw.core.errors import OpenClawError
 from openclaw.core.messages import Image, Text
 from openclaw.core.origin import origin
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
-from openclaw.core.toolserver import OfferedTool, Returned, ToolServer
+from openclaw.core.toolserver import OfferedTool, ServerResult, ToolServer
 from openclaw.gateway.tools.wrapping import wrap
 from openclaw.mcp.pins import digest
 from openclaw.mcp.shape import shaped
@@ -22,7 +22,7 @@ SHOWN = 400
 DESCRIPTION = 1_500
 
 
-class Link(Protocol):
+class McpLink(Protocol):
     """The server behind a tool."""
 
     async def current(self, tool: OfferedTool) -> OfferedTool | None: ...
@@ -43,7 +43,7 @@ class McpTool:
     """A tool as it was accepted. When its server describes it in other words by now, a person is asked first."""
 
     def __init__(
-        self, *, server: str, name: str, offered: OfferedTool, parallel: bool, link: Link, approver: Approver
+        self, *, server: str, name: str, offered: OfferedTool, parallel: bool, link: McpLink, approver: Approver
     ) -> None:
         self._server = server
         self._offered = offered
@@ -108,7 +108,7 @@ class McpTool:
             )
         return None
 
-    def _shown(self, returned: Returned) -> Output:
+    def _shown(self, returned: ServerResult) -> Output:
         texts = [block.text for block in returned.content if isinstance(block, Text)]
         if not texts and returned.structured is not None:
             texts = [json.dumps(returned.structured, indent=2, ensure_ascii=False)]

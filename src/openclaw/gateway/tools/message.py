@@ -9,8 +9,8 @@ from openclaw.core.channel import Channel
 from openclaw.core.chat import Address, Outbound
 from openclaw.core.errors import Conflict, InvalidRequest, OpenClawError
 from openclaw.core.tool import Effects, Output, ToolContext
-from openclaw.gateway.desk import Desk
-from openclaw.gateway.tools.shape import ELSEWHERE, Simple, spec, taken, told
+from openclaw.gateway.desk import SessionService
+from openclaw.gateway.tools.shape import ELSEWHERE, SimpleTool, json_output, spec, taken
 
 MOST_TARGETS = 50
 
@@ -27,7 +27,7 @@ ABSENT = {
 }
 
 
-class Attachment(Struct, frozen=True, kw_only=True, rename="camel"):
+class MessageAttachment(Struct, frozen=True, kw_only=True, rename="camel"):
     """A file to go along. What it is called and of which type is told by the file itself."""
 
     media: str = ""
@@ -36,7 +36,7 @@ class Attachment(Struct, frozen=True, kw_only=True, rename="camel"):
     mime_type: str = ""
 
 
-class Wanted(Struct, frozen=True, kw_only=True, rename="camel"):
+class MessageArgs(Struct, frozen=True, kw_only=True, rename="camel"):
     action: Literal["send", "broadcast"]
     channel: str = ""
     target: str = ""
@@ -44,14 +44,14 @@ class Wanted(Struct, frozen=True, kw_only=True, rename="camel"):
     account_id: str = "default"
     message: str = ""
     media: str = ""
-    attachments: tuple[Attachment, ...] = ()
+    attachments: tuple[MessageAttachment, ...] = ()
     caption: str = ""
     reply_to: str | None = None
     thread_id: str | None = None
     dry_run: bool = False
 
 
-class MessageTool(Simple):
+class MessageTool(SimpleTool):
     """`message`: sends a text to a person or a group of a connected channel."""
 
     spec = spec(
@@ -92,7 +92,7 @@ class MessageTool(Simple):
         absent=ABSENT,
     )
 
-    def __init__(self, desk: Desk, channels: Callable[[], Mapping[str, Channel]]) -> None:
+    def __init__(self, desk: SessionService, channels: Callable[[], Mapping[str, Channel]]) -> None:
         self._desk = desk
         self._channels = channels
 
@@ -104,12 +104,12 @@ class MessageTool(Simple):
 
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
         try:
-            wanted = taken(args, Wanted)
+            wanted = taken(args, MessageArgs)
             channel, targets, text = self._checked(wanted)
         except OpenClawError as error:
-            return told({"status": "error", "error": error.message}, failed=True)
+            return json_output({"status": "error", "error": error.message}, failed=True)
         if wanted.dry_run:
-            return told({"status": "ok", "dryRun": True, "channel": channel.name, "targets": targets})
+            return json_output({"status": "ok", "dryRun": True, "channel": channel.name, "targets": targets})
         sent, failed = [], []
         for target in targets:
             try:
@@ -117,9 +117,9 @@ class MessageTool(Simple):
             except OpenClawError as error:
                 failed.append({"target": target, "error": error.message})
         result = {"status": "error" if failed else "ok", "channel": channel.name, "sent": sent}
-        return told({**result, **({"failed": failed} if failed else {})}, failed=bool(failed))
+        return json_output({**result, **({"failed": failed} if failed else {})}, failed=bool(failed))
 
-    def _checked(self, wanted: Wanted) -> tuple[Channel, list[str], str]:
+    def _checked(self, wanted: MessageArgs) -> tuple[Channel, list[str], str]:
         there = dict(self._channels())
         names = ", ".join(sorted(there))
         name = wanted.channel or (next(iter(there)) if len(there) == 1 else "")
@@ -139,7 +139,7 @@ class MessageTool(Simple):
             raise InvalidRequest("there is nothing to send: give message or media")
         return there[name], targets, text
 
-    async def _send(self, channel: Channel, wanted: Wanted, target: str, text: str) -> str:
+    async def _send(self, channel: Channel, wanted: MessageArgs, target: str, text: str) -> str:
         plugged = self._desk.app.plugged
         if plugged is not None:
             merged = await plugged.messages.decided(target, text, plugged.errand("system"))

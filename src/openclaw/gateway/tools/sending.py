@@ -11,13 +11,13 @@ from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.keys import SessionKey
 from openclaw.core.origin import origin
 from openclaw.core.tool import Effects, Output, ToolContext
-from openclaw.gateway.tools.shape import Reaching, spec, taken, told
+from openclaw.gateway.tools.shape import SessionVisibility, json_output, spec, taken
 from openclaw.trust.wrap import sanitize_external_text
 from openclaw.turns.queue import QueueRules
-from openclaw.turns.turn import Turn
+from openclaw.turns.turn import RunRequest
 
 
-class SendWanted(Struct, frozen=True, rename="camel"):
+class SessionsSendArgs(Struct, frozen=True, rename="camel"):
     message: str
     session_key: str = ""
     label: str = ""
@@ -26,7 +26,7 @@ class SendWanted(Struct, frozen=True, rename="camel"):
     mode: Literal["notify", "steer", "followup", "resume"] = "steer"
 
 
-class SessionsSend(Reaching):
+class SessionsSend(SessionVisibility):
     """The `sessions_send` tool."""
 
     spec = spec(
@@ -69,7 +69,7 @@ class SessionsSend(Reaching):
         return Effects.SENDS_OUT if heard and not own else Effects.DELEGATES
 
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
-        wanted = taken(args, SendWanted)
+        wanted = taken(args, SessionsSendArgs)
         if not wanted.message.strip():
             raise InvalidRequest("The message is empty.")
         key = await self._target(wanted, context)
@@ -77,7 +77,7 @@ class SessionsSend(Reaching):
             raise InvalidRequest("This is your own session: just say it.")
         run_id = str(uuid.uuid4())
         said = sanitize_external_text(wanted.message) if context.origins else wanted.message
-        turn = Turn(
+        turn = RunRequest(
             run_id=run_id,
             key=key,
             text=f"[Message from session {context.session_key}]\n{said}",
@@ -92,23 +92,23 @@ class SessionsSend(Reaching):
             "delivery": {"status": sent.status, "mode": mode},
         }
         if wanted.timeout_seconds <= 0 or wanted.mode == "notify":
-            return told({**result, "status": "accepted"})
+            return json_output({**result, "status": "accepted"})
         outcome = await self._desk.runs.wait(run_id, min(wanted.timeout_seconds, 3600))
         if outcome is None:
-            return told({**result, "status": "timeout"})
+            return json_output({**result, "status": "timeout"})
         if outcome.steered_into:
-            return told({**result, "status": "accepted", "steeredInto": outcome.steered_into})
+            return json_output({**result, "status": "accepted", "steeredInto": outcome.steered_into})
         if outcome.status == "error":
-            return told({**result, "status": "error", "error": outcome.error}, failed=True)
+            return json_output({**result, "status": "error", "error": outcome.error}, failed=True)
         if not outcome.texts:
-            return told({**result, "status": "no_reply"})
+            return json_output({**result, "status": "no_reply"})
         reply = "\n\n".join(outcome.texts)
         origins = await self._desk.origins(key)
         if not origins and key.agent != context.agent_id:
             origins = (origin("external", f"session {key}"),)
-        return structs.replace(told({**result, "status": "ok", "reply": reply}), origins=origins)
+        return structs.replace(json_output({**result, "status": "ok", "reply": reply}), origins=origins)
 
-    async def _target(self, wanted: SendWanted, context: ToolContext) -> SessionKey:
+    async def _target(self, wanted: SessionsSendArgs, context: ToolContext) -> SessionKey:
         given = [bool(wanted.session_key), bool(wanted.label), bool(wanted.agent_id and not wanted.label)]
         if sum(given) != 1:
             raise InvalidRequest("Name one session: by sessionKey, by label, or by agentId for its main one.")
@@ -123,12 +123,12 @@ class SessionsSend(Reaching):
         return self._reach(context, f"agent:{wanted.agent_id}:main")
 
 
-class StatusWanted(Struct, frozen=True, rename="camel"):
+class SessionStatusArgs(Struct, frozen=True, rename="camel"):
     session_key: str = ""
     model: str = ""
 
 
-class SessionStatus(Reaching):
+class SessionStatus(SessionVisibility):
     """The `session_status` tool."""
 
     spec = spec(
@@ -147,7 +147,7 @@ class SessionStatus(Reaching):
         return Effects.SPENDS if args.get("model") else Effects.NONE
 
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
-        wanted = taken(args, StatusWanted)
+        wanted = taken(args, SessionStatusArgs)
         key = self._reach(context, wanted.session_key or context.session_key)
         situation = self._desk.app.models.situation(key.agent)
         if wanted.model:

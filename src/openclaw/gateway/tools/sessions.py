@@ -9,13 +9,13 @@ from msgspec import Struct, structs
 from openclaw.core.errors import NotFound
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Assistant, User
-from openclaw.core.origin import joined, origin
+from openclaw.core.origin import merge_origins, origin
 from openclaw.core.tool import Output, ToolContext
 from openclaw.gateway.projection import row
-from openclaw.gateway.tools.shape import Reaching, spec, taken, told
+from openclaw.gateway.tools.shape import SessionVisibility, json_output, spec, taken
 from openclaw.gateway.tools.wrapping import wrap
 from openclaw.sessions import history
-from openclaw.sessions.files import Loaded
+from openclaw.sessions.files import LoadedTranscript
 from openclaw.sessions.transcript import path_to_leaf
 from openclaw.trust.wrap import sanitize_external_text
 from openclaw.turns.agents import agent_ids
@@ -44,7 +44,7 @@ def _is_foreign(viewer: str, target: str) -> bool:
     return other or any(f"{word}:" in key for word in ("hook", "cron", "subagent", "acp", "group", "channel", "direct"))
 
 
-class ListWanted(Struct, frozen=True, rename="camel"):
+class SessionsListArgs(Struct, frozen=True, rename="camel"):
     kinds: tuple[Kind, ...] = ()
     limit: int = 100
     offset: int = 0
@@ -62,7 +62,7 @@ class ListWanted(Struct, frozen=True, rename="camel"):
     include_derived_titles: bool = False
 
 
-class SessionsList(Reaching):
+class SessionsList(SessionVisibility):
     """The `sessions_list` tool."""
 
     spec = spec(
@@ -102,7 +102,7 @@ class SessionsList(Reaching):
     )
 
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
-        wanted = taken(args, ListWanted)
+        wanted = taken(args, SessionsListArgs)
         if wanted.include_last_message and not wanted.message_limit:
             wanted = structs.replace(wanted, message_limit=1)
         viewer = self._desk.key(context.session_key)
@@ -115,17 +115,17 @@ class SessionsList(Reaching):
                 {**row, "derivedTitle": sanitize_external_text(each["derivedTitle"] or "")}
                 for row, each in zip(shown, page, strict=True)
             ]
-        heard = joined(
+        heard = merge_origins(
             *[await self._desk.origins(self._desk.key(each["key"])) for each in page if wanted.message_limit]
         )
         while shown and len(str(shown)) > LIST_BYTES:
             shown.pop()
         more = wanted.offset + len(shown) < len(found)
         result: dict[str, Any] = {"count": len(shown), "sessions": shown, "hasMore": more, "limitApplied": limit}
-        output = told({**result, **({"nextOffset": wanted.offset + len(shown)} if more else {})})
+        output = json_output({**result, **({"nextOffset": wanted.offset + len(shown)} if more else {})})
         return structs.replace(output, origins=heard, enclosed=bool(wanted.message_limit))
 
-    def _fits(self, each: dict[str, Any], wanted: ListWanted, viewer: SessionKey) -> bool:
+    def _fits(self, each: dict[str, Any], wanted: SessionsListArgs, viewer: SessionKey) -> bool:
         key = self._desk.key(each["key"]) if each["agentId"] in agent_ids(self._desk.app.config.agents) else None
         return (
             key is not None
@@ -159,7 +159,7 @@ class SessionsList(Reaching):
         return shown
 
 
-class HistoryWanted(Struct, frozen=True, rename="camel"):
+class SessionsHistoryArgs(Struct, frozen=True, rename="camel"):
     session_key: str
     limit: int = 50
     offset: int = 0
@@ -168,7 +168,7 @@ class HistoryWanted(Struct, frozen=True, rename="camel"):
     include_tools: bool = False
 
 
-class SessionsHistory(Reaching):
+class SessionsHistory(SessionVisibility):
     """The `sessions_history` tool."""
 
     spec = spec(
@@ -193,7 +193,7 @@ class SessionsHistory(Reaching):
     )
 
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
-        wanted = taken(args, HistoryWanted)
+        wanted = taken(args, SessionsHistoryArgs)
         key = self._reach(context, wanted.session_key)
         session_id, loaded = await self._loaded(key, wanted.session_id)
         limit = max(1, min(wanted.limit, 1000))
@@ -218,9 +218,9 @@ class SessionsHistory(Reaching):
         origins = path_origins(path_to_leaf(loaded.entries))
         if not origins and _is_foreign(context.session_key, str(key)):
             origins = (origin("external", f"session {key}"),)
-        return structs.replace(told(result), origins=origins)
+        return structs.replace(json_output(result), origins=origins)
 
-    async def _loaded(self, key: SessionKey, session_id: str) -> tuple[str, Loaded]:
+    async def _loaded(self, key: SessionKey, session_id: str) -> tuple[str, LoadedTranscript]:
         current, loaded = await self._desk.load(key)
         if session_id and session_id != current:
             earlier = await asyncio.to_thread(self._desk.earlier, key, session_id)

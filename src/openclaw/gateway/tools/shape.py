@@ -10,9 +10,9 @@ import msgspec
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.keys import SessionKey
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
-from openclaw.gateway.desk import Desk
+from openclaw.gateway.desk import SessionService
 from openclaw.policy.settings import ToolsSettings
-from openclaw.turns.roster import Roster
+from openclaw.turns.roster import SubagentStore
 
 T = TypeVar("T")
 
@@ -29,14 +29,14 @@ def taken(args: Mapping[str, Any], wanted: type[T]) -> T:
         raise InvalidRequest(f"Invalid arguments: {error}") from error
 
 
-def told(result: Mapping[str, Any], *, failed: bool = False, ends_run: bool = False) -> Output:
+def json_output(result: Mapping[str, Any], *, failed: bool = False, ends_run: bool = False) -> Output:
     """`result` as the JSON a model reads."""
     text = json.dumps(result, indent=2, ensure_ascii=False)
     output = Output.failed(text) if failed else Output.of(text)
     return msgspec.structs.replace(output, ends_run=ends_run)
 
 
-class Simple:
+class SimpleTool:
     """A tool that needs nothing alone and does nothing that policy watches, unless it says otherwise."""
 
     spec: ToolSpec
@@ -72,10 +72,10 @@ def spec(
     )
 
 
-class Reaching(Simple):
+class SessionVisibility(SimpleTool):
     """A tool that finds other sessions, as far as its own session may see."""
 
-    def __init__(self, desk: Desk, roster: Roster) -> None:
+    def __init__(self, desk: SessionService, roster: SubagentStore) -> None:
         self._desk = desk
         self._roster = roster
 
@@ -95,7 +95,12 @@ class Reaching(Simple):
 
 
 def may_see(
-    viewer: SessionKey, target: SessionKey, settings: ToolsSettings, roster: Roster, *, spawned_only: bool = False
+    viewer: SessionKey,
+    target: SessionKey,
+    settings: ToolsSettings,
+    roster: SubagentStore,
+    *,
+    spawned_only: bool = False,
 ) -> bool:
     """Whether the tools of one session may look at or write to another; in a sandbox usually only at its sub-agents."""
     if viewer == target:

@@ -10,21 +10,21 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from openclaw.agent.settings import ModelChoice
+from openclaw.agent.settings import ModelChoiceSettings
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.keys import SessionKey, normalise_agent
 from openclaw.core.origin import Origin
 from openclaw.core.tool import Effects, Output, ToolContext
-from openclaw.gateway.desk import Desk
+from openclaw.gateway.desk import SessionService
 from openclaw.gateway.external import PROVIDER, chosen
 from openclaw.gateway.tools.agents import allowed_agents
-from openclaw.gateway.tools.shape import Simple, spec, taken, told
+from openclaw.gateway.tools.shape import SimpleTool, json_output, spec, taken
 from openclaw.models import thinking
 from openclaw.policy.reach import AttachmentSettings
 from openclaw.store import atomic
 from openclaw.turns.agents import view
-from openclaw.turns.roster import Child, pick
-from openclaw.turns.subagents import Errand, Subagents
+from openclaw.turns.roster import Subagent, pick
+from openclaw.turns.subagents import Subagents, SubagentTask
 
 _TASK_NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}\Z")
 _FILE_NAME = re.compile(r"[^\x00-\x1f/\\:]{1,128}\Z")
@@ -49,17 +49,17 @@ ABSENT = {
 }
 
 
-class Attachment(Struct, frozen=True, rename="camel"):
+class SpawnAttachment(Struct, frozen=True, rename="camel"):
     name: str
     content: str
     encoding: Literal["utf8", "base64"] = "utf8"
 
 
-class MountWanted(Struct, frozen=True, rename="camel"):
+class MountArgs(Struct, frozen=True, rename="camel"):
     mount_path: str = ""
 
 
-class SpawnWanted(Struct, frozen=True, rename="camel"):
+class SpawnArgs(Struct, frozen=True, rename="camel"):
     task: str
     label: str = ""
     task_name: str = ""
@@ -74,11 +74,11 @@ class SpawnWanted(Struct, frozen=True, rename="camel"):
     sandbox: Literal["inherit", "require"] = "inherit"
     context: Literal["isolated", "fork"] = "isolated"
     expects_completion_message: bool = True
-    attachments: tuple[Attachment, ...] = field(default_factory=tuple)
-    attach_as: MountWanted = MountWanted()
+    attachments: tuple[SpawnAttachment, ...] = field(default_factory=tuple)
+    attach_as: MountArgs = MountArgs()
 
 
-class SessionsSpawn(Simple):
+class SessionsSpawn(SimpleTool):
     """The `sessions_spawn` tool."""
 
     spec = spec(
@@ -133,7 +133,7 @@ class SessionsSpawn(Simple):
         absent=ABSENT,
     )
 
-    def __init__(self, desk: Desk, subagents: Subagents) -> None:
+    def __init__(self, desk: SessionService, subagents: Subagents) -> None:
         self._desk = desk
         self._subagents = subagents
 
@@ -142,16 +142,16 @@ class SessionsSpawn(Simple):
         return Effects.SENDS_OUT if args.get("runtime") == "acp" else Effects.DELEGATES
 
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
-        wanted = taken(args, SpawnWanted)
+        wanted = taken(args, SpawnArgs)
         try:
             agent = context.agent_id if wanted.runtime == "acp" else self._agent(wanted, context.agent_id)
         except OpenClawError as error:
-            return told({"status": "forbidden", "error": error.message}, failed=True)
+            return json_output({"status": "forbidden", "error": error.message}, failed=True)
         try:
             child, model = await self._start(wanted, agent, context)
         except OpenClawError as error:
-            return told({"status": "error", "error": error.message}, failed=True)
-        return told(
+            return json_output({"status": "error", "error": error.message}, failed=True)
+        return json_output(
             {
                 "status": "accepted",
                 "childSessionKey": child.key,
@@ -165,7 +165,7 @@ class SessionsSpawn(Simple):
             }
         )
 
-    def _agent(self, wanted: SpawnWanted, own: str) -> str:
+    def _agent(self, wanted: SpawnArgs, own: str) -> str:
         config = self._desk.app.config.agents
         if not wanted.agent_id:
             entry = view(config, own).entry
@@ -178,7 +178,7 @@ class SessionsSpawn(Simple):
             raise InvalidRequest(f"{own} may not start {agent}: subagents.allowAgents does not name it")
         return agent
 
-    async def _start(self, wanted: SpawnWanted, agent: str, context: ToolContext) -> tuple[Child, str]:
+    async def _start(self, wanted: SpawnArgs, agent: str, context: ToolContext) -> tuple[Subagent, str]:
         _check(wanted)
         app = self._desk.app
         child_key = SessionKey(agent, "subagent:new")
@@ -208,7 +208,7 @@ class SessionsSpawn(Simple):
             files = _deliver(workspace, wanted.attachments, limits, wanted.attach_as.mount_path)
             there = app.boxes.place(child_key, files)
             notes.append(f"Files for you are in {there}: {', '.join(each.name for each in wanted.attachments)}.")
-        errand = Errand(
+        errand = SubagentTask(
             parent=self._desk.key(context.session_key),
             parent_run=context.run_id,
             agent=agent,
@@ -240,7 +240,7 @@ class SessionsSpawn(Simple):
         return child, str(ref)
 
 
-def _check(wanted: SpawnWanted) -> None:
+def _check(wanted: SpawnArgs) -> None:
     if not wanted.task.strip():
         raise InvalidRequest("The task is empty: say what is to be done.")
     if wanted.runtime not in ("subagent", "acp"):
@@ -251,8 +251,8 @@ def _check(wanted: SpawnWanted) -> None:
         raise InvalidRequest("taskName is a-z, 0-9, _ and -, starts with a letter, and is not last or all.")
 
 
-def _primary(model: str | ModelChoice | None) -> str | None:
-    return model.primary if isinstance(model, ModelChoice) else model
+def _primary(model: str | ModelChoiceSettings | None) -> str | None:
+    return model.primary if isinstance(model, ModelChoiceSettings) else model
 
 
 def _inside(workspace: Path, given: str) -> str:
@@ -262,7 +262,7 @@ def _inside(workspace: Path, given: str) -> str:
     return str(path)
 
 
-def _deliver(workspace: Path, files: Sequence[Attachment], limits: AttachmentSettings, mount: str = "") -> str:
+def _deliver(workspace: Path, files: Sequence[SpawnAttachment], limits: AttachmentSettings, mount: str = "") -> str:
     """Writes the files for a sub-agent; all of them are checked before the first is written."""
     if not limits.enabled:
         raise InvalidRequest("Attachments are switched off (tools.sessions_spawn.attachments.enabled).")
@@ -286,7 +286,7 @@ def _deliver(workspace: Path, files: Sequence[Attachment], limits: AttachmentSet
     return str(place)
 
 
-def _bytes(file: Attachment) -> bytes:
+def _bytes(file: SpawnAttachment) -> bytes:
     if file.encoding == "utf8":
         return file.content.encode()
     try:
@@ -295,7 +295,7 @@ def _bytes(file: Attachment) -> bytes:
         raise InvalidRequest(f"{file.name} is not valid base64.") from error
 
 
-class SessionsYield(Simple):
+class SessionsYield(SimpleTool):
     """The `sessions_yield` tool."""
 
     spec = spec(
@@ -311,7 +311,7 @@ class SessionsYield(Simple):
         },
     )
 
-    def __init__(self, desk: Desk, subagents: Subagents) -> None:
+    def __init__(self, desk: SessionService, subagents: Subagents) -> None:
         self._desk = desk
         self._subagents = subagents
 
@@ -320,9 +320,9 @@ class SessionsYield(Simple):
         own = await self._subagents.wait_together(key, context.run_id)
         if own:
             waiting = [child.run_id for child in own]
-            return told({"status": "yielded", "waitingFor": waiting}, ends_run=True)
+            return json_output({"status": "yielded", "waitingFor": waiting}, ends_run=True)
         if self._subagents.roster.running(str(key)):
-            return told(
+            return json_output(
                 {
                     "status": "already_pending",
                     "note": "The running sub-agents belong to an earlier turn; their results come by themselves. "
@@ -334,7 +334,7 @@ class SessionsYield(Simple):
         )
 
 
-class ManageWanted(Struct, frozen=True, rename="camel"):
+class SubagentsArgs(Struct, frozen=True, rename="camel"):
     action: Literal["list", "wait", "cancel", "kill", "steer"] = "list"
     target: str = ""
     message: str = ""
@@ -344,7 +344,7 @@ class ManageWanted(Struct, frozen=True, rename="camel"):
     timeout_seconds: int = 30
 
 
-class SubagentsTool(Simple):
+class SubagentsTool(SimpleTool):
     """The `subagents` tool."""
 
     spec = spec(
@@ -377,12 +377,12 @@ class SubagentsTool(Simple):
         },
     )
 
-    def __init__(self, desk: Desk, subagents: Subagents) -> None:
+    def __init__(self, desk: SessionService, subagents: Subagents) -> None:
         self._desk = desk
         self._subagents = subagents
 
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
-        wanted = taken(args, ManageWanted)
+        wanted = taken(args, SubagentsArgs)
         children = self._subagents.roster.of(context.session_key)
         match wanted.action:
             case "list":
@@ -391,32 +391,32 @@ class SubagentsTool(Simple):
                 chosen = [each for name in wanted.task_ids for each in pick(children, name)] or children
                 done = await self._subagents.settled(chosen, min(wanted.timeout_seconds, 60))
                 now = [_row(self._subagents.roster.get(each.run_id), self._desk.now) for each in chosen]
-                return told({"status": "ok" if done else "timeout", "action": "wait", "tasks": now})
+                return json_output({"status": "ok" if done else "timeout", "action": "wait", "tasks": now})
             case "steer":
                 return await self._steer(children, wanted, context.origins)
         target = wanted.target or wanted.task_id
         if not target.strip():
             raise InvalidRequest("Say which: target is a number, name, run id, session key, last or all.")
         ended = sum([await self._subagents.kill(child) for child in pick(children, target)])
-        return told({"status": "ok", "action": wanted.action, "killed": ended})
+        return json_output({"status": "ok", "action": wanted.action, "killed": ended})
 
-    async def _steer(self, children: Sequence[Child], wanted: ManageWanted, origins: tuple[Origin, ...]) -> Output:
+    async def _steer(self, children: Sequence[Subagent], wanted: SubagentsArgs, origins: tuple[Origin, ...]) -> Output:
         if not wanted.target.strip() or not wanted.message.strip():
             raise InvalidRequest("steer needs a target and a message.")
         found = pick(children, wanted.target)
         if len(found) != 1:
             raise InvalidRequest("Steer one sub-agent at a time.")
         child = await self._subagents.steer(found[0], wanted.message, origins)
-        return told({"status": "accepted", "action": "steer", "runId": child.current, "sessionKey": child.key})
+        return json_output({"status": "accepted", "action": "steer", "runId": child.current, "sessionKey": child.key})
 
-    def _list(self, key: str, children: Sequence[Child], minutes: int) -> Output:
+    def _list(self, key: str, children: Sequence[Subagent], minutes: int) -> Output:
         since = self._desk.now - minutes * 60_000
         active = [each for each in children if each.status == "running"]
         recent = [each for each in children if each.status != "running" and each.ended_at >= since]
         numbers = {each.run_id: place for place, each in enumerate(children, 1)}
         lines = [f"{numbers[each.run_id]}. {each.name}: {each.status}" for each in (*active, *recent)]
         caller = self._desk.key(key)
-        return told(
+        return json_output(
             {
                 "status": "ok",
                 "action": "list",
@@ -431,7 +431,7 @@ class SubagentsTool(Simple):
         )
 
 
-def _row(child: Child, now: int) -> dict[str, Any]:
+def _row(child: Subagent, now: int) -> dict[str, Any]:
     return {
         "runId": child.run_id,
         "sessionKey": child.key,

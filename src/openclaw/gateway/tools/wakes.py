@@ -5,9 +5,9 @@ from contextlib import aclosing
 from typing import Any
 
 from openclaw.core.errors import OpenClawError
-from openclaw.gateway.desk import Desk
+from openclaw.gateway.desk import SessionService
 from openclaw.trust.wrap import sanitize_external_text
-from openclaw.turns.turn import Turn
+from openclaw.turns.turn import RunRequest
 
 log = logging.getLogger(__name__)
 
@@ -15,7 +15,7 @@ TAIL_CHARS = 400
 MARK = "[OpenClaw exec completion]"
 
 
-async def wake_sessions(desk: Desk) -> None:
+async def wake_sessions(desk: SessionService) -> None:
     """Runs for as long as the gateway does; an end that is not worth a word gets none."""
     await desk.app.tools.has_standing.wait()
     async with aclosing(desk.app.tools.standing.background.endings()) as endings:
@@ -23,7 +23,7 @@ async def wake_sessions(desk: Desk) -> None:
             text = _news(desk, job)
             if text is None:
                 continue
-            turn = Turn(
+            turn = RunRequest(
                 run_id=f"exec:{job.name}:{job.started_at}",
                 key=desk.key(job.owner),
                 text=text,
@@ -36,7 +36,7 @@ async def wake_sessions(desk: Desk) -> None:
                 log.info("%s ended and its session was not told: %s", job.name, error.message)
 
 
-def _news(desk: Desk, job: Any) -> str | None:
+def _news(desk: SessionService, job: Any) -> str | None:
     """What a session is told of the end of its command; None when that is nothing."""
     settings = desk.app.config.tools.exec
     if not settings.notify_on_exit or not job.owner or desk.key(job.owner).is_subagent:

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from openclaw.hooks.internal.manifest import Unusable, parse
-from openclaw.hooks.internal.record import Diagnostic, Found, Hook, Kind, Manifest, Source
+from openclaw.hooks.internal.manifest import UnusableHook, parse
+from openclaw.hooks.internal.record import FoundHooks, HookDirectory, HookManifest, HookProblem, Kind, Source
 
 FILE = "HOOK.md"
 FILE_BYTES = 65_536
@@ -24,7 +24,7 @@ NO_HANDLER = "it has no handler: add handler.py with `async def handler(event)`,
 BUNDLED = Path(__file__).parent / "bundled"
 
 
-class Root(Struct, frozen=True, kw_only=True):
+class HookRoot(Struct, frozen=True, kw_only=True):
     """A directory hooks are looked for in."""
 
     path: Path
@@ -48,52 +48,54 @@ class _Package(Struct, frozen=True):
     openclaw: dict[str, Any] = {}
 
 
-def find(roots: Iterable[Root], read: ReadMatter) -> Found:
+def find(roots: Iterable[HookRoot], read: ReadMatter) -> FoundHooks:
     """Every hook below `roots`. A later root replaces what an earlier one has, but a workspace only adds."""
-    chosen: dict[str, Hook] = {}
-    diagnostics: list[Diagnostic] = []
+    chosen: dict[str, HookDirectory] = {}
+    diagnostics: list[HookProblem] = []
     for root in roots:
         for directory in _candidates(root, diagnostics):
             try:
                 hook = _load(directory, root, read)
-            except (Unusable, OSError) as error:
+            except (UnusableHook, OSError) as error:
                 why = error.strerror if isinstance(error, OSError) else str(error)
-                diagnostics.append(Diagnostic(str(directory / FILE), why or type(error).__name__))
+                diagnostics.append(HookProblem(str(directory / FILE), why or type(error).__name__))
                 continue
             known = chosen.get(hook.name)
             if known is not None and (root.source == "openclaw-workspace" or known.source == root.source):
                 diagnostics.append(
-                    Diagnostic(str(directory), f"{hook.name} is there already, from {known.directory}: rename this one")
+                    HookProblem(
+                        str(directory), f"{hook.name} is there already, from {known.directory}: rename this one"
+                    )
                 )
                 continue
             chosen[hook.name] = hook
-    return Found(hooks=tuple(chosen.values()), diagnostics=tuple(diagnostics))
+    return FoundHooks(hooks=tuple(chosen.values()), diagnostics=tuple(diagnostics))
 
 
-def _candidates(root: Root, diagnostics: list[Diagnostic]) -> list[Path]:
+def _candidates(root: HookRoot, diagnostics: list[HookProblem]) -> list[Path]:
     """The directories below a root that hold a HOOK.md, those of packs included, none outside the root."""
     try:
         children = sorted(path for path in root.path.iterdir() if path.is_dir() and not path.name.startswith("."))
     except FileNotFoundError:
         return []
     except OSError as error:
-        diagnostics.append(Diagnostic(str(root.path), f"cannot be read: {error.strerror}"))
+        diagnostics.append(HookProblem(str(root.path), f"cannot be read: {error.strerror}"))
         return []
     if len(children) > MOST_CHILDREN:
-        diagnostics.append(Diagnostic(str(root.path), f"only the first {MOST_CHILDREN} directories are looked at"))
+        diagnostics.append(HookProblem(str(root.path), f"only the first {MOST_CHILDREN} directories are looked at"))
     real = os.path.realpath(root.path)
     found = []
     for child in children[:MOST_CHILDREN]:
         for directory in (child, *_packed(child, diagnostics)):
             inside = os.path.realpath(directory)
             if not inside.startswith(real + os.sep):
-                diagnostics.append(Diagnostic(str(directory), "it leads out of its directory, and is not followed"))
+                diagnostics.append(HookProblem(str(directory), "it leads out of its directory, and is not followed"))
             elif (directory / FILE).is_file():
                 found.append(Path(inside))
     return found
 
 
-def _packed(child: Path, diagnostics: list[Diagnostic]) -> list[Path]:
+def _packed(child: Path, diagnostics: list[HookProblem]) -> list[Path]:
     """The hooks a package.json names."""
     try:
         data = (child / "package.json").read_bytes()[:FILE_BYTES]
@@ -102,35 +104,35 @@ def _packed(child: Path, diagnostics: list[Diagnostic]) -> list[Path]:
     try:
         named = msgspec.json.decode(data, type=_Package).openclaw.get("hooks", [])
     except msgspec.DecodeError:
-        diagnostics.append(Diagnostic(str(child / "package.json"), "it is not JSON, so its hooks are unknown"))
+        diagnostics.append(HookProblem(str(child / "package.json"), "it is not JSON, so its hooks are unknown"))
         return []
     return [child / name for name in named if isinstance(name, str)][:MOST_CHILDREN] if isinstance(named, list) else []
 
 
-def _load(directory: Path, root: Root, read: ReadMatter) -> Hook:
+def _load(directory: Path, root: HookRoot, read: ReadMatter) -> HookDirectory:
     manifest = _manifest(directory, read)
     workspace = str(root.path.parent) if root.source == "openclaw-workspace" else ""
-    hook = Hook(manifest=manifest, source=root.source, directory=str(directory), workspace=workspace)
+    hook = HookDirectory(manifest=manifest, source=root.source, directory=str(directory), workspace=workspace)
     if root.source == "openclaw-bundled":
         return structs.replace(hook, kind="bundled")
     handler, kind = _handler(directory)
     return structs.replace(hook, handler=handler, kind=kind, problem="" if handler else _no_handler(directory))
 
 
-def _manifest(directory: Path, read: ReadMatter) -> Manifest:
+def _manifest(directory: Path, read: ReadMatter) -> HookManifest:
     handle = os.open(directory / FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(handle, "rb") as stream:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise Unusable("it is not a regular file")
+            raise UnusableHook("it is not a regular file")
         data = stream.read(FILE_BYTES + 1)
     if len(data) > FILE_BYTES:
-        raise Unusable(f"it has more than {FILE_BYTES:,} bytes")
+        raise UnusableHook(f"it has more than {FILE_BYTES:,} bytes")
     try:
         matter = read(data.decode())
     except UnicodeDecodeError:
-        raise Unusable("it is not UTF-8 text") from None
+        raise UnusableHook("it is not UTF-8 text") from None
     except ValueError as error:
-        raise Unusable(str(error)) from None
+        raise UnusableHook(str(error)) from None
     return parse(matter.fields, matter.ours, directory.name, matter.notes)
 
 

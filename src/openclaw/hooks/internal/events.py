@@ -36,7 +36,7 @@ class _Told(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=Tru
     pass
 
 
-class Session(_Told, frozen=True, kw_only=True):
+class HookSession(_Told, frozen=True, kw_only=True):
     """A conversation as a hook sees it."""
 
     session_id: str
@@ -57,8 +57,8 @@ class CommandContext(_Told, frozen=True, kw_only=True):
     sender_id: str = ""
     arguments: str = ""
     session_id: str = ""
-    session_entry: Session | None = None
-    previous_session_entry: Session | None = None
+    session_entry: HookSession | None = None
+    previous_session_entry: HookSession | None = None
     store_path: str = ""
 
 
@@ -68,7 +68,7 @@ class RenewedContext(_Told, frozen=True, kw_only=True):
     agent_id: str
     workspace_dir: str
     reason: str
-    session_entry: Session
+    session_entry: HookSession
     next_session_id: str
     next_session_key: str
     store_path: str = ""
@@ -89,7 +89,7 @@ class CompactContext(_Told, frozen=True, kw_only=True):
 class PatchContext(_Told, frozen=True, kw_only=True):
     """What is chosen for a conversation changed."""
 
-    session_entry: Session | None = None
+    session_entry: HookSession | None = None
     patch: Mapping[str, Any] = {}
 
 
@@ -154,7 +154,7 @@ Context = (
 )
 
 
-class Event(_Told, frozen=True, kw_only=True, omit_defaults=False):
+class HookEvent(_Told, frozen=True, kw_only=True, omit_defaults=False):
     """Something happened."""
 
     type: str
@@ -173,32 +173,32 @@ class Event(_Told, frozen=True, kw_only=True, omit_defaults=False):
         return str(getattr(self.context, "agent_id", "")) or _agent_in(self.session_key)
 
 
-class Answer(_Told, frozen=True, kw_only=True):
+class HookFileAnswer(_Told, frozen=True, kw_only=True):
     """What a handler says. Files are None when it leaves them as they are."""
 
     messages: tuple[str, ...] = ()
     bootstrap_files: tuple[BootstrapFile, ...] | None = None
 
 
-NOTHING = Answer()
+NOTHING = HookFileAnswer()
 
 
 class BadAnswer(ValueError):
     """A handler answered something that cannot be read."""
 
 
-def document(event: Event, options: Mapping[str, Any]) -> bytes:
+def document(event: HookEvent, options: Mapping[str, Any]) -> bytes:
     """An event as a handler reads it."""
     shown = msgspec.to_builtins(event)
     return msgspec.json.encode({**shown, "messages": [], "options": dict(options)})
 
 
-def answer(data: bytes, event: Event) -> Answer:
+def answer(data: bytes, event: HookEvent) -> HookFileAnswer:
     """What a handler wrote; raises `BadAnswer`. Nothing at all is a fine answer."""
     if not data.strip():
         return NOTHING
     try:
-        found = msgspec.json.decode(data, type=Answer)
+        found = msgspec.json.decode(data, type=HookFileAnswer)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadAnswer(f"it must be one JSON object with messages or bootstrapFiles, or nothing ({error})") from None
     if found.bootstrap_files is not None and not isinstance(event.context, BootstrapContext):
@@ -208,14 +208,14 @@ def answer(data: bytes, event: Event) -> Answer:
     return structs.replace(found, messages=tuple(each[:MESSAGE_CHARS] for each in found.messages[:MOST_MESSAGES]))
 
 
-def then(event: Event, said: Answer) -> Event:
+def then(event: HookEvent, said: HookFileAnswer) -> HookEvent:
     """The event as the next handler sees it."""
     if said.bootstrap_files is None or not isinstance(event.context, BootstrapContext):
         return event
     return structs.replace(event, context=structs.replace(event.context, bootstrap_files=said.bootstrap_files))
 
 
-def hears(subscribed: tuple[str, ...], event: Event) -> int:
+def hears(subscribed: tuple[str, ...], event: HookEvent) -> int:
     """0 when none of the names subscribed to means this event, 1 for its family, 2 for its very name."""
     if event.name in subscribed:
         return 2

@@ -4,11 +4,11 @@ from collections.abc import Callable, Collection
 
 from msgspec import Struct
 
-from openclaw.hooks.internal.record import Hook
-from openclaw.hooks.internal.settings import EntrySettings, InternalHooksSettings
+from openclaw.hooks.internal.record import HookDirectory
+from openclaw.hooks.internal.settings import HookEntrySettings, InternalHooksSettings
 
 
-class Machine(Struct, frozen=True, kw_only=True):
+class HookMachine(Struct, frozen=True, kw_only=True):
     """What this machine and its configuration have."""
 
     platform: str
@@ -18,7 +18,7 @@ class Machine(Struct, frozen=True, kw_only=True):
     has_config: Callable[[str], bool]
 
 
-class Verdict(Struct, frozen=True, kw_only=True):
+class HookVerdict(Struct, frozen=True, kw_only=True):
     """Whether a hook can run here, whether it was chosen, and every reason when it does not run."""
 
     eligible: bool
@@ -30,15 +30,15 @@ class Verdict(Struct, frozen=True, kw_only=True):
         return self.eligible and self.chosen
 
 
-def judge(hook: Hook, settings: InternalHooksSettings, machine: Machine) -> Verdict:
+def judge(hook: HookDirectory, settings: InternalHooksSettings, machine: HookMachine) -> HookVerdict:
     """The verdict on one hook, its trust aside."""
-    entry = settings.entries.get(hook.manifest.key, EntrySettings())
+    entry = settings.entries.get(hook.manifest.key, HookEntrySettings())
     lacking = [hook.problem] if hook.problem else _missing(hook, entry, machine)
     refusal = _refusal(hook, settings)
-    return Verdict(eligible=not lacking, chosen=not refusal, reasons=(*lacking, *([refusal] if refusal else [])))
+    return HookVerdict(eligible=not lacking, chosen=not refusal, reasons=(*lacking, *([refusal] if refusal else [])))
 
 
-def _refusal(hook: Hook, settings: InternalHooksSettings) -> str:
+def _refusal(hook: HookDirectory, settings: InternalHooksSettings) -> str:
     """Why the settings leave a hook out; empty when they do not."""
     key = hook.manifest.key
     entry = settings.entries.get(key)
@@ -58,7 +58,7 @@ def _refusal(hook: Hook, settings: InternalHooksSettings) -> str:
     return ""
 
 
-def _missing(hook: Hook, entry: EntrySettings, machine: Machine) -> list[str]:
+def _missing(hook: HookDirectory, entry: HookEntrySettings, machine: HookMachine) -> list[str]:
     manifest = hook.manifest
     if manifest.os and machine.platform not in manifest.os:
         return [f"only for {', '.join(manifest.os)}"]

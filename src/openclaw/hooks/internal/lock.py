@@ -13,7 +13,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 from openclaw.core.errors import StateError
-from openclaw.hooks.internal.record import Hook
+from openclaw.hooks.internal.record import HookDirectory
 from openclaw.store.jsonfile import JsonFile
 from openclaw.store.lock import holding
 
@@ -25,7 +25,7 @@ UNCOUNTED = frozenset({".git", ".DS_Store"})
 Signature = tuple[tuple[str, int, int, int, int], ...]
 
 
-class Accepted(Struct, frozen=True, kw_only=True, rename="camel"):
+class AcceptedHook(Struct, frozen=True, kw_only=True, rename="camel"):
     """What was accepted, when and by whom."""
 
     name: str
@@ -36,14 +36,14 @@ class Accepted(Struct, frozen=True, kw_only=True, rename="camel"):
 
 class _Document(Struct, frozen=True, kw_only=True):
     version: int = 1
-    hooks: Mapping[str, Accepted] = field(default_factory=dict)
+    hooks: Mapping[str, AcceptedHook] = field(default_factory=dict)
 
 
-class Unverifiable(ValueError):
+class UnverifiableHook(ValueError):
     """A directory nobody can vouch for; the text says why."""
 
 
-class Ledger:
+class AcceptedHooks:
     """Accepted hooks by directory. Reading it again costs one `stat` while nothing changes."""
 
     def __init__(self, state: Path) -> None:
@@ -51,24 +51,24 @@ class Ledger:
         self.path = self._file.path
         self._digests: dict[str, tuple[Signature, str]] = {}
 
-    def read(self) -> Mapping[str, Accepted]:
+    def read(self) -> Mapping[str, AcceptedHook]:
         """Everything accepted; raises `StateError` when the file cannot be used, because then nothing is."""
         document = self._file.read()
         return document.hooks if document is not None else {}
 
-    def accept(self, hook: Hook, by: Literal["owner", "first-use"], now: int) -> Accepted:
+    def accept(self, hook: HookDirectory, by: Literal["owner", "first-use"], now: int) -> AcceptedHook:
         """Records a hook as it is now; raises `StateError` when it cannot be vouched for."""
         try:
             sha256 = self.digest(hook.directory)
-        except Unverifiable as error:
+        except UnverifiableHook as error:
             raise StateError(f"{hook.name} cannot be accepted: {error}") from error
-        entry = Accepted(name=hook.name, sha256=sha256, approved_at=now, approved_by=by)
+        entry = AcceptedHook(name=hook.name, sha256=sha256, approved_at=now, approved_by=by)
         with holding(self.path.with_name(f"{FILE}.lock"), "the list of accepted hooks"):
             document = _Document(hooks=dict(sorted({**self.read(), hook.directory: entry}.items())))
             self._file.write(document)
         return entry
 
-    def objection(self, hook: Hook) -> str:
+    def objection(self, hook: HookDirectory) -> str:
         """Why a hook must not run as it is now; empty when it may. Looked at before every run."""
         if hook.bundled:
             return ""
@@ -78,7 +78,7 @@ class Ledger:
                 return f"nobody has accepted it yet: look at its files, then openclaw hooks enable {hook.name}"
             if self.digest(hook.directory) != known.sha256:
                 return f"its files changed since it was accepted: look at them, then openclaw hooks enable {hook.name}"
-        except Unverifiable as error:
+        except UnverifiableHook as error:
             return str(error)
         except StateError as error:
             return error.message
@@ -99,7 +99,7 @@ class Ledger:
                 content = hashlib.sha256((Path(directory) / path).read_bytes()).hexdigest()
                 whole.update(f"{path}\0{about.st_mode & 0o111:o}\0{content}\n".encode())
         except OSError as error:
-            raise Unverifiable(f"{error.filename or directory} cannot be read: {error.strerror}") from error
+            raise UnverifiableHook(f"{error.filename or directory} cannot be read: {error.strerror}") from error
         self._digests[directory] = (signature, whole.hexdigest())
         return whole.hexdigest()
 
@@ -112,7 +112,7 @@ def _walk(directory: str) -> list[tuple[str, os.stat_result]]:
     def visit(place: str, prefix: str) -> None:
         nonlocal size
         if stat.S_IMODE(Path(place).stat().st_mode) & 0o002:
-            raise Unverifiable(f"everyone on this machine can write to {place}: chmod o-w {place}")
+            raise UnverifiableHook(f"everyone on this machine can write to {place}: chmod o-w {place}")
         with os.scandir(place) as listing:
             entries = sorted(listing, key=lambda entry: entry.name)
         for entry in entries:
@@ -121,15 +121,15 @@ def _walk(directory: str) -> list[tuple[str, os.stat_result]]:
             about = entry.stat(follow_symlinks=False)
             size += about.st_size
             if len(found) >= MAX_FILES or size > MAX_BYTES:
-                raise Unverifiable(
+                raise UnverifiableHook(
                     f"it holds more than {MAX_FILES} files or {MAX_BYTES >> 20} MiB: keep data elsewhere"
                 )
             if stat.S_ISDIR(about.st_mode):
                 visit(entry.path, f"{prefix}{entry.name}/")
             elif not stat.S_ISREG(about.st_mode):
-                raise Unverifiable(f"{prefix}{entry.name} is a link or no regular file: replace it with a copy")
+                raise UnverifiableHook(f"{prefix}{entry.name} is a link or no regular file: replace it with a copy")
             elif about.st_mode & 0o002:
-                raise Unverifiable(f"everyone on this machine can write to {entry.path}: chmod o-w {entry.path}")
+                raise UnverifiableHook(f"everyone on this machine can write to {entry.path}: chmod o-w {entry.path}")
             else:
                 found.append((prefix + entry.name, about))
 

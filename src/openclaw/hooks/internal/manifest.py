@@ -9,7 +9,7 @@ from typing import Any
 
 from openclaw.core.text import literal
 from openclaw.hooks.internal.events import FAMILIES, NAMES, SILENT_HERE
-from openclaw.hooks.internal.record import Manifest, Requires
+from openclaw.hooks.internal.record import HookManifest, HookRequirements
 
 MAX_NAME = 64
 MAX_LINE = 500
@@ -23,26 +23,28 @@ _SYSTEMS = {"macos": "darwin", "mac": "darwin", "windows": "win32", "win": "win3
 _TRUE = frozenset({"true", "yes", "on", "1"})
 
 
-class Unusable(ValueError):
+class UnusableHook(ValueError):
     """The file describes no hook; the text says why."""
 
 
-def parse(fields: Mapping[str, Any], ours: Mapping[str, Any], directory: str, notes: tuple[str, ...] = ()) -> Manifest:
+def parse(
+    fields: Mapping[str, Any], ours: Mapping[str, Any], directory: str, notes: tuple[str, ...] = ()
+) -> HookManifest:
     """The manifest in `fields`, of which `ours` is `metadata.openclaw`. Raises `Unusable`."""
     said = list(notes)
     name = _line(fields.get("name")) or directory
     if not _NAME.match(name):
-        raise Unusable(f"the name {name[:MAX_NAME]!r} cannot be used: take letters, digits, '-', '_' and '.'")
+        raise UnusableHook(f"the name {name[:MAX_NAME]!r} cannot be used: take letters, digits, '-', '_' and '.'")
     events = _words(ours.get("events"))
     if not events:
-        raise Unusable("it names no events: add metadata.openclaw.events, for example [command:new]")
+        raise UnusableHook("it names no events: add metadata.openclaw.events, for example [command:new]")
     said += [line for event in events if (line := _doubt(event))]
     requires = ours.get("requires")
     requires = requires if isinstance(requires, Mapping) else {}
     export = _line(ours.get("export")) or "handler"
     if export != "default" and not _EXPORT.match(export):
-        raise Unusable(f"export {export[:MAX_NAME]!r} is not the name of a function")
-    return Manifest(
+        raise UnusableHook(f"export {export[:MAX_NAME]!r} is not the name of a function")
+    return HookManifest(
         name=name,
         description=_line(fields.get("description")),
         homepage=_line(fields.get("homepage") or ours.get("homepage")),
@@ -52,7 +54,7 @@ def parse(fields: Mapping[str, Any], ours: Mapping[str, Any], directory: str, no
         export="handler" if export == "default" else export,
         os=tuple(_SYSTEMS.get(each.lower(), each.lower()) for each in _words(ours.get("os"))),
         always=_line(ours.get("always")).lower() in _TRUE,
-        requires=Requires(
+        requires=HookRequirements(
             bins=_matching(requires.get("bins"), _BIN, "requires.bins", said),
             any_bins=_matching(requires.get("anyBins"), _BIN, "requires.anyBins", said),
             env=_matching(requires.get("env"), _ENV, "requires.env", said),

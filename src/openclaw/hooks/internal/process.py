@@ -13,8 +13,8 @@ from typing import Any
 
 from openclaw.core.errors import OpenClawError
 from openclaw.core.text import literal
-from openclaw.hooks.internal.events import Answer, BadAnswer, Event, answer, document
-from openclaw.hooks.internal.record import Hook
+from openclaw.hooks.internal.events import BadAnswer, HookEvent, HookFileAnswer, answer, document
+from openclaw.hooks.internal.record import HookDirectory
 
 ANSWER_BYTES = 4 << 20
 REMARK_BYTES = 65_536
@@ -26,26 +26,28 @@ INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "USER
 """All that a handler gets of our environment, beside what its HOOK.md requires by name."""
 
 
-class HookFailed(OpenClawError):
+class HandlerFailed(OpenClawError):
     """A handler did not do its work; the message is the one line people are told."""
 
     code = "UNAVAILABLE"
 
 
-def environment(hook: Hook, environ: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+def environment(hook: HookDirectory, environ: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
     """The variables of a handler: a bare few, those it requires by name, and those its entry sets."""
     wanted = (*INHERITED, *hook.manifest.requires.env)
     found = {name: environ[name] for name in wanted if name in environ}
     return {**found, **own, "OPENCLAW_HOOK": hook.name, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def command(hook: Hook) -> list[str]:
+def command(hook: HookDirectory) -> list[str]:
     if hook.kind == "python":
         return [sys.executable, "-I", "-B", str(WORKER), hook.handler, hook.manifest.export]
     return [hook.handler]
 
 
-async def run(hook: Hook, event: Event, options: Mapping[str, Any], *, env: Mapping[str, str], limit: float) -> Answer:
+async def run(
+    hook: HookDirectory, event: HookEvent, options: Mapping[str, Any], *, env: Mapping[str, str], limit: float
+) -> HookFileAnswer:
     """What the handler answers; raises `HookFailed` for everything that can go wrong with it."""
     with tempfile.TemporaryFile() as told:  # a file and not a pipe: nobody waits for a handler that does not read
         told.write(document(event, options))
@@ -53,14 +55,14 @@ async def run(hook: Hook, event: Event, options: Mapping[str, Any], *, env: Mapp
         code, said, remark = await _attended(hook, told.fileno(), env, limit)
     if code:
         how = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
-        raise HookFailed(f"its handler {how}{': ' if remark else ''}{remark}")
+        raise HandlerFailed(f"its handler {how}{': ' if remark else ''}{remark}")
     try:
         return answer(said, event)
     except BadAnswer as error:
-        raise HookFailed(f"its handler's answer cannot be read: {error}") from None
+        raise HandlerFailed(f"its handler's answer cannot be read: {error}") from None
 
 
-async def _attended(hook: Hook, told: int, env: Mapping[str, str], limit: float) -> tuple[int, bytes, str]:
+async def _attended(hook: HookDirectory, told: int, env: Mapping[str, str], limit: float) -> tuple[int, bytes, str]:
     """The handler's exit code, its answer and the last line it said beside it."""
     with _Tap(ANSWER_BYTES) as answers, _Tap(0) as remarks:
         try:
@@ -74,7 +76,7 @@ async def _attended(hook: Hook, told: int, env: Mapping[str, str], limit: float)
                 start_new_session=True,
             )
         except OSError as error:
-            raise HookFailed(f"its handler cannot be started: {error.strerror}") from error
+            raise HandlerFailed(f"its handler cannot be started: {error.strerror}") from error
         answers.listen()
         remarks.listen()
         try:
@@ -85,11 +87,11 @@ async def _attended(hook: Hook, told: int, env: Mapping[str, str], limit: float)
                         await answers.closed.wait()
                         await remarks.closed.wait()
         except TimeoutError:
-            raise HookFailed(f"its handler took longer than {limit:g} s and was stopped") from None
+            raise HandlerFailed(f"its handler took longer than {limit:g} s and was stopped") from None
         finally:
             await _finish(child)
         if answers.flooded.is_set():
-            raise HookFailed(f"its handler wrote more than {ANSWER_BYTES >> 20} MiB and was stopped")
+            raise HandlerFailed(f"its handler wrote more than {ANSWER_BYTES >> 20} MiB and was stopped")
         return code, bytes(answers.kept), _last_line(bytes(remarks.kept))
 
 

@@ -8,7 +8,7 @@ Source = Literal["openclaw-bundled", "openclaw-plugin", "openclaw-extra", "openc
 Kind = Literal["python", "program", "bundled"]
 
 
-class Requires(Struct, frozen=True, kw_only=True):
+class HookRequirements(Struct, frozen=True, kw_only=True):
     """What must be there before the hook makes sense."""
 
     bins: tuple[str, ...] = ()
@@ -17,7 +17,7 @@ class Requires(Struct, frozen=True, kw_only=True):
     config: tuple[str, ...] = ()
 
 
-class Manifest(Struct, frozen=True, kw_only=True):
+class HookManifest(Struct, frozen=True, kw_only=True):
     """A hook in its own words."""
 
     name: str
@@ -29,7 +29,7 @@ class Manifest(Struct, frozen=True, kw_only=True):
     export: str = "handler"
     os: tuple[str, ...] = ()
     always: bool = False
-    requires: Requires = Requires()
+    requires: HookRequirements = HookRequirements()
     notes: tuple[str, ...] = ()
     """What was odd but could be read all the same."""
 
@@ -39,10 +39,10 @@ class Manifest(Struct, frozen=True, kw_only=True):
         return self.hook_key or self.name
 
 
-class Hook(Struct, frozen=True, kw_only=True):
+class HookDirectory(Struct, frozen=True, kw_only=True):
     """One directory with a HOOK.md."""
 
-    manifest: Manifest
+    manifest: HookManifest
     source: Source
     directory: str
     """Its real path."""
@@ -63,15 +63,15 @@ class Hook(Struct, frozen=True, kw_only=True):
         return self.source == "openclaw-bundled"
 
 
-class Diagnostic(Struct, frozen=True):
+class HookProblem(Struct, frozen=True):
     """Something that was passed over, and why."""
 
     path: str
     message: str
 
 
-class Found(Struct, frozen=True, kw_only=True):
+class FoundHooks(Struct, frozen=True, kw_only=True):
     """Everything a look brought to light."""
 
-    hooks: tuple[Hook, ...] = ()
-    diagnostics: tuple[Diagnostic, ...] = ()
+    hooks: tuple[HookDirectory, ...] = ()
+    diagnostics: tuple[HookProblem, ...] = ()

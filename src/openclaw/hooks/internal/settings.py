@@ -9,7 +9,7 @@ from openclaw.core.secret import Secret
 from openclaw.core.settings import Count, Settings, doc
 
 
-class EntrySettings(Settings, frozen=True):
+class HookEntrySettings(Settings, frozen=True):
     """`hooks.internal.entries.<key>`: one hook."""
 
     enabled: Annotated[bool | None, doc("run it; a hook of a workspace runs only when this says true")] = None
@@ -24,7 +24,7 @@ class EntrySettings(Settings, frozen=True):
     )
 
 
-class LoadSettings(Settings, frozen=True):
+class HookLoadSettings(Settings, frozen=True):
     """`hooks.internal.load`: where hooks are looked for, beside the usual places."""
 
     extra_dirs: Annotated[tuple[str, ...], doc("more directories with hooks; ~ stands for the home directory")] = ()
@@ -36,8 +36,8 @@ class InternalHooksSettings(Settings, frozen=True):
     enabled: Annotated[
         bool | None, doc("false: none runs; true: all that can, or those named in entries; absent: those named")
     ] = None
-    load: Annotated[LoadSettings, doc("where hooks are looked for")] = LoadSettings()
-    entries: Annotated[Mapping[str, EntrySettings], doc("single hooks by key")] = field(default_factory=dict)
+    load: Annotated[HookLoadSettings, doc("where hooks are looked for")] = HookLoadSettings()
+    entries: Annotated[Mapping[str, HookEntrySettings], doc("single hooks by key")] = field(default_factory=dict)
     timeout_ms: Annotated[Count, doc("longest run of a handler that names no limit of its own")] = 15_000
 
     @property

@@ -13,7 +13,7 @@ import sys
 from typing import Any
 
 
-class Event:
+class WorkerEvent:
     """What a handler is given. `messages` may be added to; `context` and `options` are the JSON of the event."""
 
     def __init__(self, told: dict[str, Any]) -> None:
@@ -53,7 +53,7 @@ def main() -> None:
     path, function = sys.argv[1:3]
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # from here on, what is printed is a remark and not an answer
-    event = Event(json.load(sys.stdin))
+    event = WorkerEvent(json.load(sys.stdin))
     result = load(path, function)(event)
     if inspect.isawaitable(result):
         asyncio.run(_awaited(result))

@@ -18,8 +18,8 @@ from openclaw.core.events import Done, ModelEvent, TextDelta, ThinkingDelta
 from openclaw.core.messages import Assistant, Text, User
 from openclaw.core.provider import ModelRequest
 from openclaw.core.secret import Secret
-from openclaw.tools.acp.worker import Start
-from openclaw.tools.helper import Helper, Role
+from openclaw.tools.acp.worker import AcpStart
+from openclaw.tools.helper import Worker, WorkerSpec
 
 INSTALL = "External agents need the extra `acp`: install it with: pip install 'openclaw-py[acp]'"
 IDLE_SECONDS = 900.0
@@ -32,7 +32,7 @@ _KINDS: dict[Decision, tuple[str, ...]] = {
 }
 
 
-class Hired(Struct, frozen=True, kw_only=True):
+class RunningAgent(Struct, frozen=True, kw_only=True):
     """One agent, for one conversation of ours."""
 
     name: str
@@ -44,7 +44,7 @@ class Hired(Struct, frozen=True, kw_only=True):
     workspace: str
 
 
-class Agents:
+class AcpAgents:
     """All that were started, one process for each conversation; whoever made it closes it."""
 
     def __init__(self, approver: Approver, environ: Callable[[], Mapping[str, str]]) -> None:
@@ -52,7 +52,7 @@ class Agents:
         self._environ = environ
         self._open: dict[str, AcpAgent] = {}
 
-    def agent(self, hired: Hired) -> "AcpAgent":
+    def agent(self, hired: RunningAgent) -> "AcpAgent":
         """The provider for a conversation; the same one as long as it is set up the same way."""
         known = self._open.get(hired.session_key)
         if known is None or known.hired != hired:
@@ -68,21 +68,21 @@ class Agents:
 class AcpAgent:
     """A `Provider`: what is said last goes to the program, what it says comes back as it comes."""
 
-    def __init__(self, hired: Hired, approver: Approver, environ: Mapping[str, str]) -> None:
+    def __init__(self, hired: RunningAgent, approver: Approver, environ: Mapping[str, str]) -> None:
         self.hired = hired
         self._approver = approver
-        role = Role(
+        role = WorkerSpec(
             name=f"the agent {hired.name}",
             module="openclaw.tools.acp.worker",
             missing=INSTALL,
             start_seconds=90.0,
             secrets=tuple(hired.env.values()),
         )
-        self._helper = Helper(role, self._start, idle=IDLE_SECONDS, environ=environ)
+        self._helper = Worker(role, self._start, idle=IDLE_SECONDS, environ=environ)
 
-    def _start(self) -> Start:
+    def _start(self) -> AcpStart:
         env = {name: value.reveal() for name, value in self.hired.env.items()}
-        return Start(command=self.hired.command, args=self.hired.args, env=env, cwd=self.hired.workspace)
+        return AcpStart(command=self.hired.command, args=self.hired.args, env=env, cwd=self.hired.workspace)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         asked = next((message.text for message in reversed(request.messages) if isinstance(message, User)), "")

@@ -8,15 +8,15 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from openclaw.tools.helper_lines import Ask, Tell
-from openclaw.tools.helper_worker import Desk, LastWords, Voice, descendants, kill, run, told
+from openclaw.tools.helper_lines import RpcEvent, WorkerRequest
+from openclaw.tools.helper_worker import LastWords, RequestLoop, WorkerOutput, descendants, describe_error, kill, run
 
 READY_SECONDS = 60.0
 MOST_TEXT = 200_000
 LIMIT = 16 * 1024 * 1024
 
 
-class Start(Struct, frozen=True, kw_only=True):
+class AcpStart(Struct, frozen=True, kw_only=True):
     """How the agent is started."""
 
     command: str
@@ -25,10 +25,10 @@ class Start(Struct, frozen=True, kw_only=True):
     cwd: str
 
 
-class Hands:
+class AcpClientSide:
     """What the agent may ask of us: only a person's permission. It reads, writes and runs things by itself."""
 
-    def __init__(self, voice: Voice) -> None:
+    def __init__(self, voice: WorkerOutput) -> None:
         self._voice = voice
         self._asked: dict[int, asyncio.Future[str | None]] = {}
         self._count = 0
@@ -40,9 +40,9 @@ class Hands:
         kind = update.session_update
         if kind in ("agent_message_chunk", "agent_thought_chunk"):
             text = getattr(update.content, "text", "") or f"[{update.content.type}]"
-            self._voice.say(Tell(body={"said" if kind == "agent_message_chunk" else "thought": text[:MOST_TEXT]}))
+            self._voice.say(RpcEvent(body={"said" if kind == "agent_message_chunk" else "thought": text[:MOST_TEXT]}))
         elif kind == "tool_call":
-            self._voice.say(Tell(body={"tool": (update.title or "")[:300]}))
+            self._voice.say(RpcEvent(body={"tool": (update.title or "")[:300]}))
 
     async def request_permission(self, session_id: str, tool_call: Any, options: Any, **given: Any) -> Any:
         from acp.schema import AllowedOutcome, DeniedOutcome, RequestPermissionResponse
@@ -54,7 +54,7 @@ class Hands:
             mode="json", exclude_none=True, include={"title", "kind", "raw_input", "locations"}
         )
         choices = [{"id": each.option_id, "kind": each.kind} for each in options]
-        self._voice.say(Tell(body={"permission": self._count, "about": shown, "options": choices}))
+        self._voice.say(RpcEvent(body={"permission": self._count, "about": shown, "options": choices}))
         chosen = await answer
         if chosen is None:
             return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
@@ -82,38 +82,40 @@ class Hands:
         return None
 
 
-class Worker:
+class AcpWorker:
     """One conversation with the agent."""
 
-    def __init__(self, connection: Any, hands: Hands, session_id: str, words: LastWords) -> None:
+    def __init__(self, connection: Any, hands: AcpClientSide, session_id: str, words: LastWords) -> None:
         self._connection = connection
         self._hands = hands
         self._session = session_id
         self._words = words
 
-    async def answer(self, ask: Ask) -> Tell:
+    async def answer(self, ask: WorkerRequest) -> RpcEvent:
         from acp import RequestError, text_block
 
         try:
             ended = await self._connection.prompt(session_id=self._session, prompt=[text_block(ask.body["prompt"])])
         except RequestError as error:
-            return Tell(id=ask.id, error=f"it answered with an error: {error}"[:1000])
+            return RpcEvent(id=ask.id, error=f"it answered with an error: {error}"[:1000])
         except (ConnectionError, OSError) as error:
-            return Tell(id=ask.id, error=self._words.after(f"its process ended ({told(error)})"), over=True)
+            return RpcEvent(
+                id=ask.id, error=self._words.after(f"its process ended ({describe_error(error)})"), over=True
+            )
         except asyncio.CancelledError:
             self._hands.drop()
             await self._connection.cancel(session_id=self._session)
             raise
-        return Tell(id=ask.id, body={"stop_reason": ended.stop_reason})
+        return RpcEvent(id=ask.id, body={"stop_reason": ended.stop_reason})
 
 
-async def hold(start: Start, questions: "asyncio.Queue[Ask | None]", voice: Voice) -> None:
+async def hold(start: AcpStart, questions: "asyncio.Queue[WorkerRequest | None]", voice: WorkerOutput) -> None:
     from acp import PROTOCOL_VERSION, RequestError, spawn_agent_process
     from acp.schema import ClientCapabilities, Implementation
 
     from openclaw.version import __version__
 
-    words, hands = LastWords(), Hands(voice)
+    words, hands = LastWords(), AcpClientSide(voice)
     leaders: set[int] = set()
     client: Any = hands
     try:
@@ -135,35 +137,35 @@ async def hold(start: Start, questions: "asyncio.Queue[Ask | None]", voice: Voic
                         client_info=Implementation(name="openclaw-py", version=__version__),
                     )
                     session = await connection.new_session(cwd=start.cwd, mcp_servers=[])
-                worker = Worker(connection, hands, session.session_id, words)
-                voice.say(Tell(ready=True))
-                await Desk(voice, worker.answer, hands.heard).serve(questions)
+                worker = AcpWorker(connection, hands, session.session_id, words)
+                voice.say(RpcEvent(ready=True))
+                await RequestLoop(voice, worker.answer, hands.heard).serve(questions)
             finally:
                 leaders |= descendants()
                 gone.cancel()
     except TimeoutError:
-        voice.say(Tell(error=words.after(f"it was not ready within {READY_SECONDS:g} s")))
+        voice.say(RpcEvent(error=words.after(f"it was not ready within {READY_SECONDS:g} s")))
     except RequestError as error:
-        voice.say(Tell(error=words.after(f"it refused to begin: {error}")))
+        voice.say(RpcEvent(error=words.after(f"it refused to begin: {error}")))
     except (OSError, ValueError) as error:
-        voice.say(Tell(error=words.after(told(error))))
+        voice.say(RpcEvent(error=words.after(describe_error(error))))
     finally:
         kill(leaders)
 
 
-async def _gone(process: Any, words: LastWords, voice: Voice) -> None:
+async def _gone(process: Any, words: LastWords, voice: WorkerOutput) -> None:
     """An agent that ends answers nothing any more: whoever waits is told, and this process ends."""
     import os
 
     await process.wait()
     await asyncio.sleep(0.1)  # its last words may still be on the way
-    voice.say(Tell(error=words.after(f"its process ended with code {process.returncode}")))
+    voice.say(RpcEvent(error=words.after(f"its process ended with code {process.returncode}")))
     kill(descendants())
     os._exit(3)
 
 
-async def _main(body: Any, questions: "asyncio.Queue[Ask | None]", voice: Voice) -> None:
-    await hold(msgspec.convert(body, Start), questions, voice)
+async def _main(body: Any, questions: "asyncio.Queue[WorkerRequest | None]", voice: WorkerOutput) -> None:
+    await hold(msgspec.convert(body, AcpStart), questions, voice)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ RESULT_CHARS = 20_000
 STEP_MS = 10_000.0
 
 
-class Act(Struct, frozen=True, rename="camel"):
+class BrowserAction(Struct, frozen=True, rename="camel"):
     """One act, as the model asks for it."""
 
     kind: str
@@ -59,7 +59,7 @@ def element(tab: Tab, ref: str | None, selector: str | None = None) -> Any:
     raise InvalidRequest("Say on what: give a ref of the last snapshot, or a selector.")
 
 
-async def perform(tab: Tab, act: Act, *, evaluate: bool) -> str:
+async def perform(tab: Tab, act: BrowserAction, *, evaluate: bool) -> str:
     """Does it; gives what there is to say."""
     if act.kind == "evaluate" and not evaluate:
         raise InvalidRequest("Running scripts in pages is switched off (browser.evaluateEnabled).")
@@ -69,7 +69,7 @@ async def perform(tab: Tab, act: Act, *, evaluate: bool) -> str:
     return await doing(tab, act)
 
 
-async def _click(tab: Tab, act: Act) -> str:
+async def _click(tab: Tab, act: BrowserAction) -> str:
     target = element(tab, act.ref, act.selector)
     modifiers = [_modifier(name) for name in act.modifiers] or None
     given = {"button": _button(act.button), "modifiers": modifiers, "timeout": act.timeout, "delay": act.delay_ms or 0}
@@ -77,7 +77,7 @@ async def _click(tab: Tab, act: Act) -> str:
     return "clicked"
 
 
-async def _click_coords(tab: Tab, act: Act) -> str:
+async def _click_coords(tab: Tab, act: BrowserAction) -> str:
     if act.x is None or act.y is None:
         raise InvalidRequest("clickCoords needs x and y.")
     await tab.page.mouse.click(
@@ -86,7 +86,7 @@ async def _click_coords(tab: Tab, act: Act) -> str:
     return "clicked"
 
 
-async def _type(tab: Tab, act: Act) -> str:
+async def _type(tab: Tab, act: BrowserAction) -> str:
     if act.text is None:
         raise InvalidRequest("type needs text.")
     target = element(tab, act.ref, act.selector)
@@ -100,7 +100,7 @@ async def _type(tab: Tab, act: Act) -> str:
     return "typed and submitted" if act.submit else "typed"
 
 
-async def _press(tab: Tab, act: Act) -> str:
+async def _press(tab: Tab, act: BrowserAction) -> str:
     if not act.key:
         raise InvalidRequest("press needs a key, for example Enter or Control+a.")
     if act.ref or act.selector:
@@ -110,29 +110,29 @@ async def _press(tab: Tab, act: Act) -> str:
     return f"pressed {act.key}"
 
 
-async def _hover(tab: Tab, act: Act) -> str:
+async def _hover(tab: Tab, act: BrowserAction) -> str:
     await element(tab, act.ref, act.selector).hover(timeout=act.timeout)
     return "the pointer is over it"
 
 
-async def _scroll(tab: Tab, act: Act) -> str:
+async def _scroll(tab: Tab, act: BrowserAction) -> str:
     await element(tab, act.ref, act.selector).scroll_into_view_if_needed(timeout=act.timeout)
     return "it is in view"
 
 
-async def _drag(tab: Tab, act: Act) -> str:
+async def _drag(tab: Tab, act: BrowserAction) -> str:
     await element(tab, act.start_ref).drag_to(element(tab, act.end_ref), timeout=act.timeout)
     return "dragged"
 
 
-async def _select(tab: Tab, act: Act) -> str:
+async def _select(tab: Tab, act: BrowserAction) -> str:
     if not act.values:
         raise InvalidRequest("select needs values.")
     chosen = await element(tab, act.ref, act.selector).select_option(list(act.values), timeout=act.timeout)
     return f"selected {', '.join(chosen)}"
 
 
-async def _fill(tab: Tab, act: Act) -> str:
+async def _fill(tab: Tab, act: BrowserAction) -> str:
     if not act.fields:
         raise InvalidRequest("fill needs fields: [{ref, value}].")
     for each in act.fields:
@@ -145,14 +145,14 @@ async def _fill(tab: Tab, act: Act) -> str:
     return f"filled {len(act.fields)} field(s)"
 
 
-async def _resize(tab: Tab, act: Act) -> str:
+async def _resize(tab: Tab, act: BrowserAction) -> str:
     if not act.width or not act.height:
         raise InvalidRequest("resize needs width and height.")
     await tab.page.set_viewport_size({"width": act.width, "height": act.height})
     return f"{act.width} x {act.height}"
 
 
-async def _wait(tab: Tab, act: Act) -> str:
+async def _wait(tab: Tab, act: BrowserAction) -> str:
     page, limit = tab.page, act.timeout_ms or 20_000.0
     asked = False
     if act.time_ms is not None:
@@ -178,14 +178,14 @@ async def _wait(tab: Tab, act: Act) -> str:
     return "it is so"
 
 
-async def _evaluate(tab: Tab, act: Act) -> str:
+async def _evaluate(tab: Tab, act: BrowserAction) -> str:
     if not act.fn:
         raise InvalidRequest("evaluate needs fn, for example () => document.title.")
     found = await (element(tab, act.ref).evaluate(act.fn) if act.ref else tab.page.evaluate(act.fn))
     return json.dumps(found, ensure_ascii=False, default=str)[:RESULT_CHARS]
 
 
-async def _close(tab: Tab, act: Act) -> str:
+async def _close(tab: Tab, act: BrowserAction) -> str:
     await tab.page.close()
     return "closed"
 
@@ -204,7 +204,7 @@ def _modifier(name: str) -> str:
     return known[name.lower()]
 
 
-_KINDS: Mapping[str, Callable[[Tab, Act], Awaitable[str]]] = {
+_KINDS: Mapping[str, Callable[[Tab, BrowserAction], Awaitable[str]]] = {
     "click": _click,
     "clickCoords": _click_coords,
     "type": _type,

@@ -9,7 +9,7 @@ from collections import deque
 from contextlib import suppress
 
 from openclaw.core.errors import OpenClawError
-from openclaw.tools.guard import Fence, check_addresses, check_host, parse_url
+from openclaw.tools.guard import AddressRules, check_addresses, check_host, parse_url
 
 HEAD_BYTES = 64 * 1024
 CONNECT_SECONDS = 20.0
@@ -19,7 +19,7 @@ REFUSED = b"HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain\r\nConnection: cl
 class Proxy:
     """Serves for as long as its server is open; remembers what it refused."""
 
-    def __init__(self, fence: Fence) -> None:
+    def __init__(self, fence: AddressRules) -> None:
         self._fence = fence
         self.refused: deque[str] = deque(maxlen=50)
 

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 
-class Start(Struct, frozen=True, kw_only=True):
+class BrowserStart(Struct, frozen=True, kw_only=True):
     executable: str
     profile: str
     """The directory of cookies and everything else the browser keeps."""

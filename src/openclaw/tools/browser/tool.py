@@ -16,8 +16,8 @@ from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
 from openclaw.tools.answer import answers
 from openclaw.tools.browser import find
 from openclaw.tools.browser.schema import ACT, ACTIONS, PARAMETERS
-from openclaw.tools.browser.start import Start
-from openclaw.tools.helper import Helper, Role
+from openclaw.tools.browser.start import BrowserStart
+from openclaw.tools.helper import Worker, WorkerSpec
 from openclaw.tools.web_memory import Wrap
 
 IDLE_SECONDS = 300.0
@@ -52,11 +52,11 @@ class Browsers:
 
     def __init__(self, environ: Callable[[], Mapping[str, str]]) -> None:
         self.environ = environ
-        self._open: dict[str, tuple[BrowserRules, Helper]] = {}
+        self._open: dict[str, tuple[BrowserRules, Worker]] = {}
         self.roles: dict[str, str] = {}
         """What the refs of the last snapshot were; decides whether a click follows a link or does something."""
 
-    async def helper(self, profile: str, rules: BrowserRules, workspace: Path) -> Helper:
+    async def helper(self, profile: str, rules: BrowserRules, workspace: Path) -> Worker:
         """The browser of a profile, not started yet; another one after the rules changed."""
         known = self._open.get(profile)
         if known is not None and known[0] == rules:
@@ -71,7 +71,7 @@ class Browsers:
             raise InvalidRequest(find.INSTALL)
         environ = self.environ()
         place = Path(rules.state) / profile
-        start = Start(
+        start = BrowserStart(
             executable=find.executable(rules.executable, environ),
             profile=str(place / "user-data"),
             downloads=str(workspace / "downloads"),
@@ -85,14 +85,14 @@ class Browsers:
         )
         find.check_root(rules.no_sandbox)
         place.mkdir(parents=True, exist_ok=True, mode=0o700)
-        role = Role(
+        role = WorkerSpec(
             name="the browser",
             module="openclaw.tools.browser.worker",
             missing=find.INSTALL,
             start_seconds=90.0,
             variables=("DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR"),
         )
-        helper = Helper(role, lambda: start, idle=IDLE_SECONDS, environ=environ)
+        helper = Worker(role, lambda: start, idle=IDLE_SECONDS, environ=environ)
         self._open[profile] = (rules, helper)
         return helper
 

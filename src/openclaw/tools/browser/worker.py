@@ -11,13 +11,13 @@ from typing import Any
 import msgspec
 
 from openclaw.core.errors import InvalidRequest, OpenClawError
-from openclaw.tools.browser.acts import Act, element, perform
+from openclaw.tools.browser.acts import BrowserAction, element, perform
 from openclaw.tools.browser.proxy import Proxy
-from openclaw.tools.browser.start import Start
+from openclaw.tools.browser.start import BrowserStart
 from openclaw.tools.browser.tabs import Downloads, Tab, Tabs
-from openclaw.tools.guard import Fence, parse_url
-from openclaw.tools.helper_lines import Ask, Tell
-from openclaw.tools.helper_worker import Desk, Voice, descendants, kill, run
+from openclaw.tools.guard import AddressRules, parse_url
+from openclaw.tools.helper_lines import RpcEvent, WorkerRequest
+from openclaw.tools.helper_worker import RequestLoop, WorkerOutput, descendants, kill, run
 
 SNAPSHOT_CHARS = 20_000
 TEXT_CHARS = 20_000
@@ -34,25 +34,25 @@ _CALL_LOG = re.compile(r"\n(?:Call log|=+ logs).*\Z", re.DOTALL)
 class Browser:
     """Answers the questions of the tool."""
 
-    def __init__(self, start: Start, context: Any, proxy: Proxy) -> None:
+    def __init__(self, start: BrowserStart, context: Any, proxy: Proxy) -> None:
         self._start = start
         self._proxy = proxy
         self.downloads = Downloads(Path(start.downloads))
         self.tabs = Tabs(context, self.downloads)
 
-    async def answer(self, ask: Ask) -> Tell:
+    async def answer(self, ask: WorkerRequest) -> RpcEvent:
         from playwright.async_api import Error
 
         body = ask.body
         try:
-            return Tell(id=ask.id, body=await self._do(body["action"], body))
+            return RpcEvent(id=ask.id, body=await self._do(body["action"], body))
         except OpenClawError as error:
-            return Tell(id=ask.id, error=error.message)
+            return RpcEvent(id=ask.id, error=error.message)
         except Error as error:
             over = "has been closed" in error.message and not self.tabs.list()
-            return Tell(id=ask.id, error=_plain(error.message), over=over)
+            return RpcEvent(id=ask.id, error=_plain(error.message), over=over)
         except (msgspec.ValidationError, ValueError) as error:
-            return Tell(id=ask.id, error=str(error)[:500])
+            return RpcEvent(id=ask.id, error=str(error)[:500])
 
     async def _do(self, action: str, body: dict[str, Any]) -> dict[str, Any]:
         doing = getattr(self, f"_{action}", None)
@@ -223,7 +223,7 @@ class Browser:
         return self._file(await self.downloads.next(already, (body.get("timeoutMs") or PAGE_MS) / 1000))
 
     async def _act(self, body: dict[str, Any]) -> dict[str, Any]:
-        act = msgspec.convert(body["act"], Act, strict=False)
+        act = msgspec.convert(body["act"], BrowserAction, strict=False)
         tab = await self.tabs.get(act.target_id)
         self.tabs.current = tab.id
         already, known = len(self.downloads.done), {each.id for each in self.tabs.list()}
@@ -243,12 +243,12 @@ class Browser:
         news = {**self._news(tab), **({"newTabs": fresh} if fresh else {})}
         return {**_said(f"URL: {address}\n" + "\n".join(lines), targetId=tab.id, **news), "files": files}
 
-    def _steps(self, act: Act) -> list[Act]:
+    def _steps(self, act: BrowserAction) -> list[BrowserAction]:
         if act.kind != "batch":
             return [act]
         if not act.actions:
             raise InvalidRequest("batch needs actions: a list of acts.")
-        steps = [msgspec.convert(each, Act, strict=False) for each in act.actions[:50]]
+        steps = [msgspec.convert(each, BrowserAction, strict=False) for each in act.actions[:50]]
         if any(step.kind == "batch" for step in steps):
             raise InvalidRequest("A batch holds no batches.")
         return steps
@@ -275,11 +275,11 @@ def _plain(message: str) -> str:
     return text[:600]
 
 
-async def hold(start: Start, questions: "asyncio.Queue[Ask | None]", voice: Voice) -> None:
+async def hold(start: BrowserStart, questions: "asyncio.Queue[WorkerRequest | None]", voice: WorkerOutput) -> None:
     """Starts the browser, says so, and answers until there are no more questions."""
     from playwright.async_api import Error, async_playwright
 
-    fence = Fence(
+    fence = AddressRules(
         allow_private=start.allow_private,
         allowed_hosts=start.allowed_hosts,
         blocked_hosts=start.blocked_hosts,
@@ -308,21 +308,21 @@ async def hold(start: Start, questions: "asyncio.Queue[Ask | None]", voice: Voic
                 ],
             )
             browser = Browser(start, context, proxy)
-            voice.say(Tell(ready=True))
+            voice.say(RpcEvent(ready=True))
             try:
-                await Desk(voice, browser.answer).serve(questions)
+                await RequestLoop(voice, browser.answer).serve(questions)
             finally:
                 leaders = descendants()
                 await context.close()
                 kill(leaders)
     except Error as error:
-        voice.say(Tell(error=f"it did not start: {_plain(error.message)}"))
+        voice.say(RpcEvent(error=f"it did not start: {_plain(error.message)}"))
     finally:
         server.close()
 
 
-async def _main(body: Any, questions: "asyncio.Queue[Ask | None]", voice: Voice) -> None:
-    await hold(msgspec.convert(body, Start), questions, voice)
+async def _main(body: Any, questions: "asyncio.Queue[WorkerRequest | None]", voice: WorkerOutput) -> None:
+    await hold(msgspec.convert(body, BrowserStart), questions, voice)
 
 
 if __name__ == "__main__":

@@ -7,19 +7,19 @@ from typing import Any
 import msgspec
 
 from openclaw.core.errors import Unavailable
-from openclaw.core.toolserver import Launch, OfferedTool, Returned
-from openclaw.tools.helper import Helper, Role
-from openclaw.tools.mcp.start import Start
+from openclaw.core.toolserver import OfferedTool, ServerLaunch, ServerResult
+from openclaw.tools.helper import Worker, WorkerSpec
+from openclaw.tools.mcp.start import McpStart
 
 INSTALL = "MCP servers need the extra `mcp`: install it with: pip install 'openclaw-py[mcp]'"
 
 
-class Held:
+class McpServer:
     """A `ToolServer`. Its process starts with the first question, and ends when it has been idle for `idle` seconds."""
 
-    def __init__(self, launch: Launch, *, idle: float, environ: Mapping[str, str]) -> None:
+    def __init__(self, launch: ServerLaunch, *, idle: float, environ: Mapping[str, str]) -> None:
         self._launch = launch
-        role = Role(
+        role = WorkerSpec(
             name=f"the MCP server {launch.name}",
             module="openclaw.tools.mcp.worker",
             missing=INSTALL,
@@ -27,7 +27,7 @@ class Held:
             start_seconds=launch.connect_seconds + 30.0,
             secrets=(*launch.env.values(), *launch.headers.values()),
         )
-        self._helper = Helper(role, self._start, idle=idle, environ=environ, heard=self._heard)
+        self._helper = Worker(role, self._start, idle=idle, environ=environ, heard=self._heard)
         self._changes = 0
 
     @property
@@ -45,9 +45,9 @@ class Held:
         except msgspec.ValidationError as error:
             raise Unavailable(f"the MCP server {self._launch.name} lists tools that make no sense") from error
 
-    async def call(self, name: str, args: Mapping[str, Any], report: Callable[[str], None]) -> Returned:
+    async def call(self, name: str, args: Mapping[str, Any], report: Callable[[str], None]) -> ServerResult:
         asked = {"do": "call", "tool": name, "args": dict(args)}
-        return msgspec.convert(await self._helper.ask(asked, self._launch.request_seconds, report), Returned)
+        return msgspec.convert(await self._helper.ask(asked, self._launch.request_seconds, report), ServerResult)
 
     async def close(self) -> None:
         await self._helper.close()
@@ -55,9 +55,9 @@ class Held:
     def _heard(self, news: Any) -> None:
         self._changes += 1
 
-    def _start(self) -> Start:
+    def _start(self) -> McpStart:
         launch = self._launch
-        return Start(
+        return McpStart(
             transport=launch.transport,
             command=launch.command,
             args=launch.args,

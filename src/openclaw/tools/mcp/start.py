@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 
 
-class Start(Struct, frozen=True, kw_only=True):
+class McpStart(Struct, frozen=True, kw_only=True):
     transport: str
     command: str = ""
     args: tuple[str, ...] = ()

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from openclaw.tools.helper_lines import Ask, Tell
-from openclaw.tools.helper_worker import Desk, LastWords, Voice, descendants, kill, run, told
+from openclaw.tools.helper_lines import RpcEvent, WorkerRequest
+from openclaw.tools.helper_worker import LastWords, RequestLoop, WorkerOutput, descendants, describe_error, kill, run
 from openclaw.tools.mcp import lending
 from openclaw.tools.mcp.lending import MOST_TEXT, blocks
-from openclaw.tools.mcp.start import Start
+from openclaw.tools.mcp.start import McpStart
 
 if TYPE_CHECKING:
     import httpx2
@@ -28,12 +28,12 @@ SIGN_IN = (
 )
 
 
-class Worker:
+class McpWorker:
     """Answers questions with the help of one connection."""
 
-    def __init__(self, voice: Voice, words: LastWords) -> None:
+    def __init__(self, voice: WorkerOutput, words: LastWords) -> None:
         self.client: Any = None
-        self.refused = Refused()
+        self.refused = McpRefused()
         self._voice = voice
         self._words = words
         self._checks: dict[str, Any] = {}
@@ -51,17 +51,17 @@ class Worker:
         news = (ToolListChangedNotification, ResourceListChangedNotification, PromptListChangedNotification)
         if isinstance(message, news) and not self._told_change:
             self._told_change = True
-            self._voice.say(Tell(body="changed"))
+            self._voice.say(RpcEvent(body="changed"))
 
-    async def answer(self, ask: Ask) -> Tell:
+    async def answer(self, ask: WorkerRequest) -> RpcEvent:
         try:
             if ask.body["do"] == "list":
-                return Tell(id=ask.id, body=await self._listed())
+                return RpcEvent(id=ask.id, body=await self._listed())
             return await self._called(ask.id, ask.body["tool"], ask.body["args"])
         except _failures() as error:
             if getattr(error, "code", None) != _closed_code():
-                return Tell(id=ask.id, error=self.refused.told(error))
-            return Tell(id=ask.id, error=self._words.after("its process ended or hung up"), over=True)
+                return RpcEvent(id=ask.id, error=self.refused.told(error))
+            return RpcEvent(id=ask.id, error=self._words.after("its process ended or hung up"), over=True)
 
     async def _listed(self) -> tuple[Mapping[str, Any], ...]:
         found: dict[str, Mapping[str, Any]] = {}
@@ -100,18 +100,18 @@ class Worker:
             "read_only": bool(hints and hints.read_only_hint),
         }
 
-    async def _called(self, number: int, tool: str, args: Mapping[str, Any]) -> Tell:
+    async def _called(self, number: int, tool: str, args: Mapping[str, Any]) -> RpcEvent:
         if tool not in self._checks:
             await self._listed()
         check = self._checks.get(tool)
         if check is None:
-            return Tell(id=number, error=f"the server has no tool {tool!r} (any more)")
+            return RpcEvent(id=number, error=f"the server has no tool {tool!r} (any more)")
         wrong = _problems(check, args)
         if wrong:
-            return Tell(id=number, error="the arguments do not fit the server's schema: " + "; ".join(wrong))
+            return RpcEvent(id=number, error="the arguments do not fit the server's schema: " + "; ".join(wrong))
 
         if tool in self._lent:
-            return Tell(id=number, body=await lending.call(self.client, tool, args))
+            return RpcEvent(id=number, body=await lending.call(self.client, tool, args))
 
         last = 0.0
 
@@ -121,14 +121,16 @@ class Worker:
                 return
             last = time.monotonic()
             so_far = f"{done:g}/{total:g}" if total else f"{done:g}"
-            self._voice.say(Tell(id=number, progress=f"{so_far} {message or ''}".strip()[:200]))
+            self._voice.say(RpcEvent(id=number, progress=f"{so_far} {message or ''}".strip()[:200]))
 
         result = await self.client.call_tool(tool, dict(args), progress_callback=progress)
         structured = result.structured_content
         if structured is not None and len(msgspec.json.encode(structured)) > MOST_TEXT:
             structured = None
         content = tuple(blocks(result.content))
-        return Tell(id=number, body={"content": content, "structured": structured, "is_error": bool(result.is_error)})
+        return RpcEvent(
+            id=number, body={"content": content, "structured": structured, "is_error": bool(result.is_error)}
+        )
 
 
 def _validator(schema: Mapping[str, Any]) -> Any:
@@ -180,7 +182,7 @@ def _failures() -> tuple[type[Exception], ...]:
     )
 
 
-class Refused:
+class McpRefused:
     """Notices that a server wants to know who we are; the SDK reports every refusal in the same words."""
 
     def __init__(self) -> None:
@@ -190,10 +192,10 @@ class Refused:
         self.status = response.status_code if response.status_code in (401, 403) else 0
 
     def told(self, error: BaseException) -> str:
-        return f"it answered {self.status}: {SIGN_IN}" if self.status else told(error)
+        return f"it answered {self.status}: {SIGN_IN}" if self.status else describe_error(error)
 
 
-def _http(start: Start, refused: Refused) -> "httpx2.AsyncClient":
+def _http(start: McpStart, refused: McpRefused) -> "httpx2.AsyncClient":
     import ssl
 
     import httpx2
@@ -217,7 +219,7 @@ def _http(start: Start, refused: Refused) -> "httpx2.AsyncClient":
 
 
 async def _transport(
-    start: Start, stack: AsyncExitStack, words: LastWords, refused: Refused
+    start: McpStart, stack: AsyncExitStack, words: LastWords, refused: McpRefused
 ) -> AbstractAsyncContextManager[Any]:
     match start.transport:
         case "stdio":
@@ -247,7 +249,7 @@ async def _transport(
             return streamable_http_client(start.url, http_client=client)
 
 
-async def hold(start: Start, questions: "asyncio.Queue[Ask | None]", voice: Voice) -> None:
+async def hold(start: McpStart, questions: "asyncio.Queue[WorkerRequest | None]", voice: WorkerOutput) -> None:
     """Connects, says so, and answers until there are no more questions."""
     import mcp_types as types
     from mcp import Client
@@ -255,7 +257,7 @@ async def hold(start: Start, questions: "asyncio.Queue[Ask | None]", voice: Voic
     from openclaw.version import __version__
 
     words = LastWords()
-    worker = Worker(voice, words)
+    worker = McpWorker(voice, words)
     leaders: set[int] = set()
     try:
         async with AsyncExitStack() as stack:
@@ -268,21 +270,21 @@ async def hold(start: Start, questions: "asyncio.Queue[Ask | None]", voice: Voic
                     )
                 )
             leaders = descendants()
-            voice.say(Tell(ready=True))
+            voice.say(RpcEvent(ready=True))
             worker.client = client
-            await Desk(voice, worker.answer).serve(questions)
+            await RequestLoop(voice, worker.answer).serve(questions)
     except TimeoutError:
-        voice.say(Tell(error=words.after(f"it was not ready within {start.connect_seconds:g} s")))
+        voice.say(RpcEvent(error=words.after(f"it was not ready within {start.connect_seconds:g} s")))
     except ExceptionGroup as error:
-        voice.say(Tell(error=words.after(worker.refused.told(error))))
+        voice.say(RpcEvent(error=words.after(worker.refused.told(error))))
     except _failures() as error:
-        voice.say(Tell(error=words.after(worker.refused.told(error))))
+        voice.say(RpcEvent(error=words.after(worker.refused.told(error))))
     finally:
         kill(leaders)
 
 
-async def _main(body: Any, questions: "asyncio.Queue[Ask | None]", voice: Voice) -> None:
-    await hold(msgspec.convert(body, Start), questions, voice)
+async def _main(body: Any, questions: "asyncio.Queue[WorkerRequest | None]", voice: WorkerOutput) -> None:
+    await hold(msgspec.convert(body, McpStart), questions, voice)
 
 
 if __name__ == "__main__":

@@ -158,7 +158,7 @@ class McpToolGrant(Params, frozen=True, kw_only=True):
     last_used_at: Annotated[float, Meta(ge=0)] | None = None
 
 
-class AgentApprovals(Params, frozen=True, kw_only=True):
+class AgentApprovalsParam(Params, frozen=True, kw_only=True):
     security: str | None = None
     ask: str | None = None
     ask_fallback: str | None = None
@@ -171,7 +171,7 @@ class ApprovalsFile(Params, frozen=True, kw_only=True):
     version: Literal[1]
     socket: ApprovalsSocket | None = None
     defaults: ApprovalsDefaults | None = None
-    agents: dict[str, AgentApprovals] | None = None
+    agents: dict[str, AgentApprovalsParam] | None = None
 
 
 class ExecApprovalsSetParams(Params, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, UnsetType
 
 from openclaw.wire.params.kinds import NonEmpty, NonNegative, Params, Positive, all_different, exactly_one, not_both
-from openclaw.wire.params.shared import Attachment, InputProvenance, Mentions, PermissionMode, SessionToolOverrides
+from openclaw.wire.params.shared import AttachmentParam, InputProvenance, Mentions, PermissionMode, SessionToolOverrides
 
 
 class WorkContext(Params, frozen=True, kw_only=True):
@@ -45,7 +45,7 @@ class ChatSendParams(Params, frozen=True, kw_only=True):
     originating_account_id: str | None = None
     originating_thread_id: str | None = None
     reply_to_id: NonEmpty | None = None
-    attachments: tuple[Attachment, ...] | None = None
+    attachments: tuple[AttachmentParam, ...] | None = None
     tool_bindings: Annotated[dict[str, Any], Meta(max_length=16)] | None = None
     timeout_ms: NonNegative | None = None
     system_input_provenance: InputProvenance | None = None

@@ -165,7 +165,7 @@ class DeliveryWebhook(Params, frozen=True, kw_only=True, tag_field="mode", tag="
     to: Visible
 
 
-class FailureAlert(Params, frozen=True, kw_only=True):
+class FailureAlertParam(Params, frozen=True, kw_only=True):
     after: Positive | None = None
     channel: Visible | None = None
     to: Visible | None = None
@@ -194,7 +194,7 @@ class CronAddParams(Params, frozen=True, kw_only=True):
     wake_mode: Literal["next-heartbeat", "now"]
     payload: PayloadSystemEvent | PayloadAgentTurn | PayloadCommand | PayloadScript
     delivery: DeliveryNone | DeliveryAnnounce | DeliveryWebhook | None = None
-    failure_alert: bool | FailureAlert | None = None
+    failure_alert: bool | FailureAlertParam | None = None
 
     def __post_init__(self) -> None:
         if self.failure_alert is True:

@@ -7,7 +7,7 @@ from msgspec import Struct
 from openclaw.wire.params.kinds import NonEmpty, Params
 
 
-class Finding(Struct, frozen=True, kw_only=True, rename="camel"):
+class FindingParam(Struct, frozen=True, kw_only=True, rename="camel"):
     rule_id: str
     severity: Literal["info", "warn", "critical"]
     message: str
@@ -24,4 +24,4 @@ class InstallCheckParams(Params, frozen=True, kw_only=True):
     spec: str
     tree_sha256: NonEmpty
     mode: Literal["install", "update"] = "install"
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[FindingParam, ...] = ()

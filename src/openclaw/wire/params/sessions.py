@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, UnsetType
 
 from openclaw.wire.params.kinds import NonEmpty, NonNegative, Params, Positive
-from openclaw.wire.params.shared import Attachment, Mentions, PermissionMode, SessionToolOverrides
+from openclaw.wire.params.shared import AttachmentParam, Mentions, PermissionMode, SessionToolOverrides
 
 
 class ProfileRelation(Params, frozen=True, kw_only=True):
@@ -165,7 +165,7 @@ class SessionsCreateParams(Params, frozen=True, kw_only=True):
     task: str | None = None
     message: str | None = None
     mentions: Mentions | None = None
-    attachments: tuple[Attachment, ...] | None = None
+    attachments: tuple[AttachmentParam, ...] | None = None
     project_id: NonEmpty | None = None
     project_git_url: Annotated[str, Meta(min_length=1, max_length=2048)] | None = None
     repository: SessionRepositorySource | None = None
@@ -185,7 +185,7 @@ class SessionsSendParams(Params, frozen=True, kw_only=True):
     message: str
     mentions: Mentions | None = None
     thinking: str | None = None
-    attachments: tuple[Attachment, ...] | None = None
+    attachments: tuple[AttachmentParam, ...] | None = None
     timeout_ms: NonNegative | None = None
     idempotency_key: NonEmpty | None = None
 

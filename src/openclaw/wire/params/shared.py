@@ -20,7 +20,7 @@ class HumanMention(Params, frozen=True, kw_only=True):
 Mentions = Annotated[tuple[HumanMention, ...], Meta(max_length=10)]
 
 
-class Attachment(Params, frozen=True, kw_only=True, forbid_unknown_fields=False):
+class AttachmentParam(Params, frozen=True, kw_only=True, forbid_unknown_fields=False):
     """A file that travels with a message; what it is may be said in more fields than these."""
 
     type: str | None = None
