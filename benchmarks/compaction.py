@@ -14,13 +14,13 @@ from openclaw.core.events import CompactionEnded, ModelEvent
 from openclaw.core.messages import Assistant, Message, Text, ToolCall, ToolResult, User
 from openclaw.core.provider import ModelRequest
 from openclaw.gateway.app import App
-from openclaw.gateway.clock import SystemClock
-from openclaw.sessions import compact, prune
+from openclaw.process.tasks import SystemClock
+from openclaw.runs.request import RunRequest
+from openclaw.sessions.compaction import plan
+from openclaw.sessions.compaction.summary import HEADINGS
 from openclaw.sessions.files import TranscriptFile, load
 from openclaw.sessions.transcript import MessageEntry, TranscriptHeader, path_to_leaf
 from openclaw.testing import ScriptedModel, TemporaryHome, says
-from openclaw.turns.summary import HEADINGS
-from openclaw.turns.turn import RunRequest
 
 TOKENS = 200_000
 ROUNDS = 5
@@ -53,7 +53,7 @@ def conversation() -> list[Message]:
             Assistant(content=(Text("It says the same thing. " * 20),)),
         )
         out += turn
-        size += compact.estimate_all(turn)
+        size += plan.estimate_all(turn)
     return out
 
 
@@ -98,9 +98,9 @@ def main() -> int:
         seconds = {"compact": asyncio.run(whole(TemporaryHome(Path(root)), messages))}
         (stored,) = TemporaryHome(Path(root)).transcripts()
         path = [entry for entry in path_to_leaf(load(stored).entries) if isinstance(entry, MessageEntry)]
-    seconds["measure"] = best(lambda: compact.measure(path))
-    seconds["plan"] = best(lambda: compact.plan(path, 20_000))
-    seconds["prune"] = best(lambda: prune.prune(messages, {}, prune.Pruning(), window=100_000, idle=1e9))
+    seconds["measure"] = best(lambda: plan.measure(path))
+    seconds["plan"] = best(lambda: plan.plan(path, 20_000))
+    seconds["prune"] = best(lambda: plan.prune(messages, {}, plan.Pruning(), window=100_000, idle=1e9))
     print(f"messages               {len(messages):,}")
     for name, took in sorted(seconds.items()):
         print(f"{name:<22} {took * 1000:8.1f} ms   (limit {MOST_SECONDS[name] * 1000:,.0f})")

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import msgspec
 
-from openclaw.cron.jobs import build
-from openclaw.cron.schedule import CronSchedule, due, next_fire
-from openclaw.cron.store import CronStore, scheduled
-from openclaw.store.migrations import STATE
-from openclaw.store.sqlite import Sqlite
+from openclaw.automation.cron.jobs import build
+from openclaw.automation.cron.schedule import CronSchedule, due, next_fire
+from openclaw.automation.cron.store import CronStore, scheduled
+from openclaw.storage.migrations import STATE
+from openclaw.storage.sqlite import Sqlite
 
 JOBS = 10_000
 LOOKS = 500

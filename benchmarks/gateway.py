@@ -13,10 +13,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from openclaw.protocol.client import GatewayClient
+from openclaw.protocol.scopes import WRITE
 from openclaw.testing import TemporaryHome, says
-from openclaw.testing_server import MockModelServer
-from openclaw.wire.client import GatewayClient
-from openclaw.wire.scopes import WRITE
+from openclaw.testing.server import MockModelServer
 from tests.e2e.crowd import Crowd
 from tests.e2e.gateway_process import GatewayProcess, pss
 

@@ -25,12 +25,12 @@ from openclaw.core.hooks import (
 )
 from openclaw.core.messages import Text, ToolResult
 from openclaw.gateway.app import App
-from openclaw.gateway.clock import SystemClock
-from openclaw.hooks import points
-from openclaw.hooks.dispatch import HookDispatcher
+from openclaw.plugins.hooks import points
+from openclaw.plugins.hooks.dispatch import HookDispatcher
+from openclaw.process.tasks import SystemClock
+from openclaw.security.audit import AuditChange
+from openclaw.security.audit_log import AuditLog
 from openclaw.testing import ScriptedModel, TemporaryHome, ask, calls, says
-from openclaw.trust.audit import AuditChange
-from openclaw.trust.auditlog import AuditLog
 
 COUNTS = (0, 1, 20)
 ROUNDS = 2_000

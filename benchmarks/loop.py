@@ -22,11 +22,10 @@ from openclaw.core.messages import Assistant as Said
 from openclaw.core.messages import Text, Usage
 from openclaw.core.provider import ModelRequest
 from openclaw.gateway.app import App
-from openclaw.gateway.clock import SystemClock
+from openclaw.process.tasks import SystemClock
+from openclaw.runs.reply import ReplyShaper
+from openclaw.runs.request import RecordedEvent, RunRequest, SessionRepaired
 from openclaw.testing import ScriptedModel, TemporaryHome, calls, says
-from openclaw.turns.record import RecordedEvent
-from openclaw.turns.shaping import ReplyShaper
-from openclaw.turns.turn import RunRequest, SessionRepaired
 
 CALLS = 10
 ROUNDS = 20

@@ -15,11 +15,11 @@ import time
 from pathlib import Path
 
 from openclaw.core.embedder import EmbedderEndpoint
-from openclaw.embedders import catalog
-from openclaw.gateway.clock import SystemClock
+from openclaw.memory import embedders
 from openclaw.memory.index import MemoryIndex
-from openclaw.memory.opening import open_memory
+from openclaw.memory.service import open_memory
 from openclaw.memory.settings import EmbedderName, MemorySearchSettings
+from openclaw.process.tasks import SystemClock
 
 WORDS = 20_000
 QUERIES = 200
@@ -46,8 +46,8 @@ def opened(folder: Path, provider: EmbedderName) -> MemoryIndex:
         home=folder,
         clock=SystemClock(),
         keys={},
-        build=catalog.open_embedder,
-        problem=catalog.embedder_problem,
+        build=embedders.open_embedder,
+        problem=embedders.embedder_problem,
     )
 
 
@@ -99,7 +99,7 @@ def main() -> None:
     arguments = parser.parse_args()
     providers: list[EmbedderName] = ["none", "hash"]
     if arguments.vectors:
-        if why := catalog.embedder_problem(EmbedderEndpoint(provider="local")):
+        if why := embedders.embedder_problem(EmbedderEndpoint(provider="local")):
             parser.error(why)
         providers.append("local")
     for count in map(int, arguments.notes.split(",")):

@@ -16,10 +16,10 @@ from typing import Any
 import psutil  # type: ignore[import-untyped]
 
 from openclaw.core.hooks import BeforeToolCall, HookContext
-from openclaw.gateway.clock import SystemClock
-from openclaw.hooks import points
+from openclaw.plugins.hooks import points
+from openclaw.process.tasks import SystemClock
 from openclaw.testing import ScriptedModel, TemporaryHome, ask, calls, says
-from openclaw.testing_plugins import running_plugin
+from openclaw.testing.plugins import running_plugin
 
 ROUNDS = 500
 TURNS = 20

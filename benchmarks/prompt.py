@@ -15,8 +15,7 @@ from openclaw.prompt.build import build, forget
 from openclaw.prompt.facts import PromptFacts, ToolLine
 from openclaw.workspace import budget, files
 from openclaw.workspace.budget import FileBudget
-from openclaw.workspace.files import FileCache
-from openclaw.workspace.record import BOOTSTRAP_FILES
+from openclaw.workspace.files import BOOTSTRAP_FILES, FileCache
 
 NAMES = BOOTSTRAP_FILES[:8]
 LINE = "Keep it short, keep it kind, and say plainly what was done and what was not.\n"

@@ -9,14 +9,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from openclaw.skills.catalog import compose
+from openclaw.security.install_scan import inspect
+from openclaw.skills.accepted import AcceptedSkills
+from openclaw.skills.catalog import compose, line_of, take
 from openclaw.skills.gate import MachineFacts
-from openclaw.skills.library import SkillStore
-from openclaw.skills.lock import AcceptedSkills
 from openclaw.skills.roots import SkillRoots
 from openclaw.skills.settings import LimitSettings, SkillsSettings
-from openclaw.skills.snapshot import line_of, take
-from openclaw.trust.supply import inspect
+from openclaw.skills.store import SkillStore
 
 ROUNDS = 7
 SKILL = (

@@ -14,16 +14,15 @@ from pathlib import Path
 
 from openclaw.core.sandbox import Mount, SandboxedRun, SandboxSpec
 from openclaw.core.tool import Tool, ToolContext
-from openclaw.gateway.clock import SystemClock
-from openclaw.gateway.tools.wrapping import wrap
-from openclaw.policy.execution import ExecGrant, decide
-from openclaw.policy.layers import GROUPS, remaining
-from openclaw.policy.narrowing import AgentToolSettings
-from openclaw.policy.order import ToolRequest, layers
-from openclaw.policy.settings import ToolsSettings
-from openclaw.sandboxes.bubblewrap import Bubblewrap
-from openclaw.tools.catalog import ToolState, WebToolSettings, build, build_web
-from openclaw.tools.guard import AddressRules
+from openclaw.process.tasks import SystemClock
+from openclaw.security.exec_policy import ExecGrant, decide
+from openclaw.security.label_service import wrap
+from openclaw.security.sandboxes.bubblewrap import Bubblewrap
+from openclaw.security.settings import AgentToolSettings
+from openclaw.security.tool_policy import GROUPS, ToolRequest, layers, remaining
+from openclaw.tools.build import ToolState, WebToolSettings, build, build_web
+from openclaw.tools.settings import ToolsSettings
+from openclaw.tools.web_guard import AddressRules
 
 CALLS = 200
 

@@ -11,13 +11,13 @@ import uuid
 from contextlib import aclosing
 from pathlib import Path
 
-from openclaw.core.approval import ApprovalAnswer, ApprovalRequest
+from openclaw.core.tool import ApprovalAnswer, ApprovalRequest
 from openclaw.gateway.app import assistant
-from openclaw.gateway.clock import SystemClock
-from openclaw.gateway.surroundings import Environment
+from openclaw.process.environment import Environment
+from openclaw.process.tasks import SystemClock
+from openclaw.runs.request import RunRequest
 from openclaw.testing import TemporaryHome, calls, says
-from openclaw.testing_server import MockModelServer
-from openclaw.turns.turn import RunRequest
+from openclaw.testing.server import MockModelServer
 
 TURNS = 60
 

@@ -26,7 +26,7 @@ def main() -> int:
 
     from openclaw.gateway.http.pages import BUILT, read
     from openclaw.testing import TemporaryHome, says
-    from openclaw.testing_server import MockModelServer
+    from openclaw.testing.server import MockModelServer
     from tests.ui.support import CHROMIUM, long_conversation, say, site, wait_idle
 
     weight = {name: len(gzip.compress(file.data)) for name, file in read(BUILT, "").items() if "assets" in name}

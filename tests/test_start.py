@@ -8,8 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
-from openclaw.cli.main import NOUNS
-from openclaw.cli.root import root
+from openclaw.cli.main import NOUNS, root
 from openclaw.testing import TemporaryHome
 
 COUNT = """
@@ -32,7 +31,7 @@ import json, os, signal, sys, threading, time, urllib.request
 before = set(sys.modules)
 
 def watch():
-    from openclaw.gateway.lock import running
+    from openclaw.gateway.process import running
     from pathlib import Path
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
@@ -135,7 +134,7 @@ def test_a_gateway_that_waits_has_loaded_only_what_waiting_takes(openclaw_home: 
     loaded = {name.partition(".")[0] for name in modules}
     heavy = {"httpx2", "yaml", "cryptography", "numpy", "pydantic", "mcp", "textual", "playwright", "pathspec", "rich"}
     assert not heavy & loaded
-    assert not [name for name in modules if name.startswith(("openclaw.providers", "openclaw.tools"))]
+    assert not [name for name in modules if name.startswith(("openclaw.models.providers", "openclaw.tools"))]
 
 
 def test_every_wheel_file_is_declared() -> None:

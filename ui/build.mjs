@@ -1,4 +1,4 @@
-// Builds the page into src/openclaw/gateway/ui, or into the directory that is given. The same sources and lock file give
+// Builds the page into src/openclaw/gateway/web, or into the directory that is given. The same sources and lock file give
 // the same bytes; `sources.json` says which sources they were, so that a test can tell an old build without Node.
 import { build } from "esbuild";
 import { createHash } from "node:crypto";
@@ -6,7 +6,7 @@ import { mkdir, readFile, readdir, rm, writeFile } from "node:fs/promises";
 import { gzipSync } from "node:zlib";
 
 const given = process.argv[2];
-const out = given ? `${given}/` : new URL("../src/openclaw/gateway/ui/", import.meta.url).pathname;
+const out = given ? `${given}/` : new URL("../src/openclaw/gateway/web/", import.meta.url).pathname;
 process.chdir(new URL(".", import.meta.url).pathname);
 await rm(out, { recursive: true, force: true });
 await mkdir(out, { recursive: true });

@@ -6,8 +6,7 @@ def register(api: Api) -> None:
     api.tool(FunctionTool("dice", "Throws a die.", {}, lambda args, context: str(random.randint(1, 6))))
 """
 
-from openclaw.core.channel import Channel, ShowsTyping
-from openclaw.core.chat import Address, Inbound, Outbound, Receipt
+from openclaw.core.channel import Address, Channel, Inbound, Outbound, Receipt, ShowsTyping
 from openclaw.core.embedder import Embedder, EmbedderEndpoint, EmbedsQueries, HasTraits, Traits, Vector
 from openclaw.core.errors import InvalidRequest, NotFound, ProviderError, RateLimited, Unavailable
 from openclaw.core.events import CallDelta, Done, ModelEvent, TextDelta, ThinkingDelta

@@ -12,7 +12,7 @@ from acp import PROTOCOL_VERSION, RequestError, spawn_agent_process, text_block
 from acp.schema import AllowedOutcome, DeniedOutcome, RequestPermissionResponse, ResourceContentBlock
 
 from openclaw.testing import TemporaryHome, calls, says
-from openclaw.testing_server import Hangs, MockModelServer
+from openclaw.testing.server import Hangs, MockModelServer
 from tests.e2e.gateway_process import GatewayProcess
 
 pytestmark = pytest.mark.anyio

@@ -6,11 +6,12 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
-from openclaw.agent.loop import Attempt, RunJob, Steering, run
+from openclaw.agent.loop import run
 from openclaw.agent.repeats import RepeatLimits, Repeats
-from openclaw.agent.toolrun import ToolRunner
+from openclaw.agent.tool_runner import ToolRunner
 from openclaw.core.errors import ProviderError
 from openclaw.core.events import Event, RunEnded, ToolEnded
+from openclaw.core.harness import Attempt, RunJob, Steering
 from openclaw.core.messages import ToolResult, User
 from openclaw.core.provider import Model, ModelRequest, Provider, System
 from openclaw.core.tool import Effects, Output, Tool, ToolContext, ToolSpec

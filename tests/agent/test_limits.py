@@ -2,8 +2,7 @@
 
 import pytest
 
-from openclaw.agent.limits import result_cap, shorten
-from openclaw.agent.repeats import NoRepeat, RepeatBlocked, RepeatLimits, Repeats, RepeatWarning
+from openclaw.agent.repeats import NoRepeat, RepeatBlocked, RepeatLimits, Repeats, RepeatWarning, result_cap, shorten
 from openclaw.core.messages import Text
 from openclaw.core.tool import Output
 

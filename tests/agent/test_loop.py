@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from openclaw.agent.loop import Steering
 from openclaw.agent.repeats import RepeatLimits
 from openclaw.core.errors import RateLimited, StateError
 from openclaw.core.events import (
@@ -22,6 +21,7 @@ from openclaw.core.events import (
     ToolStarted,
     ToolUpdated,
 )
+from openclaw.core.harness import Steering
 from openclaw.core.messages import Assistant, Image, Text, ToolCall, User
 from openclaw.core.provider import ModelRequest
 from openclaw.core.tool import Output, Tool, ToolContext

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw.core.messages import Cost, Text, Thinking, ToolCall, Usage
-from openclaw.core.provider import Model, Price
-from openclaw.core.reply import MAX_ARGUMENT_CHARS, ReplyBuilder, cost_of, parse_arguments
+from openclaw.core.provider import MAX_ARGUMENT_CHARS, Model, Price, ReplyBuilder, cost_of, parse_arguments
 
 MODEL = Model(provider="p", id="m", api="openai-completions", price=Price(1.0, 2.0, 0.1, 0.0))
 

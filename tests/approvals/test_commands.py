@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from openclaw.approvals.grants import ApprovalFile
-from openclaw.approvals.identity import identity
 from openclaw.core.errors import Conflict, NotFound, StateError
+from openclaw.security.approvals import ApprovalFile
+from openclaw.security.gates import identity
 from openclaw.testing import TemporaryHome
 from tests.commandline import Typed, typed
 

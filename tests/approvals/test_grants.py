@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from openclaw.approvals.grants import ApprovalFile
 from openclaw.core.errors import StateError
-from openclaw.policy.execution import ExecGrant
-from openclaw.store.lock import Holder, KernelLock
+from openclaw.security.approvals import ApprovalFile
+from openclaw.security.exec_policy import ExecGrant
+from openclaw.storage.locks import Holder, KernelLock
 
 GRANT = {"id": "g1", "pattern": "/usr/bin/git", "argPattern": "status"}
 
@@ -159,7 +159,7 @@ def test_several_processes_lose_none_of_each_others_grants(path: Path) -> None:
     code = """
 import sys
 from pathlib import Path
-from openclaw.approvals.grants import ApprovalFile
+from openclaw.security.approvals import ApprovalFile
 for number in range(10):
     name = f"{sys.argv[2]}-{number}"
     ApprovalFile(Path(sys.argv[1])).allow("main", [{"id": name, "pattern": name}], 1)

@@ -5,15 +5,13 @@ from typing import Any
 
 import pytest
 
-from openclaw.approvals.grants import ApprovalFile
-from openclaw.core.approval import Decision
-from openclaw.core.origin import origin
 from openclaw.core.sandbox import SandboxedRun, SandboxSpec
-from openclaw.core.tool import ToolContext
+from openclaw.core.text import origin
+from openclaw.core.tool import Decision, ToolContext
+from openclaw.security.approvals import ApprovalFile
+from openclaw.security.gates import HERE, AllowedExactly, ExecGate
 from openclaw.testing import FakeClock, ScriptedApprover, ScriptedModel, TemporaryHome, calls, says
 from openclaw.tools.exec import Exec
-from openclaw.turns.gate import HERE, ExecGate
-from openclaw.turns.settled import AllowedExactly
 from tests.subagents.house import SETTINGS, Cast, Owner, house
 
 pytestmark = pytest.mark.anyio

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from openclaw.approvals.pending import PendingApprovals
-from openclaw.core.approval import ApprovalRequest
 from openclaw.core.errors import InvalidRequest, NotFound
+from openclaw.core.tool import ApprovalRequest
+from openclaw.security.approvals import PendingApprovals
 from openclaw.testing import FakeClock
 
 pytestmark = pytest.mark.anyio

@@ -5,15 +5,15 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+from openclaw.automation.service import Automation, automation
 from openclaw.core.keys import SessionKey
-from openclaw.gateway.automation import Automation, automation
-from openclaw.gateway.bus import BusEvent, EventBus
-from openclaw.gateway.desk import SessionService
+from openclaw.protocol.events import BusEvent, EventBus
+from openclaw.runs.control import SessionService
+from openclaw.runs.inbox import Inbox
+from openclaw.runs.lanes import Lanes
+from openclaw.runs.worker import RunService
 from openclaw.sessions.files import load
 from openclaw.testing import FakeClock, ScriptedModel, TemporaryHome
-from openclaw.turns.lanes import Lanes
-from openclaw.turns.ledger import Inbox
-from openclaw.turns.runs import RunService
 
 START = 1_800_000_000.0
 MAIN = SessionKey("main", "main")

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from openclaw.cron.settings import WebhookMapping, WebhookMatch, WebhookSettings
-from openclaw.gateway.webhooks import PRESETS, AgentCall, Incoming, act, each, find
+from openclaw.automation.settings import WebhookMapping, WebhookMatch, WebhookSettings
+from openclaw.automation.webhooks import PRESETS, AgentCall, Incoming, act, each, find
 from openclaw.testing import TemporaryHome
 from tests.automation.test_process import TOKEN, post
 from tests.e2e.gateway_process import GatewayProcess

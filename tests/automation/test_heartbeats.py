@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from openclaw.runs.request import RunRequest
 from openclaw.testing import ScriptedModel, TemporaryHome, says, stalls
-from openclaw.turns.turn import RunRequest
 from tests.automation.support import MAIN, Place, place
 
 pytestmark = pytest.mark.anyio

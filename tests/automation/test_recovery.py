@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from openclaw.core.keys import SessionKey
-from openclaw.gateway.recovering import report_resumed
+from openclaw.runs.recovery import report_resumed
+from openclaw.runs.worker import INTERRUPTED, ResumedRun
 from openclaw.testing import ScriptedModel, TemporaryHome, says
-from openclaw.testing_server import Hangs, MockModelServer
-from openclaw.turns.runs import INTERRUPTED, ResumedRun
+from openclaw.testing.server import Hangs, MockModelServer
 from tests.automation.support import MAIN, place
 from tests.e2e.gateway_process import GatewayProcess
 

@@ -2,13 +2,13 @@
 
 import pytest
 
+from openclaw.automation.cron.jobs import JobResult
+from openclaw.automation.cron.schedule import due
+from openclaw.automation.cron.service import disposable
+from openclaw.automation.cron.store import KEPT_RUNS
 from openclaw.core.keys import SessionKey
-from openclaw.cron.results import JobResult
-from openclaw.cron.schedule import due
-from openclaw.cron.store import KEPT_RUNS
-from openclaw.gateway.sweeping import disposable
+from openclaw.runs.request import RunRequest
 from openclaw.testing import FakeClock, ScriptedModel, TemporaryHome, says
-from openclaw.turns.turn import RunRequest
 from tests.automation.support import MAIN, START, place
 
 pytestmark = pytest.mark.anyio

@@ -87,7 +87,7 @@ async def test_what_an_earlier_life_took_and_did_not_run_is_run_once(
     scripted_model.script(says("done"), says("not again"))
     async with place(openclaw_home, scripted_model, fires=False) as here:
         job = await here.scheduler.book.add({"message": "x", "at": "2027-01-15T08:00:10Z"})
-        from openclaw.cron.schedule import DueSlots
+        from openclaw.automation.cron.schedule import DueSlots
 
         fire = await here.scheduler.store.take(
             job, DueSlots(slot=job.state.next_run_at_ms or 0, following=None), owner="dead", now=1_800_000_010_000
@@ -155,7 +155,7 @@ async def test_the_assistant_sets_a_reminder_with_what_was_said(
     job = {"schedule": {"kind": "at", "at": "2027-01-16T08:00:00Z"}, "payload": {"text": "Reminder: call Ann"}}
     scripted_model.script(calls("cron", action="add", job=job, contextMessages=2), says("I will remind you."))
     async with place(openclaw_home, scripted_model) as here:
-        from openclaw.turns.turn import RunRequest
+        from openclaw.runs.request import RunRequest
 
         await here.desk.runs.submit(RunRequest(run_id="r1", key=MAIN, text="remind me to call Ann about the boat"))
         await here.desk.runs.wait("r1", 10)
@@ -219,7 +219,7 @@ async def test_the_assistant_pages_through_jobs_and_runs_one_only_when_it_is_due
             calls("cron", action="list", agentId="nobody"),
             says("done"),
         )
-        from openclaw.turns.turn import RunRequest
+        from openclaw.runs.request import RunRequest
 
         await here.desk.runs.submit(RunRequest(run_id="r1", key=MAIN, text="look"))
         await here.desk.runs.wait("r1", 30)

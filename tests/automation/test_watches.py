@@ -14,7 +14,8 @@ from zoneinfo import ZoneInfo
 import msgspec
 import pytest
 
-from openclaw.cron.watch import (
+from openclaw.automation.cron.probes import WatchProbes
+from openclaw.automation.cron.watch import (
     CommandWatch,
     DueWatch,
     FileWatch,
@@ -25,9 +26,8 @@ from openclaw.cron.watch import (
     changes,
     due_lines,
 )
-from openclaw.gateway.looking import WatchProbes
+from openclaw.runs.request import RunRequest
 from openclaw.testing import FakeClock, ScriptedModel, TemporaryHome, says
-from openclaw.turns.turn import RunRequest
 from tests.automation.support import MAIN, START, place
 
 pytestmark = pytest.mark.anyio

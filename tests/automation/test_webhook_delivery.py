@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from openclaw.automation.cron.jobs import Delivery, build
+from openclaw.automation.cron.service import JobDelivery
+from openclaw.automation.cron.store import JobFire
 from openclaw.core.errors import InvalidRequest, StateError
-from openclaw.cron.jobs import Delivery, build
-from openclaw.cron.store import JobFire
-from openclaw.gateway.announcing import JobDelivery
 from openclaw.testing import ScriptedModel, TemporaryHome
 from tests.automation.support import START, place
 

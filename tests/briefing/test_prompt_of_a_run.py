@@ -9,18 +9,19 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from openclaw.agent.settings import AgentDefaults, AgentEntry, HeartbeatSettings, SubagentDefaults, SubagentSettings
-from openclaw.commands.settings import CommandsSettings
-from openclaw.core.approval import ApprovalAnswer, ApprovalRequest
+from openclaw.agent.settings import AgentDefaults, AgentEntry, SubagentDefaults, SubagentSettings
+from openclaw.automation.settings import HeartbeatSettings
 from openclaw.core.errors import InvalidRequest, NotFound, StateError
 from openclaw.core.secret import Secret
+from openclaw.core.tool import ApprovalAnswer, ApprovalRequest
 from openclaw.gateway.app import App, assistant
-from openclaw.gateway.keys import StateKeys
-from openclaw.gateway.surroundings import Environment
+from openclaw.process.environment import Environment
+from openclaw.prompt import brief
 from openclaw.prompt.diff import diff
+from openclaw.runs.request import RunRequest
+from openclaw.security.settings import CommandsSettings
+from openclaw.storage.keys import StateKeys
 from openclaw.testing import FakeClock, ScriptedModel, TemporaryHome, says
-from openclaw.turns import knobs
-from openclaw.turns.turn import RunRequest
 
 pytestmark = pytest.mark.anyio
 
@@ -161,16 +162,16 @@ async def test_sub_agents_and_groups_see_less(
 
 def test_owner_ids_are_hashed_with_a_key_that_stays(tmp_path: Path) -> None:
     commands = CommandsSettings(owner_allow_from=("telegram:123456789", "*"))
-    first = knobs.resolve(
+    first = brief.resolve(
         AgentEntry(id="main"), AgentDefaults(), commands, is_default=True, secret=StateKeys(tmp_path).owners
     )
-    again = knobs.resolve(
+    again = brief.resolve(
         AgentEntry(id="main"), AgentDefaults(), commands, is_default=True, secret=StateKeys(tmp_path).owners
     )
     assert first.senders is not None and first.senders == again.senders
     assert "123456789" not in first.senders.text and "*" not in first.senders.text
     given = structs.replace(commands, owner_display_secret=Secret("s3cret"))
-    resolved = knobs.resolve(
+    resolved = brief.resolve(
         AgentEntry(id="main"), AgentDefaults(), given, is_default=True, secret=StateKeys(tmp_path).owners
     )
     assert resolved.senders is not None and "8cdcbcfec79e" in resolved.senders.text
@@ -179,7 +180,7 @@ def test_owner_ids_are_hashed_with_a_key_that_stays(tmp_path: Path) -> None:
 def test_no_key_is_made_before_one_is_needed(tmp_path: Path) -> None:
     keys = StateKeys(tmp_path)
     for commands in (CommandsSettings(), CommandsSettings(owner_allow_from=("a:1",), owner_display="raw")):
-        knobs.resolve(AgentEntry(id="main"), AgentDefaults(), commands, is_default=True, secret=keys.owners)
+        brief.resolve(AgentEntry(id="main"), AgentDefaults(), commands, is_default=True, secret=keys.owners)
     assert not list(tmp_path.iterdir())
     keys.owners()
     (path,) = (tmp_path / "credentials").iterdir()
@@ -203,7 +204,7 @@ def test_no_key_is_made_before_one_is_needed(tmp_path: Path) -> None:
 def test_heartbeats_are_explained_where_they_happen(
     heartbeat: HeartbeatSettings | None, is_default: bool, shown: bool
 ) -> None:
-    resolved = knobs.resolve(
+    resolved = brief.resolve(
         AgentEntry(id="main"),
         AgentDefaults(heartbeat=heartbeat),
         CommandsSettings(),
@@ -217,7 +218,7 @@ def test_an_agents_own_delegation_wins() -> None:
     defaults = AgentDefaults(subagents=SubagentDefaults(delegation_mode="prefer"))
     for own, expected in ((None, "prefer"), ("suggest", "suggest")):
         entry = AgentEntry(id="main", subagents=SubagentSettings(delegation_mode=own))  # type: ignore[arg-type]
-        found = knobs.resolve(entry, defaults, CommandsSettings(), is_default=True, secret=lambda: Secret("x"))
+        found = brief.resolve(entry, defaults, CommandsSettings(), is_default=True, secret=lambda: Secret("x"))
         assert found.delegation == expected
 
 

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from openclaw.core.tool import Output, ToolContext
-from openclaw.gateway.tools.wrapping import wrap
-from openclaw.tools.browser.find import NAMES
-from openclaw.tools.browser.tool import BrowserRules, Browsers, BrowserTool
+from openclaw.security.label_service import wrap
+from openclaw.tools.browser.tool import NAMES, BrowserRules, Browsers, BrowserTool
 
 Look = Callable[..., Awaitable[Output]]
 ENVIRON = {"PATH": os.environ["PATH"], "HOME": "/tmp", "OPENAI_API_KEY": "sk-canary-in-the-environment"}

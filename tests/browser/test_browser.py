@@ -10,7 +10,7 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 
 from openclaw.core.tool import Effects, ToolContext
-from openclaw.gateway.tools.wrapping import wrap
+from openclaw.security.label_service import wrap
 from openclaw.tools.browser.schema import PARAMETERS
 from openclaw.tools.browser.tool import BrowserRules, Browsers, BrowserTool
 from tests.browser.conftest import ENVIRON

@@ -11,13 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from openclaw.budget import report
+from openclaw.budget import service
 from openclaw.budget.ledger import CallEnd, ReservedCall, SpendLedger
-from openclaw.budget.limits import BudgetLimit, BudgetRules, OverLimit, Proceed
-from openclaw.budget.price import Estimate
+from openclaw.budget.limits import BudgetLimit, BudgetRules, Estimate, OverLimit, Proceed
 from openclaw.core.messages import Cost, Usage
-from openclaw.store.migrations import STATE
-from openclaw.store.sqlite import Sqlite
+from openclaw.storage.migrations import STATE
+from openclaw.storage.sqlite import Sqlite
 from openclaw.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -119,13 +118,13 @@ async def test_sums_by_model_agent_session_and_day(tmp_path: Path) -> None:
         await ledger.reserve(unknown, None, BudgetRules())
         await ledger.commit(unknown, CallEnd(usage=Usage(3, 4, 0, 0, 7)), BudgetRules())
         db = ledger._db
-        by_model = await report.sums(db, "model", report.ReportSpan())
+        by_model = await service.sums(db, "model", service.ReportSpan())
         assert list(by_model) == ["p/dear", "p/cheap", "p/unpriced"]
         assert by_model["p/cheap"].calls == 2 and by_model["p/cheap"].total_cost == pytest.approx(0.2)
         assert by_model["p/unpriced"].missing == 1 and by_model["p/unpriced"].total_cost == 0
-        assert set(await report.sums(db, "agent", report.ReportSpan())) == {"main", "ada"}
-        assert set(await report.sums(db, "day", report.ReportSpan())) == {"2027-01-15"}
-        days = await report.daily(db, report.ReportSpan(agent_id="ada"), UTC)
+        assert set(await service.sums(db, "agent", service.ReportSpan())) == {"main", "ada"}
+        assert set(await service.sums(db, "day", service.ReportSpan())) == {"2027-01-15"}
+        days = await service.daily(db, service.ReportSpan(agent_id="ada"), UTC)
         assert days["2027-01-15"].tokens == 7
 
 

@@ -5,20 +5,22 @@ import pytest
 from openclaw.budget.limits import (
     BudgetLimit,
     BudgetRules,
+    Estimate,
     Level,
     OverLimit,
     Proceed,
+    Size,
     WaitForBudget,
     crossed,
+    estimate,
+    estimate_usage,
     judge,
     rules_for,
     rung,
 )
-from openclaw.budget.price import Estimate, Size, estimate, estimate_usage
 from openclaw.budget.settings import Allowance, BudgetSettings
 from openclaw.core.messages import Usage
-from openclaw.core.provider import Price
-from openclaw.core.reply import cost_of
+from openclaw.core.provider import Price, cost_of
 
 DAY = BudgetLimit("day", 10.0, "budget.day", "today's budget")
 RUN = BudgetLimit("run", 1.0, "budget.turn", "the budget of this answer")

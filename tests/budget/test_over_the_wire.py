@@ -6,7 +6,7 @@ import pytest
 
 from openclaw.core.errors import OpenClawError
 from openclaw.testing import TemporaryHome, says
-from openclaw.testing_server import MockModelServer
+from openclaw.testing.server import MockModelServer
 from tests.e2e.gateway_process import GatewayProcess
 
 pytestmark = pytest.mark.anyio

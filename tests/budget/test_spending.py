@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from openclaw.budget.ledger import CallEnd, ReservedCall
-from openclaw.budget.price import Estimate
+from openclaw.budget.limits import Estimate
 from openclaw.core.errors import AuthFailed, RateLimited, ServerFailed
 from openclaw.core.events import ModelCalled, RunNotice
 from openclaw.core.messages import Cost, Usage
 from openclaw.core.provider import Endpoint
 from openclaw.gateway.app import assistant
-from openclaw.gateway.surroundings import Environment
+from openclaw.process.environment import Environment
+from openclaw.runs.request import RunRequest
 from openclaw.testing import (
     FakeClock,
     Heard,
@@ -26,7 +27,6 @@ from openclaw.testing import (
     says,
     stalls,
 )
-from openclaw.turns.turn import RunRequest
 
 pytestmark = pytest.mark.anyio
 

@@ -5,12 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from openclaw.core.chat import Inbound
+from openclaw.channels.access import Admit, AskToPair, Ignore, judge, session_key_of, to_message
+from openclaw.channels.settings import ChannelSettings
+from openclaw.core.channel import Inbound
 from openclaw.core.keys import parse
-from openclaw.policy.access import Admit, AskToPair, Ignore, judge, session_key_of, to_message
-from openclaw.policy.elevation import is_shared, speaker
-from openclaw.policy.narrowing import ChannelSettings, NarrowSettings
-from openclaw.policy.order import RequestSender, by_sender, group_of
+from openclaw.security.settings import NarrowSettings
+from openclaw.security.tool_policy import RequestSender, by_sender, group_of, is_shared, speaker
 
 OWNERS = ("mailbox:ada",)
 OWNER, GUEST, PAIR = Admit(owner=True), Admit(owner=False), AskToPair()

@@ -9,21 +9,22 @@ from typing import Any
 from msgspec import structs
 
 from openclaw.agent.repeats import RepeatLimits, Repeats
-from openclaw.agent.toolrun import ToolRunner
+from openclaw.agent.tool_runner import ToolRunner
 from openclaw.core.messages import Message
 from openclaw.core.provider import Api, Model, ModelRequest, Provider, System
 from openclaw.core.tool import Tool, ToolContext
 from openclaw.gateway.app import App, assistant
-from openclaw.gateway.clock import SystemClock
-from openclaw.gateway.surroundings import Environment
-from openclaw.providers import anthropic, google, ollama, openai_chat, openai_responses
+from openclaw.models.providers import anthropic, google, ollama, openai_chat, openai_responses
+from openclaw.process.environment import Environment
+from openclaw.process.tasks import SystemClock
+from openclaw.runs.inbox import Inbox, RunOutcome
+from openclaw.runs.lanes import Lanes
+from openclaw.runs.request import RunRequest
+from openclaw.runs.turn import OpenedSession, PreparedTurn, TurnRunner
+from openclaw.runs.worker import RunEvent, RunService
 from openclaw.sessions.files import load
 from openclaw.sessions.transcript import build_context
 from openclaw.testing import ScriptedApprover, TemporaryHome
-from openclaw.turns.lanes import Lanes
-from openclaw.turns.ledger import Inbox, RunOutcome
-from openclaw.turns.runs import RunEvent, RunService
-from openclaw.turns.turn import OpenedSession, PreparedTurn, RunRequest, TurnRunner
 
 JUDGES: dict[Api, Callable[[ModelRequest], dict[str, Any]]] = {
     "anthropic-messages": anthropic.encode,

@@ -13,11 +13,11 @@ from openclaw.core.errors import BadResponse, Overloaded, ProviderError, ServerF
 from openclaw.core.events import Done, ModelEvent, TextDelta, ThinkingDelta, ToolEnded
 from openclaw.core.messages import Assistant, Text, Thinking, ToolCall, ToolResult, Usage
 from openclaw.core.provider import ModelRequest
+from openclaw.runs.inbox import RunOutcome
+from openclaw.runs.reply import TextShaped, ThoughtShaped
+from openclaw.runs.worker import RunEvent
 from openclaw.testing import FakeClock, ScriptedModel, Step, TemporaryHome, calls, fails, hangs_up, says, stalls, thinks
-from openclaw.testing_server import Answers, Breaks, Hangs, MockModelServer, Reply
-from openclaw.turns.ledger import RunOutcome
-from openclaw.turns.runs import RunEvent
-from openclaw.turns.shaping import TextShaped, ThoughtShaped
+from openclaw.testing.server import Answers, Breaks, Hangs, MockModelServer, Reply
 from tests.chaos.support import Hall, hall
 
 pytestmark = pytest.mark.anyio

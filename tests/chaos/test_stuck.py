@@ -12,10 +12,9 @@ from msgspec import structs
 from openclaw.core.events import CallDelta, MessageEnded, ModelCalled, RunEnded, ToolEnded, ToolStarted
 from openclaw.core.messages import Assistant, ToolCall, ToolResult
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
-from openclaw.testing import FakeClock, ScriptedModel, TemporaryHome, calls, says, stalls
-from openclaw.turns.ledger import Inbox, RunOutcome, State
-from openclaw.turns.runs import RunSettled
-from openclaw.turns.stuck import (
+from openclaw.runs.inbox import Inbox, RunOutcome, State
+from openclaw.runs.recovery import Diagnosis, StuckMonitor
+from openclaw.runs.stuck import (
     FIRST_REPEAT,
     KEPT_FOR,
     MOST_KEPT,
@@ -30,7 +29,8 @@ from openclaw.turns.stuck import (
     StuckReports,
     classify,
 )
-from openclaw.turns.watchman import Diagnosis, StuckMonitor
+from openclaw.runs.worker import RunSettled
+from openclaw.testing import FakeClock, ScriptedModel, TemporaryHome, calls, says, stalls
 from tests.chaos.support import Hall, hall
 
 LIMITS = StuckLimits(warn=120, abort=300)

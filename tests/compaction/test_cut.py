@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw.core.messages import Assistant, Image, Message, Text, ToolCall, ToolResult, Usage, User
-from openclaw.sessions import compact
-from openclaw.sessions.compact import cut, estimate, estimate_all, estimate_text, measure, plan
+from openclaw.sessions.compaction import plan as compaction_plan
+from openclaw.sessions.compaction.plan import cut, estimate, estimate_all, estimate_text, measure, plan
 from openclaw.sessions.transcript import AnyEntry, Compaction, build_context, pair
 from tests.compaction import conversations
 from tests.compaction.conversations import linked, talk
@@ -158,9 +158,11 @@ def test_a_count_from_before_a_compaction_is_worth_nothing_any_more() -> None:
     [(32_768, 8_192, 20_576, 24_576), (200_000, 20_000, 176_000, 180_000), (4_000, 1_000, 1_500, 3_000)],
 )
 def test_the_thresholds(window: int, reserve: int, flush_at: int, compact_at: int) -> None:
-    assert compact.reserve(window) == reserve
-    assert compact.nearly_full(flush_at, window, 4_000) and not compact.nearly_full(flush_at - 1, window, 4_000)
-    assert compact.full(compact_at, window) and not compact.full(compact_at - 1, window)
+    assert compaction_plan.reserve(window) == reserve
+    assert compaction_plan.nearly_full(flush_at, window, 4_000) and not compaction_plan.nearly_full(
+        flush_at - 1, window, 4_000
+    )
+    assert compaction_plan.full(compact_at, window) and not compaction_plan.full(compact_at - 1, window)
 
 
 @pytest.mark.parametrize(
@@ -173,4 +175,4 @@ def test_the_thresholds(window: int, reserve: int, flush_at: int, compact_at: in
     ],
 )
 def test_a_provider_that_names_its_limit_is_believed(error: str, window: int | None) -> None:
-    assert compact.window_in(error) == window
+    assert compaction_plan.window_in(error) == window

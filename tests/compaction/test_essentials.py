@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw.core.messages import Assistant, Message, Text, ToolCall, User
-from openclaw.sessions.essentials import EssentialDetails, details_of, files, identifiers, merge_rules, rules
+from openclaw.sessions.compaction.summary import EssentialDetails, details_of, files, identifiers, merge_rules, rules
 from tests.compaction import conversations
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from openclaw.protocol.client import CallFailed
 from openclaw.testing import Step, TemporaryHome, says
-from openclaw.testing_server import Answers, Hangs, MockModelServer, Reply
-from openclaw.wire.client import CallFailed
+from openclaw.testing.server import Answers, Hangs, MockModelServer, Reply
 from tests.compaction.support import GOOD, compactions
 from tests.e2e.gateway_process import GatewayProcess, collect
 from tests.e2e.test_command_line import run

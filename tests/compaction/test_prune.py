@@ -5,7 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw.core.messages import Assistant, Image, Message, Text, ToolCall, ToolResult, User
-from openclaw.sessions.prune import CUSTOM_TYPE, REMOVED_IMAGE, Pruning, project, prune, recorded, without_old_images
+from openclaw.sessions.compaction.plan import (
+    CUSTOM_TYPE,
+    REMOVED_IMAGE,
+    Pruning,
+    project,
+    prune,
+    recorded,
+    without_old_images,
+)
 from openclaw.sessions.transcript import Custom
 from tests.compaction import conversations
 

@@ -9,10 +9,10 @@ from openclaw.core.errors import ConfigError, ContextTooLong, ServerFailed
 from openclaw.core.events import AttemptFailed, CompactionEnded, CompactionStarted, MessageEnded
 from openclaw.core.messages import User
 from openclaw.gateway.app import App
-from openclaw.sessions.compact import compactions as count
+from openclaw.runs.request import RunRequest
+from openclaw.sessions.compaction.plan import compactions as count
 from openclaw.sessions.transcript import MessageEntry, pair
 from openclaw.testing import Fails, FakeClock, Heard, TemporaryHome, ask, calls, fails, says, stalls
-from openclaw.turns.turn import RunRequest
 from tests.compaction.support import Model, compactions, configure, entries, prompt, transcript
 
 pytestmark = pytest.mark.anyio

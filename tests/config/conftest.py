@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from openclaw.config.paths import Home
+from openclaw.process.environment import Home
 
 
 @pytest.fixture

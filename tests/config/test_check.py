@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openclaw.config import known, schema
-from openclaw.config.check import check
-from openclaw.config.lookup import lookup
+from openclaw.config import check as config_check
+from openclaw.config import schema
+from openclaw.config.check import check, lookup
 from openclaw.config.migrate import migrate
 from openclaw.core.errors import NotFound
 from openclaw.core.secret import Secret
@@ -248,10 +248,10 @@ def test_bash_is_an_old_name_of_exec():
 
 
 def test_the_names_of_openclaw_are_recognised():
-    assert known.knows(("channels", "telegram")) or known.knows(("channels", "feishu"))
-    assert known.knows(("session", "sendPolicy", "rules", 0, "action"))
-    assert known.knows(("secrets", "providers", "anything", "inside"))
-    assert not known.knows(("session", "nonsense"))
+    assert config_check.knows(("channels", "telegram")) or config_check.knows(("channels", "feishu"))
+    assert config_check.knows(("session", "sendPolicy", "rules", 0, "action"))
+    assert config_check.knows(("secrets", "providers", "anything", "inside"))
+    assert not config_check.knows(("session", "nonsense"))
 
 
 def test_every_setting_has_a_line_of_documentation():

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from openclaw.cli import root
+from openclaw.cli import main
 from openclaw.cli.config import NEXT_START
-from openclaw.config.paths import Home
 from openclaw.core.secret import REDACTED
+from openclaw.process.environment import Home
 
 
 class Result(Struct):
@@ -31,7 +31,7 @@ def run(home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
 
     def call(*args: str, text: str = "", code: int = 0) -> Result:
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
-        got = root.run(["config", *args])
+        got = main.run(["config", *args])
         out = capsys.readouterr()
         assert got == code, out
         return Result(out.out, out.err)
@@ -152,7 +152,8 @@ def test_a_setting_is_explained(run, home):
 
 def test_help_imports_nothing_but_click():
     code = (
-        "import sys; from openclaw.cli.config import command; command(['set', '--help'], standalone_mode=False);"
+        "import sys; from openclaw.cli.config import config_command;"
+        "config_command(['set', '--help'], standalone_mode=False);"
         "print(*sorted(m for m in sys.modules if m.split('.')[0] in ('msgspec', 'asyncio', 'pyjson5', 'openclaw')),"
         "file=sys.stderr)"
     )

@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 from openclaw.config import tree
 from openclaw.config.edit import LOST_COMMENTS, Editor
 from openclaw.config.files import BACKUPS
-from openclaw.config.keypath import show
 from openclaw.config.load import load, read
-from openclaw.config.paths import Home
+from openclaw.config.tree import show
 from openclaw.core.errors import ConfigError, Conflict, InvalidRequest, NotFound, StateError
 from openclaw.core.secret import REDACTED
+from openclaw.process.environment import Home
 
 
 @pytest.fixture
@@ -254,7 +254,7 @@ WRITER = textwrap.dedent("""
     import sys
     from pathlib import Path
     from openclaw.config.edit import Editor
-    from openclaw.config.paths import Home
+    from openclaw.process.environment import Home
     state = Path(sys.argv[1])
     editor = Editor(Home(state=state, config=state / "openclaw.json"), {})
     print("ready", flush=True)
@@ -307,7 +307,7 @@ FULL_DISK = textwrap.dedent("""
     import resource, sys
     from pathlib import Path
     from openclaw.config.edit import Editor
-    from openclaw.config.paths import Home
+    from openclaw.process.environment import Home
     from openclaw.core.errors import StateError
     state = Path(sys.argv[1])
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))

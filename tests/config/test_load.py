@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from openclaw.config.load import LoadedConfig, load, read, remember_good
-from openclaw.config.paths import Home
 from openclaw.core.errors import ConfigError
 from openclaw.core.secret import REDACTED
+from openclaw.process.environment import Home
 
 KEY = "sk-very-secret-0123456789"
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw.config import keypath
-from openclaw.config.paths import locate
+from openclaw.config import tree
 from openclaw.core.errors import ConfigError, InvalidRequest
+from openclaw.process.environment import locate
 
 ME = Path("/home/me")
 HERE = Path("/somewhere")
@@ -53,7 +53,7 @@ def test_a_profile_cannot_lead_elsewhere(profile):
     ],
 )
 def test_a_path_is_read_with_dots_and_brackets(text, path):
-    assert keypath.parse(text) == path
+    assert tree.parse(text) == path
 
 
 @pytest.mark.parametrize(
@@ -63,11 +63,11 @@ def test_a_path_is_read_with_dots_and_brackets(text, path):
 )  # fmt: skip
 def test_a_path_that_cannot_be_is_refused_with_an_example(text):
     with pytest.raises(InvalidRequest):
-        keypath.parse(text)
+        tree.parse(text)
 
 
 @given(st.lists(st.text(max_size=6) | st.integers(0, 999), min_size=1, max_size=6))
 def test_a_path_is_written_as_it_is_read(parts):
     path = tuple(parts)
-    if not keypath.BLOCKED & set(path):
-        assert keypath.parse(keypath.show(path)) == path
+    if not tree.BLOCKED & set(path):
+        assert tree.parse(tree.show(path)) == path

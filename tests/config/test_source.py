@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openclaw.config import source, tree
-from openclaw.config.keypath import Path
-from openclaw.config.tree import TreeEdit
+from openclaw.config.tree import Path, TreeEdit
 
 FILE = """\
 // The house of claw.

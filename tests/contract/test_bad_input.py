@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from openclaw.core.tool import Output, ToolContext
-from openclaw.gateway.clock import SystemClock
-from openclaw.tools.catalog import ToolState, build
+from openclaw.process.tasks import SystemClock
+from openclaw.tools.build import ToolState, build
 
 pytestmark = pytest.mark.anyio
 

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from openclaw.core.channel import Channel
-from openclaw.core.chat import Inbound, Outbound
+from openclaw.core.channel import Channel, Inbound, Outbound
 from openclaw.testing import FakeChannel
 
 pytestmark = pytest.mark.anyio

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from openclaw.core.errors import StateError
-from openclaw.store.db import Database, Migration
-from openclaw.store.migrations import STATE
-from openclaw.store.sqlite import Sqlite
+from openclaw.storage.database import Database, Migration
+from openclaw.storage.migrations import STATE
+from openclaw.storage.sqlite import Sqlite
 
 pytestmark = pytest.mark.anyio
 

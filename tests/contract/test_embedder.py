@@ -5,7 +5,7 @@ import math
 import pytest
 
 from openclaw.core.embedder import Embedder, EmbedderEndpoint
-from openclaw.embedders import catalog
+from openclaw.memory import embedders
 
 pytestmark = pytest.mark.anyio
 KINDS = [
@@ -13,7 +13,7 @@ KINDS = [
     pytest.param(
         "local",
         marks=pytest.mark.skipif(
-            bool(catalog.embedder_problem(EmbedderEndpoint(provider="local"))),
+            bool(embedders.embedder_problem(EmbedderEndpoint(provider="local"))),
             reason="the extra `local` is not installed",
         ),
     ),
@@ -22,7 +22,7 @@ KINDS = [
 
 @pytest.fixture(params=KINDS)
 async def embedder(request):
-    made = catalog.open_embedder(EmbedderEndpoint(provider=request.param))
+    made = embedders.open_embedder(EmbedderEndpoint(provider=request.param))
     yield made
     await made.close()
 

@@ -12,10 +12,10 @@ import pytest
 
 from openclaw.core.errors import Unavailable
 from openclaw.core.sandbox import BoxLimits, Mount, Sandbox, SandboxLaunch, SandboxSpec
-from openclaw.sandboxes.bubblewrap import Bubblewrap
-from openclaw.sandboxes.choose import build
-from openclaw.sandboxes.docker import Docker
-from openclaw.sandboxes.none import Nothing
+from openclaw.security.sandboxes.bubblewrap import Bubblewrap
+from openclaw.security.sandboxes.docker import Docker
+from openclaw.security.sandboxes.engines import build
+from openclaw.security.sandboxes.none import Nothing
 from openclaw.testing import FakeSandbox
 
 pytestmark = pytest.mark.anyio

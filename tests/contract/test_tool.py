@@ -10,8 +10,8 @@ import pytest
 
 from openclaw.agent.arguments import ArgumentsAccepted, ArgumentsRejected, prepare
 from openclaw.core.tool import Effects, Output, Tool, ToolContext
-from openclaw.tools.catalog import build
-from openclaw.tools.group import members
+from openclaw.process.group import members
+from openclaw.tools.build import build
 
 pytestmark = pytest.mark.anyio
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw.core.errors import InvalidRequest
-from openclaw.cron import heartbeat
-from openclaw.cron.heartbeat import (
+from openclaw.automation import heartbeat
+from openclaw.automation.cron.schedule import moment
+from openclaw.automation.heartbeat import (
     BeatNow,
     HeartbeatState,
     SkipBeat,
@@ -18,7 +18,7 @@ from openclaw.cron.heartbeat import (
     is_empty,
     within,
 )
-from openclaw.cron.schedule import moment
+from openclaw.core.errors import InvalidRequest
 
 NOW = moment("2027-01-01T12:00:00Z")
 

@@ -5,10 +5,21 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from openclaw.automation.cron.jobs import (
+    BACKOFF_MS,
+    STARTING_MS,
+    AgentTurn,
+    CronJob,
+    JobResult,
+    Status,
+    SystemEvent,
+    after,
+    build,
+    changed,
+    deferred,
+)
+from openclaw.automation.cron.watch import WatchLook, changes
 from openclaw.core.errors import InvalidRequest
-from openclaw.cron.jobs import STARTING_MS, AgentTurn, CronJob, Status, SystemEvent, build, changed, deferred
-from openclaw.cron.results import BACKOFF_MS, JobResult, after
-from openclaw.cron.watch import WatchLook, changes
 
 NOW = 1_800_000_000_000
 HOURLY: dict[str, Any] = {"schedule": {"kind": "every", "everyMs": 3_600_000}}

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw.core.errors import InvalidRequest
-from openclaw.cron import schedule
-from openclaw.cron.schedule import (
+from openclaw.automation.cron import schedule
+from openclaw.automation.cron.schedule import (
     AtSchedule,
     CronSchedule,
     DueSlots,
@@ -22,6 +21,7 @@ from openclaw.cron.schedule import (
     moment,
     next_fire,
 )
+from openclaw.core.errors import InvalidRequest
 
 DAY = 86_400_000
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata")

@@ -6,16 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from openclaw.automation.cron.jobs import JobResult, build
+from openclaw.automation.cron.schedule import due
+from openclaw.automation.cron.store import LEASE_MS, CronStore, JobBook, JobFire, run_id_of, scheduled
 from openclaw.core.errors import Conflict, NotFound
 from openclaw.core.keys import SessionKey
-from openclaw.cron.book import JobBook
-from openclaw.cron.events import MOST, SystemEvents
-from openclaw.cron.jobs import build
-from openclaw.cron.results import JobResult
-from openclaw.cron.schedule import due
-from openclaw.cron.store import LEASE_MS, CronStore, JobFire, run_id_of, scheduled
-from openclaw.store.migrations import STATE
-from openclaw.store.sqlite import Sqlite
+from openclaw.sessions.system_events import MOST, SystemEvents
+from openclaw.storage.migrations import STATE
+from openclaw.storage.sqlite import Sqlite
 from openclaw.testing import FakeClock
 
 pytestmark = pytest.mark.anyio

@@ -8,12 +8,11 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from openclaw.cron.jobs import build
-from openclaw.cron.results import JobResult
-from openclaw.cron.schedule import due
-from openclaw.cron.store import CronStore, scheduled
-from openclaw.store.migrations import STATE
-from openclaw.store.sqlite import Sqlite
+from openclaw.automation.cron.jobs import JobResult, build
+from openclaw.automation.cron.schedule import due
+from openclaw.automation.cron.store import CronStore, scheduled
+from openclaw.storage.migrations import STATE
+from openclaw.storage.sqlite import Sqlite
 
 pytestmark = pytest.mark.anyio
 

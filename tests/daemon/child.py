@@ -11,10 +11,10 @@ import msgspec
 
 from openclaw.core.errors import OpenClawError
 from openclaw.gateway import daemon
+from openclaw.gateway.connections import Transport
 from openclaw.gateway.logs import about
 from openclaw.gateway.reload import Reload
-from openclaw.gateway.surroundings import Environment
-from openclaw.gateway.transport import Transport
+from openclaw.process.environment import Environment
 
 GIVEN: dict[str, Any] = json.loads(sys.argv[1])
 

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from openclaw.gateway import process
-from openclaw.gateway.lock import RunningGateway
-from openclaw.gateway.logfiles import last, read
-from openclaw.gateway.logs import LogFiles, LogLine
+from openclaw.gateway.logs import LogFiles, LogLine, last, read
+from openclaw.gateway.process import RunningGateway
 from openclaw.testing import TemporaryHome
 
 CHILD = Path(__file__).with_name("child.py")

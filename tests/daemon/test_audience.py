@@ -10,17 +10,14 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from openclaw.gateway.audience import ConnectedClient, Connections
-from openclaw.gateway.bus import MOST_WAITING, EventBus
-from openclaw.gateway.clock import SystemClock
-from openclaw.gateway.exposure import HostRules
-from openclaw.gateway.ports import listen
-from openclaw.gateway.presence import Presence
+from openclaw.gateway.connections import ConnectedClient, Connections, Presence, Transport
+from openclaw.gateway.exposure import HostRules, listen
 from openclaw.gateway.server import HttpService, Server, serving
-from openclaw.gateway.transport import Transport
-from openclaw.wire.caller import Caller
-from openclaw.wire.connection import Connection, GatewayAuthChanged
-from openclaw.wire.scopes import READ
+from openclaw.process.tasks import SystemClock
+from openclaw.protocol.connection import Connection, GatewayAuthChanged
+from openclaw.protocol.events import MOST_WAITING, EventBus
+from openclaw.protocol.rpc import Caller
+from openclaw.protocol.scopes import READ
 
 pytestmark = pytest.mark.anyio
 

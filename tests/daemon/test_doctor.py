@@ -8,12 +8,12 @@ import apsw
 import msgspec
 import pytest
 
-from openclaw.gateway import checks, doctor
+from openclaw.gateway import doctor
 from openclaw.gateway.doctor import DoctorFinding
-from openclaw.gateway.safemode import CrashRecord, Starts
-from openclaw.gateway.surroundings import Environment
-from openclaw.store.migrations import STATE
-from openclaw.store.sqlite import connect
+from openclaw.gateway.status import CrashRecord, Starts
+from openclaw.process.environment import Environment
+from openclaw.storage.migrations import STATE
+from openclaw.storage.sqlite import connect
 from openclaw.testing import TemporaryHome
 from tests.daemon.support import mode_of
 
@@ -32,7 +32,7 @@ def surroundings(home: TemporaryHome, **environ: str) -> Environment:
 
 def findings(home: TemporaryHome, **environ: str) -> dict[str, DoctorFinding]:
     scene = doctor.look(surroundings(home, **environ))
-    return {finding.id: finding for finding in doctor.examine(scene, checks.CHECKS)}
+    return {finding.id: finding for finding in doctor.examine(scene, doctor.CHECKS)}
 
 
 def test_a_healthy_home_has_nothing_to_say(home: TemporaryHome) -> None:
@@ -44,7 +44,7 @@ def test_a_healthy_home_has_nothing_to_say(home: TemporaryHome) -> None:
 def test_a_home_that_is_not_there_yet_is_no_drama(tmp_path: Path) -> None:
     nowhere = {"OPENCLAW_STATE_DIR": str(tmp_path / "nowhere")}
     scene = doctor.look(Environment(environ={**nowhere, **KEY}, home_dir=tmp_path, cwd=tmp_path))
-    assert [finding.id for finding in doctor.examine(scene, checks.CHECKS)] == ["state.missing"]
+    assert [finding.id for finding in doctor.examine(scene, doctor.CHECKS)] == ["state.missing"]
     assert not (tmp_path / "nowhere").exists()
 
 

@@ -7,19 +7,26 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from openclaw.core.errors import ConfigError, StateError
-from openclaw.core.secret import Secret
-from openclaw.devices.settings import (
+from openclaw.config.settings import (
     ControlUiSettings,
     DeviceAutoApproveSettings,
     GatewayAuthSettings,
     GatewaySettings,
     TrustedProxySettings,
 )
-from openclaw.gateway import ports
-from openclaw.gateway.access import own_token, shared_secret, token_path
+from openclaw.core.errors import ConfigError, StateError
+from openclaw.core.secret import Secret
+from openclaw.gateway import exposure
 from openclaw.gateway.daemon import claim
-from openclaw.gateway.exposure import ExposureOptions, decide, fences, host_allowed
+from openclaw.gateway.exposure import (
+    ExposureOptions,
+    decide,
+    fences,
+    host_allowed,
+    own_token,
+    shared_secret,
+    token_path,
+)
 from tests.daemon.support import mode_of
 
 LONG = Secret("a-token-that-is-long-enough")
@@ -130,15 +137,15 @@ def test_a_port_in_use_is_told_with_its_owner() -> None:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        with pytest.raises(ports.PortInUse, match=f"port {port} on 127.0.0.1 is in use by process {os.getpid()}"):
-            ports.listen(("127.0.0.1",), port)
-        assert not ports.free(("127.0.0.1",), port)
-    assert ports.free(("127.0.0.1",), port)
+        with pytest.raises(exposure.PortInUse, match=f"port {port} on 127.0.0.1 is in use by process {os.getpid()}"):
+            exposure.listen(("127.0.0.1",), port)
+        assert not exposure.free(("127.0.0.1",), port)
+    assert exposure.free(("127.0.0.1",), port)
 
 
 def test_an_address_of_another_machine_is_told() -> None:
     with pytest.raises(StateError, match="customBindHost"):
-        ports.listen(("192.0.2.7", "127.0.0.1"), 0)
+        exposure.listen(("192.0.2.7", "127.0.0.1"), 0)
 
 
 def test_a_home_that_everyone_can_write_to_is_refused(tmp_path: Path) -> None:

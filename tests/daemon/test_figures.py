@@ -8,9 +8,9 @@ from openclaw.budget.ledger import CallEnd, Spent
 from openclaw.core.events import ToolEnded
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Cost, Text, ToolCall, ToolResult, Usage
-from openclaw.gateway.figures import MOST_MODELS, RunMetrics, counters, gauges, models, text
-from openclaw.turns.ledger import RunOutcome
-from openclaw.turns.runs import RunEvent, RunSettled
+from openclaw.gateway.metrics import MOST_MODELS, RunMetrics, counters, gauges, models, text
+from openclaw.runs.inbox import RunOutcome
+from openclaw.runs.worker import RunEvent, RunSettled
 
 FAILED = {"status": "error", "stop_reason": "error"}
 ROW = re.compile(r'openclaw_[a-z_]+(\{[a-z]+="([^"\\\n]|\\.)*"(,[a-z]+="([^"\\\n]|\\.)*")*\})? [0-9.e+-]+')

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openclaw.config.schema import Config
-from openclaw.config.sections import EnvSettings
+from openclaw.config.settings import EnvSettings
 from openclaw.core.secret import REDACTED, Secret
-from openclaw.gateway import logfiles
+from openclaw.gateway import logs as gateway_logs
 from openclaw.gateway.logs import DailyFile, LogFiles, LogLine, Logs, about, show
-from openclaw.gateway.redaction import Redactor, secret_variables, secrets_in
+from openclaw.security.redaction import Redactor, secret_variables, secrets_in
 from tests.daemon.support import mode_of
 
 KEY = "k9Qz" * 9
@@ -139,11 +139,11 @@ def log(tmp_path: Path) -> Iterator[Logs]:
 
 
 def lines(logs: Logs) -> list[LogLine]:
-    return [line for text in logfiles.last(logs.file.place, 1_000) if (line := logfiles.read(text))]
+    return [line for text in gateway_logs.last(logs.file.place, 1_000) if (line := gateway_logs.read(text))]
 
 
 def test_a_line_has_its_time_level_subsystem_and_ids(log: Logs) -> None:
-    logger = logging.getLogger("openclaw.turns.lanes")
+    logger = logging.getLogger("openclaw.runs.lanes")
     with about(run_id="r1", session_key="agent:main:main"):
         with about(run_id="r2"):
             logger.warning("hello %s", "world")
@@ -249,16 +249,16 @@ def test_the_console_has_a_level_and_style_of_its_own(log: Logs) -> None:
 def test_the_tail_has_a_cursor(tmp_path: Path) -> None:
     path = tmp_path / "x.log"
     path.write_text("one\ntwo\nthr")
-    piece = logfiles.tail(path)
+    piece = gateway_logs.tail(path)
     assert (piece.lines, piece.cursor, piece.size) == (("one", "two"), 8, 11)
     with path.open("a") as file:
         file.write("ee\nfour\n")
-    piece = logfiles.tail(path, cursor=piece.cursor)
+    piece = gateway_logs.tail(path, cursor=piece.cursor)
     assert piece.lines == ("three", "four") and not piece.truncated
-    assert logfiles.tail(path, cursor=10_000).reset
-    limited = logfiles.tail(path, cursor=0, max_bytes=8)
+    assert gateway_logs.tail(path, cursor=10_000).reset
+    limited = gateway_logs.tail(path, cursor=0, max_bytes=8)
     assert limited.lines == ("four",) and limited.truncated and limited.skipped_bytes == 14
-    assert logfiles.tail(path, limit=1).lines == ("four",)
+    assert gateway_logs.tail(path, limit=1).lines == ("four",)
 
 
 def test_following_goes_on_in_the_next_file(tmp_path: Path) -> None:
@@ -271,7 +271,7 @@ def test_following_goes_on_in_the_next_file(tmp_path: Path) -> None:
         path, text = next(steps)
         path.write_text(text)
 
-    coming = logfiles.follow(place, wait=wait)
+    coming = gateway_logs.follow(place, wait=wait)
     assert [next(coming), next(coming)] == ["added", "next day"]
 
 
@@ -280,4 +280,4 @@ def test_the_last_lines_may_be_in_several_files(tmp_path: Path) -> None:
     place.path("2026-01-01").write_text("a\nb\n")
     place.path("2026-01-02").write_text("c\n")
     place.path("2026-01-02", 1).write_text("d\n")
-    assert logfiles.last(place, 3) == ["b", "c", "d"]
+    assert gateway_logs.last(place, 3) == ["b", "c", "d"]

@@ -5,9 +5,9 @@ import asyncio
 import apsw
 import pytest
 
-from openclaw.gateway.lock import held
-from openclaw.store.migrations import STATE
-from openclaw.store.sqlite import Sqlite
+from openclaw.gateway.process import held
+from openclaw.storage.migrations import STATE
+from openclaw.storage.sqlite import Sqlite
 from openclaw.testing import TemporaryHome
 from tests.commandline import typed
 

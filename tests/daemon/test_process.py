@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 from websockets.sync.client import connect
 
-from openclaw.gateway.lock import lock_path, running
-from openclaw.gateway.safemode import CrashRecord, Starts
+from openclaw.gateway.process import lock_path, running
+from openclaw.gateway.status import CrashRecord, Starts
 from openclaw.testing import TemporaryHome
 from tests.daemon.support import Launcher, eventually, mode_of
 

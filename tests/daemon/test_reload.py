@@ -8,10 +8,9 @@ from contextlib import aclosing
 
 import pytest
 
-from openclaw.config.paths import Home
-from openclaw.gateway.reload import Reload, Reloader
-from openclaw.gateway.reload_rules import RULES, classify, kind_of
-from openclaw.gateway.safemode import WINDOW_MS, CrashRecord, judge
+from openclaw.gateway.reload import RULES, Reload, Reloader, classify, kind_of
+from openclaw.gateway.status import WINDOW_MS, CrashRecord, judge
+from openclaw.process.environment import Home
 from openclaw.testing import TemporaryHome
 
 pytestmark = pytest.mark.anyio

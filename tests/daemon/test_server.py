@@ -17,10 +17,9 @@ from starlette.routing import Route
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from openclaw.gateway.exposure import HostRules
-from openclaw.gateway.ports import listen
+from openclaw.gateway.connections import Transport
+from openclaw.gateway.exposure import HostRules, listen
 from openclaw.gateway.server import HttpService, Server, ServerLimits, body_of, serving
-from openclaw.gateway.transport import Transport
 
 pytestmark = pytest.mark.anyio
 

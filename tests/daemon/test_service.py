@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from openclaw.config.paths import Home
 from openclaw.core.errors import NotFound, StateError
 from openclaw.gateway.service import ServiceDefinition, ServiceManager, define, launchd_plist, pick, systemd_unit
+from openclaw.process.environment import Home
 
 UNIT = """\
 [Unit]

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw.delivery.blocks import BreakPreference, Chunker, ChunkRules, Coalescer, CoalesceRules, fences
-from openclaw.delivery.duplicates import repeats, same_media
-from openclaw.delivery.shape import ReplyPayload
+from openclaw.channels.chunking import BreakPreference, Chunker, ChunkRules, Coalescer, CoalesceRules, fences
+from openclaw.sessions.reply_text import ReplyPayload, repeats, same_media
 
 
 def cut(text: str, rules: ChunkRules, cuts: list[int] = []) -> list[str]:  # noqa: B006

@@ -13,8 +13,8 @@ from openclaw.core.events import (
     ToolEnded,
 )
 from openclaw.core.messages import Assistant, StopReason, Text, Thinking, ToolCall, ToolResult, Usage
-from openclaw.delivery.shape import ReplyOptions, ReplyPayload
-from openclaw.turns.shaping import NoteShaped, ReplyShaped, ReplyShaper, ShapedEvent, TextShaped, ThoughtShaped
+from openclaw.runs.reply import NoteShaped, ReplyShaped, ReplyShaper, ShapedEvent, TextShaped, ThoughtShaped
+from openclaw.sessions.reply_text import ReplyOptions, ReplyPayload
 
 CALLED = ModelCalled("p", "m")
 END = RunEnded("stop", Usage())

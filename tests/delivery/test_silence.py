@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw.delivery.directives import DirectiveParser, Directives
-from openclaw.delivery.silence import Silence, SilenceGate, Visible, settle
+from openclaw.sessions.reply_parse import DirectiveParser, Directives
+from openclaw.sessions.reply_text import Silence, SilenceGate, Visible, settle
 
 
 def pieces(text: str, cuts: list[int]) -> list[str]:

@@ -6,8 +6,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw.delivery.sources import SourceGate
 from openclaw.memory.citations import checked
+from openclaw.sessions.reply_text import SourceGate
 
 LINES = {"memory/teeth.md": 2, "MEMORY.md": 9}
 check = partial(checked, length=LINES.get)

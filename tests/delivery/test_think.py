@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw.delivery.think import AnswerText, ReasoningText, ThinkParser
+from openclaw.sessions.reply_parse import AnswerText, ReasoningText, ThinkParser
 
 
 def read(text: str, cuts: tuple[int, ...] = (), *, enforce: bool = False, finished: bool = True) -> tuple[str, str]:

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from openclaw.core.device import DeviceClaim
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.secret import Secret
-from openclaw.devices import pairing, tokens
+from openclaw.devices import pairing
 from openclaw.devices.pairing import DevicePairing
-from openclaw.store.migrations import STATE
-from openclaw.store.sqlite import Sqlite
+from openclaw.protocol.auth import DeviceClaim
+from openclaw.storage.migrations import STATE
+from openclaw.storage.sqlite import Sqlite
 
 pytestmark = pytest.mark.anyio
 
@@ -209,7 +209,7 @@ async def test_the_book_survives_a_restart(tmp_path: Path) -> None:
 
 
 def test_a_token_matches_only_its_own_hash() -> None:
-    one, two = tokens.issue(), tokens.issue()
+    one, two = pairing.issue(), pairing.issue()
     assert one != two
-    assert tokens.matches(one, tokens.hashed(one))
-    assert not tokens.matches(two, tokens.hashed(one))
+    assert pairing.matches(one, pairing.hashed(one))
+    assert not pairing.matches(two, pairing.hashed(one))

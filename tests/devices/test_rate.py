@@ -2,8 +2,8 @@
 
 import pytest
 
-from openclaw.devices import rate
-from openclaw.devices.rate import AuthLimiter, RateLimits
+from openclaw.protocol import auth
+from openclaw.protocol.auth import AuthLimiter, RateLimits
 
 LIMITS = RateLimits(max_attempts=3, window_ms=1_000, lockout_ms=10_000)
 
@@ -53,6 +53,6 @@ def test_after_the_lockout_the_count_starts_again() -> None:
 
 def test_made_up_addresses_do_not_fill_the_memory() -> None:
     limiter = AuthLimiter(LIMITS)
-    for number in range(rate.MAX_ADDRESSES + 50):
+    for number in range(auth.MAX_ADDRESSES + 50):
         limiter.fail(f"a{number}", 0)
-    assert len(limiter._failures) == rate.MAX_ADDRESSES
+    assert len(limiter._failures) == auth.MAX_ADDRESSES

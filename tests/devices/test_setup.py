@@ -6,12 +6,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from openclaw.core.device import SetUp
 from openclaw.core.secret import Secret
-from openclaw.devices.pairing import SET_UP, DevicePairing
-from openclaw.devices.setup import GOOD_FOR_MS, MOST_OPEN, PROFILES, Profile, SetupCodes
-from openclaw.store.migrations import STATE
-from openclaw.store.sqlite import Sqlite
+from openclaw.devices.pairing import GOOD_FOR_MS, MOST_OPEN, PROFILES, SET_UP, DevicePairing, Profile, SetupCodes
+from openclaw.protocol.auth import SetUp
+from openclaw.storage.migrations import STATE
+from openclaw.storage.sqlite import Sqlite
 from tests.devices.test_pairing import CLAIM
 
 pytestmark = pytest.mark.anyio

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw.core.errors import StateError
-from openclaw.devices.identity import DeviceIdentity, load_or_create
-from openclaw.devices.signature import SigningKey, base64url, device_id, verify
+from openclaw.devices.signature import DeviceIdentity, SigningKey, base64url, device_id, load_or_create, verify
 
 # From RFC 8032, section 7.1, test 2.
 SEED = bytes.fromhex("4ccd089b28ff96da9db6c346ec114e0f5b8a319f35aba624da8cf6ed4fb8a6fb")

@@ -15,9 +15,9 @@ import subprocess
 import sys
 
 from openclaw.core.secret import Secret
-from openclaw.wire.frames import EventFrame, encode, parse_from_server
-from openclaw.wire.greeting import Introduction, connect_request, read_challenge
-from openclaw.wire.scopes import SCOPES
+from openclaw.protocol.client import Introduction, connect_request, read_challenge
+from openclaw.protocol.frames import EventFrame, encode, parse_from_server
+from openclaw.protocol.scopes import SCOPES
 from tests.e2e.gateway_process import GatewayProcess
 
 TEXT, CLOSE, PING, PONG = 1, 8, 9, 10

@@ -11,13 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from openclaw.core.secret import Secret
-from openclaw.gateway.access import own_token
-from openclaw.gateway.lock import running
-from openclaw.gateway.process import ask
+from openclaw.gateway.exposure import own_token
+from openclaw.gateway.process import ask, running
+from openclaw.protocol.client import GatewayClient, Introduction, connect
+from openclaw.protocol.scopes import SCOPES
 from openclaw.testing import TemporaryHome
-from openclaw.wire.client import GatewayClient, connect
-from openclaw.wire.greeting import Introduction
-from openclaw.wire.scopes import SCOPES
 
 
 class GatewayProcess:

@@ -5,7 +5,7 @@ import uuid
 import pytest
 
 from openclaw.testing import TemporaryHome, says
-from openclaw.testing_server import MockModelServer
+from openclaw.testing.server import MockModelServer
 from tests.e2e.gateway_process import GatewayProcess, collect
 
 ANSWER = """The dentist is on Tuesday.

@@ -15,7 +15,7 @@ from openclaw.core.messages import Assistant, ToolResult
 from openclaw.sessions.files import load
 from openclaw.sessions.transcript import build_context
 from openclaw.testing import Calls, Says, TemporaryHome, calls, says
-from openclaw.testing_server import Answers, Breaks, Hangs, MockModelServer
+from openclaw.testing.server import Answers, Breaks, Hangs, MockModelServer
 
 OPENCLAW = [sys.executable, "-m", "openclaw"]
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from openclaw.testing import says
-from openclaw.testing_server import MockModelServer
+from openclaw.testing.server import MockModelServer
 from tests.e2e.earlier_homes import HOMES, Gateway, Wire, device_id, dial, phone_key, unpack, until
 
 ARCHIVES = sorted(HOMES.glob("*/home.tar.xz"))

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from websockets.exceptions import ConnectionClosed
 
+from openclaw.protocol.client import ConnectionLost
 from openclaw.testing import TemporaryHome
-from openclaw.wire.client import ConnectionLost
 from tests.e2e.gateway_process import GatewayProcess, pss
 
 FUZZ = int(os.environ.get("OPENCLAW_TEST_FUZZ", "60"))

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from openclaw.core.messages import Assistant, User
+from openclaw.protocol.client import CallFailed, ConnectionLost
+from openclaw.protocol.scopes import READ
 from openclaw.sessions.files import load
 from openclaw.sessions.transcript import build_context
 from openclaw.testing import TemporaryHome, calls, says
-from openclaw.testing_server import Hangs, MockModelServer
-from openclaw.wire.client import CallFailed, ConnectionLost
-from openclaw.wire.scopes import READ
+from openclaw.testing.server import Hangs, MockModelServer
 from tests.e2e.crowd import Crowd
 from tests.e2e.gateway_process import GatewayProcess, collect, descendants
 from tests.e2e.test_command_line import run
@@ -341,8 +341,7 @@ async def test_config_is_changed_over_the_wire_and_takes_effect(openclaw_home: T
 
 async def test_a_wrong_token_is_refused_and_slowed_down(openclaw_home: TemporaryHome) -> None:
     from openclaw.core.secret import Secret
-    from openclaw.wire.client import connect
-    from openclaw.wire.greeting import Introduction
+    from openclaw.protocol.client import Introduction, connect
 
     with GatewayProcess(openclaw_home) as gateway:
         codes = []
@@ -507,8 +506,7 @@ async def test_commands_are_answered_by_the_gateway_and_never_by_the_model(openc
 
 async def test_a_new_token_closes_the_old_connections_at_once(openclaw_home: TemporaryHome) -> None:
     from openclaw.core.secret import Secret
-    from openclaw.wire.client import connect
-    from openclaw.wire.greeting import Introduction
+    from openclaw.protocol.client import Introduction, connect
 
     first, second = "first-token-" + "x" * 24, "second-token-" + "y" * 24
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from openclaw.protocol.client import GatewayClient
 from openclaw.testing import TemporaryHome, calls, says
-from openclaw.testing_server import MockModelServer
-from openclaw.wire.client import GatewayClient
+from openclaw.testing.server import MockModelServer
 from tests.e2e.gateway_process import GatewayProcess, collect
 
 pytestmark = pytest.mark.anyio

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from openclaw.protocol.client import CallFailed, GatewayClient
+from openclaw.protocol.scopes import READ
 from openclaw.testing import TemporaryHome, calls, says
-from openclaw.testing_server import Hangs, MockModelServer
-from openclaw.wire.client import CallFailed, GatewayClient
-from openclaw.wire.scopes import READ
+from openclaw.testing.server import Hangs, MockModelServer
 from tests.e2e.gateway_process import GatewayProcess, collect
 
 pytestmark = pytest.mark.anyio

@@ -10,10 +10,10 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Origin
 
+from openclaw.protocol.client import Introduction, connect_request, read_challenge
+from openclaw.protocol.frames import EventFrame, encode, parse_from_server
+from openclaw.protocol.scopes import READ
 from openclaw.testing import TemporaryHome
-from openclaw.wire.frames import EventFrame, encode, parse_from_server
-from openclaw.wire.greeting import Introduction, connect_request, read_challenge
-from openclaw.wire.scopes import READ
 from tests.commandline import typed
 from tests.e2e.gateway_process import GatewayProcess
 

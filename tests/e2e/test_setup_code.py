@@ -9,11 +9,11 @@ import pytest
 from websockets.asyncio.client import connect
 
 from openclaw.core.secret import Secret
-from openclaw.devices.identity import DeviceIdentity
+from openclaw.devices.signature import DeviceIdentity
+from openclaw.protocol.client import Introduction, Signer, connect_request, read_challenge
+from openclaw.protocol.frames import EventFrame, encode, parse_from_server
+from openclaw.protocol.scopes import READ, WRITE
 from openclaw.testing import TemporaryHome
-from openclaw.wire.frames import EventFrame, encode, parse_from_server
-from openclaw.wire.greeting import Introduction, Signer, connect_request, read_challenge
-from openclaw.wire.scopes import READ, WRITE
 from tests.commandline import typed
 from tests.e2e.gateway_process import GatewayProcess, collect
 

@@ -21,13 +21,12 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import NameOID
 from websockets.asyncio.client import connect as websocket
 
+from openclaw.config.settings import TlsSettings
 from openclaw.core.errors import ConfigError
-from openclaw.devices.settings import TlsSettings
 from openclaw.gateway.certificates import certificate
-from openclaw.gateway.lock import running
+from openclaw.gateway.process import running
+from openclaw.protocol.client import ConnectionLost, Introduction, connect
 from openclaw.testing import TemporaryHome
-from openclaw.wire.client import ConnectionLost, connect
-from openclaw.wire.greeting import Introduction
 from tests.commandline import typed
 from tests.e2e.gateway_process import GatewayProcess
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from openclaw.protocol.scopes import READ, WRITE
 from openclaw.testing import TemporaryHome
-from openclaw.wire.scopes import READ, WRITE
 from tests.e2e.gateway_process import GatewayProcess
 
 pytestmark = pytest.mark.anyio

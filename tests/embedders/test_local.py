@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from openclaw.core.embedder import EmbedderEndpoint, Vector
 from openclaw.core.errors import ModelNotFound
-from openclaw.embedders import catalog, local
-from openclaw.embedders.wordpiece import CLS, SEP, WordPiece
+from openclaw.memory import embedders
+from openclaw.memory.embedders import local
+from openclaw.memory.embedders.local_worker import CLS, SEP, WordPiece
 
 INSTALLED = not local.problem()
 needs_model = pytest.mark.skipif(not INSTALLED, reason="the extra `local` is not installed")
@@ -22,7 +23,7 @@ WORDS = WordPiece.shipped()
 
 
 def build() -> local.LocalEmbedder:
-    embedder = catalog.open_embedder(EmbedderEndpoint(provider="local"))
+    embedder = embedders.open_embedder(EmbedderEndpoint(provider="local"))
     assert isinstance(embedder, local.LocalEmbedder)
     return embedder
 
@@ -108,7 +109,7 @@ async def test_an_idle_child_leaves_and_comes_back():
 PARENT = """
 import asyncio, os
 from openclaw.core.embedder import EmbedderEndpoint; from openclaw.core.embedder import Vector
-from openclaw.embedders import catalog
+from openclaw.memory import embedders as catalog
 async def main():
     embedder = catalog.open_embedder(EmbedderEndpoint(provider="local"))
     await embedder.embed(["a"])
@@ -145,6 +146,6 @@ async def test_another_file_than_the_one_we_know_is_refused(tmp_path):
 
 def test_without_the_extra_one_clear_line_says_what_to_do(tmp_path):
     missing = EmbedderEndpoint(provider="local", model_path=str(tmp_path / "none.onnx"))
-    assert "no model at" in catalog.embedder_problem(missing)
+    assert "no model at" in embedders.embedder_problem(missing)
     with pytest.raises(ModelNotFound):
-        catalog.open_embedder(missing)
+        embedders.open_embedder(missing)

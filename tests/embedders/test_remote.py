@@ -22,7 +22,7 @@ from openclaw.core.errors import (
     ServerFailed,
 )
 from openclaw.core.secret import Secret
-from openclaw.embedders import catalog
+from openclaw.memory import embedders
 
 pytestmark = pytest.mark.anyio
 
@@ -67,7 +67,7 @@ def server() -> Iterator[Server]:
 
 
 async def embedded(server: Server, provider: str, *texts: str, query: bool = False) -> Any:
-    embedder = catalog.open_embedder(
+    embedder = embedders.open_embedder(
         EmbedderEndpoint(provider=provider, base_url=server.url, key=Secret("sk-very-secret"), model="m")
     )
     try:
@@ -157,7 +157,7 @@ async def test_a_key_never_shows_in_an_error(server: Server):
 
 
 async def test_nobody_there():
-    embedder = catalog.open_embedder(EmbedderEndpoint(provider="ollama", base_url="http://127.0.0.1:9", model="m"))
+    embedder = embedders.open_embedder(EmbedderEndpoint(provider="ollama", base_url="http://127.0.0.1:9", model="m"))
     with pytest.raises(NetworkFailed):
         async with asyncio.timeout(10):
             await embedder.embed(["a"])

@@ -11,9 +11,10 @@ import sys
 from pathlib import Path
 
 import openclaw.tools.catalog  # noqa: F401  (imported before the fork)
-from openclaw.gateway.clock import SystemClock
+
+from openclaw.process.tasks import SystemClock
+from openclaw.runs.request import RecordedEvent
 from openclaw.testing import Heard, ScriptedModel, TemporaryHome, ask, calls, says
-from openclaw.turns.record import RecordedEvent
 
 
 class Telling(list[object]):

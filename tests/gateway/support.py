@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterable
 from openclaw.core.events import Event
 from openclaw.core.messages import Assistant, Message, ToolResult
 from openclaw.gateway import app
+from openclaw.runs.request import RecordedEvent, SessionRepaired
 from openclaw.sessions.files import load
 from openclaw.sessions.transcript import MessageEntry, build_context
 from openclaw.testing import Heard, TemporaryHome, ask
-from openclaw.turns.record import RecordedEvent
-from openclaw.turns.turn import SessionRepaired
 
 Happening = Event | SessionRepaired | RecordedEvent
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from openclaw.cli.running import TerminalApprover
-from openclaw.core.approval import ApprovalRequest
+from openclaw.cli.screen import TerminalApprover
+from openclaw.core.tool import ApprovalRequest
 from openclaw.testing import Heard, ScriptedApprover, ScriptedModel, TemporaryHome, ask, calls, says
 
 pytestmark = pytest.mark.anyio

@@ -19,8 +19,8 @@ from openclaw.core.errors import (
 from openclaw.core.events import AttemptFailed
 from openclaw.core.messages import Assistant
 from openclaw.gateway.app import assistant
-from openclaw.gateway.clock import SystemClock
-from openclaw.gateway.surroundings import Environment
+from openclaw.process.environment import Environment
+from openclaw.process.tasks import SystemClock
 from openclaw.testing import (
     FakeClock,
     Heard,

@@ -3,8 +3,8 @@
 import pytest
 
 from openclaw.core.keys import parse
+from openclaw.runs.request import RunRequest
 from openclaw.testing import FakeClock, ScriptedModel, TemporaryHome, says
-from openclaw.turns.turn import RunRequest
 from tests.chaos.support import hall
 
 KEY = parse("agent:main:main")

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from openclaw.agent.loop import Steering
 from openclaw.core.errors import ConfigError, SessionBusy
 from openclaw.core.events import ToolStarted, ToolUpdated
+from openclaw.core.harness import Steering
 from openclaw.core.messages import Assistant, Image, Text, ToolResult, User
-from openclaw.gateway.clock import SystemClock
+from openclaw.process.group import members
+from openclaw.process.tasks import SystemClock
+from openclaw.runs.request import SessionRepaired
 from openclaw.testing import FakeClock, Heard, ScriptedModel, TemporaryHome, ask, calls, says, stalls, thinks
-from openclaw.tools.group import members
-from openclaw.turns.turn import SessionRepaired
 from tests.gateway.support import results, roles, spoken, stopped_at, written
 
 pytestmark = pytest.mark.anyio

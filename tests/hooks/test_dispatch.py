@@ -28,8 +28,8 @@ from openclaw.core.hooks import (
     ToolVerdict,
 )
 from openclaw.core.messages import Text, ToolResult
-from openclaw.hooks import points
-from openclaw.hooks.dispatch import HookDispatcher
+from openclaw.plugins.hooks import points
+from openclaw.plugins.hooks.dispatch import HookDispatcher
 from openclaw.testing import FakeClock
 
 pytestmark = pytest.mark.anyio

@@ -12,8 +12,8 @@ import pytest
 from openclaw.core.hooks import POINTS, BeforeInstall, HookContext, HookName, HookRegistration, HookSettings
 from openclaw.core.plugin import Api
 from openclaw.gateway import app as application
-from openclaw.gateway.clock import SystemClock
-from openclaw.hooks import points
+from openclaw.plugins.hooks import points
+from openclaw.process.tasks import SystemClock
 from openclaw.testing import ScriptedModel, TemporaryHome, ask, calls, says
 from tests.hooks.test_messages import place
 

@@ -27,9 +27,9 @@ from openclaw.core.hooks import (
     ToolVerdict,
 )
 from openclaw.core.messages import Text, ToolResult
-from openclaw.core.origin import origin
-from openclaw.hooks import points
-from openclaw.hooks.merge import LONGEST_TEXT, HookAnswer, HookSource
+from openclaw.core.text import origin
+from openclaw.plugins.hooks import points
+from openclaw.plugins.hooks.points import LONGEST_TEXT, HookAnswer, HookSource
 
 FREE = HookSettings(allow_prompt_replace=True, allow_model_override=True, allow_conversation_access=True)
 BARE = HookSettings()

@@ -17,14 +17,14 @@ from openclaw.core.hooks import (
     SessionEnd,
 )
 from openclaw.gateway import app as application
-from openclaw.gateway.clock import SystemClock
+from openclaw.process.tasks import SystemClock
+from openclaw.runs.inbox import Inbox, RunOutcome
+from openclaw.runs.lanes import Lanes
+from openclaw.runs.reply import ReplyShaped, TextShaped
+from openclaw.runs.request import RunRequest
+from openclaw.runs.worker import RunEvent, RunService
 from openclaw.sessions.lifecycle import SessionLifecycle
 from openclaw.testing import ScriptedModel, TemporaryHome, ask, says
-from openclaw.turns.lanes import Lanes
-from openclaw.turns.ledger import Inbox, RunOutcome
-from openclaw.turns.runs import RunEvent, RunService
-from openclaw.turns.shaping import ReplyShaped, TextShaped
-from openclaw.turns.turn import RunRequest
 from tests.gateway.support import written
 
 pytestmark = pytest.mark.anyio

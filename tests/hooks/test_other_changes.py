@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from openclaw.gateway.modeladdresses import deeds
+from openclaw.models.service import deeds
 from openclaw.testing import ScriptedModel, TemporaryHome, ask, says
-from openclaw.testing_server import MockModelServer
+from openclaw.testing.server import MockModelServer
 from tests.e2e.test_command_line import run
 from tests.internal_hooks.support import put, want
 

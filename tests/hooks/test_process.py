@@ -9,7 +9,7 @@ import pytest
 
 from openclaw.core.hooks import POINTS
 from openclaw.testing import TemporaryHome, calls, says
-from openclaw.testing_server import MockModelServer
+from openclaw.testing.server import MockModelServer
 from tests.e2e.gateway_process import GatewayProcess
 from tests.e2e.test_command_line import run
 from tests.plugins.support import DEADLINE, write

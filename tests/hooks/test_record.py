@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from openclaw.approvals.pending import PendingApprovals
 from openclaw.core.hooks import HookName, HookRegistration, HookSettings
 from openclaw.gateway import app as application
-from openclaw.gateway.bus import EventBus
-from openclaw.gateway.commands import SlashCommands
-from openclaw.gateway.desk import SessionService
-from openclaw.gateway.methods import install
+from openclaw.plugins import rpc
+from openclaw.plugins.rpc import InstallCheckParams
+from openclaw.protocol.events import EventBus
+from openclaw.runs.commands import SlashCommands
+from openclaw.runs.control import SessionService
+from openclaw.runs.inbox import Inbox
+from openclaw.runs.lanes import Lanes
+from openclaw.runs.worker import RunService
+from openclaw.security.approvals import PendingApprovals
 from openclaw.testing import FakeClock, ScriptedModel, TemporaryHome, ask, calls, says
-from openclaw.turns.lanes import Lanes
-from openclaw.turns.ledger import Inbox
-from openclaw.turns.runs import RunService
-from openclaw.wire.params.install import InstallCheckParams
 from tests.e2e.test_command_line import run
 
 pytestmark = pytest.mark.anyio
@@ -149,7 +149,7 @@ async def test_plugins_of_the_gateway_are_asked_about_an_install(openclaw_home: 
 
     caller: Any = None
     async with openclaw_home.assistant(ScriptedModel()) as app:
-        (method,) = install.methods(Place(app).desk)
+        (method,) = rpc.install_methods(Place(app).desk)
         check: Any = method.handler
         assert await check(QUESTION, caller) == {"blocked": False, "findings": []}
         plug(app, "before_install", guard, "guard")

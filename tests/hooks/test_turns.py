@@ -22,8 +22,8 @@ from openclaw.core.hooks import (
 )
 from openclaw.core.messages import Assistant, Text, ToolResult, User
 from openclaw.gateway import app as application
+from openclaw.security.audit import AuditEntry
 from openclaw.testing import ScriptedApprover, ScriptedModel, TemporaryHome, ask, calls, says
-from openclaw.trust.audit import AuditEntry
 from tests.gateway.support import results, roles, written
 
 pytestmark = pytest.mark.anyio

@@ -11,22 +11,21 @@ from openai import AsyncOpenAI
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from openclaw.core.approval import ApprovalAnswer, ApprovalRequest
 from openclaw.core.provider import Provider
 from openclaw.core.secret import Secret
+from openclaw.core.tool import ApprovalAnswer, ApprovalRequest
 from openclaw.gateway.app import App, assistant
-from openclaw.gateway.clock import SystemClock
-from openclaw.gateway.http import late
-from openclaw.gateway.http.auth import HttpAuth
+from openclaw.gateway.http import routes as http_routes
 from openclaw.gateway.http.embeddings import Embed
-from openclaw.gateway.http.listening import RunFanout
-from openclaw.gateway.http.surface import EndpointSwitches, routes
-from openclaw.gateway.http.wiring import parts_of
-from openclaw.gateway.surroundings import Environment
+from openclaw.gateway.http.endpoint import HttpAuth
+from openclaw.gateway.http.routes import EndpointSwitches, parts_of, routes
+from openclaw.gateway.http.stream import RunFanout
+from openclaw.process.environment import Environment
+from openclaw.process.tasks import SystemClock
+from openclaw.runs.inbox import Inbox
+from openclaw.runs.lanes import Lanes
+from openclaw.runs.worker import RunEvent, RunService
 from openclaw.testing import TemporaryHome
-from openclaw.turns.lanes import Lanes
-from openclaw.turns.ledger import Inbox
-from openclaw.turns.runs import RunEvent, RunService
 
 TOKEN = "correct-horse-battery-staple"
 SCRIPTED: dict[str, Any] = {
@@ -151,7 +150,7 @@ async def house(
             )
             found = routes(parts_of(app, runs, ledger, place.fanout, embed), switches, how)
             place.routes = found
-            async with serving(Starlette(routes=late.routes(lambda: found))) as port:
+            async with serving(Starlette(routes=http_routes.late_routes(lambda: found))) as port:
                 place.port = port
                 yield place
         assert len(place.fanout) == 0

@@ -11,8 +11,8 @@ from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolPara
 from openclaw.core.errors import ContextTooLong, ServerFailed
 from openclaw.core.events import ModelCalled
 from openclaw.core.messages import Assistant, Image, ToolResult, User
+from openclaw.runs.worker import RunSettled
 from openclaw.testing import ScriptedModel, TemporaryHome, calls, fails, says, stalls
-from openclaw.turns.runs import RunSettled
 from tests.http.support import house
 
 pytestmark = pytest.mark.anyio

@@ -11,16 +11,13 @@ from openclaw.core.errors import Unavailable
 from openclaw.core.events import AttemptFailed, ModelCalled, ToolEnded, ToolUpdated
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import ToolCall, ToolResult
-from openclaw.gateway.http.conversation import RequestText as SaidBefore
-from openclaw.gateway.http.conversation import compose
-from openclaw.gateway.http.images import image
-from openclaw.gateway.http.listening import MOST_WAITING, RunFanout
 from openclaw.gateway.http.problems import HttpProblem
-from openclaw.gateway.http.speech import StreamedText
-from openclaw.gateway.http.target import agent_in
-from openclaw.turns.ledger import RunOutcome
-from openclaw.turns.runs import RunAccepted, RunEvent, RunSettled
-from openclaw.turns.shaping import ReplyShaped, ShapedEvent, TextShaped
+from openclaw.gateway.http.requests import RequestText as SaidBefore
+from openclaw.gateway.http.requests import agent_in, compose, image
+from openclaw.gateway.http.stream import MOST_WAITING, RunFanout, StreamedText
+from openclaw.runs.inbox import RunOutcome
+from openclaw.runs.reply import ReplyShaped, ShapedEvent, TextShaped
+from openclaw.runs.worker import RunAccepted, RunEvent, RunSettled
 
 CALLED = ModelCalled("p", "m")
 FAILED = AttemptFailed("p", "m", "server_error", "oops")

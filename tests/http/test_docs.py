@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from openclaw.gateway.http.tools import DENIED
+from openclaw.runs.toolset import DENIED
 from openclaw.testing import ScriptedModel, TemporaryHome, says
 from tests.http.support import TOKEN, house
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from openclaw.core.events import ModelCalled
 from openclaw.core.secret import Secret
-from openclaw.gateway.http import late
-from openclaw.gateway.http.auth import same
-from openclaw.gateway.http.surface import EndpointSwitches
+from openclaw.gateway.http import routes
+from openclaw.gateway.http.endpoint import same
+from openclaw.gateway.http.routes import EndpointSwitches
 from openclaw.testing import ScriptedModel, TemporaryHome, says, stalls
 from tests.http.support import TOKEN, House, house
 
@@ -243,4 +243,4 @@ async def test_the_addresses_that_are_answered_late_are_those_of_the_surface(
     openclaw_home: TemporaryHome, scripted_model: ScriptedModel
 ) -> None:
     async with house(openclaw_home, scripted_model) as place:
-        assert tuple(route.path for route in place.routes) == late.PATHS
+        assert tuple(route.path for route in place.routes) == routes.PATHS

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from openclaw.gateway.http.tools import DENIED
+from openclaw.runs.toolset import DENIED
 from openclaw.testing import ScriptedModel, TemporaryHome, says
 from tests.http.support import house
 

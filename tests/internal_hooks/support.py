@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from openclaw.hooks.internal.discover import HookRoot, find
-from openclaw.hooks.internal.events import BootstrapContext, BootstrapFile, CommandContext, HookEvent
-from openclaw.hooks.internal.record import FoundHooks, Source
+from openclaw.plugins.hooks.discover import HookRoot, find
+from openclaw.plugins.hooks.events import BootstrapContext, BootstrapFile, CommandContext, HookEvent
+from openclaw.plugins.hooks.manifest import FoundHooks, Source
 from openclaw.testing import TemporaryHome
 
 PYTHON = "async def handler(event):\n    pass\n"
@@ -36,7 +36,7 @@ def put(
 
 
 def look(*places: tuple[Path, Source]) -> FoundHooks:
-    from openclaw.gateway.internal_hooks.looking import read_matter
+    from openclaw.plugins.hooks.discover import read_matter
 
     return find([HookRoot(path=path, source=source) for path, source in places], read_matter)
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from openclaw.core.messages import Assistant, Text, ToolCall, ToolResult, User
-from openclaw.gateway.internal_hooks.bundled import CommandLogger, SessionMemory, extra_files, spoken
-from openclaw.hooks.internal.events import BootstrapContext, BootstrapFile, HookEvent, HookSession
-from openclaw.hooks.internal.settings import HookEntrySettings
+from openclaw.plugins.hooks.events import BootstrapContext, BootstrapFile, HookEvent, HookSession
+from openclaw.plugins.hooks.handlers import CommandLogger, SessionMemory, extra_files, spoken
+from openclaw.plugins.settings import HookEntrySettings
+from openclaw.security.external import build_safe_external_prompt
 from openclaw.sessions.files import TranscriptFile
 from openclaw.sessions.transcript import TranscriptHeader
 from openclaw.testing import ScriptedModel, TemporaryHome, ask, says
-from openclaw.trust.wrap import build_safe_external_prompt
 from tests.internal_hooks.support import bootstrap_event, command_event, put, want
 
 pytestmark = pytest.mark.anyio

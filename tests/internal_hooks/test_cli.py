@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from openclaw.cli.root import run
+from openclaw.cli.main import run
 from openclaw.testing import TemporaryHome
 from tests.internal_hooks.support import config, put, want
 

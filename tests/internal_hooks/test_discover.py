@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from openclaw.hooks.internal.discover import BUNDLED
+from openclaw.plugins.hooks.discover import BUNDLED
 from tests.internal_hooks.support import look, put
 
 

@@ -4,10 +4,10 @@ import logging
 
 import pytest
 
-from openclaw.hooks.internal.dispatch import HookFileDispatcher, HookListener
-from openclaw.hooks.internal.events import BootstrapContext, BootstrapFile, HookEvent, HookFileAnswer
-from openclaw.hooks.internal.process import HandlerFailed
-from openclaw.hooks.internal.record import HookDirectory, HookManifest
+from openclaw.plugins.hooks.events import BootstrapContext, BootstrapFile, HookEvent, HookFileAnswer
+from openclaw.plugins.hooks.files import HookFileDispatcher, HookListener
+from openclaw.plugins.hooks.manifest import HookDirectory, HookManifest
+from openclaw.plugins.hooks.runner import HandlerFailed
 from tests.internal_hooks.support import bootstrap_event, command_event
 
 pytestmark = pytest.mark.anyio

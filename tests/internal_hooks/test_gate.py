@@ -5,9 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from openclaw.hooks.internal.gate import HookMachine, judge
-from openclaw.hooks.internal.record import HookDirectory, HookManifest, HookRequirements, Source
-from openclaw.hooks.internal.settings import InternalHooksSettings
+from openclaw.plugins.hooks.manifest import HookDirectory, HookMachine, HookManifest, HookRequirements, Source, judge
+from openclaw.plugins.settings import InternalHooksSettings
 
 HERE = HookMachine(
     platform="linux", env={"HOME"}, has_bin=lambda name: name == "sh", has_config=lambda path: path == "tools.exec"

@@ -14,7 +14,7 @@ from openclaw.core.messages import User
 from openclaw.sessions.files import load
 from openclaw.sessions.transcript import build_context
 from openclaw.testing import TemporaryHome, says
-from openclaw.testing_server import Hangs, MockModelServer
+from openclaw.testing.server import Hangs, MockModelServer
 from tests.e2e.gateway_process import GatewayProcess, collect
 from tests.internal_hooks.support import put, want
 

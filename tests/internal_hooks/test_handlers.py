@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from openclaw.hooks.internal.events import BootstrapFile, HookEvent, HookFileAnswer
-from openclaw.hooks.internal.process import HandlerFailed, environment, run
-from openclaw.hooks.internal.record import HookDirectory
+from openclaw.plugins.hooks.events import BootstrapFile, HookEvent, HookFileAnswer
+from openclaw.plugins.hooks.manifest import HookDirectory
+from openclaw.plugins.hooks.runner import HandlerFailed, environment, run
 from tests.internal_hooks.support import bootstrap_event, command_event, look, put
 
 pytestmark = pytest.mark.anyio

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from openclaw.core.errors import StateError
-from openclaw.hooks.internal.lock import FILE, AcceptedHooks
-from openclaw.hooks.internal.record import HookDirectory
+from openclaw.plugins.hooks.accepted import FILE, AcceptedHooks
+from openclaw.plugins.hooks.manifest import HookDirectory
 from tests.internal_hooks.support import look, put
 
 

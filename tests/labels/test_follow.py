@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from openclaw.agent.loop import Steering
+from openclaw.core.harness import Steering
 from openclaw.core.messages import ToolResult, User
-from openclaw.core.origin import origin
-from openclaw.memory.labels import by_line
+from openclaw.core.text import origin
+from openclaw.runs.request import RunRequest
+from openclaw.security.note_marks import by_line
 from openclaw.testing import TemporaryHome, ask
-from openclaw.turns.turn import RunRequest
 from tests.labels.world import Owner, World, world
 
 pytestmark = pytest.mark.anyio
@@ -218,7 +218,7 @@ async def test_known_credentials_never_reach_a_result(openclaw_home: TemporaryHo
 
 
 def test_the_page_has_the_table_as_it_is() -> None:
-    from openclaw.policy.labels import TABLE, render_table
+    from openclaw.security.labels import TABLE, render_table
 
     page = Path(__file__).parent.parent.parent / "docs" / "trust.md"
     assert render_table(TABLE) in page.read_text()

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from openclaw.core.origin import UNTRUSTED
-from openclaw.memory.labels import by_line
+from openclaw.core.text import UNTRUSTED
+from openclaw.security.note_marks import by_line
 from openclaw.testing import TemporaryHome
 from tests.labels.carriers import CARRIERS
 from tests.labels.obedient import SECRET

@@ -11,26 +11,25 @@ from typing import Any
 import httpx2
 from starlette.applications import Starlette
 
-from openclaw.core.approval import ApprovalAnswer, ApprovalRequest
+from openclaw.automation.cron.service import Scheduler
+from openclaw.automation.service import Automation, automation, wake_sessions
 from openclaw.core.messages import Assistant, Message, ToolResult
 from openclaw.core.secret import Secret
+from openclaw.core.tool import ApprovalAnswer, ApprovalRequest
 from openclaw.gateway.app import assistant
-from openclaw.gateway.automation import Automation, automation
-from openclaw.gateway.bus import EventBus
-from openclaw.gateway.clock import SystemClock
-from openclaw.gateway.desk import SessionService
-from openclaw.gateway.http.auth import HttpAuth
-from openclaw.gateway.http.hooks import WebhookEndpoint, routes
-from openclaw.gateway.scheduler import Scheduler
-from openclaw.gateway.surroundings import Environment
-from openclaw.gateway.tools.hall import GatewayTools
-from openclaw.gateway.tools.wakes import wake_sessions
+from openclaw.gateway.http.endpoint import HttpAuth
+from openclaw.gateway.http.webhooks import WebhookEndpoint, routes
+from openclaw.gateway.tool_catalog import GatewayTools
+from openclaw.process.environment import Environment
+from openclaw.process.tasks import SystemClock
+from openclaw.protocol.events import EventBus
+from openclaw.runs.control import SessionService
+from openclaw.runs.inbox import Inbox, RunOutcome
+from openclaw.runs.lanes import Lanes
+from openclaw.runs.request import RunRequest
+from openclaw.runs.worker import RunService
 from openclaw.sessions import history
 from openclaw.testing import TemporaryHome
-from openclaw.turns.lanes import Lanes
-from openclaw.turns.ledger import Inbox, RunOutcome
-from openclaw.turns.runs import RunService
-from openclaw.turns.turn import RunRequest
 from tests.labels.obedient import Obedient
 from tests.tools.site import Site
 

@@ -6,26 +6,25 @@ import pytest
 
 from openclaw.core.errors import ConfigError
 from openclaw.core.secret import Secret
-from openclaw.core.toolserver import OfferedTool
-from openclaw.mcp import names, pins
-from openclaw.mcp.launch import identity, launch
-from openclaw.mcp.settings import McpServerSettings
-from openclaw.mcp.shape import shaped
-from openclaw.policy.layers import ToolLayer, profile_layer, remaining
+from openclaw.core.tool import OfferedTool
+from openclaw.security.tool_policy import ToolLayer, profile_layer, remaining
+from openclaw.tools.mcp import schema
+from openclaw.tools.mcp.schema import identity, launch, shaped
+from openclaw.tools.settings import McpServerSettings
 
 A = OfferedTool(name="a", description="first")
 B = OfferedTool(name="b", description="second")
 
 
 def test_a_tool_is_called_by_its_server_and_its_name():
-    assert names.name_all("git hub", ["list.issues", "open"]) == {
+    assert schema.name_all("git hub", ["list.issues", "open"]) == {
         "list.issues": "git-hub__list-issues",
         "open": "git-hub__open",
     }
 
 
 def test_names_stay_apart_and_short():
-    named = names.name_all("s" * 40, ["t" * 60, "t" * 61, "a.b", "a/b"])
+    named = schema.name_all("s" * 40, ["t" * 60, "t" * 61, "a.b", "a/b"])
     assert len(set(named.values())) == 4
     assert all(len(name) <= 64 for name in named.values())
 
@@ -35,26 +34,26 @@ def test_names_stay_apart_and_short():
     [((), (), True), (("get_*",), (), True), (("put_*",), (), False), (("get_*",), ("*_it",), False)],
 )
 def test_a_filter_lets_names_through(include, exclude, through):
-    assert names.passes("get_it", include, exclude) is through
+    assert schema.passes("get_it", include, exclude) is through
 
 
 def test_the_first_look_is_the_agreement_and_every_change_asks():
-    record = pins.seen(None, "id", [B, A], 1)
+    record = schema.seen(None, "id", [B, A], 1)
     assert record.accepted == (A, B)
-    assert not pins.changes(record)
+    assert not schema.changes(record)
     other = OfferedTool(name="a", description="another")
-    looked = pins.seen(record, "id", [other, OfferedTool(name="c")], 2)
+    looked = schema.seen(record, "id", [other, OfferedTool(name="c")], 2)
     assert looked.accepted == (A, B)
-    assert pins.changes(looked) == pins.ToolChanges(added=("c",), changed=("a",), gone=("b",))
-    assert pins.seen(looked, "id", [A, B], 3).offered is None
-    one = pins.accept(looked, 4, "a")
-    assert pins.changes(one) == pins.ToolChanges(added=("c",), gone=("b",))
-    assert not pins.changes(pins.accept(looked, 4))
+    assert schema.changes(looked) == schema.ToolChanges(added=("c",), changed=("a",), gone=("b",))
+    assert schema.seen(looked, "id", [A, B], 3).offered is None
+    one = schema.accept(looked, 4, "a")
+    assert schema.changes(one) == schema.ToolChanges(added=("c",), gone=("b",))
+    assert not schema.changes(schema.accept(looked, 4))
 
 
 def test_another_program_is_another_server():
-    record = pins.seen(None, "id", [A], 1)
-    assert pins.seen(record, "other id", [B], 2).accepted == (B,)
+    record = schema.seen(None, "id", [A], 1)
+    assert schema.seen(record, "other id", [B], 2).accepted == (B,)
 
 
 def test_a_new_key_is_not_another_server_but_a_new_argument_is():

@@ -11,13 +11,13 @@ from pathlib import Path
 import psutil  # type: ignore[import-untyped]
 import pytest
 
-from openclaw.tools.browser.find import NAMES
+from openclaw.tools.browser.tool import NAMES
 from tests.mcp.conftest import HERE
 
 SERVER = """
 import asyncio, os, sys
-from openclaw.core.toolserver import ServerLaunch as Launch
-from openclaw.tools.mcp.server import McpServer as Held
+from openclaw.core.tool import ServerLaunch as Launch
+from openclaw.tools.mcp.servers import McpServer as Held
 async def main():
     held = Held(Launch(name="shop", transport="stdio", command=sys.executable, args=tuple(sys.argv[1:])),
                 idle=600, environ=dict(os.environ))
@@ -30,7 +30,7 @@ BROWSER = """
 import asyncio, os, sys
 from pathlib import Path
 from openclaw.core.tool import ToolContext
-from openclaw.tools.browser.tool import BrowserRules; from openclaw.tools.browser.tool import Browsers; from openclaw.tools.browser.tool import BrowserTool
+from openclaw.tools.browser.tool import BrowserRules, Browsers, BrowserTool
 async def main():
     place = Path(sys.argv[1])
     tool = BrowserTool(Browsers(lambda: dict(os.environ)), BrowserRules(state=str(place), no_sandbox=os.geteuid() == 0),

@@ -15,10 +15,10 @@ import pytest
 
 from openclaw.core.tool import Effects, Output, Tool, ToolContext
 from openclaw.gateway.app import App, assistant
-from openclaw.gateway.clock import SystemClock
-from openclaw.gateway.surroundings import Environment
+from openclaw.process.environment import Environment
+from openclaw.process.tasks import SystemClock
+from openclaw.runs.request import RunRequest
 from openclaw.testing import ScriptedApprover, ScriptedModel, TemporaryHome, calls, says
-from openclaw.turns.turn import RunRequest
 from tests.mcp.conftest import HERE
 
 pytestmark = pytest.mark.anyio

@@ -11,9 +11,9 @@ import pytest
 
 from openclaw.core.embedder import Embedder, EmbedderEndpoint, Vector
 from openclaw.core.secret import Secret
-from openclaw.embedders.hashed import HashedEmbedder
+from openclaw.memory.embedders.hashed import HashedEmbedder
 from openclaw.memory.index import MemoryIndex
-from openclaw.memory.opening import open_memory
+from openclaw.memory.service import open_memory
 from openclaw.memory.settings import MemorySearchSettings
 
 NOW = 1_794_700_800.0  # 15 November 2026

@@ -13,7 +13,7 @@ from openclaw.core.errors import BadResponse, BillingFailed, RateLimited, Server
 from openclaw.core.secret import Secret
 from openclaw.memory import notes
 from openclaw.memory.database import IndexFile
-from openclaw.memory.forget import forget_lines
+from openclaw.memory.service import forget_lines
 from tests.memory.conftest import Counting, House, paths
 
 pytestmark = pytest.mark.anyio

@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from openclaw.core.embedder import EmbedderEndpoint
-from openclaw.embedders import catalog
+from openclaw.memory import embedders
 from openclaw.memory.evaluate import Figures, ask, figures, sample_questions, write_sample
-from openclaw.memory.opening import open_memory
+from openclaw.memory.service import open_memory
 from openclaw.memory.settings import HybridSettings, MemorySearchSettings, QuerySettings
 from tests.memory.conftest import StillClock
 
@@ -28,8 +28,8 @@ async def measured(folder: Path, settings: MemorySearchSettings) -> dict[str, Fi
         home=folder,
         clock=StillClock(),
         keys={},
-        build=catalog.open_embedder,
-        problem=catalog.embedder_problem,
+        build=embedders.open_embedder,
+        problem=embedders.embedder_problem,
     )
     try:
         await memory.sync()
@@ -44,7 +44,7 @@ async def test_words_alone_find_every_exact_term_identifier_and_ideograph(tmp_pa
 
 
 @pytest.mark.skipif(
-    bool(catalog.embedder_problem(EmbedderEndpoint(provider="local"))), reason="the extra `local` is not installed"
+    bool(embedders.embedder_problem(EmbedderEndpoint(provider="local"))), reason="the extra `local` is not installed"
 )
 async def test_both_together_are_at_least_as_good_as_either_on_every_kind_of_question(tmp_path: Path):
     words = await measured(tmp_path, WORDS)

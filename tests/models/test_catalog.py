@@ -6,9 +6,9 @@ import sys
 import pytest
 
 from openclaw.core.provider import Compat
-from openclaw.models import catalog
+from openclaw.models import registry
 
-SHIPPED = catalog.load()
+SHIPPED = registry.load()
 
 
 def test_every_provider_of_the_specification_that_speaks_our_apis_is_there():
@@ -77,7 +77,7 @@ def test_addresses_are_complete_and_only_own_servers_are_plain_http():
 
 
 def test_the_catalog_is_read_once():
-    assert catalog.load() is catalog.load()
+    assert registry.load() is registry.load()
 
 
 def test_importing_it_reads_nothing():
@@ -85,7 +85,7 @@ def test_importing_it_reads_nothing():
         "import sys\n"
         "opened = []\n"
         "sys.addaudithook(lambda name, args: opened.append(str(args[0])) if name == 'open' else None)\n"
-        "import openclaw.models.catalog, openclaw.models.registry, openclaw.models.discover\n"
+        "import openclaw.models.registry, openclaw.models.registry, openclaw.models.discover\n"
         "assert not [name for name in opened if name.endswith('catalog.json')]\n"
         "openclaw.models.catalog.load()\n"
         "assert [name for name in opened if name.endswith('catalog.json')]\n"
@@ -96,7 +96,7 @@ def test_importing_it_reads_nothing():
 def test_what_is_said_of_a_model_wins_over_its_provider():
     base = Compat(supports_store=False, max_tokens_field="max_tokens")
     over = Compat(supports_store=True, unsupported_tool_schema_keywords=("pattern",))
-    assert catalog.overlay(base, over) == Compat(
+    assert registry.overlay(base, over) == Compat(
         supports_store=True, max_tokens_field="max_tokens", unsupported_tool_schema_keywords=("pattern",)
     )
-    assert catalog.overlay(base, Compat()) == base
+    assert registry.overlay(base, Compat()) == base

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw.core import errors
-from openclaw.models.choose import (
+from openclaw.models.failover import (
     CandidateFailed,
     FailoverState,
     NextCandidate,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw.models.cooldown import (
+from openclaw.models.failover import (
     BLAMELESS,
     DAY,
     HOUR,

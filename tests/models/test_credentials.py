@@ -8,9 +8,9 @@ import pytest
 from openclaw.core.errors import AuthFailed
 from openclaw.core.secret import Secret
 from openclaw.core.settings import SecretRef
-from openclaw.models import catalog
-from openclaw.models.cooldown import CredentialStats
+from openclaw.models import registry
 from openclaw.models.credentials import Credential, Keyring, candidates, missing, unusable
+from openclaw.models.failover import CredentialStats
 from openclaw.models.profiles import AuthProfile, Profiles, merge, order
 from openclaw.models.registry import ModelRegistry, ProviderFacts
 from openclaw.models.settings import AuthProfileSettings, AuthSettings, ModelsSettings, ProviderSettings
@@ -21,7 +21,7 @@ MINUTE = 60_000
 
 def facts(provider: str = "anthropic", **settings: Any) -> ProviderFacts:
     providers = {provider: ProviderSettings(**settings)} if settings else {}
-    return ModelRegistry(ModelsSettings(providers=providers), catalog.load()).provider(provider)
+    return ModelRegistry(ModelsSettings(providers=providers), registry.load()).provider(provider)
 
 
 def key(text: str = "k", **more: Any) -> AuthProfile:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw.core.secret import Secret
-from openclaw.models import catalog
+from openclaw.models import registry
 from openclaw.models.discover import (
     ALL_SECONDS,
     MAX_BYTES,
@@ -28,7 +28,7 @@ from openclaw.models.discover import (
 from openclaw.models.registry import ModelRegistry
 from openclaw.models.settings import ModelEntry, ModelsSettings, ProviderSettings
 
-SHIPPED = catalog.load()
+SHIPPED = registry.load()
 PROVIDERS = ModelRegistry(ModelsSettings(), SHIPPED).providers
 OLLAMA = Served("ollama", "http://127.0.0.1:11434", "llama3.3:70b", None)
 

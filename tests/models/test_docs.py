@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 
 from openclaw.config.load import load
-from openclaw.config.paths import Home
-from openclaw.models import catalog
-from openclaw.models.profiles import Profiles
-from openclaw.models.profilestore import ProfileStore
-from openclaw.models.situation import build_model_set
+from openclaw.models import registry
+from openclaw.models.model_set import build_model_set
+from openclaw.models.profiles import Profiles, ProfileStore
+from openclaw.process.environment import Home
 
 PAGE = (Path(__file__).parents[2] / "docs" / "models.md").read_text(encoding="utf-8")
 SNIPPETS = re.findall(r"```json5\n(.*?)```", PAGE, re.DOTALL)
@@ -32,7 +31,7 @@ def test_a_snippet_does_what_the_page_says(tmp_path, snippet, primary):
     choice = defaults.model
     found = build_model_set(
         loaded.config.models,
-        catalog.load(),
+        registry.load(),
         environ={},
         probe=tuple,
         auth=loaded.config.auth,
@@ -48,9 +47,9 @@ def test_a_snippet_does_what_the_page_says(tmp_path, snippet, primary):
 def test_the_table_is_the_catalog():
     rows = re.findall(r"^\| ([\w-]+) \| (`.*`) \| (.*) \|$", PAGE, re.MULTILINE)
     told = [(name, tuple(re.findall(r"`(\w+)`", names)), model) for name, names, model in rows]
-    usual = [entry for entry in catalog.load().providers if entry.default_model and entry.env]
+    usual = [entry for entry in registry.load().providers if entry.default_model and entry.env]
     assert told == [(entry.id, entry.env, entry.default_model) for entry in usual]
-    for entry in catalog.load().providers:
+    for entry in registry.load().providers:
         if not entry.default_model and not entry.local:
             assert f"{entry.id} (" in PAGE.replace("\n", " ")
             assert all(f"`{name}`" in PAGE for name in entry.env)

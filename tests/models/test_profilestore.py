@@ -10,9 +10,9 @@ import pytest
 
 from openclaw.core.errors import StateError
 from openclaw.core.secret import Secret
-from openclaw.models.cooldown import CredentialStats, after_failure, after_success
-from openclaw.models.profilestore import ProfileStore
-from openclaw.store.lock import Holder, KernelLock
+from openclaw.models.failover import CredentialStats, after_failure, after_success
+from openclaw.models.profiles import ProfileStore
+from openclaw.storage.locks import Holder, KernelLock
 
 NOW = 1_800_000_000_000
 FILE = {

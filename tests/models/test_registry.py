@@ -8,9 +8,8 @@ import pytest
 from openclaw.core.errors import ConfigError, NotFound
 from openclaw.core.provider import Price
 from openclaw.core.secret import Secret
-from openclaw.models import catalog
-from openclaw.models.locality import is_own_address
-from openclaw.models.registry import ModelRegistry, input_by_id
+from openclaw.models import registry as models_registry
+from openclaw.models.registry import ModelRegistry, input_by_id, is_own_address
 from openclaw.models.settings import ModelsSettings
 
 
@@ -22,7 +21,7 @@ def built(settings: dict[str, Any]) -> ModelRegistry:
     def secret(kind: type, value: str) -> Secret:
         return Secret(value)
 
-    return ModelRegistry(msgspec.convert(settings, ModelsSettings, dec_hook=secret), catalog.load())
+    return ModelRegistry(msgspec.convert(settings, ModelsSettings, dec_hook=secret), models_registry.load())
 
 
 def test_a_known_model_comes_with_all_we_know_of_it():

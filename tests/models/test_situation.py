@@ -7,12 +7,12 @@ import pytest
 
 from openclaw.core.errors import AuthFailed, ConfigError
 from openclaw.core.secret import Secret
-from openclaw.models import catalog
+from openclaw.models import registry
 from openclaw.models.discover import Served
+from openclaw.models.model_set import ModelSet, build_model_set
 from openclaw.models.profiles import AuthProfile, Profiles
 from openclaw.models.refs import ModelRef
 from openclaw.models.settings import AuthSettings, ModelsSettings
-from openclaw.models.situation import ModelSet, build_model_set
 
 NOW = 1_800_000_000_000
 LOCAL = Served("vllm", "http://127.0.0.1:8000", "qwen3", 32_768)
@@ -21,7 +21,7 @@ LOCAL = Served("vllm", "http://127.0.0.1:8000", "qwen3", 32_768)
 def now(**given: Any) -> ModelSet:
     models = msgspec.convert(given.pop("models", {}), ModelsSettings)
     defaults: dict[str, Any] = {"environ": {}, "probe": tuple, "auth": AuthSettings(), "stored": Profiles()}
-    return build_model_set(models, catalog.load(), **(defaults | given))
+    return build_model_set(models, registry.load(), **(defaults | given))
 
 
 def test_a_configured_primary_is_used_and_nobody_is_asked():

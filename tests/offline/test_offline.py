@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from openclaw.gateway.app import App, assistant
-from openclaw.gateway.surroundings import Environment
-from openclaw.providers.offline_abilities import HOW_TO_ADD_A_MODEL, OfflineContext, outline, understand
+from openclaw.models.providers.offline import HOW_TO_ADD_A_MODEL, OfflineContext, outline, understand
+from openclaw.process.environment import Environment
 from openclaw.testing import FakeClock, Heard, ScriptedApprover, TemporaryHome, ask
 
 pytestmark = pytest.mark.anyio

@@ -11,10 +11,10 @@ import msgspec
 
 from openclaw.core.plugin import Brought
 from openclaw.core.tool import Output, Tool, ToolContext
-from openclaw.gateway.clock import SystemClock
 from openclaw.plugins.find import FoundPlugin
-from openclaw.plugins.running import PluginManager, PluginStatus
+from openclaw.plugins.manager import PluginManager, PluginStatus
 from openclaw.plugins.settings import PluginEntry, PluginsSettings
+from openclaw.process.tasks import SystemClock
 
 DEADLINE = 90.0
 

@@ -9,8 +9,7 @@ import msgspec
 import pytest
 
 from openclaw.core.plugin import Api, Brought, Command, FunctionTool, HttpAnswer, HttpRoute, Method
-from openclaw.plugins.admit import admit
-from openclaw.plugins.choose import PluginVerdict, judge, unknown_entries
+from openclaw.plugins.admit import PluginVerdict, admit, judge, unknown_entries
 from openclaw.plugins.find import FoundPlugin, UnusablePlugin, look, one
 from openclaw.plugins.manifest import PluginManifest
 from openclaw.plugins.settings import PluginsSettings

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from openclaw.core.errors import InvalidRequest
+from openclaw.plugins.accepted import AcceptedPlugins
 from openclaw.plugins.install import PluginReview, StagedPlugin, install
-from openclaw.plugins.lock import AcceptedPlugins
 from openclaw.testing import TemporaryHome, says
-from openclaw.testing_server import MockModelServer
+from openclaw.testing.server import MockModelServer
 from tests.e2e.gateway_process import GatewayProcess
 from tests.plugins.support import DEADLINE, tool_plugin, write
 

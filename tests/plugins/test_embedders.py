@@ -17,20 +17,20 @@ import pytest
 from openclaw.core.embedder import EmbedderEndpoint
 from openclaw.core.errors import RateLimited
 from openclaw.core.plugin import OpensEmbedder
-from openclaw.gateway.clock import SystemClock
-from openclaw.gateway.embedders import EmbedderRegistry
+from openclaw.memory.embedders.pool import EmbedderRegistry
 from openclaw.memory.index import MemoryIndex, SearchAnswer
-from openclaw.memory.opening import open_memory
+from openclaw.memory.service import open_memory
 from openclaw.memory.settings import MemorySearchSettings
+from openclaw.process.tasks import SystemClock
 from openclaw.testing import Calls, Says, TemporaryHome, calls, says
-from openclaw.testing_server import MockModelServer
+from openclaw.testing.server import MockModelServer
 from tests.e2e.gateway_process import GatewayProcess
 from tests.plugins.support import DEADLINE, Bench, bench, write
 
 pytestmark = pytest.mark.anyio
 
 THEMES = """
-from openclaw.plugin import Api; from openclaw.plugin import EmbedderEndpoint; from openclaw.plugin import RateLimited; from openclaw.plugin import Traits
+from openclaw.plugin import Api, EmbedderEndpoint, RateLimited, Traits
 
 WORDS = [("ship", "vessel", "boat"), ("tea", "beverage", "drink"), ("dentist", "teeth")]
 

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
+from openclaw.protocol.client import CallFailed, GatewayClient
+from openclaw.protocol.scopes import READ
 from openclaw.testing import Calls, Says, TemporaryHome, calls, says
-from openclaw.testing_server import MockModelServer
-from openclaw.wire.client import CallFailed, GatewayClient
-from openclaw.wire.scopes import READ
+from openclaw.testing.server import MockModelServer
 from tests.e2e.gateway_process import GatewayProcess, collect
 from tests.plugins.support import DEADLINE, tool_plugin, write
 
 pytestmark = pytest.mark.anyio
 
 EVERYTHING = """
-from openclaw.plugin import Api; from openclaw.plugin import Command; from openclaw.plugin import FunctionTool; from openclaw.plugin import HttpAnswer; from openclaw.plugin import HttpRequest; from openclaw.plugin import HttpRoute; from openclaw.plugin import Method; from openclaw.plugin import ToolVerdict
+from openclaw.plugin import Api, Command, FunctionTool, HttpAnswer, HttpRequest, HttpRoute, Method, ToolVerdict
 
 def register(api: Api) -> None:
     greeting = api.config.get("greeting", "hello")
@@ -248,7 +248,7 @@ async def test_the_assistant_writes_to_people_on_a_plugins_channel(openclaw_home
 
 
 MODEL = """
-from openclaw.plugin import Assistant; from openclaw.plugin import Done; from openclaw.plugin import Text; from openclaw.plugin import TextDelta
+from openclaw.plugin import Assistant, Done, Text, TextDelta
 
 class Echo:
     async def stream(self, request):

@@ -16,7 +16,7 @@ from openclaw.core.messages import User
 from openclaw.core.provider import Endpoint, Model, ModelRequest
 from openclaw.core.secret import Secret
 from openclaw.core.tool import Effects, ToolContext
-from openclaw.testing_plugins import running_plugin
+from openclaw.testing.plugins import running_plugin
 from tests.plugins.support import DEADLINE, bench, tool_plugin, write
 
 pytestmark = pytest.mark.anyio
@@ -238,7 +238,7 @@ async def test_only_what_changed_is_started_again(tmp_path):
 
 
 async def test_the_kit_says_what_keeps_a_plugin_from_running(tmp_path):
-    from openclaw.testing_plugins import plugin_problems
+    from openclaw.testing.plugins import plugin_problems
 
     broken = write(tmp_path, "broken", "raise RuntimeError('no')")
     assert "no" in (await plugin_problems(broken))[0]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from openclaw.testing import TemporaryHome, calls, says
-from openclaw.testing_server import MockModelServer
+from openclaw.testing.server import MockModelServer
 from tests.e2e.gateway_process import GatewayProcess
 from tests.e2e.test_command_line import run
 from tests.plugins.support import write

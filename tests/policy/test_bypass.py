@@ -2,7 +2,7 @@
 
 import pytest
 
-from openclaw.policy.execution import Allow, ExecGrant, decide, grants_for
+from openclaw.security.exec_policy import Allow, ExecGrant, decide, grants_for
 
 LISTED = (
     "ls cat echo true printf pwd date git find tar ssh scp rsync python3 node perl ruby php lua bash sh env nice nohup "

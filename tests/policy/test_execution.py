@@ -5,7 +5,7 @@ from typing import Any, get_args
 
 import pytest
 
-from openclaw.policy.execution import (
+from openclaw.security.exec_policy import (
     Allow,
     AskPerson,
     Deny,
@@ -16,9 +16,9 @@ from openclaw.policy.execution import (
     grants_for,
     stricter,
 )
-from openclaw.policy.narrowing import Ask, Security
-from openclaw.policy.settings import ExecSettings
-from openclaw.policy.shell import CommandSegment
+from openclaw.security.settings import Ask, Security
+from openclaw.security.shell import CommandSegment
+from openclaw.tools.settings import ExecSettings
 
 PROGRAMS = {
     "git": "/usr/bin/git",

@@ -2,14 +2,11 @@
 
 import pytest
 
-from openclaw.core.deed import COLUMNS, DEEDS
-from openclaw.core.origin import MOST, UNTRUSTED, Origin, merge_origins, origin
 from openclaw.core.secret import is_secret_place
+from openclaw.core.text import COLUMNS, DEEDS, MOST, UNTRUSTED, Origin, merge_origins, origin
 from openclaw.core.tool import Effects
-from openclaw.policy.breaker import CircuitBreaker
-from openclaw.policy.deeds import Facts, actions_of, deletes, reaches_out
-from openclaw.policy.execution import Allow, AskPerson, Deny
-from openclaw.policy.labels import TABLE, decide, table
+from openclaw.security.exec_policy import Allow, AskPerson, Deny
+from openclaw.security.labels import TABLE, CircuitBreaker, Facts, actions_of, decide, deletes, reaches_out, table
 
 PAGE = (origin("external", "web_fetch https://example.org"),)
 SKILL = (origin("skill", "skill x"),)

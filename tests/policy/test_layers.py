@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw.policy.layers import ALIASES, GROUPS, PROFILES, Removed, ToolLayer, profile_layer, remaining
+from openclaw.security.tool_policy import ALIASES, GROUPS, PROFILES, Removed, ToolLayer, profile_layer, remaining
 
 ALL = tuple(sorted({name for group in GROUPS.values() for name in group if "*" not in name}))
 FILES = ("read", "write", "edit", "apply_patch", "grep", "find", "ls")

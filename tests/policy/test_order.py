@@ -7,14 +7,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from openclaw.channels.settings import ChannelSettings
 from openclaw.core.errors import ConfigError
 from openclaw.core.keys import parse
-from openclaw.policy import confine
-from openclaw.policy.elevation import ElevationRequest, Speaker, elevation, speaker
-from openclaw.policy.layers import ToolLayer, emptied, remaining, unknown
-from openclaw.policy.narrowing import AgentElevated, AgentToolSettings, ChannelSettings, ElevatedSettings
-from openclaw.policy.order import RequestSender, ToolRequest, layers
-from openclaw.policy.settings import ToolsSettings
+from openclaw.security import settings
+from openclaw.security.sandboxes import policy
+from openclaw.security.settings import AgentElevated, AgentToolSettings, ElevatedSettings
+from openclaw.security.tool_policy import (
+    ElevationRequest,
+    RequestSender,
+    Speaker,
+    ToolLayer,
+    ToolRequest,
+    elevation,
+    emptied,
+    layers,
+    remaining,
+    speaker,
+    unknown,
+)
+from openclaw.tools.settings import ToolsSettings
 
 TOOLS = ("read", "write", "apply_patch", "exec", "process", "web_fetch", "cron", "gateway", "session_status", "message")
 
@@ -175,13 +187,13 @@ def test_only_the_owner_speaks_as_the_owner(key: str, owner: bool) -> None:
 
 def test_an_agents_sandbox_goes_before_the_defaults() -> None:
     defaults = msgspec.convert(
-        {"mode": "all", "scope": "session", "docker": {"memory": "1g", "env": {"A": "1"}}}, confine.SandboxSettings
+        {"mode": "all", "scope": "session", "docker": {"memory": "1g", "env": {"A": "1"}}}, settings.SandboxSettings
     )
     own = msgspec.convert(
         {"mode": "non-main", "docker": {"network": "bridge", "env": {"B": "2"}, "pidsLimit": 9}},
-        confine.SandboxSettings,
+        settings.SandboxSettings,
     )
-    rules = confine.resolve(defaults, own)
+    rules = policy.resolve(defaults, own)
     assert (rules.mode, rules.scope, rules.network, dict(rules.env)) == (
         "non-main",
         "session",
@@ -189,9 +201,9 @@ def test_an_agents_sandbox_goes_before_the_defaults() -> None:
         {"A": "1", "B": "2"},
     )
     assert (rules.limits.memory, rules.limits.processes) == (1 << 30, 9)
-    assert confine.resolve(confine.SandboxSettings(), None).mode == "off"
+    assert policy.resolve(settings.SandboxSettings(), None).mode == "off"
     with pytest.raises(ConfigError, match="memory"):
-        confine.size("much")
+        policy.size("much")
 
 
 GROUPS = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from openclaw.policy.shell import UnclearCommand, parse
+from openclaw.security.shell import UnclearCommand, parse
 
 # One program, and no quoting: its words are what stands between the blanks.
 PLAIN = r"""

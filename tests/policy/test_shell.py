@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from openclaw.policy.shell import LONGEST, CommandSegment, UnclearCommand, parse
+from openclaw.security.shell import LONGEST, CommandSegment, UnclearCommand, parse
 
 SHELLS = [found for name in ("dash", "bash", "zsh", "busybox") if (found := shutil.which(name))]
 

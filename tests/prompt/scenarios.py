@@ -10,7 +10,6 @@ from msgspec import structs
 from openclaw.core.secret import Secret
 from openclaw.core.text import ContextFile, PromptText, tokens
 from openclaw.prompt.build import build
-from openclaw.prompt.contributions import resolve
 from openclaw.prompt.digest import policy_digest
 from openclaw.prompt.facts import (
     DEFAULT_HEARTBEAT,
@@ -22,13 +21,12 @@ from openclaw.prompt.facts import (
     SandboxFacts,
     ToolLine,
 )
-from openclaw.prompt.fit import allowance, fit
-from openclaw.prompt.owners import authorized_senders
+from openclaw.prompt.fit import allowance, fit, resolve
 from openclaw.prompt.report import ReportHeader, report
-from openclaw.prompt.tool_sections import KNOWN_TOOLS
+from openclaw.prompt.sections.tools import KNOWN_TOOLS, authorized_senders
+from openclaw.workspace.budget import Kind, choose
 from openclaw.workspace.budget import fit as cut
-from openclaw.workspace.filter import Kind, choose
-from openclaw.workspace.record import WorkspaceFile
+from openclaw.workspace.files import WorkspaceFile
 from openclaw.workspace.seed import template
 
 HOME = "/home/ada/.openclaw/workspace"

@@ -7,15 +7,13 @@ from msgspec import structs
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.text import CACHE_BOUNDARY, ContextFile, PromptText, units
 from openclaw.core.tool import ToolSpec
-from openclaw.prompt.blame import at, blame
+from openclaw.prompt.brief import Additions, apply
 from openclaw.prompt.build import Prompt, build
-from openclaw.prompt.diff import diff
+from openclaw.prompt.diff import at, blame, diff
 from openclaw.prompt.facts import PromptFacts, ToolLine
 from openclaw.prompt.fit import allowance, fit
-from openclaw.prompt.hooks import Additions, apply
 from openclaw.prompt.lint import lint
-from openclaw.prompt.report import PromptReport, ReportHeader, TruncationPart, report
-from openclaw.prompt.show import render_detail, render_list
+from openclaw.prompt.report import PromptReport, ReportHeader, TruncationPart, render_detail, render_list, report
 from tests.prompt.scenarios import SCENARIOS, SKILLS, group, main_direct
 
 READ = ToolSpec(

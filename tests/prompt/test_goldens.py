@@ -5,7 +5,7 @@ import pytest
 from openclaw.core.text import CACHE_BOUNDARY, tokens, units
 from openclaw.prompt.build import build
 from openclaw.prompt.fit import allowance, fit
-from openclaw.prompt.stable_sections import IDENTITY
+from openclaw.prompt.sections.stable import IDENTITY
 from tests.prompt.scenarios import GOLDEN, SCENARIOS, drift, expected, fresh_files, main_direct, tiny
 
 

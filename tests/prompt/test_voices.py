@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from openclaw.core.secret import Secret
 from openclaw.core.text import PromptText, units
-from openclaw.prompt.contributions import merge, of_plugin, resolve
 from openclaw.prompt.digest import policy_digest
 from openclaw.prompt.facts import Contribution
-from openclaw.prompt.owners import authorized_senders
+from openclaw.prompt.fit import merge, of_plugin, resolve
+from openclaw.prompt.sections.tools import authorized_senders
 
 ENDING = ". These senders are allowlisted; do not assume they are the owner."
 

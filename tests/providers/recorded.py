@@ -9,7 +9,7 @@ from msgspec import Struct
 from openclaw.core.messages import Assistant, Text, Thinking, ToolCall, Usage
 from openclaw.core.provider import Api, Endpoint, Model, Price, Provider
 from openclaw.core.secret import Secret
-from openclaw.providers import anthropic, google, ollama, openai_chat, openai_responses
+from openclaw.models.providers import anthropic, google, ollama, openai_chat, openai_responses
 
 KEY = "sk-test-0123456789abcdef"
 GREETING = "Hello, wörld 🌍"

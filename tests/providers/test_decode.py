@@ -8,14 +8,13 @@ import pytest
 
 from openclaw.core.errors import BadResponse, ContextTooLong, NetworkFailed, ProviderError, Refused, ServerFailed
 from openclaw.core.messages import Assistant, Text, Thinking, ToolCall, Usage
-from openclaw.providers.anthropic import MessagesDecoder
-from openclaw.providers.errors import FaultOrigin
-from openclaw.providers.google import GoogleDecoder
-from openclaw.providers.http import Decoder
-from openclaw.providers.ollama import OllamaDecoder
-from openclaw.providers.openai_chat import ChatDecoder
-from openclaw.providers.openai_responses import ResponsesDecoder
-from openclaw.providers.sse import EventReader, Frame
+from openclaw.models.providers.anthropic import MessagesDecoder
+from openclaw.models.providers.errors import FaultOrigin
+from openclaw.models.providers.google import GoogleDecoder
+from openclaw.models.providers.http import Decoder, EventReader, Frame
+from openclaw.models.providers.ollama import OllamaDecoder
+from openclaw.models.providers.openai_chat import ChatDecoder
+from openclaw.models.providers.openai_responses import ResponsesDecoder
 from tests.providers.recorded import CHAT, DIALECTS, GEMINI, GREETING, MESSAGES, OLLAMA, RESPONSES, Dialect
 
 ORIGIN = FaultOrigin(provider="acme", model="m")

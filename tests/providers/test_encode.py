@@ -9,9 +9,9 @@ import pytest
 from openclaw.core.messages import Assistant, Image, Message, Text, Thinking, ToolCall, ToolResult, User
 from openclaw.core.provider import Compat, Model, ModelRequest, System, ThinkingLevel
 from openclaw.core.tool import ToolSpec
-from openclaw.providers import anthropic, google, ollama, openai_chat, openai_responses
-from openclaw.providers.claude import version_of
-from openclaw.providers.request import to_bytes
+from openclaw.models.providers import anthropic, google, ollama, openai_chat, openai_responses
+from openclaw.models.providers.anthropic import version_of
+from openclaw.models.providers.encode import to_bytes
 from tests.providers.recorded import CHAT, DIALECTS, GEMINI, MESSAGES, OLLAMA, RESPONSES, Dialect
 
 READ = ToolSpec(

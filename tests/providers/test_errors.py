@@ -18,7 +18,7 @@ from openclaw.core.errors import (
     ServerFailed,
 )
 from openclaw.core.secret import Secret
-from openclaw.providers.errors import (
+from openclaw.models.providers.errors import (
     EXCERPT_CHARS,
     Fault,
     FaultOrigin,

@@ -11,8 +11,8 @@ from openclaw.core.events import Done
 from openclaw.core.messages import User
 from openclaw.core.provider import ModelRequest, Provider
 from openclaw.core.secret import Secret
-from openclaw.providers import anthropic
-from openclaw.providers.http import is_loopback
+from openclaw.models.providers import anthropic
+from openclaw.models.providers.http import is_loopback
 from tests.providers.loopback import Answer, Loopback, loopback, pieces
 from tests.providers.recorded import CHAT, KEY, MESSAGES, OLLAMA, Dialect
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from openclaw.core.messages import Assistant, Image, Message, Text, Thinking, ToolCall, ToolResult, User
 from openclaw.core.provider import Model
-from openclaw.providers.replay import (
+from openclaw.models.providers.encode import (
     EARLIER,
     FAILED,
     NO_IMAGES,

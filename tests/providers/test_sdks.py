@@ -32,12 +32,12 @@ from openclaw.core.events import Done
 from openclaw.core.messages import Assistant, Image, Message, Text, ToolResult, User
 from openclaw.core.provider import ModelRequest, System, ThinkingLevel
 from openclaw.core.tool import ToolSpec
-from openclaw.providers.anthropic import encode as encode_messages
-from openclaw.providers.google import encode as encode_gemini
-from openclaw.providers.ollama import encode as encode_ollama
-from openclaw.providers.openai_chat import encode as encode_chat
-from openclaw.providers.openai_responses import encode as encode_responses
-from openclaw.providers.request import to_bytes
+from openclaw.models.providers.anthropic import encode as encode_messages
+from openclaw.models.providers.encode import to_bytes
+from openclaw.models.providers.google import encode as encode_gemini
+from openclaw.models.providers.ollama import encode as encode_ollama
+from openclaw.models.providers.openai_chat import encode as encode_chat
+from openclaw.models.providers.openai_responses import encode as encode_responses
 from tests.providers.loopback import Answer, Loopback, loopback, pieces
 from tests.providers.recorded import CHAT, DIALECTS, GEMINI, KEY, MESSAGES, OLLAMA, RESPONSES, Dialect
 

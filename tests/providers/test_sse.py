@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw.core.errors import BadResponse
-from openclaw.providers.sse import EventReader, Frame, LineReader
+from openclaw.models.providers.http import EventReader, Frame, LineReader
 
 
 def read(*chunks: bytes) -> list[tuple[str, bytes]]:

@@ -8,17 +8,17 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from openclaw.agent.loop import Steering
 from openclaw.budget.settings import RecordSettings
 from openclaw.core.errors import NotFound, RateLimited
+from openclaw.core.harness import Steering
 from openclaw.core.messages import User
 from openclaw.core.provider import System
 from openclaw.gateway.app import App
-from openclaw.gateway.redaction import Redactor
-from openclaw.providers.catalog import encoded
+from openclaw.models.providers import encoded
+from openclaw.models.recording import CallRecorder
+from openclaw.runs.replay import export, replay
+from openclaw.security.redaction import Redactor
 from openclaw.testing import FakeClock, RecordedRun, ScriptedModel, TemporaryHome, ask, calls, fails, says, thinks
-from openclaw.turns.recording import CallRecorder
-from openclaw.turns.replaying import export, replay
 
 pytestmark = pytest.mark.anyio
 

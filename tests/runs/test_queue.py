@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw.core.errors import InvalidRequest
-from openclaw.turns.queue import (
+from openclaw.runs.queue import (
     Decision,
     EnqueueMessage,
     InterruptRun,

@@ -8,22 +8,22 @@ from typing import Any
 
 import pytest
 
-from openclaw.core.approval import ApprovalAnswer, ApprovalRequest
 from openclaw.core.errors import InvalidRequest, Refused, Unavailable
 from openclaw.core.events import ModelCalled, ToolStarted
 from openclaw.core.messages import Assistant, User
+from openclaw.core.tool import ApprovalAnswer, ApprovalRequest
 from openclaw.gateway.app import App, assistant
-from openclaw.gateway.clock import SystemClock
-from openclaw.gateway.surroundings import Environment
+from openclaw.process.environment import Environment
+from openclaw.process.tasks import SystemClock
+from openclaw.runs.inbox import Inbox
+from openclaw.runs.lanes import Lanes
+from openclaw.runs.queue import Mode, QueueRules
+from openclaw.runs.reply import TextShaped
+from openclaw.runs.request import RunRequest
+from openclaw.runs.worker import INTERRUPTED, RunEvent, RunService, RunSettled
 from openclaw.sessions.files import load
 from openclaw.sessions.transcript import build_context
 from openclaw.testing import FakeClock, ScriptedModel, TemporaryHome, calls, fails, says, stalls
-from openclaw.turns.lanes import Lanes
-from openclaw.turns.ledger import Inbox
-from openclaw.turns.queue import Mode, QueueRules
-from openclaw.turns.runs import INTERRUPTED, RunEvent, RunService, RunSettled
-from openclaw.turns.shaping import TextShaped
-from openclaw.turns.turn import RunRequest
 
 pytestmark = pytest.mark.anyio
 

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from openclaw.automation.cron.service import sweep_boxes
 from openclaw.core.tool import ToolContext
-from openclaw.gateway.clock import SystemClock
-from openclaw.gateway.sweeping import sweep_boxes
-from openclaw.policy.confine import HOUR, PruneRules, PruneSettings, SandboxSettings, lenient, outlived, resolve
+from openclaw.process.tasks import SystemClock
+from openclaw.security.sandboxes.policy import PruneRules, lenient, outlived, resolve
+from openclaw.security.settings import HOUR, PruneSettings, SandboxSettings
 from openclaw.testing import ScriptedModel, TemporaryHome
 from tests.sandbox.test_sessions import configure, said
 from tests.subagents.house import Cast, house

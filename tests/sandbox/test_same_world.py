@@ -11,10 +11,10 @@ import pytest
 
 from openclaw.core.sandbox import Mount, SandboxedRun, SandboxSpec
 from openclaw.core.tool import Effects, Output, ToolContext
-from openclaw.gateway.clock import SystemClock
-from openclaw.sandboxes.bubblewrap import Bubblewrap
+from openclaw.process.tasks import SystemClock
+from openclaw.security.sandboxes.bubblewrap import Bubblewrap
 from openclaw.testing import FakeSandbox
-from openclaw.tools.catalog import ToolState, build
+from openclaw.tools.build import ToolState, build
 
 pytestmark = [
     pytest.mark.anyio,

@@ -9,7 +9,7 @@ import pytest
 from openclaw.core.errors import ConfigError
 from openclaw.core.keys import parse
 from openclaw.core.messages import ToolResult
-from openclaw.gateway.clock import SystemClock
+from openclaw.process.tasks import SystemClock
 from openclaw.testing import ScriptedApprover, ScriptedModel, TemporaryHome, ask, calls, says
 from tests.subagents.house import Cast, Owner, house
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from openclaw.core.messages import Assistant, Message, Text, ToolCall, ToolResult, User
-from openclaw.sessions.conversation import Conversation, ConversationCache, conversation, extended
 from openclaw.sessions.files import TranscriptFile, load
+from openclaw.sessions.history import Conversation, ConversationCache, conversation, extended
 from openclaw.sessions.transcript import AnyEntry, Compaction, Custom, MessageEntry, ResetEntry, TranscriptHeader
 
 IDS = st.sampled_from(["a", "b", "c"])

@@ -11,12 +11,11 @@ import pytest
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.keys import parse
 from openclaw.core.messages import Assistant, Cost, Text, Usage, User
-from openclaw.sessions.files import TranscriptFile, iso, load
+from openclaw.sessions.files import TranscriptFile, WriteLocks, iso, load, lock_path
 from openclaw.sessions.index import Rebuilt, SessionIndex, SessionRow, counted
-from openclaw.sessions.lock import WriteLocks, lock_path
 from openclaw.sessions.transcript import SessionInfo, TranscriptHeader, tally
-from openclaw.store.migrations import STATE
-from openclaw.store.sqlite import Sqlite
+from openclaw.storage.migrations import STATE
+from openclaw.storage.sqlite import Sqlite
 from openclaw.testing import FakeClock
 
 pytestmark = pytest.mark.anyio

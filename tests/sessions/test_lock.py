@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from openclaw.core.errors import SessionBusy
-from openclaw.gateway.clock import SystemClock
-from openclaw.sessions.lock import WriteLocks, lock_path
+from openclaw.process.tasks import SystemClock
+from openclaw.sessions.files import WriteLocks, lock_path
 from openclaw.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -18,8 +18,8 @@ pytestmark = pytest.mark.anyio
 HOLD = """
 import asyncio, sys
 from pathlib import Path
-from openclaw.gateway.clock import SystemClock
-from openclaw.sessions.lock import WriteLocks
+from openclaw.process.tasks import SystemClock
+from openclaw.sessions.files import WriteLocks
 async def main():
     async with WriteLocks(SystemClock()).writing(Path(sys.argv[1]), "run-in-child"):
         print("held", flush=True)
@@ -30,8 +30,8 @@ asyncio.run(main())
 COUNT = """
 import asyncio, sys
 from pathlib import Path
-from openclaw.gateway.clock import SystemClock
-from openclaw.sessions.lock import WriteLocks
+from openclaw.process.tasks import SystemClock
+from openclaw.sessions.files import WriteLocks
 async def main():
     locks, log = WriteLocks(SystemClock(), 30.0), Path(sys.argv[2])
     for turn in range(15):

@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from openclaw.skills.gate import MachineFacts
-from openclaw.skills.library import SkillStore
-from openclaw.skills.lock import AcceptedSkills
+from openclaw.security.install_scan import inspect
+from openclaw.skills.accepted import AcceptedSkills
+from openclaw.skills.gate import ListedSkill, MachineFacts, SkillList
 from openclaw.skills.roots import SkillRoots
 from openclaw.skills.settings import SkillsSettings
-from openclaw.skills.shelf import ListedSkill, SkillList
-from openclaw.trust.supply import inspect
+from openclaw.skills.store import SkillStore
 
 LATER = 10_000.0
 """So much later than now that no file counts as just changed."""

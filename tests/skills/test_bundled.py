@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from openclaw.skills.library import shipped
 from openclaw.skills.roots import bundled
 from openclaw.skills.seal import digests
 from openclaw.skills.settings import SkillsSettings
+from openclaw.skills.store import shipped
 from tests.skills.loopback import serving
 
 NAMES = ["git", "healthcheck", "notes", "pdf-and-docs", "python", "skill-creator", "weather"]
@@ -43,9 +43,9 @@ def test_all_are_offered_and_trusted(bench):
 def test_commands_named_in_the_skills_exist():
     import re
 
-    from openclaw.cli.skills import command
+    from openclaw.cli.skills import skills_command
 
-    known = set(command.commands)
+    known = set(skills_command.commands)
     for path in bundled().glob("*/SKILL.md"):
         for verb in re.findall(r"openclaw skills (\w+)", path.read_text()):
             assert verb in known, f"{path}: {verb}"

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from openclaw.core.text import units
 from openclaw.prompt.fit import _DETAILS
-from openclaw.skills.catalog import CatalogLine, compose, escape, render, shorten
+from openclaw.skills.catalog import CatalogLine, compose, escape, render, shorten, shortened, take
 from openclaw.skills.manifest import MAX_DESCRIPTION
 from openclaw.skills.settings import LimitSettings
-from openclaw.skills.snapshot import shortened, take
 from tests.skills.conftest import put
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -6,12 +6,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from openclaw.cli.skills import command
+from openclaw.cli.skills import skills_command
 from openclaw.config.load import load
-from openclaw.config.paths import Home
-from openclaw.skills.library import shipped
+from openclaw.process.environment import Home
 from openclaw.skills.record import PRECEDENCE
 from openclaw.skills.settings import SkillsSettings
+from openclaw.skills.store import shipped
 
 PAGE = (Path(__file__).parents[2] / "docs" / "skills.md").read_text(encoding="utf-8")
 
@@ -42,7 +42,7 @@ def test_every_snippet_loads(tmp_path, snippet):
 
 
 def test_every_command_is_on_the_page():
-    for name in command.commands:
+    for name in skills_command.commands:
         assert f"openclaw skills {name}" in PAGE, name
 
 

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from openclaw.core.secret import Secret
-from openclaw.skills.environment import inject, objection
-from openclaw.skills.invoke import SkillCall, Unknown, commands, instruction, parse
+from openclaw.skills.invoke import SkillCall, Unknown, commands, inject, instruction, objection, parse
 from openclaw.skills.settings import SkillEntrySettings, SkillsSettings
 from tests.skills.conftest import put
 

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from openclaw.config.load import load
-from openclaw.config.paths import Home
-from openclaw.core.approval import ApprovalAnswer, ApprovalRequest
-from openclaw.core.tool import Effects, Output, Tool, ToolContext, ToolSpec
-from openclaw.gateway.skills import SkillGate, SkillService
+from openclaw.core.tool import ApprovalAnswer, ApprovalRequest, Effects, Output, Tool, ToolContext, ToolSpec
+from openclaw.process.environment import Home
+from openclaw.skills.service import SkillGate, SkillService
 from tests.skills.conftest import LATER, put
 
 pytestmark = pytest.mark.anyio

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from openclaw.core.tool import Effects
+from openclaw.skills.accepted import accepted
 from openclaw.skills.guard import GuardAllows, GuardAsks, GuardRefuses, SkillGuard, allows
-from openclaw.skills.lock import accepted
 from openclaw.skills.settings import SkillsSettings
 from tests.skills.conftest import put
 

@@ -16,19 +16,20 @@ from typing import Any
 import pytest
 
 from openclaw.core.errors import Conflict, InvalidRequest, OpenClawError
+from openclaw.security.install_scan import inspect
 from openclaw.skills.install import (
     SkillReview,
     StagedSkill,
     install,
     lookalikes,
     mend_unlocked,
+    new,
     origin_of,
+    pack,
     remove,
     slug_of,
 )
-from openclaw.skills.make import new, pack
-from openclaw.store.archive import MAX_FILES, ArchiveRefused, checked, pieces
-from openclaw.trust.supply import inspect
+from openclaw.storage.archives import MAX_FILES, ArchiveRefused, checked, pieces
 from tests.skills.conftest import Bench, put, skill_text
 
 SKILL = skill_text("packed").encode()
@@ -293,7 +294,7 @@ import sys
 from pathlib import Path
 from openclaw.core.errors import Conflict
 from openclaw.skills.install import SkillReview as Gatekeeper; from openclaw.skills.install import install
-from openclaw.skills.lock import AcceptedSkills as Ledger
+from openclaw.skills.accepted import AcceptedSkills as Ledger
 state, source = Path(sys.argv[1]), Path(sys.argv[2])
 def wait(staged):
     print("ready", flush=True)

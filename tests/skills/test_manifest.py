@@ -6,11 +6,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from openclaw.skills import frontmatter
-from openclaw.skills.discover import read_manifest
-from openclaw.skills.frontmatter import Malformed
-from openclaw.skills.manifest import MAX_NAME, SkillManifest, parse, words
-from openclaw.skills.references import leaving
+from openclaw.skills import manifest
+from openclaw.skills.manifest import MAX_NAME, Malformed, SkillManifest, leaving, parse, words
+from openclaw.skills.store import read_manifest
 from tests.skills.corpus import CASES, Case
 
 
@@ -86,7 +84,7 @@ def test_no_bytes_make_it_fail(data: bytes):
 
 def test_an_alias_bomb_stays_small():
     levels = "\n".join(f"k{n}: &k{n} [{', '.join([f'*k{n - 1}'] * 9) if n else 'x'}]" for n in range(12))
-    matter = frontmatter.read(f"---\ndescription: d\n{levels}\n---\n")
+    matter = manifest.read(f"---\ndescription: d\n{levels}\n---\n")
     assert sum(len(str(value)) for value in matter.fields.values()) < 2_000
 
 

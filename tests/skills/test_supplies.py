@@ -5,9 +5,9 @@ import hashlib
 import pytest
 
 from openclaw.core.errors import InvalidRequest
+from openclaw.skills.install import fetch, run
 from openclaw.skills.manifest import Installer
 from openclaw.skills.settings import DependencySettings
-from openclaw.skills.supplies import fetch, run
 from tests.skills.loopback import serving
 
 DATA = b"#!/bin/sh\necho tool\n"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from openclaw.core.errors import StateError
-from openclaw.skills.lock import AcceptedSkills, accepted
+from openclaw.skills.accepted import AcceptedSkills, accepted
 from openclaw.skills.settings import SkillsSettings
-from openclaw.store.tree import Hasher, Unverifiable
+from openclaw.storage.digests import Hasher, Unverifiable
 from tests.skills.conftest import Bench, put, usable
 
 LOCKED, OFF = SkillsSettings(trust="locked"), SkillsSettings(trust="off")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from openclaw.core.errors import StateError
-from openclaw.store import atomic
+from openclaw.storage import atomic
 
 
 def test_the_new_content_is_there_private_and_alone(tmp_path: Path) -> None:
@@ -27,7 +27,7 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> Non
 import resource, sys
 from pathlib import Path
 from openclaw.core.errors import StateError
-from openclaw.store import atomic
+from openclaw.storage import atomic
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
 try:
     atomic.replace(Path(sys.argv[1]), b"n" * 5000)

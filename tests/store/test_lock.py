@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from openclaw.core.errors import StateError
-from openclaw.store.lock import Holder, KernelLock, read_holder
+from openclaw.storage.locks import Holder, KernelLock, read_holder
 
 ME = Holder(pid=os.getpid(), created_at=1, owner="test")
 
 HOLD = """
 import os, sys
 from pathlib import Path
-from openclaw.store.lock import Holder; from openclaw.store.lock import KernelLock
+from openclaw.storage.locks import Holder; from openclaw.storage.locks import KernelLock
 lock = KernelLock(Path(sys.argv[1]))
 print(lock.take(Holder(pid=os.getpid(), created_at=1, owner="child")), flush=True)
 sys.stdin.read()
@@ -85,7 +85,7 @@ def test_waiting_ends_when_the_holder_lets_go_or_time_is_up(tmp_path: Path) -> N
 CROWD = """
 import os, sys
 from pathlib import Path
-from openclaw.store.lock import Holder; from openclaw.store.lock import KernelLock
+from openclaw.storage.locks import Holder; from openclaw.storage.locks import KernelLock
 lock, inside = KernelLock(Path(sys.argv[1])), sys.argv[1] + ".inside"
 for _ in range(200):
     while not lock.take(Holder(pid=os.getpid(), created_at=1)):

@@ -12,8 +12,8 @@ import apsw
 import pytest
 
 from openclaw.core.errors import StateError
-from openclaw.store.db import Migration
-from openclaw.store.sqlite import Sqlite, connect
+from openclaw.storage.database import Migration
+from openclaw.storage.sqlite import Sqlite, connect
 
 pytestmark = pytest.mark.anyio
 
@@ -22,8 +22,8 @@ PREAMBLE = """
 import asyncio, os, resource, sys
 from pathlib import Path
 from openclaw.core.errors import StateError
-from openclaw.store.db import Migration
-from openclaw.store.sqlite import Sqlite
+from openclaw.storage.database import Migration
+from openclaw.storage.sqlite import Sqlite
 ONE = (Migration(1, ("CREATE TABLE notes (id BIGINT PRIMARY KEY, body TEXT)",)),)
 path = Path(sys.argv[1])
 """

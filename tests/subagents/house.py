@@ -5,24 +5,24 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from openclaw.core.approval import ApprovalAnswer, ApprovalRequest
+from openclaw.automation.service import wake_sessions
 from openclaw.core.events import ModelEvent
 from openclaw.core.messages import Assistant as Said
 from openclaw.core.messages import ToolResult, User
 from openclaw.core.provider import ModelRequest
+from openclaw.core.tool import ApprovalAnswer, ApprovalRequest
 from openclaw.gateway.app import assistant
-from openclaw.gateway.bus import EventBus
-from openclaw.gateway.clock import SystemClock
-from openclaw.gateway.desk import SessionService
-from openclaw.gateway.surroundings import Environment
-from openclaw.gateway.tools.hall import GatewayTools
-from openclaw.gateway.tools.wakes import wake_sessions
+from openclaw.gateway.tool_catalog import GatewayTools
+from openclaw.process.environment import Environment
+from openclaw.process.tasks import SystemClock
+from openclaw.protocol.events import EventBus
+from openclaw.runs.control import SessionService
+from openclaw.runs.inbox import Inbox
+from openclaw.runs.lanes import Lanes
+from openclaw.runs.request import RunRequest
+from openclaw.runs.worker import RunEvent, RunService, RunSettled
 from openclaw.sessions import history
 from openclaw.testing import ScriptedModel, TemporaryHome
-from openclaw.turns.lanes import Lanes
-from openclaw.turns.ledger import Inbox
-from openclaw.turns.runs import RunEvent, RunService, RunSettled
-from openclaw.turns.turn import RunRequest
 
 SETTINGS: dict[str, Any] = {"tools": {"exec": {"security": "full", "ask": "off"}}}
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from openclaw.channels.tools import MessageTool
+from openclaw.config.tools import refuse_protected
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.keys import parse
 from openclaw.core.tool import ToolContext
-from openclaw.gateway.tools.config import refuse_protected
-from openclaw.gateway.tools.message import MessageTool
 from openclaw.sessions import history
 from openclaw.testing import FakeChannel, ScriptedModel, TemporaryHome, calls, says
 from tests.subagents.house import SETTINGS, Cast, Owner, house

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from openclaw.core.errors import OpenClawError
 from openclaw.core.messages import User
-from openclaw.policy.layers import ToolLayer, remaining
+from openclaw.runs.subagents import Subagent, pick
+from openclaw.security.tool_policy import ToolLayer, remaining
 from openclaw.testing import ScriptedModel, TemporaryHome, calls, says, stalls
-from openclaw.turns.roster import Subagent, pick
 from tests.subagents.house import SETTINGS, Cast, Owner, house
 
 pytestmark = pytest.mark.anyio

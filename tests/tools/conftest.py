@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from openclaw.core.tool import Output, Tool, ToolContext
-from openclaw.gateway.clock import SystemClock
+from openclaw.process.tasks import SystemClock
 from openclaw.tools.background import Background
 from openclaw.tools.exec import Exec
 from openclaw.tools.process import ProcessTool

@@ -9,16 +9,13 @@ from hypothesis import strategies as st
 
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.tool import Effects, ToolContext
-from openclaw.gateway.clock import SystemClock
+from openclaw.process.child import Piped
+from openclaw.process.group import members
+from openclaw.process.tasks import SystemClock
 from openclaw.testing import FakeClock
-from openclaw.tools.background import Background, Retention
-from openclaw.tools.background_names import fresh_name
-from openclaw.tools.child import Piped
+from openclaw.tools.background import DISCARDED, Background, Retention, fresh_name
 from openclaw.tools.exec import Exec
-from openclaw.tools.group import members
-from openclaw.tools.process import ProcessTool
-from openclaw.tools.process_keys import key, pasted, typed
-from openclaw.tools.terminal import DISCARDED
+from openclaw.tools.process import ProcessTool, key, pasted, typed
 from tests.tools.conftest import ENV
 
 pytestmark = pytest.mark.anyio

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from openclaw.core.tool import Effects
-from openclaw.tools.catalog import build
+from openclaw.tools.build import build
 
 TOOLS = {tool.spec.name: tool for tool in build(shell="/bin/sh", env={})}
 

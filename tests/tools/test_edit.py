@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openclaw.tools.edit import EditFile
-from openclaw.tools.textedit import Edited, NotFoundOnce, Overlapping, TextEdit, change
+from openclaw.tools.edit import Edited, EditFile, NotFoundOnce, Overlapping, TextEdit, change
 
 pytestmark = pytest.mark.anyio
 

@@ -5,8 +5,8 @@ import time
 import pytest
 
 from openclaw.core.errors import InvalidRequest
-from openclaw.tools.commandline import forbidden
-from openclaw.tools.environment import check_overrides, safe_env
+from openclaw.process.environment import check_overrides, safe_env
+from openclaw.tools.exec import forbidden
 
 
 @pytest.mark.parametrize(

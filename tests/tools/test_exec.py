@@ -12,9 +12,9 @@ import anyio
 import pytest
 
 from openclaw.core.tool import Effects, ToolContext
+from openclaw.process.group import members
+from openclaw.tools.background import DISCARDED
 from openclaw.tools.exec import Exec, pick_shell
-from openclaw.tools.group import members
-from openclaw.tools.terminal import DISCARDED
 from tests.tools.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -282,7 +282,7 @@ def test_a_directory_that_cannot_be_entered_leaves_no_second_self(tmp_path):
     script = """
 import asyncio, os, sys
 from pathlib import Path
-from openclaw.tools.child import InTerminal; from openclaw.tools.child import attend
+from openclaw.process.child import InTerminal; from openclaw.process.child import attend
 seen = []
 child = InTerminal(["/bin/echo", "ran"], cwd=Path(sys.argv[1]), env={})
 ended = asyncio.run(attend(child, [seen.append], timeout=5))

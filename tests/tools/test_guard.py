@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw.core.errors import OpenClawError
-from openclaw.tools.fetch_transport import system_resolve
-from openclaw.tools.guard import AddressRules, check_addresses, check_host, is_public, parse_url
-from openclaw.tools.web_pages import FetchLimits, PageFetcher
+from openclaw.tools.web_fetch import FetchLimits, PageFetcher, system_resolve
+from openclaw.tools.web_guard import AddressRules, check_addresses, check_host, is_public, parse_url
 
 pytestmark = pytest.mark.anyio
 

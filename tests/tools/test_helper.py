@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from openclaw.core.sandbox import SandboxedRun, SandboxLaunch, SandboxSpec
-from openclaw.tools.boxed import SandboxWorker
-from openclaw.tools.boxed_worker import SandboxRequest as Asked
-from openclaw.tools.child import Piped, attend
-from openclaw.tools.group import members
-from openclaw.tools.helper import Worker, WorkerSpec
+from openclaw.process.child import Piped, attend
+from openclaw.process.group import members
+from openclaw.process.worker import Worker, WorkerSpec
+from openclaw.tools.sandboxed import SandboxWorker
+from openclaw.tools.sandboxed_worker import SandboxRequest as Asked
 from tests.tools.conftest import ENV
 
 pytestmark = pytest.mark.anyio

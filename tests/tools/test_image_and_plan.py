@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from openclaw.core.messages import Image
-from openclaw.tools.image import ViewImage
-from openclaw.tools.plan import UpdatePlan
-from openclaw.trust.wrap import (
+from openclaw.security.external import (
     build_safe_external_prompt,
     is_wrapped,
     sanitize_external_text,
     truncate_sanitized,
     wrap_external_content,
 )
+from openclaw.tools.image import ViewImage
+from openclaw.tools.plan import UpdatePlan
 
 pytestmark = pytest.mark.anyio
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from openclaw.tools.ls import Ls
+from openclaw.tools.read import Ls
 
 pytestmark = pytest.mark.anyio
 

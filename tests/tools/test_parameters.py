@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from openclaw.agent.arguments import ArgumentsAccepted, ArgumentsRejected, prepare
+from openclaw.automation.cron.tool import CronTool
 from openclaw.core.tool import ToolSpec
-from openclaw.cron.tool import CronTool
-from openclaw.gateway.clock import SystemClock
-from openclaw.gateway.tools import hall
+from openclaw.gateway import tool_catalog
 from openclaw.memory.tools import MemoryGet, MemorySearch
+from openclaw.process.tasks import SystemClock
 from openclaw.tools.background import Background
 from openclaw.tools.browser.tool import BrowserTool
-from openclaw.tools.catalog import build
+from openclaw.tools.build import build
 from openclaw.tools.image import ViewImage
 from openclaw.tools.nodes import CanvasTool, NodesTool
 from openclaw.tools.plan import UpdatePlan
@@ -27,7 +27,17 @@ from openclaw.tools.web_fetch import WebFetch
 from openclaw.tools.web_search import WebSearch
 
 WRITTEN: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("written_parameters.json").read_text())
-CLASSES = (*hall.TOOLS, CronTool, MemoryGet, MemorySearch, BrowserTool, ViewImage, NodesTool, CanvasTool, UpdatePlan)
+CLASSES = (
+    *tool_catalog.TOOLS,
+    CronTool,
+    MemoryGet,
+    MemorySearch,
+    BrowserTool,
+    ViewImage,
+    NodesTool,
+    CanvasTool,
+    UpdatePlan,
+)
 LIMITS = ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems")
 
 OPEN = "the job is described in words and checked as a whole, so that its older spellings are taken too"

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openclaw.core.errors import InvalidRequest
-from openclaw.tools.apply_patch import ApplyPatch
-from openclaw.tools.patch import AddFile, DeleteFile, Hunk, PatchLine, UpdateFile, apply_hunks, parse_patch
+from openclaw.tools.patch import AddFile, ApplyPatch, DeleteFile, Hunk, PatchLine, UpdateFile, apply_hunks, parse_patch
 
 pytestmark = pytest.mark.anyio
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from openclaw.core.messages import Image
 from openclaw.core.tool import ToolContext
-from openclaw.tools.page import MAX_BYTES
-from openclaw.tools.read import Read
+from openclaw.tools.read import MAX_BYTES, Read
 
 pytestmark = pytest.mark.anyio
 

@@ -9,11 +9,11 @@ import pytest
 
 from openclaw.core.events import ToolEnded
 from openclaw.core.tool import ToolContext
-from openclaw.gateway.clock import SystemClock
+from openclaw.process.group import members
+from openclaw.process.tasks import SystemClock
 from openclaw.testing import Heard, ScriptedModel, TemporaryHome, ask, calls, says
 from openclaw.tools.background import Background
 from openclaw.tools.exec import Exec
-from openclaw.tools.group import members
 from tests.tools.conftest import Call
 
 pytestmark = pytest.mark.anyio

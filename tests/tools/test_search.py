@@ -11,11 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw.core.errors import InvalidRequest
-from openclaw.tools import ripgrep
-from openclaw.tools.globs import Glob, expand
-from openclaw.tools.group import members
-from openclaw.tools.ripgrep import RecordReader, RipgrepMatch
-from openclaw.tools.search import Find, Grep
+from openclaw.process.group import members
+from openclaw.tools import search
+from openclaw.tools.search import Find, Glob, Grep, RecordReader, RipgrepMatch, expand
 from tests.tools.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -239,8 +237,8 @@ def test_the_program_on_the_path_comes_before_our_own(tmp_path):
     mine = tmp_path / "rg"
     mine.write_text("#!/bin/sh\n")
     mine.chmod(0o755)
-    assert ripgrep.find_program({"PATH": str(tmp_path)}) == str(mine)
-    assert ripgrep.find_program({"PATH": str(tmp_path / "none")}) == RG
+    assert search.find_program({"PATH": str(tmp_path)}) == str(mine)
+    assert search.find_program({"PATH": str(tmp_path / "none")}) == RG
 
 
 RECORDS = st.lists(

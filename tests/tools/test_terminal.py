@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw.tools.terminal import DISCARDED, OutputTail, readable
+from openclaw.tools.background import DISCARDED, OutputTail, readable
 
 
 @pytest.mark.parametrize(

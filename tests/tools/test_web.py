@@ -13,16 +13,12 @@ from importlib.util import find_spec
 import pytest
 
 from openclaw.core.secret import Secret
-from openclaw.gateway.tools.wrapping import wrap
+from openclaw.security.label_service import wrap
 from openclaw.testing import FakeClock
-from openclaw.tools.fetch_transport import system_resolve
-from openclaw.tools.guard import AddressRules
-from openclaw.tools.web_engines import Engines, choose
-from openclaw.tools.web_fetch import FetchRules, WebFetch
-from openclaw.tools.web_memory import WebCache
-from openclaw.tools.web_pages import FetchLimits, PageFetcher
+from openclaw.tools.web_fetch import FetchLimits, FetchRules, PageFetcher, WebCache, WebFetch, system_resolve
+from openclaw.tools.web_guard import AddressRules
 from openclaw.tools.web_readable import readable
-from openclaw.tools.web_search import WebSearch
+from openclaw.tools.web_search import Engines, WebSearch, choose
 from tests.tools.site import Site
 
 pytestmark = pytest.mark.anyio

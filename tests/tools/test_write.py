@@ -11,9 +11,9 @@ import anyio
 import pytest
 
 from openclaw.core.errors import StateError
-from openclaw.tools import files
-from openclaw.tools.finishing import offload
-from openclaw.tools.write import Write
+from openclaw.process.tasks import offload
+from openclaw.tools import paths
+from openclaw.tools.read import Write
 from tests.tools.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -117,7 +117,7 @@ def test_a_full_disk_leaves_the_old_file_and_no_rubbish(tmp_path):
 import resource, signal, sys
 from pathlib import Path
 from openclaw.core.errors import StateError
-from openclaw.tools.files import replace
+from openclaw.tools.paths import replace
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536))
 for path in sys.argv[1:]:
@@ -144,7 +144,7 @@ def test_a_write_protected_file_stays_as_it_is(tmp_path):
     target.write_text("old")
     target.chmod(0o444)
     with pytest.raises(StateError, match="Permission denied"):
-        files.replace(target, b"new")
+        paths.replace(target, b"new")
     assert target.read_text() == "old"
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from openclaw.security.audit import AuditChange, AuditEntry, digest
+from openclaw.security.audit_log import KEEP_DAYS, AuditLog
 from openclaw.testing import FakeClock
-from openclaw.trust.audit import AuditChange, AuditEntry, digest
-from openclaw.trust.auditlog import KEEP_DAYS, AuditLog
 
 DAY = 86_400.0
 START = 1_800_000_000.0
@@ -194,9 +194,9 @@ KILLED = textwrap.dedent(
     """
     import sys
     from pathlib import Path
-    from openclaw.gateway.clock import SystemClock
-    from openclaw.trust.audit import AuditChange as Deed
-    from openclaw.trust.auditlog import AuditLog
+    from openclaw.process.tasks import SystemClock
+    from openclaw.security.audit import AuditChange as Deed
+    from openclaw.security.audit_log import AuditLog
     log = AuditLog(Path(sys.argv[1]), SystemClock())
     while True:
         (entry,) = log.append([Deed(plugin="p", hook="h", field="f", after="x" * 5000)])

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from openclaw.core.secret import Secret
-from openclaw.trust.installpolicy import PolicyQuestion, ask
-from openclaw.trust.settings import InstallPolicySettings, PolicyCommand
+from openclaw.security.install_policy import PolicyQuestion, ask
+from openclaw.security.settings import InstallPolicySettings, PolicyCommand
 
 
 def question(tmp_path: Path) -> PolicyQuestion:

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw.trust.attacks import RULES
-from openclaw.trust.supply import PER_RULE, inspect
+from openclaw.security.install_scan import PER_RULE, RULES, inspect
 from tests.trust import benign, malicious
 
 # What an honest skill may also do is shown to a person before it is installed; the rest is not installed at all.

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from openclaw.cli.tui.images import attachment, dropped
+from openclaw.cli.tui.composer import attachment, dropped
 from openclaw.core.errors import InvalidRequest
 
 PNG = b"\x89PNG\r\n\x1a\nrest"

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from openclaw.gateway import process
-from openclaw.gateway.lock import running as running_gateway
+from openclaw.gateway.process import running as running_gateway
 from openclaw.testing import TemporaryHome, says
-from openclaw.testing_server import MockModelServer
+from openclaw.testing.server import MockModelServer
 from tests.e2e.gateway_process import GatewayProcess
 from tests.tui.terminal import needs_tmux, terminal
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from openclaw.testing import TemporaryHome, calls, says
-from openclaw.testing_server import Answers, Hangs, MockModelServer
+from openclaw.testing.server import Answers, Hangs, MockModelServer
 from tests.e2e.gateway_process import GatewayProcess
 from tests.tui.terminal import Terminal, needs_tmux, terminal
 
@@ -278,7 +278,7 @@ def test_without_colours_there_are_none(openclaw_home: TemporaryHome) -> None:
 
 def test_it_starts_a_gateway_when_there_is_none(openclaw_home: TemporaryHome) -> None:
     from openclaw.gateway import process
-    from openclaw.gateway.lock import running
+    from openclaw.gateway.process import running
 
     with MockModelServer([says("here I am")]) as server, socket.socket() as free:
         free.bind(("127.0.0.1", 0))

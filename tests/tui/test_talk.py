@@ -4,12 +4,11 @@ from typing import Any
 
 import pytest
 
-from openclaw.cli.tui.completion import completions
-from openclaw.cli.tui.markdown import Drawn, pieces
+from openclaw.cli.tui.composer import completions
+from openclaw.cli.tui.conversation import MOST_ROWS, ChatConversation, Pending
+from openclaw.cli.tui.rows import Item, TextItem, ToolCard
 from openclaw.cli.tui.status import StatusLine, line
-from openclaw.cli.tui.talk import MOST_ROWS, ChatConversation, Pending
-from openclaw.cli.tui.view import Item, TextItem, ToolCard
-from openclaw.cli.tui.words import harmless, last_lines, one_line, pretty
+from openclaw.cli.tui.text import Drawn, harmless, last_lines, one_line, pieces, pretty
 
 pytest.importorskip("rich", reason="needs textual: the extra tui")
 

@@ -5,9 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from openclaw.agent.settings import AgentsSettings
+from openclaw.agent.settings import AgentsSettings, agent_ids, default_agent, view
 from openclaw.core.errors import InvalidRequest, NotFound
-from openclaw.turns.agents import agent_ids, default_agent, view
 
 
 def agents(**settings: Any) -> AgentsSettings:

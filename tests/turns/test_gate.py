@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 
-from openclaw.approvals.grants import ApprovalFile
-from openclaw.core.approval import ApprovalAnswer, ApprovalRequest, Decision
 from openclaw.core.errors import StateError
-from openclaw.core.tool import ToolContext
+from openclaw.core.tool import ApprovalAnswer, ApprovalRequest, Decision, ToolContext
+from openclaw.security.approvals import ApprovalFile
+from openclaw.security.gates import ExecGate
 from openclaw.testing import FakeClock, ScriptedApprover
 from openclaw.tools.exec import Exec
 from openclaw.tools.read import Read
-from openclaw.turns.gate import ExecGate
 
 pytestmark = pytest.mark.anyio
 

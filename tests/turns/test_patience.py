@@ -3,7 +3,7 @@
 import pytest
 
 from openclaw.core.provider import Model
-from openclaw.turns.patience import StreamTimeouts, idle_limit, patience, place_of
+from openclaw.models.timeouts import StreamTimeouts, idle_limit, patience, place_of
 
 
 def model(

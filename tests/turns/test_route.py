@@ -18,13 +18,13 @@ from openclaw.core.errors import (
 )
 from openclaw.core.provider import Endpoint
 from openclaw.core.secret import Secret
-from openclaw.models import catalog
+from openclaw.models import registry
+from openclaw.models.model_set import build_model_set
 from openclaw.models.profiles import AuthProfile, Profiles
 from openclaw.models.settings import AuthSettings, ModelsSettings
-from openclaw.models.situation import build_model_set
+from openclaw.models.timeouts import patience
+from openclaw.runs.route import FailoverRoute
 from openclaw.testing import FakeClock, ScriptedModel
-from openclaw.turns.patience import patience
-from openclaw.turns.route import FailoverRoute
 
 
 def provider(url: str = "https://api.example.com/v1", **more: Any) -> dict[str, Any]:
@@ -40,7 +40,7 @@ class Walk:
         names = list(providers)
         situation = build_model_set(
             msgspec.convert({"providers": providers}, ModelsSettings, dec_hook=lambda kind, value: kind(value)),
-            catalog.load(),
+            registry.load(),
             environ={},
             probe=tuple,
             auth=AuthSettings(),

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from openclaw.testing import Step, TemporaryHome, calls, says
-from openclaw.testing_server import MockModelServer, Reply
+from openclaw.testing.server import MockModelServer, Reply
 from tests.ui.support import CHROMIUM, Site, say, site, wait_idle
 
 SIZE = {"width": 1120, "height": 720}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from openclaw.testing import TemporaryHome, calls, says
-from openclaw.testing_server import Hangs, MockModelServer
+from openclaw.testing.server import Hangs, MockModelServer
 from tests.ui.support import long_conversation, said, say, site, wait_idle
 
 pytestmark = pytest.mark.system

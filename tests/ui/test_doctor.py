@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from openclaw.testing import TemporaryHome, says
-from openclaw.testing_server import MockModelServer
+from openclaw.testing.server import MockModelServer
 from tests.ui.support import site
 
 pytestmark = pytest.mark.system

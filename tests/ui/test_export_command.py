@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from openclaw.cli.sessions import ExportHeader, page
 from openclaw.core.messages import Assistant, Image, Message, Text, Thinking, ToolCall, ToolResult, User
-from openclaw.gateway.exporting import ExportHeader, page
 from openclaw.testing import TemporaryHome, calls, says
-from openclaw.testing_server import MockModelServer
+from openclaw.testing.server import MockModelServer
 from tests.ui.test_hostile import CORPUS
 
 TAGS = set(

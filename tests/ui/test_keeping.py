@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from openclaw.testing import TemporaryHome, calls, says
-from openclaw.testing_server import MockModelServer
+from openclaw.testing.server import MockModelServer
 from tests.ui.support import Site, say, site, wait_idle
 
 pytestmark = pytest.mark.system

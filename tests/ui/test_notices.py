@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from openclaw.testing import TemporaryHome, says
-from openclaw.testing_server import Answers, Hangs, MockModelServer
+from openclaw.testing.server import Answers, Hangs, MockModelServer
 from tests.ui.support import say, site, wait_idle
 
 pytestmark = pytest.mark.system

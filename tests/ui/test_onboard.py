@@ -13,11 +13,10 @@ import ptyprocess
 import pytest
 
 from openclaw.cli.onboard import named
-from openclaw.gateway.lock import running
-from openclaw.gateway.process import stop
+from openclaw.gateway.process import running, stop
 from openclaw.testing import TemporaryHome, says
-from openclaw.testing_server import Answers, MockModelServer
-from openclaw.workspace.identity import parse
+from openclaw.testing.server import Answers, MockModelServer
+from openclaw.workspace.files import parse
 
 KEY = "sk-a-secret-that-nobody-may-see"
 

@@ -14,7 +14,7 @@ import pytest
 
 from openclaw.gateway.http.pages import BUILT
 from openclaw.testing import TemporaryHome, says
-from openclaw.testing_server import MockModelServer
+from openclaw.testing.server import MockModelServer
 from tests.ui.support import say, site
 
 pytestmark = pytest.mark.system

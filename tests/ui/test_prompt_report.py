@@ -2,9 +2,9 @@
 
 import pytest
 
+from openclaw.protocol.client import CallFailed
 from openclaw.testing import TemporaryHome, says
-from openclaw.testing_server import MockModelServer
-from openclaw.wire.client import CallFailed
+from openclaw.testing.server import MockModelServer
 from tests.e2e.gateway_process import GatewayProcess
 
 pytestmark = pytest.mark.anyio

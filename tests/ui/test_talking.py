@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from openclaw.testing import Says, Step, TemporaryHome, calls, says
-from openclaw.testing_server import Hangs, MockModelServer, Reply
+from openclaw.testing.server import Hangs, MockModelServer, Reply
 from tests.ui.support import Site, long_conversation, said, say, site, wait_idle
 
 pytestmark = pytest.mark.system

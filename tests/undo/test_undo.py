@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 from openclaw.core.errors import InvalidRequest, NotFound
+from openclaw.security.undo import Journal, JournalBudget, carry_out, difference, steps
+from openclaw.security.undo_plan import Before, FileAfter, Ran, Run, plan, story
 from openclaw.testing import FakeClock, ScriptedModel, TemporaryHome, ask, calls, says
-from openclaw.undo.back import carry_out, difference, steps
-from openclaw.undo.journal import Journal, JournalBudget
-from openclaw.undo.plan import Before, FileAfter, Ran, Run, plan, story
 
 pytestmark = pytest.mark.anyio
 
@@ -141,7 +140,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from openclaw.testing import FakeClock
-from openclaw.undo.journal import Journal
+from openclaw.security.undo import Journal
 root = Path(sys.argv[1])
 journal = Journal(root / "undo", FakeClock())
 journal.keep("r1", "agent:main:main", "write", (str(root / "a"), str(root / "b")))

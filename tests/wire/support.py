@@ -6,17 +6,24 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from openclaw.core.device import DeviceClaim, DeviceGrant, DeviceState, DeviceToken, SetUp
 from openclaw.core.secret import Secret
-from openclaw.wire.actions import Close, Send
-from openclaw.wire.auth import AuthPolicy
-from openclaw.wire.connection import Connection
-from openclaw.wire.frames import encode, parse_from_server
-from openclaw.wire.greeting import Challenge, Introduction, Signer, connect_request
-from openclaw.wire.handshake import Established, Handshake, settle
-from openclaw.wire.peer import Peer
-from openclaw.wire.proof import Version, device_id, to_base64url
-from openclaw.wire.scopes import READ, covers
+from openclaw.protocol.auth import (
+    AuthPolicy,
+    DeviceClaim,
+    DeviceGrant,
+    DeviceState,
+    DeviceToken,
+    SetUp,
+    Version,
+    device_id,
+    to_base64url,
+)
+from openclaw.protocol.client import Challenge, Introduction, Signer, connect_request
+from openclaw.protocol.connection import Close, Connection, Send
+from openclaw.protocol.frames import encode, parse_from_server
+from openclaw.protocol.handshake import Established, Handshake, settle
+from openclaw.protocol.peer import Peer
+from openclaw.protocol.scopes import READ, covers
 
 NOW = 1_700_000_000_000
 NONCE = "3f0c1f7e-9a2b-4a8e-8f11-0c5a1d2e3f40"

@@ -15,21 +15,27 @@ from websockets.typing import Origin
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.secret import Secret
 from openclaw.devices import signature
-from openclaw.devices.identity import DeviceIdentity
-from openclaw.devices.rate import AuthLimiter
-from openclaw.wire.actions import Close, Send
-from openclaw.wire.caller import Caller
-from openclaw.wire.client import CallFailed, ConnectionLost, EventGap, GatewayClient, NoAnswer, check_url, connect
-from openclaw.wire.connection import Connection, TokenWithdrawn, broadcast
-from openclaw.wire.frames import EventFrame, RequestFrame, StateVersion, encode, parse_from_server
-from openclaw.wire.greeting import connect_request, read_challenge
-from openclaw.wire.handshake import Established, Handshake, settle
-from openclaw.wire.hello import HelloSnapshot, Offer
-from openclaw.wire.params.kinds import NoParams
-from openclaw.wire.peer import Peer
-from openclaw.wire.proof import Version
-from openclaw.wire.rpc import MethodRegistry, RpcMethod, dispatch
-from openclaw.wire.scopes import READ, WRITE
+from openclaw.devices.signature import DeviceIdentity
+from openclaw.protocol.auth import AuthLimiter, Version
+from openclaw.protocol.client import (
+    CallFailed,
+    ConnectionLost,
+    EventGap,
+    GatewayClient,
+    NoAnswer,
+    check_url,
+    connect,
+    connect_request,
+    read_challenge,
+)
+from openclaw.protocol.connect import HelloSnapshot, Offer
+from openclaw.protocol.connection import Close, Connection, Send, TokenWithdrawn, broadcast
+from openclaw.protocol.frames import EventFrame, RequestFrame, StateVersion, encode, parse_from_server
+from openclaw.protocol.handshake import Established, Handshake, settle
+from openclaw.protocol.params import NoParams
+from openclaw.protocol.peer import Peer
+from openclaw.protocol.rpc import Caller, MethodRegistry, RpcMethod, dispatch
+from openclaw.protocol.scopes import READ, WRITE
 from tests.wire.support import LOCAL, NONCE, NOW, POLICY, SECRET, Desk, Door, Unlimited, operator
 
 pytestmark = pytest.mark.anyio

@@ -5,21 +5,22 @@ from typing import Any
 
 import pytest
 
-from openclaw.core.device import DeviceToken
 from openclaw.core.secret import Secret
-from openclaw.wire.actions import Close, Send
-from openclaw.wire.caller import Caller
-from openclaw.wire.connection import (
+from openclaw.protocol.auth import DeviceToken
+from openclaw.protocol.connect import HelloSnapshot, Offer
+from openclaw.protocol.connection import (
+    Close,
     Connection,
     DeviceRemoved,
     GatewayAuthChanged,
     RequestIntake,
+    Send,
     TokenWithdrawn,
     broadcast,
 )
-from openclaw.wire.frames import ErrorShape, RequestFrame, StateVersion, failure, success
-from openclaw.wire.hello import HelloSnapshot, Offer
-from openclaw.wire.scopes import ADMIN, APPROVALS, READ, wrong_role
+from openclaw.protocol.frames import ErrorShape, RequestFrame, StateVersion, failure, success
+from openclaw.protocol.rpc import Caller
+from openclaw.protocol.scopes import ADMIN, APPROVALS, READ, wrong_role
 from tests.wire.support import event_of
 
 FULL = 52_428_801

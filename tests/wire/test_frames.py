@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from openclaw.wire.frames import (
+from openclaw.protocol.frames import (
     ErrorShape,
     EventFrame,
     NotARequest,

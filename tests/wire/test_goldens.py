@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from openclaw.core.secret import Secret
-from openclaw.wire.connection import broadcast
-from openclaw.wire.frames import StateVersion
-from openclaw.wire.hello import HelloSnapshot, Offer, SessionDefaults
-from openclaw.wire.scopes import ADMIN, READ
+from openclaw.protocol.connect import HelloSnapshot, Offer, SessionDefaults
+from openclaw.protocol.connection import broadcast
+from openclaw.protocol.frames import StateVersion
+from openclaw.protocol.scopes import ADMIN, READ
 from tests.wire.support import LOCAL, POLICY, REMOTE, Door, Seal, operator
 
 pytestmark = pytest.mark.anyio

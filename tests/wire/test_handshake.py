@@ -9,17 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from openclaw.core.device import DeviceState
 from openclaw.core.errors import ConfigError, StateError
 from openclaw.core.secret import Secret
-from openclaw.wire.actions import Close, Send
-from openclaw.wire.auth import AuthPolicy
-from openclaw.wire.frames import encode
-from openclaw.wire.greeting import Challenge, connect_request
-from openclaw.wire.handshake import Established, FindDevice
-from openclaw.wire.peer import Peer
-from openclaw.wire.proof import Version
-from openclaw.wire.scopes import ADMIN, PAIRING, READ, WRITE
+from openclaw.protocol.auth import AuthPolicy, DeviceState, Version
+from openclaw.protocol.client import Challenge, connect_request
+from openclaw.protocol.connection import Close, Send
+from openclaw.protocol.frames import encode
+from openclaw.protocol.handshake import Established, FindDevice
+from openclaw.protocol.peer import Peer
+from openclaw.protocol.scopes import ADMIN, PAIRING, READ, WRITE
 from tests.wire.support import LOCAL, NONCE, NOW, PAGE, POLICY, REMOTE, SECRET, Door, Seal, operator
 from tests.wire.test_connection import OFFER, SNAPSHOT
 

@@ -9,27 +9,37 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw.wire.params import (
-    agent,
-    agents,
-    approvals,
-    chat,
-    config,
-    connect,
-    cron,
-    devices,
-    models,
-    sessions,
-    skills,
-    system,
-    tools,
-)
-from openclaw.wire.params.kinds import NoParams, Params
-from openclaw.wire.rpc import MethodRefusal, read_params
+from openclaw.automation.cron import rpc
+from openclaw.config import rpc as config_rpc
+from openclaw.devices import rpc as devices_rpc
+from openclaw.gateway import rpc as gateway_rpc
+from openclaw.models import rpc as models_rpc
+from openclaw.protocol import connect
+from openclaw.protocol.params import NoParams, Params
+from openclaw.protocol.rpc import MethodRefusal, read_params
+from openclaw.runs import chat_rpc
+from openclaw.runs import rpc as runs_rpc
+from openclaw.security import rpc as security_rpc
+from openclaw.sessions import params
+from openclaw.skills import rpc as skills_rpc
 
 SCHEMAS = json.loads((Path(__file__).parent.parent / "golden" / "frames" / "schemas.json").read_text())
 DEFINITIONS = SCHEMAS["definitions"]
-MODULES = (agent, agents, approvals, chat, config, connect, cron, devices, models, sessions, skills, system, tools)
+MODULES = (
+    runs_rpc,
+    runs_rpc,
+    security_rpc,
+    chat_rpc,
+    config_rpc,
+    connect,
+    rpc,
+    devices_rpc,
+    models_rpc,
+    params,
+    skills_rpc,
+    gateway_rpc,
+    runs_rpc,
+)
 TYPES = {
     name: kind
     for module in MODULES
@@ -149,18 +159,18 @@ def test_every_method_of_the_protocol_we_know_has_its_type() -> None:
 
 def read(name: str, text: str) -> Params:
     kinds: dict[str, type[Params]] = {
-        "agent": agent.AgentParams,
-        "chat.history": chat.ChatHistoryParams,
-        "chat.send": chat.ChatSendParams,
-        "chat.startup": chat.ChatStartupParams,
-        "chat.metadata": chat.ChatMetadataParams,
+        "agent": runs_rpc.AgentParams,
+        "chat.history": chat_rpc.ChatHistoryParams,
+        "chat.send": chat_rpc.ChatSendParams,
+        "chat.startup": chat_rpc.ChatStartupParams,
+        "chat.metadata": chat_rpc.ChatMetadataParams,
         "config.get": NoParams,
-        "cron.get": cron.CronGetParams,
-        "cron.add": cron.CronAddParams,
-        "models.list": models.ModelsListParams,
-        "sessions.patch": sessions.SessionsPatchParams,
-        "skills.install": skills.SkillsInstallParams,
-        "skills.update": skills.SkillsUpdateParams,
+        "cron.get": rpc.CronGetParams,
+        "cron.add": rpc.CronAddParams,
+        "models.list": models_rpc.ModelsListParams,
+        "sessions.patch": params.SessionsPatchParams,
+        "skills.install": skills_rpc.SkillsInstallParams,
+        "skills.update": skills_rpc.SkillsUpdateParams,
     }
     return read_params(name, kinds[name], msgspec.Raw(text.encode()))
 
@@ -243,7 +253,7 @@ def test_absent_params_are_an_empty_object(text: str) -> None:
 
 def test_null_clears_a_field_that_may_be_null_and_absence_leaves_it() -> None:
     patch = read("sessions.patch", '{"key":"main","model":null}')
-    assert isinstance(patch, sessions.SessionsPatchParams)
+    assert isinstance(patch, params.SessionsPatchParams)
     assert patch.model is None
     assert patch.label is msgspec.UNSET
 

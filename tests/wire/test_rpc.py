@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 from openclaw.core import errors
-from openclaw.wire.caller import Caller
-from openclaw.wire.frames import ErrorShape, RequestFrame, encode, raw
-from openclaw.wire.params.agent import AgentWaitParams
-from openclaw.wire.params.kinds import NoParams
-from openclaw.wire.rpc import MethodFailed, MethodRefusal, MethodRegistry, RpcMethod, dispatch
-from openclaw.wire.scopes import ADMIN, READ, WRITE
+from openclaw.protocol.frames import ErrorShape, RequestFrame, encode, raw
+from openclaw.protocol.params import NoParams
+from openclaw.protocol.rpc import Caller, MethodFailed, MethodRefusal, MethodRegistry, RpcMethod, dispatch
+from openclaw.protocol.scopes import ADMIN, READ, WRITE
+from openclaw.runs.rpc import AgentWaitParams
 
 pytestmark = pytest.mark.anyio
 

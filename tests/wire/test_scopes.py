@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from openclaw.wire import scopes
-from openclaw.wire.scopes import ADMIN, READ, SESSIONS_READ, SESSIONS_WRITE, TALK, WRITE, allows, audible, covers
+from openclaw.protocol import scopes
+from openclaw.protocol.scopes import ADMIN, READ, SESSIONS_READ, SESSIONS_WRITE, TALK, WRITE, allows, audible, covers
 
 SCHEMAS = json.loads((Path(__file__).parent.parent / "golden" / "frames" / "schemas.json").read_text())
 

@@ -4,9 +4,9 @@ import pytest
 from msgspec.structs import replace
 
 from openclaw.core.secret import Secret
-from openclaw.wire.auth import AuthPolicy
-from openclaw.wire.peer import NotVouched, Peer, ProxyRules, Vouched, is_vouched, vouch
-from openclaw.wire.scopes import ADMIN, PAIRING, READ, WRITE
+from openclaw.protocol.auth import AuthPolicy
+from openclaw.protocol.peer import NotVouched, Peer, ProxyRules, Vouched, is_vouched, vouch
+from openclaw.protocol.scopes import ADMIN, PAIRING, READ, WRITE
 from tests.wire.support import LOCAL, SECRET, Door, Seal, operator
 
 RULES = ProxyRules(

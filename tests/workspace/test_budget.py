@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from openclaw.core.text import head, tail, units
 from openclaw.workspace.budget import SIGNATURES_KEPT, FileBudget, FileCut, fit, shorten, warn
-from openclaw.workspace.record import WorkspaceFile
+from openclaw.workspace.files import WorkspaceFile
 
 
 def file(name: str, content: str = "", **more: object) -> WorkspaceFile:

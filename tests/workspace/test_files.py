@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from openclaw.workspace.budget import fit
-from openclaw.workspace.files import MAX_BYTES, FileCache, load
-from openclaw.workspace.record import WorkspaceFile
+from openclaw.workspace.files import MAX_BYTES, FileCache, WorkspaceFile, load
 
 
 def one(workspace: Path, name: str, cache: FileCache | None = None) -> WorkspaceFile:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from openclaw.core.errors import StateError
-from openclaw.workspace.identity import AgentIdentity, parse
+from openclaw.workspace.files import AgentIdentity, parse
 from openclaw.workspace.seed import STATE, create, ensure, template
 
 NOW = 1_760_000_000.5

@@ -5,9 +5,9 @@ from msgspec import structs
 
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.keys import parse
-from openclaw.workspace.filter import choose, kind_of, merge
+from openclaw.workspace.budget import choose, kind_of, merge
+from openclaw.workspace.files import WorkspaceFile
 from openclaw.workspace.locate import AgentDirectory, WorkspaceRoots, every_workspace, locate
-from openclaw.workspace.record import WorkspaceFile
 
 PLACES = WorkspaceRoots(home="/home/ada", state_dir="/home/ada/.openclaw")
 MAIN = AgentDirectory(id="main", default=True)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from openclaw.plugin import Address, InvalidRequest, Outbound
-from openclaw.testing_plugins import plugin_problems, running_plugin
+from openclaw.testing.plugins import plugin_problems, running_plugin
 
 HERE = Path(__file__).parent.parent
 pytestmark = pytest.mark.anyio

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from openclaw.testing_plugins import plugin_problems, running_plugin
+from openclaw.testing.plugins import plugin_problems, running_plugin
 
 HERE = Path(__file__).parent.parent
 pytestmark = pytest.mark.anyio

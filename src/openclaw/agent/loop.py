@@ -4,17 +4,15 @@
 adds while it is busy (`Steering`) and cancellation, which ends the stream where it stands.
 """
 
-from collections import deque
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from typing import Protocol
 
-from msgspec import Struct, structs
+from msgspec import structs
 
-from openclaw.agent.toolrun import ToolRunner
-from openclaw.agent.watchdog import watched
+from openclaw.agent.stream_timeout import watched
+from openclaw.agent.tool_runner import ToolRunner
 from openclaw.core.clock import Clock, millis
-from openclaw.core.errors import BadResponse, ContextTooLong, ProviderError
+from openclaw.core.errors import BadResponse, ContextTooLong, OpenClawError, ProviderError, Unavailable
 from openclaw.core.events import (
     AttemptFailed,
     CallDelta,
@@ -29,8 +27,9 @@ from openclaw.core.events import (
     ThinkingDelta,
     ToolEnded,
 )
-from openclaw.core.messages import Assistant, Message, ToolCall, ToolResult, Usage, User
-from openclaw.core.provider import Admits, CacheRetention, Model, ModelRequest, Provider, System, ThinkingLevel
+from openclaw.core.harness import Attempt, ModelAnswer, ModelRouter, RunJob, Steering
+from openclaw.core.messages import Assistant, Message, ToolCall, ToolResult, Usage
+from openclaw.core.provider import Admits, Model, ModelRequest
 
 LOOPS_ALLOWED = 1
 LOOPING = "stopped: the model kept repeating calls that bring nothing new"
@@ -46,67 +45,6 @@ class EmptyReply(BadResponse):
     """The model ended its turn without a word or a call."""
 
     reason = "empty_response"
-
-
-class Attempt(Struct, frozen=True, kw_only=True):
-    """Who is asked now, and how long they may be silent (0 = for ever)."""
-
-    model: Model
-    provider: Provider
-    thinking: ThinkingLevel = "off"
-    first_event_timeout: float = 0.0
-    idle_timeout: float = 0.0
-
-
-class ModelRouter(Protocol):
-    """Which model answers, and what happens when it fails."""
-
-    @property
-    def attempt(self) -> Attempt: ...
-
-    def failed(self, error: ProviderError) -> float | None:
-        """Seconds to wait before asking `attempt` (perhaps another one now); None to give up."""
-        ...
-
-    def answered(self) -> None: ...
-
-    def verdict(self, error: ProviderError) -> str:
-        """What to tell the person after giving up on `error`."""
-        ...
-
-
-class RunJob(Struct, frozen=True, kw_only=True):
-    """What a run starts from."""
-
-    system: System
-    messages: tuple[Message, ...]
-    cache_key: str = ""
-    cache_retention: CacheRetention = "short"
-    max_tokens: int | None = None
-    temperature: float | None = None
-
-
-class Steering:
-    """What people add while the run is busy; read between steps."""
-
-    def __init__(self) -> None:
-        self._queue: deque[User] = deque()
-
-    def add(self, message: User) -> None:
-        self._queue.append(message)
-
-    def take(self) -> User | None:
-        """The next of them: each gets an answer of its own."""
-        return self._queue.popleft() if self._queue else None
-
-    @property
-    def waiting(self) -> bool:
-        return bool(self._queue)
-
-    @property
-    def left(self) -> tuple[User, ...]:
-        """Those nobody has taken yet."""
-        return tuple(self._queue)
 
 
 async def run(
@@ -279,3 +217,29 @@ def _with_own_ids(message: Assistant, before: tuple[Message, ...], now: int) -> 
             block = structs.replace(block, id=call_id)
         content.append(block)
     return structs.replace(message, content=tuple(content), timestamp=message.timestamp or now)
+
+
+class ModelAsker:
+    """A model, or a chain of them, to be asked aside; each question goes through the chain from its start."""
+
+    def __init__(self, route: Callable[[], Awaitable[ModelRouter]], clock: Clock) -> None:
+        self._route = route
+        self._clock = clock
+
+    async def ask(self, job: RunJob, tools: ToolRunner) -> ModelAnswer:
+        """The last thing said; an `OpenClawError` when there was no answer."""
+        text, end = "", None
+        route = await self._route()
+        async with aclosing(run(job, route, tools, Steering(), self._clock)) as events:
+            async for event in events:
+                if isinstance(event, MessageEnded) and event.message.text.strip():
+                    text = event.message.text
+                elif isinstance(event, RunEnded):
+                    end = event
+        if end is None or end.error:
+            why = end.error if end and end.error else "the model gave no answer"
+            raise _FAILURES.get(end.error_code or "" if end else "", Unavailable)(why)
+        return ModelAnswer(text, end.usage)
+
+
+_FAILURES: dict[str, type[OpenClawError]] = {ContextTooLong.reason: ContextTooLong}

@@ -3,10 +3,15 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, field
+from msgspec import Struct, field
 
+from openclaw.automation.settings import HeartbeatSettings
+from openclaw.core.errors import NotFound
+from openclaw.core.keys import DEFAULT_AGENT, normalise_agent
 from openclaw.core.provider import ThinkingLevel
 from openclaw.core.settings import Count, Settings, doc
+from openclaw.sessions.settings import CompactionSettings, PruningSettings
+from openclaw.skills.settings import SkillsLimits
 
 
 class ModelChoiceSettings(Settings, frozen=True):
@@ -34,49 +39,6 @@ class IdentitySettings(Settings, frozen=True):
     avatar: Annotated[str | None, doc("path or address of a picture")] = None
 
 
-class ActiveHours(Settings, frozen=True):
-    """When heartbeats may happen."""
-
-    start: Annotated[str, doc("from this time of day, HH:MM")]
-    end: Annotated[str, doc("up to this time of day, HH:MM or 24:00")]
-    timezone: Annotated[str | None, doc("IANA time zone; the user's when absent")] = None
-
-
-class ToolLimits(Settings, frozen=True):
-    """Tools for some turns only; policy has removed others before."""
-
-    allow: Annotated[tuple[str, ...], doc("only these; all when empty")] = ()
-    deny: Annotated[tuple[str, ...], doc("none of these")] = ()
-
-
-class HeartbeatWatch(Settings, frozen=True):
-    """What has to change before a heartbeat asks the model."""
-
-    files: Annotated[tuple[str, ...], doc("files or folders, relative to the workspace")] = ()
-    commands: Annotated[tuple[str, ...], doc("command lines whose exit code or output is compared")] = ()
-    urls: Annotated[tuple[str, ...], doc("addresses whose status or content is compared")] = ()
-    maildirs: Annotated[tuple[str, ...], doc("Maildirs that are looked into for new mail")] = ()
-    due: Annotated[bool, doc("look for lines in the notes that say due: and a date")] = False
-
-
-class HeartbeatSettings(Settings, frozen=True):
-    """`heartbeat`: a regular look at what needs attention; its presence switches it on."""
-
-    every: Annotated[str, doc("how often, for example 30m or 2h; 0m switches it off")] = "30m"
-    prompt: Annotated[str | None, doc("what to ask instead of the built-in question")] = None
-    include_system_prompt_section: Annotated[bool, doc("explain heartbeats in the system prompt")] = True
-    active_hours: Annotated[ActiveHours | None, doc("when it may happen; always when absent")] = None
-    model: Annotated[str | None, doc("which model looks; the agent's when absent")] = None
-    ack_max_chars: Annotated[int, doc("an answer with HEARTBEAT_OK and at most this much more is not shown", ge=0)] = (
-        300
-    )
-    timeout_seconds: Annotated[float | None, doc("longest run; ten minutes, or the interval when that is shorter")] = (
-        None
-    )
-    tools: Annotated[ToolLimits, doc("which tools a heartbeat has")] = ToolLimits()
-    watch: Annotated[HeartbeatWatch, doc("ask the model only when one of these changed")] = HeartbeatWatch()
-
-
 class SubagentSettings(Settings, frozen=True):
     """`subagents`: work handed to others."""
 
@@ -99,95 +61,6 @@ class SubagentDefaults(SubagentSettings, frozen=True):
     max_children_per_agent: Annotated[int, doc("running sub-agents of one session", ge=1, le=20)] = 5
     run_timeout_seconds: Annotated[float, doc("longest run of a sub-agent; 0 means no limit", ge=0)] = 0
     archive_after_minutes: Annotated[float, doc("when an ended one leaves the list; 0 keeps it", ge=0)] = 60
-
-
-class SkillsLimits(Settings, frozen=True):
-    """`skillsLimits`: how much of the prompt an agent's skills may take."""
-
-    max_skills_prompt_chars: Annotated[
-        int | None, doc("characters of the list of skills; the general limit when absent")
-    ] = None
-
-
-Size = int | Annotated[str, Meta(pattern=r"^\d+(\.\d+)?\s*([kKmMgG]?[bB])?$")]
-"""Bytes, or with a unit: 2mb."""
-Span = Annotated[str, Meta(pattern=r"^\d+(\.\d+)?\s*(ms|s|m|h|d)?$")]
-"""A time with a unit, 5m or 1h; minutes without one."""
-
-
-class QualityGuardSettings(Settings, frozen=True):
-    """`compaction.qualityGuard`: a summary is checked before it replaces anything."""
-
-    enabled: Annotated[bool, doc("check headings, the open request and identifiers")] = True
-    max_retries: Annotated[int, doc("how often a poor summary is asked for again", ge=0)] = 1
-
-
-class MidTurnSettings(Settings, frozen=True):
-    """`compaction.midTurnPrecheck`: looking at the size between the steps of a turn."""
-
-    enabled: Annotated[bool, doc("compact between two steps instead of waiting for the model to refuse")] = False
-
-
-class MemoryFlushSettings(Settings, frozen=True):
-    """`compaction.memoryFlush`: a silent turn that writes lasting notes before a compaction."""
-
-    enabled: Annotated[bool, doc("let the assistant write notes to memory/ before it forgets the details")] = True
-    model: Annotated[str | None, doc("the model for it; the session's when absent")] = None
-    soft_threshold_tokens: Annotated[int, doc("how long before a compaction, in tokens", ge=0)] = 4_000
-    force_flush_transcript_bytes: Annotated[
-        Size, doc("also when the conversation takes this much on disk, such as 2mb; 0 never")
-    ] = "2mb"
-
-
-class CompactionSettings(Settings, frozen=True):
-    """`compaction`: what happens when a conversation outgrows its model."""
-
-    enabled: Annotated[bool, doc("compact by itself; /compact works either way")] = True
-    mode: Annotated[Literal["default", "safeguard"], doc("safeguard asks for fixed headings and checks them")] = (
-        "safeguard"
-    )
-    model: Annotated[str | None, doc("the model that summarises; the session's and its fallbacks when absent")] = None
-    thinking_level: Annotated[
-        ThinkingLevel | Literal["inherit"] | None, doc("how hard to think about a summary; low when absent")
-    ] = None
-    keep_recent_tokens: Annotated[int, doc("how much of the end stays word for word", ge=0)] = 20_000
-    identifier_policy: Annotated[Literal["strict", "off"], doc("strict keeps ids, paths, dates to the letter")] = (
-        "strict"
-    )
-    recent_turns_preserve: Annotated[int, doc("latest turns quoted beside the summary", ge=0, le=12)] = 3
-    quality_guard: Annotated[QualityGuardSettings, doc("checks on a summary")] = QualityGuardSettings()
-    mid_turn_precheck: Annotated[MidTurnSettings, doc("checks between the steps of a turn")] = MidTurnSettings()
-    timeout_seconds: Annotated[float, doc("longest time for one compaction; 0 means no limit", ge=0)] = 900
-    memory_flush: Annotated[MemoryFlushSettings, doc("notes before a compaction")] = MemoryFlushSettings()
-    max_active_transcript_bytes: Annotated[
-        Size, doc("also compact when the conversation takes this much on disk, such as 8mb; 0 never")
-    ] = 0
-
-
-class ToolFilter(Settings, frozen=True):
-    """Tool names, * for any characters."""
-
-    allow: Annotated[tuple[str, ...], doc("only these; all when empty")] = ()
-    deny: Annotated[tuple[str, ...], doc("never these")] = ()
-
-
-class HardClearSettings(Settings, frozen=True):
-    """`contextPruning.hardClear`: taking old results out altogether."""
-
-    enabled: Annotated[bool, doc("clear the oldest results when shortening was not enough")] = True
-    placeholder: Annotated[str, doc("what stands in their place", min_length=1)] = "[Old tool result content cleared]"
-
-
-class PruningSettings(Settings, frozen=True):
-    """`contextPruning`: old tool results are shown shortened; the transcript keeps them whole."""
-
-    mode: Annotated[
-        Literal["off", "cache-ttl"] | None,
-        doc("cache-ttl prunes once the provider's cache is cold; by model if absent"),
-    ] = None
-    ttl: Annotated[Span | None, doc("how long a cache stays warm, such as 5m or 1h")] = None
-    tools: Annotated[ToolFilter, doc("whose results may be pruned")] = ToolFilter()
-    hard_clear: Annotated[HardClearSettings, doc("taking old results out altogether")] = HardClearSettings()
 
 
 class AgentDefaults(Settings, frozen=True):
@@ -248,3 +121,58 @@ class AgentsSettings(Settings, frozen=True):
 
     defaults: Annotated[AgentDefaults, doc("what every agent starts from")] = AgentDefaults()
     list: Annotated[tuple[AgentEntry, ...], doc("the agents; without any there is one called main")] = ()
+
+
+class AgentView(Struct, frozen=True, kw_only=True):
+    """What a turn needs to know of its agent."""
+
+    id: str
+    is_default: bool
+    workspace: str | None = None
+    primary: str | None = None
+    fallbacks: tuple[str, ...] = ()
+    aliases: Mapping[str, str | None] = field(default_factory=dict)
+    params: Mapping[str, Any] = field(default_factory=dict)
+    entry: AgentEntry
+
+
+def default_agent(agents: AgentsSettings) -> str:
+    """The agent that answers when none is named."""
+    chosen = next((entry for entry in agents.list if entry.default), agents.list[0] if agents.list else None)
+    return normalise_agent(chosen.id) if chosen else DEFAULT_AGENT
+
+
+def agent_ids(agents: AgentsSettings) -> tuple[str, ...]:
+    return tuple(normalise_agent(entry.id) for entry in agents.list) or (DEFAULT_AGENT,)
+
+
+def view(agents: AgentsSettings, agent_id: str) -> AgentView:
+    """The agent called `agent_id`."""
+    wanted = normalise_agent(agent_id)
+    known = agent_ids(agents)
+    if wanted not in known:
+        raise NotFound(f"there is no agent {wanted!r} (known: {', '.join(known)}): add it under agents.list")
+    entry = next((item for item in agents.list if normalise_agent(item.id) == wanted), AgentEntry(id=wanted))
+    defaults = agents.defaults
+    own, shared = _choice(entry.model), _choice(defaults.model)
+    # An agent that names its model as plain text wants that model, not somebody else's fallbacks.
+    fallbacks = own.fallbacks if own.primary else shared.fallbacks
+    return AgentView(
+        id=wanted,
+        is_default=wanted == default_agent(agents),
+        workspace=entry.workspace,
+        primary=own.primary or shared.primary,
+        fallbacks=fallbacks,
+        aliases={ref: preference.alias for ref, preference in defaults.models.items()},
+        params={**defaults.params, **entry.params},
+        entry=entry,
+    )
+
+
+def image_model(agents: AgentsSettings) -> str | None:
+    """The model that looks at images for those that cannot."""
+    return _choice(agents.defaults.image_model).primary
+
+
+def _choice(model: str | ModelChoiceSettings | None) -> ModelChoiceSettings:
+    return model if isinstance(model, ModelChoiceSettings) else ModelChoiceSettings(primary=model)

@@ -11,11 +11,20 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from openclaw.budget.limits import BudgetRules, Level, OverLimit, Proceed, Scope, WaitForBudget, crossed, judge
-from openclaw.budget.price import Estimate
+from openclaw.budget.limits import (
+    BudgetRules,
+    Estimate,
+    Level,
+    OverLimit,
+    Proceed,
+    Scope,
+    WaitForBudget,
+    crossed,
+    judge,
+)
 from openclaw.core.clock import Clock, millis
 from openclaw.core.messages import Cost, Usage
-from openclaw.store.db import Database, Row, Transaction
+from openclaw.storage.database import Database, Row, Transaction
 
 TOPIC = "budget"
 PATIENCE = 30.0

@@ -7,22 +7,22 @@ import click
 if TYPE_CHECKING:
     from openclaw.config.edit import Editor
     from openclaw.config.schema import Config
-    from openclaw.gateway.surroundings import Environment
+    from openclaw.process.environment import Environment
 
 
 @click.group("agents")
-def command() -> None:
+def agents_command() -> None:
     """List, add and change agents; each has its own workspace and sessions."""
 
 
-@command.command("list")
+@agents_command.command("list")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def list_agents(as_json: bool) -> None:
     """The agents, with where they live and what they answer with."""
-    from openclaw.cli.output import print_json, table
-    from openclaw.gateway.surroundings import workspace_of
-    from openclaw.turns.agents import agent_ids, view
-    from openclaw.workspace.identity import parse
+    from openclaw.agent.settings import agent_ids, view
+    from openclaw.cli.render import print_json, table
+    from openclaw.workspace.files import parse
+    from openclaw.workspace.seed import workspace_of
 
     surroundings, config, _ = _here()
     rows: list[dict[str, Any]] = []
@@ -58,7 +58,7 @@ def list_agents(as_json: bool) -> None:
     click.echo(table(cells, ("agent", "name", "model", "workspace")))
 
 
-@command.command("add")
+@agents_command.command("add")
 @click.argument("agent_id", metavar="ID")
 @click.option("--workspace", metavar="DIR", help="Its directory (default: workspace-ID beside the others).")
 @click.option("--model", metavar="REF", help="Its model.")
@@ -68,13 +68,12 @@ def add(agent_id: str, workspace: str | None, model: str | None, name: str | Non
     """Add the agent ID with a workspace of its own."""
     from pathlib import Path
 
-    from openclaw.cli.output import print_json
+    from openclaw.agent.settings import agent_ids
+    from openclaw.cli.render import print_json
     from openclaw.core.errors import InvalidRequest
     from openclaw.core.keys import normalise_agent
-    from openclaw.gateway.clock import SystemClock
-    from openclaw.gateway.surroundings import workspace_of
-    from openclaw.turns.agents import agent_ids
-    from openclaw.workspace.seed import ensure
+    from openclaw.process.tasks import SystemClock
+    from openclaw.workspace.seed import ensure, workspace_of
 
     surroundings, config, editor = _here()
     wanted = normalise_agent(agent_id)
@@ -99,7 +98,7 @@ def add(agent_id: str, workspace: str | None, model: str | None, name: str | Non
         click.echo(f"{wanted} lives in {place}. Talk to it: openclaw agent --agent {wanted} --message …")
 
 
-@command.command("capabilities")
+@agents_command.command("capabilities")
 @click.option("--agent", "agent_id", metavar="ID", help="Which agent (default: all of them).")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @click.option("--save", "keep", is_flag=True, help="Keep it, to compare with later.")
@@ -109,13 +108,13 @@ def capabilities(ctx: click.Context, agent_id: str | None, as_json: bool, keep: 
     """Everything an agent can do, and who can reach it."""
     import asyncio
 
-    from openclaw.cli.output import note, print_json
-    from openclaw.cli.running import TerminalApprover
+    from openclaw.agent.settings import agent_ids, view
+    from openclaw.cli.render import note, print_json
+    from openclaw.cli.screen import TerminalApprover
     from openclaw.gateway import capabilities as found
     from openclaw.gateway.app import assistant
-    from openclaw.gateway.clock import SystemClock
-    from openclaw.gateway.surroundings import Environment
-    from openclaw.turns.agents import agent_ids, view
+    from openclaw.process.environment import Environment
+    from openclaw.process.tasks import SystemClock
 
     async def look() -> list[dict[str, Any]]:
         async with assistant(
@@ -148,15 +147,15 @@ def capabilities(ctx: click.Context, agent_id: str | None, as_json: bool, keep: 
             click.echo(line)
 
 
-@command.command("delete")
+@agents_command.command("delete")
 @click.argument("agent_id", metavar="ID")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def delete(agent_id: str, yes: bool) -> None:
     """Take the agent ID out of the configuration. Its files and conversations stay on disk."""
+    from openclaw.agent.settings import agent_ids, view
     from openclaw.core.errors import InvalidRequest
     from openclaw.core.keys import normalise_agent
-    from openclaw.gateway.surroundings import workspace_of
-    from openclaw.turns.agents import agent_ids, view
+    from openclaw.workspace.seed import workspace_of
 
     surroundings, config, editor = _here()
     agent = view(config.agents, agent_id)
@@ -171,7 +170,7 @@ def delete(agent_id: str, yes: bool) -> None:
     click.echo(f"{agent.id} is gone; its files are still in {place}")
 
 
-@command.command("set-identity")
+@agents_command.command("set-identity")
 @click.option("--agent", "agent_id", metavar="ID", help="Which agent (default: the default one).")
 @click.option("--name", metavar="NAME")
 @click.option("--emoji", metavar="EMOJI")
@@ -187,10 +186,10 @@ def set_identity(
     from_identity: bool,
 ) -> None:
     """Give an agent a name, an emoji, a manner, a picture."""
+    from openclaw.agent.settings import default_agent, view
     from openclaw.core.errors import InvalidRequest
-    from openclaw.gateway.surroundings import workspace_of
-    from openclaw.turns.agents import default_agent, view
-    from openclaw.workspace.identity import parse
+    from openclaw.workspace.files import parse
+    from openclaw.workspace.seed import workspace_of
 
     surroundings, config, editor = _here()
     agent = view(config.agents, agent_id or default_agent(config.agents))
@@ -216,7 +215,7 @@ def set_identity(
 def _here() -> "tuple[Environment, Config, Editor]":
     from openclaw.config.edit import Editor
     from openclaw.config.load import load
-    from openclaw.gateway.surroundings import Environment
+    from openclaw.process.environment import Environment
 
     surroundings = Environment.of_process()
     home = surroundings.home

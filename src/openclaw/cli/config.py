@@ -16,19 +16,19 @@ _json = click.option("--json", "as_json", is_flag=True, help="Print one JSON doc
 
 
 @click.group()
-def command() -> None:
+def config_command() -> None:
     """Read, change and check the configuration file.
 
     A PATH names a setting: agents.defaults.model, agents.list[0].id, models["a.b"].
     """
 
 
-@command.command()
+@config_command.command()
 @click.argument("path", required=False, default="")
 @_json
 def get(path: str, as_json: bool) -> None:
     """Print a value; credentials are blotted out."""
-    from openclaw.cli.output import print_json
+    from openclaw.cli.render import print_json
     from openclaw.core.errors import NotFound
 
     try:
@@ -41,7 +41,7 @@ def get(path: str, as_json: bool) -> None:
         print_json(value)
 
 
-@command.command("set")
+@config_command.command("set")
 @click.argument("path")
 @click.argument("value")
 @click.option("--strict-json", is_flag=True, help="VALUE must be JSON5; otherwise text that is not is taken as it is.")
@@ -51,9 +51,10 @@ def get(path: str, as_json: bool) -> None:
 @_json
 def set_(path: str, value: str, strict_json: bool, merge: bool, replace: bool, dry_run: bool, as_json: bool) -> None:
     """Write VALUE at PATH. VALUE is JSON5, or plain text."""
-    from openclaw.config import keypath, tree
+    from openclaw.config import tree
+    from openclaw.config import tree as keypath
     from openclaw.config.load import read
-    from openclaw.config.parse import parse
+    from openclaw.config.source import parse
 
     editor = _editor()
     data = _parse_value(value, strict_json)
@@ -70,7 +71,7 @@ def set_(path: str, value: str, strict_json: bool, merge: bool, replace: bool, d
     _report(editor.set(path, data, base_hash=base_hash, dry_run=dry_run), as_json)
 
 
-@command.command()
+@config_command.command()
 @click.argument("path")
 @click.option("--dry-run", is_flag=True, help="Check the change, write nothing.")
 @_json
@@ -79,7 +80,7 @@ def unset(path: str, dry_run: bool, as_json: bool) -> None:
     _report(_editor().unset(path, dry_run=dry_run), as_json)
 
 
-@command.command()
+@config_command.command()
 @click.argument("file", type=click.File("r", encoding="utf-8"), default="-")
 @click.option("--replace-path", "replace_paths", multiple=True, help="A list that may lose entries; can be repeated.")
 @click.option("--base-hash", help="Refuse when the file no longer has this hash.")
@@ -90,7 +91,7 @@ def patch(
     file: Any, replace_paths: tuple[str, ...], base_hash: str | None, allow_clobber: bool, dry_run: bool, as_json: bool
 ) -> None:
     """Merge a JSON5 document from FILE (or standard input): objects merge, null removes."""
-    from openclaw.config.parse import parse
+    from openclaw.config.source import parse
 
     change = _editor().patch(
         parse(_read(file), "the patch"),
@@ -102,7 +103,7 @@ def patch(
     _report(change, as_json)
 
 
-@command.command()
+@config_command.command()
 @click.argument("file", type=click.File("r", encoding="utf-8"), default="-")
 @click.option("--base-hash", help="Refuse when the file no longer has this hash.")
 @click.option("--allow-clobber", is_flag=True, help="Write even if most of the file would be lost.")
@@ -114,11 +115,11 @@ def apply(file: Any, base_hash: str | None, allow_clobber: bool, dry_run: bool, 
     _report(change, as_json)
 
 
-@command.command()
+@config_command.command()
 @_json
 def validate(as_json: bool) -> None:
     """Check the file; exit code 1 when it cannot be used."""
-    from openclaw.cli.output import print_json
+    from openclaw.cli.render import print_json
     from openclaw.config.load import problems_of, read, survey
     from openclaw.core.errors import ConfigError
 
@@ -142,12 +143,12 @@ def validate(as_json: bool) -> None:
         raise click.exceptions.Exit(1)
 
 
-@command.command()
+@config_command.command()
 @click.argument("path", required=False)
 @_json
 def schema(path: str | None, as_json: bool) -> None:
     """Print the JSON Schema of the file, or what is known about PATH."""
-    from openclaw.cli.output import print_json
+    from openclaw.cli.render import print_json
 
     if path is not None:
         _describe(path, as_json)
@@ -157,7 +158,7 @@ def schema(path: str | None, as_json: bool) -> None:
     print_json(json_schema())
 
 
-@command.command()
+@config_command.command()
 @click.argument("path", required=False, default="")
 @_json
 def lookup(path: str, as_json: bool) -> None:
@@ -165,11 +166,11 @@ def lookup(path: str, as_json: bool) -> None:
     _describe(path, as_json)
 
 
-@command.command("file")
+@config_command.command("file")
 @_json
 def file_(as_json: bool) -> None:
     """Print where the configuration file is."""
-    from openclaw.cli.output import print_json
+    from openclaw.cli.render import print_json
     from openclaw.config.load import read
 
     path = _editor().home.config
@@ -185,7 +186,7 @@ def _editor() -> "Editor":
     from pathlib import Path
 
     from openclaw.config.edit import Editor
-    from openclaw.config.paths import locate
+    from openclaw.process.environment import locate
 
     return Editor(locate(os.environ, Path.home(), Path.cwd()), os.environ)
 
@@ -200,7 +201,7 @@ def _read(file: Any) -> str:
 
 
 def _parse_value(text: str, strict: bool) -> Any:
-    from openclaw.config.parse import parse_value
+    from openclaw.config.source import parse_value
     from openclaw.core.errors import ConfigError, InvalidRequest
 
     try:
@@ -212,7 +213,7 @@ def _parse_value(text: str, strict: bool) -> Any:
 
 
 def _refuse_loss(parts: tuple[str | int, ...], current: Any, new: Any) -> None:
-    from openclaw.config.keypath import show
+    from openclaw.config.tree import show
     from openclaw.core.errors import InvalidRequest
 
     guarded = show(parts) in PROTECTED or show(parts[:2]) == "models.providers"
@@ -226,7 +227,7 @@ def _refuse_loss(parts: tuple[str | int, ...], current: Any, new: Any) -> None:
 
 
 def _default_hint(path: str) -> str:
-    from openclaw.config.lookup import lookup
+    from openclaw.config.check import lookup
     from openclaw.core.errors import NotFound
 
     try:
@@ -245,8 +246,8 @@ def _describe(path: str, as_json: bool) -> None:
 
     import msgspec
 
-    from openclaw.cli.output import print_json
-    from openclaw.config.lookup import lookup
+    from openclaw.cli.render import print_json
+    from openclaw.config.check import lookup
 
     setting = lookup(path)
     if as_json:
@@ -264,7 +265,7 @@ def _describe(path: str, as_json: bool) -> None:
 
 
 def _report(change: "ConfigChange", as_json: bool) -> None:
-    from openclaw.cli.output import print_json
+    from openclaw.cli.render import print_json
 
     if as_json:
         print_json(

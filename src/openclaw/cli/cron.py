@@ -1,9 +1,16 @@
 """`openclaw cron`: jobs that run by the clock."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
+
+from openclaw.automation.cron.store import CronStore, JobBook, job_to_json, run_shown
+from openclaw.core.errors import Unavailable
+from openclaw.gateway.process import running, state
+from openclaw.process.environment import Environment, local_timezone
+from openclaw.process.tasks import SystemClock
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -11,7 +18,7 @@ JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document."
 
 
 @click.group("cron")
-def command() -> None:
+def cron_command() -> None:
     """Jobs that run by the clock: add, list, change, run.
 
     With a gateway running they are managed through it; without one, in the store itself, and they run once a gateway
@@ -63,13 +70,13 @@ def _timing(added: bool) -> Callable[[F], F]:
     return decorate
 
 
-@command.command("add")
+@cron_command.command("add")
 @click.argument("words", nargs=-1, metavar='["EXPR" "PROMPT"]')
 @_timing(True)
 @JSON
 def add(words: tuple[str, ...], as_json: bool, **given: Any) -> None:
     """Add a job: openclaw cron add "0 7 * * *" "Summarise my day"."""
-    from openclaw.cli.output import print_json
+    from openclaw.cli.render import print_json
 
     if words:
         if len(words) != 2 or given["expr"] or given["message"]:
@@ -90,13 +97,13 @@ def add(words: tuple[str, ...], as_json: bool, **given: Any) -> None:
         _say_next(made)
 
 
-@command.command("edit")
+@cron_command.command("edit")
 @click.argument("job")
 @_timing(False)
 @JSON
 def edit(job: str, as_json: bool, **given: Any) -> None:
     """Change a job."""
-    from openclaw.cli.output import print_json
+    from openclaw.cli.render import print_json
 
     patch = _job(given)
     if not patch:
@@ -109,15 +116,15 @@ def edit(job: str, as_json: bool, **given: Any) -> None:
         _say_next(changed)
 
 
-@command.command("list")
+@cron_command.command("list")
 @click.option("--all", "everything", is_flag=True, help="Also those that are switched off.")
 @JSON
 def list_(everything: bool, as_json: bool) -> None:
     """List the jobs, the next one first."""
     import time
 
-    from openclaw.cli.output import ago, print_json, table, when
-    from openclaw.core.visible import printable
+    from openclaw.cli.render import ago, print_json, table, when
+    from openclaw.core.text import printable
 
     jobs = _call("list", everything=everything)
     if as_json:
@@ -136,13 +143,13 @@ def list_(everything: bool, as_json: bool) -> None:
     click.echo(table(rows, ["id", "name", "schedule", "next", "last"]))
 
 
-@command.command("show")
+@cron_command.command("show")
 @click.argument("job")
 @JSON
 def show(job: str, as_json: bool) -> None:
     """Show one job."""
-    from openclaw.cli.output import print_json
-    from openclaw.core.visible import printable
+    from openclaw.cli.render import print_json
+    from openclaw.core.text import printable
 
     found = _call("get", name=job)
     if as_json:
@@ -160,7 +167,7 @@ def show(job: str, as_json: bool) -> None:
         click.echo(f"last error  {printable(state['lastError'])}")
 
 
-@command.command("rm")
+@cron_command.command("rm")
 @click.argument("job")
 def remove(job: str) -> None:
     """Remove a job."""
@@ -168,14 +175,14 @@ def remove(job: str) -> None:
     click.echo("removed")
 
 
-@command.command("enable")
+@cron_command.command("enable")
 @click.argument("job")
 def enable(job: str) -> None:
     """Switch a job on."""
     _say_next(_call("update", name=job, patch={"enabled": True}))
 
 
-@command.command("disable")
+@cron_command.command("disable")
 @click.argument("job")
 def disable(job: str) -> None:
     """Switch a job off."""
@@ -183,7 +190,7 @@ def disable(job: str) -> None:
     click.echo("switched off")
 
 
-@command.command("run")
+@cron_command.command("run")
 @click.argument("job")
 @click.option("--due", is_flag=True, help="Only if it is due.")
 def run(job: str, due: bool) -> None:
@@ -195,14 +202,14 @@ def run(job: str, due: bool) -> None:
     click.echo(f"started; its result: openclaw cron runs {job}")
 
 
-@command.command("runs")
+@cron_command.command("runs")
 @click.argument("job", required=False)
 @click.option("--limit", type=click.IntRange(1, 200), default=20, show_default=True)
 @JSON
 def runs(job: str | None, limit: int, as_json: bool) -> None:
     """What became of the runs, with their cost."""
-    from openclaw.cli.output import dollars, print_json, table, when
-    from openclaw.core.visible import printable
+    from openclaw.cli.render import dollars, print_json, table, when
+    from openclaw.core.text import printable
 
     entries = _call("runs", name=job, limit=limit)
     if as_json:
@@ -222,7 +229,7 @@ def runs(job: str | None, limit: int, as_json: bool) -> None:
     click.echo(table(rows, ["at", "job", "status", "took", "cost", "result"]) if rows else "no runs yet")
 
 
-@command.command("next")
+@cron_command.command("next")
 @click.argument("job", required=False)
 @click.option("-n", "--count", type=click.IntRange(1, 1000), default=5, show_default=True)
 @click.option("--cron", "expr", metavar="EXPR", help="Of this expression, without a job.")
@@ -233,8 +240,8 @@ def next_(job: str | None, count: int, expr: str | None, tz: str | None, as_json
     import time
     from datetime import UTC, datetime
 
-    from openclaw.cli.output import print_json
-    from openclaw.cron.schedule import CronSchedule, fires, zone
+    from openclaw.automation.cron.schedule import CronSchedule, fires, zone
+    from openclaw.cli.render import print_json
 
     if (job is None) == (expr is None):
         raise click.UsageError("name a job, or give an expression with --cron")
@@ -252,11 +259,11 @@ def next_(job: str | None, count: int, expr: str | None, tz: str | None, as_json
         click.echo("never again")
 
 
-@command.command("status")
+@cron_command.command("status")
 @JSON
 def status(as_json: bool) -> None:
     """Whether jobs run, how many there are, which is next."""
-    from openclaw.cli.output import print_json, when
+    from openclaw.cli.render import print_json, when
 
     told = _call("status")
     if as_json:
@@ -307,7 +314,7 @@ def _schedule_of(given: dict[str, Any]) -> dict[str, Any] | None:
     import time
     from datetime import UTC, datetime
 
-    from openclaw.cron.schedule import duration, moment
+    from openclaw.automation.cron.schedule import duration, moment
 
     if sum(given[name] is not None for name in ("at", "every", "expr")) > 1:
         raise click.UsageError("give one of --at, --every and --cron")
@@ -338,7 +345,7 @@ def _watches(given: dict[str, Any]) -> list[dict[str, Any]]:
     import shlex
     from pathlib import Path
 
-    from openclaw.cron.schedule import duration
+    from openclaw.automation.cron.schedule import duration
 
     return [
         *({"kind": "file", "path": str(Path(path).expanduser().absolute())} for path in given["when_file"]),
@@ -354,7 +361,7 @@ def _watches(given: dict[str, Any]) -> list[dict[str, Any]]:
 def _local_zone() -> str:
     import os
 
-    from openclaw.gateway.surroundings import local_timezone
+    from openclaw.process.environment import local_timezone
 
     return local_timezone(os.environ) or "UTC"
 
@@ -374,12 +381,160 @@ def _schedule(schedule: dict[str, Any]) -> str:
 
 
 def _say_next(job: dict[str, Any]) -> None:
-    from openclaw.cli.output import when
+    from openclaw.cli.render import when
 
     click.echo(f"next      {when(job['nextRunAtMs'])}" if "nextRunAtMs" in job else "next      never")
 
 
 def _call(action: str, **given: Any) -> Any:
-    from openclaw.cli.jobs import call
+    pass  # lifted
 
     return call(action, **given)
+
+
+TIMEOUT = 30.0
+PAGE = 200
+
+
+def call(action: str, **given: Any) -> Any:
+    """Does what a command asks; gives jobs and runs as the wire shows them."""
+    surroundings = Environment.of_process()
+    if action == "next" or running(surroundings.home.state) is None:
+        return asyncio.run(_in_store(surroundings, action, given))
+    from openclaw.gateway.client_target import call_gateway, find
+
+    target = find(surroundings)
+
+    def rpc(method: str, params: dict[str, Any]) -> Any:
+        return call_gateway(target, method, params, timeout=TIMEOUT)
+
+    match action:
+        case "list":
+            jobs: list[Any] = []
+            while True:
+                page = rpc("cron.list", {"includeDisabled": given["everything"], "limit": PAGE, "offset": len(jobs)})
+                jobs += page["jobs"]
+                if not page["hasMore"]:
+                    return jobs
+        case "add":
+            defaults = {"sessionTarget": "main" if given["job"]["payload"]["kind"] == "systemEvent" else "isolated"}
+            job = {"wakeMode": "now", "name": _name(given["job"]), **defaults, **given["job"]}
+            return rpc("cron.add", job)
+        case "update":
+            return rpc("cron.update", {"id": given["name"], "patch": given["patch"]})
+        case "run":
+            return rpc("cron.run", {"id": given["name"], "mode": "due" if given["due"] else "force"})
+        case "runs":
+            named = {"id": rpc("cron.get", {"id": given["name"]})["id"]} if given["name"] else {"scope": "all"}
+            return rpc("cron.runs", {**named, "limit": given["limit"]})["entries"]
+        case "status":
+            return rpc("cron.status", {})
+        case _:
+            return rpc(f"cron.{action}", {"id": given["name"]})
+
+
+async def _in_store(surroundings: Environment, action: str, given: dict[str, Any]) -> Any:
+    clock = SystemClock()
+    async with state(surroundings.home, clock) as (db, _):
+        store = CronStore(db)
+        zone = local_timezone(surroundings.environ) or "UTC"
+        book = JobBook(store, clock, local_zone=zone, check_agent=lambda agent: None)
+        match action:
+            case "list":
+                return [job_to_json(job) for job in await book.list(include_disabled=given["everything"])]
+            case "add":
+                return job_to_json(await book.add(given["job"]))
+            case "update":
+                return job_to_json(await book.update(given["name"], given["patch"]))
+            case "get":
+                return job_to_json(await book.find(given["name"]))
+            case "remove":
+                return {"ok": True, "removed": await book.remove(given["name"])}
+            case "next":
+                return await book.coming(given["name"], given["count"])
+            case "runs":
+                named = (await book.find(given["name"])).id if given["name"] else None
+                return [run_shown(fire) for fire in (await store.runs(named, limit=given["limit"]))[0]]
+            case "status":
+                return {"enabled": False, "jobs": await store.count(), "nextWakeAtMs": await store.next_wake()}
+            case _:
+                raise Unavailable("no gateway is running: start one with openclaw gateway start")
+
+
+def _name(job: dict[str, Any]) -> str:
+    text = " ".join(str(job["payload"].get("message") or job["payload"].get("text")).split())
+    return text if len(text) <= 60 else text[:59] + "…"
+
+
+@click.group("system")
+def system_command() -> None:
+    """Tell the running assistant what happened, and see to its heartbeats."""
+
+
+@system_command.command("event")
+@click.argument("words", nargs=-1)
+@click.option("--text", metavar="TEXT", help="What happened.")
+@click.option("--mode", type=click.Choice(["now", "next-heartbeat"]), default="next-heartbeat", show_default=True)
+@click.option("--session-key", metavar="KEY", help="Which conversation is told.")
+@JSON
+def event(words: tuple[str, ...], text: str | None, mode: str, session_key: str | None, as_json: bool) -> None:
+    """Put a line up for the main conversation; with --mode now it is read at once."""
+    said = (text or " ".join(words)).strip()
+    if not said:
+        raise click.UsageError('say what happened: openclaw system event --text "…"')
+    params = {"text": said, "mode": mode, **({"sessionKey": session_key} if session_key else {})}
+    _show(_ask("wake", params), as_json, "told" if mode == "now" else "waits for the next turn")
+
+
+@system_command.group("heartbeat")
+def heartbeat() -> None:
+    """The regular look at what needs attention."""
+
+
+@heartbeat.command("last")
+@JSON
+def last(as_json: bool) -> None:
+    """What became of the last one."""
+    from openclaw.cli.render import when
+    from openclaw.core.text import printable
+
+    found = _ask("last-heartbeat", {})
+    if found is None:
+        _show(None, as_json, "none since the gateway started")
+        return
+    line = f"{when(found['ts'])}  {found['status']}  {printable(found['reason'] or found['preview'])}".rstrip()
+    _show(found, as_json, line)
+
+
+@heartbeat.command("enable")
+@JSON
+def enable_heartbeats(as_json: bool) -> None:
+    """Switch heartbeats on until the gateway stops."""
+    _show(_ask("set-heartbeats", {"enabled": True}), as_json, "heartbeats are on")
+
+
+@heartbeat.command("disable")
+@JSON
+def disable_heartbeats(as_json: bool) -> None:
+    """Switch heartbeats off until the gateway stops."""
+    _show(_ask("set-heartbeats", {"enabled": False}), as_json, "heartbeats are off")
+
+
+def _show(document: Any, as_json: bool, line: str) -> None:
+    from openclaw.cli.render import print_json
+
+    if as_json:
+        print_json(document)
+    else:
+        click.echo(line)
+
+
+def _ask(method: str, params: dict[str, Any]) -> Any:
+    from openclaw.gateway.client_target import call_gateway, find
+    from openclaw.gateway.process import running
+    from openclaw.process.environment import Environment
+
+    surroundings = Environment.of_process()
+    if running(surroundings.home.state) is None:
+        raise click.ClickException("the gateway is not running: start it with openclaw gateway start")
+    return call_gateway(find(surroundings), method, params, timeout=30.0)

@@ -9,15 +9,15 @@ JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document."
 
 
 @click.group("devices")
-def command() -> None:
+def devices_command() -> None:
     """Browsers, terminals and programs that may come in: approve, reject, remove."""
 
 
-@command.command("list")
+@devices_command.command("list")
 @JSON
 def list_devices(as_json: bool) -> None:
     """Who waits to be let in, and who is."""
-    from openclaw.cli.output import ago, print_json, table
+    from openclaw.cli.render import ago, print_json, table
 
     found = _ask("device.pair.list", {})
     if as_json:
@@ -36,7 +36,7 @@ def list_devices(as_json: bool) -> None:
         click.echo("No device has come yet. `openclaw dashboard` lets a browser in; `openclaw tui --url` asks for it.")
 
 
-@command.command("setup-code")
+@devices_command.command("setup-code")
 @click.option("--url", metavar="URL", help="Where the device finds the gateway, such as wss://home.example.org.")
 @click.option(
     "--profile",
@@ -47,7 +47,7 @@ def list_devices(as_json: bool) -> None:
 @JSON
 def setup_code(url: str | None, profile: str, as_json: bool) -> None:
     """Make a code that lets one new device in, within ten minutes, without another approval."""
-    from openclaw.cli.output import print_json
+    from openclaw.cli.render import print_json
 
     params = {"publicUrl": url} if url else {}
     made = _ask("device.pair.setupCode", params | ({"bootstrapProfile": profile} if profile != "full" else {}))
@@ -58,12 +58,12 @@ def setup_code(url: str | None, profile: str, as_json: bool) -> None:
     click.echo(f"for {made['gatewayUrl']}; good once, for ten minutes. Whoever has it is let in.", err=True)
 
 
-@command.command("approve")
+@devices_command.command("approve")
 @click.argument("request_id", metavar="REQUEST", required=False)
 @JSON
 def approve(request_id: str | None, as_json: bool) -> None:
     """Let in the device behind REQUEST (or the start of it); the only one that waits, when none is named."""
-    from openclaw.cli.output import print_json
+    from openclaw.cli.render import print_json
 
     request = _waiting(request_id)
     answer = _ask("device.pair.approve", {"requestId": request["requestId"]})
@@ -73,7 +73,7 @@ def approve(request_id: str | None, as_json: bool) -> None:
         click.echo(f"{_who(request)} may come in: {_scopes(request)}")
 
 
-@command.command("reject")
+@devices_command.command("reject")
 @click.argument("request_id", metavar="REQUEST")
 def reject(request_id: str) -> None:
     """Send the device behind REQUEST away; it may ask again."""
@@ -82,7 +82,7 @@ def reject(request_id: str) -> None:
     click.echo(f"{_who(request)} was not let in")
 
 
-@command.command("remove")
+@devices_command.command("remove")
 @click.argument("device_id", metavar="DEVICE")
 def remove(device_id: str) -> None:
     """Take access away from DEVICE (its id, or the start of it); it must be approved again to come back."""
@@ -109,8 +109,8 @@ def _waiting(wanted: str | None) -> Mapping[str, Any]:
 
 
 def _ask(method: str, params: Mapping[str, Any]) -> Any:
-    from openclaw.gateway.reach import call_gateway, find
-    from openclaw.gateway.surroundings import Environment
+    from openclaw.gateway.client_target import call_gateway, find
+    from openclaw.process.environment import Environment
 
     return call_gateway(find(Environment.of_process()), method, params, timeout=30.0)
 
@@ -120,7 +120,7 @@ def _id(each: Mapping[str, Any], name: str) -> str:
 
 
 def _who(each: Mapping[str, Any]) -> str:
-    from openclaw.core.visible import printable
+    from openclaw.core.text import printable
 
     name = each.get("label") or each.get("displayName") or each.get("clientId") or each.get("deviceId")
     return printable(" ".join(f"{name} ({each.get('platform') or 'unknown'})".split()))

@@ -5,8 +5,25 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from openclaw.gateway.doctor import DoctorFinding
     from openclaw.gateway.service import ServiceManager
-    from openclaw.gateway.surroundings import Environment
+    from openclaw.process.environment import Environment
+
+
+@click.command("acp")
+@click.option("--agent", "agent_id", metavar="ID", help="The agent that answers (default: the default one).")
+@click.option("--local", is_flag=True, help="Without the gateway, even when one runs.")
+def acp_command(agent_id: str | None, local: bool) -> None:
+    """Serve the assistant to an editor (Agent Client Protocol), over standard input and output."""
+    import asyncio
+
+    from openclaw.gateway.acp_server import serve
+    from openclaw.process.environment import Environment
+
+    asyncio.run(serve(Environment.of_process(), agent_id, local=local))
+
 
 PORT = click.IntRange(0, 65_535)
 
@@ -21,11 +38,11 @@ class Gateway(click.Group):
 
 
 @click.group("gateway", cls=Gateway)
-def command() -> None:
+def gateway_command() -> None:
     """Run the gateway, or look after it in the background. Without a verb: run."""
 
 
-@command.command("run")
+@gateway_command.command("run")
 @click.option("--port", type=PORT, help="Listen here instead of gateway.port (18789).")
 @click.option("--bind", metavar="MODE", help="loopback, lan or custom instead of gateway.bind.")
 @click.option("--auth", metavar="MODE", help="token, password or none instead of gateway.auth.mode.")
@@ -58,7 +75,7 @@ def run(
     from openclaw.core.secret import Secret
     from openclaw.gateway import daemon, serve
     from openclaw.gateway.exposure import ExposureOptions
-    from openclaw.gateway.surroundings import Environment
+    from openclaw.process.environment import Environment
 
     if password_file is not None:
         password = password_file.readline().strip()
@@ -75,13 +92,13 @@ def run(
     serve.run(options, Environment.of_process())
 
 
-@command.command("start")
+@gateway_command.command("start")
 @click.option("--port", type=PORT, help="Listen here instead of gateway.port (18789); not with an installed service.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def start(port: int | None, as_json: bool) -> None:
     """Start the gateway in the background and wait until it is ready."""
     from openclaw.gateway import process
-    from openclaw.gateway.lock import running
+    from openclaw.gateway.process import running
 
     surroundings, services = _here(port)
     state = surroundings.home.state
@@ -99,7 +116,7 @@ def start(port: int | None, as_json: bool) -> None:
     _tell({"started": True, "pid": found.pid, "port": found.port}, _reached(found) + plainly, as_json)
 
 
-@command.command("stop")
+@gateway_command.command("stop")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def stop(as_json: bool) -> None:
     """Stop the gateway; runs in progress get half a minute to finish."""
@@ -113,14 +130,14 @@ def stop(as_json: bool) -> None:
     _tell({"stopped": stopped, "pid": found.pid if found else None}, "stopped" if stopped else "not running", as_json)
 
 
-@command.command("restart")
+@gateway_command.command("restart")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def restart(as_json: bool) -> None:
     """Begin again with the configuration as it is now; start the gateway when it does not run."""
     import sys
 
     from openclaw.gateway import process
-    from openclaw.gateway.lock import running
+    from openclaw.gateway.process import running
     from openclaw.version import __version__
 
     surroundings, services = _here()
@@ -140,16 +157,16 @@ def restart(as_json: bool) -> None:
     _tell({"restarted": True, "pid": found.pid, "port": found.port}, _reached(found), as_json)
 
 
-@command.command("status")
+@gateway_command.command("status")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @click.option("--timeout", type=click.FloatRange(min=0.1), default=5.0, show_default=True, help="Seconds to wait.")
 def status(as_json: bool, timeout: float) -> None:
     """Whether the gateway is installed, running, listening and answering."""
-    from openclaw.cli.output import print_json
-    from openclaw.gateway import standing
+    from openclaw.cli.render import print_json
+    from openclaw.gateway import status
 
     surroundings, services = _here()
-    found = standing.read_status(surroundings, services, timeout)
+    found = status.read_status(surroundings, services, timeout)
     if as_json:
         print_json(found.document())
     else:
@@ -159,7 +176,7 @@ def status(as_json: bool, timeout: float) -> None:
         raise click.exceptions.Exit(1)
 
 
-@command.command("install")
+@gateway_command.command("install")
 @click.option("--port", type=PORT, help="Listen here instead of gateway.port (18789).")
 @click.option("--force", is_flag=True, help="Write the service anew even when it is installed.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
@@ -178,7 +195,7 @@ def install(port: int | None, force: bool, as_json: bool) -> None:
         click.echo("To keep it running when you are logged out: loginctl enable-linger", err=True)
 
 
-@command.command("uninstall")
+@gateway_command.command("uninstall")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def uninstall(as_json: bool) -> None:
     """Stop the service and remove it; configuration and data stay."""
@@ -187,12 +204,12 @@ def uninstall(as_json: bool) -> None:
     _tell({"uninstalled": True, "path": str(services.path)}, f"removed {services.path}", as_json)
 
 
-@command.command("auth-token")
+@gateway_command.command("auth-token")
 def auth_token() -> None:
     """Print the token or password that clients of this gateway need."""
-    from openclaw.gateway.access import shared_secret
-    from openclaw.gateway.reach import exposure_of
-    from openclaw.gateway.surroundings import Environment
+    from openclaw.gateway.client_target import exposure_of
+    from openclaw.gateway.exposure import shared_secret
+    from openclaw.process.environment import Environment
 
     surroundings = Environment.of_process()
     secret = shared_secret(exposure_of(surroundings), surroundings.home.state)
@@ -201,7 +218,7 @@ def auth_token() -> None:
     click.echo(secret.reveal())
 
 
-@command.command("call")
+@gateway_command.command("call")
 @click.argument("method")
 @click.option("--params", default="{}", metavar="JSON", help="The parameters, as a JSON object.")
 @click.option("--url", help="A gateway elsewhere, such as ws://127.0.0.1:18789.")
@@ -227,9 +244,9 @@ def call(
     """Call METHOD of a running gateway and print its answer."""
     import json
 
-    from openclaw.cli.output import print_json
-    from openclaw.gateway.reach import call_gateway, find
-    from openclaw.gateway.surroundings import Environment
+    from openclaw.cli.render import print_json
+    from openclaw.gateway.client_target import call_gateway, find
+    from openclaw.process.environment import Environment
 
     try:
         given = json.loads(params)
@@ -242,15 +259,15 @@ def call(
 
 
 def _here(port: int | None = None) -> "tuple[Environment, ServiceManager]":
-    from openclaw.gateway.standing import services_of
-    from openclaw.gateway.surroundings import Environment
+    from openclaw.gateway.status import services_of
+    from openclaw.process.environment import Environment
 
     surroundings = Environment.of_process()
     return surroundings, services_of(surroundings, port)
 
 
 def _ready(surroundings: "Environment", not_pid: int = 0) -> Any:
-    from openclaw.gateway.standing import wait_ready
+    from openclaw.gateway.status import wait_ready
 
     return wait_ready(surroundings, not_pid=not_pid)
 
@@ -260,9 +277,131 @@ def _reached(found: Any) -> str:
 
 
 def _tell(document: dict[str, Any], line: str, as_json: bool) -> None:
-    from openclaw.cli.output import print_json
+    from openclaw.cli.render import print_json
 
     if as_json:
         print_json({"ok": True, **document})
     else:
         click.echo(line)
+
+
+daemon_command = click.Group(
+    "daemon",
+    help="Look after the gateway in the background: the same verbs as openclaw gateway.",
+    commands={
+        verb: gateway_command.commands[verb] for verb in ("install", "uninstall", "start", "stop", "restart", "status")
+    },
+)
+
+
+@click.command("dashboard")
+@click.option("--no-open", is_flag=True, help="Only print the link.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document; opens nothing.")
+def dashboard_command(no_open: bool, as_json: bool) -> None:
+    """Open the web page of the gateway, which is started when it does not run.
+
+    The link works once, for two minutes. It carries a code and not the token, and the page takes the code out of the
+    address at once.
+    """
+    import os
+    import sys
+
+    from openclaw.cli.client import gateway_up, web_address
+    from openclaw.cli.render import print_json
+    from openclaw.core.errors import InvalidRequest
+    from openclaw.gateway.client_target import call_gateway, find
+    from openclaw.process.environment import Environment
+    from openclaw.protocol.client import CallFailed
+
+    surroundings = Environment.of_process()
+    address = web_address(gateway_up(surroundings))
+    try:
+        link = call_gateway(find(surroundings), "dashboard.link", {}, timeout=10)
+    except CallFailed as error:
+        if not error.message.startswith("unknown method"):
+            raise
+        raise InvalidRequest("the web page is switched off: set gateway.controlUi.enabled to true") from error
+    url = address + link["path"]
+    if as_json:
+        print_json({"url": url, "address": address, "expiresAtMs": link["expiresAtMs"]})
+        return
+    # Without a screen a browser would take over this terminal.
+    has_screen = sys.platform in ("darwin", "win32") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
+    if no_open or not has_screen or click.launch(url) != 0:
+        click.echo("Open this link in a browser on this machine within two minutes; it works once:", err=True)
+        click.echo(url)
+        return
+    click.echo(f"opened {address} in your browser")
+
+
+COLOURS = {"critical": "red", "warn": "yellow", "info": "cyan"}
+
+
+@click.command("doctor")
+@click.option("--fix", "--repair", "fix", is_flag=True, help="Repair what is safe to repair, after showing the plan.")
+@click.option("--yes", is_flag=True, help="Do not ask before repairing.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def doctor_command(fix: bool, yes: bool, as_json: bool) -> None:
+    """Find out what is wrong here. Exits with 1 when something critical remains."""
+    import sys
+
+    from openclaw.cli.render import print_json
+    from openclaw.gateway import doctor
+    from openclaw.gateway.doctor import CHECKS
+    from openclaw.process.environment import Environment
+
+    surroundings = Environment.of_process()
+    scene = doctor.look(surroundings)
+    findings = doctor.examine(scene, CHECKS)
+    if not as_json:
+        _show(findings)
+    repaired: list[tuple[doctor.DoctorFinding, str]] = []
+    if fix and any(finding.fix for finding in findings):
+        if not as_json:
+            _show_plan(findings)
+        if yes or (not as_json and sys.stdin.isatty() and click.confirm("Do this?")):
+            repaired = list(doctor.repair(findings))
+            scene = doctor.look(surroundings)
+            findings = doctor.examine(scene, CHECKS)
+        elif not as_json:
+            click.echo("Nothing was changed. Add --yes to go on without a question.")
+    counts = doctor.summary(findings)
+    if as_json:
+        print_json(
+            {
+                **doctor.report(scene, findings),
+                "repaired": [
+                    {"checkId": finding.id, "plan": finding.fix.plan if finding.fix else "", "error": error or None}
+                    for finding, error in repaired
+                ],
+            }
+        )
+    else:
+        for finding, error in repaired:
+            plan = finding.fix.plan if finding.fix else ""
+            click.echo(f"failed: {plan}: {error}" if error else f"done: {plan}")
+        if repaired:
+            click.echo(f"Left: {counts['critical']} critical, {counts['warn']} warnings.")
+    if counts["critical"]:
+        raise click.exceptions.Exit(1)
+
+
+def _show(findings: "Sequence[DoctorFinding]") -> None:
+    from openclaw.core.text import printable
+
+    if not findings:
+        click.echo("Everything is fine.")
+    for finding in findings:
+        mark = click.style(f"{finding.severity:<8}", fg=COLOURS[finding.severity])
+        click.echo(f"{mark} {printable(finding.title)}  [{finding.id}]")
+        for line in finding.detail.splitlines():
+            click.echo(f"           {printable(line)}")
+        if finding.remediation:
+            click.echo(f"         → {finding.remediation}")
+
+
+def _show_plan(findings: "Sequence[DoctorFinding]") -> None:
+    click.echo("\nPlan:")
+    for finding in findings:
+        if finding.fix is not None:
+            click.echo(f"  {finding.id}: {finding.fix.plan}")

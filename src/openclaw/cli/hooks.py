@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from openclaw.gateway.internal_hooks.looking import HookList, ListedHook
+    from openclaw.plugins.hooks.discover import HookList, ListedHook
 
 as_json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 
 
 @click.group("hooks")
-def command() -> None:
+def hooks_command() -> None:
     """Small programs of your own that are told what happens inside (HOOK.md directories)."""
 
 
-@command.command("list")
+@hooks_command.command("list")
 @click.option("--eligible", is_flag=True, help="Only those that run.")
 @as_json_option
 def list_hooks(eligible: bool, as_json: bool) -> None:
     """Every hook: whether it runs, or why not."""
-    from openclaw.cli.output import note, print_json, table
-    from openclaw.core.visible import printable
+    from openclaw.cli.render import note, print_json, table
+    from openclaw.core.text import printable
 
     here = _Here()
     shelf = here.shelf()
@@ -46,13 +46,13 @@ def list_hooks(eligible: bool, as_json: bool) -> None:
         note(f"{len(shelf.diagnostics)} more to know: openclaw hooks check")
 
 
-@command.command("info")
+@hooks_command.command("info")
 @click.argument("name")
 @as_json_option
 def info(name: str, as_json: bool) -> None:
     """All about one hook: what it hears, what it needs, which file it runs."""
-    from openclaw.cli.output import print_json
-    from openclaw.core.visible import printable
+    from openclaw.cli.render import print_json
+    from openclaw.core.text import printable
 
     item = _named(_Here().shelf(), name)
     if as_json:
@@ -79,12 +79,12 @@ def info(name: str, as_json: bool) -> None:
         click.echo(printable(f"note       {line}"))
 
 
-@command.command("check")
+@hooks_command.command("check")
 @as_json_option
 def check(as_json: bool) -> None:
     """Everything that keeps a hook from running. Exit code 1 when one that is switched on does not run."""
-    from openclaw.cli.output import print_json
-    from openclaw.core.visible import printable
+    from openclaw.cli.render import print_json
+    from openclaw.core.text import printable
 
     shelf = _Here().shelf()
     broken = [item for item in shelf.items if item.verdict.chosen and not item.runs]
@@ -113,7 +113,7 @@ def check(as_json: bool) -> None:
         raise click.exceptions.Exit(1)
 
 
-@command.command("enable")
+@hooks_command.command("enable")
 @click.argument("name")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def enable(name: str, yes: bool) -> None:
@@ -122,7 +122,7 @@ def enable(name: str, yes: bool) -> None:
 
     from openclaw.config.edit import Editor
     from openclaw.core.errors import InvalidRequest
-    from openclaw.core.visible import printable
+    from openclaw.core.text import printable
 
     here = _Here()
     item = _named(here.shelf(), name)
@@ -145,7 +145,7 @@ def enable(name: str, yes: bool) -> None:
     )
 
 
-@command.command("disable")
+@hooks_command.command("disable")
 @click.argument("name")
 def disable(name: str) -> None:
     """Switch NAME off."""
@@ -165,9 +165,9 @@ class _Here:
     def __init__(self) -> None:
         from openclaw.config.load import load
         from openclaw.core.clock import millis
-        from openclaw.gateway.clock import SystemClock
-        from openclaw.gateway.surroundings import Environment
-        from openclaw.hooks.internal.lock import AcceptedHooks
+        from openclaw.plugins.hooks.accepted import AcceptedHooks
+        from openclaw.process.environment import Environment
+        from openclaw.process.tasks import SystemClock
 
         self.surroundings = Environment.of_process()
         home = self.surroundings.home
@@ -178,7 +178,7 @@ class _Here:
         self.now = millis(SystemClock())
 
     def shelf(self) -> HookList:
-        from openclaw.gateway.internal_hooks.looking import look
+        from openclaw.plugins.hooks.discover import look
 
         return look(self.loaded, self.surroundings, self.ledger)
 

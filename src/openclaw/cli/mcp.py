@@ -6,21 +6,21 @@ import click
 
 if TYPE_CHECKING:
     from openclaw.config.load import LoadedConfig
-    from openclaw.gateway.surroundings import Environment
+    from openclaw.process.environment import Environment
 
 _json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 
 @click.group("mcp")
-def command() -> None:
+def mcp_command() -> None:
     """Servers that lend us tools (MCP), and our tools for other programs."""
 
 
-@command.command("list")
+@mcp_command.command("list")
 @_json
 def list_servers(as_json: bool) -> None:
     """Every configured server and what was accepted of it."""
-    from openclaw.cli.output import print_json, table
+    from openclaw.cli.render import print_json, table
 
     rows = _rows()
     if as_json:
@@ -30,12 +30,12 @@ def list_servers(as_json: bool) -> None:
     click.echo(table(shown, ("server", "transport", "tools", "")) if rows else "No MCP servers: see openclaw mcp set.")
 
 
-@command.command("status")
+@mcp_command.command("status")
 @_json
 def status(as_json: bool) -> None:
     """The same, with the names of the tools and what changed since they were accepted."""
-    from openclaw.cli.output import print_json
-    from openclaw.core.visible import printable
+    from openclaw.cli.render import print_json
+    from openclaw.core.text import printable
 
     rows = _rows()
     if as_json:
@@ -50,12 +50,12 @@ def status(as_json: bool) -> None:
         click.echo("No MCP servers: see openclaw mcp set.")
 
 
-@command.command("show")
+@mcp_command.command("show")
 @click.argument("name", required=False)
 @_json
 def show(name: str | None, as_json: bool) -> None:
     """The settings of a server, or of all; credentials are blotted out."""
-    from openclaw.cli.output import print_json
+    from openclaw.cli.render import print_json
     from openclaw.core.errors import NotFound
 
     try:
@@ -67,7 +67,7 @@ def show(name: str | None, as_json: bool) -> None:
     print_json(servers if name is None else servers[name])
 
 
-@command.command("set")
+@mcp_command.command("set")
 @click.argument("name")
 @click.argument("settings")
 @_json
@@ -75,11 +75,11 @@ def set_server(name: str, settings: str, as_json: bool) -> None:
     """Add or replace a server. SETTINGS is JSON5: {command: "npx", args: ["-y", "…"]} or {url: "https://…"}."""
     import msgspec
 
-    from openclaw.cli.output import print_json
-    from openclaw.config.parse import parse_value
+    from openclaw.cli.render import print_json
+    from openclaw.config.source import parse_value
     from openclaw.core.errors import ConfigError, InvalidRequest
-    from openclaw.mcp.launch import launch
-    from openclaw.mcp.settings import McpServerSettings
+    from openclaw.tools.mcp.schema import launch
+    from openclaw.tools.settings import McpServerSettings
 
     given = parse_value(settings, "SETTINGS")
     if not isinstance(given, dict) or not name.strip() or "." in name:
@@ -98,14 +98,14 @@ def set_server(name: str, settings: str, as_json: bool) -> None:
     click.echo(f"{name} is set; try it with: openclaw mcp test {name}")
 
 
-@command.command("unset")
+@mcp_command.command("unset")
 @click.argument("name")
 @_json
 def unset_server(name: str, as_json: bool) -> None:
     """Take a server out, and forget what was accepted of it."""
-    from openclaw.cli.output import print_json
-    from openclaw.gateway.surroundings import Environment
-    from openclaw.mcp.ledger import AcceptedMcpTools
+    from openclaw.cli.render import print_json
+    from openclaw.process.environment import Environment
+    from openclaw.tools.mcp.accepted import AcceptedMcpTools
 
     _editor().unset(f'mcp.servers["{name}"]')
     AcceptedMcpTools(Environment.of_process().home.state).change(name, lambda record: None)
@@ -115,19 +115,19 @@ def unset_server(name: str, as_json: bool) -> None:
         click.echo(f"{name} is taken out")
 
 
-@command.command("test")
+@mcp_command.command("test")
 @click.argument("name")
 @_json
 def test(name: str, as_json: bool) -> None:
     """Start or reach a server and ask what it offers; the first look accepts its tools."""
     import asyncio
 
-    from openclaw.cli.output import print_json
-    from openclaw.core.visible import printable
-    from openclaw.mcp import pins
+    from openclaw.cli.render import print_json
+    from openclaw.core.text import printable
+    from openclaw.tools.mcp import schema
 
     record = asyncio.run(_look(name))
-    changed = pins.changes(record)
+    changed = schema.changes(record)
     if as_json:
         tools = [{"name": tool.name, "description": tool.description} for tool in record.now]
         print_json({"ok": True, "name": name, "tools": tools, "changes": str(changed)})
@@ -139,7 +139,7 @@ def test(name: str, as_json: bool) -> None:
         click.echo(printable(f"\nnot accepted yet: {changed}. Accept it with: openclaw mcp accept {name}"))
 
 
-@command.command("accept")
+@mcp_command.command("accept")
 @click.argument("name")
 @click.option("--tool", help="Only this tool (the server's own name for it).")
 @_json
@@ -147,27 +147,27 @@ def accept(name: str, tool: str | None, as_json: bool) -> None:
     """Accept what a server offers now, after it changed."""
     import time
 
-    from openclaw.cli.output import print_json
+    from openclaw.cli.render import print_json
     from openclaw.core.errors import NotFound
-    from openclaw.core.visible import printable
-    from openclaw.gateway.surroundings import Environment
-    from openclaw.mcp import pins
-    from openclaw.mcp.ledger import AcceptedMcpTools
+    from openclaw.core.text import printable
+    from openclaw.process.environment import Environment
+    from openclaw.tools.mcp import schema
+    from openclaw.tools.mcp.accepted import AcceptedMcpTools
 
     ledger = AcceptedMcpTools(Environment.of_process().home.state)
     record = ledger.read().get(name)
     if record is None:
         raise NotFound(f"{name} was never seen: openclaw mcp test {name} looks at it")
-    changed = pins.changes(record)
+    changed = schema.changes(record)
     now = round(time.time() * 1000)
-    ledger.change(name, lambda was: pins.accept(was, now, tool) if was is not None else None)
+    ledger.change(name, lambda was: schema.accept(was, now, tool) if was is not None else None)
     if as_json:
         print_json({"ok": True, "name": name, "accepted": str(changed)})
     else:
         click.echo(printable(f"accepted: {changed}" if changed else "nothing changed since it was accepted"))
 
 
-@command.command("serve")
+@mcp_command.command("serve")
 @click.option("--session", metavar="KEY", help="The session whose policy holds (default: main).")
 @click.option("--agent", "agent_id", metavar="ID", help="The agent whose tools these are.")
 @click.option("--local", is_flag=True, help="Without the tools of the gateway, even when one runs.")
@@ -175,8 +175,8 @@ def serve(session: str | None, agent_id: str | None, local: bool) -> None:
     """Lend our tools to another program, over standard input and output."""
     import asyncio
 
-    from openclaw.gateway.mcp_serve import serve
-    from openclaw.gateway.surroundings import Environment
+    from openclaw.gateway.mcp_server import serve
+    from openclaw.process.environment import Environment
 
     asyncio.run(serve(Environment.of_process(), session, agent_id, local=local))
 
@@ -186,14 +186,14 @@ def _editor() -> Any:
     from pathlib import Path
 
     from openclaw.config.edit import Editor
-    from openclaw.config.paths import locate
+    from openclaw.process.environment import locate
 
     return Editor(locate(os.environ, Path.home(), Path.cwd()), os.environ)
 
 
 def _loaded() -> "tuple[Environment, LoadedConfig]":
     from openclaw.config.load import load
-    from openclaw.gateway.surroundings import Environment
+    from openclaw.process.environment import Environment
 
     surroundings = Environment.of_process()
     return surroundings, load(surroundings.home, surroundings.environ)
@@ -202,9 +202,9 @@ def _loaded() -> "tuple[Environment, LoadedConfig]":
 def _rows() -> list[dict[str, Any]]:
     """The servers as a person or a program wants to see them."""
     from openclaw.core.errors import OpenClawError
-    from openclaw.mcp import pins
-    from openclaw.mcp.launch import identity, launch
-    from openclaw.mcp.ledger import AcceptedMcpTools
+    from openclaw.tools.mcp import schema
+    from openclaw.tools.mcp.accepted import AcceptedMcpTools
+    from openclaw.tools.mcp.schema import identity, launch
 
     surroundings, loaded = _loaded()
     records = AcceptedMcpTools(surroundings.home.state).read()
@@ -215,7 +215,7 @@ def _rows() -> list[dict[str, Any]]:
             how = launch(name, settings, workspace="")
             transport = how.transport
             if record is not None and record.identity == identity(how):
-                changes = str(pins.changes(record))
+                changes = str(schema.changes(record))
                 state = "changed since it was accepted" if changes else "accepted"
             else:
                 record = None
@@ -235,10 +235,10 @@ def _rows() -> list[dict[str, Any]]:
 
 
 async def _look(name: str) -> Any:
-    from openclaw.cli.running import TerminalApprover
+    from openclaw.cli.screen import TerminalApprover
     from openclaw.gateway.app import assistant
-    from openclaw.gateway.clock import SystemClock
-    from openclaw.gateway.surroundings import Environment
+    from openclaw.process.environment import Environment
+    from openclaw.process.tasks import SystemClock
 
     async with assistant(Environment.of_process(), clock=SystemClock(), approver=TerminalApprover()) as app:
         return await app.tools.mcp.look(name)

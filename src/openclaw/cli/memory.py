@@ -2,41 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import structs
+
+from openclaw.core.plugin import OpensEmbedder
+from openclaw.memory.embedders.pool import EmbedderRegistry
+from openclaw.memory.settings import BUILT_IN
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
     from pathlib import Path
 
     from openclaw.config.schema import Config
+    from openclaw.core.clock import Clock
     from openclaw.core.secret import Secret
-    from openclaw.gateway.embedders import EmbedderRegistry
     from openclaw.memory.evaluate import EvalQuestion, Figures
     from openclaw.memory.index import MemoryIndex, SearchAnswer
     from openclaw.memory.settings import MemorySearchSettings
+    from openclaw.plugins.find import FoundPlugin
+    from openclaw.plugins.settings import PluginsSettings
+    from openclaw.process.environment import Environment
+
 
 AGENT = click.option("--agent", metavar="ID", help="Whose memory; the default agent's when left out.")
 JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 
 
 @click.group("memory")
-def command() -> None:
+def memory_command() -> None:
     """Search the notes the assistant keeps, and see how the search is doing."""
 
 
-@command.command("status")
+@memory_command.command("status")
 @click.option("--deep", is_flag=True, help="Also try whether meaning can be searched.")
 @click.option("--index", "refresh", is_flag=True, help="Bring the index up to date first.")
 @AGENT
 @JSON
 def status(deep: bool, refresh: bool, agent: str | None, as_json: bool) -> None:
     """Where the index is, what is in it, and how notes are searched."""
-    from openclaw.cli.output import print_json
+    from openclaw.cli.render import print_json
 
     async def run(memory: MemoryIndex) -> None:
-        from openclaw.memory.describe import status_document
+        from openclaw.memory.citations import status_document
 
         if refresh:
             await memory.sync(progress=_progress(as_json))
@@ -51,15 +62,15 @@ def status(deep: bool, refresh: bool, agent: str | None, as_json: bool) -> None:
     _with_memory(agent, run)
 
 
-@command.command("index")
+@memory_command.command("index")
 @click.option("--force", is_flag=True, help="Make the index anew; the old one answers until it is done.")
 @click.option("--verbose", is_flag=True, help="Name what was left out or could not be read.")
 @AGENT
 @JSON
 def index(force: bool, verbose: bool, agent: str | None, as_json: bool) -> None:
     """Bring the index up to date with the notes."""
-    from openclaw.cli.output import note, print_json
-    from openclaw.core.visible import printable
+    from openclaw.cli.render import note, print_json
+    from openclaw.core.text import printable
 
     async def run(memory: MemoryIndex) -> None:
         report = await memory.sync(force=force, progress=_progress(as_json))
@@ -87,7 +98,7 @@ def index(force: bool, verbose: bool, agent: str | None, as_json: bool) -> None:
     _with_memory(agent, run)
 
 
-@command.command("search")
+@memory_command.command("search")
 @click.argument("query", nargs=-1, required=True)
 @click.option("--max-results", type=click.IntRange(1, 50), help="Most results (6).")
 @click.option("--min-score", type=click.FloatRange(0, 1), help="Least score (0.35).")
@@ -99,8 +110,8 @@ def search(
     """Find notes by words and by meaning."""
 
     async def run(memory: MemoryIndex) -> None:
-        from openclaw.cli.output import note, print_json
-        from openclaw.core.visible import printable
+        from openclaw.cli.render import note, print_json
+        from openclaw.core.text import printable
         from openclaw.memory.citations import citation
         from openclaw.memory.tools import MemorySearch
 
@@ -122,7 +133,7 @@ def search(
     _with_memory(agent, run)
 
 
-@command.command("why")
+@memory_command.command("why")
 @click.argument("query", nargs=-1, required=True)
 @AGENT
 @JSON
@@ -130,8 +141,8 @@ def why(query: tuple[str, ...], agent: str | None, as_json: bool) -> None:
     """Why each result stands where it does."""
 
     async def run(memory: MemoryIndex) -> None:
-        from openclaw.cli.output import print_json, table
-        from openclaw.memory.describe import PARTS, why_document
+        from openclaw.cli.render import print_json, table
+        from openclaw.memory.citations import PARTS, why_document
 
         answer = await memory.search(" ".join(query))
         _refuse(answer)
@@ -148,7 +159,7 @@ def why(query: tuple[str, ...], agent: str | None, as_json: bool) -> None:
     _with_memory(agent, run)
 
 
-@command.command("get")
+@memory_command.command("get")
 @click.argument("path")
 @click.option("--from", "start", type=click.IntRange(1), help="First line.")
 @click.option("--lines", type=click.IntRange(1), help="How many lines (120).")
@@ -158,14 +169,14 @@ def get(path: str, start: int | None, lines: int | None, agent: str | None, as_j
     """Print some lines of a note."""
 
     async def run(memory: MemoryIndex) -> None:
-        from openclaw.cli.output import print_json
-        from openclaw.core.visible import printable
-        from openclaw.memory import reading
+        from openclaw.cli.render import print_json
+        from openclaw.core.text import printable
+        from openclaw.memory import notes
         from openclaw.memory.tools import page
 
         scope = memory.plan.scope
-        file = reading.resolve(path, scope)
-        document = page(reading.excerpt(file, scope.name(file), start, lines))
+        file = notes.resolve(path, scope)
+        document = page(notes.excerpt(file, scope.name(file), start, lines))
         if as_json:
             print_json(document)
         else:
@@ -174,28 +185,28 @@ def get(path: str, start: int | None, lines: int | None, agent: str | None, as_j
     _with_memory(agent, run)
 
 
-@command.command("forget")
+@memory_command.command("forget")
 @click.argument("citation")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @AGENT
 @JSON
 def forget(citation: str, yes: bool, agent: str | None, as_json: bool) -> None:
     """Remove lines (memory/x.md#L3-L5) from a note, the index and the cache for good."""
-    from openclaw.memory.forget import lines_of
+    from openclaw.memory.service import lines_of
 
     path, start, end = lines_of(citation)
 
     async def run(memory: MemoryIndex) -> None:
         import time
 
-        from openclaw.cli.output import note, print_json
-        from openclaw.core.visible import printable
-        from openclaw.memory import reading
-        from openclaw.memory.forget import forget_lines
+        from openclaw.cli.render import note, print_json
+        from openclaw.core.text import printable
+        from openclaw.memory import notes
+        from openclaw.memory.service import forget_lines
 
         if not yes:
-            file = reading.resolve(path, memory.plan.scope)
-            note(printable(reading.excerpt(file, path, start, end - start + 1).text))
+            file = notes.resolve(path, memory.plan.scope)
+            note(printable(notes.excerpt(file, path, start, end - start + 1).text))
             click.confirm("Forget these lines?", abort=True, err=True)
         await forget_lines(memory, path, start, end, time.time())
         if as_json:
@@ -206,14 +217,14 @@ def forget(citation: str, yes: bool, agent: str | None, as_json: bool) -> None:
     _with_memory(agent, run)
 
 
-@command.command("reset")
+@memory_command.command("reset")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @AGENT
 def reset(yes: bool, agent: str | None) -> None:
     """Throw the index away; it is made anew from the notes, which stay."""
 
     async def run(memory: MemoryIndex) -> None:
-        from openclaw.memory.upkeep import remove
+        from openclaw.memory.indexer import remove
 
         if not yes:
             click.confirm(f"Remove {memory.path}? The notes stay.", abort=True, err=True)
@@ -224,7 +235,7 @@ def reset(yes: bool, agent: str | None) -> None:
     _with_memory(agent, run)
 
 
-@command.command("eval")
+@memory_command.command("eval")
 @click.argument("questions", required=False, type=click.Path(exists=True, dir_okay=False))
 @AGENT
 @JSON
@@ -252,11 +263,13 @@ def _with_memory(agent: str | None, work: Callable[[MemoryIndex], Awaitable[None
 
     from openclaw.config.load import load
     from openclaw.core.errors import InvalidRequest
-    from openclaw.gateway.clock import SystemClock
-    from openclaw.gateway.embedders import for_one_command
-    from openclaw.gateway.surroundings import Environment, workspace_of
+    from openclaw.process.tasks import SystemClock
+
+    pass  # lifted
+    from openclaw.agent import settings as agents
     from openclaw.plugins.settings import MEMORY_CORE
-    from openclaw.turns import agents
+    from openclaw.process.environment import Environment
+    from openclaw.workspace.seed import workspace_of
 
     surroundings = Environment.of_process()
     loaded = load(surroundings.home, surroundings.environ)
@@ -298,9 +311,9 @@ def _open(
     home: Path,
     keys: dict[str, Secret],
 ) -> MemoryIndex:
-    from openclaw.cli.output import note
-    from openclaw.gateway.clock import SystemClock
-    from openclaw.memory.opening import open_memory
+    from openclaw.cli.render import note
+    from openclaw.memory.service import open_memory
+    from openclaw.process.tasks import SystemClock
 
     return open_memory(
         settings,
@@ -326,7 +339,7 @@ def _settings(config: Config, agent_id: str) -> MemorySearchSettings:
 
 def _keys(config: Config, environ: Mapping[str, str]) -> dict[str, Secret]:
     """The providers' own keys, from the configuration or the environment."""
-    from openclaw.memory.choose import usual_keys
+    from openclaw.memory.embedders.pool import usual_keys
 
     configured = {name: section.api_key for name, section in config.models.providers.items() if section.api_key}
     return usual_keys(environ, configured)
@@ -348,8 +361,8 @@ def _progress(quiet: bool) -> Callable[[int, int], None] | None:
 
 
 def _print_status(document: dict[str, Any]) -> None:
-    from openclaw.cli.output import note, when
-    from openclaw.core.visible import printable
+    from openclaw.cli.render import note, when
+    from openclaw.core.text import printable
 
     meaning = document["model"] + (f" ({document['provider']})" if document["provider"] != "none" else "")
     lines = [
@@ -391,7 +404,7 @@ def _evaluate_sample(as_json: bool) -> None:
     import tempfile
     from pathlib import Path
 
-    from openclaw.gateway.embedders import EmbedderRegistry, NoPlugins
+    from openclaw.memory.embedders.pool import EmbedderRegistry
     from openclaw.memory.evaluate import compare
 
     with tempfile.TemporaryDirectory() as name:
@@ -416,7 +429,7 @@ async def _figures(memory: MemoryIndex, questions: Sequence[EvalQuestion]) -> li
 def _print_figures(found: dict[str, list[Figures]], as_json: bool) -> None:
     import msgspec
 
-    from openclaw.cli.output import print_json, table
+    from openclaw.cli.render import print_json, table
 
     if as_json:
         print_json({name: [msgspec.to_builtins(row) for row in rows] for name, rows in found.items()})
@@ -427,3 +440,53 @@ def _print_figures(found: dict[str, list[Figures]], as_json: bool) -> None:
         for row in rows
     ]
     click.echo(table(cells, ("search", "questions", "count", "hit@1", "hit@5", "mrr")))
+
+
+@asynccontextmanager
+async def for_one_command(
+    names: Iterable[str], plugins: PluginsSettings, surroundings: Environment, clock: Clock
+) -> AsyncIterator[EmbedderRegistry]:
+    """The embedders for a command that runs without a gateway: only plugins that declare one of `names` are started."""
+    foreign = frozenset(names) - {*BUILT_IN, "auto", "none"}
+    if not foreign:
+        yield EmbedderRegistry(NoPlugins)
+        return
+    from openclaw.plugins.find import look
+    from openclaw.plugins.hooks.dispatch import HookDispatcher
+    from openclaw.plugins.registry import PluginRegistry
+    from openclaw.skills.roots import expanded
+
+    state, home = surroundings.home.state, surroundings.home_dir
+    found, _ = look([expanded(text, home, home) for text in plugins.load.paths], state / "extensions")
+    wanted = _with_needed([each for each in found if foreign & set(each.manifest.contracts.embedders)], found)
+    narrowed = structs.replace(plugins, deny=(*plugins.deny, *({each.id for each in found} - wanted)))
+    hooks = HookDispatcher(clock)
+    extensions = PluginRegistry(state, home, clock, lambda: hooks, lambda: narrowed)
+    try:
+        yield EmbedderRegistry(lambda: extensions)
+    finally:
+        await extensions.close()
+        await hooks.close()
+
+
+class NoPlugins:
+    """`BringsEmbedders` where none does."""
+
+    async def ready(self) -> None:
+        """There is nothing to wait for."""
+
+    def embedder(self, name: str) -> OpensEmbedder | None:
+        return None
+
+
+def _with_needed(plugins: Iterable[FoundPlugin], found: Iterable[FoundPlugin]) -> set[str]:
+    """Ids of `plugins` and of what they need to run."""
+    known = {each.id: each for each in found}
+    wanted: set[str] = set()
+    pending = [each.id for each in plugins]
+    while pending:
+        name = pending.pop()
+        if name not in wanted and name in known:
+            wanted.add(name)
+            pending += known[name].manifest.requires_plugins
+    return wanted

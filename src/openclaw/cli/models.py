@@ -10,25 +10,25 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from openclaw.config.paths import Home
     from openclaw.config.schema import Config
     from openclaw.models.discover import Probe
+    from openclaw.models.model_set import ModelSet
     from openclaw.models.refs import ModelRef
-    from openclaw.models.situation import ModelSet
+    from openclaw.process.environment import Home
 
 
 @click.group("models")
-def command() -> None:
+def models_command() -> None:
     """Which models there are, and which one would answer now."""
 
 
-@command.command("list")
+@models_command.command("list")
 @click.option("--all", "everything", is_flag=True, help="Also those there is no key for.")
 @click.option("--provider", help="Only the models of this provider.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def list_models(everything: bool, provider: str | None, as_json: bool) -> None:
     """The models that can be used; with --all every one we know."""
-    from openclaw.cli.output import note, print_json, table
+    from openclaw.cli.render import note, print_json, table
 
     _, found, served = _here()
     rows = [row for row in model_rows(found, served, provider) if everything or row["available"]]
@@ -54,12 +54,12 @@ def list_models(everything: bool, provider: str | None, as_json: bool) -> None:
         note("Models there is a key for. `openclaw models list --all` shows the others.")
 
 
-@command.command("status")
+@models_command.command("status")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @click.option("--probe", is_flag=True, help="Also ask the model servers on this machine what they serve.")
 def status(as_json: bool, probe: bool) -> None:
     """Which model would answer now and why, and where each key comes from."""
-    from openclaw.cli.output import print_json
+    from openclaw.cli.render import print_json
 
     home, found, served = _here()
     report = status_report(home.config, found)
@@ -75,18 +75,18 @@ def status(as_json: bool, probe: bool) -> None:
 
 def situation(config: Config, environ: Mapping[str, str], home: Home, probe: Probe) -> ModelSet:
     """The models as the default agent sees them."""
+    from openclaw.agent import settings
     from openclaw.core.keys import DEFAULT_AGENT
-    from openclaw.models import catalog, profiles
-    from openclaw.models.profilestore import ProfileStore
-    from openclaw.models.situation import build_model_set
-    from openclaw.turns import agents
+    from openclaw.models import profiles, registry
+    from openclaw.models.model_set import build_model_set
+    from openclaw.models.profiles import ProfileStore
 
-    agent = agents.view(config.agents, agents.default_agent(config.agents))
+    agent = settings.view(config.agents, settings.default_agent(config.agents))
     folders = dict.fromkeys(home.state / "agents" / name / "agent" for name in (DEFAULT_AGENT, agent.id))
     shared, *own = (ProfileStore.of_agent(folder).load() for folder in folders)
     return build_model_set(
         config.models,
-        catalog.load(),
+        registry.load(),
         environ=environ,
         probe=probe,
         auth=config.auth,
@@ -99,8 +99,8 @@ def situation(config: Config, environ: Mapping[str, str], home: Home, probe: Pro
 
 def model_rows(found: ModelSet, served: Probe, provider: str | None = None) -> list[dict[str, Any]]:
     """One row per model: the default first, then what local servers offer, then everything else."""
-    from openclaw.models.locality import is_own_address
     from openclaw.models.refs import ModelRef
+    from openclaw.models.registry import is_own_address
 
     wanted = found.registry.provider(provider).id if provider else None
     known = {facts.id for facts in found.registry.providers}
@@ -220,10 +220,10 @@ def _here() -> tuple[Home, ModelSet, Probe]:
     from functools import cache
     from pathlib import Path
 
-    from openclaw.cli.output import note
+    from openclaw.cli.render import note
     from openclaw.config.load import load
-    from openclaw.config.paths import locate
     from openclaw.models.discover import probe_servers
+    from openclaw.process.environment import locate
 
     served = cache(probe_servers)
     home = locate(os.environ, Path.home(), Path.cwd())

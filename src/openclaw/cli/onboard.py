@@ -2,16 +2,52 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from openclaw.agent.settings import agent_ids
+from openclaw.cli.client import gateway_up, web_address
+from openclaw.config.load import load
+from openclaw.core.clock import Clock, millis
+from openclaw.core.errors import InvalidRequest, OpenClawError
+from openclaw.core.messages import User
+from openclaw.core.provider import ModelRequest
+from openclaw.gateway.process import running
+from openclaw.models.model_set import ModelSet
+from openclaw.models.providers import Providers
+from openclaw.models.refs import ModelRef
+from openclaw.models.timeouts import patience
+from openclaw.process.environment import Environment
+from openclaw.process.tasks import SystemClock
+from openclaw.runs.route import FailoverRoute
+from openclaw.workspace.seed import Seeded, ensure, workspace_of
+
 if TYPE_CHECKING:
     from openclaw.config.load import LoadedConfig
     from openclaw.core.secret import Secret
-    from openclaw.gateway.surroundings import Environment
-    from openclaw.models.refs import ModelRef
-    from openclaw.models.situation import ModelSet
+
+
+def make_home(surroundings: Environment) -> list[Seeded]:
+    """The home and the workspaces with their starter files; nothing that is there is touched."""
+    surroundings.home.state.mkdir(parents=True, exist_ok=True, mode=0o700)
+    agents = load(surroundings.home, surroundings.environ).config.agents
+    now = SystemClock().now()
+    return [ensure(workspace_of(agents, agent, surroundings), now) for agent in agent_ids(agents)]
+
+
+def begin() -> str:
+    """Makes the home and starts the gateway when none runs; gives one line that says where it is."""
+    surroundings = Environment.of_process()
+    make_home(surroundings)
+    was_there = running(surroundings.home.state) is not None
+    address = web_address(gateway_up(surroundings))
+    stays = "" if was_there else " and stays in the background (openclaw gateway stop ends it)"
+    return f"The gateway is on {address}{stays}; openclaw dashboard opens the web page."
+
 
 EXEC = {
     "ask": ("ask me before a program runs that I have not allowed before", {"security": "allowlist", "ask": "on-miss"}),
@@ -38,7 +74,7 @@ EXEC = {
 @click.option("--workspace", metavar="DIR", help="Keep the assistant's files in DIR.")
 @click.option("--skip-health", "skip_check", is_flag=True, help="Do not try the model.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document; implies --non-interactive.")
-def command(
+def onboard_command(
     non_interactive: bool,
     model: str | None,
     provider: str | None,
@@ -56,9 +92,9 @@ def command(
     import sys
     from pathlib import Path
 
-    from openclaw.cli.output import print_json
+    from openclaw.cli.render import print_json
     from openclaw.core.secret import Secret
-    from openclaw.gateway.surroundings import Environment
+    from openclaw.process.environment import Environment
 
     ask = not (non_interactive or as_json)
     if ask and not sys.stdin.isatty():
@@ -102,7 +138,7 @@ class _Setup:
         self._editor.set(path, value)
 
     def make_home(self) -> None:
-        from openclaw.cli.first import make_home
+        pass  # lifted
 
         made = make_home(self._surroundings)
         self.done["workspace"] = str(made[0].workspace) if made else None
@@ -173,8 +209,9 @@ class _Setup:
         """Tries the model and keeps key and choice when it answers; says what is wrong otherwise."""
         import asyncio
 
-        from openclaw.gateway.clock import SystemClock
-        from openclaw.gateway.trial import try_model
+        from openclaw.process.tasks import SystemClock
+
+        pass  # lifted
 
         trial = self._situation(provider, key)
         facts = trial.registry.provider(provider)
@@ -190,7 +227,7 @@ class _Setup:
 
     def _store(self) -> Any:
         from openclaw.core.keys import DEFAULT_AGENT
-        from openclaw.models.profilestore import ProfileStore
+        from openclaw.models.profiles import ProfileStore
 
         return ProfileStore.of_agent(self._surroundings.home.state / "agents" / DEFAULT_AGENT / "agent")
 
@@ -203,14 +240,14 @@ class _Setup:
         """The models as they stand, or as they would with another key."""
         import msgspec
 
-        from openclaw.models import catalog
+        from openclaw.agent import settings
+        from openclaw.models import registry
         from openclaw.models.discover import probe_servers
+        from openclaw.models.model_set import build_model_set
         from openclaw.models.profiles import AuthProfile
-        from openclaw.models.situation import build_model_set
-        from openclaw.turns import agents
 
         loaded = self._load()
-        agent = agents.view(loaded.config.agents, agents.default_agent(loaded.config.agents))
+        agent = settings.view(loaded.config.agents, settings.default_agent(loaded.config.agents))
         stored = self._store().load()
         if provider is not None and key is not None:
             profile = f"{provider}:default"
@@ -222,7 +259,7 @@ class _Setup:
         local = not self._surroundings.environ.get("OPENCLAW_NO_LOCAL_MODELS")
         return build_model_set(
             loaded.config.models,
-            catalog.load(),
+            registry.load(),
             environ=loaded.variables,
             probe=probe_servers if local else lambda: (),
             auth=loaded.config.auth,
@@ -235,36 +272,36 @@ class _Setup:
     # Name.
 
     def choose_name(self, name: str | None, *, ask: bool) -> None:
-        from openclaw.gateway.surroundings import workspace_of
-        from openclaw.store import atomic
-        from openclaw.turns.agents import default_agent
-        from openclaw.workspace import identity
+        from openclaw.agent.settings import default_agent
+        from openclaw.storage import atomic
+        from openclaw.workspace import files
+        from openclaw.workspace.seed import workspace_of
 
         agents = self._load().config.agents
         path = workspace_of(agents, default_agent(agents), self._surroundings) / "IDENTITY.md"
         text = path.read_text(errors="replace") if path.is_file() else ""
-        before = identity.parse(text).name
+        before = files.parse(text).name
         if name is None and ask:
             default = before or "it picks one itself"
             typed = click.prompt("2. What shall the assistant be called?", default=default).strip()
             name = None if typed == default else typed
         if name and name != before:
             atomic.replace(path, named(text, " ".join(name.split())[:80]).encode(), mode=0o644)
-        self.done["name"] = identity.parse(path.read_text(errors="replace")).name if path.is_file() else ""
+        self.done["name"] = files.parse(path.read_text(errors="replace")).name if path.is_file() else ""
 
     # Channels.
 
     def choose_channels(self, owners: tuple[str, ...], *, ask: bool) -> None:
         """Who the owner is on the channels of plugins; asked only when there is one."""
-        from openclaw.cli import onboard_channels
+        pass  # lifted
 
         now = self._load().config.commands.owner_allow_from
-        channels, notes = onboard_channels.available()
-        given = onboard_channels.owners_in(" ".join(owners), channels)
+        channels, notes = available()
+        given = owners_in(" ".join(owners), channels)
         if not given and ask and channels:
-            given = onboard_channels.ask_owner(channels, now, self.say)
+            given = ask_owner(channels, now, self.say)
         elif ask:
-            for line in [f"   {note}" for note in notes] or [onboard_channels.NONE]:
+            for line in [f"   {note}" for note in notes] or [NONE]:
                 self.say(f"{line}\n")
         wanted = tuple(dict.fromkeys((*now, *given)))
         if wanted != now:
@@ -292,7 +329,7 @@ class _Setup:
 
     def choose_autostart(self, wanted: bool | None, *, ask: bool) -> None:
         from openclaw.core.errors import InvalidRequest
-        from openclaw.gateway.standing import services_of
+        from openclaw.gateway.status import services_of
 
         services = services_of(self._surroundings)
         installed = services.state().installed
@@ -335,3 +372,124 @@ def _now() -> int:
     import time
 
     return time.time_ns() // 1_000_000
+
+
+NONE = "   Other places to talk come as plugins: openclaw plugins install DIRECTORY, then run this again."
+
+
+def available() -> tuple[dict[str, str], list[str]]:
+    """The channels of plugins that run, each with its plugin; and what to know about those that do not."""
+    from openclaw.cli.plugins import PluginView
+
+    here = PluginView()
+    running: dict[str, str] = {}
+    notes = []
+    for plugin in here.found:
+        verdict = here.verdicts[plugin.id]
+        if verdict.runs:
+            running |= dict.fromkeys(plugin.manifest.channels, plugin.id)
+        elif plugin.manifest.channels:
+            notes.append(f"{', '.join(plugin.manifest.channels)} could be one, but {verdict.why}")
+    return running, notes
+
+
+def owners_in(text: str, channels: Collection[str]) -> tuple[str, ...]:
+    """`channel:id` by `channel:id`, as somebody typed them; says what is wrong with one that is not."""
+    given = [part for part in text.replace(",", " ").split() if part]
+    for each in given:
+        channel, _, name = each.partition(":")
+        if not name or channel not in channels:
+            known = " or ".join(f"{known}:your-id" for known in channels) or "a channel of a plugin; none is installed"
+            raise InvalidRequest(f"{each!r} names nobody on a channel: write {known}")
+    return tuple(dict.fromkeys(given))
+
+
+def ask_owner(channels: Collection[str], now: Sequence[str], say: Callable[[str], None]) -> tuple[str, ...]:
+    """Question three, until its answer makes sense."""
+    from openclaw.core.text import printable
+
+    here = [each for each in now if each.partition(":")[0] in channels]
+    say(f"3. You can also talk to it on: {', '.join(printable(each) for each in channels)}.")
+    say("   Strangers are not heard there until you let them in. Who are you there?")
+    first = next(iter(channels))
+    hint = f"as it is: {printable(', '.join(here))}" if here else "nobody for now"
+    while True:
+        typed = click.prompt(f"   such as {first}:your-id (Enter: {hint})", default="", show_default=False)
+        try:
+            return owners_in(typed, channels)
+        except InvalidRequest as error:
+            say(f"   {printable(error.message)}")
+
+
+@click.command("setup")
+@click.option("--workspace", metavar="DIR", help="Keep the default agent's files in DIR (remembered in the config).")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def setup_command(workspace: str | None, as_json: bool) -> None:
+    """Make the home and the workspace with its starter files. Safe to run again: nothing is overwritten."""
+    from pathlib import Path
+
+    import msgspec
+
+    from openclaw.agent.settings import agent_ids
+    from openclaw.cli.render import note, print_json
+    from openclaw.config.edit import Editor
+    from openclaw.config.load import load
+    from openclaw.process.environment import Environment
+    from openclaw.process.tasks import SystemClock
+    from openclaw.workspace.seed import ensure, workspace_of
+
+    surroundings = Environment.of_process()
+    home = surroundings.home
+    home.state.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if workspace is not None:
+        directory = str((surroundings.cwd / Path(workspace).expanduser()).resolve())
+        Editor(home, surroundings.environ).set("agents.defaults.workspace", directory)
+    config = load(home, surroundings.environ).config
+    made = [
+        ensure(workspace_of(config.agents, agent, surroundings), SystemClock().now())
+        for agent in agent_ids(config.agents)
+    ]
+    if as_json:
+        print_json({"stateDir": str(home.state), "workspaces": msgspec.to_builtins(made)})
+        return
+    click.echo(f"home       {home.state}")
+    for seeded in made:
+        what = f"made {', '.join(seeded.created)}" if seeded.created else "nothing was missing"
+        click.echo(f"workspace  {seeded.workspace}: {what}")
+        for line in seeded.notes:
+            note(line)
+    click.echo('Say hello: openclaw agent --message "hello"')
+
+
+SECONDS = 30.0
+QUESTION = "Answer with the single word: ready"
+
+
+async def try_model(situation: ModelSet, ref: ModelRef, clock: Clock, seconds: float = SECONDS) -> str:
+    """Why `ref` does not answer; nothing when it does."""
+    providers = Providers()
+    try:
+        async with asyncio.timeout(seconds):
+            route = FailoverRoute(
+                situation,
+                (ref,),
+                open_provider=providers,
+                clock=clock,
+                thinking=lambda model: "off",
+                patience=lambda model: patience(model, run_timeout=seconds),
+                jitter=lambda: 0.0,
+            )
+            attempt = route.attempt
+            asked = ModelRequest(
+                model=attempt.model, messages=(User(content=QUESTION, timestamp=millis(clock)),), max_tokens=64
+            )
+            async with aclosing(attempt.provider.stream(asked)) as events:  # type: ignore[type-var]
+                async for _ in events:
+                    return ""
+            return f"{ref.key} gave an empty answer"
+    except TimeoutError:
+        return f"{ref.key} has not answered within {seconds:.0f} s"
+    except OpenClawError as error:
+        return error.message
+    finally:
+        await providers.close()

@@ -4,14 +4,125 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from openclaw.cli.audit import listed
+from openclaw.cli.client import with_assistant
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from openclaw.gateway.app import App
+    from openclaw.prompt.brief import BuiltPrompt
     from openclaw.prompt.build import Prompt
-    from openclaw.turns.briefing import BuiltPrompt
+    from openclaw.security.audit import AuditEntry
+
+
+@click.group("audit")
+def audit_command() -> None:
+    """What plugins changed: list it, and check that nobody has touched the record."""
+
+
+@click.command("list")
+@click.option("--run", "run_id", metavar="RUN", help="Only of this run, or of those whose id begins like this.")
+@click.option("--plugin", metavar="ID", help="Only by this plugin.")
+@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True)
+@click.option("--diff", "with_text", is_flag=True, help="Also the text that was added, where it is still on record.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def listed(run_id: str | None, plugin: str | None, limit: int, with_text: bool, as_json: bool) -> None:
+    """Say what plugins changed or were refused, the latest first: which field, by whom, how much."""
+
+    async def work(app: "App") -> None:
+        import msgspec
+
+        from openclaw.cli.render import print_json
+
+        found = [entry for entry in app.audit.entries(run_id) if plugin in (None, entry.plugin)][:limit]
+        texts = await _texts(app, found) if with_text else {}
+        if as_json:
+            documents = [msgspec.to_builtins(entry) for entry in found]
+            print_json({"entries": [{**each, **_text(texts, each["seq"])} for each in documents]})
+            return
+        for entry in found:
+            click.echo(_line(entry))
+            for line in texts.get(entry.seq, "").splitlines():
+                click.echo(f"      + {line}")
+        if not found:
+            click.echo("No plugin has changed anything.")
+
+    _with_assistant(work)
+
+
+@audit_command.command("verify")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def verify(as_json: bool) -> int:
+    """Check the record from its oldest entry to its newest. Exit code 1 when it was touched."""
+    problems: list[str] = []
+
+    async def work(app: "App") -> None:
+        import asyncio
+
+        import msgspec
+
+        from openclaw.cli.render import print_json
+
+        checked = await asyncio.to_thread(app.audit.verify, await app.archive.witnessed())
+        problems.extend(checked.problems)
+        if as_json:
+            print_json({"ok": not problems, **msgspec.to_builtins(checked)})
+            return
+        for line in (*checked.problems, *checked.notes):
+            click.echo(line)
+        span = f"entries {checked.first} to {checked.last}" if checked.entries else "no entries"
+        click.echo(f"{span}: " + ("the record was touched" if problems else "the record is whole"))
+
+    _with_assistant(work)
+    return 1 if problems else 0
+
+
+audit_command.add_command(listed)
+
+
+def _line(entry: "AuditEntry") -> str:
+    from openclaw.cli.render import when
+    from openclaw.core.text import printable
+
+    change = f"refused: {entry.refused}" if entry.refused else f"{entry.before_chars:,} → {entry.after_chars:,} chars"
+    note = f" ({entry.note})" if entry.note else ""
+    run = f" run {entry.run_id[:8]}" if entry.run_id else ""
+    return printable(f"{entry.seq:>5} {when(entry.at)}{run} {entry.plugin} {entry.hook} {entry.field}: {change}{note}")
+
+
+def _text(texts: dict[int, str], seq: int) -> dict[str, Any]:
+    return {"text": texts[seq]} if seq in texts else {}
+
+
+async def _texts(app: "App", found: "list[AuditEntry]") -> dict[int, str]:
+    """What entries put into prompts, found by digest among what the runs of theirs have on record."""
+    from openclaw.core.errors import OpenClawError
+    from openclaw.security.audit import digest
+
+    known: dict[str, str] = {}
+    for run_id in {entry.run_id for entry in found if entry.run_id}:
+        pieces: list[str] = []
+        try:
+            pieces += [piece.text for piece in (await app.archive.find(run_id)).prompt.sections]
+            for call in (await app.accounts.recorder.calls(run_id))[:1]:
+                pieces += [message.text for message in call.request.messages]
+        except OpenClawError:
+            pass
+        known |= {digest(text): text for piece in pieces for text in _inside(piece)}
+    return {entry.seq: known[entry.after_sha256] for entry in found if entry.after_sha256 in known}
+
+
+def _inside(piece: str) -> list[str]:
+    """A piece of a prompt, and what stands between the markers in it."""
+    import re
+
+    fenced = re.findall(r"<<<([A-Z_]+) [^\n]*>>>\n(.*?)\n<<<END_\1 ", piece, re.DOTALL)
+    return [piece, piece.strip(), *(text for _, text in fenced)]
+
+
+def _with_assistant(work: Any) -> None:
+    from openclaw.cli.client import with_assistant
+
+    with_assistant(work)
+
 
 MODES = click.Choice(["full", "minimal", "none"])
 
@@ -30,11 +141,11 @@ def for_whom(function: Any) -> Any:
 
 
 @click.group("prompt")
-def command() -> None:
+def prompt_command() -> None:
     """The system prompt: build it, see what is in it, compare it. No model is called."""
 
 
-@command.command("build")
+@prompt_command.command("build")
 @for_whom
 @click.option("--json", "as_json", is_flag=True, help="Also the tools and the report, as one JSON document.")
 def build(as_json: bool, **whom: Any) -> None:
@@ -43,7 +154,7 @@ def build(as_json: bool, **whom: Any) -> None:
     async def work(app: "App") -> None:
         import msgspec
 
-        from openclaw.cli.output import print_json
+        from openclaw.cli.render import print_json
 
         briefing = await _preview(app, whom)
         if not as_json:
@@ -65,7 +176,7 @@ def build(as_json: bool, **whom: Any) -> None:
     with_assistant(work)
 
 
-@command.command("report")
+@prompt_command.command("report")
 @for_whom
 @click.option("--run", "run_id", metavar="RUN", help="Of a run on record instead of the next one.")
 @click.option("--detail", is_flag=True, help="Every section, tool and skill.")
@@ -76,8 +187,8 @@ def report(run_id: str | None, detail: bool, as_json: bool, **whom: Any) -> None
     async def work(app: "App") -> None:
         import msgspec
 
-        from openclaw.cli.output import print_json
-        from openclaw.prompt.show import render_detail, render_list
+        from openclaw.cli.render import print_json
+        from openclaw.prompt.report import render_detail, render_list
 
         found = (await app.archive.find(run_id)).report if run_id else (await _preview(app, whom)).report
         if as_json:
@@ -88,7 +199,7 @@ def report(run_id: str | None, detail: bool, as_json: bool, **whom: Any) -> None
     with_assistant(work)
 
 
-@command.command("diff")
+@prompt_command.command("diff")
 @click.argument("before")
 @click.argument("after", default="now")
 @for_whom
@@ -103,7 +214,7 @@ def diff(before: str, after: str, as_text: bool, as_json: bool, **whom: Any) -> 
     async def work(app: "App") -> None:
         import msgspec
 
-        from openclaw.cli.output import print_json
+        from openclaw.cli.render import print_json
         from openclaw.prompt.diff import diff as compare
 
         old, new = await _named(app, before, whom), await _named(app, after, whom)
@@ -121,7 +232,7 @@ def diff(before: str, after: str, as_text: bool, as_json: bool, **whom: Any) -> 
     with_assistant(work)
 
 
-@command.command("blame")
+@prompt_command.command("blame")
 @for_whom
 @click.option("--line", type=click.IntRange(min=1), help="Only this line.")
 @click.option("--grep", "wanted", metavar="TEXT", help="Only lines that contain TEXT.")
@@ -129,7 +240,7 @@ def blame(line: int | None, wanted: str | None, **whom: Any) -> None:
     """Say for every line of the prompt where it comes from."""
 
     async def work(app: "App") -> None:
-        from openclaw.prompt import blame as blaming
+        from openclaw.prompt import diff as blaming
 
         prompt = (await _preview(app, whom)).prompt
         for item in (blaming.at(prompt, line),) if line else blaming.blame(prompt):
@@ -140,7 +251,7 @@ def blame(line: int | None, wanted: str | None, **whom: Any) -> None:
     with_assistant(work)
 
 
-@command.command("lint")
+@prompt_command.command("lint")
 @for_whom
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def lint(as_json: bool, **whom: Any) -> int:
@@ -150,7 +261,7 @@ def lint(as_json: bool, **whom: Any) -> int:
     async def work(app: "App") -> None:
         import msgspec
 
-        from openclaw.cli.output import print_json
+        from openclaw.cli.render import print_json
         from openclaw.prompt.lint import lint as check
 
         briefing = await _preview(app, whom)
@@ -169,13 +280,13 @@ def lint(as_json: bool, **whom: Any) -> int:
     return 1 if findings else 0
 
 
-@command.command("runs")
+@prompt_command.command("runs")
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True)
 def runs(limit: int) -> None:
     """List the runs whose prompts are on record, latest first."""
 
     async def work(app: "App") -> None:
-        from openclaw.cli.output import table, when
+        from openclaw.cli.render import table, when
 
         rows = await app.archive.recent(limit)
         if rows:
@@ -186,7 +297,7 @@ def runs(limit: int) -> None:
     with_assistant(work)
 
 
-command.add_command(listed, "audit")
+prompt_command.add_command(listed, "audit")
 
 
 async def _preview(app: "App", whom: dict[str, Any]) -> "BuiltPrompt":
@@ -210,22 +321,3 @@ async def _named(app: "App", name: str, whom: dict[str, Any]) -> "Prompt":
     if name.startswith("agent:"):
         return (await _preview(app, {**whom, "session_key": None, "agent_id": name.removeprefix("agent:")})).prompt
     return (await app.archive.find(name)).prompt
-
-
-def with_assistant(work: "Callable[[App], Awaitable[None]]") -> None:
-    """Does `work` with an assistant of this terminal."""
-    import asyncio
-
-    from openclaw.cli.output import note
-    from openclaw.cli.running import TerminalApprover
-    from openclaw.gateway.app import assistant
-    from openclaw.gateway.clock import SystemClock
-    from openclaw.gateway.surroundings import Environment
-
-    async def main() -> None:
-        async with assistant(
-            Environment.of_process(), clock=SystemClock(), approver=TerminalApprover(), warn=note
-        ) as app:
-            await work(app)
-
-    asyncio.run(main())

@@ -1,5 +1,6 @@
 """`openclaw runs`: what a run asked its models and what they said; once more, elsewhere, or as a file."""
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -8,22 +9,123 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from openclaw.gateway.app import App
-    from openclaw.turns.recording import RecordedCall
+    from openclaw.models.recording import RecordedCall
+    from openclaw.security.undo import Journal
+    from openclaw.security.undo_plan import Story, UndoStep
+
+
+@click.command("agent")
+@click.option("-m", "--message", metavar="TEXT", help="What to say; `-` reads standard input.")
+@click.option("--message-file", metavar="FILE", type=click.Path(), help="Read the message from a file.")
+@click.option("--session-key", metavar="KEY", help="The conversation to continue (default: the agent's main one).")
+@click.option("--agent", "agent_id", metavar="ID", help="Which agent answers.")
+@click.option("--model", metavar="REF", help="provider/model or an alias, for this message only.")
+@click.option("--thinking", metavar="LEVEL", help="off, minimal, low, medium, high, xhigh, max or adaptive.")
+@click.option("--timeout", metavar="SECONDS", type=click.FloatRange(min=0), help="Give up after this long (600).")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end instead of streaming.")
+@click.option("--local", is_flag=True, help="Run in this process even when a gateway is running.")
+def agent_command(
+    message: str | None,
+    message_file: str | None,
+    session_key: str | None,
+    agent_id: str | None,
+    model: str | None,
+    thinking: str | None,
+    timeout: float | None,
+    as_json: bool,
+    local: bool,
+) -> int:
+    """Send one message to the assistant and print its answer.
+
+    The answer goes to standard output; tool calls and notices, one quiet line each, to standard error. Ctrl-C stops
+    the run and keeps the conversation in order.
+    """
+    import os
+    import sys
+    from pathlib import Path
+
+    from openclaw.core.errors import InvalidRequest
+
+    if os.environ.get("OPENCLAW_SHELL") == "exec":
+        raise InvalidRequest("this shell was opened by the assistant itself: it does not send messages to itself")
+    if message is not None and message_file is not None:
+        raise click.UsageError("give --message or --message-file, not both")
+    if message_file is not None:
+        try:
+            message = Path(message_file).read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise InvalidRequest(f"{message_file} is not a text file in UTF-8") from error
+        except OSError as error:
+            raise InvalidRequest(f"cannot read {message_file}: {error.strerror}") from error
+    if message == "-":
+        message = sys.stdin.buffer.read().decode(errors="replace")
+    elif message is not None:
+        # Bytes that are no text arrive as halves of characters, which nobody can send on.
+        message = os.fsencode(message).decode(errors="replace")
+    if not message or not message.strip():
+        raise click.UsageError('say something: openclaw agent --message "…"')
+    if not local and _gateway_is_running():
+        return _through_gateway(message, session_key, agent_id, model, thinking, timeout, as_json)
+    from openclaw.cli.screen import ask
+
+    return ask(
+        message,
+        session_key=session_key,
+        agent_id=agent_id,
+        model=model,
+        thinking=thinking,
+        timeout=timeout,
+        as_json=as_json,
+    )
+
+
+def _gateway_is_running() -> bool:
+    from openclaw.gateway.process import running
+    from openclaw.process.environment import Environment
+
+    return running(Environment.of_process().home.state) is not None
+
+
+def _through_gateway(
+    message: str,
+    session_key: str | None,
+    agent_id: str | None,
+    model: str | None,
+    thinking: str | None,
+    timeout: float | None,
+    as_json: bool,
+) -> int:
+    from openclaw.cli.client import ask
+    from openclaw.cli.screen import DEFAULT_TIMEOUT
+    from openclaw.gateway.client_target import find
+    from openclaw.process.environment import Environment
+
+    surroundings = Environment.of_process()
+    given = {
+        "message": message,
+        "sessionKey": session_key,
+        "agentId": agent_id,
+        "model": model,
+        "thinking": thinking,
+        "cwd": str(surroundings.cwd),
+    }
+    params = {name: value for name, value in given.items() if value is not None}
+    return ask(find(surroundings), params, as_json=as_json, limit=DEFAULT_TIMEOUT if timeout is None else timeout)
 
 
 @click.group("runs")
-def command() -> None:
+def runs_command() -> None:
     """Runs on record: list them, look at them, replay them, export them."""
 
 
-@command.command("list")
+@runs_command.command("list")
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def listed(limit: int, as_json: bool) -> None:
     """The latest runs, the newest first."""
 
     async def work(app: "App") -> None:
-        from openclaw.cli.output import dollars, print_json, table, when
+        from openclaw.cli.render import dollars, print_json, table, when
 
         rows = await app.db.read(
             "SELECT runs.*, (SELECT COUNT(*) FROM call_records WHERE call_records.run_id = runs.run_id) AS recorded "
@@ -51,7 +153,7 @@ def listed(limit: int, as_json: bool) -> None:
     _with_assistant(work)
 
 
-@command.command("show")
+@runs_command.command("show")
 @click.argument("run")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @click.option("--requests", is_flag=True, help="Also the exact bytes of every request.")
@@ -59,8 +161,8 @@ def show(run: str, as_json: bool, requests: bool) -> None:
     """What RUN asked and what it was told, call by call."""
 
     async def work(app: "App") -> None:
-        from openclaw.cli.output import print_json
-        from openclaw.core.visible import printable
+        from openclaw.cli.render import print_json
+        from openclaw.core.text import printable
 
         recorder = app.accounts.recorder
         run_id = await recorder.find(run)
@@ -86,7 +188,7 @@ def show(run: str, as_json: bool, requests: bool) -> None:
     _with_assistant(work)
 
 
-@command.command("replay")
+@runs_command.command("replay")
 @click.argument("run")
 @click.option("--model", metavar="REF", help="Send the recorded requests to this model and compare (real calls).")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
@@ -99,14 +201,14 @@ def replay(run: str, model: str | None, as_json: bool) -> int:
 
     async def work(app: "App") -> None:
         nonlocal code
-        from openclaw.cli.output import print_json
+        from openclaw.cli.render import print_json
 
         run_id = await app.accounts.recorder.find(run)
         calls = await app.accounts.recorder.calls(run_id)
         if model is not None:
             await _compared(app, run_id, calls, model, as_json)
             return
-        from openclaw.turns.replaying import replay as once_more
+        from openclaw.runs.replay import replay as once_more
 
         found = await once_more(calls, app.accounts.recorder.encode, app.clock)
         code = 0 if found.identical else 1
@@ -121,7 +223,7 @@ def replay(run: str, model: str | None, as_json: bool) -> int:
     return code
 
 
-@command.command("export")
+@runs_command.command("export")
 @click.argument("run")
 @click.option("-o", "--output", metavar="FILE", type=click.Path(), help="Where to; standard output when left out.")
 def export(run: str, output: str | None) -> None:
@@ -130,11 +232,11 @@ def export(run: str, output: str | None) -> None:
     async def work(app: "App") -> None:
         from pathlib import Path
 
-        from openclaw.cli.output import note
-        from openclaw.gateway.redaction import Redactor, secret_variables, secrets_in
-        from openclaw.store.atomic import replace
-        from openclaw.turns.agents import agent_ids
-        from openclaw.turns.replaying import export as exported
+        from openclaw.agent.settings import agent_ids
+        from openclaw.cli.render import note
+        from openclaw.runs.replay import export as exported
+        from openclaw.security.redaction import Redactor, secret_variables, secrets_in
+        from openclaw.storage.atomic import replace
 
         run_id = await app.accounts.recorder.find(run)
         calls = await app.accounts.recorder.calls(run_id)
@@ -156,8 +258,8 @@ def export(run: str, output: str | None) -> None:
 
 
 async def _compared(app: "App", run_id: str, calls: "list[RecordedCall]", ref: str, as_json: bool) -> None:
-    from openclaw.cli.output import print_json
-    from openclaw.core.visible import printable
+    from openclaw.cli.render import print_json
+    from openclaw.core.text import printable
 
     rows = []
     async for each in app.models.ask_again(app.key(None, None), calls, ref):
@@ -177,7 +279,7 @@ def _gist(message: Any) -> str:
 
 
 def _ending(call: "RecordedCall") -> str:
-    from openclaw.core.visible import printable
+    from openclaw.core.text import printable
 
     if call.failure is not None:
         return f"failed: {call.failure.message} ({call.failure.reason})"
@@ -222,11 +324,11 @@ def _short(text: str, limit: int = 160) -> str:
 def _with_assistant(work: "Callable[[App], Awaitable[None]]") -> None:
     import asyncio
 
-    from openclaw.cli.output import note
-    from openclaw.cli.running import TerminalApprover
+    from openclaw.cli.render import note
+    from openclaw.cli.screen import TerminalApprover
     from openclaw.gateway.app import assistant
-    from openclaw.gateway.clock import SystemClock
-    from openclaw.gateway.surroundings import Environment
+    from openclaw.process.environment import Environment
+    from openclaw.process.tasks import SystemClock
 
     async def main() -> None:
         async with assistant(
@@ -235,3 +337,129 @@ def _with_assistant(work: "Callable[[App], Awaitable[None]]") -> None:
             await work(app)
 
     asyncio.run(main())
+
+
+RUN_CHARS = 12
+
+
+@click.command("undo")
+@click.argument("run", required=False)
+@click.option("--list", "listing", is_flag=True, help="Runs that changed files, the latest first.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("--yes", is_flag=True, help="Do not ask before putting files back.")
+@click.option("--force", is_flag=True, help="Also put back files that somebody changed since.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document; nobody is asked.")
+def undo_command(run: str | None, listing: bool, dry_run: bool, yes: bool, force: bool, as_json: bool) -> None:
+    """Undo what tools did to files in RUN: its id, the start of it, or `last`.
+
+    A file that was changed since is shown and left alone unless you agree. What commands did is not undone.
+    """
+    from openclaw.core.errors import InvalidRequest
+
+    journal = _journal()
+    if listing:
+        _list(journal.stories(), as_json)
+        return
+    if not run:
+        raise InvalidRequest("say which run: `openclaw undo last`, or an id from `openclaw undo --list`")
+    told = journal.find(run)
+    steps = _steps(journal, told)
+    chosen = [step for step in steps if step.does in ("restore", "remove") or (force and step.does == "conflict")]
+    if not as_json:
+        _show(journal, told, steps, force)
+    if not force and not as_json and not dry_run and sys.stdin.isatty():
+        chosen += [step for step in steps if step.does == "conflict" and _agrees(f"Put {step.path} back anyway?")]
+    done: list[str] = []
+    if chosen and not dry_run and (yes or force or as_json or _agrees(f"Put {len(chosen)} file(s) back?")):
+        done = _carry_out(journal, told, chosen)
+    left = [step.path for step in steps if step.does in ("conflict", "lost") and step.path not in done]
+    _report(told, steps, done, left, as_json=as_json, dry_run=dry_run)
+    if left and not dry_run:
+        raise InvalidRequest(f"{len(left)} file(s) were left as they are: look at the difference, then use --force")
+
+
+def _journal() -> "Journal":
+    from openclaw.config.load import load
+    from openclaw.process.environment import Environment
+    from openclaw.process.tasks import SystemClock
+    from openclaw.security.label_service import journal
+
+    here = Environment.of_process()
+    return journal(here.home.state, load(here.home, here.environ).config.security, SystemClock())
+
+
+def _steps(journal: "Journal", told: "Story") -> "list[UndoStep]":
+    from openclaw.security.undo import steps
+
+    return steps(journal, told)
+
+
+def _carry_out(journal: "Journal", told: "Story", chosen: "list[UndoStep]") -> list[str]:
+    import uuid
+
+    from openclaw.security.undo import carry_out
+
+    return carry_out(journal, told, chosen, f"undo-{uuid.uuid4().hex[:12]}")
+
+
+def _agrees(question: str) -> bool:
+    if not sys.stdin.isatty():
+        return True
+    return click.confirm(question, default=False, err=True)
+
+
+def _show(journal: "Journal", told: "Story", steps: "list[UndoStep]", force: bool) -> None:
+    from openclaw.core.text import printable
+    from openclaw.security.undo import difference
+
+    words = {"restore": "put back", "remove": "remove (it was new)", "nothing": "nothing", "conflict": "CHANGED SINCE"}
+    for step in steps:
+        what = words.get(step.does, "cannot be undone")
+        click.echo(printable(f"{what}: {step.path}{f' ({step.why})' if step.why else ''}"))
+        if step.does == "conflict" and not force:
+            click.echo(printable(difference(journal, step)))
+    for ran in told.commands:
+        click.echo(printable(f"not undone: the command {ran}"))
+
+
+def _report(
+    told: "Story", steps: "list[UndoStep]", done: list[str], left: list[str], *, as_json: bool, dry_run: bool
+) -> None:
+    from openclaw.cli.render import print_json
+
+    if as_json:
+        found: list[dict[str, Any]] = [{"path": step.path, "does": step.does, "why": step.why} for step in steps]
+        print_json(
+            {"runId": told.run.run_id, "steps": found, "undone": done, "left": left, "commands": list(told.commands)}
+        )
+    elif not dry_run:
+        click.echo(f"{len(done)} file(s) are as they were before {told.run.run_id}.")
+
+
+def _list(stories: "list[Story]", as_json: bool) -> None:
+    from openclaw.cli.render import note, print_json, table, when
+    from openclaw.core.text import printable
+
+    if as_json:
+        print_json(
+            [
+                {
+                    "runId": each.run.run_id,
+                    "sessionKey": each.run.session_key,
+                    "at": each.run.at,
+                    "files": list(each.changes),
+                    "commands": list(each.commands),
+                }
+                for each in stories
+            ]
+        )
+        return
+    if not stories:
+        note("no run on record changed files")
+        return
+    rows = []
+    for each in stories:
+        names = ", ".join(path.rpartition("/")[2] for path in list(each.changes)[:3])
+        more = f" and {len(each.changes) - 3} more" if len(each.changes) > 3 else ""
+        rows.append([each.run.run_id[:RUN_CHARS], when(each.run.at), each.run.session_key, printable(names + more)])
+    click.echo(table(rows, ("run", "when", "session", "files")))

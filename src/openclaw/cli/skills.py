@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from openclaw.cli import skills_change
-from openclaw.cli.skills_show import (
+from openclaw.cli import skills_install
+from openclaw.cli.skills_install import (
     SkillView,
     agent_option,
     as_json_option,
@@ -22,19 +22,19 @@ from openclaw.cli.skills_show import (
 
 
 @click.group("skills")
-def command() -> None:
+def skills_command() -> None:
     """What the assistant can do beyond its tools: abilities kept as files."""
 
 
-@command.command("list")
+@skills_command.command("list")
 @click.option("--eligible", is_flag=True, help="Only those that can be used now.")
 @agent_option
 @skill_option
 @as_json_option
 def list_skills(eligible: bool, agent_id: str | None, given: tuple[str, ...], as_json: bool) -> None:
     """Every skill: usable, or what is missing."""
-    from openclaw.cli.output import note, print_json, table
-    from openclaw.core.visible import printable
+    from openclaw.cli.render import note, print_json, table
+    from openclaw.core.text import printable
 
     here = SkillView(agent_id, given)
     shelf = here.shelf()
@@ -64,15 +64,15 @@ def list_skills(eligible: bool, agent_id: str | None, given: tuple[str, ...], as
         note(f"{count} more to know: openclaw skills check")
 
 
-@command.command("info")
+@skills_command.command("info")
 @click.argument("name")
 @agent_option
 @skill_option
 @as_json_option
 def info(name: str, agent_id: str | None, given: tuple[str, ...], as_json: bool) -> None:
     """All about one skill: what it says, needs, may do, and what a look through its files found."""
-    from openclaw.cli.output import print_json
-    from openclaw.core.visible import printable
+    from openclaw.cli.render import print_json
+    from openclaw.core.text import printable
 
     here = SkillView(agent_id, given)
     item = here.shelf().get(name)
@@ -105,13 +105,13 @@ def info(name: str, agent_id: str | None, given: tuple[str, ...], as_json: bool)
     bullets("A look through its files found:", [told(finding) for finding in document["findings"]])
 
 
-@command.command("check")
+@skills_command.command("check")
 @agent_option
 @skill_option
 @as_json_option
 def check(agent_id: str | None, given: tuple[str, ...], as_json: bool) -> None:
     """Everything that keeps a skill from being used, and everything odd about those that are."""
-    from openclaw.cli.output import print_json
+    from openclaw.cli.render import print_json
 
     here = SkillView(agent_id, given)
     shelf = here.shelf()
@@ -147,14 +147,14 @@ def check(agent_id: str | None, given: tuple[str, ...], as_json: bool) -> None:
     bullets("Also:", [f"{here.short(problem['path'])}: {problem['message']}" for problem in problems])
 
 
-@command.command("verify")
+@skills_command.command("verify")
 @click.argument("name", required=False)
 @as_json_option
 def verify(name: str | None, as_json: bool) -> None:
     """Whether skills are still the ones that were accepted (all of them, or NAME). Exit code 1 when one is not."""
     from pathlib import Path
 
-    from openclaw.cli.output import print_json, table
+    from openclaw.cli.render import print_json, table
     from openclaw.skills.install import origin_of
 
     shelf = SkillView().shelf()
@@ -182,5 +182,5 @@ def verify(name: str | None, as_json: bool) -> None:
         raise click.exceptions.Exit(1)
 
 
-for _changing in skills_change.COMMANDS:
-    command.add_command(_changing)
+for _changing in skills_install.COMMANDS:
+    skills_command.add_command(_changing)

@@ -3,22 +3,107 @@
 import click
 
 
+@click.command("health")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--timeout", type=click.IntRange(min=1), default=10_000, show_default=True, help="Milliseconds to wait.")
+def health_command(as_json: bool, timeout: int) -> None:
+    """Ask the running gateway how it is."""
+    import time
+
+    from openclaw.cli.render import print_json
+    from openclaw.core.errors import OpenClawError
+    from openclaw.gateway import process
+    from openclaw.gateway.client_target import call_gateway, find
+    from openclaw.gateway.process import running
+    from openclaw.process.environment import Environment
+
+    surroundings = Environment.of_process()
+    started = time.monotonic()
+    found = running(surroundings.home.state)
+    if found is None:
+        raise click.ClickException("the gateway is not running: start it with openclaw gateway start")
+    told = process.ask(found, timeout / 1000)
+    if not told.answers:
+        raise click.ClickException(f"the gateway (pid {found.pid}) does not answer: {told.problem}")
+    if not told.ready:
+        raise click.ClickException(f"the gateway (pid {found.pid}) is not ready: {', '.join(told.failing)}")
+    try:
+        document = call_gateway(find(surroundings), "health", {}, timeout=timeout / 1000)
+        protocol = "answers"
+    except OpenClawError as error:
+        document = {"ok": False, "ts": round(time.time() * 1000), "error": error.message}
+        protocol = f"does not answer: {error.message}"
+    took = round((time.monotonic() - started) * 1000)
+    if as_json:
+        print_json({**document, "durationMs": took})
+    else:
+        click.echo(f"gateway   ready on port {found.port} (pid {found.pid}), asked in {took} ms")
+        click.echo(f"protocol  {protocol}")
+    if not document.get("ok"):
+        raise click.exceptions.Exit(1)
+
+
+@click.command("logs")
+@click.option("--follow", "-f", is_flag=True, help="Keep showing lines as they are written, until Ctrl-C.")
+@click.option("--limit", type=click.IntRange(min=1), default=200, show_default=True, help="How many lines at the most.")
+@click.option("--level", type=click.Choice(["error", "warn", "info", "debug", "trace"]), help="Only this and worse.")
+@click.option("--session", metavar="KEY", help="Only lines of this session.")
+@click.option("--run", metavar="ID", help="Only lines of this run.")
+@click.option("--json", "as_json", is_flag=True, help="The lines as they are in the file, one JSON object each.")
+def logs_command(
+    follow: bool, limit: int, level: str | None, session: str | None, run: str | None, as_json: bool
+) -> None:
+    """The gateway's log, newest lines last."""
+    import sys
+    from itertools import chain
+
+    from openclaw.config.load import load
+    from openclaw.core.errors import ConfigError
+    from openclaw.gateway import logs
+    from openclaw.gateway.logs import LEVELS, LogFiles, show
+    from openclaw.process.environment import Environment
+
+    surroundings = Environment.of_process()
+    home = surroundings.home
+    try:
+        chosen = load(home, surroundings.environ).config.logging.file
+    except ConfigError:
+        chosen = None  # the log is where one looks when the configuration is broken
+    place = LogFiles.of(home.state, chosen)
+    least = LEVELS[level] if level else 0
+    colours = sys.stdout.isatty()
+    if not place.files() and not follow:
+        click.echo(f"Nothing has been written to {place.directory} yet.", err=True)
+        return
+    coming = logs.follow(place) if follow else iter(())
+    for text in chain(logs.last(place, limit), coming):
+        line = logs.read(text)
+        if line is None:
+            continue
+        if LEVELS.get(line.level, 0) < least:
+            continue
+        if (session and line.session_key != session) or (run and line.run_id != run):
+            continue
+        click.echo(text if as_json else show(line, colours=colours))
+
+
 @click.command("status")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
-def command(as_json: bool) -> None:
+def status_command(as_json: bool) -> None:
     """What is set up here, in a few lines."""
     import asyncio
     from functools import cache
 
+    from openclaw.agent.settings import agent_ids, default_agent
     from openclaw.cli.models import situation as assess
-    from openclaw.cli.output import ago, note, print_json
+    from openclaw.cli.render import ago, note, print_json
     from openclaw.config.load import load
-    from openclaw.gateway.clock import SystemClock
-    from openclaw.gateway.lock import running
-    from openclaw.gateway.surroundings import Environment, state, workspace_of
+    from openclaw.gateway.process import running, state
     from openclaw.models.discover import probe_servers
-    from openclaw.turns.agents import agent_ids, default_agent
+    from openclaw.process.environment import Environment
+    from openclaw.process.tasks import SystemClock
     from openclaw.version import __version__
+    from openclaw.workspace.seed import workspace_of
 
     async def main() -> None:
         clock = SystemClock()

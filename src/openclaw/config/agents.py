@@ -5,9 +5,7 @@ from typing import Annotated
 from openclaw.agent.settings import AgentDefaults, AgentEntry, AgentsSettings
 from openclaw.core.settings import doc
 from openclaw.memory.settings import MemorySearchOverride, MemorySearchSettings
-from openclaw.policy.confine import SandboxSettings
-from openclaw.policy.elevation import ElevatedDefault
-from openclaw.policy.narrowing import AgentToolSettings
+from openclaw.security.settings import AgentToolSettings, ElevatedDefault, SandboxSettings
 
 
 class Defaults(AgentDefaults, frozen=True):

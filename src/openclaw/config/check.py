@@ -1,20 +1,66 @@
 """Holds the data of a file against the types and tells everything that is wrong with it, not only the first thing."""
 
+import gzip
 import math
 import re
 from collections.abc import Callable, Collection, Iterable
 from difflib import get_close_matches
+from functools import cache
+from importlib.resources import files
 from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct, inspect
 
-from openclaw.config import known, schema
-from openclaw.config.keypath import Path, show
-from openclaw.config.tree import kind_of
-from openclaw.core.errors import InvalidRequest
+from openclaw.config import schema
+from openclaw.config.tree import Path, kind_of, parse, show
+from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.keys import normalise_agent
 from openclaw.core.secret import REDACTED, Secret
 from openclaw.core.settings import SecretRef
+
+Names = dict[str, "Names"]
+
+ANY = "<id>"
+OPEN = "**"
+
+
+@cache
+def names() -> Names:
+    """The tree of names; `<id>` stands for any name a person may choose, `**` for anything at all."""
+    packed = files("openclaw.config").joinpath("known-keys.txt.gz").read_bytes()
+    top: Names = {}
+    chain = [top]
+    for line in gzip.decompress(packed).decode().splitlines():
+        name = line.lstrip(" ")
+        depth = len(line) - len(name)
+        inner: Names = {}
+        chain[depth][name] = inner
+        chain[depth + 1 :] = [inner]
+    return top
+
+
+def siblings(path: Path) -> Names:
+    """What OpenClaw has beside `path`; nothing where it has no such place."""
+    here = names()
+    for part in _theirs(path)[:-1]:
+        if OPEN in here:
+            return here
+        here = here.get(part) or here.get(ANY) or {}
+    return here
+
+
+def knows(path: Path) -> bool:
+    """Whether `path` is a setting of OpenClaw."""
+    return not {_theirs(path)[-1], ANY, OPEN}.isdisjoint(siblings(path))
+
+
+def _theirs(path: Path) -> tuple[str, ...]:
+    """`path` in their spelling: lists have no index of their own, and agents are a map."""
+    if path[:2] == ("agents", "list"):
+        path = ("agents", "entries", ANY, *path[3:])
+    return tuple(part for part in path if isinstance(part, str))
+
 
 SHORT = re.compile(r"[\w.:/ -]{0,12}\Z|[A-Za-z_.:/ -]{0,24}\Z")
 """Text that may be quoted in a message; anything else might be a pasted credential."""
@@ -236,13 +282,13 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
 def _unknown(path: Path, fields: Iterable[str], where: str) -> ConfigProblem:
     key = str(path[-1])
     close = nearest(key, fields)
-    if close is None and known.knows(path):
+    if close is None and knows(path):
         return ConfigProblem(path=where, message="is known to OpenClaw but not supported here yet; it is ignored")
     if close is None:
-        theirs = nearest(key, known.siblings(path))
+        theirs = nearest(key, siblings(path))
         hint = f"; OpenClaw has {theirs}, which is not supported here yet" if theirs else ""
         return ConfigProblem(path=where, message=f"is not a setting; it is ignored{hint}")
-    if known.knows(path):
+    if knows(path):
         return ConfigProblem(path=where, message=f"is not supported here yet; it is ignored (there is {close})")
     return ConfigProblem(path=where, message=f"is not a setting; it is ignored. Did you mean {close}?")
 
@@ -332,3 +378,129 @@ def _range(kind: inspect.IntType | inspect.FloatType) -> str:
 
 def _one_of(values: Iterable[Any]) -> str:
     return "one of " + ", ".join(str(value) for value in values)
+
+
+class ChildSetting(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A setting below the one that was looked up."""
+
+    key: str
+    type: str
+    doc: str = ""
+    sensitive: bool = False
+
+
+class Setting(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Everything there is to know about one setting."""
+
+    path: str
+    type: str
+    doc: str = ""
+    required: bool = False
+    default: Any = None
+    constraints: dict[str, Any] = {}
+    sensitive: bool = False
+    children: tuple[ChildSetting, ...] = ()
+
+
+def lookup(text: str) -> Setting:
+    """The setting that `text` names; in a map, `<id>` or any name stands for all of them."""
+    if text in ("", "."):
+        return _describe("", schema.root(), "everything that can be set", None)
+    path = parse(text)
+    kind: inspect.Type = schema.root()
+    found: inspect.Field | None = None
+    for depth, part in enumerate(path):
+        field = _field(kind, part)
+        inner = field.type if field else schema.step(kind, part)
+        if inner is None:
+            raise NotFound(_missing(path[: depth + 1], kind))
+        kind, found = inner, field
+    return _describe(show(path), kind, schema.doc_of(kind), found)
+
+
+def _field(kind: inspect.Type, part: str | int) -> inspect.Field | None:
+    for option in schema.options(kind):
+        if isinstance(option, inspect.StructType):
+            for field in option.fields:
+                if field.encode_name == part:
+                    return field
+    return None
+
+
+def _missing(path: Path, kind: inspect.Type) -> str:
+    names = [child.key for child in _children(kind)]
+    where = show(path)
+    if knows(path):
+        return f"{where} is known to OpenClaw but not supported here yet"
+    close = nearest(str(path[-1]), names)
+    if close:
+        return f"there is no setting {where}: did you mean {show((*path[:-1], close))}?"
+    return f"there is no setting {where}; beside it there are {', '.join(names) or 'none'}"
+
+
+def _describe(path: str, kind: inspect.Type, doc: str, field: inspect.Field | None) -> Setting:
+    return Setting(
+        path=path,
+        type=name_of(kind),
+        doc=doc or _class_doc(kind),
+        required=field.required if field else False,
+        default=_default(field),
+        constraints=_constraints(kind),
+        sensitive=schema.is_secret(kind),
+        children=_children(kind),
+    )
+
+
+def _default(field: inspect.Field | None) -> Any:
+    if field is None or field.default is msgspec.NODEFAULT:
+        return None
+    return msgspec.to_builtins(field.default)
+
+
+def _children(kind: inspect.Type) -> tuple[ChildSetting, ...]:
+    children: list[ChildSetting] = []
+    for option in schema.options(kind):
+        match option:
+            case inspect.StructType():
+                children += [_child(field.encode_name, field.type) for field in option.fields]
+            case inspect.DictType():
+                children.append(_child(ANY, option.value_type))
+            case inspect.VarTupleType() | inspect.ListType():
+                children.append(_child("[]", option.item_type))
+    return tuple({child.key: child for child in children}.values())
+
+
+def _child(key: str, kind: inspect.Type) -> ChildSetting:
+    return ChildSetting(
+        key=key,
+        type=name_of(kind),
+        doc=schema.doc_of(kind) or _class_doc(kind),
+        sensitive=schema.is_secret(kind),
+    )
+
+
+def _class_doc(kind: inspect.Type) -> str:
+    for option in schema.options(kind):
+        if isinstance(option, inspect.StructType) and option.cls.__doc__:
+            return option.cls.__doc__.partition("\n")[0].rstrip(".")
+    return ""
+
+
+def _constraints(kind: inspect.Type) -> dict[str, Any]:
+    limits: dict[str, Any] = {}
+    for option in schema.options(kind):
+        match option:
+            case inspect.LiteralType():
+                limits["enum"] = list(option.values)
+            case inspect.IntType() | inspect.FloatType():
+                given = {
+                    "minimum": option.ge,
+                    "exclusiveMinimum": option.gt,
+                    "maximum": option.le,
+                    "exclusiveMaximum": option.lt,
+                }
+                limits |= {name: limit for name, limit in given.items() if limit is not None}
+            case inspect.StrType():
+                given_text = {"minLength": option.min_length, "maxLength": option.max_length, "pattern": option.pattern}
+                limits |= {name: limit for name, limit in given_text.items() if limit is not None}
+    return limits

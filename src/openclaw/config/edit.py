@@ -7,12 +7,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from openclaw.config import files, includes, keypath, redact, source, tree
+from openclaw.config import files, load, redact, source, tree
 from openclaw.config.check import ConfigProblem
 from openclaw.config.load import ConfigSource, InvalidConfig, Survey, read, survey
-from openclaw.config.parse import parse
-from openclaw.config.paths import Home
+from openclaw.config.source import parse
 from openclaw.core.errors import ConfigError, Conflict, InvalidRequest, NotFound
+from openclaw.process.environment import Home
 
 GUARDED_BYTES = 512
 """A file smaller than this may shrink as it likes."""
@@ -48,18 +48,18 @@ class Editor:
 
     def get(self, path: str = "") -> Any:
         """The value at `path` as it may be shown; all of it without a path."""
-        parts = keypath.parse(path) if path else ()
+        parts = tree.parse(path) if path else ()
         data = self._resolve(parse(read(self.home.config).text, str(self.home.config))).data
         return redact.redact(tree.find(data, parts), parts)
 
     def set(self, path: str, value: Any, *, base_hash: str | None = None, dry_run: bool = False) -> ConfigChange:
         """Writes `value` at `path`."""
-        parts = keypath.parse(path)
+        parts = tree.parse(path)
         return self._change(lambda data: tree.put(data, parts, value), base_hash, dry_run)
 
     def unset(self, path: str, *, base_hash: str | None = None, dry_run: bool = False) -> ConfigChange:
         """Takes the value at `path` away, so that its default applies."""
-        parts = keypath.parse(path)
+        parts = tree.parse(path)
 
         def without(data: dict[str, Any]) -> Any:
             resolved = self._resolve(data)
@@ -79,7 +79,7 @@ class Editor:
         allow_clobber: bool = False,
     ) -> ConfigChange:
         """Applies a JSON merge patch; lists named in `replace_paths` may lose entries."""
-        replace = {keypath.parse(path) for path in replace_paths}
+        replace = {tree.parse(path) for path in replace_paths}
         return self._change(
             lambda data: tree.merge(data, patch, replace), base_hash, dry_run, guarded=not allow_clobber
         )
@@ -149,8 +149,8 @@ class Editor:
             raise Conflict(f"{self.home.config} was changed by someone else: read it again and repeat the change")
         return found
 
-    def _resolve(self, data: dict[str, Any]) -> includes.Resolved:
-        return includes.resolve(data, self.home.config, includes.roots(self.home.config, self.environ))
+    def _resolve(self, data: dict[str, Any]) -> load.Resolved:
+        return load.resolve(data, self.home.config, load.roots(self.home.config, self.environ))
 
     def _judge(self, old: str, new: str, edits: list[tree.TreeEdit]) -> tuple[ConfigProblem, ...]:
         """What the change gives cause to warn of; refused when it makes things worse, or is not what was asked."""
@@ -231,7 +231,7 @@ def _refuse_included(raw: Any, before: Survey, after: Survey, edits: list[tree.T
     """An edit may not fight with an included file: what stands there is changed there."""
     wanted: Any = before.raw
     for edit in edits:
-        if includes.KEY in edit.path:
+        if load.KEY in edit.path:
             return
         if tree.has(before.raw, edit.path) and not tree.has(raw, edit.path):
             raise _included(edit.path, before.files)
@@ -243,6 +243,6 @@ def _refuse_included(raw: Any, before: Survey, after: Survey, edits: list[tree.T
         raise _included(edits[0].path, before.files)
 
 
-def _included(path: keypath.Path, included: tuple[Path, ...]) -> InvalidRequest:
+def _included(path: tree.Path, included: tuple[Path, ...]) -> InvalidRequest:
     names = ", ".join(str(file) for file in included)
-    return InvalidRequest(f"{keypath.show(path)} comes from an included file: change it there ({names})")
+    return InvalidRequest(f"{tree.show(path)} comes from an included file: change it there ({names})")

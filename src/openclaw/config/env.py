@@ -7,8 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from openclaw.config.check import ConfigProblem
-from openclaw.config.keypath import Path, show
-from openclaw.config.tree import put
+from openclaw.config.tree import Path, put, show
 
 OVERRIDES: Mapping[str, Path] = {
     "OPENCLAW_LOG_LEVEL": ("logging", "level"),

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from openclaw.core.errors import ConfigError, Conflict, StateError
-from openclaw.store.atomic import sync_directory
-from openclaw.store.lock import Holder, KernelLock, read_holder
+from openclaw.storage.atomic import sync_directory
+from openclaw.storage.locks import Holder, KernelLock, read_holder
 
 BACKUPS = (".bak", ".bak.1", ".bak.2", ".bak.3", ".bak.4")
 LOCK_WAIT = 10.0

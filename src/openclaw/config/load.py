@@ -1,5 +1,6 @@
 """The file to a frozen `Config`, or to everything that is wrong with it; a broken edit never stops the program."""
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,18 +9,127 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from openclaw.config import env, includes, keypath, tree
+from openclaw.config import env, tree
 from openclaw.config.check import ConfigProblem, Findings, as_ref, check
 from openclaw.config.files import digest, read_regular, replace
 from openclaw.config.migrate import migrate
-from openclaw.config.parse import decode, parse
-from openclaw.config.paths import Home
 from openclaw.config.schema import Config
-from openclaw.config.sections import SecretsSettings
-from openclaw.config.source import fresh, repeated
+from openclaw.config.settings import SecretsSettings
+from openclaw.config.source import decode, fresh, parse, repeated
 from openclaw.core.errors import ConfigError
 from openclaw.core.secret import REDACTED, Secret
 from openclaw.core.settings import SecretRef
+from openclaw.process.environment import Home
+
+KEY = "$include"
+MAX_DEPTH = 10
+MAX_INCLUDE_BYTES = 2 << 20
+MAX_PATH = 4096
+MAX_FILES = 200
+
+
+class Resolved(Struct, frozen=True):
+    """The data with every include in place, and the files it came from."""
+
+    data: dict[str, Any]
+    files: tuple[Path, ...] = ()
+
+
+def roots(config: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """Where included files may be: beside the configuration, and where `OPENCLAW_INCLUDE_ROOTS` says."""
+    more = environ.get("OPENCLAW_INCLUDE_ROOTS", "").split(os.pathsep)
+    return (config.parent.resolve(), *(Path(root).resolve() for root in more if root))
+
+
+def resolve(data: dict[str, Any], config: Path, allowed: tuple[Path, ...]) -> Resolved:
+    """`data` with its includes read and merged; `config` is the file it stands in."""
+    if not _used(data):
+        return Resolved(data)
+    reader = _Reader(allowed)
+    merged = reader.merge(data, config.resolve(), (config.resolve(),), ())
+    if not isinstance(merged, dict):
+        raise ConfigError(f"{config}: {KEY} at the root must give an object", path=KEY, file=str(config))
+    return Resolved(merged, tuple(dict.fromkeys(reader.files)))
+
+
+def _used(data: Any) -> bool:
+    if isinstance(data, dict):
+        return KEY in data or any(_used(value) for value in data.values())
+    return isinstance(data, list) and any(_used(item) for item in data)
+
+
+class _Reader:
+    """The state of one resolution: what was read, so that a hostile set of files stays small."""
+
+    def __init__(self, allowed: tuple[Path, ...]) -> None:
+        self.allowed = allowed
+        self.files: list[Path] = []
+
+    def merge(self, data: Any, file: Path, chain: tuple[Path, ...], path: tree.Path) -> Any:
+        if isinstance(data, list):
+            return [self.merge(item, file, chain, (*path, index)) for index, item in enumerate(data)]
+        if not isinstance(data, dict):
+            return data
+        own = {key: self.merge(value, file, chain, (*path, key)) for key, value in data.items() if key != KEY}
+        if KEY not in data:
+            return own
+        named = data[KEY]
+        names = named if isinstance(named, list) else [named]
+        if not names or not all(isinstance(name, str) for name in names):
+            raise _error(path, file, "expected a file name or a list of file names")
+        merged: dict[str, Any] = {}
+        for name in names:
+            merged = overlay(merged, self.read(name, file, chain, path))
+        return overlay(merged, own)
+
+    def read(self, name: str, file: Path, chain: tuple[Path, ...], path: tree.Path) -> dict[str, Any]:
+        target = self.locate(name, file, path)
+        if target in chain:
+            raise _error(path, file, f"{name} includes itself: {' -> '.join(link.name for link in (*chain, target))}")
+        if len(chain) > MAX_DEPTH:
+            raise _error(path, file, f"{name} is included more than {MAX_DEPTH} levels deep")
+        if len(self.files) >= MAX_FILES:
+            raise _error(path, file, f"more than {MAX_FILES} files are included")
+        self.files.append(target)
+        found = read_regular(target, MAX_INCLUDE_BYTES)
+        if found is None:
+            raise _error(path, file, f"there is no file {name}")
+        inner = parse(decode(found, str(target)), str(target))
+        merged = self.merge(inner, target, (*chain, target), path)
+        assert isinstance(merged, dict)
+        return merged
+
+    def locate(self, name: str, file: Path, path: tree.Path) -> Path:
+        if not name or "\0" in name or len(name) >= MAX_PATH:
+            raise _error(path, file, "the name of an included file must be 1 to 4095 characters without NUL")
+        try:
+            target = (file.parent / name).resolve()
+        except (OSError, RuntimeError):
+            raise _error(path, file, f"{name} cannot be followed: it is a circle of symbolic links") from None
+        if not any(target.is_relative_to(root) for root in self.allowed):
+            raise _error(
+                path,
+                file,
+                f"{name} is outside the configuration directory: move it there, or add its directory to"
+                " OPENCLAW_INCLUDE_ROOTS",
+            )
+        return target
+
+
+def overlay(below: Any, above: Any) -> Any:
+    """Objects merge, everything else is replaced by what comes later."""
+    if not (isinstance(below, dict) and isinstance(above, dict)):
+        return above
+    merged = dict(below)
+    for key, value in above.items():
+        merged[key] = overlay(merged[key], value) if key in merged else value
+    return merged
+
+
+def _error(path: tree.Path, file: Path, message: str) -> ConfigError:
+    where = tree.show((*path, KEY))
+    return ConfigError(f"{where} in {file}: {message}", path=where, file=str(file))
+
 
 MAX_BYTES = 10 << 20
 DOTENV_BYTES = 1 << 20
@@ -56,7 +166,7 @@ class Survey(Struct, frozen=True, kw_only=True):
     warnings: tuple[ConfigProblem, ...]
     files: tuple[Path, ...]
     variables: Mapping[str, str]
-    filled: frozenset[keypath.Path]
+    filled: frozenset[tree.Path]
 
     def __repr__(self) -> str:
         return f"Survey({len(self.errors)} errors, {len(self.warnings)} warnings)"
@@ -140,7 +250,7 @@ def read(path: Path) -> ConfigSource:
 def survey(text: str, home: Home, environ: Mapping[str, str], *, ask_shell: bool = False) -> Survey:
     """Everything about `text` that can be told without fetching a credential."""
     raw = parse(text, str(home.config))
-    resolved = includes.resolve(raw, home.config, includes.roots(home.config, environ))
+    resolved = resolve(raw, home.config, roots(home.config, environ))
     moved = migrate(resolved.data)
     dotenv, warnings = _dotenv(home)
     variables = env.combine(environ, dotenv)
@@ -207,10 +317,10 @@ def _build(seen: Survey, file: Path) -> tuple[Config, tuple[ConfigProblem, ...]]
         raise InvalidConfig((*problems, unfit), file) from None
 
 
-def _handles(seen: Survey) -> tuple[Any, dict[keypath.Path, SecretRef]]:
+def _handles(seen: Survey) -> tuple[Any, dict[tree.Path, SecretRef]]:
     """The data with its credentials as handles, and those that have to be fetched."""
     data: Any = seen.data
-    refs: dict[keypath.Path, SecretRef] = {}
+    refs: dict[tree.Path, SecretRef] = {}
     for path in seen.findings.whole:
         data = tree.put(data, path, int(tree.find(data, path)))
     for path in seen.findings.secrets:
@@ -226,15 +336,13 @@ def _handles(seen: Survey) -> tuple[Any, dict[keypath.Path, SecretRef]]:
 
 
 def _follow(
-    data: Any, refs: Mapping[keypath.Path, SecretRef], seen: Survey, file: Path
+    data: Any, refs: Mapping[tree.Path, SecretRef], seen: Survey, file: Path
 ) -> tuple[Any, tuple[ConfigProblem, ...]]:
     """`data` with what the `refs` stand for."""
     from openclaw.config.secrets import resolve
 
     circular = tuple(
-        ConfigProblem(
-            path=keypath.show(path), message="a secret provider cannot itself need a secret: write it as text"
-        )
+        ConfigProblem(path=tree.show(path), message="a secret provider cannot itself need a secret: write it as text")
         for path in refs
         if path[0] == "secrets"
     )
@@ -252,9 +360,7 @@ def _repeated(text: str) -> list[ConfigProblem]:
     if not text.strip("\ufeff \t\r\n") or len(text) > HAND_WRITTEN:
         return []
     return [
-        ConfigProblem(
-            path=keypath.show(path), message="stands there twice; only the last one counts: remove one of them"
-        )
+        ConfigProblem(path=tree.show(path), message="stands there twice; only the last one counts: remove one of them")
         for path in repeated(text)
     ]
 

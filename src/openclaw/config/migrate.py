@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from openclaw.config.check import ConfigProblem
-from openclaw.config.keypath import Path, show
+from openclaw.config.tree import Path, show
 from openclaw.core.keys import AGENT_ID
 
 MODES = {

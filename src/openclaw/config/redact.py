@@ -7,10 +7,10 @@ from msgspec import inspect
 
 from openclaw.config import schema
 from openclaw.config.check import ref_problem
-from openclaw.config.keypath import Path, show
+from openclaw.config.tree import Path, show
 from openclaw.core.errors import InvalidRequest
-from openclaw.core.patterns import lazy
 from openclaw.core.secret import REDACTED
+from openclaw.core.text import lazy
 
 _REFERENCE = lazy(r"\$\{[A-Z_][A-Z0-9_]*\}\Z|\$[A-Z][A-Z0-9_]{0,127}\Z")
 _NAME = lazy(

@@ -7,12 +7,14 @@ from typing import Annotated, Any, get_type_hints
 import msgspec
 from msgspec import field, inspect
 
+from openclaw.automation.settings import CronSettings, WebhookSettings
 from openclaw.budget.settings import BudgetSettings, RecordSettings
-from openclaw.commands.settings import CommandsSettings
+from openclaw.channels.settings import ChannelSettings
 from openclaw.config.agents import AgentsSection
-from openclaw.config.sections import (
+from openclaw.config.settings import (
     DiagnosticsSettings,
     EnvSettings,
+    GatewaySettings,
     LoggingSettings,
     MetaSettings,
     SecretsSettings,
@@ -20,19 +22,13 @@ from openclaw.config.sections import (
 )
 from openclaw.core.secret import Secret
 from openclaw.core.settings import SecretRef, Settings, doc
-from openclaw.cron.settings import CronSettings, WebhookSettings
-from openclaw.devices.settings import GatewaySettings
-from openclaw.hooks.internal.settings import InternalHooksSettings
-from openclaw.mcp.settings import McpSettings
 from openclaw.memory.settings import MemorySettings
 from openclaw.models.settings import AuthSettings, ModelsSettings
-from openclaw.plugins.settings import PluginsSettings
-from openclaw.policy.narrowing import ChannelSettings
-from openclaw.policy.reach import AcpSettings, BrowserSettings
-from openclaw.policy.settings import ToolsSettings
+from openclaw.plugins.settings import InternalHooksSettings, PluginsSettings
+from openclaw.security.settings import CommandsSettings, SecuritySettings
 from openclaw.sessions.settings import SessionSettings
 from openclaw.skills.settings import SkillsSettings
-from openclaw.trust.settings import SecuritySettings
+from openclaw.tools.settings import AcpSettings, BrowserSettings, McpSettings, ToolsSettings
 
 
 class HooksConfig(WebhookSettings, frozen=True):

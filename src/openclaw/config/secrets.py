@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from openclaw.config import keypath
+from openclaw.config import tree
 from openclaw.config.check import ConfigProblem
 from openclaw.config.files import NotRegular, opened
-from openclaw.config.sections import EnvProvider, ExecProvider, FileProvider, SecretsSettings
+from openclaw.config.settings import EnvProvider, ExecProvider, FileProvider, SecretsSettings
 from openclaw.core.secret import Secret
 from openclaw.core.settings import SecretRef
 
@@ -28,17 +28,17 @@ class SecretUnavailable(Exception):
 class ResolvedSecrets(Struct, frozen=True):
     """What could be had, and what could not."""
 
-    found: Mapping[keypath.Path, Secret]
+    found: Mapping[tree.Path, Secret]
     problems: tuple[ConfigProblem, ...]
 
 
 def resolve(
-    refs: Mapping[keypath.Path, SecretRef], settings: SecretsSettings, variables: Mapping[str, str]
+    refs: Mapping[tree.Path, SecretRef], settings: SecretsSettings, variables: Mapping[str, str]
 ) -> ResolvedSecrets:
     """The credentials behind `refs`, by the place they are wanted at; a program is asked once for all of its ids."""
-    found: dict[keypath.Path, Secret] = {}
+    found: dict[tree.Path, Secret] = {}
     problems: list[ConfigProblem] = []
-    by_provider: dict[tuple[str, str], list[keypath.Path]] = {}
+    by_provider: dict[tuple[str, str], list[tree.Path]] = {}
     for path, ref in refs.items():
         by_provider.setdefault((ref.source, _alias(ref, settings)), []).append(path)
     for (source, alias), paths in by_provider.items():
@@ -52,7 +52,7 @@ def resolve(
                 found[path] = value
             else:
                 problems.append(
-                    ConfigProblem(path=keypath.show(path), message=f"the credential is not available: {value}")
+                    ConfigProblem(path=tree.show(path), message=f"the credential is not available: {value}")
                 )
     return ResolvedSecrets(found, tuple(problems))
 
@@ -94,8 +94,8 @@ def _from_file(ids: list[str], provider: FileProvider) -> dict[str, Secret | Sec
     text = _read_private(Path(provider.path).expanduser(), provider.max_bytes)
     if provider.mode == "singleValue":
         whole = Secret(text.strip())
-        return {name: whole if name == "value" and whole else SecretUnavailable("the file is one value: use the id value")
-                for name in ids}  # fmt: skip
+        other = SecretUnavailable("the file is one value: use the id value")
+        return {name: whole if name == "value" and whole else other for name in ids}
     try:
         data = msgspec.json.decode(text)
     except msgspec.DecodeError:

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar, TypeVarTuple
 
 from msgspec import Struct, field
 
-from openclaw.core.origin import Origin
+from openclaw.core.text import Origin
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")

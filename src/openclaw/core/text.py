@@ -6,12 +6,56 @@ markers that fence it.
 """
 
 import re
-from collections.abc import Iterator
-from typing import Literal
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal, cast, get_args
 
 from msgspec import Struct
 
-from openclaw.core.patterns import lazy
+ActionKind = Literal[
+    "read",
+    "read-secret",
+    "write",
+    "write-outside",
+    "write-instructions",
+    "delete",
+    "fetch",
+    "fetch-composed",
+    "run",
+    "send",
+    "schedule",
+    "configure",
+    "spend",
+    "delegate",
+]
+"""What a call does, as far as policy cares."""
+LabelDecision = Literal["allow", "ask", "deny"]
+LabelColumn = Literal["none", "skill", "tool", "external", "stranger"]
+"""The least trusted label of what stands in the context; `none` when all of it is the owner's."""
+DEEDS: tuple[ActionKind, ...] = get_args(ActionKind)
+COLUMNS: tuple[LabelColumn, ...] = get_args(LabelColumn)
+
+
+_PARTS = ("search", "match", "fullmatch", "finditer", "findall", "sub", "subn", "split", "pattern", "flags")
+
+
+class _Lazy:
+    def __init__(self, pattern: str, flags: int) -> None:
+        self._source = (pattern, flags)
+
+    def __getattr__(self, name: str) -> Any:
+        # Reached once: from then on the parts of the compiled pattern are this object's own.
+        if name not in _PARTS:
+            raise AttributeError(name)
+        compiled = re.compile(*self._source)
+        for part in _PARTS:
+            setattr(self, part, getattr(compiled, part))
+        return getattr(compiled, name)
+
+
+def lazy(pattern: str, flags: int = 0) -> re.Pattern[str]:
+    """A pattern for a module to hold."""
+    return cast(re.Pattern[str], _Lazy(pattern, flags))
+
 
 Label = Literal["owner", "system", "agent", "workspace", "skill", "tool", "external", "stranger"]
 
@@ -178,3 +222,49 @@ def fence(kind: FenceKind, fence_id: str, text: str, **attributes: str) -> str:
 
 def _attribute(value: str) -> str:
     return re.sub(r'[<>"]', "_", fold(literal(value)))
+
+
+UNTRUSTED: tuple[Label, ...] = ("stranger", "external", "tool", "skill")
+"""Least trusted first."""
+MOST = 24
+SOURCE_CHARS = 160
+
+
+class Origin(Struct, frozen=True):
+    """A label and a name a person can follow: a file, an address, a tool."""
+
+    label: Label
+    source: str
+
+    @property
+    def untrusted(self) -> bool:
+        return self.label in UNTRUSTED
+
+
+def origin(label: Label, source: str) -> Origin:
+    """An origin whose name fits on a line and does nothing there."""
+    name = " ".join(literal(source.replace("\n", " ")).split())
+    return Origin(label, name if len(name) <= SOURCE_CHARS else name[: SOURCE_CHARS - 1] + "…")
+
+
+def merge_origins(*groups: Iterable[Origin]) -> tuple[Origin, ...]:
+    """All untrusted origins of `groups`, each once; of very many, the first and the latest."""
+    found = list(dict.fromkeys(each for group in groups for each in group if each.untrusted))
+    if len(found) <= MOST:
+        return tuple(found)
+    worst = min(found, key=lambda each: UNTRUSTED.index(each.label))
+    return tuple(dict.fromkeys((worst, *found[: MOST // 2], *found[-(MOST // 2 - 1) :])))
+
+
+def printable(text: str) -> str:
+    """`text` without what would move the cursor, change colours or hide something; line breaks and tabs stay."""
+    return "\n".join(line if line.isprintable() else _kept(line) for line in text.split("\n"))
+
+
+def _kept(line: str) -> str:
+    return "".join(char for char in line if char == "\t" or char.isprintable())
+
+
+def spelled(text: str, kept: str = "\n") -> str:
+    """`text` with what nobody would see written out: a command must look like what it does."""
+    return "".join(char if char in kept or char.isprintable() else f"⟨U+{ord(char):04X}⟩" for char in text)

@@ -1,16 +1,47 @@
 """The tool seam: what a tool says of itself, what it may do, and how it is called."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Flag, auto
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 from msgspec import Struct, field
 
 from openclaw.core.messages import Image, Text
-from openclaw.core.origin import Origin
+from openclaw.core.secret import Secret
+from openclaw.core.text import Origin
+
+Decision = Literal["allow-once", "allow-always", "deny"]
+
+
+class ApprovalRequest(Struct, frozen=True, kw_only=True):
+    """What a person must see before they can say yes."""
+
+    id: str
+    tool: str
+    command: str
+    cwd: str
+    agent_id: str
+    session_key: str
+    why: str = ""
+    origins: tuple[Origin, ...] = ()
+    """The untrusted text that was read before, and may be what asked for it."""
+    standing: bool = True
+    """Whether "always" means anything for it."""
+
+
+class ApprovalAnswer(Struct, frozen=True):
+    decision: Decision
+    by: str = ""
+    why: str = ""
+    nobody: bool = False
+    """No person answered: it expired, or there was nobody to ask."""
+
+
+class Approver(Protocol):
+    async def decide(self, request: ApprovalRequest) -> ApprovalAnswer: ...
 
 
 class Effects(Flag):
@@ -117,3 +148,63 @@ class Tool(Protocol):
         ...
 
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output: ...
+
+
+Transport = Literal["stdio", "sse", "streamable-http"]
+
+
+class OfferedTool(Struct, frozen=True, kw_only=True):
+    """A tool as its server describes it, word for word."""
+
+    name: str
+    title: str = ""
+    description: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    read_only: bool = False
+    """What the server says of it; good enough to spare a question, not to grant anything."""
+
+
+class ServerResult(Struct, frozen=True, kw_only=True):
+    """What a call gave back."""
+
+    content: tuple[Text | Image, ...] = ()
+    structured: Any = None
+    is_error: bool = False
+
+
+class ServerLaunch(Struct, frozen=True, kw_only=True):
+    """How a server is reached: a program that is started, or an address."""
+
+    name: str
+    transport: Transport
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: Mapping[str, Secret] = field(default_factory=dict)
+    cwd: str = ""
+    url: str = ""
+    headers: Mapping[str, Secret] = field(default_factory=dict)
+    verify: bool = True
+    client_cert: str = ""
+    client_key: str = ""
+    connect_seconds: float = 30.0
+    request_seconds: float = 60.0
+
+
+class ToolServer(Protocol):
+    """One server. It is started by the first question and again after it died; `close` ends it for good."""
+
+    async def list(self) -> Sequence[OfferedTool]: ...
+
+    async def call(self, name: str, args: Mapping[str, Any], report: Callable[[str], None]) -> ServerResult: ...
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs now."""
+        ...
+
+    @property
+    def listings(self) -> int:
+        """Grows whenever what the server offers may have become something else."""
+        ...
+
+    async def close(self) -> None: ...

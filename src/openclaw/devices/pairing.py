@@ -3,18 +3,113 @@
 None → pending request → paired → removed. Everything is in the database before anyone is told about it.
 """
 
+import hashlib
+import hmac
+import secrets
 import uuid
 from collections.abc import Iterable
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from openclaw.core.device import DeviceClaim, DeviceState, DeviceToken, SetUp
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.secret import Secret
-from openclaw.devices import tokens
-from openclaw.devices.setup import SetupCodes, suits
-from openclaw.store.db import Database, Row, Transaction
+from openclaw.protocol.auth import DeviceClaim, DeviceGrant, DeviceState, DeviceToken, SetUp
+from openclaw.protocol.scopes import APPROVALS, READ, TALK, WRITE, covers
+from openclaw.storage.database import Database, Row, Transaction
+
+TOKEN_BYTES = 32
+
+
+def issue() -> Secret:
+    """A new token: 43 base64url characters."""
+    return Secret(secrets.token_urlsafe(TOKEN_BYTES))
+
+
+def hashed(token: Secret) -> str:
+    """What is stored. The token has 256 random bits, so a plain hash cannot be turned back."""
+    return hashlib.sha256(token.reveal().encode("utf-8", "replace")).hexdigest()
+
+
+def matches(token: Secret, stored: str) -> bool:
+    return hmac.compare_digest(hashed(token), stored)
+
+
+GOOD_FOR_MS = 10 * 60_000
+MOST_OPEN = 20
+"""Codes that can be open at the same time; the oldest gives way."""
+MOST_USED = 50
+
+Profile = Literal["full", "limited", "node", "voice-node"]
+PROFILES: dict[Profile, tuple[DeviceGrant, ...]] = {
+    "full": (DeviceGrant("operator", (READ, WRITE, APPROVALS, TALK)), DeviceGrant("node")),
+    "limited": (DeviceGrant("operator", (READ, WRITE)),),
+    "node": (DeviceGrant("node"),),
+    "voice-node": (DeviceGrant("node"), DeviceGrant("operator", (TALK,))),
+}
+
+
+class SetupCode(Struct, frozen=True):
+    """A code as it is shown, once."""
+
+    setup_id: str
+    token: Secret
+    expires_at_ms: int
+
+
+class _Open(Struct, frozen=True):
+    setup_id: str
+    profile: Profile
+    expires_at_ms: int
+
+
+class SetupCodes:
+    """The codes that were made and not used."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, _Open] = {}
+        self._used: dict[str, str] = {}
+
+    def make(self, profile: Profile, now: int) -> SetupCode:
+        self._forget(now)
+        while len(self._open) >= MOST_OPEN:
+            del self._open[next(iter(self._open))]
+        token, setup_id, expires = issue(), str(uuid.uuid4()), now + GOOD_FOR_MS
+        self._open[hashed(token)] = _Open(setup_id, profile, expires)
+        return SetupCode(setup_id, token, expires)
+
+    def grants(self, token: Secret, now: int) -> tuple[DeviceGrant, ...] | None:
+        """What the code is good for; None when it is none of ours, or none any more."""
+        self._forget(now)
+        found = self._open.get(hashed(token))
+        return PROFILES[found.profile] if found else None
+
+    def use(self, token: Secret, device_id: str) -> str:
+        """The code is spent; gives the id it was made under."""
+        setup_id = self._open.pop(hashed(token)).setup_id
+        self._used[setup_id] = device_id
+        while len(self._used) > MOST_USED:
+            del self._used[next(iter(self._used))]
+        return setup_id
+
+    def status(self, setup_id: str, now: int) -> tuple[Literal["pending", "completed", "expired"], str]:
+        """What became of a code, and the device that used it."""
+        self._forget(now)
+        if setup_id in self._used:
+            return "completed", self._used[setup_id]
+        return ("pending" if any(one.setup_id == setup_id for one in self._open.values()) else "expired"), ""
+
+    def _forget(self, now: int) -> None:
+        for print_, one in list(self._open.items()):
+            if one.expires_at_ms <= now:
+                del self._open[print_]
+
+
+def suits(claim: DeviceClaim, grants: tuple[DeviceGrant, ...]) -> bool:
+    """Whether a device asks for no more than a code gives."""
+    return any(grant.role == claim.role and covers(grant.scopes, claim.scopes) for grant in grants)
+
 
 PENDING_FOR_MS = 5 * 60_000
 """A request nobody repeats is gone after this; a client that keeps trying keeps its own alive."""
@@ -86,7 +181,7 @@ class DevicePairing:
             "SELECT token_hash, scopes FROM device_tokens WHERE device_id = :id AND role = :role",
             {"id": claim.device_id, "role": claim.role},
         )
-        good = [row for row in held if tokens.matches(token, row["token_hash"])]
+        good = [row for row in held if matches(token, row["token_hash"])]
         return _words(good[0]["scopes"]) if good else None
 
     async def admit(self, claim: DeviceClaim, *, approve: bool, issue: bool, now: int) -> DeviceToken | None:
@@ -257,17 +352,17 @@ async def _ask(tx: Transaction, claim: DeviceClaim, reason: str, now: int) -> st
 
 
 async def _issue(tx: Transaction, device_id: str, role: str, scopes: tuple[str, ...], now: int) -> DeviceToken:
-    token = tokens.issue()
+    token = issue()
     await tx.write(
         """INSERT INTO device_tokens (token_hash, device_id, role, scopes, issued_at)
         VALUES (:hash, :id, :role, :scopes, :now)""",
-        {"hash": tokens.hashed(token), "id": device_id, "role": role, "scopes": _joined(scopes), "now": now},
+        {"hash": hashed(token), "id": device_id, "role": role, "scopes": _joined(scopes), "now": now},
     )
     await tx.write(
         """DELETE FROM device_tokens WHERE device_id = :id AND role = :role AND token_hash <> :hash
             AND token_hash NOT IN (SELECT token_hash FROM device_tokens WHERE device_id = :id AND role = :role
                 AND token_hash <> :hash ORDER BY issued_at DESC, token_hash LIMIT :others)""",
-        {"id": device_id, "role": role, "hash": tokens.hashed(token), "others": TOKENS_PER_ROLE - 1},
+        {"id": device_id, "role": role, "hash": hashed(token), "others": TOKENS_PER_ROLE - 1},
     )
     return DeviceToken(token, now)
 

@@ -2,15 +2,15 @@
 
 import asyncio
 
-from openclaw.approvals.pending import PendingApprovals
 from openclaw.core.keys import SessionKey
 from openclaw.gateway.app import App
-from openclaw.gateway.bus import EventBus
-from openclaw.gateway.commands import CommandResult, SlashCommands
-from openclaw.gateway.desk import SessionService
-from openclaw.turns.lanes import Lanes
-from openclaw.turns.ledger import Inbox
-from openclaw.turns.runs import RunService
+from openclaw.protocol.events import EventBus
+from openclaw.runs.commands import CommandResult, SlashCommands
+from openclaw.runs.control import SessionService
+from openclaw.runs.inbox import Inbox
+from openclaw.runs.lanes import Lanes
+from openclaw.runs.worker import RunService
+from openclaw.security.approvals import PendingApprovals
 
 
 async def answer(app: App, key: SessionKey, text: str) -> CommandResult | None:

@@ -12,75 +12,69 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from openclaw.agent.limits import result_cap
-from openclaw.agent.loop import RunJob
-from openclaw.agent.repeats import RepeatLimits, Repeats
-from openclaw.agent.toolrun import ToolRunner
-from openclaw.approvals.grants import ApprovalFile
+from openclaw.agent import settings as agent_views
+from openclaw.agent.loop import ModelAsker
+from openclaw.agent.repeats import RepeatLimits, Repeats, result_cap
+from openclaw.agent.tool_runner import ToolRunner
+from openclaw.budget.metering import RunMeter
+from openclaw.budget.service import BudgetService, zone_of
 from openclaw.config.load import LoadedConfig, load, remember_good
-from openclaw.core.approval import Approver
 from openclaw.core.clock import Clock, millis
 from openclaw.core.embedder import Vector
 from openclaw.core.errors import InvalidRequest
+from openclaw.core.harness import OpenProvider, RunJob
 from openclaw.core.keys import MAIN, SessionKey, parse
 from openclaw.core.messages import Image, Text, User
 from openclaw.core.provider import Model, System
 from openclaw.core.text import PromptText
-from openclaw.core.tool import Tool, ToolContext, ToolSpec
-from openclaw.cron.events import SystemEvents
-from openclaw.delivery.shape import ReplyOptions
-from openclaw.gateway import keeping
-from openclaw.gateway.accounts import BudgetService, zone_of
-from openclaw.gateway.boxes import SandboxService, said
-from openclaw.gateway.keys import StateKeys
-from openclaw.gateway.modelling import ModelService
-from openclaw.gateway.skills import SkillGate, SkillService
-from openclaw.gateway.surroundings import Environment as Surroundings
-from openclaw.gateway.surroundings import local_timezone as local_timezone
-from openclaw.gateway.surroundings import state as state
-from openclaw.gateway.surroundings import workspace_of as workspace_of
-from openclaw.gateway.tooling import Toolset
-from openclaw.gateway.tools import building
-from openclaw.policy.elevation import NOT_ELEVATED, Elevation, Level, is_shared
-from openclaw.policy.layers import ToolLayer, remaining
+from openclaw.core.tool import Approver, Tool, ToolContext, ToolSpec
+from openclaw.gateway.process import state as state
+from openclaw.models.providers import Providers
+from openclaw.models.service import ModelService
+from openclaw.process.environment import Environment as Surroundings
+from openclaw.process.environment import local_timezone as local_timezone
+from openclaw.prompt import brief
 from openclaw.prompt.archive import PromptArchive
+from openclaw.prompt.brief import BuiltPrompt, PromptBuilder, PromptRequest, machine
 from openclaw.prompt.facts import Mode
-from openclaw.providers.catalog import Providers
+from openclaw.runs import prepare, tool_settings
+from openclaw.runs.request import RunRequest
+from openclaw.runs.route import FailoverRoute
+from openclaw.runs.toolset import Toolset
+from openclaw.runs.turn import OpenedSession, PendingEvents, PreparedTurn, SessionRenewal, TurnRunner
+from openclaw.security.approvals import ApprovalFile
+from openclaw.security.gates import AllowedExactly, ExecGate
+from openclaw.security.sandboxes.service import SandboxService, said
+from openclaw.security.tool_policy import NOT_ELEVATED, Elevation, Level, ToolLayer, is_shared, remaining
+from openclaw.sessions.compaction.manager import CompactionManager
+from openclaw.sessions.files import WriteLocks
 from openclaw.sessions.index import SessionIndex, SessionRow
 from openclaw.sessions.lifecycle import Ending, SessionLifecycle, SessionPreferences
-from openclaw.sessions.lock import WriteLocks
+from openclaw.sessions.reply_text import ReplyOptions
+from openclaw.sessions.system_events import SystemEvents
+from openclaw.skills.catalog import shortened
+from openclaw.skills.gate import SkillList
 from openclaw.skills.invoke import SkillCall, Unknown, instruction
 from openclaw.skills.invoke import parse as parse_call
 from openclaw.skills.roots import PluginDirectory
-from openclaw.skills.shelf import SkillList
-from openclaw.skills.snapshot import shortened
-from openclaw.store.db import Database
-from openclaw.turns import agents as agent_views
-from openclaw.turns import knobs
-from openclaw.turns.aside import ModelAsker
-from openclaw.turns.briefing import BuiltPrompt, PromptBuilder, PromptRequest, machine
-from openclaw.turns.gate import ExecGate
-from openclaw.turns.renewing import SessionRenewal
-from openclaw.turns.route import FailoverRoute, OpenProvider
-from openclaw.turns.settled import AllowedExactly
-from openclaw.turns.spending import RunMeter
-from openclaw.turns.turn import OpenedSession, PendingEvents, PreparedTurn, RunRequest, TurnRunner
-from openclaw.turns.upkeep import CompactionManager
-from openclaw.workspace.files import FileCache
-from openclaw.workspace.record import WorkspaceFile
+from openclaw.skills.service import SkillGate, SkillService
+from openclaw.storage.database import Database
+from openclaw.storage.keys import StateKeys
+from openclaw.workspace.files import FileCache, WorkspaceFile
 from openclaw.workspace.seed import ensure
+from openclaw.workspace.seed import workspace_of as workspace_of
 
 if TYPE_CHECKING:
-    from openclaw.gateway.internal_hooks.running import HookFiles
-    from openclaw.gateway.labelling import LabelService
-    from openclaw.gateway.plugged import RunHooks
-    from openclaw.gateway.plugins import PluginRegistry
-    from openclaw.gateway.remembering import MemoryService
-    from openclaw.hooks.dispatch import HookDispatcher
     from openclaw.memory.index import MemoryIndex
-    from openclaw.trust.audit import AuditChange
-    from openclaw.trust.auditlog import AuditLog
-    from openclaw.turns.labelling import RunLabels
+    from openclaw.memory.service import MemoryService
+    from openclaw.plugins.hooks.dispatch import HookDispatcher
+    from openclaw.plugins.hooks.files import HookFiles
+    from openclaw.plugins.registry import PluginRegistry
+    from openclaw.runs.hooks import RunHooks
+    from openclaw.security.audit import AuditChange
+    from openclaw.security.audit_log import AuditLog
+    from openclaw.security.label_service import LabelService
+    from openclaw.security.run_labels import RunLabels
 
 log = logging.getLogger(__name__)
 
@@ -194,7 +188,7 @@ class App:
     @cached_property
     def internal_hooks(self) -> "HookFiles":
         """Who is told what happens here: the owner's HOOK.md directories."""
-        from openclaw.gateway.internal_hooks.running import HookFiles
+        from openclaw.plugins.hooks.files import HookFiles
 
         return HookFiles(self.loaded, self._surroundings, self.clock, self._zone)
 
@@ -208,7 +202,7 @@ class App:
         """The same, with what the hooks did to them."""
         if not self.config.hooks.internal.wanted:
             return None, ()
-        from openclaw.gateway.internal_hooks.prompting import bootstrap_files
+        from openclaw.plugins.hooks.files import bootstrap_files
 
         return await bootstrap_files(
             self.internal_hooks,
@@ -230,7 +224,7 @@ class App:
     @cached_property
     def extensions(self) -> "PluginRegistry":
         """What plugins have added."""
-        from openclaw.gateway.plugins import PluginRegistry
+        from openclaw.plugins.registry import PluginRegistry
 
         home = self._surroundings.home_dir
         return PluginRegistry(self.home.state, home, self.clock, lambda: self.hooks, lambda: self.config.plugins)
@@ -262,7 +256,7 @@ class App:
     @cached_property
     def audit(self) -> "AuditLog":
         """What plugins changed."""
-        from openclaw.trust.auditlog import AuditLog
+        from openclaw.security.audit_log import AuditLog
 
         return AuditLog(self.home.state, self.clock)
 
@@ -270,7 +264,7 @@ class App:
     def hooks(self) -> "HookDispatcher":
         """Where plugins listen; nothing of it is loaded before the first of them comes."""
         if self.plugged is None:
-            from openclaw.gateway.plugged import RunHooks
+            from openclaw.runs.hooks import RunHooks
 
             self.plugged = RunHooks(self.audit, self._approver, self.clock, self.machine.fence_id)
         return self.plugged.hooks
@@ -278,14 +272,14 @@ class App:
     @cached_property
     def labelling(self) -> "LabelService":
         """What follows text from elsewhere; made with the first tools."""
-        from openclaw.gateway.labelling import LabelService
+        from openclaw.security.label_service import LabelService
 
         return LabelService(self.home.state, self._surroundings.home_dir, self.config.security, self.clock)
 
     @cached_property
     def memories(self) -> "MemoryService":
         """What agents have written down; nothing of it is loaded before somebody asks."""
-        from openclaw.gateway.remembering import MemoryService
+        from openclaw.memory.service import MemoryService
 
         return MemoryService(
             self._surroundings,
@@ -377,7 +371,7 @@ class App:
             hooks.entries += told
             briefing = await hooks.applied(briefing, toolbox.specs)
         elif told:
-            from openclaw.turns.changes import recorded
+            from openclaw.prompt.brief import recorded
 
             briefing = recorded(briefing, told, toolbox.specs)
         await self.archive.keep(turn.run_id, str(turn.key), what.now, briefing.prompt, briefing.report)
@@ -406,8 +400,8 @@ class App:
             prefer = msgspec.structs.replace(chosen, thinking_level=level or chosen.thinking_level)
             return await self.models.route(asked, agent, prefer, spending)
 
-        return keeping.upkeep(
-            keeping.CompactionInputs(
+        return prepare.upkeep(
+            prepare.CompactionInputs(
                 key=turn.key,
                 model=model,
                 system=system,
@@ -484,8 +478,8 @@ class App:
         self, key: SessionKey, shelf: SkillList, turn: RunRequest | None = None, session: OpenedSession | None = None
     ) -> "RunLabels":
         """What follows text from elsewhere through a run, or through a call outside one."""
-        from openclaw.gateway.redaction import secret_variables, secrets_in
-        from openclaw.turns.origins import path_origins
+        from openclaw.security.redaction import secret_variables, secrets_in
+        from openclaw.sessions.transcript import path_origins
 
         stored = self.models.situation(key.agent).keyring.stored
         if not (self._hidden and self._hidden[0] is self.loaded and self._hidden[1] is stored):
@@ -607,7 +601,7 @@ class App:
             model=model,
             default_model=str(self.models.situation(agent.id).default),
             tools=specs,
-            knobs=knobs.resolve(
+            knobs=brief.resolve(
                 agent.entry,
                 self.config.agents.defaults,
                 self.config.commands,
@@ -635,11 +629,11 @@ class App:
 
     def _make_gate(self) -> ExecGate:
         settings = self.config.tools.exec
-        security, ask = building.exec_policy(settings)
+        security, ask = tool_settings.exec_policy(settings)
         return ExecGate(
             security=security,
             ask=ask,
-            agents=building.exec_policies(settings, self.config.agents.list),
+            agents=tool_settings.exec_policies(settings, self.config.agents.list),
             safe_bins=settings.safe_bins,
             strict=settings.strict_inline_eval,
             settled=self._settled,
@@ -654,7 +648,7 @@ def _handed_over(turn: RunRequest) -> list[Tool]:
     """The functions a caller carries out itself, as tools; few turns have any."""
     if not turn.client_tools:
         return []
-    from openclaw.gateway.http.handover import ClientToolCall
+    from openclaw.runs.request import ClientToolCall
 
     return [ClientToolCall(each) for each in turn.client_tools]
 

@@ -8,18 +8,17 @@ from typing import Any
 
 import msgspec
 
+from openclaw.agent import settings as views
+from openclaw.automation.cron.store import CronStore
+from openclaw.automation.cron.tool import CronTool
 from openclaw.core.errors import NotFound, StateError
 from openclaw.core.keys import MAIN, SessionKey
-from openclaw.cron.store import CronStore
-from openclaw.cron.tool import CronTool
+from openclaw.gateway import tool_catalog
 from openclaw.gateway.app import App
-from openclaw.gateway.tools import hall
-from openclaw.gateway.tools.building import exec_policy
-from openclaw.policy import confine
-from openclaw.policy.elevation import refuse_reason, speaker
-from openclaw.policy.layers import ToolLayer, remaining
-from openclaw.store import atomic
-from openclaw.turns import agents as views
+from openclaw.runs.tool_settings import exec_policy
+from openclaw.security.sandboxes import policy
+from openclaw.security.tool_policy import ToolLayer, refuse_reason, remaining, speaker
+from openclaw.storage import atomic
 
 NETWORK_TOOLS = frozenset(("web_fetch", "web_search", "browser", "message"))
 
@@ -48,14 +47,14 @@ async def capabilities(app: App, agent_id: str) -> dict[str, Any]:
 
 def _sessions(key: SessionKey) -> Iterator[tuple[str, SessionKey, tuple[ToolLayer, ...]]]:
     """The kinds of sessions whose tools differ."""
-    owners_only = ToolLayer(name="owner only", deny=hall.OWNER_ONLY)
+    owners_only = ToolLayer(name="owner only", deny=tool_catalog.OWNER_ONLY)
     yield "main", key, ()
     yield "others", SessionKey(key.agent, "hook:any"), (owners_only,)
-    yield "subagent", SessionKey(key.agent, "subagent:any"), (ToolLayer(name="sub-agents", deny=hall.NEVER),)
+    yield "subagent", SessionKey(key.agent, "subagent:any"), (ToolLayer(name="sub-agents", deny=tool_catalog.NEVER),)
 
 
 def _tools(app: App, key: SessionKey, extra: Sequence[ToolLayer]) -> dict[str, Any]:
-    names = sorted({*app.tools.offered(key), *hall.NAMES, CronTool.spec.name})
+    names = sorted({*app.tools.offered(key), *tool_catalog.NAMES, CronTool.spec.name})
     rules = app.tools.rules(key)
     narrow = app.config.tools.subagents.tools
     if key.is_subagent:
@@ -114,8 +113,8 @@ def _sandbox(app: App, key: SessionKey) -> dict[str, Any]:
     rules = app.boxes.rules(key.agent)
     return {
         "mode": rules.mode,
-        "mainSession": confine.is_boxed(rules.mode, key),
-        "otherSessions": confine.is_boxed(rules.mode, SessionKey(key.agent, "other")),
+        "mainSession": policy.is_boxed(rules.mode, key),
+        "otherSessions": policy.is_boxed(rules.mode, SessionKey(key.agent, "other")),
         "backend": rules.backend,
         "scope": rules.scope,
         "workspaceAccess": rules.access,

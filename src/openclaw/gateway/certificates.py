@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from openclaw.config.settings import TlsSettings
 from openclaw.core.errors import ConfigError, StateError
-from openclaw.devices.settings import TlsSettings
-from openclaw.store.atomic import private_directory, replace
+from openclaw.storage.atomic import private_directory, replace
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate

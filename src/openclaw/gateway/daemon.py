@@ -8,10 +8,11 @@ import asyncio
 import contextlib
 import gc
 import logging
+import signal
 import socket
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,34 +21,126 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import Struct
 
 from openclaw.config.load import LoadedConfig, remember_good
+from openclaw.config.settings import GatewaySettings
 from openclaw.core.clock import Clock
 from openclaw.core.errors import OpenClawError, StateError
 from openclaw.core.secret import Secret
-from openclaw.devices.settings import GatewaySettings
-from openclaw.gateway import ports, process
-from openclaw.gateway.access import shared_secret
-from openclaw.gateway.clock import SystemClock
-from openclaw.gateway.control import Control, signals
-from openclaw.gateway.exposure import EVERYWHERE, LOOPBACK, Exposure, ExposureOptions, HostRules, decide, fences
-from openclaw.gateway.lock import WAIT_SECONDS, GatewayLock, held
+from openclaw.gateway import exposure as gateway_exposure
+from openclaw.gateway import process
+from openclaw.gateway.connections import Transport
+from openclaw.gateway.exposure import (
+    EVERYWHERE,
+    LOOPBACK,
+    Exposure,
+    ExposureOptions,
+    HostRules,
+    decide,
+    fences,
+    shared_secret,
+)
 from openclaw.gateway.logs import DailyFile, LogFiles, Logs
-from openclaw.gateway.notify import notify
-from openclaw.gateway.process import RESTART_SECONDS, STOP_SECONDS
-from openclaw.gateway.redaction import Redactor, secret_variables, secrets_in
+from openclaw.gateway.process import RESTART_SECONDS, STOP_SECONDS, WAIT_SECONDS, GatewayLock, held
 from openclaw.gateway.reload import Reload, Reloader
-from openclaw.gateway.safemode import SafeModeVerdict, Starts
 from openclaw.gateway.server import HttpService, Server, serving
-from openclaw.gateway.surroundings import Environment
-from openclaw.gateway.transport import Transport
+from openclaw.gateway.status import SafeModeVerdict, Starts
+from openclaw.process.environment import Environment
+from openclaw.process.tasks import SystemClock
+from openclaw.security.redaction import Redactor, secret_variables, secrets_in
 from openclaw.version import __version__
 
 if TYPE_CHECKING:
     from openclaw.gateway.certificates import LoadedCertificate
 
-RESTART_PAUSE = 30.0
-"""Restarts that the configuration asks for are at least this far apart."""
 
 log = logging.getLogger("openclaw.gateway")
+
+Wish = Literal["stop", "restart"]
+
+
+class Control:
+    """One gateway's orders; signals and clients give them, the daemon follows them."""
+
+    def __init__(self) -> None:
+        self.wish: Wish | None = None
+        self.over = asyncio.Event()
+        """Set when the gateway is to end or to begin again."""
+        self.hurry = asyncio.Event()
+        """Set when nobody wants to wait for work in progress any more."""
+        self.reread = asyncio.Event()
+        self.restarted = float("-inf")
+        """When the last restart was asked for, on the monotonic clock."""
+
+    def stop(self, why: str) -> None:
+        """Ends the gateway; asked a second time, at once."""
+        if self.wish is not None:
+            log.warning("stopping at once (%s)", why)
+            self.hurry.set()
+        else:
+            log.info("stopping (%s)", why)
+        self.wish = "stop"
+        self.over.set()
+
+    def restart(self, why: str) -> None:
+        """Begins again in this process, with the configuration as it is then."""
+        if self.wish is None:
+            log.info("restarting (%s)", why)
+            self.wish = "restart"
+            self.restarted = time.monotonic()
+            self.over.set()
+
+    def reload(self, why: str) -> None:
+        """Reads the configuration now."""
+        log.info("reading the configuration again (%s)", why)
+        self.reread.set()
+
+    def begin(self) -> None:
+        """A new life in the same process."""
+        self.wish = None
+        for event in (self.over, self.hurry, self.reread):
+            event.clear()
+
+
+@contextlib.contextmanager
+def signals(control: Control) -> Iterator[None]:
+    """Orders by signal: TERM and INT stop, USR1 restarts, HUP reads the configuration."""
+    loop = asyncio.get_running_loop()
+    orders = {signal.SIGINT: control.stop, signal.SIGTERM: control.stop}
+    if sys.platform != "win32":
+        orders |= {signal.SIGUSR1: control.restart, signal.SIGHUP: control.reload}
+    before = {}
+    for number, order in orders.items():
+        try:
+            before[number] = signal.getsignal(number)
+            loop.add_signal_handler(number, order, number.name)
+        except NotImplementedError:
+            signal.signal(
+                number,
+                lambda got, _, order=order: loop.call_soon_threadsafe(order, signal.Signals(got).name),  # type: ignore[misc]
+            )
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            with contextlib.suppress(NotImplementedError):
+                loop.remove_signal_handler(number)
+            signal.signal(number, handler)
+
+
+def notify(environ: Mapping[str, str], state: str) -> bool:
+    """Sends `state` (`READY=1`, `STOPPING=1`, …) to `NOTIFY_SOCKET`; whether there was somebody to tell."""
+    address = environ.get("NOTIFY_SOCKET", "")
+    if not address.startswith(("/", "@")) or not hasattr(socket, "AF_UNIX"):
+        return False
+    if address.startswith("@"):
+        address = "\0" + address[1:]
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as line:
+        line.sendto(state.encode(), address)
+        return True
+    return False
+
+
+RESTART_PAUSE = 30.0
+"""Restarts that the configuration asks for are at least this far apart."""
 
 
 class DaemonOptions(Struct, frozen=True, kw_only=True):
@@ -179,7 +272,7 @@ class _Life:
         self._logs.redactor.know([secret] if secret else [])
         shown = _certificate(settings, home.state, exposure)
         starts = Starts(home.state)
-        sockets = ports.listen(exposure.hosts, exposure.port)
+        sockets = gateway_exposure.listen(exposure.hosts, exposure.port)
         encryption = shown.context if shown else None
         async with serving(sockets, _fences(settings, exposure), encryption=encryption) as server:
             fingerprint = shown.fingerprint if shown else ""

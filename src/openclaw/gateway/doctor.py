@@ -1,16 +1,38 @@
 """Finds out what is wrong with an installation, and repairs what can be repaired without losing anything."""
 
+import os
+import shutil
+import stat
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Literal
 
+import apsw
 from msgspec import Struct
 
+from openclaw.agent.settings import agent_ids, view
 from openclaw.config.check import ConfigProblem
-from openclaw.config.load import LoadedConfig, load, problems_of
-from openclaw.config.paths import Home
-from openclaw.core.errors import ConfigError, Conflict, InvalidRequest, OpenClawError, StateError
-from openclaw.gateway.surroundings import Environment
+from openclaw.config.edit import Editor
+from openclaw.config.load import LoadedConfig, load, problems_of, read
+from openclaw.core.errors import AuthFailed, ConfigError, Conflict, InvalidRequest, NotFound, OpenClawError, StateError
+from openclaw.core.text import units
+from openclaw.gateway import exposure as gateway_exposure
+from openclaw.gateway.exposure import LEAST_SECRET, ExposureOptions, decide
+from openclaw.gateway.process import running
+from openclaw.gateway.status import CRASHES, Starts, judge, services_of
+from openclaw.models import registry
+from openclaw.models.model_set import build_model_set
+from openclaw.models.profiles import ProfileStore
+from openclaw.process.environment import Environment, Home
+from openclaw.protocol.auth import secret_kind
+from openclaw.sessions.files import load as load_transcript
+from openclaw.sessions.transcript import build_context
+from openclaw.storage.migrations import STATE
+from openclaw.workspace.files import load as load_workspace
+from openclaw.workspace.seed import workspace_of
 
 Severity = Literal["critical", "warn", "info"]
 
@@ -118,3 +140,344 @@ def summary(findings: Iterable[DoctorFinding]) -> dict[str, int]:
     for finding in findings:
         counts[finding.severity] += 1
     return counts
+
+
+LOW_SPACE = 200 << 20
+TRANSCRIPTS = 300
+"""The most recent ones are read; older ones rest."""
+
+
+def configuration(scene: DoctorContext) -> Iterator[DoctorFinding]:
+    """Whether the file can be used as it is."""
+    home = scene.home
+    if scene.problems:
+        usable = scene.loaded is not None
+        good = read(home.last_good) if home.last_good.exists() else None
+        yield DoctorFinding(
+            id="config.invalid",
+            severity="critical",
+            title=f"{home.config} cannot be used",
+            detail="\n".join(map(str, scene.problems)),
+            remediation="correct the file; until then the last configuration that worked is used"
+            if usable
+            else "correct the file, or take an older one: openclaw config apply --allow-clobber <file>",
+            fix=DoctorFix(
+                f"put the last configuration that worked back (the present file is kept as {home.config.name}.bak)",
+                lambda: _restore(scene, good.text),
+            )
+            if usable and good is not None and good.exists
+            else None,
+        )
+    for warning in scene.loaded.warnings if scene.loaded and not scene.problems else ():
+        yield DoctorFinding(id="config.warning", severity="warn", title=str(warning))
+
+
+def _restore(scene: DoctorContext, text: str) -> None:
+    Editor(scene.home, scene.surroundings.environ).apply(text, allow_clobber=True)
+
+
+def permissions(scene: DoctorContext) -> Iterator[DoctorFinding]:
+    """Whether anyone else on this machine can read what is ours."""
+    if sys.platform == "win32" or not scene.home.state.exists():
+        return
+    loose = [(path, mode) for path, mode in _private(scene) if mode & 0o077]
+    if not loose:
+        return
+    open_to_all = any(mode & 0o002 for _, mode in loose)
+    yield DoctorFinding(
+        id="fs.permissions",
+        severity="critical" if open_to_all else "warn",
+        title=f"{len(loose)} of our files and directories are open to other users of this machine",
+        detail="\n".join(f"{stat.S_IMODE(mode):04o} {path}" for path, mode in loose[:20]),
+        remediation="directories 700, files 600",
+        fix=DoctorFix("take all rights of others away (directories 700, files 600)", lambda: _tighten(loose)),
+    )
+
+
+def _private(scene: DoctorContext) -> Iterator[tuple[Path, int]]:
+    """What only its owner should see, with its mode; links are not followed, the workspace is the user's own."""
+    state, config = scene.home.state, scene.home.config
+    named = [state, config, *config.parent.glob(f"{config.name}.*"), state / ".env"]
+    for folder in ("credentials", "state", "logs", "agents"):
+        for root, folders, files in os.walk(state / folder):
+            folders[:] = [name for name in folders if name != "workspace"]
+            named += [Path(root), *(Path(root) / name for name in files)]
+    for path in named:
+        try:
+            mode = path.lstat().st_mode
+        except OSError:
+            continue
+        if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+            yield path, mode
+
+
+def _tighten(paths: Sequence[tuple[Path, int]]) -> None:
+    for path, mode in paths:
+        path.chmod(stat.S_IMODE(mode) & 0o700)
+
+
+def state_directory(scene: DoctorContext) -> Iterator[DoctorFinding]:
+    """Whether we can write at all."""
+    state = scene.home.state
+    if not state.exists():
+        yield DoctorFinding(
+            id="state.missing",
+            severity="info",
+            title=f"{state} does not exist yet",
+            remediation="openclaw setup",
+        )
+        return
+    if not os.access(state, os.W_OK | os.X_OK):
+        yield DoctorFinding(
+            id="state.readonly",
+            severity="critical",
+            title=f"{state} cannot be written",
+            remediation="check its owner and permissions",
+        )
+    free = shutil.disk_usage(state).free
+    if free < LOW_SPACE:
+        yield DoctorFinding(
+            id="state.space",
+            severity="warn",
+            title=f"only {free >> 20} MiB are free where {state} is",
+            remediation="make room: a full disk stops every conversation",
+        )
+
+
+def database(scene: DoctorContext) -> Iterator[DoctorFinding]:
+    """Whether the database is whole and of a version we know."""
+    path = scene.home.state / "state" / "openclaw-py.sqlite"
+    if not path.exists():
+        return
+    try:
+        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+        try:
+            connection.set_busy_timeout(2_000)
+            version = int(str(connection.pragma("user_version")))
+            said = [str(row[0]) for row in connection.execute("PRAGMA quick_check(5)")]
+        finally:
+            connection.close()
+    except apsw.Error as error:
+        said, version = [str(error)], 0
+    if version > STATE[-1].version:
+        yield DoctorFinding(
+            id="db.newer",
+            severity="critical",
+            title=f"{path} was written by a newer OpenClaw (schema {version}; this one knows {STATE[-1].version})",
+            remediation="upgrade this program",
+        )
+    elif 0 < version < STATE[-1].version and (older := running(scene.home.state)) is not None:
+        yield DoctorFinding(
+            id="gateway.older",
+            severity="warn",
+            title=f"the running gateway (pid {older.pid}) is older than this program (schema {version})",
+            detail="commands of this program that need the database refuse to change it under a running gateway",
+            remediation="openclaw gateway stop, then openclaw gateway start",
+        )
+    if said != ["ok"]:
+        yield DoctorFinding(
+            id="db.damaged",
+            severity="critical",
+            title=f"{path} is damaged",
+            detail="\n".join(said),
+            remediation="stop the gateway and move the file away: sessions are rebuilt from their transcripts",
+        )
+
+
+def transcripts(scene: DoctorContext) -> Iterator[DoctorFinding]:
+    """Whether conversations were cut short; they are mended when they are used next."""
+    paths = list((scene.home.state / "agents").glob("*/sessions/*.jsonl"))
+    newest = sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True)[:TRANSCRIPTS]
+    cut: list[str] = []
+    unreadable: list[str] = []
+    for path in newest:
+        try:
+            loaded = load_transcript(path)
+        except (NotFound, StateError) as error:
+            unreadable.append(error.message)
+            continue
+        problems = (*loaded.problems, *build_context(loaded.entries).problems)
+        cut += [f"{path.name}: {p.kind}, {p.detail}" for p in problems if p.kind in ("torn", "unanswered")]
+        unreadable += [f"{path.name}: {p.detail}" for p in problems if p.kind == "unreadable"]
+    if cut:
+        yield DoctorFinding(
+            id="sessions.cut_short",
+            severity="info",
+            title=f"{len(cut)} conversations were cut short",
+            detail="\n".join(cut[:20]),
+            remediation="nothing to do: they are mended when they go on",
+        )
+    if unreadable:
+        yield DoctorFinding(
+            id="sessions.unreadable",
+            severity="warn",
+            title=f"{len(unreadable)} lines of transcripts cannot be read",
+            detail="\n".join(unreadable[:20]),
+            remediation="the rest of each conversation is used; restore the files from a backup to get the lines back",
+        )
+
+
+def models(scene: DoctorContext) -> Iterator[DoctorFinding]:
+    """Whether every agent has a model that can be called."""
+    if scene.loaded is None:
+        return
+    config = scene.loaded.config
+    for agent_id in agent_ids(config.agents):
+        agent = view(config.agents, agent_id)
+        try:
+            situation = build_model_set(
+                config.models,
+                registry.load(),
+                environ=scene.loaded.variables,
+                probe=lambda: (),
+                auth=config.auth,
+                stored=ProfileStore.of_agent(scene.home.state / "agents" / agent_id / "agent").load(),
+                primary=agent.primary,
+                fallbacks=agent.fallbacks,
+                aliases=agent.aliases,
+            )
+            reference = situation.default
+            situation.credentials(reference, scene.now)
+        except (AuthFailed, ConfigError, InvalidRequest, NotFound, StateError) as error:
+            yield DoctorFinding(id="models.auth", severity="warn", title=f"agent {agent_id}: {error.message}")
+            continue
+        if reference.provider == registry.OFFLINE:
+            yield DoctorFinding(
+                id="models.none",
+                severity="warn",
+                title=f"agent {agent_id} has no model: {situation.pick.why}",
+                remediation="set a key, for example ANTHROPIC_API_KEY, or start a local model server",
+            )
+
+
+def execution(scene: DoctorContext) -> Iterator[DoctorFinding]:
+    """Whether the assistant may run anything it likes."""
+    if scene.loaded is None or scene.loaded.config.tools.exec.security != "full":
+        return
+    asks = scene.loaded.config.tools.exec.ask
+    yield DoctorFinding(
+        id="tools.exec.security_full_configured",
+        severity="warn" if asks == "always" else "critical",
+        title=f"tools.exec.security is full with ask {asks}: the assistant may run every command",
+        remediation="openclaw config unset tools.exec.security",
+    )
+
+
+def workspaces(scene: DoctorContext) -> Iterator[DoctorFinding]:
+    """Whether the agents' files fit into the prompt."""
+    if scene.loaded is None:
+        return
+    agents = scene.loaded.config.agents
+    for agent_id in agent_ids(agents):
+        folder = workspace_of(agents, agent_id, scene.surroundings)
+        if not folder.is_dir():
+            continue
+        files = load_workspace(folder)
+        sizes = {file.name: file.raw_chars or units(file.content) for file in files}
+        long = [f"{name}: {size}" for name, size in sizes.items() if size > agents.defaults.bootstrap_max_chars]
+        total = sum(sizes.values())
+        if long or total > agents.defaults.bootstrap_total_max_chars:
+            yield DoctorFinding(
+                id="workspace.too_long",
+                severity="warn",
+                title=f"agent {agent_id}: workspace files are longer than the prompt takes, and are cut",
+                detail="\n".join((*long, f"together: {total}")),
+                remediation="shorten them, or raise agents.defaults.bootstrapMaxChars and bootstrapTotalMaxChars",
+            )
+        for file in files:
+            if file.problem:
+                yield DoctorFinding(id="workspace.unreadable", severity="warn", title=f"{file.path}: {file.problem}")
+
+
+def gateway(scene: DoctorContext) -> Iterator[DoctorFinding]:
+    """Whether the gateway could start, and who could then come in."""
+    if scene.loaded is None:
+        return
+    try:
+        exposure = decide(scene.loaded.config.gateway, scene.loaded.variables, ExposureOptions())
+    except ConfigError as error:
+        yield DoctorFinding(id="gateway.bind_no_auth", severity="critical", title=error.message)
+        return
+    if exposure.mode == "none":
+        yield DoctorFinding(
+            id="gateway.loopback_no_auth",
+            severity="warn",
+            title="the gateway asks nobody for a credential: every program of this machine has full access",
+            remediation="openclaw config unset gateway.auth.mode",
+        )
+    if exposure.secret is not None and len(exposure.secret.reveal()) < LEAST_SECRET:
+        yield DoctorFinding(
+            id=f"gateway.{secret_kind(exposure.mode)}_too_short",
+            severity="warn",
+            title=f"the gateway {secret_kind(exposure.mode)} has fewer than {LEAST_SECRET} characters",
+            remediation=f"set a longer gateway.auth.{secret_kind(exposure.mode)}",
+        )
+    if running(scene.home.state) is None and not gateway_exposure.free(exposure.hosts, exposure.port):
+        pid = gateway_exposure.owner(exposure.port)
+        yield DoctorFinding(
+            id="gateway.port_in_use",
+            severity="warn",
+            title=f"port {exposure.port} is taken by {f'process {pid}' if pid else 'another program'}",
+            remediation="stop that program, or set gateway.port",
+        )
+    verdict = judge(Starts(scene.home.state).read(), scene.now)
+    if verdict.crashes >= CRASHES:
+        yield DoctorFinding(
+            id="gateway.crashes",
+            severity="warn",
+            title=f"the gateway ended badly {verdict.crashes} times within five minutes",
+            remediation="openclaw logs --level error",
+        )
+
+
+def encryption(scene: DoctorContext) -> Iterator[DoctorFinding]:
+    """Whether the certificate of the gateway can be shown, and for how much longer; its own it renews itself."""
+    if scene.loaded is None or not scene.loaded.config.gateway.tls.enabled:
+        return
+    settings = scene.loaded.config.gateway.tls
+    if not (settings.cert_path or settings.key_path):
+        return
+    from openclaw.gateway.certificates import SOON, certificate
+
+    now = datetime.fromtimestamp(scene.now / 1000, UTC)
+    try:
+        shown = certificate(settings, scene.home.state, (), now)
+    except ConfigError as error:
+        yield DoctorFinding(id="gateway.tls", severity="critical", title=error.message)
+        return
+    if shown and shown.expires - now < SOON:
+        yield DoctorFinding(
+            id="gateway.tls_expires",
+            severity="warn",
+            title=f"the certificate of the gateway expires on {shown.expires:%Y-%m-%d}",
+            remediation="renew it, then run openclaw gateway restart",
+        )
+
+
+def service(scene: DoctorContext) -> Iterator[DoctorFinding]:
+    """Whether the installed service starts what is here now."""
+    services = services_of(scene.surroundings)
+    state = services.state()
+    if state.drifted:
+        yield DoctorFinding(
+            id="service.drifted",
+            severity="warn",
+            title=f"{state.path} is not what it would be if it were installed now",
+            remediation="openclaw gateway install",
+            fix=DoctorFix(f"write {state.path} anew and restart the service", services.install, ends_gateway=True),
+        )
+
+
+CHECKS: tuple[Check, ...] = (
+    configuration,
+    permissions,
+    state_directory,
+    database,
+    transcripts,
+    models,
+    execution,
+    workspaces,
+    gateway,
+    encryption,
+    service,
+)

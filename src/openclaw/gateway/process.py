@@ -9,14 +9,105 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec import Struct
 
-from openclaw.core.errors import StateError
-from openclaw.gateway.lock import RunningGateway, running
+from openclaw.core.errors import Conflict, StateError
+from openclaw.process.environment import Home
+from openclaw.storage.locks import Holder, KernelLock
+
+if TYPE_CHECKING:
+    from openclaw.core.clock import Clock
+    from openclaw.sessions.index import SessionIndex
+    from openclaw.storage.database import Database
+
+
+WAIT_SECONDS = 5.0
+"""Long enough for the last gateway to close its files after it has said goodbye."""
+OWNER = "gateway"
+LOOKS = 30
+
+
+class RunningGateway(Holder, frozen=True, rename="camel", omit_defaults=True):
+    """The gateway that holds the lock; the port is 0 until it listens."""
+
+    port: int = 0
+    address: str = "127.0.0.1"
+    version: str = ""
+    fingerprint: str = ""
+    """SHA-256 of its certificate in hexadecimal; empty when it speaks plainly."""
+
+
+class AlreadyRunning(Conflict):
+    """Another gateway has this state directory."""
+
+
+def lock_path(state: Path) -> Path:
+    return state / "gateway.lock"
+
+
+class GatewayLock:
+    """The lock, held; `describe` tells others where to find us."""
+
+    def __init__(self, path: Path, holder: RunningGateway) -> None:
+        self._path = path
+        self.holder = holder
+
+    def describe(self, *, port: int, address: str, fingerprint: str = "") -> None:
+        self.holder = msgspec.structs.replace(self.holder, port=port, address=address, fingerprint=fingerprint)
+        # In place: another file of that name would be another lock. The new text is never shorter than what counts.
+        with suppress(OSError), self._path.open("r+b") as file:
+            file.write(msgspec.json.encode(self.holder))
+            file.truncate()
+
+
+@contextmanager
+def held(state: Path, version: str, seconds: float = WAIT_SECONDS) -> Iterator[GatewayLock]:
+    """The lock of `state`; raises `AlreadyRunning` when another gateway keeps it."""
+    lock = KernelLock(lock_path(state))
+    holder = RunningGateway(pid=os.getpid(), created_at=round(time.time() * 1000), owner=OWNER, version=version)
+    if not lock.wait(holder, seconds):
+        found = _read(lock.path)
+        who = f" (pid {found.pid})" if found else ""
+        raise AlreadyRunning(
+            f"gateway already running{who}; lock timeout after {round(seconds * 1000)} ms. Stop it with"
+            " openclaw gateway stop, or replace it with openclaw gateway run --force"
+        )
+    with lock:
+        yield GatewayLock(lock.path, holder)
+
+
+def running(state: Path) -> RunningGateway | None:
+    """The gateway that has `state` now; what a dead one left behind does not count."""
+    path = lock_path(state)
+    if not path.exists():
+        return None
+    found: RunningGateway | None = None
+    # Others may be looking at the same moment, and the body may be half rewritten for an instant.
+    for _ in range(LOOKS):
+        probe = KernelLock(path)
+        if probe.take(Holder(pid=os.getpid(), created_at=round(time.time() * 1000), owner="probe")):
+            probe.release()
+            return None
+        found = _read(path)
+        if found is not None and found.owner == OWNER:
+            return found
+        time.sleep(0.01)
+    return found
+
+
+def _read(path: Path) -> RunningGateway | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=RunningGateway)
+    except (OSError, ValueError):
+        return None
+
 
 STOP_SECONDS = 30.0
 """How long runs in progress may go on after the gateway was told to stop."""
@@ -169,3 +260,36 @@ def restarted(state: Path, before: RunningGateway, seconds: float) -> RunningGat
         if told.ready and told.uptime_ms < since + (time.monotonic() - asked) * 1000 - 1:
             return now
     raise StateError(f"the gateway has not started again after {seconds:.0f} s; see openclaw logs")
+
+
+@asynccontextmanager
+async def state(home: Home, clock: "Clock") -> "AsyncIterator[tuple[Database, SessionIndex]]":
+    """The database and the list of sessions, rebuilt from the transcripts when it is new."""
+    from openclaw.sessions.index import SessionIndex
+    from openclaw.storage.migrations import STATE
+    from openclaw.storage.sqlite import Sqlite
+
+    # A name of our own: an existing home has an openclaw.sqlite that is not ours to touch.
+    admit = partial(_nobody_needs_the_old_one, home.state)
+    db = await Sqlite.open(home.state / "state" / "openclaw-py.sqlite", STATE, admit)
+    try:
+        index = SessionIndex(db, home.state, clock)
+        if not await db.read("SELECT 1 FROM transcripts LIMIT 1"):
+            await index.rebuild()
+        yield db, index
+    finally:
+        await db.close()
+
+
+def _nobody_needs_the_old_one(state: Path, found: int, known: int) -> None:
+    """A gateway that still runs reads the database as it was when it started: it must not change under it."""
+    pass  # lifted
+
+    gateway = running(state)
+    if gateway is None or gateway.pid == os.getpid():
+        return
+    raise StateError(
+        f"the running gateway (pid {gateway.pid}, version {gateway.version or 'unknown'}) is older than this program:"
+        f" its database has schema {found}, this program needs {known}. Nothing was changed. Run openclaw gateway stop,"
+        " then openclaw gateway start, and the gateway is this program too; or use the program it was started with."
+    )

@@ -9,33 +9,31 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING
 
-from openclaw.approvals.pending import PendingApprovals
+from openclaw.automation.service import BootRunner, wake_sessions
 from openclaw.core.clock import millis
+from openclaw.core.harness import OpenProvider
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import ToolCall
-from openclaw.gateway import daemon, figures
+from openclaw.devices import rpc
+from openclaw.gateway import client_api, daemon, metrics
 from openclaw.gateway.app import App, assistant
-from openclaw.gateway.bus import EventBus
+from openclaw.gateway.client_api import ClientApi
 from openclaw.gateway.daemon import DaemonOptions, GatewayLaunch, GatewayParts
-from openclaw.gateway.http.listening import RunFanout
-from openclaw.gateway.internal_hooks import telling
-from openclaw.gateway.internal_hooks.boot import BootRunner
-from openclaw.gateway.internal_hooks.telling import HookFileSubscriber
+from openclaw.gateway.http.stream import RunFanout
 from openclaw.gateway.logs import about
-from openclaw.gateway.methods import approvals, devices
-from openclaw.gateway.plugins import begin
-from openclaw.gateway.projection import EventProjection
-from openclaw.gateway.reception import ClientApi
-from openclaw.gateway.recovering import report_resumed
-from openclaw.gateway.surroundings import Environment
-from openclaw.gateway.tools.wakes import wake_sessions
-from openclaw.turns.guarding import supervise
-from openclaw.turns.lanes import Lanes
-from openclaw.turns.ledger import Inbox
-from openclaw.turns.route import OpenProvider
-from openclaw.turns.runs import RunEvent, RunService
-from openclaw.turns.stuck import StuckLimits
-from openclaw.turns.watchman import Diagnosis, StuckMonitor
+from openclaw.plugins.registry import begin
+from openclaw.process.environment import Environment
+from openclaw.process.tasks import supervise
+from openclaw.protocol.events import EventBus
+from openclaw.runs.hooks import HookFileSubscriber
+from openclaw.runs.inbox import Inbox
+from openclaw.runs.lanes import Lanes
+from openclaw.runs.projection import EventProjection
+from openclaw.runs.recovery import Diagnosis, StuckMonitor, report_resumed
+from openclaw.runs.stuck import StuckLimits
+from openclaw.runs.worker import RunEvent, RunService
+from openclaw.security import rpc as security_rpc
+from openclaw.security.approvals import PendingApprovals
 
 if TYPE_CHECKING:
     from openclaw.memory.index import MemoryIndex
@@ -55,8 +53,8 @@ async def compose(launch: GatewayLaunch, open_provider: OpenProvider | None = No
     bus = EventBus()
     questions = PendingApprovals(
         clock,
-        lambda question: approvals.tell_asked(bus, question),
-        lambda question, end: approvals.tell_resolved(bus, question, end),
+        lambda question: security_rpc.tell_asked(bus, question),
+        lambda question, end: security_rpc.tell_resolved(bus, question, end),
     )
 
     def proofread(key: SessionKey, text: str) -> str:
@@ -64,7 +62,7 @@ async def compose(launch: GatewayLaunch, open_provider: OpenProvider | None = No
 
     projector = EventProjection(proofread)
     fanout = RunFanout()
-    counted = figures.RunMetrics()
+    counted = metrics.RunMetrics()
 
     def tell(event: RunEvent) -> None:
         fanout.tell(event)
@@ -115,21 +113,21 @@ async def compose(launch: GatewayLaunch, open_provider: OpenProvider | None = No
 
                 def follow(memory: "MemoryIndex") -> None:
                     """Notes are followed from the first turn that has them on: nobody asked for them before."""
-                    from openclaw.memory.watch import watch
+                    from openclaw.memory.service import watch
 
                     if memory.settings.sync.watch:
                         beside(partial(watch, memory, log.warning), "notes")
 
                 tasks = [group.create_task(_plug(app, launch.server.port), name="plugins")]
-                beside(lambda: devices.tell_requests(app.db, gateway.pairing, bus, clock), "pairing requests")
-                beside(lambda: devices.tell_setups(app.db, bus, clock), "setup codes")
+                beside(lambda: rpc.tell_requests(app.db, gateway.pairing, bus, clock), "pairing requests")
+                beside(lambda: rpc.tell_setups(app.db, bus, clock), "setup codes")
                 beside(partial(wake_sessions, gateway.desk), "ended commands")
                 beside(partial(gateway.histories.follow, bus), "file versions")
                 beside(gateway.audience.keep, "events")
                 beside(gateway.channels.keep, "channels")
                 beside(_watchman(app, active, questions, bus).keep, "watchman")
                 app.remembers = follow
-                app.internal_hooks.tell(telling.gateway(app, "startup"))
+                app.internal_hooks.tell(client_api.gateway(app, "startup"))
                 yield GatewayParts(
                     connection=gateway.sockets.serve,
                     routes=gateway.routes,

@@ -23,9 +23,9 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
+from openclaw.gateway.connections import Disconnected, Transport
 from openclaw.gateway.exposure import HostRules, host_allowed
-from openclaw.gateway.transport import Disconnected, Transport
-from openclaw.wire.peer import Peer, origin_problem, vouch
+from openclaw.protocol.peer import Peer, origin_problem, vouch
 
 MAX_FRAME = 25 << 20
 MAX_BODY = 20_000_000

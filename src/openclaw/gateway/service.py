@@ -9,9 +9,9 @@ from xml.sax.saxutils import escape
 
 from msgspec import Struct
 
-from openclaw.config.paths import Home
 from openclaw.core.errors import NotFound, StateError
-from openclaw.store.atomic import replace
+from openclaw.process.environment import Home
+from openclaw.storage.atomic import replace
 
 Manager = Literal["systemd", "launchd", "background"]
 

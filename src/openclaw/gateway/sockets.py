@@ -7,17 +7,14 @@ from contextlib import aclosing
 from typing import Any
 
 from openclaw.core.clock import Clock, millis
-from openclaw.gateway.audience import ConnectedClient, Connections
-from openclaw.gateway.transport import Disconnected, Transport
-from openclaw.wire.actions import Close, Send
-from openclaw.wire.auth import AuthPolicy
-from openclaw.wire.connection import TOO_MANY, RequestIntake, RequestSlot
-from openclaw.wire.frames import RequestFrame, failure
-from openclaw.wire.handshake import Action, Established, Handshake, HandshakeLimiter, settle
-from openclaw.wire.handshake import DeviceDirectory as DeviceDesk
-from openclaw.wire.hello import HelloSnapshot, Offer
-from openclaw.wire.proof import Verify
-from openclaw.wire.rpc import MethodRegistry, dispatch
+from openclaw.gateway.connections import ConnectedClient, Connections, Disconnected, Transport
+from openclaw.protocol.auth import AuthPolicy, Verify
+from openclaw.protocol.connect import HelloSnapshot, Offer
+from openclaw.protocol.connection import TOO_MANY, Close, RequestIntake, RequestSlot, Send
+from openclaw.protocol.frames import RequestFrame, failure
+from openclaw.protocol.handshake import Action, Established, Handshake, HandshakeLimiter, settle
+from openclaw.protocol.handshake import DeviceDirectory as DeviceDesk
+from openclaw.protocol.rpc import MethodRegistry, dispatch
 
 
 class Sockets:

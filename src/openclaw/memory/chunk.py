@@ -6,8 +6,7 @@ from hashlib import sha256
 
 from msgspec import Struct
 
-from openclaw.core.patterns import lazy
-from openclaw.core.text import units
+from openclaw.core.text import lazy, units
 
 LEAST_CHARS = 32
 CHARS_PER_TOKEN = 4

@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Callable
+from typing import Any
 
-from openclaw.memory.rank import RankedPiece
+from openclaw.memory.index import IndexStatus, MemoryIndex, SearchAnswer
+from openclaw.memory.rank import RankedHit, RankedPiece
 from openclaw.memory.settings import Citations
 
 _CITED = re.compile(r"(?<![\w/])((?:[\w.\-]+/)*[\w.\-]+\.(?:md|jsonl))#L?(\d+)(?:-L?(\d+))?")
@@ -50,3 +52,56 @@ def checked(reply: str, length: Callable[[str], int | None]) -> str:
             reply = re.sub(rf"(?:\A|\n+)Source: {re.escape(lost)}(?=\n|\Z)", "", reply)
         reply = reply.replace(lost, path)
     return reply
+
+
+PARTS = ("score", "relevance", "vector", "cosine", "text", "age", "sure")
+
+
+def why_document(answer: SearchAnswer) -> dict[str, Any]:
+    """Every term with what it is worth, every result with the parts of its score."""
+    return {
+        "mode": answer.mode,
+        "reason": answer.reason,
+        "terms": [
+            {"term": item.term.text, "pieces": item.docs, "worth": round(item.worth, 2), "exact": item.term.exact}
+            for item in answer.terms
+        ],
+        "results": [_parts(found) | {"citation": citation(found.piece)} for found in answer.results],
+    }
+
+
+def status_document(found: IndexStatus, memory: MemoryIndex, tried: str | None) -> dict[str, Any]:
+    """`tried` says why meaning cannot be searched, nothing when it can, None when nobody tried."""
+    document: dict[str, Any] = {
+        "agentWorkspace": str(memory.plan.scope.workspace),
+        "index": str(found.path),
+        "provider": found.provider,
+        "model": found.model,
+        "sources": list(memory.plan.sources),
+        "files": found.files,
+        "pieces": found.pieces,
+        "waiting": found.waiting,
+        "bytes": found.bytes,
+        "syncedAt": found.synced_at,
+        "outdated": found.outdated,
+        "vectorExtension": found.vectors or "loaded",
+        "problems": list(found.problems),
+    }
+    if found.reason:
+        document["reason"] = found.reason
+    if tried is not None:
+        document["meaning"] = tried or "works"
+    return document
+
+
+def _parts(found: RankedHit) -> dict[str, Any]:
+    return {
+        "score": found.score,
+        "relevance": found.relevance,
+        "vector": found.vector,
+        "cosine": found.cosine,
+        "text": found.text,
+        "age": found.decay,
+        "sure": found.sure,
+        "matched": list(found.matched),
+    }

@@ -16,7 +16,7 @@ from msgspec import Struct
 from openclaw.core.errors import StateError
 from openclaw.memory.rank import RankedPiece, Weighed, weigh
 from openclaw.memory.terms import Term
-from openclaw.store.atomic import private_directory
+from openclaw.storage.atomic import private_directory
 
 SCHEMA = 1
 META = "memory_index_meta_v1"

@@ -16,11 +16,11 @@ from openclaw.core.embedder import Traits
 from openclaw.core.errors import OpenClawError, ProviderError
 from openclaw.memory import rank
 from openclaw.memory.database import ForeignIndex, IndexFile, IndexIdentity
-from openclaw.memory.means import EmbedderPool, fits
+from openclaw.memory.embedders.pool import EmbedderPool, fits
+from openclaw.memory.indexer import Indexer, IndexFiles
 from openclaw.memory.settings import MemorySearchSettings
 from openclaw.memory.sync import Progress, SyncPlan, SyncReport
 from openclaw.memory.terms import query_terms
-from openclaw.memory.upkeep import Indexer, IndexFiles
 from openclaw.memory.writing import KEYWORDS_ONLY
 
 T = TypeVar("T")

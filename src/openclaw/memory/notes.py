@@ -2,14 +2,19 @@
 
 import os
 import re
+import stat
+import sys
 from collections.abc import Sequence
 from datetime import date, datetime
-from pathlib import Path
+from fnmatch import fnmatch
+from pathlib import Path, PurePosixPath
 
-from openclaw.core.errors import InvalidRequest, StateError
-from openclaw.core.origin import UNTRUSTED
-from openclaw.core.text import Label, block
-from openclaw.memory import labels
+from msgspec import Struct
+
+from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError, StateError
+from openclaw.core.text import UNTRUSTED, Label, block, head, units
+from openclaw.memory.files import CURATED, NoteScope, read
+from openclaw.security import note_marks
 
 LONGEST_SLUG = 48
 LONGEST_ENTRY = 200_000
@@ -32,7 +37,7 @@ def append(workspace: Path, name: str, text: str, label: Label = "agent") -> Pat
     if len(cleaned) > LONGEST_ENTRY:
         raise InvalidRequest(f"an entry has at most {LONGEST_ENTRY} characters: shorten it")
     if label in UNTRUSTED:
-        cleaned = labels.wrapped(cleaned, label)
+        cleaned = note_marks.wrapped(cleaned, label)
     path = workspace / name
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -72,3 +77,101 @@ def _add(fd: int, path: Path, text: str) -> None:
     except OSError as error:
         os.ftruncate(fd, size)
         raise StateError(f"cannot write {path}: {error.strerror}. Nothing was added; free some space.") from error
+
+
+DEFAULT_LINES = 120
+MAX_CHARS = 12_000
+ALLOWED = (*CURATED, "USER.md")
+
+
+class NotAllowed(InvalidRequest):
+    """The path is not memory."""
+
+    code = "MEMORY_PATH_NOT_ALLOWED"
+
+
+class NoteExcerpt(Struct, frozen=True, kw_only=True):
+    """Some lines of a note."""
+
+    path: str
+    text: str
+    start: int
+    lines: int
+    total: int
+    next: int | None = None
+    """The line to go on with."""
+
+
+def resolve(raw: str, scope: NoteScope) -> Path:
+    """The file meant by `raw`; refused when it is not one of the notes."""
+    given = raw.strip().split("#")[0]
+    pure = PurePosixPath(given)
+    if not given or "\0" in given or ".." in pure.parts or pure.suffix.lower() != ".md":
+        raise NotAllowed(f"{raw!r} is not a note: name MEMORY.md, a file memory/….md, or an extra path")
+    path = scope.workspace / given
+    inside = path.is_relative_to(scope.workspace)
+    name = path.relative_to(scope.workspace).as_posix() if inside else ""
+    if name in ALLOWED or name.startswith("memory/"):
+        _no_links(path, scope.workspace, raw)
+        return path
+    for root, pattern in scope.places():
+        if path == root or path.is_relative_to(root):
+            below = path.relative_to(root).as_posix()
+            if pattern is None or path == root or fnmatch(below, pattern.replace("**/", "*")):
+                _no_links(path, root, raw)
+                return path
+    raise NotAllowed(f"{raw!r} is not a note: name MEMORY.md, a file memory/….md, or an extra path")
+
+
+def length(scope: NoteScope, name: str) -> int | None:
+    """How many lines a note has; None when there is none of that name, and no end to a file that is no note."""
+    if not name.startswith("memory/") and name not in ALLOWED:
+        return sys.maxsize
+    try:
+        text = read(resolve(name, scope)).text
+    except (OpenClawError, OSError):
+        return None
+    return text.count("\n") + (not text.endswith("\n"))
+
+
+def excerpt(path: Path, name: str, start: int | None, count: int | None, max_chars: int = MAX_CHARS) -> NoteExcerpt:
+    """`count` lines of a note from line `start`, as far as they fit."""
+    if not path.exists():
+        raise NotFound(f"there is no note {name}")
+    lines = read(path).text.split("\n")
+    if lines and not lines[-1]:
+        lines.pop()
+    first = max(1, start or 1)
+    wanted = lines[first - 1 : first - 1 + max(1, count or DEFAULT_LINES)]
+    kept: list[str] = []
+    used = 0
+    for line in wanted:
+        if kept and used + units(line) + 1 > max_chars:
+            break
+        kept.append(head(line, max_chars))
+        used += units(kept[-1]) + 1
+    after = first + len(kept)
+    return NoteExcerpt(
+        path=name,
+        text="\n".join(kept),
+        start=first,
+        lines=len(kept),
+        total=len(lines),
+        next=after if kept and after <= len(lines) else None,
+    )
+
+
+def _no_links(path: Path, root: Path, raw: str) -> None:
+    """Refuses a path with a link anywhere below `root`, and one whose name on disk is written differently."""
+    here = root
+    for part in path.relative_to(root).parts:
+        try:
+            if part not in os.listdir(here):  # noqa: PTH208
+                return
+            here /= part
+            if stat.S_ISLNK(os.lstat(here).st_mode):
+                raise NotAllowed(f"{raw!r} leads through a symbolic link, which is not followed")
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except PermissionError as error:
+            raise NotAllowed(f"{raw!r} cannot be looked at: check its permissions") from error

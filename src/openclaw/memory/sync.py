@@ -11,9 +11,10 @@ from time import monotonic
 from msgspec import Struct
 
 from openclaw.core.errors import StateError
-from openclaw.memory import discover, labels, transcripts
+from openclaw.memory import files, transcripts
 from openclaw.memory.chunk import Chunk, chunks
 from openclaw.memory.writing import FileState, IndexWriter
+from openclaw.security import note_marks
 
 BATCH_SECONDS = 0.25
 """How long one transaction may last, so that nobody waits for us."""
@@ -22,7 +23,7 @@ BATCH_SECONDS = 0.25
 class SyncPlan(Struct, frozen=True, kw_only=True):
     """What an index holds and how it is cut."""
 
-    scope: discover.NoteScope
+    scope: files.NoteScope
     sources: tuple[str, ...]
     tokens: int
     overlap: int
@@ -70,12 +71,12 @@ def update(
 
     `only` are the files somebody saw changing; nothing else is looked at where that is enough.
     """
-    few = discover.look_at(plan.scope, only) if only and "memory" in plan.sources else None
+    few = files.look_at(plan.scope, only) if only and "memory" in plan.sources else None
     if few is not None:
         found, talks = few, []
         known = _known(writer, tuple(plan.scope.name(path) for path in only))
     else:
-        found = discover.discover(plan.scope) if "memory" in plan.sources else discover.Discovered(())
+        found = files.discover(plan.scope) if "memory" in plan.sources else files.Discovered(())
         talks = _transcripts(plan) if "sessions" in plan.sources and plan.sessions else []
         known = _known(writer)
     work = list(_changed(found.files, talks, known, plan, force))
@@ -117,7 +118,7 @@ def update(
 def pieces(text: str, plan: SyncPlan, marked: Sequence[str]) -> list[tuple[Chunk, str]]:
     """`text` in pieces with their labels, without what was forgotten; `marked` has the label of each line."""
     return [
-        (chunk, labels.least_trusted(marked, chunk.start, chunk.end))
+        (chunk, note_marks.least_trusted(marked, chunk.start, chunk.end))
         for chunk in chunks(text, plan.tokens, plan.overlap)
         if chunk.hash not in plan.forgotten
     ]
@@ -167,7 +168,7 @@ def _transcripts(plan: SyncPlan) -> list[tuple[str, Path]]:
 
 
 def _changed(
-    files: tuple[discover.NoteFile, ...],
+    files: tuple[files.NoteFile, ...],
     talks: list[tuple[str, Path]],
     known: dict[tuple[str, str], tuple[str, int, int]],
     plan: SyncPlan,
@@ -193,7 +194,7 @@ def _taken(writer: IndexWriter, plan: SyncPlan, item: _Work, now: int) -> Callab
         spoken = pieces(talk.text, plan, talk.labels) if transcripts.remembered(talk.owner) and talk.lines else []
         placed = [(talk.placed(chunk), label) for chunk, label in spoken]
         return lambda: writer.put(state, placed, now)
-    content = discover.read(item.path)
+    content = files.read(item.path)
     note = FileState(
         path=item.name,
         source="memory",
@@ -204,5 +205,5 @@ def _taken(writer: IndexWriter, plan: SyncPlan, item: _Work, now: int) -> Callab
     )
     if item.known is not None and item.known[0] == content.hash and not plan.forgotten:
         return lambda: writer.touch(note)
-    cut = pieces(content.text, plan, labels.by_line(content.text))
+    cut = pieces(content.text, plan, note_marks.by_line(content.text))
     return lambda: writer.put(note, cut, now)

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from openclaw.core.patterns import lazy
+from openclaw.core.text import lazy
 
 MAX_QUERY_TERMS = 24
 LONGEST = 64

@@ -10,12 +10,12 @@ from msgspec import Struct, structs
 
 from openclaw.core.errors import NotFound, OpenClawError
 from openclaw.core.messages import Text
-from openclaw.core.origin import UNTRUSTED, merge_origins, origin
-from openclaw.core.text import Label, head, neutralise
+from openclaw.core.text import UNTRUSTED, Label, head, merge_origins, neutralise, origin
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
-from openclaw.memory import citations, discover, labels, rank, reading, transcripts
+from openclaw.memory import citations, files, notes, rank, transcripts
 from openclaw.memory.index import MemoryIndex, SearchAnswer
 from openclaw.memory.settings import Citations
+from openclaw.security import note_marks
 
 SNIPPET_CHARS = 700
 DEADLINE = 30.0
@@ -163,7 +163,7 @@ class MemoryGet:
         aliases={"file": "path", "start": "from", "startLine": "from"},
     )
 
-    def __init__(self, memory: MemoryIndex, max_chars: int = reading.MAX_CHARS) -> None:
+    def __init__(self, memory: MemoryIndex, max_chars: int = notes.MAX_CHARS) -> None:
         self._memory = memory
         self._max_chars = max_chars
 
@@ -180,9 +180,9 @@ class MemoryGet:
             return Output.failed(f"Invalid arguments: {error}")
         scope = self._memory.plan.scope
         try:
-            path = reading.resolve(wanted.path, scope)
+            path = notes.resolve(wanted.path, scope)
             found = await asyncio.to_thread(
-                reading.excerpt, path, scope.name(path), wanted.start, wanted.lines, self._max_chars
+                notes.excerpt, path, scope.name(path), wanted.start, wanted.lines, self._max_chars
             )
         except NotFound:
             return _document({"status": "not_found", "text": "", "path": wanted.path})
@@ -199,11 +199,11 @@ class MemoryGet:
 
 def _labels_of(path: Path) -> list[Label]:
     """The labels in a note, wherever in it they stand: what is left out here may have led to the rest."""
-    marked = labels.by_line(discover.read(path).text)
+    marked = note_marks.by_line(files.read(path).text)
     return [label for label in UNTRUSTED if label in marked]
 
 
-def page(found: reading.NoteExcerpt) -> dict[str, Any]:
+def page(found: notes.NoteExcerpt) -> dict[str, Any]:
     """Some lines as the model reads them."""
     document: dict[str, Any] = {
         "status": "ok",

@@ -11,10 +11,10 @@ from msgspec import Struct
 
 from openclaw.core.errors import InvalidRequest, StateError
 from openclaw.core.keys import parse
-from openclaw.core.patterns import lazy
+from openclaw.core.text import lazy
 from openclaw.memory.chunk import Chunk
-from openclaw.memory.discover import MOST_BYTES
-from openclaw.memory.labels import worse
+from openclaw.memory.files import MOST_BYTES
+from openclaw.security.note_marks import worse
 
 LONGEST_LINE = 4 * 1024 * 1024
 SILENT = frozenset({"NO_REPLY", "HEARTBEAT_OK"})

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from openclaw.core.errors import AuthFailed
 from openclaw.core.secret import Secret
-from openclaw.models.cooldown import CredentialStats, block_reason, blocked_until
+from openclaw.models.failover import CredentialStats, block_reason, blocked_until
 from openclaw.models.profiles import AuthProfile, Profiles, expired, order
 from openclaw.models.registry import ProviderFacts
 from openclaw.models.settings import AuthSettings

@@ -12,9 +12,8 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from openclaw.models.catalog import OFFLINE
 from openclaw.models.refs import split_profile
-from openclaw.models.registry import ModelRegistry, ProviderFacts, is_cloud_id
+from openclaw.models.registry import OFFLINE, ModelRegistry, ProviderFacts, is_cloud_id
 
 ANSWER_SECONDS = 0.3
 """For connecting and for each silence; a closed port on this machine refuses at once."""

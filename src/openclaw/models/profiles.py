@@ -1,13 +1,21 @@
 """Auth profiles: several credentials for one provider, and which of them is tried first. Pure."""
 
-from collections.abc import Mapping, Sequence
-from typing import Literal
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct, field
 
+from openclaw.core.errors import StateError
 from openclaw.core.secret import Secret
 from openclaw.core.settings import SecretRef
-from openclaw.models.cooldown import CredentialStats, blocked_until
+from openclaw.models.failover import CredentialStats, blocked_until
+from openclaw.storage.atomic import replace
+from openclaw.storage.locks import Holder, KernelLock
 
 EARLY = 5 * 60 * 1000
 """A token this close to its end, in milliseconds, is treated as expired."""
@@ -81,3 +89,121 @@ def order(
         return waits[name], expired(profile, now), _RANK[profile.type], last_used
 
     return tuple(sorted(ids, key=rank))
+
+
+FILE = "auth-profiles.json"
+MAX_BYTES = 4 << 20
+LOCK_SECONDS = 5.0
+
+
+class _Stored(Struct, rename="camel"):
+    provider: str
+    type: Kind = "api_key"
+    key: str | None = None
+    token: str | None = None
+    access: str | None = None
+    expires: int | None = None
+    email: str | None = None
+    key_ref: SecretRef | None = None
+    token_ref: SecretRef | None = None
+
+
+class _File(Struct, rename="camel"):
+    version: int = 1
+    profiles: dict[str, _Stored] = field(default_factory=dict)
+    order: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    last_good: dict[str, str] = field(default_factory=dict)
+    usage_stats: dict[str, CredentialStats] = field(default_factory=dict)
+
+
+class ProfileStore:
+    """Reads and updates one profile file. A missing file is an empty one."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def of_agent(cls, agent_dir: Path) -> "ProfileStore":
+        return cls(agent_dir / FILE)
+
+    def load(self) -> Profiles:
+        return _profiles(self._decode(self._read()))
+
+    def put(
+        self, profile_id: str, provider: str, secret: Secret, kind: Literal["api_key", "token"] = "api_key"
+    ) -> None:
+        """Keeps `secret` as the profile `profile_id`."""
+        name = "key" if kind == "api_key" else "token"
+        with self._editing() as raw:
+            raw.setdefault("profiles", {})[profile_id] = {"type": kind, "provider": provider, name: secret.reveal()}
+
+    def update(
+        self, profile_id: str, change: Callable[[CredentialStats], CredentialStats], *, good_for: str | None = None
+    ) -> CredentialStats:
+        """Applies `change` to the stats of a profile; `good_for` names the provider it just worked with."""
+        with self._editing() as raw:
+            stats = change(self._decode(msgspec.json.encode(raw)).usage_stats.get(profile_id, CredentialStats()))
+            kept = raw.setdefault("usageStats", {}).get(profile_id, {})
+            foreign = {
+                name: value for name, value in kept.items() if name not in CredentialStats.__struct_encode_fields__
+            }
+            raw["usageStats"][profile_id] = {**foreign, **msgspec.to_builtins(stats)}
+            if good_for is not None:
+                raw.setdefault("lastGood", {})[good_for] = profile_id
+        return stats
+
+    @contextlib.contextmanager
+    def _editing(self) -> Iterator[dict[str, Any]]:
+        """The file's content, written back when the block ends well; other processes wait."""
+        with KernelLock(self.path.with_name(self.path.name + ".lock")) as lock:
+            deadline = time.monotonic() + LOCK_SECONDS
+            while not lock.take(Holder(pid=os.getpid(), created_at=0, owner="auth profiles")):
+                if time.monotonic() > deadline:
+                    raise StateError(f"{self.path} is being written by another process: try again")
+                time.sleep(0.01)
+            before = self._read()
+            self._decode(before)
+            raw: dict[str, Any] = msgspec.json.decode(before) if before else {"version": 1}
+            yield raw
+            replace(self.path, msgspec.json.format(msgspec.json.encode(raw), indent=2))
+
+    def _read(self) -> bytes:
+        try:
+            with self.path.open("rb") as file:
+                data = file.read(MAX_BYTES + 1)
+        except FileNotFoundError:
+            return b""
+        except OSError as error:
+            raise StateError(f"cannot read {self.path}: {error.strerror}") from error
+        if len(data) > MAX_BYTES:
+            raise StateError(f"{self.path} is larger than {MAX_BYTES >> 20} MB: that is not a profile file")
+        return data
+
+    def _decode(self, data: bytes) -> _File:
+        if not data.strip():
+            return _File()
+        try:
+            return msgspec.json.decode(data, type=_File)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise StateError(f"{self.path} cannot be used: {error}. Correct it, or move it away") from error
+
+
+def _profiles(file: _File) -> Profiles:
+    return Profiles(
+        profiles={name: _profile(entry) for name, entry in file.profiles.items()},
+        order=file.order,
+        last_good=file.last_good,
+        stats=file.usage_stats,
+    )
+
+
+def _profile(entry: _Stored) -> AuthProfile:
+    text = {"api_key": entry.key, "token": entry.token, "oauth": entry.access}[entry.type]
+    return AuthProfile(
+        provider=entry.provider.strip().lower(),
+        type=entry.type,
+        secret=Secret(text) if text else None,
+        ref=entry.key_ref if entry.type == "api_key" else entry.token_ref,
+        expires=entry.expires,
+        email=entry.email,
+    )

@@ -3,19 +3,123 @@
 import re
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
-from typing import TypeVar
+from functools import cache, lru_cache
+from importlib import resources
+from ipaddress import ip_address, ip_network
+from typing import Literal, TypeVar
 from urllib.parse import urlsplit
 
-from msgspec import Struct, field
+import msgspec
+from msgspec import Struct, field, structs
 
 from openclaw.core.errors import ConfigError, NotFound
 from openclaw.core.provider import Api, Compat, Endpoint, Model, Price
 from openclaw.core.secret import Secret
 from openclaw.models import refs
-from openclaw.models.catalog import OFFLINE, CatalogModel, CatalogProvider, ModelCatalog, overlay
-from openclaw.models.locality import is_own_address
 from openclaw.models.refs import AliasBook, ModelRef
 from openclaw.models.settings import ModelEntry, ModelsSettings, ProviderSettings
+
+OFFLINE = "offline"
+
+
+class CatalogProvider(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """A provider we know how to reach."""
+
+    id: str
+    name: str
+    api: Api
+    base_url: str
+    env: tuple[str, ...] = ()
+    """The variables its key may be in, first one first."""
+    default_model: str | None = None
+    key_url: str = ""
+    """Where a person gets a key."""
+    local: bool = False
+    """It runs on the user's own machine: no key, no bill."""
+    compat: Compat = Compat()
+
+
+class CatalogModel(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """What is known of one model."""
+
+    provider: str
+    id: str
+    name: str
+    context_window: int | None = None
+    max_tokens: int | None = None
+    reasoning: bool = False
+    input: tuple[Literal["text", "image", "audio", "video"], ...] = ("text",)
+    cost: Price | None = None
+    compat: Compat = Compat()
+    status: Literal["available", "deprecated"] = "available"
+
+    @property
+    def ref(self) -> str:
+        return f"{self.provider}/{self.id}"
+
+
+class ModelCatalog(Struct, frozen=True, forbid_unknown_fields=True):
+    """Providers in the order in which their keys are looked for, and their models, newest first."""
+
+    providers: tuple[CatalogProvider, ...]
+    models: tuple[CatalogModel, ...]
+
+    def provider(self, provider: str) -> CatalogProvider | None:
+        return next((entry for entry in self.providers if entry.id == provider), None)
+
+    def model(self, provider: str, model: str) -> CatalogModel | None:
+        return next((entry for entry in self.models if entry.provider == provider and entry.id == model), None)
+
+
+@cache
+def load() -> ModelCatalog:
+    """The shipped catalog, read once."""
+    raw = resources.files("openclaw.models").joinpath("catalog.json").read_bytes()
+    return msgspec.json.decode(raw, type=ModelCatalog)
+
+
+def overlay(base: Compat, over: Compat) -> Compat:
+    """`base` with everything `over` has an opinion on."""
+    said = {name: value for name in Compat.__struct_fields__ if (value := getattr(over, name)) not in (None, ())}
+    return structs.replace(base, **said)
+
+
+_OWN = tuple(
+    ip_network(net)
+    for net in (
+        "127.0.0.0/8",
+        "10.0.0.0/8",
+        "172.16.0.0/12",
+        "192.168.0.0/16",
+        "100.64.0.0/10",
+        "0.0.0.0/32",
+        "::1/128",
+        "fc00::/7",
+        "fe80::/10",
+    )
+)
+
+
+def host_of(base_url: str) -> str:
+    """The host name in `base_url`, or nothing when it has none."""
+    try:
+        return (urlsplit(base_url).hostname or "").lower()
+    except ValueError:
+        return ""
+
+
+@lru_cache(maxsize=256)
+def is_own_address(base_url: str) -> bool:
+    """True for loopback, private and link-local addresses, `localhost` and `*.local`."""
+    host = host_of(base_url)
+    if host == "localhost" or host.endswith((".localhost", ".local")):
+        return True
+    try:
+        address = ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return any(address in net for net in _OWN)
+
 
 DEFAULT_WINDOW = 200_000
 

@@ -1,10 +1,14 @@
 """What of a plugin's registrations counts: what its manifest declares, unless it is somebody else's. Pure."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from msgspec import Struct
+
 from openclaw.core.plugin import Brought
+from openclaw.plugins.find import FoundPlugin
 from openclaw.plugins.manifest import PluginManifest
+from openclaw.plugins.settings import MEMORY_CORE, PluginEntry, PluginsSettings
 
 FIELDS = {
     "tools": "contracts.tools",
@@ -68,3 +72,111 @@ def _objection(kind: str, name: str, plugin: str, declared: Collection[str], tak
 
 def _only(table: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
     return {name: each for name, each in table.items() if name in names}
+
+
+NO_PLUGIN = (MEMORY_CORE, "none")
+"""What `plugins.slots.memory` can be besides a plugin."""
+
+
+class PluginVerdict(Struct, frozen=True, kw_only=True):
+    """Whether a plugin runs; `why` says why not, with what to do about it."""
+
+    runs: bool
+    why: str = ""
+    held: bool = False
+    """It is wanted, but something has to be settled first."""
+
+
+def judge(
+    plugins: Iterable[FoundPlugin], settings: PluginsSettings, accepted: Mapping[str, str], digests: Mapping[str, str]
+) -> dict[str, PluginVerdict]:
+    """A verdict on every plugin. `accepted` has the digests that were agreed to, `digests` those of today."""
+    found = list(plugins)
+    verdicts = {each.id: _judge(each, settings, accepted.get(each.id), digests.get(each.id)) for each in found}
+    # A plugin that needs another one runs only with it; taking one away may take more.
+    changed = True
+    while changed:
+        changed = False
+        for each in found:
+            missing = [name for name in each.manifest.requires_plugins if not _runs(verdicts, name)]
+            if verdicts[each.id].runs and missing:
+                verdicts[each.id] = PluginVerdict(runs=False, held=True, why=f"it needs the plugin {missing[0]}")
+                changed = True
+    return verdicts
+
+
+def _runs(verdicts: Mapping[str, PluginVerdict], name: str) -> bool:
+    return name in verdicts and verdicts[name].runs
+
+
+def _judge(plugin: FoundPlugin, settings: PluginsSettings, accepted: str | None, digest: str | None) -> PluginVerdict:
+    name, entry = plugin.id, settings.entries.get(plugin.id, PluginEntry())
+    if not settings.enabled:
+        return PluginVerdict(runs=False, why="plugins.enabled is false")
+    if name in settings.deny:
+        return PluginVerdict(runs=False, why="it is in plugins.deny")
+    if settings.allow and name not in settings.allow:
+        return PluginVerdict(runs=False, why="it is not in plugins.allow")
+    if entry.enabled is False:
+        return PluginVerdict(runs=False, why=f"it is switched off: openclaw plugins enable {name}")
+    if entry.enabled is None and not by_default(plugin, accepted):
+        return PluginVerdict(runs=False, why=f"it is not switched on: openclaw plugins enable {name}")
+    if slot := _slot(plugin, settings):
+        return PluginVerdict(runs=False, why=slot)
+    if plugin.source == "installed" and digest is not None and digest != accepted:
+        why = "its files changed since they were accepted" if accepted else "nobody has accepted it yet"
+        return PluginVerdict(runs=False, held=True, why=f"{why}: look at it, then openclaw plugins enable {name}")
+    unknown = sorted(set(entry.env) - set(plugin.manifest.permissions.env))
+    if unknown:
+        why = f"plugins.entries.{name}.env gives it {unknown[0]}, which its manifest does not ask for"
+        return PluginVerdict(runs=False, held=True, why=why)
+    return PluginVerdict(runs=True)
+
+
+def by_default(plugin: FoundPlugin, accepted: str | None) -> bool:
+    """Whether a plugin runs when its entry says nothing: one somebody named or installed does."""
+    match plugin.source:
+        case "path":
+            return True
+        case "installed":
+            return accepted is not None
+        case "package":
+            return False
+        case _:
+            return plugin.manifest.enabled_by_default
+
+
+def _slot(plugin: FoundPlugin, settings: PluginsSettings) -> str:
+    """Why a plugin that can only be there once is not the one."""
+    if plugin.manifest.kind == "context-engine":
+        return "it is a context engine, and those of plugins are not supported yet"
+    if plugin.manifest.kind != "memory" or settings.slots.memory == plugin.id:
+        return ""
+    return f"plugins.slots.memory is {settings.slots.memory}"
+
+
+def vacant(plugins: Iterable[FoundPlugin], verdicts: Mapping[str, PluginVerdict], settings: PluginsSettings) -> str:
+    """Why nobody fills the place of the memory, though a plugin is meant to; empty when somebody does."""
+    name = settings.slots.memory
+    if name in NO_PLUGIN:
+        return ""
+    found = next((plugin for plugin in plugins if plugin.id == name), None)
+    if found is None:
+        why = "there is no such plugin"
+    elif found.manifest.kind != "memory":
+        why = "its manifest does not say that it is of kind memory"
+    elif not _runs(verdicts, name):
+        why = f"it does not run ({verdicts[name].why})"
+    else:
+        return ""
+    return (
+        f"plugins.slots.memory is {name}, and {why}: there is no memory. Set it to {MEMORY_CORE} for the built-in one"
+    )
+
+
+def unknown_entries(plugins: Iterable[FoundPlugin], settings: PluginsSettings) -> tuple[str, ...]:
+    """Ids that the settings speak of and nobody has."""
+    known = {plugin.id for plugin in plugins}
+    known |= set(NO_PLUGIN)
+    named = {*settings.entries, *settings.allow}
+    return tuple(sorted(named - known))

@@ -14,7 +14,7 @@ from typing import Literal
 from msgspec import Struct
 
 from openclaw.plugins.manifest import FILE, MAX_BYTES, PluginManifest, read
-from openclaw.store.tree import Unverifiable, read_regular
+from openclaw.storage.digests import Unverifiable, read_regular
 
 GROUP = "openclaw.plugins"
 Source = Literal["path", "installed", "package", "bundled"]

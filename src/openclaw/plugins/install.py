@@ -5,21 +5,22 @@ The operator's rule is asked first, before any hook and any person, for a first 
 
 import contextlib
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib.resources import files
 from pathlib import Path
 from typing import Literal, Protocol
 
 from msgspec import Struct
 
 from openclaw.core.errors import Conflict, InvalidRequest, StateError
-from openclaw.plugins.lock import AcceptedPlugin, AcceptedPlugins
+from openclaw.plugins.accepted import AcceptedPlugin, AcceptedPlugins
 from openclaw.plugins.manifest import FILE, PluginManifest, read
-from openclaw.store.archive import pieces
-from openclaw.store.lock import holding
-from openclaw.store.swap import mend, swap
-from openclaw.store.tree import Hasher, Unverifiable
+from openclaw.storage.archives import mend, pieces, swap
+from openclaw.storage.digests import Hasher, Unverifiable
+from openclaw.storage.locks import holding
 
 _STAGING, _OLD, _LOCK = ".openclaw-staging-", ".openclaw-old-", ".openclaw-install.lock"
 
@@ -149,3 +150,29 @@ def _write(directory: Path, found: Mapping[str, tuple[bytes, bool]]) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
+
+
+_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
+PLACES = {
+    "openclaw.plugin.json": "openclaw.plugin.json",
+    "plugin.py.txt": "plugin.py",
+    "tests/test_plugin.py.txt": "tests/test_plugin.py",
+    "README.md": "README.md",
+}
+"""The template's files, and what they become. The code is kept as text so that nobody mistakes it for ours."""
+
+
+def new(name: str, parent: Path) -> Path:
+    """Writes a plugin called `name` below `parent`; gives its directory."""
+    if not _ID.match(name):
+        raise InvalidRequest(f"{name!r} cannot be the id of a plugin: use letters in lower case, digits, - and _")
+    directory = parent / name
+    if directory.exists():
+        raise Conflict(f"{directory} is already there: choose another name")
+    word = name.replace("-", "_")
+    for source, target in PLACES.items():
+        text = files("openclaw.plugins").joinpath("template", *source.split("/")).read_text(encoding="utf-8")
+        path = directory / target
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text.replace("@ID@", name).replace("@WORD@", word), encoding="utf-8")
+    return directory

@@ -1,7 +1,7 @@
 """`openclaw.plugin.json`: what a plugin says of itself, read without running any of it. Pure."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NoReturn
 
 import msgspec
 from msgspec import Meta, Struct, field
@@ -115,3 +115,37 @@ def _too_much(value: Any) -> str:
         elif isinstance(part, list):
             pending += [(inner, depth + 1) for inner in part]
     return ""
+
+
+def problem(schema: Mapping[str, Any], value: Mapping[str, Any], where: str) -> str:
+    """What is wrong with `value`, as one line; empty when nothing is."""
+    if not value and not schema.get("required"):
+        return ""
+    import fastjsonschema
+
+    try:
+        # Extending the value with the schema's defaults is left to the plugin: the operator's file says what is set.
+        check = fastjsonschema.compile(
+            {"additionalProperties": False, **schema},
+            handlers={"http": _nowhere, "https": _nowhere, "file": _nowhere, "": _nowhere},
+            use_default=False,
+        )
+        check(dict(value))
+    except fastjsonschema.JsonSchemaValueException as error:
+        path = ".".join(str(part) for part in error.path[1:])
+        return f"{where}{f'.{path}' if path else ''}: {_said(error.message, error.name)}"
+    except fastjsonschema.JsonSchemaDefinitionException as error:
+        return f"the plugin's configSchema cannot be used: {error}"
+    except RecursionError:
+        return "the plugin's configSchema refers to itself without end"
+    return ""
+
+
+def _said(message: str, name: str | None) -> str:
+    return message.removeprefix(str(name)).strip() if name else message
+
+
+def _nowhere(address: str) -> NoReturn:
+    import fastjsonschema
+
+    raise fastjsonschema.JsonSchemaDefinitionException(f"it refers to {address}; put everything into the manifest")

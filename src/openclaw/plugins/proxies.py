@@ -7,8 +7,7 @@ from typing import Any
 from msgspec import structs
 
 from openclaw.core import errors
-from openclaw.core.channel import Channel
-from openclaw.core.chat import Address, Inbound, Outbound, Receipt
+from openclaw.core.channel import Address, Channel, Inbound, Outbound, Receipt
 from openclaw.core.embedder import Embedder, EmbedderEndpoint, Traits, Vector
 from openclaw.core.events import ModelEvent
 from openclaw.core.plugin import (

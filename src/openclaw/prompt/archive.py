@@ -8,9 +8,9 @@ from msgspec import Struct, structs
 
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.prompt.build import Prompt, assemble
+from openclaw.prompt.facts import Section
 from openclaw.prompt.report import PromptReport
-from openclaw.prompt.section import Section
-from openclaw.store.db import Database
+from openclaw.storage.database import Database
 
 KNOWN_HASHES = 2_000
 

@@ -10,11 +10,10 @@ from msgspec import Struct, structs
 
 from openclaw.core.provider import System
 from openclaw.core.text import CACHE_BOUNDARY, ContextFile, PromptText
-from openclaw.prompt import stable_sections as above
-from openclaw.prompt import tool_sections as tools
-from openclaw.prompt import volatile_sections as below
-from openclaw.prompt.facts import Contribution, PromptFacts, stable_only
-from openclaw.prompt.section import Section
+from openclaw.prompt.facts import Contribution, PromptFacts, Section, stable_only
+from openclaw.prompt.sections import stable as above
+from openclaw.prompt.sections import tools
+from openclaw.prompt.sections import volatile as below
 
 Piece = Callable[[PromptFacts], "Section | tuple[Section | None, ...] | None"]
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from openclaw.core.text import ContextFile, hidden, markers, units
 from openclaw.prompt.facts import PromptFacts, tool_names
-from openclaw.prompt.tool_sections import KNOWN_TOOLS
+from openclaw.prompt.sections.tools import KNOWN_TOOLS
 
 Kind = Literal[
     "over-budget",

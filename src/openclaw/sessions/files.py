@@ -7,7 +7,9 @@ next sets the torn piece aside (`<file>.torn-<n>`) and says so; nobody rewrites 
 import json
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+import socket
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -15,7 +17,8 @@ from typing import Any, TypeVar, get_args
 import msgspec
 from msgspec import Struct, structs
 
-from openclaw.core.errors import InvalidRequest, NotFound, StateError
+from openclaw.core.clock import Clock, millis
+from openclaw.core.errors import InvalidRequest, NotFound, SessionBusy, StateError
 from openclaw.core.messages import Image, Message, Text, Thinking, ToolCall, Usage
 from openclaw.sessions.transcript import (
     VERSION,
@@ -29,7 +32,8 @@ from openclaw.sessions.transcript import (
     TranscriptProblem,
     path_to_leaf,
 )
-from openclaw.store.atomic import private_directory, sync_directory
+from openclaw.storage.atomic import private_directory, sync_directory
+from openclaw.storage.locks import Holder, KernelLock, read_holder
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 _BINARY = getattr(os, "O_BINARY", 0)
@@ -361,3 +365,69 @@ def _open(path: Path, flags: int) -> int:
         return os.open(path, os.O_RDWR | os.O_APPEND | _BINARY | flags, 0o600)
     except OSError as error:
         raise StateError(f"cannot open {path}: {error.strerror}. Check its owner and permissions.") from error
+
+
+FIRST_WAIT = 0.01
+LONGEST_WAIT = 0.25
+
+
+class _Held:
+    __slots__ = ("depth", "lock", "writer")
+
+    def __init__(self, writer: str, lock: KernelLock) -> None:
+        self.writer = writer
+        self.lock = lock
+        self.depth = 1
+
+
+def lock_path(transcript: Path) -> Path:
+    return transcript.with_name(transcript.name + ".lock")
+
+
+class WriteLocks:
+    """The session locks of this process."""
+
+    def __init__(self, clock: Clock, acquire_timeout: float = 60.0) -> None:
+        self._clock = clock
+        self._timeout = acquire_timeout
+        self._held: dict[Path, _Held] = {}
+
+    @asynccontextmanager
+    async def writing(self, transcript: Path, writer: str, *, reentrant: bool = False) -> AsyncIterator[None]:
+        """Holds the lock of `transcript` for `writer`; raises `SessionBusy` when it cannot be had in time."""
+        path = lock_path(transcript)
+        held = self._held.get(path)
+        if held is not None and held.writer == writer:
+            if not reentrant:
+                raise SessionBusy(
+                    f"{writer} already holds the write lock of {transcript.name} and asked for it again", holder=writer
+                )
+            held.depth += 1
+        else:
+            held = await self._take(path, transcript, writer)
+        try:
+            yield
+        finally:
+            held.depth -= 1
+            if held.depth == 0:
+                del self._held[path]
+                held.lock.release()
+
+    async def _take(self, path: Path, transcript: Path, writer: str) -> _Held:
+        deadline = self._clock.now() + self._timeout
+        wait = FIRST_WAIT
+        lock = KernelLock(path)
+        while True:
+            holder = Holder(pid=os.getpid(), created_at=millis(self._clock), host=socket.gethostname(), owner=writer)
+            if path not in self._held and lock.take(holder):
+                held = self._held[path] = _Held(writer, lock)
+                return held
+            if self._clock.now() >= deadline:
+                who = read_holder(path)
+                raise SessionBusy(
+                    f"session busy: {transcript.stem} is being written by {who or 'another process'}. "
+                    "Wait for that run to end, or stop it, and try again.",
+                    holder=str(who or ""),
+                )
+            await self._clock.sleep(min(wait, max(0.0, deadline - self._clock.now())))
+            wait = min(wait * 2, LONGEST_WAIT)

@@ -1,14 +1,29 @@
 """A conversation as clients page through it: the newest rows first asked for, within a size. Pure."""
 
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct, structs
 
 from openclaw.core.errors import NotFound
-from openclaw.core.messages import Message
-from openclaw.sessions.transcript import NOTICE, AnyEntry, Custom, MessageEntry, path_to_leaf
+from openclaw.core.messages import Assistant, Message, Text, Thinking, ToolCall, ToolResult, User
+from openclaw.sessions.reply_text import shape
+from openclaw.sessions.transcript import (
+    NOTICE,
+    AnyEntry,
+    Context,
+    Custom,
+    MessageEntry,
+    Tally,
+    build_context,
+    pair,
+    path_to_leaf,
+    tally,
+)
+from openclaw.storage.digests import Identity, identity_at
 
 BLOCK_CHARS = 4_000
 TOTAL_BYTES = 262_144
@@ -103,3 +118,187 @@ def _shortened(row: dict[str, Any], most: int) -> dict[str, Any]:
 
 def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]}\n…(truncated)…"
+
+
+def on_record(each: HistoryRow, proofread: Callable[[str], str]) -> dict[str, Any]:
+    """A message on record as clients get it, with what people were told beside it."""
+    made = row(each.message, each.entry_id, each.number, proofread=proofread)
+    if each.notices:
+        made["__openclaw"]["notices"] = list(each.notices)
+    return made
+
+
+def row(
+    message: Any,
+    entry_id: str,
+    number: int,
+    run_id: str | None = None,
+    proofread: Callable[[str], str] = lambda text: text,
+) -> dict[str, Any]:
+    """A message as history rows and `session.message` show it; runtime details and image data stay here."""
+    made: dict[str, Any] = msgspec.to_builtins(_presentable(message, proofread))
+    made.pop("details", None)
+    if not isinstance(made.get("content"), str):
+        made["content"] = [_block(block) for block in made.get("content", ())]
+    made["__openclaw"] = {"id": entry_id, "seq": number, **({"runId": run_id} if run_id else {})}
+    if key := made.get("idempotencyKey"):
+        made["__openclaw"]["idempotencyKey"] = key
+    return made
+
+
+def _presentable(message: Message, proofread: Callable[[str], str]) -> Message:
+    """A message of the assistant as a chat shows it: without tags, directives, tokens and sources that do not exist."""
+    if not isinstance(message, Assistant):
+        return message
+    shaped = shape(message.text)
+    text = proofread(shaped.text)
+    if text == message.text:
+        return message
+    before = [block for block in message.content if isinstance(block, Thinking)]
+    tagged = [Thinking(shaped.reasoning)] if shaped.reasoning.strip() else []
+    said = [Text(text)] if text else []
+    return structs.replace(message, content=(*before, *tagged, *said, *message.calls))
+
+
+def visible(message: Message) -> str:
+    """The words of a message, for previews."""
+    return shape(message.text).text if isinstance(message, Assistant) else message.text
+
+
+def _block(block: dict[str, Any]) -> dict[str, Any]:
+    if block.get("type") == "image":
+        return {"type": "text", "text": f"[image {block.get('mimeType', '')}]"}
+    return {
+        key: value for key, value in block.items() if key not in ("thinkingSignature", "textSignature", "signature")
+    }
+
+
+def _said(text: str, at: int, reasoning: str = "") -> dict[str, Any]:
+    thought = [{"type": "thinking", "thinking": reasoning}] if reasoning else []
+    return {"role": "assistant", "content": [*thought, {"type": "text", "text": text}], "timestamp": at}
+
+
+MOST_BYTES = 4 << 20
+"""Of transcripts whose conversations are kept at hand."""
+
+
+class Conversation(Struct, frozen=True):
+    path: tuple[AnyEntry, ...] = ()
+    context: Context = Context(messages=())
+    total: Tally = Tally()
+
+
+def conversation(entries: Sequence[AnyEntry]) -> Conversation:
+    """What the entries of a transcript amount to."""
+    return Conversation(tuple(path_to_leaf(entries)), build_context(entries), tally(entries))
+
+
+def extended(known: Conversation, added: Sequence[AnyEntry]) -> Conversation | None:
+    """The same with more said at its end; None when only all of it together can tell."""
+    if known.context.unanswered or not all(isinstance(entry, MessageEntry | Custom) for entry in added):
+        return None
+    said = [entry.message for entry in added if isinstance(entry, MessageEntry)]
+    paired = pair(said)
+    if paired.problems or paired.unanswered:
+        return None
+    total = known.total
+    for message in said:
+        total = total.plus(message)
+    context = structs.replace(known.context, messages=(*known.context.messages, *paired.messages))
+    return Conversation((*known.path, *added), context, total)
+
+
+class CachedConversation(Struct, frozen=True):
+    """What the next turn of a conversation starts from."""
+
+    conversation: Conversation
+    ids: set[str]
+    """Of every entry in the file, also of those beside the path."""
+    identity: Identity
+
+
+class ConversationCache:
+    """The conversations of the last turns, as long as nobody else writes to their files."""
+
+    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+        self._most = most_bytes
+        self._held: OrderedDict[str, CachedConversation] = OrderedDict()
+        self._bytes = 0
+
+    def take(self, path: Path) -> CachedConversation | None:
+        """What is held of a file that is as it was left. It is given away: a turn that fails leaves nothing behind."""
+        held = self._pop(str(path))
+        return held if held is not None and held.identity == identity_at(path) else None
+
+    def keep(self, path: Path, left: Conversation | None, ids: set[str]) -> None:
+        """Holds what a turn left, and lets go of what nobody has asked for longest."""
+        self._pop(str(path))
+        identity = identity_at(path)
+        if left is None or left.context.problems or identity is None or identity[2] > self._most:
+            return
+        self._held[str(path)] = CachedConversation(left, ids, identity)
+        self._bytes += identity[2]
+        while self._bytes > self._most:
+            self._pop(next(iter(self._held)))
+
+    def _pop(self, path: str) -> CachedConversation | None:
+        held = self._held.pop(path, None)
+        self._bytes -= held.identity[2] if held is not None else 0
+        return held
+
+
+BEFORE = 60
+SNIPPET = 200
+
+
+class SearchHit(Struct, frozen=True, kw_only=True):
+    """A message that says what was looked for."""
+
+    row: HistoryRow
+    snippet: str
+    score: float
+    """How much of what was asked for it has: 1 is the very words in their order."""
+
+
+class LastPlan(Struct, frozen=True, kw_only=True):
+    """The steps of an accepted `update_plan` call."""
+
+    revision: int
+    at: int
+    call: ToolCall
+
+
+def find(rows: Sequence[HistoryRow], query: str) -> list[SearchHit]:
+    """The messages that have every word of `query`, newest first."""
+    phrase = " ".join(query.lower().split())
+    words = phrase.split()
+    hits = []
+    for row in reversed(rows):
+        if not words or not isinstance(row.message, User | Assistant):
+            continue
+        text = " ".join(row.message.text.split())
+        low = text.lower()
+        if all(word in low for word in words):
+            exact = phrase in low
+            at = low.find(phrase if exact else words[0])
+            hits.append(SearchHit(row=row, snippet=_around(text, at), score=1.0 if exact else 0.5))
+    return hits
+
+
+def plan(rows: Sequence[HistoryRow]) -> LastPlan | None:
+    """The newest plan that was accepted."""
+    refused = {row.message.tool_call_id for row in rows if isinstance(row.message, ToolResult) and row.message.is_error}
+    found = [
+        (row.message.timestamp, call)
+        for row in rows
+        if isinstance(row.message, Assistant)
+        for call in row.message.calls
+        if call.name == "update_plan" and call.id not in refused
+    ]
+    return LastPlan(revision=len(found), at=found[-1][0], call=found[-1][1]) if found else None
+
+
+def _around(text: str, at: int) -> str:
+    start = max(0, at - BEFORE)
+    end = start + SNIPPET
+    return f"{'…' if start else ''}{text[start:end]}{'…' if end < len(text) else ''}"

@@ -14,12 +14,11 @@ from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Usage
-from openclaw.sessions.files import LoadedTranscript, load
-from openclaw.sessions.lock import lock_path
+from openclaw.sessions.files import LoadedTranscript, load, lock_path
 from openclaw.sessions.reset import Contact
 from openclaw.sessions.transcript import MessageEntry, Tally, TranscriptHeader, headline, tally, title_of
-from openclaw.store.db import Database, Row, Transaction
-from openclaw.store.lock import Holder, KernelLock
+from openclaw.storage.database import Database, Row, Transaction
+from openclaw.storage.locks import Holder, KernelLock
 
 
 class SessionRow(Struct, frozen=True, kw_only=True):

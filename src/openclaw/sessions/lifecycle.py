@@ -14,11 +14,10 @@ from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import Conflict, NotFound
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import User
-from openclaw.sessions.files import TranscriptFile, iso
+from openclaw.sessions.files import TranscriptFile, WriteLocks, iso
 from openclaw.sessions.index import SessionIndex, SessionRow
-from openclaw.sessions.lock import WriteLocks
 from openclaw.sessions.transcript import VERSION, Leaf, MessageEntry, TranscriptHeader, path_to_leaf
-from openclaw.store.db import Database
+from openclaw.storage.database import Database
 
 Ending = Literal["new", "reset", "daily", "idle", "deleted"]
 

@@ -1,10 +1,93 @@
 """Settings of `session`."""
 
+import re
 from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
+from openclaw.core.provider import ThinkingLevel
 from openclaw.core.settings import Millis, Settings, doc
+
+Size = int | Annotated[str, Meta(pattern=r"^\d+(\.\d+)?\s*([kKmMgG]?[bB])?$")]
+"""Bytes, or with a unit: 2mb."""
+Span = Annotated[str, Meta(pattern=r"^\d+(\.\d+)?\s*(ms|s|m|h|d)?$")]
+"""A time with a unit, 5m or 1h; minutes without one."""
+
+
+class QualityGuardSettings(Settings, frozen=True):
+    """`compaction.qualityGuard`: a summary is checked before it replaces anything."""
+
+    enabled: Annotated[bool, doc("check headings, the open request and identifiers")] = True
+    max_retries: Annotated[int, doc("how often a poor summary is asked for again", ge=0)] = 1
+
+
+class MidTurnSettings(Settings, frozen=True):
+    """`compaction.midTurnPrecheck`: looking at the size between the steps of a turn."""
+
+    enabled: Annotated[bool, doc("compact between two steps instead of waiting for the model to refuse")] = False
+
+
+class MemoryFlushSettings(Settings, frozen=True):
+    """`compaction.memoryFlush`: a silent turn that writes lasting notes before a compaction."""
+
+    enabled: Annotated[bool, doc("let the assistant write notes to memory/ before it forgets the details")] = True
+    model: Annotated[str | None, doc("the model for it; the session's when absent")] = None
+    soft_threshold_tokens: Annotated[int, doc("how long before a compaction, in tokens", ge=0)] = 4_000
+    force_flush_transcript_bytes: Annotated[
+        Size, doc("also when the conversation takes this much on disk, such as 2mb; 0 never")
+    ] = "2mb"
+
+
+class CompactionSettings(Settings, frozen=True):
+    """`compaction`: what happens when a conversation outgrows its model."""
+
+    enabled: Annotated[bool, doc("compact by itself; /compact works either way")] = True
+    mode: Annotated[Literal["default", "safeguard"], doc("safeguard asks for fixed headings and checks them")] = (
+        "safeguard"
+    )
+    model: Annotated[str | None, doc("the model that summarises; the session's and its fallbacks when absent")] = None
+    thinking_level: Annotated[
+        ThinkingLevel | Literal["inherit"] | None, doc("how hard to think about a summary; low when absent")
+    ] = None
+    keep_recent_tokens: Annotated[int, doc("how much of the end stays word for word", ge=0)] = 20_000
+    identifier_policy: Annotated[Literal["strict", "off"], doc("strict keeps ids, paths, dates to the letter")] = (
+        "strict"
+    )
+    recent_turns_preserve: Annotated[int, doc("latest turns quoted beside the summary", ge=0, le=12)] = 3
+    quality_guard: Annotated[QualityGuardSettings, doc("checks on a summary")] = QualityGuardSettings()
+    mid_turn_precheck: Annotated[MidTurnSettings, doc("checks between the steps of a turn")] = MidTurnSettings()
+    timeout_seconds: Annotated[float, doc("longest time for one compaction; 0 means no limit", ge=0)] = 900
+    memory_flush: Annotated[MemoryFlushSettings, doc("notes before a compaction")] = MemoryFlushSettings()
+    max_active_transcript_bytes: Annotated[
+        Size, doc("also compact when the conversation takes this much on disk, such as 8mb; 0 never")
+    ] = 0
+
+
+class ToolFilter(Settings, frozen=True):
+    """Tool names, * for any characters."""
+
+    allow: Annotated[tuple[str, ...], doc("only these; all when empty")] = ()
+    deny: Annotated[tuple[str, ...], doc("never these")] = ()
+
+
+class HardClearSettings(Settings, frozen=True):
+    """`contextPruning.hardClear`: taking old results out altogether."""
+
+    enabled: Annotated[bool, doc("clear the oldest results when shortening was not enough")] = True
+    placeholder: Annotated[str, doc("what stands in their place", min_length=1)] = "[Old tool result content cleared]"
+
+
+class PruningSettings(Settings, frozen=True):
+    """`contextPruning`: old tool results are shown shortened; the transcript keeps them whole."""
+
+    mode: Annotated[
+        Literal["off", "cache-ttl"] | None,
+        doc("cache-ttl prunes once the provider's cache is cold; by model if absent"),
+    ] = None
+    ttl: Annotated[Span | None, doc("how long a cache stays warm, such as 5m or 1h")] = None
+    tools: Annotated[ToolFilter, doc("whose results may be pruned")] = ToolFilter()
+    hard_clear: Annotated[HardClearSettings, doc("taking old results out altogether")] = HardClearSettings()
+
 
 Hour = Annotated[int, Meta(ge=0, le=23)]
 Minutes = Annotated[int, Meta(ge=0)]
@@ -53,3 +136,29 @@ class SessionSettings(Settings, frozen=True):
         default_factory=dict
     )
     write_lock: Annotated[WriteLockSettings, doc("the lock that keeps a session to one writer")] = WriteLockSettings()
+
+
+_NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*([a-zA-Z]*)")
+_BYTES = {"": 1, "b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}
+_SECONDS = {"ms": 0.001, "s": 1.0, "": 60.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
+
+
+def size_of(value: int | str) -> int:
+    """Bytes: `2mb` is 2,097,152."""
+    if isinstance(value, int):
+        return value
+    number, unit = _parts(value)
+    return int(number * _BYTES[unit.lower()])
+
+
+def seconds_of(value: str) -> float:
+    """Seconds: `5m` is 300; a bare number counts minutes."""
+    number, unit = _parts(value)
+    return number * _SECONDS[unit]
+
+
+def _parts(value: str) -> tuple[float, str]:
+    found = _NUMBER.fullmatch(value.strip())
+    if found is None:
+        raise ValueError(f"not a number with a unit: {value!r}")
+    return float(found[1]), found[2]

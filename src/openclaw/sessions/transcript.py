@@ -10,6 +10,8 @@ from typing import Any, Literal
 from msgspec import UNSET, Struct, UnsetType, structs
 
 from openclaw.core.messages import Assistant, Image, Message, Text, ToolCall, ToolResult, Usage, User
+from openclaw.core.text import Origin, merge_origins
+from openclaw.security.labels import message_origins
 
 VERSION = 3
 TITLE_CHARS = 60
@@ -374,3 +376,20 @@ def headline(text: str) -> str:
     """The start of `text` on one line, without what a terminal would act on."""
     line = "".join(char for char in " ".join(text.split()) if char.isprintable())
     return line if len(line) <= TITLE_CHARS else line[: TITLE_CHARS - 1].rstrip() + "…"
+
+
+def context_origins(messages: Iterable[Message]) -> tuple[Origin, ...]:
+    """Where the untrusted text of a conversation came from; enclosed text without a label is labelled too."""
+    return merge_origins(*(message_origins(message) for message in messages))
+
+
+def path_origins(path: Sequence[AnyEntry]) -> tuple[Origin, ...]:
+    """The same for all of a conversation since its last reset: a summary keeps the labels of what it stands for."""
+    kept: list[AnyEntry] = []
+    for entry in path:
+        if isinstance(entry, ResetEntry):
+            first = entry.first_kept_entry_id
+            at = next((place for place, each in enumerate(kept) if first and each.id == first), len(kept))
+            kept = kept[at:]
+        kept.append(entry)
+    return context_origins(message for entry in kept if (message := message_of(entry)) is not None)

@@ -1,13 +1,90 @@
 """Whether a skill can be used here, and if not, exactly what is missing and how to get it. Pure."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
+from typing import Literal
 
 from msgspec import Struct
 
-from openclaw.skills.manifest import Installer, SkillManifest
-from openclaw.skills.record import Skill
-from openclaw.skills.settings import DependencySettings, SkillEntrySettings, SkillsSettings
-from openclaw.skills.standing import Trust
+from openclaw.core.errors import NotFound
+from openclaw.skills.manifest import Installer, SkillManifest, SkillPermissions
+from openclaw.skills.record import Collision, Skill, SkillProblem, Source
+from openclaw.skills.settings import DependencySettings, SkillEntrySettings, SkillsSettings, TrustMode
+from openclaw.storage.digests import DigestedFile
+
+State = Literal["trusted", "new", "changed", "blocked"]
+
+
+class AcceptedContent(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """What was accepted, when and by whom; or, when `blocked`, what was refused."""
+
+    name: str
+    source: Source
+    content_hash: str
+    tree_sha256: str
+    approved_at: int
+    approved_by: Literal["owner", "first-use", "install"]
+    permissions: SkillPermissions = SkillPermissions()
+    files: tuple[DigestedFile, ...] = ()
+    blocked: bool = False
+
+
+class Trust(Struct, frozen=True):
+    """A state, and what a person should know about it."""
+
+    state: State
+    why: str = ""
+    held: bool = False
+    """Whether the skill stays out of the prompt and cannot be called."""
+    by: str = ""
+    """Who accepted it."""
+
+
+def judge_trust(
+    skill: Skill,
+    accepted: AcceptedContent | None,
+    mode: TrustMode,
+    *,
+    verify: bool,
+    shipped: str | None,
+    alarming: bool,
+) -> Trust:
+    """Where `skill` stands. `shipped` is the digest a bundled skill must have; `alarming`, that a look through its
+    files found something nobody should trust unseen."""
+    if skill.bundled:
+        return _bundled(skill, shipped, verify)
+    if mode == "off":
+        return Trust("trusted", "skills.trust is off")
+    if accepted is not None and accepted.blocked:
+        return Trust("blocked", f"you refused it: openclaw skills trust {skill.name} takes that back", held=True)
+    if skill.tree is None:
+        return Trust("blocked", skill.problem, held=True)
+    if accepted is None:
+        return _new(skill, mode, alarming)
+    if verify and accepted.tree_sha256 != skill.tree.sha256:
+        return Trust(
+            "changed",
+            f"its files changed since it was accepted: openclaw skills diff {skill.name}",
+            True,
+            accepted.approved_by,
+        )
+    return Trust("trusted", by=accepted.approved_by)
+
+
+def _bundled(skill: Skill, shipped: str | None, verify: bool) -> Trust:
+    if verify and (skill.tree is None or skill.tree.sha256 != shipped):
+        return Trust("changed", "it is not as it was shipped: install OpenClaw again", held=True)
+    return Trust("trusted", "it comes with OpenClaw", by="package")
+
+
+def _new(skill: Skill, mode: TrustMode, alarming: bool) -> Trust:
+    how = f"openclaw skills info {skill.name}, then openclaw skills trust {skill.name}"
+    if alarming:
+        return Trust("new", f"untrusted, and a look through its files found something alarming: {how}", held=True)
+    if not skill.owned:
+        return Trust("new", f"untrusted: it did not come from you. {how}", held=True)
+    if mode == "locked":
+        return Trust("new", f"untrusted (skills.trust is locked): {how}", held=True)
+    return Trust("new", "trusted from its first use on")
 
 
 class MachineFacts(Struct, frozen=True, kw_only=True):
@@ -158,3 +235,77 @@ def shown(step: Installer, how: DependencySettings) -> str:
         return " ".join(command(step, how))
     check = f"sha256 {step.sha256}" if step.sha256 else "no checksum given, so it is never downloaded for you"
     return f"download {step.url} ({check})"
+
+
+class JudgedSkill(Struct, frozen=True):
+    """A skill and how far it is trusted."""
+
+    skill: Skill
+    trust: Trust
+
+
+def merge(found: Sequence[JudgedSkill]) -> tuple[tuple[JudgedSkill, ...], tuple[Collision, ...]]:
+    """One skill a name, sorted by name, and the clashes worth a line. `found` is in order of precedence.
+
+    A skill that is held back never displaces one that may be used: a cloned directory cannot switch off yours.
+    """
+    by_name: dict[str, list[JudgedSkill]] = {}
+    for item in found:
+        by_name.setdefault(item.skill.name, []).append(item)
+    winners: list[JudgedSkill] = []
+    clashes: list[Collision] = []
+    for name, items in sorted(by_name.items()):
+        winner = next((item for item in items if not item.trust.held), items[0])
+        winners.append(winner)
+        clashes += [
+            Collision(name=name, winner=winner.skill, loser=item.skill)
+            for item in items
+            if item is not winner and item.skill.content_hash != winner.skill.content_hash
+        ]
+    return tuple(winners), tuple(clashes)
+
+
+class ListedSkill(Struct, frozen=True, kw_only=True):
+    """One skill, and whether and how it is offered."""
+
+    skill: Skill
+    trust: Trust
+    verdict: SkillVerdict
+    quiet: bool = False
+    """Its description gives orders, and nobody has read it yet: it is listed by name only."""
+
+    @property
+    def model_visible(self) -> bool:
+        return self.verdict.eligible and not self.skill.manifest.disable_model_invocation
+
+    @property
+    def user_invocable(self) -> bool:
+        return self.verdict.eligible and self.skill.manifest.user_invocable
+
+
+class SkillList(Struct, frozen=True, kw_only=True):
+    """What a look found, by name."""
+
+    items: tuple[ListedSkill, ...] = ()
+    shadowed: tuple[JudgedSkill, ...] = ()
+    """Skills another one of the same name stands before."""
+    collisions: tuple[Collision, ...] = ()
+    diagnostics: tuple[SkillProblem, ...] = ()
+
+    @property
+    def usable(self) -> tuple[ListedSkill, ...]:
+        return tuple(item for item in self.items if item.verdict.eligible)
+
+    def get(self, name: str) -> ListedSkill:
+        """The skill called `name`, by its name or its key; raises `NotFound` with the nearest names."""
+        wanted = name.strip().lower()
+        for item in self.items:
+            if wanted in (item.skill.name.lower(), item.skill.manifest.key.lower()):
+                return item
+        near = sorted(item.skill.name for item in self.items if _alike(wanted, item.skill.name.lower()))
+        hint = f" Did you mean {', '.join(near[:3])}?" if near else ""
+        raise NotFound(f"there is no skill {name!r}.{hint} `openclaw skills list` shows what there is.")
+
+
+def _alike(one: str, other: str) -> bool:
+    return bool(one) and (one in other or other in one or (one[:3] == other[:3] and abs(len(one) - len(other)) < 3))

@@ -14,11 +14,11 @@ from typing import Any
 from msgspec import Struct
 
 from openclaw.core.tool import Effects
-from openclaw.skills.discover import FILE
+from openclaw.skills.gate import ListedSkill, SkillList
 from openclaw.skills.record import Skill
 from openclaw.skills.settings import SkillsSettings
-from openclaw.skills.shelf import ListedSkill, SkillList
-from openclaw.store.tree import Hasher, Unverifiable
+from openclaw.skills.store import FILE
+from openclaw.storage.digests import Hasher, Unverifiable
 
 PATH_ARGUMENTS = ("path", "file_path", "filePath", "file", "paths", "workdir", "cwd")
 _ALIASES = {

@@ -1,12 +1,17 @@
 """Installing a skill: staged aside, looked through, agreed to, and put in place in one step, or not at all."""
 
 import contextlib
+import gzip
 import hashlib
+import io
 import os
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+import subprocess
+import tarfile
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -14,17 +19,16 @@ import msgspec
 from msgspec import Struct
 
 from openclaw.core.errors import Conflict, InvalidRequest, StateError
-from openclaw.skills.discover import FILE, read_manifest
-from openclaw.skills.library import Inspect, SkillNotice
-from openclaw.skills.lock import AcceptedSkills, accepted
-from openclaw.skills.manifest import SkillManifest
+from openclaw.skills.accepted import AcceptedSkills, accepted
+from openclaw.skills.gate import command
+from openclaw.skills.manifest import Installer, Reference, SkillManifest, leaving
 from openclaw.skills.record import Skill, Source
-from openclaw.skills.references import Reference, leaving
-from openclaw.store import atomic
-from openclaw.store.archive import pieces
-from openclaw.store.lock import holding
-from openclaw.store.swap import mend, swap
-from openclaw.store.tree import Hasher, Unverifiable
+from openclaw.skills.settings import DependencySettings
+from openclaw.skills.store import FILE, Inspect, SkillNotice, read_manifest
+from openclaw.storage import atomic
+from openclaw.storage.archives import mend, pieces, swap
+from openclaw.storage.digests import Hasher, Unverifiable
+from openclaw.storage.locks import holding
 
 RECORDS = ".openclaw"
 ORIGIN = "source-origin.json"
@@ -236,3 +240,129 @@ def _skeleton(name: str) -> str:
     """A name as a hurried reader sees it."""
     folded = re.sub(r"[\W_]+", "", name.casefold().translate(_TWINS).replace("rn", "m").replace("vv", "w"))
     return re.sub(r"(.)\1+", r"\1", folded).removesuffix("s")
+
+
+_NEW = """---
+name: {name}
+description: {description}
+---
+
+# {title}
+
+Say here, in the order they are done, the steps the assistant should follow.
+
+1. What to look at first, and with which tool.
+2. What to do, with the exact command where there is one. Scripts of this skill are `{{baseDir}}/scripts/…`.
+3. How to tell that it worked, and what to say to the user.
+"""
+
+
+def new(root: Path, name: str, description: str) -> Path:
+    """A new skill below `root`; gives its SKILL.md."""
+    slug = slug_of(name)
+    path = root / slug / FILE
+    if path.parent.exists():
+        raise Conflict(f"{path.parent} is already there: choose another name")
+    said = " ".join(description.split()) or f"What {slug} does, and when to use it."
+    quoted = '"' + said.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    text = _NEW.format(name=slug, description=quoted, title=slug.replace("-", " ").replace("_", " ").capitalize())
+    atomic.replace(path, text.encode(), 0o644)
+    path.parent.chmod(0o755)
+    return path
+
+
+def pack(directory: Path, output: Path | None, cwd: Path) -> Path:
+    """The skill in `directory` as one file (.tgz or .zip); the same files always give the same bytes."""
+    found = pieces(directory, FILE)
+    manifest, problem = read_manifest(found[FILE][0], directory.resolve().name)
+    if manifest is None:
+        raise InvalidRequest(f"{directory / FILE} cannot be used: {problem}")
+    slug = slug_of(manifest.name)
+    target = cwd / output if output else cwd / f"{slug}.tgz"
+    if target.exists():
+        raise Conflict(f"{target} is already there: give another name with -o")
+    if target.suffix.lower() == ".zip":
+        data = _zipped(found, slug)
+    elif target.name.lower().endswith((".tgz", ".tar.gz")):
+        data = _tarred(found, slug)
+    else:
+        raise InvalidRequest(f"{target.name}: a skill is packed as .tgz or .zip")
+    atomic.replace(target, data, 0o644)
+    return target
+
+
+def _tarred(found: dict[str, tuple[bytes, bool]], slug: str) -> bytes:
+    plain = io.BytesIO()
+    with tarfile.open(fileobj=plain, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for path, (data, runs) in sorted(found.items()):
+            member = tarfile.TarInfo(f"{slug}/{path}")
+            member.size, member.mode = len(data), 0o755 if runs else 0o644
+            archive.addfile(member, io.BytesIO(data))
+    return gzip.compress(plain.getvalue(), mtime=0)
+
+
+def _zipped(found: dict[str, tuple[bytes, bool]], slug: str) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path, (data, runs) in sorted(found.items()):
+            member = zipfile.ZipInfo(f"{slug}/{path}")
+            member.external_attr = (0o100755 if runs else 0o100644) << 16
+            member.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(member, data)
+    return packed.getvalue()
+
+
+MAX_DOWNLOAD = 256 << 20
+TIMEOUT = 900.0
+_CHUNK = 1 << 16
+
+
+def run(step: Installer, how: DependencySettings, tools: Path, environ: Mapping[str, str]) -> str:
+    """Runs one step; gives a line that says what was done. `tools` is where downloads of this skill go."""
+    if step.kind == "download":
+        return f"saved {fetch(step, tools)}"
+    line = command(step, how)
+    try:
+        done = subprocess.run(line, env=dict(environ), stdin=subprocess.DEVNULL, timeout=TIMEOUT, check=False)
+    except FileNotFoundError as error:
+        raise InvalidRequest(f"{line[0]} is not installed: get it first, or choose another step") from error
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise InvalidRequest(f"`{' '.join(line)}` did not finish: {error}") from error
+    if done.returncode != 0:
+        raise InvalidRequest(f"`{' '.join(line)}` failed with code {done.returncode}")
+    return f"ran {' '.join(line)}"
+
+
+def fetch(step: Installer, tools: Path) -> Path:
+    """Downloads a step's file and keeps it only when its checksum is the one the skill names."""
+    import urllib.error  # slow to import, and few skills need it
+    import urllib.request
+
+    if not step.sha256:
+        raise InvalidRequest(f"{step.url} has no checksum: look at it and download it yourself")
+    target = tools / step.target_dir / Path(urllib.request.url2pathname(step.url.split("?")[0])).name
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    digest = hashlib.sha256()
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with urllib.request.urlopen(step.url, timeout=60) as answer, temporary.open("xb") as file:  # noqa: S310
+            total = 0
+            while chunk := answer.read(_CHUNK):
+                total += len(chunk)
+                if total > MAX_DOWNLOAD:
+                    raise InvalidRequest(f"{step.url} is larger than {MAX_DOWNLOAD >> 20} MiB")
+                digest.update(chunk)
+                file.write(chunk)
+            file.flush()
+            os.fsync(file.fileno())
+        if digest.hexdigest() != step.sha256:
+            raise InvalidRequest(f"{step.url} is not the file the skill names: its sha256 is {digest.hexdigest()}")
+        temporary.replace(target)
+    except (urllib.error.URLError, ValueError) as error:
+        raise InvalidRequest(f"cannot download {step.url}: {error}") from error
+    except OSError as error:
+        raise StateError(f"cannot save {target}: {error.strerror or error}") from error
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+    return target

@@ -1,12 +1,216 @@
 """What a SKILL.md says of its skill: parsed once, frozen, forgiving of spelling and strict about meaning. Pure."""
 
 import re
-from typing import Literal, get_args
+from collections.abc import Iterator
+from posixpath import normpath
+from typing import Any, Literal, get_args
 
+import pyjson5
 from msgspec import Struct
 
 from openclaw.core.text import head, literal, units
-from openclaw.skills.frontmatter import Malformed, Value, read, unpacked
+
+MAX_CHARS = 65_536
+MAX_DEPTH = 16
+MAX_NODES = 4_000
+
+Value = str | list["Value"] | dict[str, "Value"]
+
+_FENCE = re.compile(r"---[ \t]*\Z")
+_END = re.compile(r"(?:---|\.\.\.)[ \t]*\Z")
+_KEY = re.compile(r"""(?P<quote>["']?)(?P<key>[A-Za-z_][\w.-]*)(?P=quote)[ \t]*:(?:[ \t]+|\Z)""")
+_PLAIN_TAGS = tuple(f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "seq", "map"))
+_NOTHING = frozenset({"", "~", "null", "Null", "NULL"})
+
+
+class FrontMatter(Struct, frozen=True):
+    """The keys, the text below them, and what was wrong but could be read all the same."""
+
+    fields: dict[str, Value]
+    body: str
+    body_line: int
+    """The line of the file the body begins on."""
+    notes: tuple[str, ...] = ()
+
+
+class Malformed(ValueError):
+    """There is no usable front matter; the text says why."""
+
+
+def read(text: str) -> FrontMatter:
+    """The front matter of a file; raises `Malformed`."""
+    head, body, body_line, notes = _split(text)
+    if len(head) > MAX_CHARS:
+        raise Malformed(f"the front matter has {len(head):,} characters; {MAX_CHARS:,} is the most")
+    try:
+        fields = _mapping(head, notes)
+    except Malformed as error:
+        fields = dict(_by_key(head))
+        notes.append(f"not valid YAML ({_reason(error)}); read key by key")
+    if not fields:
+        raise Malformed("the front matter has no keys: write at least a description")
+    return FrontMatter(fields, body, body_line, tuple(notes))
+
+
+def _split(text: str) -> tuple[str, str, int, list[str]]:
+    text = text.removeprefix("\ufeff")
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    notes: list[str] = []
+    trimmed = text.lstrip(" \t\n")
+    if trimmed != text and trimmed.startswith("---"):
+        notes.append("there is empty space before the first ---")
+    lines = trimmed.split("\n")
+    if not _FENCE.match(lines[0]):
+        raise Malformed("it has no front matter: begin the file with a line ---, then name and description, then ---")
+    for number, line in enumerate(lines[1:], 1):
+        if _END.match(line):
+            above = text[: len(text) - len(trimmed)].count("\n") + number + 2
+            return "\n".join(lines[1:number]), "\n".join(lines[number + 1 :]), above, notes
+    raise Malformed("its front matter does not end: close it with a line ---")
+
+
+def _mapping(head: str, notes: list[str]) -> dict[str, Value]:
+    found = _Builder(notes).build(head)
+    if not isinstance(found, dict):
+        raise Malformed("keys and values are expected")
+    return found
+
+
+class _Builder:
+    """Builds plain values from parser events, within limits."""
+
+    def __init__(self, notes: list[str]) -> None:
+        import yaml  # slow to import, and a gateway that only waits reads no skill
+
+        self._yaml = yaml
+        self._notes = notes
+        self._nodes = 0
+
+    def build(self, text: str) -> Value:
+        yaml = self._yaml
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        try:
+            # `---` inside would start a second document; the first is all there is.
+            events = iter(yaml.parse(text, Loader=loader))
+            for event in events:
+                if isinstance(event, yaml.DocumentStartEvent):
+                    return self._node(next(events), events, 0)
+        except yaml.YAMLError as error:
+            raise Malformed(_reason(error)) from error
+        return ""
+
+    def _node(self, event: Any, events: Iterator[Any], depth: int) -> Value:
+        self._nodes += 1
+        if depth > MAX_DEPTH or self._nodes > MAX_NODES:
+            raise Malformed(f"it is nested deeper than {MAX_DEPTH} or has more than {MAX_NODES:,} values")
+        if isinstance(event, self._yaml.AliasEvent) or getattr(event, "anchor", None):
+            raise Malformed("anchors and aliases (& and *) are not read")
+        tag = getattr(event, "tag", None)
+        if tag is not None and tag not in ("!", *_PLAIN_TAGS):
+            raise Malformed(f"the tag {tag[:60]} is not read")
+        if isinstance(event, self._yaml.ScalarEvent):
+            plain = event.style is None
+            return "" if plain and event.value in _NOTHING else str(event.value)
+        if isinstance(event, self._yaml.SequenceStartEvent):
+            return self._sequence(events, depth)
+        return self._object(events, depth)
+
+    def _sequence(self, events: Iterator[Any], depth: int) -> list[Value]:
+        found: list[Value] = []
+        for event in events:
+            if isinstance(event, self._yaml.SequenceEndEvent):
+                break
+            found.append(self._node(event, events, depth + 1))
+        return found
+
+    def _object(self, events: Iterator[Any], depth: int) -> dict[str, Value]:
+        found: dict[str, Value] = {}
+        for event in events:
+            if isinstance(event, self._yaml.MappingEndEvent):
+                break
+            key = self._node(event, events, depth + 1)
+            value = self._node(next(events), events, depth + 1)
+            if not isinstance(key, str):
+                raise Malformed("a key must be plain text")
+            if key in found:
+                self._notes.append(f"the key {key[:60]} stands twice; the last one counts")
+            found[key] = value
+        return found
+
+
+def _by_key(head: str) -> Iterator[tuple[str, Value]]:
+    """Each top-level key with what belongs to it, read as well as it can be."""
+    for key, first, rest in _chunks(head):
+        whole = "\n".join([f"{key}: {first}", *rest]).replace("\t", "  ")
+        try:
+            found = _Builder([]).build(whole)
+        except Malformed:
+            found = ""
+        if isinstance(found, dict) and key in found and (found[key] or not first):
+            yield key, found[key]
+        else:
+            yield key, _bare(" ".join([first, *(line.strip() for line in rest)]))
+
+
+def _chunks(head: str) -> Iterator[tuple[str, str, list[str]]]:
+    key, first, rest = "", "", list[str]()
+    for line in head.split("\n"):
+        started = _KEY.match(line)
+        if started is None:
+            rest.append(line)
+            continue
+        if key:
+            yield key, first, rest
+        key, first, rest = started["key"], line[started.end() :].strip(), []
+    if key:
+        yield key, first, rest
+
+
+def _bare(value: str) -> str:
+    value = value.strip()
+    if value[:2] in ("|-", ">-", "|+", ">+"):
+        value = value[2:].strip()
+    elif value[:1] in ("|", ">"):
+        value = value[1:].strip()
+    if len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'":
+        value = value[1:-1]
+    # A quote that is opened and never closed was meant to open a sentence, not to be part of it.
+    return value[1:] if value[:1] in ("'", '"') and value.count(value[0]) == 1 else value
+
+
+def unpacked(value: Value | None) -> dict[str, Value]:
+    """A mapping that may also be written as JSON or JSON5 text; empty when it is neither."""
+    if isinstance(value, dict):
+        return value
+    if not isinstance(value, str) or not value.lstrip().startswith("{") or len(value) > MAX_CHARS:
+        return {}
+    try:
+        found = _plain(pyjson5.decode(value, MAX_DEPTH))
+    except pyjson5.Json5Exception:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _plain(value: Any) -> Value:
+    match value:
+        case dict():
+            return {str(key): _plain(item) for key, item in value.items()}
+        case list():
+            return [_plain(item) for item in value]
+        case True | False:
+            return str(value).lower()
+        case None:
+            return ""
+        case _:
+            return str(value)
+
+
+def _reason(error: Exception) -> str:
+    mark = getattr(error, "problem_mark", None)
+    where = f", line {mark.line + 2}" if mark is not None else ""
+    return f"{getattr(error, 'problem', None) or error}{where}"[:200]
+
 
 MAX_NAME = 64
 MAX_DESCRIPTION = 1_024
@@ -274,3 +478,52 @@ def _line(value: Value | None, limit: int = 16_000) -> str:
 def _flag(value: Value | None, default: bool) -> bool:
     text = value.strip().lower() if isinstance(value, str) else ""
     return True if text in _TRUE else False if text in _FALSE else default
+
+
+MAX_REFERENCES = 50
+
+# A path in a link, in backquotes, or standing alone; URLs and options are not paths.
+_PATH = re.compile(
+    r"(?<![\w/:.~$}-])(?P<path>(?:\{baseDir\}/|\$\{?HOME\}?/|~[\w-]*/|\.{1,2}/|[A-Za-z]:[\\/]|/(?!/))[^\s`\"'()\[\]<>|;,*?]{1,300})"
+)
+_SYSTEM = re.compile(
+    r"/(?:usr|bin|sbin|opt|tmp|dev|var/tmp|private/tmp|Applications|etc/(?:os-release|hosts\b))(?:/|\Z)"
+)
+
+
+class Reference(Struct, frozen=True):
+    """One path that leaves the skill's directory."""
+
+    line: int
+    path: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.path} {self.why}"
+
+
+def leaving(text: str, first_line: int = 1) -> tuple[Reference, ...]:
+    """Every reference in `text` that does not stay inside the skill's own directory."""
+    return tuple(_found(text, first_line))[:MAX_REFERENCES]
+
+
+def _found(text: str, first_line: int) -> Iterator[Reference]:
+    seen: set[str] = set()
+    for number, line in enumerate(text.split("\n"), first_line):
+        for found in _PATH.finditer(line):
+            path = found["path"].rstrip(".:")
+            why = _leaves(path)
+            if why and path not in seen:
+                seen.add(path)
+                yield Reference(number, path, why)
+
+
+def _leaves(path: str) -> str:
+    inside = path.removeprefix("{baseDir}/")
+    if inside != path or path.startswith("."):
+        clean = normpath(inside)
+        return "climbs out of the skill's directory" if clean == ".." or clean.startswith(("../", "/")) else ""
+    if path.startswith("/"):
+        # Programs and scratch space are everybody's; a skill that names them leaves nothing behind.
+        return "" if _SYSTEM.match(path) or path.count("/") < 2 else "is an absolute path"
+    return "is in a home directory" if path.startswith(("~", "$")) else "is an absolute path"

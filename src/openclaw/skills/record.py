@@ -4,9 +4,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from openclaw.skills.manifest import SkillManifest
-from openclaw.skills.references import Reference
-from openclaw.store.tree import TreeDigest
+from openclaw.skills.manifest import Reference, SkillManifest
+from openclaw.storage.digests import TreeDigest
 
 Source = Literal[
     "cli",

@@ -2,11 +2,10 @@
 
 import msgspec
 
-from openclaw.skills.discover import FILE, read_manifest
-from openclaw.skills.library import DIGESTS
 from openclaw.skills.roots import bundled
-from openclaw.store import atomic
-from openclaw.store.tree import UNCOUNTED_HERE, Hasher
+from openclaw.skills.store import DIGESTS, FILE, read_manifest
+from openclaw.storage import atomic
+from openclaw.storage.digests import UNCOUNTED_HERE, Hasher
 
 
 def digests() -> dict[str, str]:

@@ -8,6 +8,15 @@ from msgspec import Meta, field
 from openclaw.core.secret import Secret
 from openclaw.core.settings import Count, Settings, doc
 
+
+class SkillsLimits(Settings, frozen=True):
+    """`skillsLimits`: how much of the prompt an agent's skills may take."""
+
+    max_skills_prompt_chars: Annotated[
+        int | None, doc("characters of the list of skills; the general limit when absent")
+    ] = None
+
+
 TrustMode = Literal["off", "tofu", "locked"]
 Strictness = Literal["off", "warn", "enforce"]
 NodeManager = Literal["npm", "pnpm", "yarn", "bun"]

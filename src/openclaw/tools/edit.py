@@ -1,6 +1,9 @@
 """Editing: pieces of a text file replaced, everything else left to the byte."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
+from difflib import SequenceMatcher
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +11,222 @@ from msgspec import Struct, structs
 
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
-from openclaw.tools.answer import answers, parse_args
-from openclaw.tools.files import encoded, read_text, replace
-from openclaw.tools.finishing import offload
-from openclaw.tools.paths import lock_name, place, shown
-from openclaw.tools.textedit import Edited, NotFoundOnce, Overlapping, TextEdit, change
+from openclaw.process.tasks import offload
+from openclaw.tools.base import answers, parse_args
+from openclaw.tools.paths import encoded, lock_name, place, read_text, replace, shown
+
+CONTEXT = 3
+
+# Each of these is one character for one character, so that positions carry over.
+_LOOKALIKES = str.maketrans(
+    {
+        **dict.fromkeys("\u2018\u2019\u201a\u201b", "'"),
+        **dict.fromkeys("\u201c\u201d\u201e\u201f", '"'),
+        **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"),
+        **dict.fromkeys("\u00a0\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000", " "),
+    }
+)
+
+
+class TextEdit(Struct, frozen=True, rename="camel"):
+    old_text: str
+    new_text: str
+
+
+class Edited(Struct, frozen=True, kw_only=True):
+    text: str
+    diff: str
+    first_changed_line: int
+
+
+class NotFoundOnce(Struct, frozen=True):
+    """Edit number `index` matches `count` places, and must match one."""
+
+    index: int
+    count: int
+
+
+class Overlapping(Struct, frozen=True):
+    first: int
+    second: int
+
+
+class Unchanged(Struct, frozen=True):
+    """What was asked for is what is there."""
+
+
+class TextSpan(Struct, frozen=True, order=True):
+    start: int
+    end: int
+    index: int
+    replacement: str
+
+
+def fold_lookalikes(text: str) -> str:
+    """`text` with typographic quotes, dashes and spaces made plain; its length stays the same."""
+    return text.translate(_LOOKALIKES)
+
+
+def change(text: str, edits: tuple[TextEdit, ...], newline: str) -> Edited | NotFoundOnce | Overlapping | Unchanged:
+    """`text` with all `edits` made at once; `newline` is the ending inserted lines get, empty to leave theirs.
+
+    Old text is looked for in lines that end in a bare newline, so it matches whatever the file's endings are;
+    everything outside the replaced places stays as it was to the byte.
+    """
+    view = _View(text)
+    spans: list[TextSpan] = []
+    for index, edit in enumerate(edits):
+        found = view.find(edit.old_text.replace("\r\n", "\n"))
+        if isinstance(found, int):
+            return NotFoundOnce(index, found)
+        spans.append(TextSpan(*found, index, _with_endings(edit.new_text, newline)))
+    spans.sort()
+    for left, right in pairwise(spans):
+        if right.start < left.end:
+            return Overlapping(*sorted((left.index, right.index)))
+    changed = _apply(text, spans)
+    if changed == text:
+        return Unchanged()
+    diff, first = _diff(text, spans)
+    return Edited(text=changed, diff=diff, first_changed_line=first)
+
+
+def _with_endings(text: str, newline: str) -> str:
+    return text.replace("\r\n", "\n").replace("\n", newline) if newline else text
+
+
+def _apply(text: str, spans: list[TextSpan]) -> str:
+    parts, position = [], 0
+    for span in spans:
+        parts += [text[position : span.start], span.replacement]
+        position = span.end
+    return "".join([*parts, text[position:]])
+
+
+class _View:
+    """A text as the model sees it, and the way back to the real positions."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text.replace("\r\n", "\n")
+        self._crlf = _crlf_positions(text) if len(self.text) != len(text) else []
+        self._loose: _Loose | None = None
+
+    def find(self, wanted: str) -> tuple[int, int] | int:
+        """Where `wanted` is, exactly or nearly; a count when that is not one place."""
+        exact = _only(self.text, wanted)
+        if isinstance(exact, tuple):
+            return self._real(*exact)
+        if exact:
+            return exact
+        if self._loose is None:
+            self._loose = _Loose(self.text)
+        near = self._loose.find(wanted)
+        return self._real(*near) if isinstance(near, tuple) else near
+
+    def _real(self, start: int, end: int) -> tuple[int, int]:
+        return start + bisect_left(self._crlf, start), end + bisect_left(self._crlf, end)
+
+
+def _crlf_positions(text: str) -> list[int]:
+    """Where, in the view, the newlines are that stand for two characters."""
+    found: list[int] = []
+    at = text.find("\r\n")
+    while at >= 0:
+        found.append(at - len(found))
+        at = text.find("\r\n", at + 2)
+    return found
+
+
+class _Loose:
+    """A text without trailing spaces and with plain punctuation; columns are those of the original."""
+
+    def __init__(self, text: str) -> None:
+        lines = text.split("\n")
+        loose = _loosen(text).split("\n")
+        self.text = "\n".join(loose)
+        self._starts = [0, *accumulate(len(line) + 1 for line in lines)]
+        self._loose_starts = [0, *accumulate(len(line) + 1 for line in loose)]
+
+    def find(self, wanted: str) -> tuple[int, int] | int:
+        loose = _loosen(wanted)
+        if not loose.strip():
+            return 0
+        found = _only(self.text, loose)
+        return (self._back(found[0]), self._back(found[1])) if isinstance(found, tuple) else found
+
+    def _back(self, position: int) -> int:
+        line = bisect_right(self._loose_starts, position) - 1
+        return self._starts[line] + position - self._loose_starts[line]
+
+
+def _loosen(text: str) -> str:
+    return "\n".join(line.rstrip() for line in fold_lookalikes(text).split("\n"))
+
+
+def _only(text: str, wanted: str) -> tuple[int, int] | int:
+    start = text.find(wanted) if wanted else -1
+    if start < 0:
+        return 0
+    if text.find(wanted, start + 1) >= 0:
+        return max(2, text.count(wanted))
+    return start, start + len(wanted)
+
+
+def _diff(text: str, spans: list[TextSpan]) -> tuple[str, int]:
+    """A unified diff of the neighbourhoods of `spans`, and the first line of the new text that differs."""
+    lines = _split(text)
+    starts = [0, *accumulate(map(len, lines))]
+    output: list[str] = []
+    first, shift = 0, 0
+    for group in _neighbourhoods(spans, starts):
+        top = max(0, bisect_right(starts, group[0].start) - 1 - CONTEXT)
+        bottom = min(len(lines), bisect_right(starts, group[-1].end) + CONTEXT)
+        base = starts[top]
+        local = [TextSpan(span.start - base, span.end - base, span.index, span.replacement) for span in group]
+        old = lines[top:bottom]
+        new = _split(_apply("".join(old), local))
+        hunks, changed = _hunks(old, new, top, top + shift)
+        output += hunks
+        first = first or changed
+        shift += len(new) - len(old)
+    return "\n".join(output), first
+
+
+def _split(text: str) -> list[str]:
+    """Lines with their newlines; nothing but a newline ends one."""
+    lines = [line + "\n" for line in text.split("\n")]
+    lines[-1] = lines[-1][:-1]
+    return lines if lines[-1] else lines[:-1]
+
+
+def _neighbourhoods(spans: list[TextSpan], starts: list[int]) -> list[list[TextSpan]]:
+    groups: list[list[TextSpan]] = []
+    last = -1
+    for span in spans:
+        line = bisect_right(starts, span.start) - 1
+        if groups and line - last <= 2 * CONTEXT + 1:
+            groups[-1].append(span)
+        else:
+            groups.append([span])
+        last = bisect_right(starts, span.end) - 1
+    return groups
+
+
+def _hunks(old: list[str], new: list[str], old_base: int, new_base: int) -> tuple[list[str], int]:
+    output: list[str] = []
+    first = 0
+    for group in SequenceMatcher(None, old, new).get_grouped_opcodes(CONTEXT):
+        (_, i1, _, j1, _), (_, _, i2, _, j2) = group[0], group[-1]
+        output.append(f"@@ -{old_base + i1 + 1},{i2 - i1} +{new_base + j1 + 1},{j2 - j1} @@")
+        for tag, a1, a2, b1, b2 in group:
+            if tag == "equal":
+                output += [" " + line.rstrip("\r\n") for line in old[a1:a2]]
+                continue
+            first = first or new_base + b1 + 1
+            output += ["-" + line.rstrip("\r\n") for line in old[a1:a2]]
+            output += ["+" + line.rstrip("\r\n") for line in new[b1:b2]]
+    return output, first
+
 
 MAX_SHOWN = 4000
 

@@ -2,8 +2,10 @@
 
 import asyncio
 import os
+import re
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+import signal
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,14 +14,120 @@ from msgspec import Struct, field, structs
 from openclaw.core.errors import InvalidRequest, StateError
 from openclaw.core.sandbox import BOX_HOME, SandboxedRun, SandboxLaunch, SandboxSpec
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
-from openclaw.tools.answer import answers, parse_args
-from openclaw.tools.background import Background, BackgroundCommand
-from openclaw.tools.child import ChildProcess, InTerminal, Piped, attend
-from openclaw.tools.commandline import forbidden
-from openclaw.tools.environment import check_overrides
-from openclaw.tools.outcome import outcome
+from openclaw.process import group
+from openclaw.process.child import ChildEnded, ChildProcess, InTerminal, Piped, attend
+from openclaw.process.environment import check_overrides
+from openclaw.tools.background import Background, BackgroundCommand, OutputTail
+from openclaw.tools.base import answers, parse_args
 from openclaw.tools.paths import locate, missing, shown
-from openclaw.tools.terminal import OutputTail
+
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+_WRAPPERS = frozenset({"sudo", "env", "exec", "nohup", "time", "command", "builtin", "setsid", "nice", "npx", "uvx"})
+_PUNCTUATION = frozenset("();<>|&\n`{}!")
+_TOKEN = re.compile(r"""[();<>|&\n`]+|(?:[^\s();<>|&`'"\\]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")+""", re.DOTALL)
+_QUOTED = re.compile(r"""\\(.)|'([^']*)'|"((?:[^"\\]|\\.)*)\"""", re.DOTALL)
+# The longest text a system takes as one argument, the closing zero included.
+MAX_COMMAND_BYTES = 128 * 1024 - 1
+
+
+def forbidden(command: str) -> str | None:
+    """Why `command` is refused, or None."""
+    if not command.strip():
+        return "The command is empty."
+    if "\0" in command:
+        return "The command contains a NUL character: remove it."
+    if len(command) > MAX_COMMAND_BYTES or len(command.encode("utf-8", "replace")) > MAX_COMMAND_BYTES:
+        return "The command is longer than 128 KB: write it to a file and run that."
+    for words in _simple_commands(command):
+        program = words[0].rpartition("/")[2]
+        if words[0] == "/approve":
+            return "exec cannot run /approve: an approval is given by a person, as a chat message."
+        plain = [word for word in words[1:] if not word.startswith("-")]
+        if program in ("openclaw", "openclaw-py") and plain[:2] == ["channels", "login"]:
+            return (
+                "exec cannot run 'openclaw channels login': it is interactive. "
+                "Ask the person to run it in a terminal on the gateway host."
+            )
+    return None
+
+
+def _simple_commands(command: str) -> Iterator[list[str]]:
+    """The words of each program call in `command`, assignments and wrappers taken off."""
+    words: list[str] = []
+    for token in [*_tokens(command), ";"]:
+        if not set(token) <= _PUNCTUATION:
+            words.append(token)
+            continue
+        while words and (words[0] in _WRAPPERS or _ASSIGNMENT.match(words[0]) or words[0].startswith("-")):
+            words.pop(0)
+        if words:
+            yield words
+        words = []
+
+
+def _tokens(command: str) -> Iterator[str]:
+    """Words without their quotes, and operators; an open quote is passed over, the shell will complain."""
+    for token in _TOKEN.finditer(command):
+        yield _QUOTED.sub(lambda quoted: "".join(part or "" for part in quoted.groups()), token[0])
+
+
+def outcome(ended: ChildEnded, text: str, cwd: Path, leader: int | None, **details: Any) -> Output:
+    """The answer for a command that has ended, with `text` of its output.
+
+    `leader` is the first process of its family; None for one that leaves nothing behind.
+    """
+    number = -ended.code if ended.code is not None and ended.code < 0 else None
+    name = _signal_name(number) if number else None
+    if ended.crowd:
+        reason, note = "signal", _crowd_note(ended.crowd)
+    elif ended.timed_out:
+        reason, note = "overall-timeout", _timeout_note(ended.limit)
+    elif ended.code is None:
+        reason, note = "signal", "(Command was stopped)"
+    elif name:
+        reason, note = "signal", f"(Command ended by signal {name})"
+    else:
+        reason, note = "exit", f"(Command exited with code {ended.code})" if ended.code else ""
+    notes = [note] if note else []
+    if reason != "overall-timeout" and leader is not None and group.lingers(leader):
+        notes.append(f"[Processes it started are still running; to stop them: kill -- -{leader}]")
+    # A shell says 126 and 127 when there was nothing it could run.
+    failed = reason != "exit" or ended.code in (126, 127)
+    about: dict[str, Any] = {
+        "status": "failed" if failed else "completed",
+        "exitCode": ended.code if reason == "exit" else None,
+        "exitSignal": name,
+        "exitReason": reason,
+        "durationMs": round(ended.seconds * 1000),
+        "timedOut": ended.timed_out,
+        "cwd": str(cwd),
+        **details,
+    }
+    said = "\n\n".join([text or "(no output)", *notes])
+    output = Output.failed(said, **about) if failed else Output.of(said, **about)
+    return structs.replace(output, end_matters=True)
+
+
+def _crowd_note(count: int) -> str:
+    return (
+        f"Command was stopped with everything it had started: it had {count} processes at once, more than "
+        "tools.exec.maxProcesses allows. Start fewer at a time."
+    )
+
+
+def _timeout_note(timeout: float) -> str:
+    return (
+        f"Command timed out after {timeout:g} seconds. It was stopped with everything it had started; "
+        "check what it already changed before you run it again, and give a larger timeoutSeconds if it needs longer."
+    )
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return str(number)
+
 
 REPORT_EVERY = 0.2
 MOST_PROCESSES = 1000

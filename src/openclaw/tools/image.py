@@ -9,12 +9,10 @@ from msgspec import Struct, structs
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.messages import Image, Text
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
-from openclaw.tools.answer import answers, parse_args
-from openclaw.tools.bitmap import to_png
-from openclaw.tools.files import opened
-from openclaw.tools.finishing import offload
-from openclaw.tools.paths import place, shown, size
-from openclaw.tools.read import MAX_IMAGE_BYTES, image_type
+from openclaw.process.tasks import offload
+from openclaw.tools.base import answers, parse_args
+from openclaw.tools.paths import opened, place, shown, size
+from openclaw.tools.read import MAX_IMAGE_BYTES, image_type, to_png
 
 MOST_IMAGES = 20
 DEFAULT_PROMPT = "Describe the image."

@@ -4,11 +4,18 @@ import difflib
 import json
 import os
 import re
+import secrets
+import stat
 import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from io import FileIO
 from itertools import islice
 from pathlib import Path
 
-from openclaw.core.errors import InvalidRequest, NotFound
+from msgspec import Struct
+
+from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError, StateError
 
 MAX_LISTED = 5000
 
@@ -144,3 +151,196 @@ def _closest(path: Path) -> Path | None:
     folded = {name.casefold(): name for name in sorted(_names(path.parent))}
     matches = difflib.get_close_matches(path.name.casefold(), folded, n=1, cutoff=0.6)
     return path.parent / folded[matches[0]] if matches else None
+
+
+SNIFFED = 8192
+MAX_EDITED = 32 * 1024 * 1024
+
+BOM = "\ufeff"
+_CONTROLS = bytes(code for code in range(0x20) if code not in b"\t\n\v\f\r\b\x1b") + b"\x7f"
+_SIGNATURES = (b"%PDF-", b"PK\x03\x04", b"\x1f\x8b", b"\x7fELF", b"SQLite format 3", b"7z\xbc\xaf", b"\xfd7zXZ")
+
+
+class TextFile(Struct, frozen=True):
+    """A text file whose every byte can be given back: bytes that are not UTF-8 travel as surrogates."""
+
+    text: str
+    bom: bool = False
+
+    @property
+    def newline(self) -> str:
+        """The line ending most lines have; empty when there is none to go by."""
+        crlf = self.text.count("\r\n")
+        lf = self.text.count("\n") - crlf
+        if not crlf and not lf:
+            return ""
+        return "\r\n" if crlf > lf else "\n"
+
+    def encode(self) -> bytes:
+        return ((BOM if self.bom else "") + self.text).encode("utf-8", "surrogateescape")
+
+
+def failure(path: Path, doing: str, error: OSError) -> OpenClawError:
+    """What an operating system error means for the person who named `path`."""
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return missing(path)
+    if isinstance(error, PermissionError):
+        return StateError(f"Permission denied: cannot {doing} {shown(path)}.")
+    return StateError(f"Could not {doing} {shown(path)}: {error.strerror or error}.")
+
+
+def irregular(mode: int) -> str:
+    """What kind of thing `mode` describes when it is not a regular file."""
+    if stat.S_ISREG(mode):
+        return ""
+    if stat.S_ISDIR(mode):
+        return "a directory"
+    if stat.S_ISFIFO(mode):
+        return "a named pipe"
+    return "a socket" if stat.S_ISSOCK(mode) else "a device"
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[FileIO]:
+    """`path` opened for reading, without ever waiting for another process to write."""
+    try:
+        _refuse_irregular(path, path.stat().st_mode)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise failure(path, "read", error) from error
+    with FileIO(descriptor) as stream:
+        # Checked again on what was really opened: the name may have changed hands in between.
+        _refuse_irregular(path, os.fstat(descriptor).st_mode)
+        try:
+            yield stream
+        except OSError as error:
+            raise failure(path, "read", error) from error
+
+
+def _refuse_irregular(path: Path, mode: int) -> None:
+    kind = irregular(mode)
+    if kind == "a directory":
+        raise InvalidRequest(f"{shown(path)} is a directory: use ls to list it.")
+    if kind:
+        raise InvalidRequest(f"{shown(path)} is {kind}, not a file: use exec to work with it.")
+
+
+def is_binary(sample: bytes) -> bool:
+    """Whether the first bytes of a file look like anything but text."""
+    if b"\0" in sample or sample.startswith(_SIGNATURES):
+        return True
+    return len(sample.translate(None, _CONTROLS)) < 0.9 * len(sample)
+
+
+def refuse_binary(path: Path, sample: bytes, total: int, doing: str) -> None:
+    if sample.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise InvalidRequest(
+            f"Cannot {doing} {shown(path)}: it is UTF-16 text. Convert it first, for example with "
+            "exec: iconv -f UTF-16 -t UTF-8."
+        )
+    if is_binary(sample):
+        raise InvalidRequest(
+            f"Cannot {doing} {shown(path)}: it is a binary file ({size(total)}). "
+            "Use exec with a program that understands it (file, strings, xxd, ...)."
+        )
+
+
+def read_text(path: Path, doing: str) -> TextFile:
+    """All of a text file, for changing it."""
+    with opened(path) as stream:
+        total = os.fstat(stream.fileno()).st_size
+        if total > MAX_EDITED:
+            raise InvalidRequest(
+                f"Cannot {doing} {shown(path)}: it has {size(total)}, the limit is {size(MAX_EDITED)}. "
+                "Use exec with sed or a script."
+            )
+        data = stream.read(MAX_EDITED + 1) or b""
+    refuse_binary(path, data[:SNIFFED], total, doing)
+    if b"\0" in data:
+        refuse_binary(path, b"\0", total, doing)
+    text = data.decode("utf-8", "surrogateescape")
+    return TextFile(text.removeprefix(BOM), text.startswith(BOM))
+
+
+def encoded(text: str, what: str) -> bytes:
+    """`text` as UTF-8, or an error that names the argument."""
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InvalidRequest(
+            f"{what} has half a surrogate pair at character {error.start}, which no file can hold: send it again."
+        ) from error
+
+
+def replace(path: Path, data: bytes, *, mode: int | None = None) -> None:
+    """Puts `data` where `path` points, whole or not at all; parents are made, the mode is kept.
+
+    A symlink stays a link and its target gets the data. `mode` is for a new file.
+    """
+    target = real(path)
+    made: list[Path] = []
+    try:
+        old = _writable(path, target)
+        _make_parents(target.parent, made)
+        _swap_in(target, data, old, mode)
+    except OSError as error:
+        for directory in reversed(made):
+            with suppress(OSError):
+                directory.rmdir()
+        why = "Permission denied" if isinstance(error, PermissionError) else (error.strerror or str(error))
+        kept = "The file was left as it was" if exists(target) else "No file was created"
+        raise StateError(f"Could not write {shown(path)}: {why}. {kept}.") from error
+
+
+def _writable(path: Path, target: Path) -> os.stat_result | None:
+    try:
+        old = target.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    kind = irregular(old.st_mode)
+    if kind:
+        raise InvalidRequest(f"{shown(path)} is {kind}, not a file: choose another path.")
+    if not os.access(target, os.W_OK):
+        raise PermissionError
+    return old
+
+
+def _make_parents(directory: Path, made: list[Path]) -> None:
+    needed = [parent for parent in (directory, *directory.parents) if not exists(parent)]
+    for parent in reversed(needed):
+        with suppress(FileExistsError):
+            parent.mkdir()
+            made.append(parent)
+
+
+def _swap_in(target: Path, data: bytes, old: os.stat_result | None, mode: int | None) -> None:
+    temporary = target.parent / f".openclaw-{secrets.token_hex(8)}.tmp"
+    # The kernel applies the umask, so a new file gets the mode any program would give it.
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    try:
+        with FileIO(descriptor, "w") as stream:
+            if old is not None:
+                with suppress(PermissionError):
+                    os.fchown(descriptor, old.st_uid, old.st_gid)
+            wanted = stat.S_IMODE(old.st_mode) if old is not None else mode
+            if wanted is not None:
+                os.fchmod(descriptor, wanted)
+            rest = memoryview(data)
+            while rest:
+                rest = rest[stream.write(rest) :]
+            os.fsync(descriptor)
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    _settle(target.parent)
+
+
+def _settle(directory: Path) -> None:
+    """Makes a rename survive a power cut; the data is already safe, so a filesystem that cannot is forgiven."""
+    with suppress(OSError):
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

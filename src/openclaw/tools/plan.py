@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
-from openclaw.tools.answer import answers, parse_args
+from openclaw.tools.base import answers, parse_args
 
 Status = Literal["pending", "in_progress", "completed"]
 MOST_STEPS = 50

@@ -3,25 +3,292 @@
 import asyncio
 import json
 import re
+import socket
 import time
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from typing import Any, Literal
-from urllib.parse import quote
+from functools import cache, partial
+from typing import Any, Literal, Protocol
+from urllib.parse import quote, urljoin
 
+import httpcore2
+import httpx2
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from openclaw.core.clock import Clock
-from openclaw.core.errors import OpenClawError
+from openclaw.core.errors import InvalidRequest, OpenClawError, Unavailable
 from openclaw.core.text import head, literal, units
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
-from openclaw.tools.answer import answers, parse_args
-from openclaw.tools.finishing import offload
-from openclaw.tools.guard import AddressBlocked, parse_url
-from openclaw.tools.web_memory import WebCache, Wrap
-from openclaw.tools.web_pages import FetchedPage, PageFetcher
+from openclaw.process.tasks import offload
+from openclaw.tools.base import answers, parse_args
+from openclaw.tools.web_guard import AddressBlocked, AddressRules, check_addresses, check_host, parse_url
 from openclaw.tools.web_readable import Readable, readable
+
+USER_AGENT = "Mozilla/5.0 (compatible; OpenClaw)"
+Resolve = Callable[[str, int], Awaitable[list[str]]]
+"""The addresses of a host."""
+
+
+class FetchLimits(Struct, frozen=True, kw_only=True):
+    bytes: int = 750_000
+    seconds: float = 30.0
+    redirects: int = 3
+    user_agent: str = USER_AGENT
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class FetchedPage(Struct, frozen=True, kw_only=True):
+    """What a server answered."""
+
+    url: str
+    status: int
+    content_type: str
+    body: bytes
+    truncated: bool
+    charset: str
+
+    @property
+    def text(self) -> str:
+        try:
+            return self.body.decode(self.charset, "replace")
+        except (LookupError, ValueError):
+            return self.body.decode("utf-8", "replace")
+
+
+class PageFetcher:
+    """Fetches pages through the guard."""
+
+    def __init__(self, fence: AddressRules, limits: FetchLimits, resolve: Resolve | None = None) -> None:
+        self._fence = fence
+        self._limits = limits
+        self._resolve = resolve
+
+    async def get(self, url: str, *, headers: Mapping[str, str] | None = None) -> FetchedPage:
+        """The answer at the end of the redirects; what cannot be had is an error with a reason."""
+        pass  # lifted
+
+        return await get(url, headers or {}, self._fence, self._limits, self._resolve)
+
+
+MOST_LOOKUPS = 16
+
+
+@cache
+def _lookups() -> ThreadPoolExecutor:
+    """A look-up cannot be stopped: one that hangs after its call was cancelled keeps a thread of these, not of all."""
+    return ThreadPoolExecutor(MOST_LOOKUPS, thread_name_prefix="lookup")
+
+
+async def system_resolve(host: str, port: int) -> list[str]:
+    """The addresses of `host`, as a connection would look them up."""
+    look = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    try:
+        found = await asyncio.get_running_loop().run_in_executor(_lookups(), look)
+    except (OSError, UnicodeError) as error:
+        raise httpcore2.ConnectError(f"{host} cannot be found") from error
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+class PinnedNetwork(httpcore2.AsyncNetworkBackend):
+    """Connects to the address that was checked, so that a second look-up cannot give another."""
+
+    def __init__(self, fence: AddressRules, resolve: Resolve) -> None:
+        self._fence = fence
+        self._resolve = resolve
+        self._inner = httpcore2.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        check_host(host, self._fence)
+        addresses = check_addresses(host, await self._resolve(host, port), self._fence)
+        problem: httpcore2.ConnectError | httpcore2.ConnectTimeout | None = None
+        for address in addresses[:3]:
+            try:
+                return await self._inner.connect_tcp(address, port, timeout, local_address, socket_options)
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
+                problem = error
+        raise problem or httpcore2.ConnectError(f"{host} cannot be reached")
+
+    async def connect_unix_socket(
+        self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
+    ) -> httpcore2.AsyncNetworkStream:
+        raise httpcore2.ConnectError("sockets of this machine are never opened")
+
+    async def sleep(self, seconds: float) -> None:
+        await self._inner.sleep(seconds)
+
+
+class _Body(httpx2.AsyncByteStream):
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async for part in self._stream:
+                yield part
+        except (httpcore2.TimeoutException, httpcore2.NetworkError, httpcore2.ProtocolError) as error:
+            raise _translated(error) from error
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+class GuardedTransport(httpx2.AsyncBaseTransport):
+    """A transport without proxies, environment or second thoughts about addresses."""
+
+    def __init__(self, fence: AddressRules, resolve: Resolve = system_resolve) -> None:
+        self._pool = httpcore2.AsyncConnectionPool(
+            ssl_context=httpx2.create_ssl_context(trust_env=False),
+            network_backend=PinnedNetwork(fence, resolve),
+            max_keepalive_connections=0,
+        )
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        wanted = httpcore2.Request(
+            method=request.method,
+            url=httpcore2.URL(
+                scheme=request.url.raw_scheme,
+                host=request.url.raw_host,
+                port=request.url.port,
+                target=request.url.raw_path,
+            ),
+            headers=request.headers.raw,
+            content=request.stream,
+            extensions=request.extensions,
+        )
+        try:
+            answer = await self._pool.handle_async_request(wanted)
+        except (httpcore2.TimeoutException, httpcore2.NetworkError, httpcore2.ProtocolError) as error:
+            raise _translated(error) from error
+        return httpx2.Response(
+            status_code=answer.status,
+            headers=answer.headers,
+            stream=_Body(answer.stream),
+            extensions=answer.extensions,
+        )
+
+    async def aclose(self) -> None:
+        await self._pool.aclose()
+
+
+def _translated(error: Exception) -> httpx2.TransportError:
+    if isinstance(error, httpcore2.TimeoutException):
+        return httpx2.ReadTimeout("no answer in time")
+    if isinstance(error, httpcore2.ConnectError):
+        return httpx2.ConnectError(str(error) or "it cannot be reached")
+    return httpx2.ReadError(str(error) or "the connection was lost")
+
+
+_REDIRECTS = (301, 302, 303, 307, 308)
+
+
+async def get(
+    url: str, headers: Mapping[str, str], fence: AddressRules, limits: FetchLimits, resolve: Resolve | None
+) -> FetchedPage:
+    """The answer at the end of the redirects, each of which is judged like the first address."""
+    try:
+        async with asyncio.timeout(limits.seconds):
+            return await _follow(url, headers, fence, limits, resolve or system_resolve)
+    except TimeoutError as error:
+        raise Unavailable(f"No complete answer within {limits.seconds:g} seconds.") from error
+    except httpx2.TimeoutException as error:
+        raise Unavailable("The server did not answer in time.") from error
+    except httpx2.DecodingError as error:
+        raise Unavailable("The answer cannot be decompressed.") from error
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        raise Unavailable(f"The page cannot be fetched: {literal(str(error))[:200]}") from error
+
+
+async def _follow(
+    url: str, extra: Mapping[str, str], fence: AddressRules, limits: FetchLimits, resolve: Resolve
+) -> FetchedPage:
+    first = parse_url(url)
+    plain = {
+        "User-Agent": limits.user_agent,
+        "Accept": "text/markdown, text/html;q=0.9, */*;q=0.1",
+        "Accept-Encoding": "gzip, deflate",
+    }
+    sent = {**plain, **limits.headers, **extra}
+    async with httpx2.AsyncClient(
+        transport=GuardedTransport(fence, resolve), trust_env=False, follow_redirects=False, timeout=limits.seconds
+    ) as client:
+        for _ in range(limits.redirects + 1):
+            parts = parse_url(url)
+            check_host(parts.hostname or "", fence)
+            if (parts.scheme, parts.netloc) != (first.scheme, first.netloc):
+                sent = plain  # what was meant for one server is not told to another
+            async with client.stream("GET", url, headers=sent) as answer:
+                target = answer.headers.get("location")
+                if answer.status_code not in _REDIRECTS or not target:
+                    return await _read(url, answer, limits.bytes)
+                url = _joined(url, target)
+    raise InvalidRequest(f"The page redirects more than {limits.redirects} times.")
+
+
+async def _read(url: str, answer: Any, most: int) -> FetchedPage:
+    body = bytearray()
+    truncated = False
+    async for part in answer.aiter_bytes():
+        body += part
+        if len(body) >= most:
+            truncated = len(body) > most
+            del body[most:]
+            break
+    kind = literal(answer.headers.get("content-type", "")).partition(";")[0].strip().lower()
+    return FetchedPage(
+        url=url,
+        status=answer.status_code,
+        content_type=kind or "application/octet-stream",
+        body=bytes(body),
+        truncated=truncated,
+        charset=answer.charset_encoding or "utf-8",
+    )
+
+
+def _joined(base: str, target: str) -> str:
+    try:
+        return urljoin(base, target)
+    except ValueError as error:
+        raise InvalidRequest("The page redirects to something that is not a URL.") from error
+
+
+ENTRIES = 100
+
+
+class Wrap(Protocol):
+    """Encloses external text so that the model can tell it from ours; `warn` only once a result."""
+
+    def __call__(self, content: str, source: str, *, warn: bool = True) -> str: ...
+
+
+class WebCache:
+    """Answers by request, the oldest forgotten first."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._kept: OrderedDict[tuple[Any, ...], tuple[float, dict[str, Any]]] = OrderedDict()
+
+    def recall(self, key: tuple[Any, ...], seconds: float) -> dict[str, Any] | None:
+        found = self._kept.get(key)
+        if found is None or self._clock.now() - found[0] > seconds:
+            return None
+        return found[1]
+
+    def keep(self, key: tuple[Any, ...], value: dict[str, Any]) -> None:
+        self._kept[key] = (self._clock.now(), value)
+        self._kept.move_to_end(key)
+        while len(self._kept) > ENTRIES:
+            self._kept.popitem(last=False)
+
 
 SLOW_AFTER = 5.0
 ERROR_CHARS = 1000

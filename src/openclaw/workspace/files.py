@@ -2,13 +2,38 @@
 
 import errno
 import os
+import re
 import stat
 from collections import OrderedDict
 from pathlib import Path
 from threading import Lock
 
-from openclaw.core.text import literal
-from openclaw.workspace.record import BOOTSTRAP_FILES, WHEN_PRESENT, WorkspaceFile
+from msgspec import Struct
+
+from openclaw.core.text import Label, literal
+
+ALWAYS = ("AGENTS.md", "SOUL.md", "TOOLS.md", "IDENTITY.md", "USER.md", "HEARTBEAT.md")
+WHEN_PRESENT = ("BOOTSTRAP.md", "MEMORY.md", "memory.md")
+BOOTSTRAP_FILES = ALWAYS + WHEN_PRESENT
+
+
+class WorkspaceFile(Struct, frozen=True, kw_only=True):
+    """One file as it was found. A file that cannot be used says why instead of failing the run."""
+
+    name: str
+    path: str
+    content: str = ""
+    missing: bool = False
+    problem: str = ""
+    """Why it could not be read."""
+    note: str = ""
+    """What a person should know about a file that could be read: bad bytes, only partly read."""
+    raw_chars: int | None = None
+    """The whole file's size when `content` is only its beginning and end."""
+    inode: str = ""
+    """`device:inode`: two names of one file share it."""
+    label: Label = "workspace"
+
 
 MAX_BYTES = 2_097_152
 MAX_REASON = 300
@@ -153,3 +178,25 @@ def _reason(error: OSError) -> str:
     if error.errno == errno.EACCES:
         return "no permission to read it; check its mode and owner"
     return literal(error.strerror or type(error).__name__)[:MAX_REASON]
+
+
+_LINE = re.compile(r"^\s*[-*]\s*(?:\*\*)?\s*(name|creature|vibe|emoji|avatar)\s*:?\s*(?:\*\*)?\s*:?\s*(.*?)\s*$", re.I)
+_PLACEHOLDER = re.compile(r"^[_*]*\(.*\)[_*]*$")
+
+
+class AgentIdentity(Struct, frozen=True, kw_only=True):
+    name: str = ""
+    creature: str = ""
+    vibe: str = ""
+    emoji: str = ""
+    avatar: str = ""
+
+
+def parse(text: str) -> AgentIdentity:
+    """The values of the `- Label: value` lines; the first wins, and a placeholder in parentheses is none."""
+    values: dict[str, str] = {}
+    for line in text.splitlines():
+        found = _LINE.match(line)
+        if found and ":" in line and found[2] and not _PLACEHOLDER.match(found[2]):
+            values.setdefault(found[1].lower(), found[2])
+    return AgentIdentity(**values)

@@ -3,18 +3,21 @@
 Long-term memory is left out: what a person has forgotten must be gone, and a copy would keep it.
 """
 
+import asyncio
 import contextlib
 import hashlib
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
 
 from openclaw.core.errors import NotFound, StateError
-from openclaw.store import atomic
-from openclaw.store.tree import Identity, identity_at
-from openclaw.workspace.record import BOOTSTRAP_FILES
+from openclaw.protocol.events import EventBus
+from openclaw.storage import atomic
+from openclaw.storage.digests import Identity, identity_at
+from openclaw.workspace.files import BOOTSTRAP_FILES
 
 By = Literal["edit", "run", "elsewhere"]
 """Who changed it: a person through the gateway, a run, or somebody the gateway knows nothing of."""
@@ -103,3 +106,51 @@ class FileHistory:
         if hashlib.sha256(data).hexdigest() != match[3]:
             raise StateError(f"the version {version} of {name} was damaged on disk: use another one")
         return data
+
+
+FOLDER = "workspace-history"
+
+
+class WorkspaceHistories:
+    """The histories of all agents."""
+
+    def __init__(self, state: Path, workspace_of: Callable[[str], Path], now: Callable[[], int]) -> None:
+        self._state = state
+        self._workspace_of = workspace_of
+        self._now = now
+        self._kept: dict[tuple[str, Path], FileHistory] = {}
+        self._turn = asyncio.Lock()
+        """Two who notice one change must not keep it twice."""
+
+    def of(self, agent_id: str) -> FileHistory:
+        workspace = self._workspace_of(agent_id)
+        if (agent_id, workspace) not in self._kept:
+            self._kept[agent_id, workspace] = FileHistory(self._state / FOLDER / agent_id, workspace)
+        return self._kept[agent_id, workspace]
+
+    async def notice(self, agent_id: str, by: By) -> FileHistory:
+        """The history of an agent's files, up to date."""
+        history = self.of(agent_id)
+        if history.is_behind:
+            async with self._turn:
+                await asyncio.to_thread(history.notice, by, self._now())
+        return history
+
+    async def edited(self, agent_id: str, name: str, data: bytes) -> None:
+        """Somebody has changed a file through the gateway."""
+        async with self._turn:
+            await asyncio.to_thread(self.of(agent_id).keep, name, data, "edit", self._now())
+
+    async def follow(self, bus: EventBus) -> None:
+        """Looks whenever a run begins or ends, until it is cancelled."""
+        with bus.listening() as listener:
+            async for notice in listener:
+                if notice.event != "agent" or notice.payload.get("stream") != "lifecycle":
+                    continue
+                match notice.payload["data"]["phase"]:
+                    case "start":
+                        await self.notice(notice.payload["agentId"], "elsewhere")
+                    case "end" | "error":
+                        await self.notice(notice.payload["agentId"], "run")
+                    case _:
+                        pass

@@ -8,12 +8,41 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
 
 from openclaw.core.errors import StateError
-from openclaw.workspace.record import ALWAYS
+from openclaw.process.environment import Environment
+from openclaw.workspace.files import ALWAYS
+
+if TYPE_CHECKING:
+    from openclaw.agent.settings import AgentsSettings
+
+
+def workspace_of(agents: "AgentsSettings", agent_id: str, surroundings: Environment) -> Path:
+    """The directory of an agent's files, whether or not it is there yet."""
+    from openclaw.agent import settings as agent_views
+    from openclaw.workspace import locate as workspaces
+
+    agent = agent_views.view(agents, agent_id)
+    environ = surroundings.environ
+    return Path(
+        workspaces.locate(
+            workspaces.AgentDirectory(id=agent.id, workspace=agent.workspace, default=agent.is_default),
+            workspaces.WorkspaceRoots(
+                home=str(surroundings.home_dir),
+                state_dir=str(surroundings.home.state),
+                # Without a state directory of its own, a profile already has one that is named after it.
+                profile=environ.get("OPENCLAW_PROFILE", "") if "OPENCLAW_STATE_DIR" in environ else "",
+                override=environ.get("OPENCLAW_WORKSPACE_DIR", ""),
+            ),
+            default_workspace=agents.defaults.workspace,
+            exists=os.path.isdir,
+        )
+    )
+
 
 STATE = ".openclaw/workspace-state.json"
 GIT_SECONDS = 10

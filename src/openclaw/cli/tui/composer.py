@@ -1,16 +1,114 @@
 """Where messages are written: several lines, earlier messages, completion of commands, pictures by their path."""
 
+import base64
+import re
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
+from msgspec import Struct
 from textual import events
 from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static, TextArea
 
-from openclaw.cli.tui.completion import CompletionChoice, completions
-from openclaw.cli.tui.images import dropped
+from openclaw.cli.tui.text import one_line
+from openclaw.core.errors import InvalidRequest
+
+
+class CompletionChoice(Struct, frozen=True):
+    """A command on offer."""
+
+    name: str
+    about: str
+    takes_more: bool = False
+
+
+OWN = (
+    CompletionChoice("sessions", "choose another conversation (Ctrl+O)"),
+    CompletionChoice("begin", "another conversation beside this one (Ctrl+N)"),
+    CompletionChoice("image", "attach a picture: /image PATH", takes_more=True),
+    CompletionChoice("details", "show or hide thinking and tool output (Ctrl+T)"),
+    CompletionChoice("copy", "copy the last answer (Ctrl+Y)"),
+    CompletionChoice("keys", "what the keys do (F1)"),
+    CompletionChoice("exit", "leave (Ctrl+D)"),
+)
+_BEGUN = re.compile(r"/[\w:-]*")
+
+
+def completions(text: str, commands: Sequence[Mapping[str, Any]]) -> tuple[CompletionChoice, ...]:
+    """The commands that begin with what is typed."""
+    if _BEGUN.fullmatch(text) is None:
+        return ()
+    known = {choice.name: choice for choice in OWN}
+    for each in commands:
+        name = one_line(str(each.get("name", "")), 60)
+        known[name] = CompletionChoice(
+            name, one_line(str(each.get("description", "")), 80), bool(each.get("acceptsArgs"))
+        )
+    fitting = [known[name] for name in sorted(known) if f"/{name}".startswith(text.lower())]
+    return () if [each.name for each in fitting] == [text[1:]] else tuple(fitting)
+
+
+MOST_BYTES = 5 * 1024 * 1024
+MOST_IMAGES = 8
+_MAGIC = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF87a": "image/gif",
+    b"GIF89a": "image/gif",
+}
+_SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
+
+
+def dropped(text: str, cwd: Path) -> tuple[Path, ...]:
+    """The pictures meant by a pasted text that consists of nothing but their paths; none when it says more."""
+    text = text.strip()
+    if not text or len(text) > 8_000 or not any(suffix in text.lower() for suffix in _SUFFIXES):
+        return ()
+    whole = _as_path(text, cwd)
+    if whole is not None:
+        return (whole,)
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        return ()
+    paths = [_as_path(word, cwd) for word in words]
+    return tuple(path for path in paths if path is not None) if all(paths) else ()
+
+
+def _as_path(text: str, cwd: Path) -> Path | None:
+    if text.startswith("file://"):
+        text = unquote(urlsplit(text).path)
+    if not text.lower().endswith(_SUFFIXES) or "\n" in text or "\0" in text:
+        return None
+    path = cwd / Path(text).expanduser()
+    try:
+        return path if path.is_file() else None
+    except OSError:
+        return None
+
+
+def attachment(path: Path) -> Mapping[str, str]:
+    """A picture as the gateway takes it; says what is wrong with one it would not."""
+    try:
+        size = path.stat().st_size
+        if size > MOST_BYTES:
+            raise InvalidRequest(
+                f"{path.name} has {size:,} bytes; at most {MOST_BYTES:,} are accepted: make it smaller"
+            )
+        data = path.read_bytes()
+    except OSError as error:
+        raise InvalidRequest(f"cannot read {path}: {error.strerror}") from error
+    kind = next((kind for magic, kind in _MAGIC.items() if data.startswith(magic)), "")
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        kind = "image/webp"
+    if not kind:
+        raise InvalidRequest(f"{path.name} is not a PNG, JPEG, GIF or WebP image")
+    return {"mimeType": kind, "fileName": path.name, "content": base64.b64encode(data).decode()}
+
 
 MOST_CHOICES = 6
 

@@ -1,15 +1,172 @@
 """The conversation on the screen: one widget for each item, changed where the item changed."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
+from msgspec import Struct
 from textual.app import ComposeResult
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
-from textual.widgets import Static
+from textual.message import Message
+from textual.widgets import Button, Static
 
-from openclaw.cli.tui.markdown import Drawn, pieces
-from openclaw.cli.tui.view import Item, TextItem, ToolCard
-from openclaw.cli.tui.words import last_lines
+from openclaw.cli.tui.text import Drawn, harmless, last_lines, one_line, pieces, pretty, summary_of, text_of
+from openclaw.core.text import spelled
+
+WORDS = {
+    "y": "allow-once",
+    "yes": "allow-once",
+    "a": "allow-always",
+    "always": "allow-always",
+    "n": "deny",
+    "no": "deny",
+    "d": "deny",
+    "deny": "deny",
+}
+"""What can be typed instead of pressing a button."""
+SHOWN_LINES = 8
+
+
+class ApprovalPrompt(Vertical):
+    """The oldest open question. It never takes the keyboard from somebody who is writing."""
+
+    class Answered(Message):
+        def __init__(self, question: str, decision: str) -> None:
+            super().__init__()
+            self.question = question
+            self.decision = decision
+
+    def __init__(self) -> None:
+        super().__init__(id="question")
+        self.asked = ""
+        self.decisions: tuple[str, ...] = ()
+        """The answers that mean something for the question that is shown."""
+        self._title = Static(markup=False, classes="title")
+        self._command = Static(markup=False)
+        self._about = Static(markup=False, classes="about")
+        self.display = False
+
+    def compose(self) -> ComposeResult:
+        buttons = (
+            Button("Allow once (y)", id="allow-once", compact=True),
+            Button("Always (a)", id="allow-always", compact=True),
+            Button("Deny (n)", id="deny", compact=True),
+        )
+        return [self._title, VerticalScroll(self._command, id="command"), self._about, Horizontal(*buttons)]
+
+    def ask(self, questions: Sequence[Mapping[str, Any]]) -> None:
+        """Shows the first of `questions`, or nothing."""
+        self.display = bool(questions)
+        if not questions:
+            self.asked = ""
+            return
+        first = questions[0]
+        identity = str(first.get("id"))
+        if identity == self.asked:
+            return
+        self.asked = identity
+        request = first.get("request") or {}
+        self.decisions = tuple(request.get("allowedDecisions") or WORDS.values())
+        for button in self.query(Button):
+            button.display = button.id in self.decisions
+        command = spelled(str(request.get("command", "")))
+        lines = command.count("\n") + 1
+        more = f" ({lines} lines, {len(command):,} characters: Tab and ↓ read on)" if lines > SHOWN_LINES else ""
+        waiting = f" {len(questions) - 1} more after this one." if len(questions) > 1 else ""
+        self._title.update(f"May this command run?{more}{waiting}")
+        self._command.update(command)
+        why = spelled(str(request.get("warningText") or ""))
+        self._about.update(f"in {spelled(str(request.get('cwd', '')))}{f' · {why}' if why else ''}")
+
+    def on_button_pressed(self, event: Button.Pressed) -> None:
+        event.stop()
+        if self.asked:
+            self.post_message(self.Answered(self.asked, str(event.button.id)))
+
+
+Who = Literal["you", "assistant", "gateway", "problem"]
+State = Literal["running", "done", "failed"]
+
+
+class TextItem(Struct, frozen=True, kw_only=True):
+    """Something somebody said, on the screen."""
+
+    key: str
+    who: Who
+    text: str
+    thinking: str = ""
+    hint: str = ""
+
+
+class ToolCard(Struct, frozen=True, kw_only=True):
+    """A tool at work, on the screen."""
+
+    key: str
+    name: str
+    summary: str
+    arguments: str
+    output: str = ""
+    state: State = "running"
+
+
+Item = TextItem | ToolCard
+
+
+class ToolItem(Struct, frozen=True, kw_only=True):
+    """What events told of a call that has no result on record yet."""
+
+    name: str = ""
+    args: Any = None
+    output: str = ""
+    state: State = "running"
+
+
+def of_message(key: str, message: Mapping[str, Any]) -> list[Item]:
+    """What a recorded message says; its calls are shown as cards."""
+    role = message.get("role")
+    if role == "toolResult":
+        return []
+    notices = _notices(key, message)
+    if role != "assistant":
+        who: Who = "you" if role == "user" else "gateway"
+        return [TextItem(key=key, who=who, text=harmless(text_of(message))), *notices]
+    items: list[Item] = []
+    text, thinking = text_of(message).strip("\n"), text_of(message, "thinking")
+    if text.strip() or thinking.strip():
+        items.append(TextItem(key=key, who="assistant", text=harmless(text), thinking=harmless(thinking)))
+    if message.get("stopReason") == "aborted":
+        items.append(TextItem(key=f"{key}:stopped", who="gateway", text="stopped"))
+    elif error := message.get("errorMessage"):
+        items.append(TextItem(key=f"{key}:error", who="problem", text=harmless(str(error))))
+    return [*items, *notices]
+
+
+def _notices(key: str, message: Mapping[str, Any]) -> list[Item]:
+    """What the gateway says beside a message: who answered instead, what it was interrupted by."""
+    told = (message.get("__openclaw") or {}).get("notices") or ()
+    return [TextItem(key=f"{key}:notice{n}", who="gateway", text=harmless(str(text))) for n, text in enumerate(told)]
+
+
+def card(
+    call: str, name: str, arguments: Any, heard: ToolItem | None, result: Mapping[str, Any] | None, busy: bool
+) -> ToolCard:
+    """A call: from its result when that is on record, from what was heard otherwise."""
+    state: State = "running" if busy else "failed"
+    output = ""
+    if result is not None:
+        state, output = ("failed" if result.get("isError") else "done"), text_of(result)
+    elif heard is not None:
+        state, output = heard.state, heard.output
+    arguments = arguments if arguments is not None else heard.args if heard else None
+    return ToolCard(
+        key=f"call:{call}",
+        name=one_line(name, 40),
+        summary=summary_of(arguments),
+        arguments=pretty(arguments),
+        output=output,
+        state=state,
+    )
+
 
 LIVE_LINES = 5
 OPEN_LINES = 60

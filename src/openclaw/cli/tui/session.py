@@ -12,11 +12,11 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from openclaw.cli.tui.talk import ChatConversation, Pending
+from openclaw.cli.tui.conversation import ChatConversation, Pending
 from openclaw.core.clock import Clock
 from openclaw.core.errors import OpenClawError
-from openclaw.gateway.reach import ClientTarget, joined
-from openclaw.wire.client import CallFailed, ConnectionLost, EventGap, GatewayClient, NoAnswer
+from openclaw.gateway.client_target import ClientTarget, joined
+from openclaw.protocol.client import CallFailed, ConnectionLost, EventGap, GatewayClient, NoAnswer
 
 FIRST_WAIT = 0.3
 LONGEST_WAIT = 5.0

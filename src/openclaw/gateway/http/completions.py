@@ -8,15 +8,22 @@ from msgspec import Meta, Struct, field
 
 from openclaw.core.clock import Clock
 from openclaw.core.messages import ToolCall, Usage
-from openclaw.gateway.http import functions
-from openclaw.gateway.http.asking import Conversations, HttpRun, HttpRunRequests, turn_of
-from openclaw.gateway.http.conversation import RequestedAnswer, RequestText, compose
+from openclaw.gateway.http import requests
 from openclaw.gateway.http.endpoint import HttpCall
-from openclaw.gateway.http.images import image
 from openclaw.gateway.http.problems import HttpProblem
-from openclaw.gateway.http.speech import spoken
-from openclaw.gateway.http.target import target
-from openclaw.turns.turn import ClientTool
+from openclaw.gateway.http.requests import (
+    Conversations,
+    HttpRun,
+    HttpRunRequests,
+    RequestedAnswer,
+    RequestText,
+    compose,
+    image,
+    target,
+    turn_of,
+)
+from openclaw.gateway.http.stream import spoken
+from openclaw.runs.request import ClientTool
 
 BODY_BYTES = 20_000_000
 
@@ -103,8 +110,8 @@ class ChatCompletions:
             raise HttpProblem(400, "there is one answer to a request: leave out `n`", param="n")
         run_id = f"chatcmpl_{uuid.uuid4()}"
         where = target(call, self._known.key_of, model=request.model, user=request.user, run_id=run_id, family="openai")
-        tools = functions.offered([_client_tool(tool) for tool in request.tools or ()], self._known.tool_names())
-        choice = functions.choose(tools, request.tool_choice)
+        tools = requests.offered([_client_tool(tool) for tool in request.tools or ()], self._known.tool_names())
+        choice = requests.choose(tools, request.tool_choice)
         fresh = not (where.stable and await self._known.has_history(where.key))
         asked = compose([_said(message) for message in request.messages], fresh=fresh)
         head = {"id": run_id, "created": int(self._clock.now()), "model": request.model}
@@ -121,7 +128,7 @@ async def _whole(call: HttpCall, run: HttpRun, head: dict[str, Any]) -> None:
     message: dict[str, Any] = {"role": "assistant", "content": spoken(outcome) or (None if calls else "")}
     if calls:
         message["tool_calls"] = [_call_shape(each) for each in calls]
-    reason = functions.finish(outcome.stop_reason, bool(calls))
+    reason = requests.finish(outcome.stop_reason, bool(calls))
     await call.answer(
         {
             **head,
@@ -148,7 +155,7 @@ async def _stream(call: HttpCall, run: HttpRun, head: dict[str, Any], options: _
     calls = run.speech.calls
     for number, each in enumerate(calls):
         await chunk({"tool_calls": [{"index": number, **_call_shape(each)}]})
-    await chunk({}, functions.finish(outcome.stop_reason, bool(calls)))
+    await chunk({}, requests.finish(outcome.stop_reason, bool(calls)))
     if options.include_usage:
         await call.event({**head, "choices": [], "usage": usage_shape(outcome.usage)})
     await call.close_stream()

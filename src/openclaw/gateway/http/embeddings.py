@@ -1,5 +1,6 @@
 """`/v1/embeddings`: texts as vectors, from the embedder the memory uses."""
 
+import asyncio
 import base64
 import sys
 from array import array
@@ -12,6 +13,10 @@ from openclaw.core.embedder import Vector
 from openclaw.core.text import tokens
 from openclaw.gateway.http.endpoint import HttpCall
 from openclaw.gateway.http.problems import FAILED, HttpProblem
+from openclaw.gateway.http.requests import DEFAULT, PREFIX, KeyOf
+from openclaw.sessions.files import load
+from openclaw.sessions.history import page, row
+from openclaw.sessions.index import SessionIndex
 
 BODY_BYTES = 5_000_000
 MOST_TEXTS = 2_048
@@ -76,3 +81,62 @@ def _packed(vector: Vector) -> str:
     if sys.byteorder == "big":
         numbers.byteswap()
     return base64.b64encode(numbers.tobytes()).decode()
+
+
+DEFAULT_LIMIT = 200
+MOST = 1_000
+
+
+class HistoryEndpoint:
+    def __init__(self, key_of: KeyOf, index: SessionIndex) -> None:
+        self._key_of = key_of
+        self._index = index
+
+    async def __call__(self, call: HttpCall) -> None:
+        limit = _limit(call.request.query_params.get("limit"))
+        key = self._key_of(call.request.path_params["key"], None)
+        found = await self._index.get(key)
+        if found is None:
+            raise HttpProblem(404, f"Session not found: {key}", "not_found")
+        path = self._index.path(found.agent_id, found.session_id)
+        entries = (await asyncio.to_thread(load, path)).entries if path.exists() else ()
+        shown = page(entries, limit=limit)
+        await call.answer(
+            {
+                "sessionKey": str(key),
+                "sessionId": found.session_id,
+                "items": [row(each.message, each.entry_id, each.number) for each in shown.rows],
+                "hasMore": shown.next_offset is not None,
+            }
+        )
+
+
+def _limit(text: str | None) -> int:
+    if text is None:
+        return DEFAULT_LIMIT
+    if not text.isascii() or not text.isdecimal() or len(text) > 9 or int(text) < 1:
+        raise HttpProblem(400, "limit must be a number from 1 on", param="limit")
+    return min(int(text), MOST)
+
+
+class ModelsEndpoint:
+    def __init__(self, agents: Callable[[], Sequence[str]]) -> None:
+        self._agents = agents
+
+    async def all(self, call: HttpCall) -> None:
+        await call.answer({"object": "list", "data": [_shape(name) for name in self._names()]})
+
+    async def one(self, call: HttpCall) -> None:
+        wanted = call.request.path_params["id"]
+        if wanted not in self._names():
+            raise HttpProblem(
+                404, f"there is no model {wanted[:100]!r}: /v1/models lists what there is", code="model_not_found"
+            )
+        await call.answer(_shape(wanted))
+
+    def _names(self) -> list[str]:
+        return [PREFIX, f"{PREFIX}/{DEFAULT}", *(f"{PREFIX}/{agent}" for agent in self._agents())]
+
+
+def _shape(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "openclaw", "permission": []}

@@ -21,12 +21,11 @@ from starlette.routing import Route
 
 from openclaw.core.errors import ConfigError
 from openclaw.core.secret import Secret
-from openclaw.gateway.http.auth import HttpAuth, HttpGuard
-from openclaw.gateway.http.endpoint import EndpointRules, HttpCall, HttpEndpoint
+from openclaw.gateway.http.endpoint import EndpointRules, HttpAuth, HttpCall, HttpEndpoint, HttpGuard
 from openclaw.gateway.server import body_of
-from openclaw.wire import scopes
+from openclaw.protocol import scopes
 
-BUILT = Path(__file__).parent.parent / "ui"
+BUILT = Path(__file__).parent.parent / "web"
 INDEX = "index.html"
 CODE_BYTES = 1_000
 _HOST = re.compile(r"[A-Za-z0-9.:\[\]-]{1,255}")

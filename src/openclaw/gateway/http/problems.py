@@ -6,8 +6,8 @@ from typing import Any
 from msgspec import Struct
 
 from openclaw.core.errors import Conflict, InvalidRequest, NotFound, OpenClawError, SessionBusy, Unavailable
-from openclaw.turns.ledger import RunOutcome
-from openclaw.wire import scopes
+from openclaw.protocol import scopes
+from openclaw.runs.inbox import RunOutcome
 
 INVALID = "invalid_request_error"
 FAILED = "api_error"

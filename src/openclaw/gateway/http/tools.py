@@ -1,42 +1,102 @@
 """`/tools/invoke`: one tool, once, without a model; policy and approvals stand as in a run."""
 
 import asyncio
-import secrets
+import logging
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct, structs
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Match
+from starlette.types import Receive, Scope, Send
 
 from openclaw.agent.arguments import ArgumentsRejected, prepare
-from openclaw.agent.toolrun import ToolRunner
+from openclaw.agent.tool_runner import ToolRunner
 from openclaw.core.clock import Clock
-from openclaw.core.events import ToolEnded
+from openclaw.core.errors import OpenClawError
 from openclaw.core.keys import SessionKey
-from openclaw.core.messages import ToolCall, ToolResult
+from openclaw.core.messages import ToolResult
+from openclaw.core.plugin import HttpRequest, HttpRoute
 from openclaw.core.tool import ToolSpec
-from openclaw.gateway.http.endpoint import HttpCall
+from openclaw.gateway.http import problems
+from openclaw.gateway.http.endpoint import HttpAuth, HttpCall, HttpGuard
 from openclaw.gateway.http.problems import NO_RETRY, HttpProblem
-from openclaw.gateway.http.target import KeyOf
-from openclaw.policy.layers import ALIASES
+from openclaw.gateway.http.requests import KeyOf
+from openclaw.gateway.server import body_of
+from openclaw.plugins.host import called
+from openclaw.runs.toolset import DENIED, find_tool, invoke_tool
+
+log = logging.getLogger("openclaw.gateway.http")
+
+PLUGIN_BODY_BYTES = 5_000_000
+PRIVATE = frozenset({"authorization", "cookie", "x-openclaw-token", "proxy-authorization"})
+"""What a client shows the gateway, and no plugin."""
+OURS = frozenset({"content-length", "transfer-encoding", "connection", "content-type", "set-cookie", "server", "date"})
+
+
+class PluginRoutes(BaseRoute):
+    """Matches whatever a plugin that runs has asked for."""
+
+    def __init__(self, find: Callable[[str], HttpRoute | None], gatekeeping: HttpAuth) -> None:
+        self._find = find
+        self._guard = HttpGuard(gatekeeping)
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        found = self._find(scope["path"]) if scope["type"] == "http" else None
+        return (Match.NONE, {}) if found is None else (Match.FULL, {"plugin_route": found})
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        route: HttpRoute = scope["plugin_route"]
+        request = Request(scope, receive)
+        try:
+            if route.auth == "gateway":
+                self._guard.check(request, route.scope)
+            answer = await called(route.run, await _asked(request, route))
+            headers = {name: value for name, value in answer.headers.items() if name.lower() not in OURS}
+            response = Response(
+                answer.body,
+                answer.status,
+                {**headers, "x-content-type-options": "nosniff", "content-security-policy": "sandbox"},
+                answer.content_type,
+            )
+        except HttpProblem as problem:
+            response = _refusal(problem)
+        except OpenClawError as error:
+            response = _refusal(problems.of_error(error))
+        # A connection is where a bug ends: the client is told, the others never notice.
+        except Exception:
+            log.exception("%s failed", scope["path"])
+            response = _refusal(HttpProblem(500, "a plugin failed to answer; the log has the details", problems.FAILED))
+        await response(scope, receive, send)
+
+
+async def _asked(request: Request, route: HttpRoute) -> HttpRequest:
+    # A plugin that checks requests by itself sees what they carry; the gateway's own credentials stay here.
+    hidden = PRIVATE if route.auth == "gateway" else PRIVATE - {"authorization"}
+    return HttpRequest(
+        method=request.method,
+        path=request.url.path,
+        query=request.url.query,
+        headers={name: value for name, value in request.headers.items() if name not in hidden},
+        body=await body_of(request, PLUGIN_BODY_BYTES),
+    )
+
+
+def _refusal(problem: HttpProblem) -> Response:
+    import msgspec
+
+    return Response(
+        msgspec.json.encode(problems.body(problem)),
+        problem.status,
+        {**problem.headers, "x-content-type-options": "nosniff"},
+        "application/json; charset=utf-8",
+    )
+
 
 BODY_BYTES = 2_000_000
-DENIED = (
-    "exec",
-    "spawn",
-    "shell",
-    "fs_write",
-    "fs_delete",
-    "fs_move",
-    "apply_patch",
-    "sessions_spawn",
-    "sessions_send",
-    "cron",
-    "gateway",
-    "nodes",
-)
-"""What is too strong for a single credential without a person in between."""
 REMEMBERED = 1_000
 REMEMBERED_SECONDS = 300.0
 
@@ -126,15 +186,6 @@ class ToolInvocation:
             del self._once[key]
 
 
-def find_tool(wanted: str, box: ToolRunner) -> ToolSpec:
-    """The tool of `box` that is meant."""
-    name = ALIASES.get(wanted.lower(), wanted.lower())
-    for spec in box.specs:
-        if spec.name.lower() == name:
-            return spec
-    raise HttpProblem(404, f"Tool not available: {wanted[:100]}", "not_found")
-
-
 def _with_action(request: InvokeRequest, spec: ToolSpec) -> dict[str, Any]:
     """The arguments, with `action` for tools that have several."""
     takes_action = "action" in spec.parameters.get("properties", {})
@@ -146,15 +197,3 @@ def _checked(spec: ToolSpec, args: dict[str, Any]) -> dict[str, Any]:
     if isinstance(prepared, ArgumentsRejected):
         raise HttpProblem(400, prepared.text, "tool_error")
     return prepared.arguments
-
-
-async def invoke_tool(box: ToolRunner, spec: ToolSpec, args: dict[str, Any]) -> ToolResult:
-    """One call, without a model."""
-    call = ToolCall(id=f"call_{secrets.token_hex(8)}", name=spec.name, arguments=args)
-    result: ToolResult | None = None
-    async for event in box.run_all([call]):
-        if isinstance(event, ToolEnded):
-            result = event.result
-    if result is None:
-        raise RuntimeError("a tool call ended without a result")
-    return result

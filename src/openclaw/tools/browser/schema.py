@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from msgspec import Struct
+
 ACTIONS = (
     "doctor status start stop profiles importprofile tabs open focus close snapshot screenshot navigate console "
     "requests errors text emulate pdf download waitfordownload upload dialog act"
@@ -110,3 +112,18 @@ PARAMETERS: dict[str, Any] = {
         },
     },
 }
+
+
+class BrowserStart(Struct, frozen=True, kw_only=True):
+    executable: str
+    profile: str
+    """The directory of cookies and everything else the browser keeps."""
+    downloads: str
+    """Where files go; nothing is written anywhere else."""
+    headless: bool = True
+    no_sandbox: bool = False
+    evaluate: bool = True
+    args: tuple[str, ...] = ()
+    allow_private: bool = False
+    allowed_hosts: tuple[str, ...] = ()
+    blocked_hosts: tuple[str, ...] = ()

@@ -1,8 +1,12 @@
 """The `browser` tool: a real Chromium in a helper process; whatever a page says comes back enclosed as foreign."""
 
 import json
+import os
 import re
+import shutil
+import sys
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +14,54 @@ from msgspec import Struct
 
 from openclaw.core.errors import InvalidRequest, Unavailable
 from openclaw.core.messages import Image, Text
-from openclaw.core.origin import Origin, origin
-from openclaw.core.text import literal
+from openclaw.core.text import Origin, literal, origin
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
-from openclaw.tools.answer import answers
-from openclaw.tools.browser import find
-from openclaw.tools.browser.schema import ACT, ACTIONS, PARAMETERS
-from openclaw.tools.browser.start import BrowserStart
-from openclaw.tools.helper import Worker, WorkerSpec
-from openclaw.tools.web_memory import Wrap
+from openclaw.process.worker import Worker, WorkerSpec
+from openclaw.tools.base import answers
+from openclaw.tools.browser.schema import ACT, ACTIONS, PARAMETERS, BrowserStart
+from openclaw.tools.web_fetch import Wrap
+
+INSTALL = "The browser tool needs the extra `browser`: install it with: pip install 'openclaw-py[browser]'"
+NO_BROWSER = "No Chromium was found: install one (on Debian: apt install chromium), or set browser.executablePath."
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "brave-browser", "microsoft-edge")
+_MAC = (
+    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+    "/Applications/Chromium.app/Contents/MacOS/Chromium",
+    "/Applications/Brave Browser.app/Contents/MacOS/Brave Browser",
+    "/Applications/Microsoft Edge.app/Contents/MacOS/Microsoft Edge",
+)
+
+
+def is_installed() -> bool:
+    return find_spec("playwright") is not None
+
+
+def executable(configured: str, environ: Mapping[str, str]) -> str:
+    """The program to start; raises when there is none."""
+    if configured:
+        path = Path(configured).expanduser()
+        if not path.is_file() or not os.access(path, os.X_OK):
+            raise Unavailable(f"browser.executablePath: {path} is not a program")
+        return str(path)
+    for name in NAMES:
+        found = shutil.which(name, path=environ.get("PATH"))
+        if found is not None:
+            return found
+    if sys.platform == "darwin":
+        for place in _MAC:
+            if Path(place).is_file():
+                return place
+    raise Unavailable(NO_BROWSER)
+
+
+def check_root(no_sandbox: bool) -> None:
+    """Chromium refuses to run as root with its own sandbox, and says so only to nobody."""
+    if not no_sandbox and hasattr(os, "geteuid") and os.geteuid() == 0:
+        raise Unavailable(
+            "Chromium does not start as root with its sandbox on: run OpenClaw as another user, or set "
+            "browser.noSandbox to true and accept that a hostile page meets one wall less."
+        )
+
 
 IDLE_SECONDS = 300.0
 ANSWER_SECONDS = 90.0
@@ -67,12 +110,12 @@ class Browsers:
             raise InvalidRequest(
                 f"{MOST_BROWSERS} browsers are open already: stop one with action stop and its profile."
             )
-        if not find.is_installed():
-            raise InvalidRequest(find.INSTALL)
+        if not is_installed():
+            raise InvalidRequest(INSTALL)
         environ = self.environ()
         place = Path(rules.state) / profile
         start = BrowserStart(
-            executable=find.executable(rules.executable, environ),
+            executable=executable(rules.executable, environ),
             profile=str(place / "user-data"),
             downloads=str(workspace / "downloads"),
             headless=rules.headless,
@@ -83,12 +126,12 @@ class Browsers:
             allowed_hosts=rules.allowed_hosts,
             blocked_hosts=rules.blocked_hosts,
         )
-        find.check_root(rules.no_sandbox)
+        check_root(rules.no_sandbox)
         place.mkdir(parents=True, exist_ok=True, mode=0o700)
         role = WorkerSpec(
             name="the browser",
             module="openclaw.tools.browser.worker",
-            missing=find.INSTALL,
+            missing=INSTALL,
             start_seconds=90.0,
             variables=("DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR"),
         )
@@ -179,12 +222,12 @@ class BrowserTool:
         return self._shown(action, profile, found)
 
     def _status(self, profile: str) -> Output:
-        problem = "" if find.is_installed() else find.INSTALL
+        problem = "" if is_installed() else INSTALL
         path = ""
         if not problem:
             try:
-                path = find.executable(self._rules.executable, self._browsers.environ())
-                find.check_root(self._rules.no_sandbox)
+                path = executable(self._rules.executable, self._browsers.environ())
+                check_root(self._rules.no_sandbox)
             except (InvalidRequest, Unavailable) as error:
                 problem = error.message
         running = self._browsers.running()

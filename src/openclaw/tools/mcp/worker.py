@@ -9,11 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from openclaw.tools.helper_lines import RpcEvent, WorkerRequest
-from openclaw.tools.helper_worker import LastWords, RequestLoop, WorkerOutput, descendants, describe_error, kill, run
-from openclaw.tools.mcp import lending
-from openclaw.tools.mcp.lending import MOST_TEXT, blocks
-from openclaw.tools.mcp.start import McpStart
+from openclaw.process.stdio_rpc import (
+    LastWords,
+    RequestLoop,
+    RpcEvent,
+    WorkerOutput,
+    WorkerRequest,
+    descendants,
+    describe_error,
+    kill,
+    run,
+)
+from openclaw.tools.mcp import resources
+from openclaw.tools.mcp.resources import MOST_TEXT, blocks
+from openclaw.tools.mcp.schema import McpStart
 
 if TYPE_CHECKING:
     import httpx2
@@ -77,7 +86,7 @@ class McpWorker:
             if not cursor:
                 break
         # A tool of its own by such a name is the server's, not ours.
-        self._lent = {each["name"]: each for each in await lending.offered(self.client) if each["name"] not in found}
+        self._lent = {each["name"]: each for each in await resources.offered(self.client) if each["name"] not in found}
         for name, each in self._lent.items():
             self._checks[name] = _validator(each["parameters"])
         return (*found.values(), *self._lent.values())
@@ -111,7 +120,7 @@ class McpWorker:
             return RpcEvent(id=number, error="the arguments do not fit the server's schema: " + "; ".join(wrong))
 
         if tool in self._lent:
-            return RpcEvent(id=number, body=await lending.call(self.client, tool, args))
+            return RpcEvent(id=number, body=await resources.call(self.client, tool, args))
 
         last = 0.0
 

@@ -1,0 +1,255 @@
+"""Running the tool calls of one reply: plan, admit, run, finish. Every call gets exactly one result."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from typing import Any
+
+import msgspec
+from msgspec import Struct, structs
+
+from openclaw.agent.arguments import ArgumentsRejected, prepare
+from openclaw.agent.repeats import RepeatBlocked, Repeats, RepeatWarning, shorten
+from openclaw.core.clock import Clock, millis
+from openclaw.core.errors import OpenClawError
+from openclaw.core.events import ToolEnded, ToolStarted, ToolUpdated
+from openclaw.core.harness import CallObserver, Gate, LabelTracker, NoLabels, ToolEvent
+from openclaw.core.messages import Message, Text, ToolCall, ToolResult
+from openclaw.core.text import whole
+from openclaw.core.tool import Output, Tool, ToolContext, ToolSpec
+
+log = logging.getLogger(__name__)
+
+SKIPPED = "Skipped to process an incoming message."
+ALIASES = {"bash": "exec", "apply-patch": "apply_patch"}
+
+
+class _Ready(Struct, frozen=True):
+    """A call that makes sense; `warning` goes with its result."""
+
+    tool: Tool
+    args: dict[str, Any]
+    warning: str = ""
+
+
+_Plan = _Ready | Output | RepeatBlocked
+
+
+class _Objection(Exception):
+    """A call that is not made."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+class ToolRunner:
+    """The tools of one run."""
+
+    def __init__(
+        self,
+        tools: Sequence[Tool],
+        context: ToolContext,
+        gate: Gate,
+        clock: Clock,
+        *,
+        repeats: Repeats,
+        cap: int,
+        interceptor: CallObserver | None = None,
+        labels: LabelTracker | None = None,
+    ) -> None:
+        self._tools = {tool.spec.name: tool for tool in tools}
+        self._context = context
+        self._gate = gate
+        self._labels = labels or NoLabels()
+        self._clock = clock
+        self._repeats = repeats
+        self._cap = cap
+        self._interceptor = interceptor
+        self._busy: dict[str, asyncio.Lock] = {}
+        self.loops = 0
+        """How many replies were stopped for going in circles."""
+        self.persisted = False
+        """Whether the run goes in the same circle as before its conversation was shortened."""
+        self.ended = False
+        """Whether a tool has ended the run."""
+
+    def compacted(self) -> None:
+        self._repeats.compacted()
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        return tuple(self._tools.values())
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        return tuple(tool.spec for _, tool in sorted(self._tools.items()))
+
+    def heard(self, message: Message) -> None:
+        """A person, or whoever else, was heard in the middle of the run."""
+        self._labels.heard(message)
+
+    async def run_all(
+        self, calls: Sequence[ToolCall], interrupted: Callable[[], bool] = lambda: False
+    ) -> AsyncGenerator[ToolEvent, None]:
+        """Runs `calls` side by side; calls that need the same resource wait for each other in order.
+
+        `interrupted` says that a person waits to be heard: what has not begun by then is skipped.
+        """
+        events: asyncio.Queue[ToolEvent] = asyncio.Queue()
+        tasks = [
+            asyncio.create_task(self._run(call, plan, events, interrupted), name=f"tool:{call.name}:{call.id}")
+            for call, plan in zip(calls, self._plans(calls), strict=True)
+        ]
+        left = len(calls)
+        try:
+            while left:
+                event = await events.get()
+                left -= isinstance(event, ToolEnded)
+                yield event
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _plans(self, calls: Sequence[ToolCall]) -> list[_Ready | Output]:
+        """What becomes of each call; one that goes in circles stops all of them."""
+        plans = [self._plan(call) for call in calls]
+        blocked = next((plan for plan in plans if isinstance(plan, RepeatBlocked)), None)
+        if blocked is None:
+            return [plan for plan in plans if not isinstance(plan, RepeatBlocked)]
+        self.loops += 1
+        answer = {"status": "blocked", "deniedReason": "tool-loop", "reason": blocked.why}
+        return [_failed(answer, **answer) for _ in calls]
+
+    def _plan(self, call: ToolCall) -> _Plan:
+        tool = self._tools.get(call.name) or self._tools.get(ALIASES.get(call.name.lower(), call.name.lower()))
+        if tool is None:
+            verdict = self._repeats.unknown(call.name)
+            if isinstance(verdict, RepeatBlocked):
+                return verdict
+            return Output.failed(f"Tool {call.name} not found. Available: {', '.join(sorted(self._tools))}.")
+        name = tool.spec.name
+        if call.broken is not None:
+            return Output.failed(
+                f'Validation failed for tool "{name}":\n- the arguments are not a JSON object, or were cut off: '
+                f"send the call again, shorter if it was long\n\nReceived arguments:\n{call.broken}"
+            )
+        prepared = prepare(name, tool.spec.parameters, tool.spec.aliases, call.arguments, tool.spec.absent)
+        args = call.arguments if isinstance(prepared, ArgumentsRejected) else prepared.arguments
+        verdict = self._repeats.before(name, args)
+        if isinstance(verdict, RepeatBlocked):
+            return verdict
+        if isinstance(prepared, ArgumentsRejected):
+            refused = Output.failed(prepared.text)
+            self._repeats.after(name, args, refused)
+            return refused
+        return _Ready(tool, prepared.arguments, verdict.note if isinstance(verdict, RepeatWarning) else "")
+
+    async def _run(
+        self,
+        call: ToolCall,
+        plan: _Ready | Output,
+        events: "asyncio.Queue[ToolEvent]",
+        interrupted: Callable[[], bool],
+    ) -> None:
+        began = self._clock.now()
+        events.put_nowait(ToolStarted(call))
+        if isinstance(plan, Output):
+            output = plan
+        else:
+            context = structs.replace(
+                self._context, call_id=call.id, report=lambda text: events.put_nowait(ToolUpdated(call, text))
+            )
+            output = await self._finished(plan, context, interrupted)
+        events.put_nowait(ToolEnded(call, self._result(call, output), self._clock.now() - began))
+
+    async def _finished(self, plan: _Ready, context: ToolContext, interrupted: Callable[[], bool]) -> Output:
+        """The answer to one call. A bug in one tool is that call's failure and nobody else's."""
+        name = plan.tool.spec.name
+        began, asked = self._clock.now(), plan.args
+        try:
+            if interrupted():  # before a person is asked to approve what would be skipped anyway
+                raise _Objection(SKIPPED)
+            if self._interceptor is not None:
+                plan = await self._intercepted(plan, context, self._interceptor)
+            output = await self._performed(plan, context, interrupted)
+        except _Objection as objection:
+            output = Output.failed(self._labels.cleaned(objection.why))
+        except OpenClawError as error:
+            output = _failed({"status": "error", "tool": name, "error": error.message})
+        except Exception as error:
+            log.exception("tool %s failed", name)
+            said = self._labels.cleaned(f"{type(error).__name__}: {error}")
+            output = _failed({"status": "error", "tool": name, "error": said})
+        if self._interceptor is not None:
+            self._interceptor.after(name, plan.args, context, output, self._clock.now() - began)
+        self._repeats.after(name, asked, output)
+        self.persisted = self._repeats.persisted
+        self.ended = self.ended or output.ends_run
+        if plan.warning:
+            output = structs.replace(output, content=(*output.content, Text(f"[{plan.warning}]")))
+        return output
+
+    async def _intercepted(self, plan: _Ready, context: ToolContext, interceptor: CallObserver) -> _Ready:
+        """The call with the arguments it is to have; what others made of them must fit as the model's own must."""
+        spec = plan.tool.spec
+        decided = await interceptor.before(spec.name, plan.args, context)
+        if isinstance(decided, str):
+            raise _Objection(decided)
+        if decided is plan.args:
+            return plan
+        prepared = prepare(spec.name, spec.parameters, spec.aliases, decided, spec.absent)
+        if isinstance(prepared, ArgumentsRejected):
+            raise _Objection(f"Not run: a plugin changed the arguments, and they do not fit. {prepared.text}")
+        return structs.replace(plan, args=prepared.arguments)
+
+    async def _performed(self, plan: _Ready, context: ToolContext, interrupted: Callable[[], bool]) -> Output:
+        context = structs.replace(context, origins=self._labels.origins)
+        refusal = await self._gate.admit(plan.tool, plan.args, context)
+        if refusal is not None:
+            return Output.failed(refusal)
+        async with AsyncExitStack() as alone:
+            for resource in sorted(plan.tool.resources(plan.args, context)):
+                await alone.enter_async_context(self._busy.setdefault(resource, asyncio.Lock()))
+            if interrupted():
+                return Output.failed(SKIPPED)
+            return await self._called(plan, context)
+
+    async def _called(self, plan: _Ready, context: ToolContext) -> Output:
+        """The call itself; a failure too passes the labels, for it may be in a stranger's words."""
+        began = await self._labels.before(plan.tool, plan.args, context)
+        try:
+            output = await plan.tool.call(plan.args, context)
+        except OpenClawError as error:
+            output = _failed({"status": "error", "tool": plan.tool.spec.name, "error": error.message})
+        # Cut before it is enclosed, so that no cut takes the end marker away.
+        return await self._labels.after(plan.tool, plan.args, context, began, shorten(output, self._cap))
+
+    def _result(self, call: ToolCall, output: Output) -> ToolResult:
+        content = [Text(whole(block.text)) if isinstance(block, Text) else block for block in output.content]
+        return ToolResult(
+            tool_call_id=call.id,
+            tool_name=call.name,
+            content=tuple(content) or (Text("(no output)"),),
+            details=_storable(output.details),
+            is_error=output.is_error,
+            timestamp=millis(self._clock),
+            origins=output.origins,
+        )
+
+
+def _storable(details: dict[str, Any] | None) -> dict[str, Any] | None:
+    """`details` when a transcript can hold them: nothing a tool returns may keep its answer from being written."""
+    try:
+        msgspec.json.encode(details)
+    except (TypeError, ValueError, RecursionError):
+        return None
+    return details
+
+
+def _failed(body: Mapping[str, str], **details: str) -> Output:
+    """A failure the model reads as JSON."""
+    plain = {name: whole(value) for name, value in body.items()}
+    return Output.failed(msgspec.json.format(msgspec.json.encode(plain), indent=2).decode(), **details)

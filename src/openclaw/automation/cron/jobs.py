@@ -1,0 +1,367 @@
+"""Jobs: what is done, when, where its result goes. Parsed and checked once, here. Pure."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct, structs
+
+from openclaw.automation.cron.schedule import GRACE_MS, AtSchedule, Misfire, Schedule, checked
+from openclaw.automation.cron.watch import Watch
+from openclaw.core.errors import InvalidRequest
+from openclaw.core.text import Origin
+
+NAME_CHARS = 60
+STARTING_MS = 120_000
+"""How long after a start jobs that were missed and ask a model wait."""
+Status = Literal["ok", "error", "skipped"]
+DeliveryStatus = Literal["delivered", "not-delivered", "unknown", "not-requested"]
+
+
+class JobShape(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """The base of what is stored and sent: names as on the wire, what is not set left out."""
+
+
+class SystemEvent(JobShape, frozen=True, kw_only=True, tag_field="kind", tag="systemEvent"):
+    """A line the main conversation is told."""
+
+    text: Annotated[str, Meta(min_length=1)]
+
+
+class AgentTurn(JobShape, frozen=True, kw_only=True, tag_field="kind", tag="agentTurn"):
+    """A task for the agent, in a conversation of its own."""
+
+    message: Annotated[str, Meta(min_length=1)]
+    model: str | None = None
+    thinking: str | None = None
+    timeout_seconds: Annotated[float, Meta(ge=0)] | None = None
+    tools_allow: tuple[str, ...] | None = None
+    light_context: bool | None = None
+
+
+Payload = SystemEvent | AgentTurn
+
+
+class Delivery(JobShape, frozen=True, kw_only=True):
+    """Where the final text goes."""
+
+    mode: Literal["none", "announce", "webhook"]
+    channel: str | None = None
+    to: str | None = None
+    thread_id: str | int | None = None
+    account_id: str | None = None
+    best_effort: bool | None = None
+
+
+class FailureAlert(JobShape, frozen=True, kw_only=True):
+    """When people hear that a job keeps failing."""
+
+    after: Annotated[int, Meta(ge=1)] = 2
+    cooldown_ms: Annotated[int, Meta(ge=0)] = 3_600_000
+
+
+class AutoDisabled(JobShape, frozen=True, kw_only=True):
+    reason: str
+    at_ms: int
+    consecutive_errors: int = 0
+
+
+class JobState(JobShape, frozen=True, kw_only=True):
+    """What became of a job so far."""
+
+    next_run_at_ms: int | None = None
+    running_at_ms: int | None = None
+    last_run_at_ms: int | None = None
+    last_run_status: Status | None = None
+    last_error: str | None = None
+    last_error_reason: str | None = None
+    last_duration_ms: int | None = None
+    consecutive_errors: int = 0
+    consecutive_skipped: int = 0
+    last_delivered: bool | None = None
+    last_delivery_status: DeliveryStatus | None = None
+    last_delivery_error: str | None = None
+    last_failure_alert_at_ms: int | None = None
+    auto_disabled: AutoDisabled | None = None
+    seen: dict[str, str] = {}
+    """What each of its watches saw last."""
+
+
+class Owner(JobShape, frozen=True, kw_only=True):
+    agent_id: str | None = None
+    session_key: str | None = None
+    account_id: str | None = None
+
+
+class CronJob(JobShape, frozen=True, kw_only=True):
+    """One job."""
+
+    id: str
+    name: str
+    enabled: bool
+    created_at_ms: int
+    updated_at_ms: int
+    schedule: Schedule
+    session_target: Literal["main", "isolated"]
+    wake_mode: Literal["now", "next-heartbeat"]
+    payload: Payload
+    delivery: Delivery
+    state: JobState
+    description: str | None = None
+    display_name: str | None = None
+    declaration_key: str | None = None
+    delete_after_run: bool | None = None
+    agent_id: str | None = None
+    session_key: str | None = None
+    owner: Owner | None = None
+    misfire: Misfire = "once"
+    failure_alert: FailureAlert | Literal[False] | None = None
+    watch: tuple[Watch, ...] = ()
+    origins: tuple[Origin, ...] = ()
+    """The untrusted text that had been read when it was made: its runs carry the label."""
+
+    @property
+    def removes_itself(self) -> bool:
+        return isinstance(self.schedule, AtSchedule) if self.delete_after_run is None else self.delete_after_run
+
+
+_FIELDS = {field.encode_name for field in structs.fields(CronJob)} - {"id", "state", "createdAtMs", "updatedAtMs"}
+_FLAT = ("model", "thinking", "timeoutSeconds", "toolsAllow", "lightContext")
+
+
+def deferred(job: CronJob, began: int, now: int) -> bool:
+    """Whether a job that was missed before the gateway `began` waits: a start must not compete with models.
+
+    What only notes an event runs at once. A clock that was set back ends the waiting.
+    """
+    slot = job.state.next_run_at_ms
+    asks_a_model = isinstance(job.payload, AgentTurn) or job.wake_mode == "now"
+    return asks_a_model and slot is not None and slot + GRACE_MS < began <= now < began + STARTING_MS
+
+
+def build(raw: Mapping[str, Any], *, job_id: str, now: int, local: str, before: CronJob | None = None) -> CronJob:
+    """A job from what somebody wrote; what is missing and has one sensible meaning is filled in."""
+    given = tidy(raw)
+    unknown = sorted(set(given) - _FIELDS)
+    if unknown:
+        raise InvalidRequest(f"a job has no {', '.join(unknown)}: it has {', '.join(sorted(_FIELDS))}")
+    for needed, example in (
+        ("schedule", '{"kind": "every", "everyMs": 3600000}'),
+        ("payload", '{"kind": "agentTurn", "message": "…"}'),
+    ):
+        if not isinstance(given.get(needed), dict):
+            raise InvalidRequest(f"a job needs a {needed}, for example {example}")
+    kind = given["payload"].get("kind")
+    given.setdefault("sessionTarget", "main" if kind == "systemEvent" else "isolated")
+    given.setdefault("delivery", {"mode": "announce" if kind == "agentTurn" else "none"})
+    given.setdefault("name", _name(given["payload"]))
+    created = before.created_at_ms if before else now
+    try:
+        job = msgspec.convert(
+            {
+                "enabled": True,
+                "wakeMode": "now",
+                **given,
+                "id": job_id,
+                "createdAtMs": created,
+                "updatedAtMs": now,
+                "state": {},
+            },
+            CronJob,
+        )
+    except msgspec.ValidationError as error:
+        raise InvalidRequest(f"this is not a job: {error}") from None
+    _check(job)
+    job = structs.replace(job, schedule=checked(job.schedule, now, created, local))
+    return structs.replace(job, state=before.state) if before else job
+
+
+def tidy(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """What people and models write for a job, in its proper form."""
+    given = {name: value for name, value in raw.items() if value is not None}
+    if isinstance(given.get("name"), str):
+        given["name"] = given["name"].strip() or None
+    if "payload" not in given:
+        flat = {name: given.pop(name) for name in ("message", "text", *_FLAT) if name in given}
+        if flat:
+            given["payload"] = flat
+    if isinstance(payload := given.get("payload"), dict) and "kind" not in payload:
+        kind = "agentTurn" if "message" in payload else "systemEvent" if "text" in payload else None
+        given["payload"] = {**payload, **({"kind": kind} if kind else {})}
+    if "schedule" not in given:
+        flat = {name: given.pop(name) for name in ("at", "atMs", "everyMs", "expr", "tz", "staggerMs") if name in given}
+        if flat:
+            given["schedule"] = flat
+    if isinstance(schedule := given.get("schedule"), dict):
+        given["schedule"] = _schedule(schedule)
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def changed(job: CronJob, patch: Mapping[str, Any], *, now: int, local: str) -> CronJob:
+    """The job with `patch` applied: null takes a setting away, a payload or delivery is merged when it is the same."""
+    raw = {name: value for name, value in msgspec.to_builtins(job).items() if name in _FIELDS}
+    given = {name: value for name, value in patch.items() if name not in ("state", "id")}
+    given = {**tidy(given), **{name: None for name, value in given.items() if value is None}}
+    for name, value in given.items():
+        if value is None:
+            raw.pop(name, None)
+        elif name in ("payload", "delivery") and isinstance(value, dict) and _same_kind(raw.get(name), value):
+            merged = {**raw[name], **value}
+            raw[name] = {key: inner for key, inner in merged.items() if inner is not None}
+        else:
+            raw[name] = value
+    if "payload" in given and "sessionTarget" not in given:
+        raw["sessionTarget"] = "main" if raw["payload"].get("kind") == "systemEvent" else "isolated"
+    return build(raw, job_id=job.id, now=now, local=local, before=job)
+
+
+def _same_kind(old: Any, new: Mapping[str, Any]) -> bool:
+    return isinstance(old, dict) and new.get("kind", old.get("kind")) == old.get("kind")
+
+
+def _schedule(given: Mapping[str, Any]) -> dict[str, Any]:
+    found = dict(given)
+    if "atMs" in found:
+        found["at"] = _iso(found.pop("atMs"))
+    for name in ("everyMs", "anchorMs", "staggerMs"):
+        if isinstance(found.get(name), str) and found[name].strip().isdigit():
+            found[name] = int(found[name])
+    if "kind" not in found:
+        kinds = (("at", "at"), ("every", "everyMs"), ("cron", "expr"))
+        kind = next((kind for kind, field in kinds if field in found), None)
+        found |= {"kind": kind} if kind else {}
+    return found
+
+
+def _iso(at_ms: Any) -> str:
+    try:
+        return datetime.fromtimestamp(float(at_ms) / 1000, UTC).isoformat()
+    except (TypeError, ValueError, OverflowError, OSError):
+        raise InvalidRequest(f"{at_ms!r} is not a moment: use milliseconds since 1970") from None
+
+
+def _name(payload: Mapping[str, Any]) -> str:
+    text = " ".join(str(payload.get("message") or payload.get("text") or "").split())
+    return (text if len(text) <= NAME_CHARS else text[: NAME_CHARS - 1] + "…") or "unnamed"
+
+
+def _check(job: CronJob) -> None:
+    if isinstance(job.payload, SystemEvent) != (job.session_target == "main"):
+        raise InvalidRequest(
+            'a systemEvent goes to sessionTarget "main" and an agentTurn to "isolated": no other pair exists'
+        )
+    if job.session_target == "main" and job.delivery.mode == "announce":
+        raise InvalidRequest("a systemEvent is heard in the main conversation: it has nothing to announce")
+    if job.delivery.mode == "webhook" and not (job.delivery.to or "").startswith(("http://", "https://")):
+        raise InvalidRequest("delivery by webhook needs an address: set delivery.to to an http or https URL")
+
+
+BACKOFF_MS = (30_000, 60_000, 300_000, 900_000, 3_600_000)
+MOST_FAILURES = 10
+ONCE_TRIES = 3
+TRANSIENT = frozenset(("rate_limit", "overloaded", "timeout", "server_error", "network", "interrupted"))
+
+
+class JobResult(Struct, frozen=True, kw_only=True):
+    """How one run ended."""
+
+    status: Status
+    started_at: int
+    ended_at: int
+    error: str | None = None
+    error_kind: str | None = None
+    summary: str = ""
+    provider: str = ""
+    model: str = ""
+    session_id: str = ""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = None
+    seen: Mapping[str, str] | None = None
+
+
+class JobAfter(Struct, frozen=True, kw_only=True):
+    """The job afterwards; None when it is gone."""
+
+    job: CronJob | None
+    alert: str = ""
+    """What people should be told about a job that fails."""
+
+
+def after(job: CronJob, result: JobResult, following: int | None) -> JobAfter:
+    """The job after a run whose slot is followed by `following`."""
+    state = _recorded(job.state, result)
+    job = structs.replace(job, state=state)
+    if result.status == "error":
+        return _failed(job, result, following)
+    alert = f"The job {job.name!r} works again." if job.state.last_failure_alert_at_ms else ""
+    state = structs.replace(
+        state, next_run_at_ms=following, consecutive_errors=0, last_failure_alert_at_ms=None, auto_disabled=None
+    )
+    if result.status == "skipped":
+        state = structs.replace(state, last_failure_alert_at_ms=job.state.last_failure_alert_at_ms)
+        alert = ""
+    if isinstance(job.schedule, AtSchedule):
+        if job.removes_itself and result.status == "ok":
+            return JobAfter(job=None, alert=alert)
+        return JobAfter(job=structs.replace(job, enabled=False, state=structs.replace(state, next_run_at_ms=None)))
+    if job.removes_itself and result.status == "ok":
+        return JobAfter(job=None, alert=alert)
+    return JobAfter(job=structs.replace(job, state=state), alert=alert)
+
+
+def _failed(job: CronJob, result: JobResult, following: int | None) -> JobAfter:
+    errors = job.state.consecutive_errors + 1
+    pause = BACKOFF_MS[min(errors, len(BACKOFF_MS)) - 1]
+    state = structs.replace(job.state, consecutive_errors=errors)
+    stop: Literal["", "permanent", "often"] = ""
+    if isinstance(job.schedule, AtSchedule):
+        following = result.ended_at + pause
+        if result.error_kind not in TRANSIENT:
+            stop = "permanent"
+        elif errors >= ONCE_TRIES:
+            stop = "often"
+    elif errors >= MOST_FAILURES:
+        stop = "often"
+    elif following is not None:
+        following = max(following, result.ended_at + pause)
+    if stop:
+        why = f"it failed {errors} time(s) in a row, last with: {result.error or 'no details'}"
+        state = structs.replace(
+            state,
+            next_run_at_ms=None,
+            auto_disabled=AutoDisabled(reason=why, at_ms=result.ended_at, consecutive_errors=errors),
+            last_failure_alert_at_ms=result.ended_at,
+        )
+        job = structs.replace(job, enabled=False, state=state)
+        return JobAfter(job=job, alert=f"The job {job.name!r} was switched off: {why}. Switch it on with: "
+                     f"openclaw cron enable {job.id}")  # fmt: skip
+    state = structs.replace(state, next_run_at_ms=following)
+    if not _alerts(job, state, result.ended_at):
+        return JobAfter(job=structs.replace(job, state=state))
+    state = structs.replace(state, last_failure_alert_at_ms=result.ended_at)
+    text = f"The job {job.name!r} has failed {errors} times in a row: {result.error or 'no details'}"
+    return JobAfter(job=structs.replace(job, state=state), alert=text)
+
+
+def _alerts(job: CronJob, state: JobState, now: int) -> bool:
+    if job.failure_alert is False:
+        return False
+    rule = job.failure_alert or FailureAlert()
+    last = state.last_failure_alert_at_ms
+    return state.consecutive_errors >= rule.after and (last is None or now - last >= rule.cooldown_ms)
+
+
+def _recorded(state: JobState, result: JobResult) -> JobState:
+    return structs.replace(
+        state,
+        running_at_ms=None,
+        last_run_at_ms=result.started_at,
+        last_run_status=result.status,
+        last_error=result.error,
+        last_error_reason=result.error_kind,
+        last_duration_ms=max(0, result.ended_at - result.started_at),
+        consecutive_skipped=state.consecutive_skipped + 1 if result.status == "skipped" else 0,
+        seen=dict(result.seen) if result.seen is not None else state.seen,
+    )

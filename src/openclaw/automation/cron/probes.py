@@ -1,0 +1,222 @@
+"""A look at what a watch names: a file, a program, an address. No model is asked for it."""
+
+import asyncio
+import contextlib
+import imaplib
+import os
+import re
+import ssl
+from collections.abc import Mapping, Sequence
+from datetime import UTC, tzinfo
+from pathlib import Path
+
+from msgspec import Struct
+
+from openclaw.automation.cron.watch import (
+    CommandWatch,
+    DueWatch,
+    FileWatch,
+    HttpWatch,
+    MailWatch,
+    SilenceWatch,
+    Watch,
+    WatchLook,
+    due_lines,
+    mark,
+    name_of,
+)
+from openclaw.core.clock import Clock
+from openclaw.core.errors import Unavailable
+from openclaw.core.text import Origin, merge_origins, origin
+from openclaw.security.external import sanitize_external_text
+from openclaw.security.labels import reaches_out
+
+MOST_ENTRIES = 2_000
+MOST_BYTES = 1_048_576
+SHOWN_CHARS = 600
+MOST_DUE = 50
+
+
+def watch_origins(watches: Sequence[Watch]) -> tuple[Origin, ...]:
+    """Where the words of a look may come from, when that is elsewhere: programs that fetch something."""
+    commands = [" ".join(watch.argv) for watch in watches if isinstance(watch, CommandWatch)]
+    return merge_origins(origin("external", f"watch {command}") for command in commands if reaches_out(command))
+
+
+class WatchProbes:
+    """Looks, with the environment and the workspace of one agent."""
+
+    def __init__(
+        self, workspace: Path, environ: Mapping[str, str], clock: Clock, last_contact: int, zone: tzinfo = UTC
+    ) -> None:
+        self._workspace = workspace
+        self._environ = environ
+        self._clock = clock
+        self._last_contact = last_contact
+        self._zone = zone
+
+    async def all(self, watches: Sequence[Watch]) -> list[WatchLook]:
+        return [await self.look(watch) for watch in watches]
+
+    async def look(self, watch: Watch) -> WatchLook:
+        match watch:
+            case FileWatch():
+                return await asyncio.to_thread(self._file, watch)
+            case CommandWatch():
+                return await self._command(watch)
+            case HttpWatch():
+                return await self._address(watch)
+            case SilenceWatch():
+                quiet = round(self._clock.now() * 1000) - self._last_contact
+                over = self._last_contact > 0 and quiet >= watch.longer_than_ms
+                says = f"nobody has written for {quiet // 60_000} minutes" if over else "somebody wrote recently"
+                fingerprint = mark("silent", self._last_contact) if over else "no"
+                return WatchLook(name=name_of(watch), mark=fingerprint, says=says, news=over)
+            case MailWatch(host=""):
+                return await asyncio.to_thread(self._maildir, watch)
+            case MailWatch():
+                return await asyncio.to_thread(self._mailbox, watch)
+            case DueWatch():
+                return await asyncio.to_thread(self._due, watch)
+
+    def _file(self, watch: FileWatch) -> WatchLook:
+        path = (self._workspace / Path(watch.path).expanduser()).absolute()
+        parts: list[object] = []
+        try:
+            if path.is_dir():
+                for entry in sorted(os.scandir(path), key=lambda each: each.name)[:MOST_ENTRIES]:
+                    info = entry.stat(follow_symlinks=False)
+                    parts += [entry.name, info.st_size, info.st_mtime_ns]
+                says = f"{watch.path}: {len(parts) // 3} entries"
+            else:
+                info = path.stat()
+                parts = [info.st_size, info.st_mtime_ns]
+                says = f"{watch.path}: {info.st_size} bytes"
+        except OSError as error:
+            parts, says = ["gone", error.errno], f"{watch.path}: {error.strerror}"
+        return WatchLook(name=name_of(watch), mark=mark(*parts), says=says)
+
+    def _maildir(self, watch: MailWatch) -> WatchLook:
+        """New are letters whose names were not there before; reading one moves it and renames it behind the colon."""
+        path = (self._workspace / Path(watch.path).expanduser()).absolute()
+        name = name_of(watch)
+        try:
+            waiting = sum(1 for _ in os.scandir(path / "new"))
+            letters = [entry for part in ("new", "cur") for entry in os.scandir(path / part)]
+        except OSError as error:
+            return WatchLook(name=name, mark="", says=f"{watch.path} is no Maildir: {error.strerror}")
+        latest = max((entry.name.partition(":")[0] for entry in letters), default="")
+        return WatchLook(
+            name=name, mark=mark(latest), says=f"{waiting} new of {len(letters)} letters", news=waiting > 0
+        )
+
+    def _mailbox(self, watch: MailWatch) -> WatchLook:
+        """New is what gets a higher number from the server than anything before it."""
+        name, password = name_of(watch), self._environ.get(watch.password_env, "")
+        if not password:
+            return WatchLook(name=name, mark="", says=f"{watch.password_env} is not set")
+        pass  # lifted
+
+        try:
+            letters = status(watch, password)
+        except Unavailable as error:
+            return WatchLook(name=name, mark="", says=error.message)  # one failed look is no news
+        return WatchLook(
+            name=name, mark=mark(letters.following), says=f"{letters.unread} unread letters", news=letters.unread > 0
+        )
+
+    def _due(self, watch: DueWatch) -> WatchLook:
+        now, found = round(self._clock.now() * 1000), []
+        for path in [self._workspace / "MEMORY.md", *sorted(self._workspace.glob("memory/*.md"))[-MOST_ENTRIES:]]:
+            try:
+                with path.open("rb") as file:
+                    text = file.read(MOST_BYTES).decode(errors="replace")
+            except OSError:
+                continue
+            found += due_lines(text, path.relative_to(self._workspace).as_posix(), self._zone)
+        ripe = sorted((each for each in found if each.at <= now), key=lambda each: -each.at)[:MOST_DUE]
+        says = "\n".join(f"{each.where}: {each.text}" for each in ripe)
+        marks = ",".join(sorted(mark(each.text, each.at)[:12] for each in ripe)) or "none"
+        return WatchLook(name=name_of(watch), mark=marks, says=says or "nothing is due", news=bool(ripe), adds=True)
+
+    async def _command(self, watch: CommandWatch) -> WatchLook:
+        name = name_of(watch)
+        try:
+            child = await asyncio.create_subprocess_exec(
+                *watch.argv,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+                cwd=self._workspace,
+                env=dict(self._environ),
+                start_new_session=True,
+            )
+        except OSError as error:
+            return WatchLook(
+                name=name, mark=mark("cannot start", error.errno), says=f"it cannot start: {error.strerror}"
+            )
+        try:
+            async with asyncio.timeout(watch.timeout_seconds):
+                said, _ = await child.communicate()
+        except TimeoutError:
+            return WatchLook(name=name, mark="", says="no answer in time")
+        finally:
+            if child.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(child.pid, 9)
+                await child.wait()
+        text = said[:MOST_BYTES].decode(errors="replace")
+        shown = sanitize_external_text(text.strip()[-SHOWN_CHARS:])
+        return WatchLook(
+            name=name, mark=mark(child.returncode, text), says=f"exit code {child.returncode}\n{shown}".strip()
+        )
+
+    async def _address(self, watch: HttpWatch) -> WatchLook:
+        import httpx2  # slow to import, and few installations watch an address
+
+        name = name_of(watch)
+        try:
+            async with httpx2.AsyncClient(timeout=30.0) as client, client.stream("GET", watch.url) as response:
+                body = b""
+                async for piece in response.aiter_bytes():
+                    body += piece
+                    if len(body) >= MOST_BYTES:
+                        break
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            # One failed look is no news: networks come and go.
+            return WatchLook(name=name, mark="", says=f"no answer ({type(error).__name__})")
+        return WatchLook(
+            name=name, mark=mark(response.status_code, body), says=f"HTTP {response.status_code}, new content"
+        )
+
+
+SECONDS = 30.0
+
+
+class Letters(Struct, frozen=True):
+    """What the server says of a mailbox."""
+
+    following: int
+    """The number the next letter will get: it grows with every letter, and reading changes nothing about it."""
+    unread: int
+
+
+def status(watch: MailWatch, password: str) -> Letters:
+    """The mailbox as it is now; raises `Unavailable`, which never repeats what we sent."""
+    try:
+        with _connected(watch) as server:
+            server.login(watch.user, password)
+            _, found = server.status(f'"{watch.mailbox}"', "(UIDNEXT UNSEEN)")
+    except (OSError, imaplib.IMAP4.error) as error:
+        raise Unavailable(f"no answer from {watch.host} ({type(error).__name__})") from error
+    text = b" ".join(part for part in found if isinstance(part, bytes)).decode(errors="replace")
+    numbers = dict(re.findall(r"(UIDNEXT|UNSEEN) (\d+)", text))
+    if len(numbers) < 2:
+        raise Unavailable(f"{watch.host} has no mailbox {watch.mailbox}")
+    return Letters(int(numbers["UIDNEXT"]), int(numbers["UNSEEN"]))
+
+
+def _connected(watch: MailWatch) -> imaplib.IMAP4:
+    if watch.tls:
+        return imaplib.IMAP4_SSL(watch.host, watch.port, ssl_context=ssl.create_default_context(), timeout=SECONDS)
+    return imaplib.IMAP4(watch.host, watch.port, timeout=SECONDS)

@@ -1,0 +1,491 @@
+"""The scheduler: waits for the next slot, takes it, runs it, records it. One timer for all jobs."""
+
+import asyncio
+import logging
+import uuid
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+from msgspec import structs
+
+from openclaw.agent.settings import agent_ids
+from openclaw.automation.cron.jobs import AgentTurn, CronJob, Delivery, JobResult, deferred
+from openclaw.automation.cron.probes import WatchProbes, watch_origins
+from openclaw.automation.cron.schedule import due, duration
+from openclaw.automation.cron.store import LEASE_MS, CronStore, JobBook, JobFire, job_to_json, run_shown
+from openclaw.automation.cron.watch import changes
+from openclaw.automation.heartbeat import answer
+from openclaw.core.clock import millis
+from openclaw.core.errors import (
+    Conflict,
+    InvalidRequest,
+    NotFound,
+    OpenClawError,
+    ProviderError,
+    SessionBusy,
+    StateError,
+    Unavailable,
+)
+from openclaw.core.keys import SessionKey
+from openclaw.core.messages import Assistant, Text
+from openclaw.core.text import Origin, merge_origins
+from openclaw.process.environment import local_timezone
+from openclaw.process.tasks import supervise, supervise_once
+from openclaw.runs.control import SessionService
+from openclaw.runs.inbox import RunOutcome
+from openclaw.runs.queue import QueueRules
+from openclaw.runs.request import RunRequest
+from openclaw.sessions.index import SessionRow
+from openclaw.tools.web_guard import AddressRules
+
+WEBHOOK_SECONDS = 15.0
+HERE = (None, "last", "webchat", "main")
+
+
+class JobDelivery:
+    """Hands results over; what cannot be handed over is an error with a reason."""
+
+    def __init__(self, desk: SessionService, resolve: Any = None) -> None:
+        self._desk = desk
+        self._resolve = resolve
+        """Looks names up in place of the system."""
+
+    async def deliver(self, fire: JobFire, delivery: Delivery, text: str) -> None:
+        if delivery.mode == "announce":
+            if delivery.channel not in HERE:
+                raise InvalidRequest(f"the channel {delivery.channel} is not connected: leave delivery.channel out")
+            to, what = "main", f"[{fire.job.name}] {text}"
+        elif delivery.mode == "webhook":
+            to, what = delivery.to or "", text
+        else:
+            return
+        what = await self._allowed(to, what)
+        if delivery.mode == "announce":
+            key = SessionKey(self._desk.key("main", fire.job.agent_id).agent, f"cron:{fire.job.id}:run:{fire.run_id}")
+            heard = await self._desk.origins(key)
+            await self.say(fire.job.agent_id, what, f"cron:{fire.run_id}", heard)
+        else:
+            await self._post(to, {**run_shown(fire), "summary": what})
+        if (plugged := self._desk.app.plugged) is not None:
+            plugged.messages.tell_sent(to, what, plugged.errand("cron"))
+
+    async def _allowed(self, to: str, text: str) -> str:
+        """The words that plugins agree to; one that cancels them is an error with its reason."""
+        plugged = self._desk.app.plugged
+        if plugged is None:
+            return text
+        merged = await plugged.messages.decided(to, text, plugged.errand("cron"))
+        if merged.cancelled is not None:
+            raise Conflict(f"not delivered: the plugin {merged.cancelled.plugin} cancelled it: {merged.cancelled.text}")
+        return merged.content
+
+    async def say(self, agent_id: str | None, text: str, writer: str, origins: tuple[Origin, ...] = ()) -> None:
+        """A message of the assistant in the agent's main conversation, with the labels of what it was made from."""
+        key = self._desk.key("main", agent_id)
+        message = Assistant(
+            content=(Text(text),), provider="openclaw", model="cron", timestamp=self._desk.now, origins=origins
+        )
+        await self._desk.app.turns.inject(key, message, writer)
+        await self._desk.changed(key, "inject")
+
+    async def _post(self, url: str, document: dict[str, Any]) -> None:
+        """Results leave for the open network only, unless the owner says otherwise."""
+        import httpx2  # slow to import, and few installations send anything there
+
+        settings = self._desk.app.config.cron
+        token = settings.webhook_token
+        headers = {"authorization": f"Bearer {token.reveal()}"} if token else {}
+        from openclaw.tools.web_fetch import GuardedTransport, system_resolve
+
+        fence = AddressRules(allow_private=settings.webhook_allow_private)
+        transport = GuardedTransport(fence, self._resolve or system_resolve)
+        try:
+            async with httpx2.AsyncClient(
+                timeout=WEBHOOK_SECONDS, follow_redirects=False, transport=transport
+            ) as client:
+                response = await client.post(url, json=document, headers=headers)
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            raise Unavailable(f"the webhook did not answer ({type(error).__name__})") from error
+        except OpenClawError as error:
+            host = urlsplit(url).hostname or ""
+            hint = "set cron.webhookAllowPrivate to send results there"
+            raise InvalidRequest(f"{host} is inside your network ({error.message}): {hint}") from error
+        if response.status_code >= 300:
+            raise StateError(f"the webhook answered {response.status_code}")
+
+
+log = logging.getLogger(__name__)
+
+SWEPT_AT_ONCE = 200
+"""A sweep takes no longer than so many; the next one goes on."""
+
+
+async def sweep_boxes(desk: SessionService) -> None:
+    """Empties sandboxes that nobody uses any more (`sandbox.prune`)."""
+    app = desk.app
+    agents = list(agent_ids(app.config.agents))
+    try:
+        roots = {app.boxes.root(app.boxes.rules(agent)) for agent in agents}
+    except OpenClawError as error:
+        log.warning("sandboxes are left as they are: %s", error.message)
+        return
+    if not any([await asyncio.to_thread(root.is_dir) for root in roots]):
+        return
+    # Most homes have no sandbox: what it takes is loaded by those that do.
+    from openclaw.security.sandboxes.service import prune
+
+    busy = app.tools.standing.background.boxed() if app.tools.has_standing.is_set() else set()
+    await prune(app.boxes, agents, busy, app.clock)
+
+
+async def sweep(desk: SessionService) -> int:
+    """Removes what is older than `cron.sessionRetention`, transcript and all; gives how many went."""
+    kept = desk.app.config.cron.session_retention
+    if kept is False:
+        return 0
+    try:
+        before = millis(desk.app.clock) - duration("24h" if kept is True else kept)
+    except OpenClawError as error:
+        log.warning("cron.sessionRetention: %s", error.message)
+        return 0
+    gone = 0
+    for row in await desk.app.index.list():
+        key = SessionKey(row.agent_id, row.session_key.removeprefix(f"agent:{row.agent_id}:"))
+        if not disposable(key) or row.updated_at >= before or desk.runs.active(key):
+            continue
+        gone += await _remove(desk, key, row)
+        if gone >= SWEPT_AT_ONCE:
+            break
+    if gone:
+        log.info("removed %d conversation(s) of single runs", gone)
+    return gone
+
+
+def disposable(key: SessionKey) -> bool:
+    """Whether a conversation was for one run: of a job, or of BOOT.md."""
+    return key.is_cron_run or key.rest.startswith("boot:")
+
+
+async def _remove(desk: SessionService, key: SessionKey, row: SessionRow) -> bool:
+    try:
+        aside = await desk.lifecycle.delete(key, row.session_id)
+    except (NotFound, SessionBusy):
+        return False  # somebody else was quicker, or it is in use after all
+    if aside is not None:
+        path = desk.app.index.path(row.agent_id, row.session_id).with_name(aside)
+        await asyncio.to_thread(path.unlink, True)
+    return True
+
+
+LONGEST_SLEEP = 60.0
+"""A clock that is set, or a job another process adds, is noticed within this many seconds."""
+TURN_SECONDS = 3_600.0
+AT_ONCE = 5
+SPACING = 5.0
+DEFERRED_LOOK = 1.0
+"""While missed jobs wait for the start to be over, others are looked for this often."""
+SWEEP_MS = 3_600_000
+UNATTENDED = (
+    "This run is unattended: nobody answers questions. Your final reply is what gets delivered; if there is nothing "
+    "worth telling, reply exactly NO_REPLY."
+)
+
+
+class Scheduler:
+    """Use as `async with Scheduler(…).serving(fires=True)`; without `fires` jobs can be managed and run by hand."""
+
+    def __init__(
+        self,
+        desk: SessionService,
+        wake: Callable[[SessionKey, str], None],
+        environ: Mapping[str, str],
+    ) -> None:
+        app = desk.app
+        self._desk = desk
+        self._clock = app.clock
+        self._wake = wake
+        self._environ = environ
+        self._owner = str(uuid.uuid4())
+        self.announcer = JobDelivery(desk)
+        self.store = CronStore(app.db)
+        zone = app.config.agents.defaults.user_timezone or local_timezone(environ) or "UTC"
+        self.book = JobBook(
+            self.store,
+            app.clock,
+            local_zone=zone,
+            check_agent=lambda agent: desk.key("main", agent),
+            told=self._told,
+        )
+        self.ended: Counter[tuple[str, ...]] = Counter()
+        """How many runs of jobs ended how, since the start."""
+        self._changed = asyncio.Event()
+        self._group: asyncio.TaskGroup | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.firing = False
+
+    @asynccontextmanager
+    async def serving(self, *, fires: bool) -> AsyncIterator["Scheduler"]:
+        """Jobs can be run inside this block; with `fires` they run by themselves."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            self.firing = fires
+            loop = group.create_task(supervise(self._fire, "cron", self._clock), name="cron") if fires else None
+            try:
+                yield self
+            finally:
+                if loop is not None:
+                    loop.cancel()
+                for task in self._tasks:
+                    task.cancel()
+
+    async def run_now(self, name: str, *, only_due: bool = False) -> str | None:
+        """Runs a job beside its schedule; gives the run's id, or None when it was asked for only if due."""
+        job = await self.book.find(name)
+        now = millis(self._clock)
+        if only_due and not (job.enabled and (job.state.next_run_at_ms or now + 1) <= now):
+            return None
+        fire = await self.store.force(job, owner=self._owner, now=now)
+        self._start(fire, forced=True)
+        return fire.run_id
+
+    async def status(self) -> dict[str, Any]:
+        home = self._desk.app.home
+        path = str(home.state / "state" / "openclaw-py.sqlite")
+        return {
+            "enabled": self.firing and self._enabled,
+            "triggersEnabled": False,
+            "storePath": path,
+            "storage": "sqlite",
+            "sqlitePath": path,
+            "jobs": await self.store.count(),
+            "nextWakeAtMs": await self.store.next_wake(),
+        }
+
+    @property
+    def _enabled(self) -> bool:
+        return self._desk.app.config.cron.enabled
+
+    def _told(self, action: str, job_id: str, job: CronJob | None, more: Mapping[str, Any]) -> None:
+        payload: dict[str, Any] = {"jobId": job_id, "action": action, **more}
+        if job is not None:
+            payload["job"] = job_to_json(job)
+            if job.state.next_run_at_ms is not None:
+                payload["nextRunAtMs"] = job.state.next_run_at_ms
+        self._desk.bus.publish("cron", payload)
+        self._changed.set()
+
+    # The loop: look, take, sleep until the next slot.
+
+    async def _fire(self) -> None:
+        # The kernel's lock on the home says that whoever held these slots is gone.
+        for fire in await self.store.adopt(self._owner, millis(self._clock), alone=True):
+            log.info("taking up the job %s again: its run was interrupted", fire.job.name)
+            self._start(fire)
+        for fire in await self.store.undelivered():
+            self._spawn(self._deliver(fire, fire.result), fire)
+        late = 0
+        swept = 0
+        began = millis(self._clock)
+        while True:
+            waits = False
+            self._changed.clear()
+            now = millis(self._clock)
+            if now - swept >= SWEEP_MS:
+                swept = now
+                await self.store.forget_old(now)
+                await sweep(self._desk)
+                await sweep_boxes(self._desk)
+            for job in await self.store.due(now) if self._enabled else ():
+                if deferred(job, began, now):
+                    waits = True
+                    continue
+                started = await self._take(job)
+                late += started and now - (job.state.next_run_at_ms or now) > LEASE_MS
+                if started and late > AT_ONCE:
+                    await self._clock.sleep(SPACING)
+            await self._pause(DEFERRED_LOOK if waits else LONGEST_SLEEP)
+
+    async def _pause(self, longest: float) -> None:
+        following = await self.store.next_wake() if self._enabled else None
+        wait = longest
+        if following is not None and longest == LONGEST_SLEEP:  # else it is one that waits, and its time has passed
+            wait = min(wait, max(0.0, (following - millis(self._clock)) / 1000))
+        await sleep_or(self._clock.sleep(wait), self._changed.wait())
+        now = millis(self._clock)
+        await self.store.renew(self._owner, now)
+        for fire in await self.store.adopt(self._owner, now, alone=False):
+            log.info("taking over the job %s: whoever ran it is gone", fire.job.name)
+            self._start(fire)
+
+    async def _take(self, job: CronJob) -> bool:
+        now = millis(self._clock)
+        slot = job.state.next_run_at_ms
+        assert slot is not None
+        skip = self._desk.app.config.cron.skip_missed_jobs
+        try:
+            plan = due(job.schedule, slot, now, job_id=job.id, misfire="skip" if skip else job.misfire)
+        except OpenClawError as error:  # the time zone database may have changed under a stored job
+            log.error("the job %s is switched off: %s", job.name, error.message)
+            await self.book.update(job.id, {"enabled": False})
+            return False
+        fire = await self.store.take(job, plan, owner=self._owner, now=now)
+        if fire is None:
+            return False
+        if plan.missed:
+            missed = JobResult(
+                status="skipped", started_at=now, ended_at=now, error="missed: the gateway was not running"
+            )
+            await self._finish(fire, missed)
+            return False
+        self._start(fire)
+        return True
+
+    def _start(self, fire: JobFire, *, forced: bool = False) -> None:
+        self._told("started", fire.job.id, fire.job, {"runId": fire.run_id, "runAtMs": fire.fired_at})
+        self._spawn(self._run(fire, forced=forced), fire)
+
+    def _spawn(self, work: Coroutine[Any, Any, None], fire: JobFire) -> None:
+        if self._group is None:
+            raise RuntimeError("jobs are run inside serving()")
+        task = self._group.create_task(supervise_once(work, f"cron run {fire.run_id}"), name=f"cron:{fire.run_id}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # One run.
+
+    async def _run(self, fire: JobFire, *, forced: bool) -> None:
+        started = millis(self._clock)
+        try:
+            result = await self._carry_out(fire, started, forced=forced)
+        except ProviderError as error:
+            result = self._failed(started, error.message, error.reason)
+        except OpenClawError as error:
+            result = self._failed(started, error.message, error.code.lower())
+        await self._finish(fire, result)
+
+    def _failed(self, started: int, why: str, kind: str) -> JobResult:
+        return JobResult(status="error", started_at=started, ended_at=millis(self._clock), error=why, error_kind=kind)
+
+    async def _carry_out(self, fire: JobFire, started: int, *, forced: bool) -> JobResult:
+        job = fire.job
+        key = self._desk.key("main", job.agent_id)
+        seen: dict[str, str] | None = None
+        news: list[str] = []
+        if job.watch:
+            seen, news = await self._look(job, key)
+            if not news and not forced:
+                return JobResult(
+                    status="skipped",
+                    started_at=started,
+                    ended_at=millis(self._clock),
+                    error="nothing changed",
+                    seen=seen,
+                )
+        if isinstance(job.payload, AgentTurn):
+            outcome = await self._turn(fire, key.agent, job.payload, news)
+            return structs.replace(self._amounts_to(outcome, started), seen=seen)
+        text = "\n".join((job.payload.text, *news))
+        origins = merge_origins(job.origins, watch_origins(job.watch) if news else ())
+        await self._desk.app.events.add(key, text, fire.run_id, origins)
+        if job.wake_mode == "now":
+            self._wake(key, f"cron:{job.id}")
+        return JobResult(
+            status="ok", started_at=started, ended_at=millis(self._clock), summary=job.payload.text, seen=seen
+        )
+
+    async def _look(self, job: CronJob, key: SessionKey) -> tuple[dict[str, str], list[str]]:
+        row = await self._desk.app.index.get(key)
+        contact = row.updated_at if row else 0
+        app = self._desk.app
+        looking = WatchProbes(app.workspace(key.agent), self._environ, self._clock, contact, app.accounts.ledger.zone)
+        looks = await looking.all(job.watch)
+        found = changes(looks, job.state.seen)
+        seen = {**job.state.seen, **{look.name: look.mark for look in looks if look.mark}}
+        return seen, [f"Changed: {look.name}. {look.says}" for look in found]
+
+    async def _turn(self, fire: JobFire, agent: str, payload: AgentTurn, news: list[str]) -> RunOutcome:
+        job = fire.job
+        now = datetime.fromtimestamp(self._clock.now(), UTC).strftime("%Y-%m-%d %H:%M UTC")
+        text = "\n\n".join((f"[cron:{job.id} {job.name}] {payload.message}", *news, f"Current time: {now}"))
+        limit = payload.timeout_seconds
+        turn = RunRequest(
+            run_id=fire.run_id,
+            key=SessionKey(agent, f"cron:{job.id}:run:{fire.run_id}"),
+            text=text,
+            model=payload.model,
+            thinking=payload.thinking,
+            timeout=TURN_SECONDS if limit is None else limit,
+            extra=UNATTENDED,
+            tools_allow=payload.tools_allow or None,
+            tools_deny=("*",) if payload.tools_allow == () else (),
+            origins=merge_origins(job.origins, watch_origins(job.watch) if news else ()),
+            trigger="cron",
+        )
+        runs = self._desk.runs
+        submitted = await runs.submit(turn, rules=QueueRules(mode="followup"), lane="cron", priority="background")
+        outcome = submitted.outcome
+        while outcome is None:
+            outcome = await runs.wait(fire.run_id, LONGEST_SLEEP)
+            if outcome is None and not runs.active(turn.key):
+                await self._clock.sleep(1.0)  # another process runs it
+        return outcome
+
+    def _amounts_to(self, outcome: RunOutcome, started: int) -> JobResult:
+        usage = outcome.usage
+        return JobResult(
+            status="ok" if outcome.status == "ok" else "error",
+            started_at=outcome.started_at or started,
+            ended_at=outcome.ended_at or millis(self._clock),
+            error=outcome.error,
+            error_kind=outcome.error_kind,
+            summary=outcome.texts[-1] if outcome.texts else "",
+            provider=outcome.provider,
+            model=outcome.model,
+            input_tokens=usage.input,
+            output_tokens=usage.output,
+            cost_usd=usage.cost.total if usage.cost else None,
+        )
+
+    async def _finish(self, fire: JobFire, result: JobResult) -> None:
+        text = answer(result.summary) if result.status == "ok" else ""
+        delivers = bool(text) and fire.job.delivery.mode != "none" and isinstance(fire.job.payload, AgentTurn)
+        after = await self.store.finish(fire, result, delivers=delivers)
+        if after is None:
+            return
+        self.ended[(result.status,)] += 1
+        ended = structs.replace(fire, status=result.status, ended_at=result.ended_at, result=result)
+        if delivers:
+            await self._deliver(ended, result)
+        if after.alert:
+            await self._alert(fire, after.alert)
+        self._told("finished", fire.job.id, after.job, run_shown(ended))
+
+    async def _deliver(self, fire: JobFire, result: JobResult | None) -> None:
+        try:
+            await self.announcer.deliver(fire, fire.job.delivery, answer(result.summary) if result else "")
+        except OpenClawError as error:
+            log.warning("the result of the job %s was not delivered: %s", fire.job.name, error.message)
+            await self.store.delivered(fire, "not-delivered", error.message)
+        else:
+            await self.store.delivered(fire, "delivered")
+
+    async def _alert(self, fire: JobFire, text: str) -> None:
+        log.warning("%s", text)
+        # The agent may be gone from the configuration; its jobs fail, and the log has said so.
+        with suppress(NotFound):
+            await self.announcer.say(fire.job.agent_id, text, f"cron-alert:{fire.run_id}")
+
+
+async def sleep_or(*waits: Any) -> None:
+    """Until the first of several waits is over."""
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

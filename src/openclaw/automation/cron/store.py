@@ -1,0 +1,471 @@
+"""Jobs and their slots on record. A slot is taken by one insert, so that it is fired once: across restarts, kills,
+clocks that jump, and two gateways that share the database.
+
+Taking a slot gives it a run id that follows from the job and the slot. Whoever finishes the work of a process that
+died asks for the same run again, which the ledger of runs answers without running it twice.
+"""
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct, structs
+
+from openclaw.automation.cron.jobs import CronJob, DeliveryStatus, JobAfter, JobResult, after, build, changed
+from openclaw.automation.cron.schedule import DueSlots, fires, next_fire
+from openclaw.core.clock import Clock, millis
+from openclaw.core.errors import Conflict, InvalidRequest, NotFound
+from openclaw.storage.database import Database, Row, Transaction
+
+LEASE_MS = 60_000
+KEPT_MS = 7 * 86_400_000
+KEPT_RUNS = 2_000
+"""Of one job."""
+_SLOTS = uuid.UUID("4f7e6a0e-8c1e-5d0a-9a55-3c1b64d0f0a7")
+# A job does not overlap itself: its next slot waits until the run before it has ended.
+_IDLE = (
+    "NOT EXISTS (SELECT 1 FROM cron_fires WHERE cron_fires.job_id = cron_jobs.job_id AND cron_fires.status = 'running')"
+)
+
+
+class JobFire(Struct, frozen=True, kw_only=True):
+    """One slot of a job, taken."""
+
+    job: CronJob
+    slot: int
+    run_id: str
+    following: int | None
+    status: str
+    fired_at: int
+    ended_at: int | None = None
+    delivery: DeliveryStatus = "not-requested"
+    delivery_error: str = ""
+    result: JobResult | None = None
+
+
+def run_id_of(job_id: str, slot: int) -> str:
+    return str(uuid.uuid5(_SLOTS, f"{job_id}:{slot}"))
+
+
+class CronStore:
+    """The tables `cron_jobs` and `cron_fires`."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    async def all(self) -> list[CronJob]:
+        return [_job(row) for row in await self._db.read("SELECT * FROM cron_jobs ORDER BY name, job_id")]
+
+    async def get(self, job_id: str) -> CronJob:
+        return (await self.versioned(job_id))[0]
+
+    async def versioned(self, job_id: str) -> tuple[CronJob, int]:
+        """A job and the number of its version."""
+        rows = await self._db.read("SELECT * FROM cron_jobs WHERE job_id = :id", {"id": job_id})
+        if not rows:
+            raise NotFound(f"no job {job_id}: openclaw cron list shows them")
+        return _job(rows[0]), rows[0]["revision"]
+
+    async def count(self) -> int:
+        return int((await self._db.read("SELECT count(*) AS n FROM cron_jobs"))[0]["n"])
+
+    async def add(self, job: CronJob) -> None:
+        await self._db.write(
+            "INSERT INTO cron_jobs (job_id, job, name, enabled, next_run_at, updated_at) "
+            "VALUES (:id, :job, :name, :enabled, :next, :updated)",
+            _columns(job),
+        )
+
+    async def put(self, job: CronJob, revision: int) -> None:
+        """A changed job over the version that was read."""
+        done = await self._db.write(
+            "UPDATE cron_jobs SET job = :job, name = :name, enabled = :enabled, next_run_at = :next, "
+            "updated_at = :updated, revision = revision + 1 WHERE job_id = :id AND revision = :revision",
+            {**_columns(job), "revision": revision},
+        )
+        if not done:
+            raise Conflict(f"the job {job.id} has changed in the meantime: look at it again")
+
+    async def remove(self, job_id: str) -> bool:
+        return bool(await self._db.write("DELETE FROM cron_jobs WHERE job_id = :id", {"id": job_id}))
+
+    async def next_wake(self) -> int | None:
+        """When the next job is due."""
+        rows = await self._db.read(
+            f"SELECT min(next_run_at) AS at FROM cron_jobs WHERE enabled = 1 AND next_run_at IS NOT NULL AND {_IDLE}"  # noqa: S608
+        )
+        return rows[0]["at"] if rows else None
+
+    async def due(self, now: int, limit: int = 100) -> list[CronJob]:
+        rows = await self._db.read(
+            f"SELECT * FROM cron_jobs WHERE enabled = 1 AND next_run_at <= :now AND {_IDLE} "  # noqa: S608
+            "ORDER BY next_run_at LIMIT :limit",
+            {"now": now, "limit": limit},
+        )
+        return [_job(row) for row in rows]
+
+    async def take(self, job: CronJob, due: DueSlots, *, owner: str, now: int) -> JobFire | None:
+        """Takes a slot and moves the job on, in one transaction; None when somebody else has it or the job changed."""
+        async with self._db.transaction() as tx:
+            moved = await tx.write(
+                "UPDATE cron_jobs SET job = :job, next_run_at = :next, revision = revision + 1 "
+                "WHERE job_id = :id AND enabled = 1 AND next_run_at = :was",
+                {
+                    "id": job.id,
+                    "job": _encode(_at(job, due.following, running=now)),
+                    "next": due.following,
+                    "was": job.state.next_run_at_ms,
+                },
+            )
+            if not moved:
+                return None
+            return await self._insert(tx, job, due.slot, due.following, owner, now)
+
+    async def force(self, job: CronJob, *, owner: str, now: int) -> JobFire:
+        """Runs a job now, beside its schedule."""
+        async with self._db.transaction() as tx:
+            slot = now
+            while (made := await self._insert(tx, job, slot, job.state.next_run_at_ms, owner, now)) is None:
+                slot += 1
+            return made
+
+    async def _insert(
+        self, tx: Transaction, job: CronJob, slot: int, following: int | None, owner: str, now: int
+    ) -> JobFire | None:
+        made = await tx.write(
+            "INSERT INTO cron_fires (job_id, slot, run_id, job, following, status, owner, lease_until, fired_at) "
+            "VALUES (:id, :slot, :run, :job, :following, 'running', :owner, :lease, :now) "
+            "ON CONFLICT (job_id, slot) DO NOTHING",
+            {
+                "id": job.id,
+                "slot": slot,
+                "run": run_id_of(job.id, slot),
+                "job": _encode(job),
+                "following": following,
+                "owner": owner,
+                "lease": now + LEASE_MS,
+                "now": now,
+            },
+        )
+        if not made:
+            return None
+        return JobFire(
+            job=job, slot=slot, run_id=run_id_of(job.id, slot), following=following, status="running", fired_at=now
+        )
+
+    async def renew(self, owner: str, now: int) -> None:
+        await self._db.write(
+            "UPDATE cron_fires SET lease_until = :lease WHERE owner = :owner AND status = 'running'",
+            {"owner": owner, "lease": now + LEASE_MS},
+        )
+
+    async def adopt(self, owner: str, now: int, *, alone: bool) -> list[JobFire]:
+        """The slots a dead process left behind, ours from now on. `alone` when no other process can be alive."""
+        rows = await self._db.read(
+            "SELECT * FROM cron_fires WHERE status = 'running' AND owner <> :owner "
+            "AND (lease_until < :now OR :alone = 1)",
+            {"owner": owner, "now": now, "alone": int(alone)},
+        )
+        taken = []
+        for row in rows:
+            mine = await self._db.write(
+                "UPDATE cron_fires SET owner = :owner, lease_until = :lease "
+                "WHERE run_id = :run AND owner = :was AND status = 'running'",
+                {"owner": owner, "lease": now + LEASE_MS, "run": row["run_id"], "was": row["owner"]},
+            )
+            if mine:
+                taken.append(_fire(row))
+        return taken
+
+    async def finish(self, fire: JobFire, result: JobResult, *, delivers: bool) -> JobAfter | None:
+        """Records how a slot ended and what that means for its job; None when it is on record already."""
+        async with self._db.transaction() as tx:
+            done = await tx.write(
+                "UPDATE cron_fires SET status = :status, ended_at = :ended, result = :result, delivery = :delivery "
+                "WHERE run_id = :run AND status = 'running'",
+                {
+                    "run": fire.run_id,
+                    "status": result.status,
+                    "ended": result.ended_at,
+                    "result": msgspec.json.encode(result).decode(),
+                    "delivery": "unknown" if delivers else "not-requested",
+                },
+            )
+            if not done:
+                return None
+            rows = await tx.read("SELECT * FROM cron_jobs WHERE job_id = :id", {"id": fire.job.id})
+            if not rows:
+                return JobAfter(job=None)
+            job = _job(rows[0])
+            following = job.state.next_run_at_ms  # not the one of the slot: the job may have been edited meanwhile
+            if not job.enabled:
+                following = None
+            made = after(job, result, following)
+            if made.job is None:
+                await tx.write("DELETE FROM cron_jobs WHERE job_id = :id", {"id": job.id})
+            else:
+                await tx.write(
+                    "UPDATE cron_jobs SET job = :job, enabled = :enabled, next_run_at = :next, "
+                    "revision = revision + 1 WHERE job_id = :id",
+                    {key: value for key, value in _columns(made.job).items() if key not in ("name", "updated")},
+                )
+            return made
+
+    async def undelivered(self) -> list[JobFire]:
+        """Ended runs whose text was to go somewhere when the process died."""
+        rows = await self._db.read("SELECT * FROM cron_fires WHERE delivery = 'unknown' AND status <> 'running'")
+        return [_fire(row) for row in rows]
+
+    async def delivered(self, fire: JobFire, status: DeliveryStatus, error: str = "") -> None:
+        async with self._db.transaction() as tx:
+            await tx.write(
+                "UPDATE cron_fires SET delivery = :status, delivery_error = :error WHERE run_id = :run",
+                {"run": fire.run_id, "status": status, "error": error},
+            )
+            rows = await tx.read("SELECT * FROM cron_jobs WHERE job_id = :id", {"id": fire.job.id})
+            if rows:
+                job = _job(rows[0])
+                state = structs.replace(
+                    job.state,
+                    last_delivered=status == "delivered",
+                    last_delivery_status=status,
+                    last_delivery_error=error or None,
+                )
+                await tx.write(
+                    "UPDATE cron_jobs SET job = :job WHERE job_id = :id",
+                    {"id": job.id, "job": _encode(structs.replace(job, state=state))},
+                )
+
+    async def runs(
+        self, job_id: str | None = None, *, run_id: str | None = None, limit: int = 50, offset: int = 0
+    ) -> tuple[Sequence[JobFire], int]:
+        """Slots that ended, the latest first, and how many there are."""
+        where = "status <> 'running' AND (:id = '' OR job_id = :id) AND (:run = '' OR run_id = :run)"
+        params = {"id": job_id or "", "run": run_id or ""}
+        rows = await self._db.read(
+            f"SELECT * FROM cron_fires WHERE {where} ORDER BY fired_at DESC, slot DESC LIMIT :limit OFFSET :offset",  # noqa: S608
+            {**params, "limit": limit, "offset": offset},
+        )
+        total = await self._db.read(f"SELECT count(*) AS n FROM cron_fires WHERE {where}", params)  # noqa: S608
+        return [_fire(row) for row in rows], total[0]["n"]
+
+    async def forget_old(self, now: int) -> None:
+        """The history goes back a week, and of one job no further than its latest runs."""
+        await self._db.write_all(
+            (
+                "DELETE FROM cron_fires WHERE status <> 'running' AND delivery <> 'unknown' AND run_id IN "
+                "(SELECT run_id FROM (SELECT run_id, row_number() OVER "
+                "(PARTITION BY job_id ORDER BY fired_at DESC, slot DESC) AS place FROM cron_fires) "
+                "WHERE place > :kept)",
+                {"kept": KEPT_RUNS},
+            ),
+            ("DELETE FROM cron_fires WHERE status <> 'running' AND fired_at < :before", {"before": now - KEPT_MS}),
+            ("DELETE FROM system_events WHERE taken_by <> '' AND created_at < :before", {"before": now - KEPT_MS}),
+        )
+
+
+def scheduled(job: CronJob, now: int) -> CronJob:
+    """The job with its next slot; one whose only moment has passed without a run is due now."""
+    following = next_fire(job.schedule, now, job.id) if job.enabled else None
+    if job.enabled and following is None and job.state.last_run_at_ms is None:
+        following = now
+    return _at(job, following)
+
+
+def _at(job: CronJob, following: int | None, running: int | None = None) -> CronJob:
+    state = structs.replace(job.state, next_run_at_ms=following, running_at_ms=running or job.state.running_at_ms)
+    return structs.replace(job, state=state)
+
+
+def _columns(job: CronJob) -> dict[str, object]:
+    return {
+        "id": job.id,
+        "job": _encode(job),
+        "name": job.name,
+        "enabled": int(job.enabled),
+        "next": job.state.next_run_at_ms,
+        "updated": job.updated_at_ms,
+    }
+
+
+def _encode(job: CronJob) -> str:
+    return msgspec.json.encode(job).decode()
+
+
+def _job(row: Row) -> CronJob:
+    return _at(msgspec.json.decode(row["job"], type=CronJob), row["next_run_at"])
+
+
+def _fire(row: Row) -> JobFire:
+    result = row["result"]
+    return JobFire(
+        job=msgspec.json.decode(row["job"], type=CronJob),
+        slot=row["slot"],
+        run_id=row["run_id"],
+        following=row["following"],
+        status=row["status"],
+        fired_at=row["fired_at"],
+        ended_at=row["ended_at"],
+        delivery=row["delivery"],
+        delivery_error=row["delivery_error"],
+        result=msgspec.json.decode(result, type=JobResult) if result else None,
+    )
+
+
+MOST_JOBS = 10_000
+MOST_FIRES = 1_000
+Told = Callable[[str, str, CronJob | None, Mapping[str, Any]], None]
+"""Hears `action, job id, job, more` after each change."""
+
+
+def _nobody(action: str, job_id: str, job: CronJob | None, more: Mapping[str, Any]) -> None:
+    """For a book that nobody watches."""
+
+
+class JobBook:
+    def __init__(
+        self,
+        store: CronStore,
+        clock: Clock,
+        *,
+        local_zone: str,
+        check_agent: Callable[[str], object],
+        told: Told = _nobody,
+    ) -> None:
+        self.store = store
+        self._clock = clock
+        self._zone = local_zone
+        self._check_agent = check_agent
+        self._told = told
+
+    async def add(self, raw: Mapping[str, Any]) -> CronJob:
+        now = millis(self._clock)
+        job = scheduled(build(raw, job_id=str(uuid.uuid4()), now=now, local=self._zone), now)
+        if job.agent_id:
+            self._check_agent(job.agent_id)
+        if await self.store.count() >= MOST_JOBS:
+            raise InvalidRequest(f"there are {MOST_JOBS} jobs already: remove some first")
+        await self.store.add(job)
+        self._told("added", job.id, job, {})
+        return job
+
+    async def update(self, name: str, patch: Mapping[str, Any], expected: str | None = None) -> CronJob:
+        job, revision = await self.store.versioned((await self.find(name)).id)
+        if expected is not None and expected != revision_of(job):
+            raise Conflict(f"the job {job.id} has changed since you looked at it")
+        now = millis(self._clock)
+        after = changed(job, patch, now=now, local=self._zone)
+        if after.agent_id:
+            self._check_agent(after.agent_id)
+        switched_on = after.enabled and not job.enabled
+        if switched_on:
+            state = structs.replace(after.state, auto_disabled=None, consecutive_errors=0)
+            after = structs.replace(after, state=state)
+        if switched_on or after.schedule != job.schedule or after.enabled != job.enabled:
+            after = scheduled(after, now)
+        await self.store.put(after, revision)
+        self._told("updated", after.id, after, {})
+        return after
+
+    async def remove(self, name: str) -> bool:
+        job = await self.find(name)
+        removed = await self.store.remove(job.id)
+        self._told("removed", job.id, None, {})
+        return removed
+
+    async def find(self, name: str) -> CronJob:
+        """The job with this id, with the one id that begins so, or with the one that is called so."""
+        jobs = await self.store.all()
+        exact = [job for job in jobs if job.id == name]
+        alike = exact or [job for job in jobs if job.name == name] or [j for j in jobs if j.id.startswith(name)]
+        if len(alike) > 1:
+            raise InvalidRequest(f"{name!r} means {len(alike)} jobs: use an id ({', '.join(j.id for j in alike[:3])})")
+        return alike[0] if alike else await self.store.get(name)
+
+    async def list(
+        self,
+        *,
+        include_disabled: bool = False,
+        query: str = "",
+        agent_id: str | None = None,
+        kind: str | None = None,
+        sort: str = "nextRunAtMs",
+        descending: bool = False,
+    ) -> list[CronJob]:
+        wanted = query.strip().lower()
+        found = [
+            job
+            for job in await self.store.all()
+            if (include_disabled or job.enabled)
+            and (not wanted or wanted in f"{job.name} {job.description or ''} {job.id}".lower())
+            and (agent_id is None or job.agent_id == agent_id)
+            and (kind in (None, "all") or msgspec.to_builtins(job.schedule)["kind"] == kind)
+        ]
+        return sorted(found, key=lambda job: _rank(job, sort), reverse=descending)
+
+    async def coming(self, name: str, count: int) -> Sequence[int]:
+        """The next moments of a job."""
+        job = await self.find(name)
+        if not job.enabled:
+            return []
+        first = job.state.next_run_at_ms
+        if first is None:
+            return []
+        return [first, *fires(job.schedule, first, job.id, min(count, MOST_FIRES) - 1)]
+
+
+def _rank(job: CronJob, sort: str) -> tuple[Any, ...]:
+    if sort == "name":
+        return (job.name.lower(), job.id)
+    if sort == "updatedAtMs":
+        return (job.updated_at_ms, job.id)
+    at = job.state.next_run_at_ms
+    return (at is None, at or 0, job.name, job.id)
+
+
+def revision_of(job: CronJob) -> str:
+    return f"{job.updated_at_ms:x}"
+
+
+def job_to_json(job: CronJob) -> dict[str, Any]:
+    """A job as clients see it."""
+    raw: dict[str, Any] = msgspec.to_builtins(job)
+    state = raw["state"]
+    for name in ("nextRunAtMs", "lastRunAtMs", "lastRunStatus"):
+        if name in state:
+            raw[name] = state[name]
+    if "lastError" in state:
+        raw["lastRunError"] = state["lastError"]
+    return {**raw, "configRevision": revision_of(job)}
+
+
+def run_shown(fire: JobFire) -> dict[str, Any]:
+    """An ended run as clients see it."""
+    result = fire.result
+    raw: dict[str, Any] = {
+        "ts": fire.ended_at or fire.fired_at,
+        "jobId": fire.job.id,
+        "jobName": fire.job.name,
+        "action": "finished",
+        "status": fire.status,
+        "runId": fire.run_id,
+        "runAtMs": fire.fired_at,
+        "slotMs": fire.slot,
+        "deliveryStatus": fire.delivery,
+    }
+    if fire.delivery_error:
+        raw["deliveryError"] = fire.delivery_error
+    if result is not None:
+        raw["durationMs"] = max(0, result.ended_at - result.started_at)
+        more = {
+            "error": result.error,
+            "summary": result.summary or None,
+            "model": result.model or None,
+            "provider": result.provider or None,
+            "costUsd": result.cost_usd,
+        }
+        raw |= {name: value for name, value in more.items() if value is not None}
+        if result.input_tokens or result.output_tokens:
+            raw["usage"] = {"input_tokens": result.input_tokens, "output_tokens": result.output_tokens}
+    return raw

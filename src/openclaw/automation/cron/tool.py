@@ -1,0 +1,217 @@
+"""The tool `cron`: how the assistant reminds, repeats and wakes itself."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from openclaw.automation.cron.jobs import CronJob, tidy
+from openclaw.automation.cron.store import JobBook, job_to_json, run_shown
+from openclaw.core.errors import InvalidRequest, OpenClawError
+from openclaw.core.keys import parse
+from openclaw.core.text import Origin, merge_origins
+from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
+
+ACTIONS = ("status", "list", "get", "add", "update", "remove", "run", "runs", "wake")
+READS = ("status", "list", "get", "runs")
+PAGE = 200
+RUNS_PAGE = 20
+MOST_CONTEXT = 10
+CONTEXT_CHARS = 700
+LINE_CHARS = 220
+
+DESCRIPTION = """Manage scheduled jobs and wake events of the gateway.
+
+Actions: status; list (includeDisabled, agentId); get (jobId); add (job); update (jobId, patch); remove (jobId);
+run (jobId: now, or with runMode "due" only if it is due); runs (jobId: history); wake (text, mode "now" or
+"next-heartbeat"). list and runs take limit and offset.
+
+A job: {name?, schedule, payload, sessionTarget?, delivery?, enabled?, deleteAfterRun?, misfire?}
+schedule, one of:
+  {"kind":"at","at":"2027-01-31T09:30:00+01:00"} once; without an offset the time is UTC
+  {"kind":"every","everyMs":3600000}
+  {"kind":"cron","expr":"0 9 * * 1-5","tz":"Europe/Berlin"}
+payload, one of:
+  {"kind":"systemEvent","text":"…"} with sessionTarget "main": told in the main conversation
+  {"kind":"agentTurn","message":"…"} with sessionTarget "isolated": a run of its own, result announced
+delivery (agentTurn only): {"mode":"announce"} (default), {"mode":"none"} or {"mode":"webhook","to":"https://…"}
+
+For a reminder use systemEvent. Write its text so that it makes sense when it is read later, say that it is a reminder
+(and, if much time passes, of what), and set contextMessages (0 to 10) to attach recent lines of this conversation."""
+
+PARAMETERS: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "action": {"type": "string", "enum": list(ACTIONS)},
+        "includeDisabled": {"type": "boolean"},
+        "agentId": {"type": "string"},
+        "limit": {"type": "integer", "minimum": 1, "maximum": PAGE},
+        "offset": {"type": "integer", "minimum": 0},
+        "job": {"type": "object", "additionalProperties": True},
+        "jobId": {"type": "string"},
+        "runMode": {"type": "string", "enum": ["due", "force"]},
+        "patch": {"type": "object", "additionalProperties": True},
+        "text": {"type": "string"},
+        "mode": {"type": "string", "enum": ["now", "next-heartbeat"]},
+        "contextMessages": {"type": "integer", "minimum": 0, "maximum": MOST_CONTEXT},
+    },
+    "required": ["action"],
+}
+
+
+class CronTool:
+    """Works on the book; `run`, `wake` and the recent lines of a conversation come from the gateway."""
+
+    spec = ToolSpec(
+        name="cron",
+        label="Cron",
+        description=DESCRIPTION,
+        parameters=PARAMETERS,
+        summary=(
+            "Manage cron jobs and wake events (use for reminders; write the systemEvent text so that it reads as a "
+            "reminder when it fires, and include recent context where it helps)"
+        ),
+        aliases={"id": "jobId"},
+        absent={
+            "gatewayUrl": "jobs are those of this gateway; leave it out",
+            "gatewayToken": "jobs are those of this gateway; leave it out",
+            "timeoutMs": "nothing here waits on a network; leave it out",
+            "in": "a job cannot move its own next check; change its schedule with update",
+            "sessionKey": "wake speaks to this conversation, and a job names its own in job.sessionTarget",
+        },
+    )
+
+    def __init__(
+        self,
+        book: JobBook,
+        run: Callable[[str, bool], Awaitable[str | None]],
+        wake: Callable[[str, str, str, Sequence[Origin]], Awaitable[None]],
+        recent: Callable[[str, int], Awaitable[Sequence[str]]],
+        status: Callable[[], Awaitable[Mapping[str, Any]]],
+    ) -> None:
+        self._book = book
+        self._run = run
+        self._wake = wake
+        self._recent = recent
+        self._status = status
+
+    def effects(self, args: Mapping[str, Any]) -> Effects:
+        return Effects.NONE if args.get("action") in READS else Effects.SCHEDULES
+
+    def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
+        return frozenset() if args.get("action") in READS else frozenset(("cron",))
+
+    async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
+        try:
+            return await self._do(str(args.get("action") or ""), args, context)
+        except OpenClawError as error:
+            return Output.failed(error.message)
+
+    async def _do(self, action: str, args: Mapping[str, Any], context: ToolContext) -> Output:
+        key = parse(context.session_key or "main", context.agent_id)
+        own = key.rest.split(":")[1] if key.is_cron else None
+        if own is not None and action not in (*READS, "remove"):
+            return Output.failed(f"a scheduled run may list jobs and remove its own, not {action}")
+        match action:
+            case "status":
+                return _json(dict(await self._status()))
+            case "list":
+                return _json(await self._list(args, own))
+            case "add":
+                return _json(job_to_json(await self._add(args, context)))
+            case "wake":
+                text = str(args.get("text") or "").strip()
+                if not text:
+                    return Output.failed("wake needs a text")
+                await self._wake(str(key), text, str(args.get("mode") or "now"), context.origins)
+                return _json({"ok": True})
+            case "get" | "update" | "remove" | "run" | "runs":
+                return await self._on_job(action, args, own, context.origins)
+            case _:
+                return Output.failed(f"{action!r} is no action: use one of {', '.join(ACTIONS)}")
+
+    async def _list(self, args: Mapping[str, Any], own: str | None) -> dict[str, Any]:
+        found = await self._book.list(
+            include_disabled=bool(args.get("includeDisabled")), agent_id=args.get("agentId") or None
+        )
+        jobs = [job for job in found if own in (None, job.id)]
+        limit, offset = _page(args, PAGE)
+        page = {"jobs": [job_to_json(job) for job in jobs[offset : offset + limit]], "total": len(jobs)}
+        return {**page, **({"nextOffset": offset + limit} if offset + limit < len(jobs) else {})}
+
+    async def _on_job(self, action: str, args: Mapping[str, Any], own: str | None, origins: Sequence[Origin]) -> Output:
+        named = str(args.get("jobId") or "").strip()
+        if not named:
+            return Output.failed(f"{action} needs a jobId: list shows them")
+        job = await self._book.find(named)
+        if own not in (None, job.id):
+            return Output.failed("a scheduled run may touch its own job only")
+        match action:
+            case "update":
+                patch = args.get("patch") or args.get("job")
+                if not isinstance(patch, dict):
+                    return Output.failed('update needs a patch, for example {"enabled": false}')
+                _refuse_commands(patch)
+                return _json(job_to_json(await self._book.update(job.id, _labelled(patch, (*job.origins, *origins)))))
+            case "remove":
+                return _json({"ok": True, "removed": await self._book.remove(job.id)})
+            case "get":
+                return _json(job_to_json(job))
+            case "run":
+                run_id = await self._run(job.id, args.get("runMode") == "due")
+                if run_id is None:
+                    return _json({"ok": True, "ran": False, "reason": "it is not due"})
+                return _json({"ok": True, "runId": run_id})
+            case _:
+                limit, offset = _page(args, RUNS_PAGE)
+                entries, total = await self._book.store.runs(job.id, limit=limit, offset=offset)
+                return _json({"entries": [run_shown(entry) for entry in entries], "total": total})
+
+    async def _add(self, args: Mapping[str, Any], context: ToolContext) -> CronJob:
+        raw = args.get("job")
+        if not isinstance(raw, dict):
+            # Models often write the job's fields beside the action.
+            raw = {name: value for name, value in args.items() if name not in ("action", "contextMessages", "mode")}
+        job = _labelled(tidy(raw), context.origins)
+        _refuse_commands(job)
+        job.setdefault("agentId", context.agent_id)
+        job.setdefault("owner", {"agentId": context.agent_id, "sessionKey": context.session_key})
+        payload = job.get("payload")
+        count = args.get("contextMessages") or 0
+        if isinstance(payload, dict) and payload.get("kind") == "systemEvent" and isinstance(count, int) and count > 0:
+            lines = await self._recent(context.session_key, min(count, MOST_CONTEXT))
+            job["payload"] = {**payload, "text": with_context(str(payload.get("text", "")), lines)}
+        return await self._book.add(job)
+
+
+def _page(args: Mapping[str, Any], usual: int) -> tuple[int, int]:
+    return args.get("limit") or usual, args.get("offset") or 0
+
+
+def with_context(text: str, lines: Sequence[str]) -> str:
+    """A reminder with what was said when it was set."""
+    kept: list[str] = []
+    room = CONTEXT_CHARS
+    for line in reversed(lines):
+        flat = " ".join(line.split())
+        flat = flat if len(flat) <= LINE_CHARS else flat[: LINE_CHARS - 1] + "…"
+        if len(flat) > room:
+            break
+        room -= len(flat)
+        kept.append(f"- {flat}")
+    return "\n".join((text, "", "Recent context:", *reversed(kept))) if kept else text
+
+
+def _labelled(job: Mapping[str, Any], origins: Sequence[Origin]) -> dict[str, Any]:
+    """What a model wrote for a job, with the labels of what it had read; it cannot set or clear them itself."""
+    return {**job, "origins": msgspec.to_builtins(merge_origins(origins))}
+
+
+def _refuse_commands(job: Mapping[str, Any]) -> None:
+    """A watch that runs a program or reads a file past the workspace would go round the approval of commands."""
+    if job.get("watch"):
+        raise InvalidRequest("watches are set by people: openclaw cron add --when-file, --when-command, --when-url")
+
+
+def _json(value: Any) -> Output:
+    return Output.of(msgspec.json.format(msgspec.json.encode(value)).decode())

@@ -1,0 +1,150 @@
+"""Heartbeats: whether to look now, and what an answer amounts to. Pure.
+
+Every rule that can end a heartbeat comes before the model: a look that finds nothing to do costs nothing.
+"""
+
+import hashlib
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from msgspec import Struct
+
+from openclaw.automation.cron.schedule import duration, zone
+from openclaw.core.errors import InvalidRequest
+
+ACK = "HEARTBEAT_OK"
+ACK_CHARS = 300
+DUPLICATE_MS = 86_400_000
+MIN_WAKE_GAP_MS = 30_000
+DENIED_TOOLS = ("cron", "gateway", "plugins", "secrets")
+"""A heartbeat changes neither the configuration nor the schedule."""
+_CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)|24:00")
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_BLANK = re.compile(
+    r"\s*(?:#{1,6}(?:\s.*)?|[-*+]\s*(?:\[[ xX]?\]\s*)?|\d+[.)]\s*|`{3,}.*|~{3,}.*|>?|-{3,}|\*{3,}|_{3,})\s*"
+)
+_WRAPPERS = "*_~`\"'.!,:;-–— \t\r\n"
+
+
+class Hours(Struct, frozen=True, kw_only=True):
+    """From `start` up to, but without, `end`, in minutes of the day."""
+
+    start: int
+    end: int
+    tz: str
+
+
+class SkipBeat(Struct, frozen=True):
+    reason: str
+
+
+class WaitBeat(Struct, frozen=True):
+    """Not now: the reason may be gone in a moment."""
+
+    reason: str
+
+
+class BeatNow(Struct, frozen=True):
+    """Ask the model."""
+
+
+class HeartbeatState(Struct, frozen=True, kw_only=True):
+    """What is known when a heartbeat is due."""
+
+    now: int
+    enabled: bool = True
+    hours: Hours | None = None
+    tasks: str | None = None
+    """What HEARTBEAT.md says; None when there is no such file."""
+    events: Sequence[str] = ()
+    """What waits to be told in the conversation."""
+    changes: Sequence[str] | None = None
+    """What the watches found; None when there are none."""
+    busy: str = ""
+    """Why the conversation has no time, when it has none."""
+    woken: bool = False
+    """Somebody asked for it; it is not the regular look."""
+    last_run: int = 0
+
+
+def decide(pulse: HeartbeatState) -> BeatNow | SkipBeat | WaitBeat:
+    """Whether a heartbeat asks the model."""
+    if not pulse.enabled:
+        return SkipBeat("disabled")
+    if pulse.hours is not None and not within(pulse.hours, pulse.now):
+        return SkipBeat("quiet-hours")
+    if not pulse.events:
+        if pulse.woken:
+            return SkipBeat("nothing-waiting")
+        if pulse.changes is not None and not pulse.changes:
+            return SkipBeat("nothing-changed")
+        if pulse.changes is None and (pulse.tasks is None or is_empty(pulse.tasks)):
+            return SkipBeat("empty-heartbeat-file")
+    if pulse.busy:
+        return WaitBeat(pulse.busy)
+    if pulse.woken and pulse.now - pulse.last_run < MIN_WAKE_GAP_MS:
+        return WaitBeat("too-soon")
+    return BeatNow()
+
+
+def is_empty(text: str) -> bool:
+    """Whether HEARTBEAT.md asks for nothing: blank lines, headings, comments, fences and empty list items only."""
+    return all(_BLANK.fullmatch(line) for line in _COMMENT.sub("", text).splitlines())
+
+
+def interval(every: str) -> int:
+    """Milliseconds between two looks; a bare number is minutes, 0 is never."""
+    text = every.strip().lower()
+    if re.fullmatch(r"\d+(\.\d+)?", text):
+        return round(float(text) * 60_000)
+    found = duration(text)
+    if 0 < found < 1_000:
+        raise InvalidRequest(f"a heartbeat every {every} is too often: the shortest is 1s")
+    return found
+
+
+def hours(start: str, end: str, tz: str) -> Hours:
+    zone(tz)
+    return Hours(start=_minutes(start), end=_minutes(end), tz=tz)
+
+
+def within(rule: Hours, now: int) -> bool:
+    """Whether `now` is inside the hours; they may wrap midnight, and equal ends mean never."""
+    local = datetime.fromtimestamp(now / 1000, UTC).astimezone(zone(rule.tz))
+    minute = local.hour * 60 + local.minute
+    if rule.start <= rule.end:
+        return rule.start <= minute < rule.end
+    return minute >= rule.start or minute < rule.end
+
+
+def answer(text: str, most: int = ACK_CHARS) -> str:
+    """What of an answer people should read; nothing when it only says that all is well."""
+    text = text.strip()
+    if text in ("NO_REPLY", "no_reply"):
+        return ""
+    plain = re.sub(r"</?[a-zA-Z][^>]*>", "", text).strip(_WRAPPERS)
+    if not plain.startswith(ACK) and not plain.endswith(ACK):
+        return text
+    rest = plain.removeprefix(ACK).removesuffix(ACK).strip(_WRAPPERS)
+    if len(rest) <= most:
+        return ""
+    return rest
+
+
+def is_repeated(text: str, last: str, last_at: int, now: int) -> bool:
+    """Whether the same was said within a day."""
+    return bool(text) and text.strip() == last.strip() and now - last_at < DUPLICATE_MS
+
+
+def phase(agent_id: str, every_ms: int, started: int) -> int:
+    """The first regular look after the start: agents do not all look at the same moment."""
+    offset = int.from_bytes(hashlib.sha256(agent_id.encode()).digest()[:4], "big") % every_ms
+    return started + every_ms - ((started - offset) % every_ms)
+
+
+def _minutes(text: str) -> int:
+    if not _CLOCK.fullmatch(text.strip()):
+        raise InvalidRequest(f"{text!r} is not a time of day: write HH:MM, up to 24:00")
+    hour, minute = text.strip().split(":")
+    return int(hour) * 60 + int(minute)

@@ -1,0 +1,185 @@
+"""`boot-md`: each workspace with a BOOT.md gets one run when the gateway starts, one after the other."""
+
+import asyncio
+import logging
+import uuid
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from openclaw.agent.settings import agent_ids, default_agent
+from openclaw.automation.cron.service import Scheduler
+from openclaw.automation.cron.tool import CronTool
+from openclaw.automation.heartbeat import is_empty
+from openclaw.automation.heartbeats import HeartbeatService
+from openclaw.core.errors import OpenClawError
+from openclaw.core.keys import SessionKey, parse
+from openclaw.core.messages import Assistant, User
+from openclaw.core.text import Origin, block
+from openclaw.plugins.hooks.events import NOTHING, HookEvent, HookFileAnswer
+from openclaw.plugins.settings import HookEntrySettings
+from openclaw.runs.control import SessionService
+from openclaw.runs.queue import QueueRules
+from openclaw.runs.request import RunRequest
+from openclaw.security.external import sanitize_external_text
+from openclaw.sessions.transcript import build_context
+from openclaw.workspace.budget import PER_FILE, shorten
+
+
+class Automation(Struct, frozen=True):
+    scheduler: Scheduler
+    heartbeats: HeartbeatService
+
+    @asynccontextmanager
+    async def serving(self, *, fires: bool) -> AsyncIterator[None]:
+        """With `fires`, jobs and heartbeats happen by themselves for as long as the block lasts."""
+        async with self.heartbeats.serving(beats=fires), self.scheduler.serving(fires=fires):
+            yield
+
+
+def automation(desk: SessionService, environ: Mapping[str, str]) -> Automation:
+    """The parts; the assistant gets the tool `cron` with them."""
+    heartbeats = HeartbeatService(desk, environ)
+    scheduler = Scheduler(desk, heartbeats.wake, environ)
+
+    async def run(job_id: str, only_due: bool) -> str | None:
+        return await scheduler.run_now(job_id, only_due=only_due)
+
+    async def wake(session_key: str, text: str, mode: str, origins: Sequence[Origin]) -> None:
+        key = parse(session_key)
+        await desk.app.events.add(key, text, str(uuid.uuid4()), origins)
+        if mode == "now":
+            heartbeats.wake(key, "wake")
+
+    async def recent(session_key: str, count: int) -> Sequence[str]:
+        """The last things that people and the assistant said in a conversation."""
+        _, loaded = await desk.load(parse(session_key))
+        if loaded is None:
+            return []
+        said = build_context(loaded.entries).messages
+        lines = [
+            f"{'User' if isinstance(each, User) else 'Assistant'}: {each.text}"
+            for each in said
+            if isinstance(each, User | Assistant) and each.text.strip()
+        ]
+        return lines[-count:]
+
+    desk.app.tools.offer(CronTool(scheduler.book, run, wake, recent, scheduler.status))
+    return Automation(scheduler, heartbeats)
+
+
+log = logging.getLogger(__name__)
+
+FILE = "BOOT.md"
+FILE_BYTES = 262_144
+RUN_SECONDS = 600.0
+PREFIX = "boot:"
+TASK = (
+    "The gateway has just started, and this is the list of things to do at a start, from {path}. Do what it says, "
+    "using your tools; nobody is there to answer questions, and what you reply here is shown to nobody. When you are "
+    "done, or when nothing needs doing, reply exactly NO_REPLY.\n\n{text}"
+)
+
+
+class BootRunner:
+    def __init__(self, desk: SessionService) -> None:
+        self._desk = desk
+
+    async def __call__(self, event: HookEvent, entry: HookEntrySettings) -> HookFileAnswer:
+        if event.name == "gateway:startup":
+            for agent, path in self._places():
+                await self._boot(agent, path)
+        return NOTHING
+
+    def _places(self) -> list[tuple[str, Path]]:
+        """The agents, one for each workspace: the default agent where several share one."""
+        agents = self._desk.app.config.agents
+        first = default_agent(agents)
+        found: dict[Path, str] = {}
+        for agent in (first, *(each for each in agent_ids(agents) if each != first)):
+            found.setdefault(self._desk.app.workspace(agent).resolve(), agent)
+        return [(agent, path) for path, agent in found.items()]
+
+    async def _boot(self, agent: str, workspace: Path) -> None:
+        text = await asyncio.to_thread(_read, workspace / FILE)
+        if text is None or is_empty(text):
+            return
+        if self._going_on(agent):
+            log.info("%s of %s: a run of an earlier start goes on and counts for this one", FILE, agent)
+            return
+        limit = self._desk.app.config.agents.defaults.bootstrap_max_chars
+        shown = shorten(block(text).strip(), FILE, limit if limit > 0 else PER_FILE)
+        run_id = str(uuid.uuid4())
+        turn = RunRequest(
+            run_id=run_id,
+            key=SessionKey(agent, f"{PREFIX}{run_id}"),
+            text=TASK.format(path=workspace / FILE, text=shown),
+            timeout=RUN_SECONDS,
+        )
+        runs = self._desk.runs
+        try:
+            await runs.submit(turn, rules=QueueRules(mode="followup"), lane="cron", priority="background")
+            while (outcome := await runs.wait(run_id, RUN_SECONDS)) is None:
+                pass
+        except OpenClawError as error:
+            log.warning("%s of %s was not run: %s", FILE, agent, error.message)
+            return
+        if outcome.status != "ok":
+            log.warning("%s of %s failed: %s", FILE, agent, outcome.error)
+
+    def _going_on(self, agent: str) -> bool:
+        return any(seen.key.startswith(f"agent:{agent}:{PREFIX}") for seen in self._desk.runs.observe())
+
+
+def _read(path: Path) -> str | None:
+    try:
+        with path.open("rb") as file:
+            return file.read(FILE_BYTES).decode(errors="replace")
+    except OSError:
+        return None
+
+
+TAIL_CHARS = 400
+MARK = "[OpenClaw exec completion]"
+
+
+async def wake_sessions(desk: SessionService) -> None:
+    """Runs for as long as the gateway does; an end that is not worth a word gets none."""
+    await desk.app.tools.has_standing.wait()
+    async with aclosing(desk.app.tools.standing.background.endings()) as endings:
+        async for job in endings:
+            text = _news(desk, job)
+            if text is None:
+                continue
+            turn = RunRequest(
+                run_id=f"exec:{job.name}:{job.started_at}",
+                key=desk.key(job.owner),
+                text=text,
+                origins=desk.app.labelling.of_job(job.name, job.command),
+                trigger="system",
+            )
+            try:
+                await desk.runs.submit(turn)
+            except OpenClawError as error:
+                log.info("%s ended and its session was not told: %s", job.name, error.message)
+
+
+def _news(desk: SessionService, job: Any) -> str | None:
+    """What a session is told of the end of its command; None when that is nothing."""
+    settings = desk.app.config.tools.exec
+    if not settings.notify_on_exit or not job.owner or desk.key(job.owner).is_subagent:
+        return None
+    tail = sanitize_external_text(job.tail.last(TAIL_CHARS))
+    code = job.ended.code
+    if not tail and code == 0 and not settings.notify_on_exit_empty_success:
+        return None
+    how = "timed out" if job.ended.timed_out else f"ended with code {code}" if code is not None else "was stopped"
+    return (
+        f"{MARK} The command {job.name} ({sanitize_external_text(job.command)[:200]}) {how} after "
+        f"{round(job.ended.seconds)} s.\n<prompt-data>\n{tail or '(no output)'}\n</prompt-data>\n"
+        "This is news from the system, not a message from the user. Go on with what the command was for; "
+        "if nobody needs to hear of it, reply NO_REPLY."
+    )

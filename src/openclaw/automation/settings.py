@@ -1,0 +1,99 @@
+"""Settings of `cron` and `hooks`: what runs by itself, and what may be started from outside."""
+
+from typing import Annotated, Literal
+
+from openclaw.core.settings import Count, SecretInput, Settings, doc
+
+
+class ActiveHours(Settings, frozen=True):
+    """When heartbeats may happen."""
+
+    start: Annotated[str, doc("from this time of day, HH:MM")]
+    end: Annotated[str, doc("up to this time of day, HH:MM or 24:00")]
+    timezone: Annotated[str | None, doc("IANA time zone; the user's when absent")] = None
+
+
+class ToolLimits(Settings, frozen=True):
+    """Tools for some turns only; policy has removed others before."""
+
+    allow: Annotated[tuple[str, ...], doc("only these; all when empty")] = ()
+    deny: Annotated[tuple[str, ...], doc("none of these")] = ()
+
+
+class HeartbeatWatch(Settings, frozen=True):
+    """What has to change before a heartbeat asks the model."""
+
+    files: Annotated[tuple[str, ...], doc("files or folders, relative to the workspace")] = ()
+    commands: Annotated[tuple[str, ...], doc("command lines whose exit code or output is compared")] = ()
+    urls: Annotated[tuple[str, ...], doc("addresses whose status or content is compared")] = ()
+    maildirs: Annotated[tuple[str, ...], doc("Maildirs that are looked into for new mail")] = ()
+    due: Annotated[bool, doc("look for lines in the notes that say due: and a date")] = False
+
+
+class HeartbeatSettings(Settings, frozen=True):
+    """`heartbeat`: a regular look at what needs attention; its presence switches it on."""
+
+    every: Annotated[str, doc("how often, for example 30m or 2h; 0m switches it off")] = "30m"
+    prompt: Annotated[str | None, doc("what to ask instead of the built-in question")] = None
+    include_system_prompt_section: Annotated[bool, doc("explain heartbeats in the system prompt")] = True
+    active_hours: Annotated[ActiveHours | None, doc("when it may happen; always when absent")] = None
+    model: Annotated[str | None, doc("which model looks; the agent's when absent")] = None
+    ack_max_chars: Annotated[int, doc("an answer with HEARTBEAT_OK and at most this much more is not shown", ge=0)] = (
+        300
+    )
+    timeout_seconds: Annotated[float | None, doc("longest run; ten minutes, or the interval when that is shorter")] = (
+        None
+    )
+    tools: Annotated[ToolLimits, doc("which tools a heartbeat has")] = ToolLimits()
+    watch: Annotated[HeartbeatWatch, doc("ask the model only when one of these changed")] = HeartbeatWatch()
+
+
+class CronSettings(Settings, frozen=True):
+    """`cron`: jobs that run by the clock."""
+
+    enabled: Annotated[bool, doc("run jobs at all")] = True
+    skip_missed_jobs: Annotated[bool, doc("after a pause, do not run what was missed")] = False
+    session_retention: Annotated[
+        str | bool, doc("how long the conversation of a single run is kept, for example 24h; false for ever")
+    ] = "24h"
+    webhook_token: Annotated[SecretInput | None, doc("sent as a bearer token with results that go to a webhook")] = None
+    webhook_allow_private: Annotated[bool, doc("let results go to addresses inside your own network")] = False
+
+
+class WebhookMatch(Settings, frozen=True):
+    path: Annotated[str | None, doc("the part of the address after the hooks' path")] = None
+    source: Annotated[str | None, doc("the value of `source` in the body")] = None
+
+
+class WebhookMapping(Settings, frozen=True):
+    """What a call of another address means."""
+
+    id: Annotated[str | None, doc("a name for it")] = None
+    match: Annotated[WebhookMatch, doc("which calls are meant")] = WebhookMatch()
+    action: Annotated[Literal["wake", "agent"], doc("wake the main conversation, or run the agent")] = "agent"
+    wake_mode: Annotated[Literal["now", "next-heartbeat"], doc("when the conversation hears it")] = "now"
+    name: Annotated[str | None, doc("what the run is called")] = None
+    agent_id: Annotated[str | None, doc("which agent")] = None
+    message_template: Annotated[str | None, doc("the task; {{payload.a.b[0]}} puts values in")] = None
+    text_template: Annotated[str | None, doc("the line for the main conversation")] = None
+    session_key: Annotated[str | None, doc("the conversation; {{…}} puts values in; a new one when absent")] = None
+    deliver: Annotated[bool, doc("tell the main conversation what came of it")] = True
+    for_each: Annotated[str | None, doc("a list in the body, payload.a.b: each entry is a call of its own")] = None
+    model: Annotated[str | None, doc("which model")] = None
+    thinking: Annotated[str | None, doc("how hard to think")] = None
+    timeout_seconds: Annotated[Count | None, doc("longest run")] = None
+
+
+class WebhookSettings(Settings, frozen=True):
+    """`hooks`: calls from outside that wake the assistant."""
+
+    enabled: Annotated[bool, doc("answer calls at all; needs a token")] = False
+    token: Annotated[SecretInput | None, doc("what callers present; not the gateway's own token")] = None
+    path: Annotated[str, doc("where the addresses begin", pattern="^/[A-Za-z0-9_/-]+$")] = "/hooks"
+    max_body_bytes: Annotated[int, doc("largest body", ge=1024)] = 262_144
+    allowed_agent_ids: Annotated[tuple[str, ...], doc("agents that may be named; all when empty")] = ()
+    default_session_key: Annotated[str | None, doc("the conversation of a run that names none")] = None
+    allow_request_session_key: Annotated[bool, doc("let callers name the conversation")] = False
+    allowed_session_key_prefixes: Annotated[tuple[str, ...], doc("how a named conversation must begin")] = ()
+    presets: Annotated[tuple[Literal["gmail"], ...], doc("ready-made mappings; yours come first")] = ()
+    mappings: Annotated[tuple[WebhookMapping, ...], doc("further addresses; the first match counts")] = ()

@@ -1,0 +1,167 @@
+"""What a call from outside means: its body becomes an event or a run, a mapping's template is filled in. Pure."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct, structs
+
+from openclaw.automation.settings import WebhookMapping, WebhookMatch, WebhookSettings
+from openclaw.core.errors import InvalidRequest
+from openclaw.core.keys import SessionKey
+
+_SLOT = re.compile(r"\{\{\s*([^{}]+?)\s*\}\}")
+_STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
+_UNKEYED = re.compile(r"[^A-Za-z0-9_.@-]")
+FILLED_CHARS = 20_000
+KEY_CHARS = 256
+
+
+class WakeCall(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The body of `/hooks/wake`."""
+
+    text: Annotated[str, Meta(min_length=1)]
+    mode: Literal["now", "next-heartbeat"] = "now"
+    agent_id: str | None = None
+    session_key: str | None = None
+
+
+class AgentCall(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The body of `/hooks/agent`."""
+
+    message: Annotated[str, Meta(min_length=1)]
+    name: str = "Hook"
+    agent_id: str | None = None
+    session_key: str | None = None
+    wake_mode: Literal["now", "next-heartbeat"] = "now"
+    deliver: bool = True
+    model: str | None = None
+    thinking: str | None = None
+    timeout_seconds: Annotated[float, Meta(gt=0)] | None = None
+    idempotency_key: Annotated[str, Meta(min_length=1, max_length=KEY_CHARS)] | None = None
+    wait_for_completion: bool = False
+
+
+class Incoming(Struct, frozen=True, kw_only=True):
+    """A call as a mapping sees it."""
+
+    path: str
+    payload: Any
+    headers: Mapping[str, str]
+    query: Mapping[str, str]
+    now: str
+
+
+PRESETS = {
+    "gmail": WebhookMapping(
+        id="gmail",
+        match=WebhookMatch(path="gmail"),
+        name="Gmail",
+        session_key="hook:gmail:{{payload.id}}",
+        for_each="payload.messages",
+        message_template=(
+            "A mail has come.\nFrom: {{payload.from}}\nSubject: {{payload.subject}}\n\n"
+            "{{payload.snippet}}\n{{payload.body}}"
+        ),
+    )
+}
+"""What a Pub/Sub push of Gmail brings, as `gog gmail watch serve` posts it: a list of letters, each its own run."""
+MOST_CALLS = 200
+
+
+def find(settings: WebhookSettings, call: Incoming) -> WebhookMapping | None:
+    """The first mapping that fits; ready-made ones come last."""
+    source = call.payload.get("source") if isinstance(call.payload, dict) else None
+    for mapping in (*settings.mappings, *(PRESETS[name] for name in settings.presets)):
+        path, wanted = mapping.match.path, mapping.match.source
+        named = path if path is not None else mapping.id
+        if (named is None or named.strip("/") == call.path.strip("/")) and wanted in (None, source):
+            return mapping
+    return None
+
+
+def each(mapping: WebhookMapping, call: Incoming) -> list[Incoming]:
+    """The calls in a call: one for each entry of the list a mapping names, or the call itself."""
+    if mapping.for_each is None:
+        return [call]
+    found = _at(mapping.for_each, call)
+    return [structs.replace(call, payload=entry) for entry in found[:MOST_CALLS]] if isinstance(found, list) else []
+
+
+def act(mapping: WebhookMapping, call: Incoming) -> WakeCall | AgentCall | None:
+    """What a mapped call amounts to; None when its template comes out empty."""
+    template = mapping.text_template if mapping.action == "wake" else mapping.message_template
+    text = fill(template or "{{payload}}", call).strip()
+    if not text:
+        return None
+    if mapping.action == "wake":
+        return WakeCall(text=text, mode=mapping.wake_mode, agent_id=mapping.agent_id)
+    return AgentCall(
+        message=text,
+        name=mapping.name or mapping.id or "Hook",
+        agent_id=mapping.agent_id,
+        session_key=_key(mapping, call),
+        # A push comes again until it is acknowledged: a letter is one run however often it is told of.
+        idempotency_key=_key(mapping, call) if mapping is PRESETS["gmail"] else None,
+        wake_mode=mapping.wake_mode,
+        deliver=mapping.deliver,
+        model=mapping.model,
+        thinking=mapping.thinking,
+        timeout_seconds=mapping.timeout_seconds,
+    )
+
+
+def fill(template: str, call: Incoming) -> str:
+    """The template with `{{payload.a.b[0]}}`, `{{headers.x}}`, `{{query.k}}`, `{{path}}` and `{{now}}` put in."""
+    return _SLOT.sub(lambda match: _text(_at(match[1], call))[:FILLED_CHARS], template)
+
+
+def _key(mapping: WebhookMapping, call: Incoming) -> str | None:
+    """The conversation a mapping names. What a caller puts into it cannot change which kind it is."""
+    if not mapping.session_key:
+        return None
+    values = [_text(_at(slot, call)) for slot in _SLOT.findall(mapping.session_key)]
+    if not all(values):
+        return None
+    inert = iter(_UNKEYED.sub("_", value) for value in values)
+    return _SLOT.sub(lambda match: next(inert), mapping.session_key)[:KEY_CHARS]
+
+
+def _at(path: str, call: Incoming) -> Any:
+    """What stands at `path`; nothing where it leads nowhere. A path that names none of our words is one in the body."""
+    found = {"payload": call.payload, "headers": call.headers, "query": call.query, "path": call.path, "now": call.now}
+    steps = _STEP.findall(path)
+    at: Any = found if steps and steps[0][0] in found else call.payload
+    for name, place in steps:
+        if place:
+            at = at[int(place)] if isinstance(at, list) and int(place) < len(at) else None
+        elif isinstance(at, Mapping):
+            at = at.get(name.lower() if at is call.headers else name)
+        else:
+            at = None
+    return at
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def checked_agent(settings: WebhookSettings, agent_id: str | None) -> str | None:
+    if agent_id and settings.allowed_agent_ids and agent_id not in settings.allowed_agent_ids:
+        raise InvalidRequest(f"hooks may not reach the agent {agent_id}: add it to hooks.allowedAgentIds")
+    return agent_id
+
+
+def session_of(settings: WebhookSettings, asked: str | None, fresh: SessionKey) -> str:
+    """The conversation of a run: the caller's if that is allowed, the configured one, or a new one."""
+    if asked is None:
+        return settings.default_session_key or str(fresh)
+    if not settings.allow_request_session_key:
+        raise InvalidRequest("sessionKey is not accepted from callers: set hooks.allowRequestSessionKey to allow it")
+    prefixes = settings.allowed_session_key_prefixes
+    if prefixes and not asked.startswith(prefixes):
+        raise InvalidRequest("this sessionKey is not allowed: see hooks.allowedSessionKeyPrefixes")
+    return asked

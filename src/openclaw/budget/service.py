@@ -1,0 +1,240 @@
+"""What was spent, added up: by model, agent, session or day."""
+
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, tzinfo
+from typing import Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from msgspec import Struct
+
+from openclaw.budget.ledger import SpendLedger
+from openclaw.budget.limits import PERIODS, BudgetRules, dollars, percent, rules_for, rung
+from openclaw.budget.metering import KeepProfile, MeterAccount, RunMeter, explained
+from openclaw.config.schema import Config
+from openclaw.core.clock import Clock
+from openclaw.core.errors import InvalidRequest, NotFound
+from openclaw.core.keys import SessionKey
+from openclaw.models.model_set import ModelSet
+from openclaw.models.providers import encoded
+from openclaw.models.recording import CallRecorder
+from openclaw.models.refs import ModelRef
+from openclaw.storage.database import Database, Row
+
+By = Literal["model", "agent", "session", "day"]
+SLOT_MS = 900_000
+"""A quarter of an hour: every time zone's midnight falls on one."""
+
+_SUMS = (
+    "COUNT(*) AS calls, SUM(CASE WHEN state = 'failed' THEN 1 ELSE 0 END) AS failed, "
+    "SUM(input_tokens) AS input, SUM(output_tokens) AS output, SUM(cache_read_tokens) AS cache_read, "
+    "SUM(cache_write_tokens) AS cache_write, SUM(COALESCE(input_cost, 0)) AS input_cost, "
+    "SUM(COALESCE(output_cost, 0)) AS output_cost, SUM(COALESCE(cache_read_cost, 0)) AS cache_read_cost, "
+    "SUM(COALESCE(cache_write_cost, 0)) AS cache_write_cost, "
+    "SUM(COALESCE(cost_usd, CASE WHEN state = 'open' THEN estimate_usd END, 0)) AS total_cost, "
+    "SUM(CASE WHEN cost_usd IS NULL AND state <> 'open' AND input_tokens + output_tokens > 0 THEN 1 ELSE 0 END) "
+    "AS missing"
+)
+_KEYS: dict[By, str] = {
+    "model": "provider || '/' || model",
+    "agent": "agent_id",
+    "session": "session_key",
+    "day": "day",
+}
+
+
+class SpendSum(Struct, frozen=True, kw_only=True):
+    """Several calls together."""
+
+    calls: int = 0
+    failed: int = 0
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    input_cost: float = 0.0
+    output_cost: float = 0.0
+    cache_read_cost: float = 0.0
+    cache_write_cost: float = 0.0
+    total_cost: float = 0.0
+    missing: int = 0
+    """Calls whose price is not known; they are in no amount of money."""
+
+    def __add__(self, other: "SpendSum") -> "SpendSum":
+        return SpendSum(**{name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__})
+
+    @property
+    def tokens(self) -> int:
+        return self.input + self.output + self.cache_read + self.cache_write
+
+
+class ReportSpan(Struct, frozen=True, kw_only=True):
+    """Which calls are meant; times are milliseconds, `until` is the first that no longer counts."""
+
+    since: int = 0
+    until: int | None = None
+    agent_id: str | None = None
+    session_key: str | None = None
+
+
+async def sums(db: Database, by: By, span: ReportSpan) -> dict[str, SpendSum]:
+    """What was spent in `span`, the dearest first; days in order."""
+    where, params = _where(span)
+    order = "name" if by == "day" else "total_cost DESC, name"
+    rows = await db.read(
+        f"SELECT {_KEYS[by]} AS name, {_SUMS} FROM model_calls "  # noqa: S608
+        f"WHERE {where} GROUP BY {_KEYS[by]} ORDER BY {order}",
+        params,
+    )
+    return {row["name"]: _sum(row) for row in rows}
+
+
+async def daily(db: Database, span: ReportSpan, zone: tzinfo) -> dict[str, SpendSum]:
+    """What was spent on each day of `zone`, which need not be the zone the calls were made in."""
+    where, params = _where(span)
+    rows = await db.read(
+        f"SELECT at / {SLOT_MS} AS slot, {_SUMS} FROM model_calls "  # noqa: S608
+        f"WHERE {where} GROUP BY at / {SLOT_MS} ORDER BY slot",
+        params,
+    )
+    days: dict[str, SpendSum] = {}
+    for row in rows:
+        date = datetime.fromtimestamp(row["slot"] * SLOT_MS / 1000, zone).date().isoformat()
+        days[date] = days.get(date, SpendSum()) + _sum(row)
+    return days
+
+
+def total(parts: Iterable[SpendSum]) -> SpendSum:
+    whole = SpendSum()
+    for part in parts:
+        whole = whole + part
+    return whole
+
+
+def document(part: SpendSum) -> dict[str, int | float]:
+    """The sum as the protocol names it."""
+    return {
+        "input": part.input,
+        "output": part.output,
+        "cacheRead": part.cache_read,
+        "cacheWrite": part.cache_write,
+        "totalTokens": part.tokens,
+        "totalCost": part.total_cost,
+        "inputCost": part.input_cost,
+        "outputCost": part.output_cost,
+        "cacheReadCost": part.cache_read_cost,
+        "cacheWriteCost": part.cache_write_cost,
+        "missingCostEntries": part.missing,
+    }
+
+
+def _where(span: ReportSpan) -> tuple[str, dict[str, int | str]]:
+    params: dict[str, int | str] = {"since": span.since}
+    clauses = ["at >= :since"]
+    for clause, name, value in (
+        ("at < :until", "until", span.until),
+        ("agent_id = :agent", "agent", span.agent_id),
+        ("session_key = :key", "key", span.session_key),
+    ):
+        if value is not None:
+            clauses.append(clause)
+            params[name] = value
+    return " AND ".join(clauses), params
+
+
+def _sum(row: Row) -> SpendSum:
+    return SpendSum(**{name: row[name] or 0 for name in SpendSum.__struct_fields__})
+
+
+MONTH_MS = 32 * 86_400_000
+
+
+def zone_of(name: str) -> tzinfo:
+    """The time zone called `name`; Greenwich when there is none."""
+    try:
+        return ZoneInfo(name) if name else UTC
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return UTC
+
+
+def render_amount(part: SpendSum) -> str:
+    """A sum in words: tokens, money, and the calls nobody knows the price of."""
+    text = f"{part.tokens:,} tokens, {dollars(part.total_cost)}"
+    return f"{text} (without {part.missing} call(s) whose price is not known)" if part.missing else text
+
+
+class BudgetService:
+    """Opens the books of a run, and reads those that are closed."""
+
+    def __init__(self, db: Database, clock: Clock, zone: tzinfo, config: Callable[[], Config]) -> None:
+        self._db = db
+        self._clock = clock
+        self._config = config
+        self.ledger = SpendLedger(db, clock, zone)
+        self.recorder = CallRecorder(db, clock, lambda: config().record, encoded)
+        self.probes: dict[str, float] = {}
+        """When a provider whose credentials must rest was last tried all the same."""
+
+    def rules(self, key: SessionKey) -> BudgetRules:
+        background = key.is_cron or key.is_hook or key.is_subagent
+        return rules_for(self._config().budget, key.agent, background=background)
+
+    def spending(
+        self, run_id: str, key: SessionKey, session_id: str, keep_profile: KeepProfile, footer: str | None = None
+    ) -> RunMeter:
+        """The books of one run; `footer` says how much of them is shown at its end: tokens, full or nothing."""
+        return RunMeter(
+            MeterAccount(run_id=run_id, session_key=str(key), session_id=session_id, agent_id=key.agent),
+            ledger=self.ledger,
+            rules=self.rules(key),
+            recorder=self.recorder,
+            clock=self._clock,
+            keep_profile=keep_profile,
+            footer=footer,
+        )
+
+    async def chain(
+        self, spending: RunMeter, situation: ModelSet, wanted: tuple[ModelRef, ...]
+    ) -> tuple[ModelRef, ...]:
+        """The models of a run under its budget: the cheaper one first when money runs short, else last."""
+        name = self._config().budget.cheaper_model
+        if name is None or not spending.rules.limits:
+            return wanted
+        try:
+            cheaper = situation.resolve(name)
+        except (InvalidRequest, NotFound) as error:
+            raise InvalidRequest(f"budget.cheaperModel: {error.message}") from error
+        others = tuple(ref for ref in wanted if ref.key != cheaper.key)
+        step, level = rung(await spending.levels(), spending.rules)
+        if step == "normal" or level is None or not others:
+            return wanted if len(others) < len(wanted) else (*wanted, cheaper)
+        spending.tell(f"{cheaper} is asked first: {percent(level.share)} of {level.limit.name} is spent")
+        return (cheaper, *others)
+
+    async def standing(self, key: SessionKey) -> list[str]:
+        """What `/status` says: who answered last time and why, and how full each budget is."""
+        told = explained(await self.ledger.last_run(str(key)), self.ledger.zone)
+        levels = await self.ledger.levels("", key.agent, self.rules(key))
+        lines = [f"Last run: {told}."] if told else []
+        for level in levels:
+            if level.limit.scope in PERIODS:
+                spent = f"{dollars(level.spent)} of {dollars(level.limit.amount)}"
+                lines.append(f"Of {level.limit.name} {percent(level.share)} is spent: {spent}.")
+        return lines
+
+    async def summary(self, key: SessionKey) -> list[str]:
+        """What `/usage` says: this conversation, today, this month."""
+        now = round(self._clock.now() * 1000)
+        today = self.ledger.day(now)
+        days = await sums(self._db, "day", ReportSpan(since=now - MONTH_MS))
+        month = total(part for day, part in days.items() if day[:7] == today[:7])
+        here = total((await sums(self._db, "session", ReportSpan(session_key=str(key)))).values())
+        return [
+            f"This conversation: {render_amount(here)}.",
+            f"Today: {render_amount(days.get(today, SpendSum()))}.",
+            f"This month: {render_amount(month)}.",
+            *await self.standing(key),
+        ]
+
+    async def forget_old(self) -> None:
+        await self.ledger.forget_old()
+        await self.recorder.forget_old()

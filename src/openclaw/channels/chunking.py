@@ -1,0 +1,284 @@
+"""Cutting a long answer into messages: where to break, and what to put together. Pure but for what is still waiting.
+
+Nothing is lost: the blocks put end to end are the text, but for the blank space at a break and the markers that close
+and reopen a code fence which is longer than a message may be.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Literal
+
+from msgspec import Struct, structs
+
+from openclaw.sessions.reply_text import ReplyPayload
+
+BreakPreference = Literal["paragraph", "newline", "sentence"]
+_FENCE_LINE = re.compile(r"^ {0,3}(`{3,}|~{3,})([^\n]*)$", re.MULTILINE)
+_SENTENCE = re.compile(r"[.!?](?=\s|\Z)")
+_PARAGRAPH = re.compile(r"\n[ \t]*\n")
+JOINERS: dict[BreakPreference, str] = {"paragraph": "\n\n", "newline": "\n", "sentence": " "}
+MOST_IDLE_MS = 5_000
+
+
+class ChunkRules(Struct, frozen=True, kw_only=True):
+    """How long a block may be, and where it breaks best."""
+
+    min_chars: int = 800
+    max_chars: int = 1_200
+    prefer: BreakPreference = "paragraph"
+    every_paragraph: bool = False
+    """A finished paragraph is a block of its own."""
+
+    @property
+    def least(self) -> int:
+        return max(1, self.min_chars)
+
+    @property
+    def most(self) -> int:
+        return max(self.least, self.max_chars)
+
+
+class CodeFence(Struct, frozen=True):
+    """A stretch of code: from the start of its first line to the end of its last."""
+
+    start: int
+    end: int
+    opener: str
+    marker: str
+    closed: bool
+
+
+def fences(text: str) -> list[CodeFence]:
+    """The code fences of `text`; the last may be open."""
+    found: list[CodeFence] = []
+    start, opener, marker = -1, "", ""
+    for line in _FENCE_LINE.finditer(text):
+        run, info = line[1], line[2]
+        if not marker:
+            if run[0] == "`" and "`" in info:
+                continue
+            start, opener, marker = line.start(), line[0], run
+        elif run[0] == marker[0] and len(run) >= len(marker) and not info.strip():
+            found.append(CodeFence(start, line.end(), opener, marker, closed=True))
+            marker = ""
+    if marker:
+        found.append(CodeFence(start, len(text), opener, marker, closed=False))
+    return found
+
+
+class Chunker:
+    """Takes text as it comes, gives blocks as soon as they are long enough."""
+
+    def __init__(self, rules: ChunkRules) -> None:
+        self._rules = rules
+        self._waiting = ""
+
+    @property
+    def waiting(self) -> str:
+        return self._waiting
+
+    def feed(self, text: str) -> list[str]:
+        self._waiting += text
+        return list(self._drain(force=False))
+
+    def flush(self) -> list[str]:
+        """All that is left, at the end of a text or a message."""
+        return list(self._drain(force=True))
+
+    def clear(self) -> None:
+        """Forgets what waits: the attempt it came from is void."""
+        self._waiting = ""
+
+    def _drain(self, force: bool) -> Iterator[str]:
+        rules = self._rules
+        while self._waiting:
+            rest = self._waiting
+            if force and len(rest) <= rules.most:
+                self._waiting = ""
+                if rest.strip():
+                    yield rest
+                return
+            if not force and len(rest) < rules.least:
+                return
+            spans = fences(rest)
+            if rules.every_paragraph and not force:
+                place = _paragraph_end(rest, rules, spans)
+                if place:
+                    self._waiting = rest[place:].lstrip("\n")
+                    yield rest[:place]
+                    continue
+                if len(rest) < rules.most:
+                    return
+            place = _break(rest, rules, spans)
+            if place <= 0:
+                return
+            block, self._waiting = _cut(rest, place, rules.most, spans)
+            if block.strip():
+                yield block
+            if not force and len(self._waiting) < rules.most and not rules.every_paragraph:
+                return
+
+
+def _paragraph_end(rest: str, rules: ChunkRules, spans: list[CodeFence]) -> int:
+    """Where the first whole paragraph of enough length ends, 0 when none does."""
+    for blank in _PARAGRAPH.finditer(rest):
+        if rules.least <= blank.start() <= rules.most and _inside(blank.start(), spans) is None:
+            return blank.start()
+    return 0
+
+
+def _break(rest: str, rules: ChunkRules, spans: list[CodeFence]) -> int:
+    """The best place to break the first `max` characters; 0 when it is better to wait."""
+    window = rest[: rules.most]
+
+    def last(pattern: "re.Pattern[str]", behind: int) -> int:
+        places = [found.start() + behind for found in pattern.finditer(window)]
+        return next((at for at in reversed(places) if at >= rules.least and _inside(at, spans) is None), 0)
+
+    if rules.prefer == "paragraph" and (place := last(_PARAGRAPH, 0)):
+        return place
+    if rules.prefer in ("paragraph", "newline") and (place := last(re.compile("\n"), 0)):
+        return place
+    if rules.prefer != "newline" and (place := last(_SENTENCE, 1)):
+        return place
+    if len(rest) < rules.most:
+        return 0
+    for at in range(len(window), rules.least - 1, -1):
+        if at < len(rest) and rest[at].isspace() and _inside(at, spans) is None:
+            return at
+    return _whole_character(rest, rules.most)
+
+
+def _cut(rest: str, place: int, most: int, spans: list[CodeFence]) -> tuple[str, str]:
+    """The block before `place` and what is left. A fence that must be cut is closed, and reopened behind the cut."""
+    fence = _inside(place, spans)
+    if fence is None:
+        left = rest[place:]
+        left = left[1:] if left[:1].isspace() else left
+        return rest[:place], left.lstrip("\n")
+    body = fence.start + len(fence.opener) + 1
+    closing = f"\n{fence.marker}"
+    room = most - len(closing)
+    if room <= body:  # there is no room for a line of the code: break before it, or give up on the fence
+        if fence.start > 0:
+            return rest[: fence.start].rstrip("\n"), rest[fence.start :]
+        room = max(1, most)
+        closing = ""
+    at = rest.rfind("\n", body, room + 1)
+    newline = at > body
+    at = at if newline else _whole_character(rest, room)
+    opener = fence.opener if len(fence.opener) <= most // 4 else fence.marker
+    left = rest[at + 1 :] if newline else rest[at:]
+    if not closing:
+        return rest[:at], left
+    return rest[:at] + closing, f"{opener}\n{left}"
+
+
+def _inside(place: int, spans: list[CodeFence]) -> CodeFence | None:
+    """The fence that `place` would cut in two."""
+    for fence in spans:
+        if fence.start < place < fence.end or (not fence.closed and fence.start < place <= fence.end):
+            return fence
+    return None
+
+
+def _whole_character(text: str, place: int) -> int:
+    """`place`, or a little before it when a character is made of several and would be torn."""
+    at = place
+    while 1 < at < len(text) and place - at < 16 and (_joins(text[at]) or text[at - 1] == "\u200d"):
+        at -= 1
+    return at if at > 1 else place
+
+
+def _joins(char: str) -> bool:
+    """Whether `char` belongs to the one before it."""
+    return char in "\u200d\ufe0f\u20e3" or "\u0300" <= char <= "\u036f" or "\U0001f3fb" <= char <= "\U0001f3ff"
+
+
+class CoalesceRules(Struct, frozen=True, kw_only=True):
+    """How blocks are put together again before they are sent."""
+
+    min_chars: int = 800
+    max_chars: int = 1_200
+    idle_ms: int = 1_000
+    joiner: str = "\n\n"
+    every_block: bool = False
+    """Send each block at once."""
+
+    @property
+    def idle(self) -> int:
+        return min(max(0, self.idle_ms), MOST_IDLE_MS)
+
+
+class Coalescer:
+    """Buffers blocks. `enqueue` and `tick` give what is to be sent now; `due` says when to tick."""
+
+    def __init__(self, rules: CoalesceRules) -> None:
+        self._rules = rules
+        self._held: ReplyPayload | None = None
+        self.due: int | None = None
+
+    def enqueue(self, payload: ReplyPayload, now: int) -> list[ReplyPayload]:
+        out: list[ReplyPayload] = []
+        if payload.media:
+            if self._held is not None and _caption(self._held, payload):
+                text = _joined(self._held.text, payload.text, self._rules.joiner)
+                self._drop()
+                return [structs.replace(payload, text=text)]
+            return [*self.flush(), payload]
+        if self._rules.every_block:
+            return [*self.flush(), payload]
+        if self._held is not None and not _alike(self._held, payload):
+            out += self.flush()
+        if self._held is not None:
+            together = _joined(self._held.text, payload.text, self._rules.joiner)
+            if len(together) <= self._rules.max_chars:
+                self._hold(structs.replace(self._held, text=together), now)
+                return out
+            out += self.flush()
+        if len(payload.text) >= self._rules.max_chars:
+            return [*out, payload]
+        self._hold(payload, now)
+        return out
+
+    def tick(self, now: int) -> list[ReplyPayload]:
+        """Time has passed: a buffer that is long enough goes out, a shorter one waits on."""
+        if self._held is None or self.due is None or now < self.due:
+            return []
+        if len(self._held.text) < self._rules.min_chars:
+            self.due = now + self._rules.idle
+            return []
+        return self.flush()
+
+    def flush(self) -> list[ReplyPayload]:
+        held = [self._held] if self._held is not None else []
+        self._drop()
+        return held
+
+    def discard(self) -> None:
+        """The run was stopped: what waits is not sent."""
+        self._drop()
+
+    def _hold(self, payload: ReplyPayload, now: int) -> None:
+        self._held, self.due = payload, now + self._rules.idle
+
+    def _drop(self) -> None:
+        self._held, self.due = None, None
+
+
+def _alike(held: ReplyPayload, other: ReplyPayload) -> bool:
+    """Whether two texts may become one message."""
+    return (held.kind, held.voice, held.reply_to, held.reply_to_current) == (
+        other.kind,
+        other.voice,
+        other.reply_to,
+        other.reply_to_current,
+    )
+
+
+def _caption(held: ReplyPayload, media: ReplyPayload) -> bool:
+    return held.kind == media.kind == "answer" and not held.voice and not media.voice and _alike(held, media)
+
+
+def _joined(one: str, other: str, joiner: str) -> str:
+    return f"{one}{joiner}{other}" if one and other else one or other

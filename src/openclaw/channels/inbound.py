@@ -1,0 +1,114 @@
+"""A message that a channel heard: judged, answered by a run, and the answer handed over.
+
+The owner is trusted; whatever anybody else says is labelled as a stranger's words for as long as it is remembered.
+"""
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+from openclaw.channels.access import Admit, AskToPair, Ignore, Verdict, judge, session_key_of, to_message
+from openclaw.channels.pairing import SenderPairing
+from openclaw.core.channel import Channel, Inbound, Outbound
+from openclaw.core.clock import Clock
+from openclaw.core.commands import parse
+from openclaw.core.errors import OpenClawError
+from openclaw.core.keys import SessionKey
+from openclaw.core.text import origin
+from openclaw.runs.commands import SlashCommands
+from openclaw.runs.control import SessionService
+from openclaw.runs.queue import QueueRules
+from openclaw.runs.request import RunRequest
+
+log = logging.getLogger("openclaw.channels")
+
+WAIT_SECONDS = 60.0
+SORRY = "Sorry, that did not work."
+"""What others than the owner hear of a failure; why it failed is the owner's business."""
+
+
+class InboundHandler:
+    """What becomes of messages, whatever channel they come from."""
+
+    def __init__(self, desk: SessionService, commands: SlashCommands, clock: Clock) -> None:
+        self._desk = desk
+        self._commands = commands
+        self._clock = clock
+        self._senders: dict[str, SenderPairing] = {}
+
+    def answer(self, channel: Channel, message: Inbound) -> Coroutine[Any, Any, None] | None:
+        """What is to be done about a message; None when nothing is."""
+        try:
+            verdict = self._judged(message)
+        except OpenClawError as error:
+            verdict = Ignore(error.message)
+        match verdict:
+            case Ignore(why):
+                log.info("channel %s: a message was not heard: %s", channel.name, why)
+                return None
+            case AskToPair():
+                return self._invite(channel, message)
+            case Admit(owner):
+                return self._reply(channel, message, owner)
+
+    def _judged(self, message: Inbound) -> Verdict:
+        config = self._desk.app.config
+        settings = config.channels.get(message.channel)
+        pairs = settings is not None and settings.dm_policy == "pairing" and message.group is None
+        return judge(
+            message,
+            settings,
+            config.commands.owner_allow_from,
+            self._people(message.channel).let_in() if pairs else (),
+            command=parse(message.text) is not None,
+        )
+
+    def _people(self, channel: str) -> SenderPairing:
+        if channel not in self._senders:
+            self._senders[channel] = SenderPairing(self._desk.app.home.state, channel, self._clock)
+        return self._senders[channel]
+
+    async def _invite(self, channel: Channel, message: Inbound) -> None:
+        """Somebody new gets a code, once; what they said is forgotten."""
+        asked = await asyncio.to_thread(self._people(channel.name).ask, message.sender, message.account)
+        if asked is None:
+            return
+        command = f"openclaw pairing approve {channel.name} {asked.code}"
+        log.info("channel %s: %s asks to be heard; to agree: %s", channel.name, message.sender, command)
+        text = f"We have not met. To be heard here, ask my owner to run this within the hour:\n\n    {command}"
+        await channel.send(Outbound(to=message.origin, text=text, reply_to=message.id))
+
+    async def _reply(self, channel: Channel, message: Inbound, owner: bool) -> None:
+        for text in await self._texts(message, owner):
+            if text.strip():
+                await channel.send(Outbound(to=message.origin, text=text, reply_to=message.id))
+
+    async def _texts(self, message: Inbound, owner: bool) -> tuple[str, ...]:
+        """What is said in answer to a message."""
+        key = self._desk.key(session_key_of(message, owner=owner, scope=self._desk.app.config.session.dm_scope))
+        if not owner:  # commands are the owner's; a stranger's slash is a word like any other
+            return await self._asked(message, key, to_message(message, owner=False), owner=False)
+        reply = await self._commands.answer(key, message.text)
+        if reply is not None and not reply.message:
+            return (reply.text,)
+        text = reply.message if reply is not None else to_message(message, owner=True)
+        return (*((reply.text,) if reply is not None else ()), *await self._asked(message, key, text, owner=True))
+
+    async def _asked(self, message: Inbound, key: SessionKey, text: str, *, owner: bool) -> tuple[str, ...]:
+        """What the assistant says to `text`."""
+        # The peer may deliver a message again: the same id is the same run.
+        mark = hashlib.sha256(
+            f"{message.channel}\0{message.account}\0{message.sender}\0{message.id}".encode(errors="surrogatepass")
+        ).hexdigest()
+        who = () if owner else (origin("stranger", f"{message.sender} on {message.channel}"),)
+        turn = RunRequest(run_id=f"channel-{mark[:32]}", key=key, text=text, channel=message.channel, origins=who)
+        submitted = await self._desk.runs.submit(turn, rules=QueueRules())
+        if submitted.status in ("in_flight", "ok", "error"):
+            return ()
+        while (outcome := await self._desk.runs.wait(turn.run_id, WAIT_SECONDS)) is None:
+            pass
+        if outcome.status == "error" and not outcome.texts:
+            return (f"That did not work: {outcome.error}" if owner else SORRY,)
+        return outcome.texts

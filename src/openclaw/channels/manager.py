@@ -1,0 +1,104 @@
+"""The channels of plugins: listened to for as long as they are there, each message answered beside the others."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+from openclaw.core.channel import Channel, Inbound
+from openclaw.core.clock import Clock
+from openclaw.core.errors import OpenClawError
+from openclaw.runs.commands import SlashCommands
+from openclaw.runs.control import SessionService
+
+if TYPE_CHECKING:
+    from openclaw.channels.inbound import InboundHandler
+
+log = logging.getLogger("openclaw.channels")
+
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
+
+
+class ChannelManager:
+    """Listens on every channel there is, for as long as it is there."""
+
+    def __init__(
+        self, desk: SessionService, commands: SlashCommands, channels: Callable[[], Mapping[str, Channel]], clock: Clock
+    ) -> None:
+        self._desk = desk
+        self._commands = commands
+        self._channels = channels
+        self._clock = clock
+        self._changed = asyncio.Event()
+        self._listening: dict[str, tuple[Channel, asyncio.Task[None]]] = {}
+        self._answering: set[asyncio.Task[None]] = set()
+        self._hearing: InboundHandler | None = None
+
+    def changed(self) -> None:
+        """A channel may have come or gone."""
+        self._changed.set()
+
+    async def keep(self) -> None:
+        """Follows the channels until it is cancelled."""
+        try:
+            while True:
+                self._changed.clear()
+                await self._follow()
+                await self._changed.wait()
+        finally:
+            tasks = [*(task for _, task in self._listening.values()), *self._answering]
+            self._listening.clear()
+            await _ended(tasks)
+
+    async def _follow(self) -> None:
+        there = dict(self._channels())
+        gone = [name for name, (channel, _) in self._listening.items() if there.get(name) is not channel]
+        await _ended([self._listening.pop(name)[1] for name in gone])
+        for name, channel in there.items():
+            if name not in self._listening:
+                task = asyncio.create_task(self._supervise(channel), name=f"channel:{name}")
+                self._listening[name] = (channel, task)
+
+    async def _supervise(self, channel: Channel) -> None:
+        """One channel, taken up again when it fails. A bug in a channel ends here."""
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                async with aclosing(channel.listen()) as heard:  # type: ignore[type-var]
+                    async for message in heard:
+                        pause = FIRST_PAUSE
+                        self._hear(channel, message)
+                log.info("channel %s has ended", channel.name)
+            except OpenClawError as error:
+                log.warning("channel %s: %s", channel.name, error.message)
+            except Exception:
+                log.exception("channel %s failed", channel.name)
+            await self._clock.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _hear(self, channel: Channel, message: Inbound) -> None:
+        # Loaded with the first message: most gateways have no channel.
+        from openclaw.channels.inbound import InboundHandler
+
+        hearing = self._hearing = self._hearing or InboundHandler(self._desk, self._commands, self._clock)
+        answer = hearing.answer(channel, message)
+        if answer is not None:
+            task = asyncio.create_task(self._finish(channel, answer), name=f"answer:{channel.name}")
+            self._answering.add(task)
+            task.add_done_callback(self._answering.discard)
+
+    async def _finish(self, channel: Channel, answer: Awaitable[None]) -> None:
+        try:
+            await answer
+        except OpenClawError as error:
+            log.warning("channel %s: an answer was not handed over: %s", channel.name, error.message)
+        # The channel is somebody else's code, and this message is not worth more than the others.
+        except Exception:
+            log.exception("channel %s failed to hand an answer over", channel.name)
+
+
+async def _ended(tasks: "list[asyncio.Task[Any]]") -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

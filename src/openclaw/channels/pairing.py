@@ -1,0 +1,96 @@
+"""People the owner let in: who asks on a channel gets a code, and is heard once the owner approves that code.
+
+`credentials/<channel>-pairing.json` has who waits, `credentials/<channel>-allowFrom.json` who was let in.
+"""
+
+import re
+import secrets
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from msgspec import Struct
+
+from openclaw.core.clock import Clock, millis
+from openclaw.core.errors import InvalidRequest, NotFound
+from openclaw.storage.atomic import JsonFile
+from openclaw.storage.locks import holding
+
+ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
+CODE_CHARS = 8
+WAITS_MS = 3_600_000
+MOST_WAITING = 3
+CHANNEL = re.compile(r"[a-zA-Z][a-zA-Z0-9_.-]{0,63}\Z")
+_OTHERWISE = "correct it, or remove it and let people ask again"
+
+
+class PairingRequest(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Somebody who waits to be let in."""
+
+    id: str
+    code: str
+    created_at: int
+    account: str = "default"
+
+
+class PendingSender(Struct, frozen=True, kw_only=True):
+    version: int = 1
+    requests: tuple[PairingRequest, ...] = ()
+
+
+class PairedSender(Struct, frozen=True, kw_only=True, rename="camel"):
+    version: int = 1
+    allow_from: tuple[str, ...] = ()
+
+
+class SenderPairing:
+    """Who waits and who was let in, on one channel. Read when the files change: the command line writes them too."""
+
+    def __init__(self, state: Path, channel: str, clock: Clock) -> None:
+        if not CHANNEL.match(channel):
+            raise InvalidRequest(f"{channel!r} is not the name of a channel")
+        self._waiting = JsonFile(state / "credentials" / f"{channel}-pairing.json", PendingSender, _OTHERWISE)
+        self._let_in = JsonFile(state / "credentials" / f"{channel}-allowFrom.json", PairedSender, _OTHERWISE)
+        self._lock = state / "credentials" / f"{channel}-pairing.lock"
+        self._channel = channel
+        self._clock = clock
+
+    def let_in(self) -> tuple[str, ...]:
+        return (self._let_in.read() or PairedSender()).allow_from
+
+    def waiting(self) -> tuple[PairingRequest, ...]:
+        oldest = millis(self._clock) - WAITS_MS
+        return tuple(each for each in (self._waiting.read() or PendingSender()).requests if each.created_at > oldest)
+
+    def ask(self, sender: str, account: str) -> PairingRequest | None:
+        """A request with a fresh code; None when they wait already, or too many do."""
+        with self._alone():
+            waiting = self.waiting()
+            same = [each for each in waiting if each.account == account]
+            if len(same) >= MOST_WAITING or any(each.id == sender for each in same):
+                return None
+            code = "".join(secrets.choice(ALPHABET) for _ in range(CODE_CHARS))
+            asked = PairingRequest(id=sender, code=code, created_at=millis(self._clock), account=account)
+            self._waiting.write(PendingSender(requests=(*waiting, asked)))
+            return asked
+
+    def approve(self, code: str) -> PairingRequest:
+        """Lets in whoever has `code`."""
+        with self._alone():
+            waiting = self.waiting()
+            found = next((each for each in waiting if each.code == code.strip().upper()), None)
+            if found is None:
+                raise NotFound(f"nobody on {self._channel} waits with the code {code}: openclaw pairing list")
+            self._let_in.write(PairedSender(allow_from=tuple(dict.fromkeys((*self.let_in(), found.id)))))
+            self._waiting.write(PendingSender(requests=tuple(each for each in waiting if each is not found)))
+            return found
+
+    def remove(self, sender: str) -> None:
+        """Takes back that somebody was let in."""
+        with self._alone():
+            known = self.let_in()
+            if sender not in known:
+                raise NotFound(f"{sender} was not let in on {self._channel}: openclaw pairing list")
+            self._let_in.write(PairedSender(allow_from=tuple(each for each in known if each != sender)))
+
+    def _alone(self) -> AbstractContextManager[None]:
+        return holding(self._lock, f"the list of people on {self._channel}")

@@ -1,0 +1,39 @@
+"""Settings that take tools away from some: an agent, a provider, a group, a sender, a sandbox."""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from msgspec import field
+
+from openclaw.core.settings import Settings, doc
+from openclaw.security.settings import Id, NarrowSettings
+
+
+class GroupSettings(Settings, frozen=True):
+    """`channels.<channel>.groups.<id>`: one group, or with * every group that is not named."""
+
+    enabled: Annotated[bool, doc("hear this group")] = True
+    require_mention: Annotated[bool | None, doc("hear only what mentions the assistant; true when nobody says")] = None
+    allow_from: Annotated[tuple[Id, ...] | None, doc("who is heard in it, instead of groupAllowFrom")] = None
+    tools: Annotated[NarrowSettings, doc("tools in this group, out of those that remain")] = NarrowSettings()
+    tools_by_sender: Annotated[
+        Mapping[str, NarrowSettings], doc("and by who speaks: channel:CHANNEL:ID, id:, e164:, username:, name: or *")
+    ] = field(default_factory=dict)
+
+
+class ChannelSettings(Settings, frozen=True):
+    """`channels.<channel>`: one place people talk. Without a section only the owner is heard, in direct messages."""
+
+    enabled: Annotated[bool, doc("hear anybody on it at all")] = True
+    dm_policy: Annotated[
+        Literal["pairing", "allowlist", "open", "disabled"],
+        doc("direct messages: strangers get a code for you to approve, are ignored, are heard, or nobody is heard"),
+    ] = "pairing"
+    allow_from: Annotated[tuple[Id, ...], doc("who is heard in direct messages; open needs *")] = ()
+    group_policy: Annotated[
+        Literal["allowlist", "open", "disabled"], doc("groups: those listed, all, or none are heard")
+    ] = "allowlist"
+    group_allow_from: Annotated[tuple[Id, ...] | None, doc("who is heard in groups; allowFrom when left out")] = None
+    groups: Annotated[Mapping[str, GroupSettings], doc("groups, channels and rooms by id; * for all others")] = field(
+        default_factory=dict
+    )

@@ -1,0 +1,153 @@
+"""Writing to people where they are: the `message` tool, over the channels that are connected."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from openclaw.core.channel import Address, Channel, Outbound
+from openclaw.core.errors import Conflict, InvalidRequest, OpenClawError
+from openclaw.core.tool import Effects, Output, ToolContext
+from openclaw.runs.control import SessionService
+from openclaw.tools.base import ELSEWHERE, SimpleTool, json_output, taken, tool_spec
+
+MOST_TARGETS = 50
+
+
+_AS_FILE = "write the content to a file and give its path as media"
+_PLAIN = "the connected channels send plain messages and files; leave it out"
+ABSENT = {
+    **ELSEWHERE,
+    **dict.fromkeys(("buffer", "filename", "contentType", "mimeType"), _AS_FILE),
+    **dict.fromkeys(("asVoice", "voiceText", "voiceProvider", "voiceId"), "there is no voice here; send it as text"),
+    **dict.fromkeys(("effect", "effectId", "silent", "gifPlayback", "forceDocument", "asDocument"), _PLAIN),
+    "quoteText": "name the message with replyTo instead",
+    "final": "your turn ends with your own answer; leave it out",
+}
+
+
+class MessageAttachment(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A file to go along. What it is called and of which type is told by the file itself."""
+
+    media: str = ""
+    type: str = ""
+    name: str = ""
+    mime_type: str = ""
+
+
+class MessageArgs(Struct, frozen=True, kw_only=True, rename="camel"):
+    action: Literal["send", "broadcast"]
+    channel: str = ""
+    target: str = ""
+    targets: tuple[str, ...] = ()
+    account_id: str = "default"
+    message: str = ""
+    media: str = ""
+    attachments: tuple[MessageAttachment, ...] = ()
+    caption: str = ""
+    reply_to: str | None = None
+    thread_id: str | None = None
+    dry_run: bool = False
+
+
+class MessageTool(SimpleTool):
+    """`message`: sends a text to a person or a group of a connected channel."""
+
+    spec = tool_spec(
+        "message",
+        "Message",
+        "send messages to people on connected channels",
+        "Send a message on a connected channel: action send with one target, broadcast with several. Your answer in "
+        "this conversation goes to its own people by itself; this is for others.",
+        {
+            "action": {"type": "string", "enum": ["send", "broadcast"]},
+            "channel": {"type": "string", "description": "Channel name; needed when several are connected"},
+            "target": {"type": "string", "description": "Person or group on that channel"},
+            "targets": {"type": "array", "items": {"type": "string"}, "description": "broadcast: all of them"},
+            "accountId": {"type": "string"},
+            "message": {"type": "string", "description": "The text"},
+            "media": {"type": "string", "description": "Path or address of a file to go along"},
+            "attachments": {
+                "type": "array",
+                "description": "Several files to go along",
+                "items": {
+                    "type": "object",
+                    "required": ["media"],
+                    "properties": {
+                        "media": {"type": "string", "description": "Path or address"},
+                        "type": {"type": "string", "enum": ["image", "audio", "video", "file"]},
+                        "name": {"type": "string"},
+                        "mimeType": {"type": "string"},
+                    },
+                },
+            },
+            "caption": {"type": "string"},
+            "replyTo": {"type": "string", "description": "Id of the message this answers"},
+            "threadId": {"type": "string"},
+            "dryRun": {"type": "boolean", "description": "Only check whether it could be sent"},
+        },
+        "action",
+        aliases={"to": "target", "text": "message", "content": "message"},
+        absent=ABSENT,
+    )
+
+    def __init__(self, desk: SessionService, channels: Callable[[], Mapping[str, Channel]]) -> None:
+        self._desk = desk
+        self._channels = channels
+
+    def effects(self, args: Mapping[str, Any]) -> Effects:
+        return Effects.SENDS_OUT
+
+    def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
+        return frozenset(("message",))
+
+    async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
+        try:
+            wanted = taken(args, MessageArgs)
+            channel, targets, text = self._checked(wanted)
+        except OpenClawError as error:
+            return json_output({"status": "error", "error": error.message}, failed=True)
+        if wanted.dry_run:
+            return json_output({"status": "ok", "dryRun": True, "channel": channel.name, "targets": targets})
+        sent, failed = [], []
+        for target in targets:
+            try:
+                sent.append({"target": target, "messageId": await self._send(channel, wanted, target, text)})
+            except OpenClawError as error:
+                failed.append({"target": target, "error": error.message})
+        result = {"status": "error" if failed else "ok", "channel": channel.name, "sent": sent}
+        return json_output({**result, **({"failed": failed} if failed else {})}, failed=bool(failed))
+
+    def _checked(self, wanted: MessageArgs) -> tuple[Channel, list[str], str]:
+        there = dict(self._channels())
+        names = ", ".join(sorted(there))
+        name = wanted.channel or (next(iter(there)) if len(there) == 1 else "")
+        if not there:
+            raise InvalidRequest("no channel is connected: a plugin brings one (openclaw plugins list)")
+        if name not in there:
+            raise InvalidRequest(f"say which channel: {names}" if not name else f"no channel {name}: there is {names}")
+        targets = list(dict.fromkeys(each for each in (wanted.target, *wanted.targets) if each.strip()))
+        if not targets or (wanted.action == "send" and len(targets) > 1):
+            raise InvalidRequest("send needs one target; broadcast takes several")
+        if len(targets) > MOST_TARGETS:
+            raise InvalidRequest(f"{len(targets)} targets at once; {MOST_TARGETS} is the most")
+        text = wanted.message or wanted.caption
+        if any(not each.media.strip() for each in wanted.attachments):
+            raise InvalidRequest("every attachment needs media: the path or address of a file")
+        if not text.strip() and not wanted.media and not wanted.attachments:
+            raise InvalidRequest("there is nothing to send: give message or media")
+        return there[name], targets, text
+
+    async def _send(self, channel: Channel, wanted: MessageArgs, target: str, text: str) -> str:
+        plugged = self._desk.app.plugged
+        if plugged is not None:
+            merged = await plugged.messages.decided(target, text, plugged.errand("system"))
+            if merged.cancelled is not None:
+                raise Conflict(f"the plugin {merged.cancelled.plugin} cancelled it: {merged.cancelled.text}")
+            text = merged.content
+        address = Address(channel=channel.name, to=target, account=wanted.account_id, thread=wanted.thread_id)
+        media = tuple(each for each in (wanted.media, *(file.media for file in wanted.attachments)) if each)
+        receipt = await channel.send(Outbound(to=address, text=text, media=media, reply_to=wanted.reply_to))
+        if plugged is not None:
+            plugged.messages.tell_sent(target, text, plugged.errand("system"))
+        return receipt.id

@@ -1,0 +1,162 @@
+"""`openclaw cost`: what was spent, on what, and why."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from openclaw.budget.service import By, SpendSum
+
+BY = click.Choice(["model", "agent", "session", "day"])
+
+
+@click.group("cost", invoke_without_command=True)
+@click.option("--by", type=BY, default="model", show_default=True, help="What to add up by.")
+@click.option("--days", type=click.IntRange(1, 400), default=30, show_default=True, help="How far to look back.")
+@click.option("--agent", "agent_id", metavar="ID", help="Only this agent.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.pass_context
+def cost_command(ctx: click.Context, by: "By", days: int, agent_id: str | None, as_json: bool) -> None:
+    """What calls to models cost. A call whose price is not known is counted, not guessed."""
+    if ctx.invoked_subcommand is None:
+        _show(by, days, agent_id, as_json)
+
+
+@cost_command.command("explain")
+@click.argument("run")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def explain(run: str, as_json: bool) -> None:
+    """Every call of RUN: who was asked, what came of it, what it cost."""
+    import asyncio
+
+    from openclaw.budget.ledger import CallRow
+    from openclaw.budget.metering import explained
+    from openclaw.cli.render import dollars, print_json, table, tokens, when
+    from openclaw.core.errors import InvalidRequest, NotFound
+
+    async def read() -> tuple[list[CallRow], str]:
+        async with _books() as (db, ledger):
+            rows = await db.read(
+                "SELECT DISTINCT run_id FROM model_calls WHERE substr(run_id, 1, :size) = :start LIMIT 2",
+                {"start": run, "size": len(run)},
+            )
+            if len(rows) > 1 and run not in {row["run_id"] for row in rows}:
+                raise InvalidRequest(f"{run!r} fits several runs: give more of the id")
+            if not rows:
+                raise NotFound(f"no run {run!r} has called a model: `openclaw runs list` shows what there is")
+            calls = await ledger.of_run(run if len(rows) > 1 else rows[0]["run_id"])
+            return calls, explained(calls, ledger.zone)
+
+    calls, told = asyncio.run(read())
+    if as_json:
+        print_json({"runId": calls[0].run_id, "told": told, "calls": [_call(call) for call in calls]})
+        return
+    lines = [
+        (
+            str(call.attempt),
+            when(call.at),
+            call.ref,
+            call.reason or call.state,
+            tokens(call.usage.prompt_tokens),
+            tokens(call.usage.output),
+            _money(call),
+        )
+        for call in calls
+    ]
+    click.echo(table(lines, ("call", "at", "model", "end", "in", "out", "cost")))
+    known = [call.usage.cost.total for call in calls if call.usage.cost]
+    click.echo(f"\n{calls[0].session_key}: {dollars(sum(known))} for {len(calls)} call(s)")
+    if told:
+        click.echo(told)
+    for call in calls:
+        if call.error:
+            click.echo(f"call {call.attempt}: {call.error}")
+
+
+def _money(call: Any) -> str:
+    from openclaw.cli.render import dollars
+
+    if call.state == "open":
+        return f"~{dollars(call.estimate_usd)} (never settled)" if call.estimate_usd is not None else "unknown"
+    if call.usage.cost is None:
+        return "unknown" if call.usage.total_tokens else dollars(0.0)
+    return dollars(call.usage.cost.total) if call.measured else f"~{dollars(call.usage.cost.total)}"
+
+
+def _call(call: Any) -> dict[str, Any]:
+    import msgspec
+
+    return {
+        "attempt": call.attempt,
+        "at": call.at,
+        "endedAt": call.ended_at,
+        "model": call.ref,
+        "profile": call.profile or None,
+        "state": call.state,
+        "reason": call.reason or None,
+        "error": call.error or None,
+        "usage": msgspec.to_builtins(call.usage),
+        "estimateUsd": call.estimate_usd,
+        "measured": call.measured,
+    }
+
+
+def _show(by: "By", days: int, agent_id: str | None, as_json: bool) -> None:
+    import asyncio
+    import time
+
+    from openclaw.budget import service
+    from openclaw.cli.render import print_json
+
+    async def read() -> dict[str, service.SpendSum]:
+        async with _books() as (db, _):
+            since = round(time.time() * 1000) - days * 86_400_000
+            return await service.sums(db, by, service.ReportSpan(since=since, agent_id=agent_id))
+
+    found = asyncio.run(read())
+    whole = service.total(found.values())
+    if as_json:
+        rows = [{by: name, "calls": part.calls, **service.document(part)} for name, part in found.items()]
+        print_json({"by": by, "days": days, "rows": rows, "totals": {"calls": whole.calls, **service.document(whole)}})
+        return
+    if not found:
+        click.echo(f"No model was called in the last {days} days.")
+        return
+    _print(by, found, whole)
+
+
+def _print(by: str, found: "dict[str, SpendSum]", whole: "SpendSum") -> None:
+    from openclaw.cli.render import dollars, table, tokens
+
+    def line(name: str, part: "SpendSum") -> tuple[str, ...]:
+        prompt = part.input + part.cache_read + part.cache_write
+        unknown = str(part.missing) if part.missing else ""
+        return name, str(part.calls), tokens(prompt), tokens(part.output), dollars(part.total_cost), unknown
+
+    rows = [line(name, part) for name, part in found.items()]
+    if len(rows) > 1:
+        rows.append(line("all", whole))
+    click.echo(table(rows, (by, "calls", "in", "out", "cost", "no price" if whole.missing else "")))
+
+
+def _books() -> Any:
+    """The database and the ledger, for reading; the whole assistant is not needed."""
+    from contextlib import asynccontextmanager
+
+    from openclaw.budget.ledger import SpendLedger
+    from openclaw.budget.service import zone_of
+    from openclaw.config.load import load
+    from openclaw.gateway.process import state
+    from openclaw.process.environment import Environment, local_timezone
+    from openclaw.process.tasks import SystemClock
+
+    @asynccontextmanager
+    async def opened() -> Any:
+        surroundings = Environment.of_process()
+        loaded = load(surroundings.home, surroundings.environ)
+        clock = SystemClock()
+        async with state(surroundings.home, clock) as (db, _):
+            named = loaded.config.agents.defaults.user_timezone or local_timezone(surroundings.environ)
+            yield db, SpendLedger(db, clock, zone_of(named))
+
+    return opened()

@@ -1,0 +1,452 @@
+"""`openclaw approvals`: questions that wait, and what was allowed for good."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from openclaw.config.load import LoadedConfig
+    from openclaw.process.environment import Environment
+    from openclaw.security.approvals import ApprovalFile
+    from openclaw.security.sandboxes.service import SandboxService
+
+
+JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+AGENT = click.option("--agent", "agent_id", metavar="ID", help="Which agent (default: all for list, else main).")
+
+
+@click.group("approvals")
+def approvals_command() -> None:
+    """Answer questions about commands; see and take back what was allowed for good."""
+
+
+@approvals_command.command("list")
+@AGENT
+@JSON
+def list_grants(agent_id: str | None, as_json: bool) -> None:
+    """What was allowed for good, by agent."""
+    from openclaw.cli.render import print_json, table
+    from openclaw.core.text import printable
+
+    document = _file().read()
+    rows = [
+        {"agent": name, **entry}
+        for name, agent in sorted(document.agents.items())
+        for entry in agent.allowlist
+        if agent_id in (None, name)
+    ]
+    if as_json:
+        print_json(rows)
+        return
+    if not rows:
+        click.echo(
+            "Nothing is allowed for good. Answer a question with always, or: openclaw approvals allowlist add PATTERN"
+        )
+        return
+    cells = [
+        (str(row.get("id") or "-"), row["agent"], printable(row["pattern"]), printable(_arguments(row))) for row in rows
+    ]
+    click.echo(table(cells, ("id", "agent", "program", "arguments")))
+
+
+def _arguments(row: dict[str, Any]) -> str:
+    pattern = str(row.get("argPattern") or "any")
+    return f"exactly: {row.get('lastUsedCommand')}" if pattern.startswith("sha256:") else pattern
+
+
+@approvals_command.command("get")
+@JSON
+def get(as_json: bool) -> None:
+    """The whole document, with the hash that `set --base-hash` takes."""
+    from openclaw.cli.render import print_json
+
+    file = _file()
+    print_json({"hash": file.hash, "file": file.shown()} if as_json else file.shown())
+
+
+@approvals_command.command("set")
+@click.option("--file", "source", type=click.Path(exists=True, dir_okay=False), help="Read it from this file.")
+@click.option("--stdin", is_flag=True, help="Read it from standard input.")
+@click.option("--base-hash", metavar="HASH", help="Only if it has not changed since.")
+def set_document(source: str | None, stdin: bool, base_hash: str | None) -> None:
+    """Put another document in place of the one there is."""
+    import sys
+    from pathlib import Path
+
+    import msgspec
+
+    from openclaw.core.errors import InvalidRequest
+
+    if bool(source) == stdin:
+        raise click.UsageError("give either --file PATH or --stdin")
+    data = Path(source).read_bytes() if source else sys.stdin.buffer.read()
+    try:
+        document = msgspec.json.decode(data, type=dict[str, Any])
+    except ValueError as error:
+        raise InvalidRequest(f"that is not a JSON object: {error}") from error
+    _file().put(document, base_hash, _now())
+    click.echo("the approvals are set")
+
+
+@approvals_command.group("allowlist")
+def allowlist() -> None:
+    """Programs that run without being asked about."""
+
+
+@allowlist.command("add")
+@click.argument("pattern")
+@click.option("--args", "arguments", metavar="REGEX", help="Only with arguments like this.")
+@AGENT
+def add(pattern: str, arguments: str | None, agent_id: str | None) -> None:
+    """Let a program run without being asked about: its name, or a path that may hold * and ?."""
+    import re
+    import secrets
+
+    from openclaw.core.errors import InvalidRequest
+    from openclaw.core.keys import DEFAULT_AGENT, normalise_agent
+
+    if not pattern.strip():
+        raise InvalidRequest("name a program: git, or /usr/bin/git")
+    try:
+        re.compile(arguments or "")
+    except re.error as error:
+        raise InvalidRequest(f"--args is not a regular expression: {error}") from error
+    entry = {"id": secrets.token_hex(4), "pattern": pattern.strip(), **({"argPattern": arguments} if arguments else {})}
+    _file().allow(normalise_agent(agent_id or DEFAULT_AGENT), [entry], _now())
+    click.echo(f"{entry['id']}: {pattern} runs without being asked about; code in its arguments still is")
+
+
+@allowlist.command("remove")
+@click.argument("wanted", metavar="ID_OR_PATTERN")
+@AGENT
+def remove(wanted: str, agent_id: str | None) -> None:
+    """Take back what was allowed for good: by its id, or its pattern."""
+    for agent, entry in _file().withdraw(wanted, agent_id, _now()):
+        click.echo(f"taken back from {agent}: {entry['pattern']} ({_arguments(entry)})")
+
+
+@approvals_command.command("pending")
+@JSON
+def pending(as_json: bool) -> None:
+    """Questions of the running gateway that wait for an answer."""
+    from openclaw.cli.render import print_json
+    from openclaw.core.text import printable
+
+    found = _ask("exec.approval.list", {})
+    if as_json:
+        print_json(found)
+        return
+    if not found:
+        click.echo("No question waits.")
+    for question in found:
+        request = question["request"]
+        click.echo(f"{question['id']}  {request['agentId']}  in {printable(request['cwd'])}")
+        click.echo(f"    {printable(request['command'])}")
+        click.echo(f"    {printable(request['warningText'])}")
+
+
+@approvals_command.command("resolve")
+@click.argument("wanted", metavar="ID")
+@click.argument("decision", type=click.Choice(["allow-once", "allow-always", "deny"]))
+def resolve(wanted: str, decision: str) -> None:
+    """Answer the question ID of the running gateway."""
+    _ask("exec.approval.resolve", {"id": wanted, "decision": decision})
+    click.echo(f"{wanted}: {decision}")
+
+
+def _file() -> "ApprovalFile":
+    from openclaw.process.environment import Environment
+    from openclaw.security.approvals import ApprovalFile
+
+    return ApprovalFile(Environment.of_process().home.state / "exec-approvals.json")
+
+
+def _now() -> int:
+    from openclaw.core.clock import millis
+    from openclaw.process.tasks import SystemClock
+
+    return millis(SystemClock())
+
+
+def _ask(method: str, params: dict[str, Any]) -> Any:
+    from openclaw.gateway.client_target import call_gateway, find
+    from openclaw.gateway.process import running
+    from openclaw.process.environment import Environment
+
+    surroundings = Environment.of_process()
+    if running(surroundings.home.state) is None:
+        raise click.ClickException("the gateway is not running, so no question waits: openclaw gateway start")
+    return call_gateway(find(surroundings), method, params, timeout=30.0)
+
+
+PRESETS = {
+    "yolo": ("full", "off", "everything runs, nobody is asked"),
+    "cautious": ("allowlist", "on-miss", "what is not on the list is asked about"),
+    "deny-all": ("deny", "off", "nothing runs"),
+}
+
+
+@click.group("exec-policy")
+def exec_policy_command() -> None:
+    """What may run, and who is asked."""
+
+
+@exec_policy_command.command("show")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def show(as_json: bool) -> None:
+    """What holds for each agent, the approvals file included."""
+    from openclaw.agent.settings import agent_ids
+    from openclaw.cli.render import print_json, table
+    from openclaw.config.load import load
+    from openclaw.core.keys import normalise_agent
+    from openclaw.process.environment import Environment
+    from openclaw.runs.tool_settings import USUAL, exec_policy
+    from openclaw.security.approvals import ApprovalFile
+    from openclaw.security.exec_policy import stricter
+
+    surroundings = Environment.of_process()
+    config = load(surroundings.home, surroundings.environ).config
+    file = ApprovalFile(surroundings.home.state / "exec-approvals.json").read()
+    own = {normalise_agent(entry.id): entry.tools.exec for entry in config.agents.list}
+    rows = []
+    for agent in agent_ids(config.agents):
+        wanted = exec_policy(config.tools.exec, own.get(agent, USUAL.exec))
+        held = wanted
+        for layer in (file.defaults, file.agents.get(agent)):
+            if layer is not None:
+                held = stricter(held, (layer.security or "full", layer.ask or "off"))
+        rows.append({"agent": agent, "security": held[0], "ask": held[1], "configured": list(wanted)})
+    if as_json:
+        print_json(rows)
+        return
+    cells = [(str(row["agent"]), str(row["security"]), str(row["ask"])) for row in rows]
+    click.echo(table(cells, ("agent", "security", "ask")))
+
+
+@exec_policy_command.command("set")
+@click.option("--security", type=click.Choice(["deny", "allowlist", "full"]), help="What runs at all.")
+@click.option("--ask", type=click.Choice(["off", "on-miss", "always"]), help="When a person is asked.")
+def set_policy(security: str | None, ask: str | None) -> None:
+    """Set what runs and who is asked, for all agents that have nothing of their own."""
+    if security is None and ask is None:
+        raise click.UsageError("give --security, --ask or both")
+    _write({name: value for name, value in (("security", security), ("ask", ask)) if value})
+
+
+@exec_policy_command.command("preset")
+@click.argument("name", type=click.Choice(list(PRESETS)))
+def preset(name: str) -> None:
+    """Set both in one word: yolo, cautious or deny-all."""
+    security, ask, meaning = PRESETS[name]
+    _write({"security": security, "ask": ask})
+    click.echo(f"{name}: {meaning}")
+
+
+def _write(values: dict[str, str]) -> None:
+    from openclaw.config.edit import Editor
+    from openclaw.process.environment import Environment
+
+    surroundings = Environment.of_process()
+    Editor(surroundings.home, surroundings.environ).patch({"tools": {"exec": values}})
+    click.echo(", ".join(f"tools.exec.{name} is {value}" for name, value in values.items()))
+
+
+@click.group("labels")
+def labels_command() -> None:
+    """Text from elsewhere: the table that holds it, and the files it was written to."""
+
+
+@labels_command.command("table")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def table(as_json: bool) -> None:
+    """What a call may do, by the label of what the model has read, as it is configured here."""
+    from openclaw.cli.render import print_json
+    from openclaw.config.load import load
+    from openclaw.security.labels import render_table
+    from openclaw.security.labels import table as made
+
+    here = _label_store()
+    settings = load(here.home, here.environ).config.security.external_content
+    rules = made(settings.table, settings.taint_tools)
+    if as_json:
+        print_json({deed: dict(row) for deed, row in rules.items()})
+    else:
+        click.echo(render_table(rules))
+
+
+@labels_command.command("list")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def listed(as_json: bool) -> None:
+    """Files that tools wrote while text from elsewhere was in the conversation."""
+    from openclaw.cli.render import note, print_json
+    from openclaw.core.text import printable
+    from openclaw.security.label_service import labelled_files
+
+    found = labelled_files(_label_store().home.state).all()
+    if as_json:
+        print_json(
+            [
+                {"path": path, "origins": [{"label": each.label, "source": each.source} for each in origins]}
+                for path, origins in sorted(found.items())
+            ]
+        )
+        return
+    for path, origins in sorted(found.items()):
+        click.echo(printable(f"{path}: {'; '.join(f'{each.label} ({each.source})' for each in origins)}"))
+    if not found:
+        note("no file carries a label")
+
+
+@labels_command.command("clear")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True))
+def clear(paths: tuple[str, ...]) -> None:
+    """Say that you have looked at PATHS and that they are as good as your own."""
+    import os
+
+    from openclaw.core.errors import NotFound
+    from openclaw.security.label_service import labelled_files
+
+    files = labelled_files(_label_store().home.state)
+    real = [os.path.realpath(path) for path in paths]
+    known = files.all()
+    missing = [path for path in real if path not in known]
+    if missing:
+        raise NotFound(f"{missing[0]} carries no label: `openclaw labels list` shows which files do")
+    files.clear(real)
+    click.echo(f"{len(real)} file(s) carry no label any more")
+
+
+def _label_store() -> "Environment":
+    from openclaw.process.environment import Environment
+
+    return Environment.of_process()
+
+
+@click.group("sandbox")
+def sandbox_command() -> None:
+    """Explain, list and renew the boxes in which agents work."""
+
+
+@sandbox_command.command("explain")
+@click.option("--agent", "agent_id", metavar="ID", help="Which agent (default: the default one).")
+@click.option("--session", metavar="KEY", help="Which session (default: the main one).")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def explain(agent_id: str | None, session: str | None, as_json: bool) -> None:
+    """Whether a session is in a box, what it sees there, and why."""
+    import asyncio
+
+    from openclaw.agent.settings import default_agent, view
+    from openclaw.cli.render import print_json
+    from openclaw.core.keys import parse
+    from openclaw.security.sandboxes.service import explained
+
+    boxes, loaded = _sandboxes()
+    agent = view(loaded.config.agents, agent_id or default_agent(loaded.config.agents)).id
+    key = parse(session or "main", agent, loaded.config.session.main_key)
+    view(loaded.config.agents, key.agent)
+    document = asyncio.run(explained(boxes, loaded.config.tools, key))
+    if as_json:
+        print_json(document)
+        return
+    for name, value in document.items():
+        for line in value if isinstance(value, list) else [value]:
+            click.echo(f"{name:<16} {line}")
+
+
+@sandbox_command.command("list")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def list_boxes(as_json: bool) -> None:
+    """The boxes there are, with when they were last used."""
+    import asyncio
+
+    from openclaw.cli.render import ago, print_json, table
+    from openclaw.process.tasks import SystemClock
+    from openclaw.security.sandboxes.service import listed
+
+    boxes, loaded = _sandboxes()
+    rows = asyncio.run(listed(boxes, loaded.config))
+    if as_json:
+        print_json(rows)
+        return
+    if not rows:
+        click.echo("No box was used yet. openclaw sandbox explain says which sessions would get one.")
+        return
+    now = SystemClock().now()
+    cells = [(row["name"], row["engine"], row["state"], ago(row["usedAt"], now), row["path"]) for row in rows]
+    click.echo(table(cells, ("box", "engine", "state", "last used", "files")))
+
+
+@sandbox_command.command("recreate")
+@click.argument("names", nargs=-1, metavar="[BOX]…")
+@click.option("--all", "everything", is_flag=True, help="Every box.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def recreate(names: tuple[str, ...], everything: bool, yes: bool) -> None:
+    """End what runs in boxes and empty their home and /tmp. Their workspaces stay."""
+    import asyncio
+
+    from openclaw.core.errors import InvalidRequest, NotFound
+    from openclaw.security.sandboxes.service import listed, renew
+
+    boxes, loaded = _sandboxes()
+    rows = {row["name"]: row for row in asyncio.run(listed(boxes, loaded.config))}
+    if not names and not everything:
+        raise InvalidRequest("name a box, or give --all: openclaw sandbox list shows them")
+    for name in names:
+        if name not in rows:
+            raise NotFound(f"there is no box {name!r}: openclaw sandbox list shows them")
+    chosen = list(rows) if everything else list(names)
+    if not yes:
+        click.confirm(f"End what runs in {len(chosen)} box(es) and empty their home and /tmp?", abort=True, err=True)
+    for name in chosen:
+        asyncio.run(renew(boxes, loaded.config, rows[name]))
+        click.echo(f"{name} is new")
+
+
+@sandbox_command.command("build")
+@click.option("--engine", type=click.Choice(["docker", "podman"]), default="docker", help="Which engine.")
+@click.option("--print", "only_print", is_flag=True, help="Print the recipe instead.")
+def build(engine: str, only_print: bool) -> None:
+    """Build the image for containers. The process backend needs none."""
+    import subprocess
+
+    from openclaw.agent.settings import default_agent
+    from openclaw.core.errors import Unavailable
+    from openclaw.security.sandboxes.service import RECIPE
+
+    if only_print:
+        click.echo(RECIPE, nl=False)
+        return
+    boxes, loaded = _sandboxes()
+    image = boxes.rules(default_agent(loaded.config.agents)).image
+    try:
+        done = subprocess.run([engine, "build", "--tag", image, "-"], input=RECIPE.encode(), check=False)
+    except FileNotFoundError as error:
+        raise Unavailable(
+            f"{engine} is not installed: install it, or use the process backend with bubblewrap"
+        ) from error
+    if done.returncode:
+        raise Unavailable(f"{engine} build failed (see above); is its engine running?")
+    click.echo(f"{image} is built")
+
+
+def _sandboxes() -> "tuple[SandboxService, LoadedConfig]":
+    from openclaw.config.load import load
+    from openclaw.process.environment import Environment
+    from openclaw.security.sandboxes.service import SandboxService
+    from openclaw.workspace.seed import workspace_of
+
+    surroundings = Environment.of_process()
+    loaded = load(surroundings.home, surroundings.environ)
+
+    def nothing(agent_id: str) -> list[Any]:
+        return []
+
+    boxes = SandboxService(
+        loaded.config,
+        loaded.variables,
+        home=surroundings.home_dir,
+        state=surroundings.home.state,
+        workspace=lambda agent_id: workspace_of(loaded.config.agents, agent_id, surroundings),
+        skills=nothing,
+    )
+    return boxes, loaded

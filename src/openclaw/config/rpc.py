@@ -1,0 +1,214 @@
+"""`config.*`: the configuration, read and changed by its owner."""
+
+import json
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from openclaw.config import load as loading
+from openclaw.config.check import lookup
+from openclaw.config.edit import ConfigChange, Editor
+from openclaw.config.redact import redact
+from openclaw.config.schema import json_schema
+from openclaw.config.source import parse
+from openclaw.core.errors import ConfigError, Conflict, InvalidRequest, NotFound
+from openclaw.process.environment import Environment
+from openclaw.protocol.events import EventBus
+from openclaw.protocol.params import NonEmpty, NonNegative, NoParams, Params
+from openclaw.protocol.rpc import Caller, RpcMethod
+from openclaw.protocol.scopes import ADMIN, READ
+from openclaw.runs.control import SessionService
+from openclaw.version import __version__
+
+
+class ConfigSetParams(Params, frozen=True, kw_only=True):
+    """Params of `config.set`."""
+
+    raw: NonEmpty
+    base_hash: NonEmpty | None = None
+
+
+class DeliveryContext(Params, frozen=True, kw_only=True):
+    channel: str | None = None
+    to: str | None = None
+    account_id: str | None = None
+    thread_id: str | int | float | None = None
+
+
+class ConfigPatchParams(Params, frozen=True, kw_only=True):
+    """Params of `config.patch`."""
+
+    raw: NonEmpty
+    base_hash: NonEmpty | None = None
+    session_key: str | None = None
+    delivery_context: DeliveryContext | None = None
+    note: str | None = None
+    restart_delay_ms: NonNegative | None = None
+    replace_paths: Annotated[tuple[NonEmpty, ...], Meta(max_length=256)] | None = None
+
+
+class ConfigApplyParams(Params, frozen=True, kw_only=True):
+    """Params of `config.apply`."""
+
+    raw: NonEmpty
+    base_hash: NonEmpty | None = None
+    session_key: str | None = None
+    delivery_context: DeliveryContext | None = None
+    note: str | None = None
+    restart_delay_ms: NonNegative | None = None
+
+
+class ConfigSchemaLookupParams(Params, frozen=True, kw_only=True):
+    """Params of `config.schema.lookup`."""
+
+    path: Annotated[str, Meta(min_length=1, max_length=1024, pattern=r"^[A-Za-z0-9_./\[\]\-*]+$")]
+
+
+CHANGED = "config changed since last load; re-run config.get and retry"
+
+
+def config_methods(desk: SessionService, surroundings: Environment, bus: EventBus) -> list[RpcMethod]:
+    home = surroundings.home
+    editor = Editor(home, surroundings.environ)
+
+    async def get(params: NoParams, caller: Caller) -> Any:
+        source = loading.read(home.config)
+        issues: list[str] = []
+        shown: Any = {}
+        try:
+            shown = redact(parse(source.text, str(home.config))) if source.exists else {}
+            survey = loading.survey(source.text or "{}", home, surroundings.environ)
+            issues = [str(problem) for problem in survey.errors]
+            warnings = [str(problem) for problem in survey.warnings]
+        except ConfigError as error:
+            issues, warnings = [error.message], []
+        return {
+            "path": str(home.config),
+            "exists": source.exists,
+            "valid": not issues,
+            "raw": json.dumps(shown, indent=2, ensure_ascii=False),
+            "parsed": shown,
+            "sourceConfig": shown,
+            "resolved": shown,
+            "runtimeConfig": shown,
+            "config": shown,
+            "hash": source.hash,
+            "configRevisionHash": source.hash,
+            "appliedConfigHash": desk.app.loaded.hash,
+            "issues": [{"path": "", "message": text} for text in issues],
+            "warnings": [{"path": "", "message": text} for text in warnings],
+            "legacyIssues": [],
+            "includedPaths": [str(path) for path in desk.app.loaded.files],
+            "includeProvenance": [],
+        }
+
+    async def patch(params: ConfigPatchParams, caller: Caller) -> Any:
+        change = _object(params.raw)
+        base = _base(params.base_hash)
+        return told(_guarded(lambda: editor.patch(change, replace_paths=params.replace_paths or (), base_hash=base)))
+
+    async def apply(params: ConfigApplyParams | ConfigSetParams, caller: Caller) -> Any:
+        base = _base(params.base_hash)
+        return told(_guarded(lambda: editor.apply(params.raw, base_hash=base)))
+
+    async def schema(params: NoParams, caller: Caller) -> Any:
+        made = datetime.now(UTC).isoformat(timespec="seconds")
+        return {"schema": json_schema(), "uiHints": {}, "version": __version__, "generatedAt": made}
+
+    async def look(params: ConfigSchemaLookupParams, caller: Caller) -> Any:
+        try:
+            found = lookup(params.path)
+        except NotFound as error:
+            raise InvalidRequest(f"config schema path not found: {error.message}") from error
+        hint = {"help": found.doc, **({"sensitive": True} if found.sensitive else {})}
+        described = {"type": found.type, "description": found.doc, "default": found.default, **found.constraints}
+        return {
+            "path": found.path or params.path,
+            "schema": {name: value for name, value in described.items() if value is not None},
+            "hint": hint,
+            "children": [
+                {
+                    "key": child.key,
+                    "path": f"{found.path}.{child.key}" if found.path else child.key,
+                    "type": child.type,
+                    "required": False,
+                    "hasChildren": child.type in ("object", "list", "map"),
+                    "hint": {"help": child.doc, **({"sensitive": True} if child.sensitive else {})},
+                }
+                for child in found.children
+            ],
+        }
+
+    def told(change: ConfigChange) -> dict[str, Any]:
+        bus.publish("config.changed", {"path": str(home.config), "hash": change.after, "ts": desk.now})
+        return {
+            "ok": True,
+            "path": str(change.path),
+            "hash": change.after,
+            "config": editor.get(),
+            "changedPaths": list(change.changed),
+            "warnings": [str(problem) for problem in change.warnings],
+        }
+
+    def _base(given: str | None) -> str | None:
+        if given is None and loading.read(home.config).exists:
+            raise InvalidRequest("baseHash is missing: give the hash of your last config.get")
+        return given
+
+    return [
+        RpcMethod("config.get", NoParams, get, READ),
+        RpcMethod("config.set", ConfigSetParams, apply, ADMIN),
+        RpcMethod("config.patch", ConfigPatchParams, patch, ADMIN),
+        RpcMethod("config.apply", ConfigApplyParams, apply, ADMIN),
+        RpcMethod("config.schema", NoParams, schema, READ),
+        RpcMethod("config.schema.lookup", ConfigSchemaLookupParams, look, READ),
+    ]
+
+
+def _guarded(work: Any) -> ConfigChange:
+    try:
+        done: ConfigChange = work()
+    except Conflict as error:
+        raise InvalidRequest(CHANGED) from error
+    return done
+
+
+def _object(raw: str) -> dict[str, Any]:
+    try:
+        value = msgspec.json.decode(raw)
+    except msgspec.DecodeError:
+        value = parse(raw, "the patch")
+    if not isinstance(value, dict):
+        raise InvalidRequest("a patch is a JSON object")
+    return value
+
+
+class AgentsCreateParams(Params, frozen=True, kw_only=True):
+    """Params of `agents.create`."""
+
+    name: NonEmpty
+    workspace: NonEmpty | None = None
+    model: NonEmpty | None = None
+    emoji: str | None = None
+    avatar: str | None = None
+
+
+class AgentsUpdateParams(Params, frozen=True, kw_only=True):
+    """Params of `agents.update`."""
+
+    agent_id: NonEmpty
+    name: NonEmpty | None = None
+    workspace: NonEmpty | None = None
+    model: NonEmpty | UnsetType | None = UNSET
+    agent_runtime: NonEmpty | None = None
+    emoji: str | None = None
+    avatar: str | None = None
+
+
+class AgentsDeleteParams(Params, frozen=True, kw_only=True):
+    """Params of `agents.delete`."""
+
+    agent_id: NonEmpty
+    delete_files: bool | None = None

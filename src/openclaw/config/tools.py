@@ -1,0 +1,169 @@
+"""The `gateway` tool: the configuration as the agent may see and change it. The owner approves every change."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from openclaw.config import load as loading
+from openclaw.config.check import lookup
+from openclaw.config.edit import ConfigChange, Editor
+from openclaw.config.redact import redact
+from openclaw.config.schema import json_schema
+from openclaw.config.source import parse
+from openclaw.config.tree import parse as parse_path
+from openclaw.core.errors import InvalidRequest, NotFound
+from openclaw.core.tool import Effects, Output, ToolContext
+from openclaw.process.environment import Environment
+from openclaw.tools.base import ELSEWHERE, SimpleTool, json_output, taken, tool_spec
+
+ACTIONS = (
+    "config.get",
+    "config.schema",
+    "config.schema.lookup",
+    "config.patch",
+    "config.apply",
+    "restart",
+    "update.run",
+)
+WRITES = frozenset({"config.patch", "config.apply", "restart", "update.run"})
+# What guards the owner against the agent is not the agent's to change, under whichever name.
+_PROTECTED = re.compile(r"(?:^|\.)(?:tools\.(?:exec\.(?:ask|security|mode)|bash)|security|commands|\$include)(?:\.|$)")
+SHOWN_CHARS = 40_000
+
+
+class ConfigArgs(Struct, frozen=True, rename="camel"):
+    action: Literal[
+        "config.get", "config.schema", "config.schema.lookup", "config.patch", "config.apply", "restart", "update.run"
+    ]
+    path: str = ""
+    raw: str = ""
+    base_hash: str = ""
+    note: str = ""
+
+
+class ConfigTool(SimpleTool):
+    """Reads the configuration, and changes it except where that would loosen the owner's hold."""
+
+    spec = tool_spec(
+        "gateway",
+        "Gateway",
+        "read and change the configuration",
+        "The gateway's configuration: config.get (with path), config.schema.lookup (path), config.schema, and, only "
+        "when the user asks for it, config.patch or config.apply (raw with baseHash from config.get) or restart. "
+        "The user approves changes; exec approval settings cannot be changed here.",
+        {
+            "action": {"type": "string", "enum": list(ACTIONS), "description": "What to do"},
+            "path": {"type": "string", "description": "A setting, for example agents.defaults.model"},
+            "raw": {"type": "string", "description": "config.patch: a JSON object to merge; config.apply: the file"},
+            "baseHash": {"type": "string", "description": "The hash of your last config.get"},
+            "note": {"type": "string", "description": "Why, for the log"},
+        },
+        "action",
+        absent=ELSEWHERE,
+    )
+
+    def __init__(self, surroundings: Environment, restart: Callable[[str], None] | None = None) -> None:
+        self._home = surroundings.home
+        self._editor = Editor(surroundings.home, surroundings.environ)
+        self._restart = restart
+
+    def effects(self, args: Mapping[str, Any]) -> Effects:
+        return Effects.CHANGES_CONFIG if args.get("action") in WRITES else Effects.NONE
+
+    def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
+        return frozenset({"gateway config"} if args.get("action") in WRITES else ())
+
+    async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
+        wanted = taken(args, ConfigArgs)
+        match wanted.action:
+            case "config.get":
+                return self._get(wanted.path)
+            case "config.schema":
+                text = msgspec.json.encode(json_schema()).decode()
+                return Output.of(text[:SHOWN_CHARS])
+            case "config.schema.lookup":
+                return _lookup(wanted.path)
+            case "restart":
+                if self._restart is None:
+                    raise InvalidRequest("This gateway cannot restart itself: ask the user to restart it.")
+                self._restart(wanted.note or f"asked for in {context.session_key}")
+                return json_output({"ok": True, "restarting": True})
+            case "update.run":
+                raise InvalidRequest("Updating from here is not available: ask the user to update the installation.")
+        return self._change(wanted)
+
+    def _get(self, path: str) -> Output:
+        source = loading.read(self._home.config)
+        value: Any = redact(parse(source.text, str(self._home.config))) if source.exists else {}
+        for part in parse_path(path) if path else ():
+            try:
+                value = value[part]
+            except (KeyError, IndexError, TypeError) as error:
+                raise NotFound(f"{path} is not set: config.schema.lookup shows its default") from error
+        return json_output({"ok": True, "result": {"hash": source.hash, "path": path, "config": value}})
+
+    def _change(self, wanted: ConfigArgs) -> Output:
+        if not wanted.raw.strip():
+            raise InvalidRequest("raw is missing: the JSON to merge (config.patch) or the whole file (config.apply).")
+        source = loading.read(self._home.config)
+        before: Any = parse(source.text, str(self._home.config)) if source.exists else {}
+        if source.exists and not wanted.base_hash:
+            raise InvalidRequest("baseHash is missing: give the hash of your last config.get.")
+        given = parse(wanted.raw, "raw")
+        if not isinstance(given, dict):
+            raise InvalidRequest("raw must be a JSON object.")
+        after = _merged(before, given) if wanted.action == "config.patch" else given
+        refuse_protected(before, after)
+        base = wanted.base_hash or None
+        change: ConfigChange = (
+            self._editor.patch(given, base_hash=base)
+            if wanted.action == "config.patch"
+            else self._editor.apply(wanted.raw, base_hash=base)
+        )
+        return json_output({"ok": True, "hash": change.after, "changedPaths": [str(path) for path in change.changed]})
+
+
+def refuse_protected(before: Any, after: Any) -> None:
+    """Refuses a change to what protects the owner: set, changed or removed."""
+    old, new = dict(_leaves(before)), dict(_leaves(after))
+    touched = sorted(
+        path
+        for path in {*old, *new}
+        if _PROTECTED.search(path) and (path not in old or path not in new or old[path] != new[path])
+    )
+    if touched:
+        raise InvalidRequest(f"{', '.join(touched[:5])} cannot be changed by an agent: ask the user to do it.")
+
+
+def _leaves(value: Any, path: str = "") -> list[tuple[str, Any]]:
+    if isinstance(value, dict) and value:
+        return [leaf for key, each in value.items() for leaf in _leaves(each, f"{path}.{key}" if path else str(key))]
+    if isinstance(value, list) and value:
+        return [leaf for place, each in enumerate(value) for leaf in _leaves(each, f"{path}.{place}")]
+    return [(path, value)]
+
+
+def _merged(before: Any, change: Any) -> Any:
+    """`before` with a patch merged in: objects by key, null removes, everything else replaces."""
+    if not isinstance(change, dict):
+        return change
+    result = dict(before) if isinstance(before, dict) else {}
+    for key, value in change.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = _merged(result.get(key), value)
+    return result
+
+
+def _lookup(path: str) -> Output:
+    if not path.strip():
+        raise InvalidRequest("path is missing: for example agents.defaults.model.")
+    found = lookup(path)
+    described = {"type": found.type, "description": found.doc, "default": found.default, **found.constraints}
+    children = [{"key": each.key, "path": f"{found.path}.{each.key}", "type": each.type} for each in found.children]
+    schema = {name: value for name, value in described.items() if value is not None}
+    return json_output({"ok": True, "result": {"path": found.path or path, "schema": schema, "children": children}})

@@ -1,0 +1,221 @@
+"""`device.*`: which devices may connect."""
+
+import base64
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Meta
+
+from openclaw.core.clock import Clock, millis
+from openclaw.core.errors import InvalidRequest, NotFound
+from openclaw.devices.pairing import REQUESTED, SET_UP, DevicePairing, PairedDevice, PendingRequest
+from openclaw.gateway.connections import Connections
+from openclaw.protocol.connection import DeviceRemoved, TokenWithdrawn
+from openclaw.protocol.events import EventBus
+from openclaw.protocol.params import NonEmpty, NoParams, Params
+from openclaw.protocol.rpc import Caller, RpcMethod, refusal
+from openclaw.protocol.scopes import ADMIN, PAIRING, covers, missing_scope
+from openclaw.storage.database import Database
+
+
+class DevicePairApproveParams(Params, frozen=True, kw_only=True):
+    """Params of `device.pair.approve`."""
+
+    request_id: NonEmpty
+
+
+class DevicePairSetupCodeParams(Params, frozen=True, kw_only=True):
+    """Params of `device.pair.setupCode`."""
+
+    public_url: NonEmpty | None = None
+    prefer_remote_url: bool | None = None
+    include_qr: bool | None = None
+    bootstrap_profile: Literal["limited", "node", "voice-node"] | None = None
+    join_url: Literal[True] | None = None
+
+
+class DevicePairSetupStatusParams(Params, frozen=True, kw_only=True):
+    """Params of `device.pair.setupStatus`."""
+
+    setup_id: Annotated[str, Meta(min_length=1, max_length=128)]
+
+
+class DevicePairRejectParams(Params, frozen=True, kw_only=True):
+    """Params of `device.pair.reject`."""
+
+    request_id: NonEmpty
+
+
+class DevicePairRemoveParams(Params, frozen=True, kw_only=True):
+    """Params of `device.pair.remove`."""
+
+    device_id: NonEmpty
+
+
+class DevicePairRenameParams(Params, frozen=True, kw_only=True):
+    """Params of `device.pair.rename`."""
+
+    device_id: NonEmpty
+    label: Annotated[str, Meta(min_length=1, max_length=64)]
+
+
+class DeviceTokenRotateParams(Params, frozen=True, kw_only=True):
+    """Params of `device.token.rotate`."""
+
+    device_id: NonEmpty
+    role: NonEmpty
+    scopes: tuple[NonEmpty, ...] | None = None
+
+
+class DeviceTokenRevokeParams(Params, frozen=True, kw_only=True):
+    """Params of `device.token.revoke`."""
+
+    device_id: NonEmpty
+    role: NonEmpty
+
+
+def devices_methods(
+    pairing: DevicePairing, audience: Connections, bus: EventBus, clock: Clock, outside: Callable[[], str]
+) -> list[RpcMethod]:
+    """`outside` gives the address under which other machines find the gateway; empty when they do not."""
+
+    async def setup_code(params: DevicePairSetupCodeParams, caller: Caller) -> Any:
+        url = public_url(params.public_url) if params.public_url else outside()
+        if not url:
+            raise InvalidRequest(
+                "this gateway listens on its own machine only, so no other device can reach it: set gateway.bind, or"
+                " give publicUrl (--url), the address under which a proxy or tunnel offers it"
+            )
+        made = pairing.codes.make(params.bootstrap_profile or "full", millis(clock))
+        sheet = msgspec.json.encode({"url": url, "bootstrapToken": made.token.reveal()})
+        return {
+            "setupId": made.setup_id,
+            "setupCode": base64.urlsafe_b64encode(sheet).decode().rstrip("="),
+            "gatewayUrl": url,
+            "urlSource": "publicUrl" if params.public_url else "bind",
+            "expiresAtMs": made.expires_at_ms,
+        }
+
+    async def setup_status(params: DevicePairSetupStatusParams, caller: Caller) -> Any:
+        status, device_id = pairing.codes.status(params.setup_id, millis(clock))
+        return {"setupId": params.setup_id, "status": status, **({"deviceId": device_id} if device_id else {})}
+
+    async def listed(params: NoParams, caller: Caller) -> Any:
+        pending = [_pending(request) for request in await pairing.pending(millis(clock))]
+        paired = [
+            {**_shown(device), "connected": audience.is_connected(device.device_id)}
+            for device in await pairing.paired()
+        ]
+        return {"pending": pending, "paired": paired}
+
+    async def approve(params: DevicePairApproveParams, caller: Caller) -> Any:
+        request = await pairing.waiting(params.request_id, millis(clock))
+        # Nobody gives away more than they hold. What stands under a request id never changes, so this cannot be raced.
+        if not covers(caller.scopes, request.claim.scopes):
+            raise refusal(missing_scope(next(scope for scope in request.claim.scopes if not caller.may(scope))))
+        device = await pairing.approve(params.request_id, millis(clock))
+        _resolved(bus, params.request_id, device.device_id, "approved", millis(clock))
+        return {"ok": True, "requestId": params.request_id, "device": _shown(device)}
+
+    async def reject(params: DevicePairRejectParams, caller: Caller) -> Any:
+        request = await pairing.reject(params.request_id, millis(clock))
+        _resolved(bus, params.request_id, request.claim.device_id, "rejected", millis(clock))
+        return {"ok": True, "requestId": params.request_id}
+
+    async def remove(params: DevicePairRemoveParams, caller: Caller) -> Any:
+        await pairing.remove(params.device_id)
+        closed = audience.withdraw(DeviceRemoved(params.device_id))
+        return {"ok": True, "deviceId": params.device_id, "closed": closed}
+
+    async def rename(params: DevicePairRenameParams, caller: Caller) -> Any:
+        return {"ok": True, "device": _shown(await pairing.rename(params.device_id, params.label))}
+
+    async def rotate(params: DeviceTokenRotateParams, caller: Caller) -> Any:
+        token = await pairing.rotate(params.device_id, params.role, params.scopes, millis(clock))
+        audience.withdraw(TokenWithdrawn(params.device_id, params.role))
+        return {
+            "ok": True,
+            "deviceId": params.device_id,
+            "role": params.role,
+            "token": token.token.reveal(),
+            "issuedAtMs": token.issued_at_ms,
+        }
+
+    async def revoke(params: DeviceTokenRevokeParams, caller: Caller) -> Any:
+        await pairing.revoke(params.device_id, params.role)
+        audience.withdraw(TokenWithdrawn(params.device_id, params.role))
+        return {"ok": True, "deviceId": params.device_id, "role": params.role}
+
+    return [
+        RpcMethod("device.pair.list", NoParams, listed, PAIRING),
+        RpcMethod("device.pair.approve", DevicePairApproveParams, approve, PAIRING),
+        RpcMethod("device.pair.reject", DevicePairRejectParams, reject, PAIRING),
+        RpcMethod("device.pair.setupCode", DevicePairSetupCodeParams, setup_code, ADMIN, advertised=False),
+        RpcMethod("device.pair.setupStatus", DevicePairSetupStatusParams, setup_status, ADMIN, advertised=False),
+        RpcMethod("device.pair.remove", DevicePairRemoveParams, remove, PAIRING),
+        RpcMethod("device.pair.rename", DevicePairRenameParams, rename, PAIRING),
+        RpcMethod("device.token.rotate", DeviceTokenRotateParams, rotate, PAIRING),
+        RpcMethod("device.token.revoke", DeviceTokenRevokeParams, revoke, PAIRING),
+    ]
+
+
+async def tell_requests(db: Database, pairing: DevicePairing, bus: EventBus, clock: Clock) -> None:
+    """Tells those who may approve that a device waits; ends when it is cancelled."""
+    async with db.listen(REQUESTED) as news:
+        async for request_id in news:
+            try:
+                request = await pairing.waiting(request_id, millis(clock))
+            except NotFound:
+                continue  # approved or expired in the meantime
+            bus.publish("device.pair.requested", _pending(request))
+
+
+async def tell_setups(db: Database, bus: EventBus, clock: Clock) -> None:
+    """Tells those who may approve that a setup code was used; ends when it is cancelled."""
+    async with db.listen(SET_UP) as news:
+        async for told in news:
+            setup_id, _, device_id = told.partition(" ")
+            payload = {"setupId": setup_id, "deviceId": device_id, "ts": millis(clock)}
+            bus.publish("device.pair.setup.completed", payload)
+
+
+def public_url(given: str) -> str:
+    """An address as a setup code carries it: of a WebSocket, whatever way it was written."""
+    parts = urlsplit(given.strip())
+    scheme = {"http": "ws", "https": "wss"}.get(parts.scheme, parts.scheme)
+    if scheme not in ("ws", "wss") or not parts.hostname or parts.username or parts.password:
+        raise InvalidRequest(f"{given!r} is no address of a gateway: write wss://host, or https://host")
+    return f"{scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+
+
+def _resolved(bus: EventBus, request_id: str, device_id: str, decision: str, now: int) -> None:
+    payload = {"requestId": request_id, "deviceId": device_id, "decision": decision, "ts": now}
+    bus.publish("device.pair.resolved", payload)
+
+
+def _pending(request: PendingRequest) -> dict[str, Any]:
+    claim = request.claim
+    return {
+        "requestId": request.request_id,
+        "deviceId": claim.device_id,
+        "role": claim.role,
+        "scopes": list(claim.scopes),
+        "platform": claim.platform,
+        "clientId": claim.client_id,
+        "clientMode": claim.client_mode,
+        "displayName": claim.display_name,
+        "remoteIp": claim.remote_ip,
+    }
+
+
+def _shown(device: PairedDevice) -> dict[str, Any]:
+    """A device as lists show it; its tokens only by what they are good for."""
+    shown: dict[str, Any] = msgspec.to_builtins(device)
+    return {_camel(name): value for name, value in shown.items()}
+
+
+def _camel(name: str) -> str:
+    head, *rest = name.split("_")
+    return head + "".join(word.capitalize() for word in rest)

@@ -1,0 +1,401 @@
+"""One-time links: a short-lived code that opens the web page once, so that no credential is ever part of an address."""
+
+import hashlib
+import logging
+import secrets
+import time
+import uuid
+from functools import partial
+from typing import Any
+
+from starlette.routing import Route
+
+from openclaw.agent.settings import default_agent
+from openclaw.automation.cron import rpc
+from openclaw.automation.service import automation
+from openclaw.budget import rpc as budget_rpc
+from openclaw.channels.manager import ChannelManager
+from openclaw.config import rpc as config_rpc
+from openclaw.core.clock import Clock, millis
+from openclaw.devices import rpc as devices_rpc
+from openclaw.devices import signature
+from openclaw.devices.pairing import DevicePairing
+from openclaw.gateway import exposure, metrics
+from openclaw.gateway import rpc as gateway_rpc
+from openclaw.gateway.app import App
+from openclaw.gateway.connections import Connections, Presence
+from openclaw.gateway.daemon import GatewayLaunch
+from openclaw.gateway.exposure import decide, shared_secret
+from openclaw.gateway.http import pages, routes
+from openclaw.gateway.http.endpoint import HttpAuth
+from openclaw.gateway.http.stream import RunFanout
+from openclaw.gateway.http.tools import PluginRoutes
+from openclaw.gateway.http.webhooks import WebhookEndpoint
+from openclaw.gateway.http.webhooks import routes as hook_routes
+from openclaw.gateway.logs import LogFiles
+from openclaw.gateway.reload import Reload
+from openclaw.gateway.sockets import Sockets
+from openclaw.gateway.tool_catalog import GatewayTools
+from openclaw.memory import rpc as memory_rpc
+from openclaw.plugins import rpc as plugins_rpc
+from openclaw.plugins.hooks.events import RESTART_MS, GatewayContext, HookEvent, event
+from openclaw.prompt import rpc as prompt_rpc
+from openclaw.protocol.auth import AuthLimiter, AuthPolicy
+from openclaw.protocol.connect import HelloSnapshot, Offer, SessionDefaults
+from openclaw.protocol.connection import GatewayAuthChanged
+from openclaw.protocol.events import EventBus
+from openclaw.protocol.frames import StateVersion
+from openclaw.protocol.params import NoParams
+from openclaw.protocol.peer import client_ip, is_vouched
+from openclaw.protocol.rpc import Caller, MethodRegistry, RpcMethod
+from openclaw.protocol.scopes import ADMIN
+from openclaw.runs import chat_rpc
+from openclaw.runs import rpc as runs_rpc
+from openclaw.runs.commands import SlashCommands
+from openclaw.runs.control import SessionService
+from openclaw.runs.inbox import Inbox
+from openclaw.runs.lanes import Lanes
+from openclaw.runs.projection import EventProjection
+from openclaw.runs.worker import RunService
+from openclaw.security import rpc as security_rpc
+from openclaw.security.approvals import ApprovalFile, PendingApprovals
+from openclaw.sessions import rpc as sessions_rpc
+from openclaw.skills import rpc as skills_rpc
+from openclaw.version import __version__
+from openclaw.workspace import rpc as workspace_rpc
+from openclaw.workspace.history import WorkspaceHistories
+
+
+def gateway(app: "App", action: str, reason: str = "", restart_ms: int | None = None) -> HookEvent:
+    workspace = app.workspace(default_agent(app.config.agents))
+    context = GatewayContext(workspace_dir=str(workspace), reason=reason, restart_expected_ms=restart_ms)
+    return event(app.clock, "gateway", action, context)
+
+
+async def settle(app: "App", restarts: bool) -> None:
+    """The last words to hooks before a gateway ends; nobody waits long for them."""
+    if restarts:
+        await app.internal_hooks.settle(gateway(app, "pre-restart", "restart", RESTART_MS), 10.0)
+    await app.internal_hooks.settle(gateway(app, "shutdown", "restart" if restarts else "stop"), 5.0)
+
+
+SECONDS = 120
+MOST = 20
+"""Links that can be open at the same time; the oldest gives way."""
+
+
+class LoginCodes:
+    """The codes that have been handed out and not used. Only their fingerprints are kept."""
+
+    def __init__(self) -> None:
+        self._open: dict[bytes, int] = {}
+
+    def make(self, now: int) -> tuple[str, int]:
+        """A new code, and when it expires in milliseconds."""
+        self._forget(now)
+        while len(self._open) >= MOST:
+            del self._open[next(iter(self._open))]
+        code = secrets.token_urlsafe(24)
+        expires = now + SECONDS * 1000
+        self._open[_print(code)] = expires
+        return code, expires
+
+    def redeem(self, code: str, now: int) -> bool:
+        """Whether `code` is good; it is no more after this."""
+        self._forget(now)
+        return self._open.pop(_print(code), None) is not None
+
+    def _forget(self, now: int) -> None:
+        for print_, expires in list(self._open.items()):
+            if expires <= now:
+                del self._open[print_]
+
+
+def _print(code: str) -> bytes:
+    # Looking a hash up says nothing about how much of a guess was right.
+    return hashlib.sha256(code.encode("utf-8", "replace")).digest()
+
+
+def dashboard_methods(links: LoginCodes, base_path: str, clock: Clock) -> list[RpcMethod]:
+    async def link(params: NoParams, caller: Caller) -> Any:
+        code, expires = links.make(millis(clock))
+        return {"path": f"{base_path}/#code={code}", "expiresAtMs": expires}
+
+    return [RpcMethod("dashboard.link", NoParams, link, ADMIN)]
+
+
+log = logging.getLogger("openclaw.gateway")
+
+EVENTS = (
+    "agent",
+    "chat",
+    "config.changed",
+    "connect.challenge",
+    "cron",
+    "device.pair.requested",
+    "device.pair.resolved",
+    "device.pair.setup.completed",
+    "exec.approval.requested",
+    "exec.approval.resolved",
+    "health",
+    "heartbeat",
+    "plugins.changed",
+    "presence",
+    "session.long_running",
+    "session.message",
+    "session.recovery.completed",
+    "session.recovery.requested",
+    "session.stalled",
+    "session.stuck",
+    "sessions.changed",
+    "shutdown",
+    "tick",
+)
+CAPABILITIES = ("published-model-catalog",)
+
+
+class ClientApi:
+    """The parts that clients meet."""
+
+    def __init__(
+        self,
+        launch: GatewayLaunch,
+        app: App,
+        active: RunService,
+        bus: EventBus,
+        projector: EventProjection,
+        questions: PendingApprovals,
+        ledger: Inbox,
+        fanout: RunFanout,
+        counted: metrics.RunMetrics,
+        lanes: Lanes,
+    ) -> None:
+        self._figures = counted
+        self._lanes = lanes
+        self._launch = launch
+        self._app = app
+        self._runs = active
+        self._bus = bus
+        self._fanout = fanout
+        self._started = millis(launch.clock)
+        self._boot = str(uuid.uuid4())
+        self._presence = Presence(launch.clock)
+        self._secret = launch.secret
+        self._proxy = launch.exposure.proxy
+        self.desk = SessionService(app, app.lifecycle, active, bus)
+        self.hall = GatewayTools(self.desk, launch.surroundings, launch.control.restart)
+        self.desk.stop_below = self.hall.subagents.stop_below
+        app.tools.serve_in(self.hall)
+        self.automation = automation(self.desk, launch.surroundings.environ)
+        self.pairing = DevicePairing(app.db)
+        self.histories = WorkspaceHistories(app.home.state, app.workspace, lambda: millis(launch.clock))
+        self._registry = MethodRegistry()
+        limiter = AuthLimiter()
+        self.audience = Connections(bus, self._presence, launch.clock)
+        self.sockets = Sockets(
+            policy=self._policy,
+            registry=self._registry,
+            offer=self._offer,
+            snapshot=self._snapshot,
+            audience=self.audience,
+            devices=self.pairing,
+            limiter=limiter,
+            verify=signature.verify,
+            clock=launch.clock,
+        )
+        commands = SlashCommands(self.desk, questions)
+        granted = app.home.state / "exec-approvals.json"
+        logs = LogFiles.of(app.home.state, app.config.logging.file)
+        for group in (
+            gateway_rpc.system_methods(
+                self.desk, self._presence, lambda: logs.files()[-1:], self._started, launch.surroundings
+            ),
+            runs_rpc.run_methods(self.desk, commands),
+            chat_rpc.chat_methods(self.desk, projector, commands),
+            sessions_rpc.sessions_methods(self.desk),
+            rpc.cron_methods(self.desk, self.automation.scheduler, self.automation.heartbeats),
+            budget_rpc.usage_methods(self.desk),
+            gateway_rpc.subscriptions_methods(self.desk, self.audience),
+            runs_rpc.agent_methods(self.desk, launch.surroundings),
+            workspace_rpc.files_methods(self.desk, self.histories),
+            memory_rpc.note_methods(self.desk),
+            sessions_rpc.transcript_methods(self.desk),
+            skills_rpc.skill_methods(self.desk, launch.surroundings),
+            config_rpc.config_methods(self.desk, launch.surroundings, bus),
+            skills_rpc.memory_and_skill_methods(self.desk),
+            security_rpc.approvals_methods(questions, ApprovalFile(granted), str(granted)),
+            devices_rpc.devices_methods(self.pairing, self.audience, bus, launch.clock, self._outside),
+            prompt_rpc.prompt_methods(self.desk),
+            plugins_rpc.plugins_methods(self.desk),
+            plugins_rpc.install_methods(self.desk),
+        ):
+            for method in group:
+                self._registry.add(method)
+        self.channels = ChannelManager(self.desk, commands, app.extensions.channels, launch.clock)
+        plugins_rpc.serve_methods(app.extensions, self._registry, bus, self.channels.changed)
+        gatekeeping = self._gatekeeping(limiter)
+        hooks = WebhookEndpoint(self.desk, self.automation.heartbeats, gatekeeping)
+        self.routes = [
+            *routes.late_routes(partial(_surface, app, active, ledger, fanout, gatekeeping)),
+            *hook_routes(hooks, app.config.hooks.path),
+            metrics.route(self._measured, gatekeeping),
+            PluginRoutes(app.extensions.route, gatekeeping),
+            *self._pages(gatekeeping),
+        ]
+
+    async def reload(self, change: Reload) -> None:
+        """A changed configuration, section by section; what runs goes on with what it started with."""
+        self._app.reconfigure(change.loaded)
+        await self._app.tools.settle()
+        await self._app.extensions.apply()
+        exposure = decide(change.loaded.config.gateway, change.loaded.variables, self._launch.wishes)
+        secret = shared_secret(exposure, self._app.home.state)
+        if secret != self._secret or exposure.proxy != self._proxy:
+            # From here on the old secret opens nothing, and whoever came in with it is shown out.
+            self._secret, self._proxy = secret, exposure.proxy
+            closed = self.audience.withdraw(GatewayAuthChanged())
+            log.info("the gateway's credential changed; closed %d connection(s)", closed)
+        self._bus.publish(
+            "config.changed",
+            {"path": str(change.loaded.path), "hash": change.loaded.hash, "ts": millis(self._launch.clock)},
+        )
+
+    async def drain(self, seconds: float) -> None:
+        """Lets runs end; clients are told, and what does not end in time is parked."""
+        self._bus.publish("shutdown", {"reason": "the gateway is stopping"})
+        parked = await self._runs.drain(max(0.0, seconds - 2.0))
+        if parked:
+            log.info("parked %d run(s) for the next start", parked)
+        self._fanout.close()
+        await settle(self._app, self._launch.control.wish == "restart")
+
+    def _gatekeeping(self, limiter: AuthLimiter) -> HttpAuth:
+        """HTTP asks for the same secret as the sockets, and counts failures in the same book."""
+        front = self._launch.server.front
+        return HttpAuth(
+            secret=lambda: self._secret,
+            limiter=_Failures(limiter, self._launch.clock),
+            address=lambda scope: client_ip(front.peer(scope), self._app.config.gateway.trusted_proxies),
+            vouched=lambda scope: is_vouched(front.peer(scope)),
+        )
+
+    def _pages(self, gatekeeping: HttpAuth) -> list[Route]:
+        """The web page and the links that open it, when it is served."""
+        settings = self._app.config.gateway.control_ui
+        if not settings.enabled:
+            return []
+        links = LoginCodes()
+        base = pages.base_path(settings.base_path)
+        for method in dashboard_methods(links, base, self._launch.clock):
+            self._registry.add(method)
+        return pages.routes(
+            pages.WebParts(
+                base_path=base,
+                redeem=lambda code: links.redeem(code, millis(self._launch.clock)),
+                secret=lambda: self._secret,
+                gatekeeping=gatekeeping,
+                bootstrap=self._bootstrap,
+            )
+        )
+
+    async def _bootstrap(self) -> dict[str, Any]:
+        agent = default_agent(self._app.config.agents)
+        identity = runs_rpc.identity_of(self.desk, agent)
+        return {"assistantName": identity["name"], "assistantAgentId": agent, "serverVersion": __version__}
+
+    def _measured(self) -> list[metrics.MetricFamily]:
+        """What `/metrics` shows."""
+        audience, runs, lanes = self.audience, self._runs, self._lanes.busy()
+        up = (millis(self._launch.clock) - self._started) / 1000
+        return [
+            *self._figures.families(),
+            *metrics.models(self._app.accounts.ledger.spent),
+            metrics.gauge("runs_active", "runs going on", runs.busy),
+            metrics.gauge("runs_queued", "messages that wait for their session", sum(s.queue for s in runs.observe())),
+            metrics.gauges("lane_waiting", "runs that wait for a place", "lane", {k: v[1] for k, v in lanes.items()}),
+            metrics.gauge("connections", "connected clients", len(audience)),
+            metrics.counter("events_delivered_total", "events handed to clients", audience.delivered),
+            metrics.counter("events_dropped_total", "events that slow clients did without", audience.dropped),
+            metrics.counter("clients_cut_total", "clients that were cut because they did not read", audience.cut),
+            metrics.counters("cron_fires_total", "runs of jobs", ("outcome",), self.automation.scheduler.ended),
+            metrics.gauge("up_seconds", "since the gateway started", up),
+            metrics.counter("cpu_seconds_total", "processor time", time.process_time()),
+            metrics.gauge("resident_bytes", "resident memory", gateway_rpc.resident()),
+        ]
+
+    def _outside(self) -> str:
+        host = exposure.outside(self._launch.exposure.hosts)
+        server = self._launch.server
+        return f"{'wss' if server.encrypted else 'ws'}://{host}:{server.port}" if host else ""
+
+    def _policy(self) -> AuthPolicy:
+        exposure = self._launch.exposure
+        settings = self._app.config.gateway
+        approving = settings.auth.trusted_proxy.device_auto_approve
+        return AuthPolicy(
+            mode=exposure.mode,
+            secret=self._secret,
+            auto_approve=approving.scopes if approving.enabled else (),
+            allowed_origins=settings.control_ui.allowed_origins,
+            known_hosts=tuple(self._launch.server.front.fences.names),
+            trusted_proxies=settings.trusted_proxies,
+        )
+
+    def _offer(self) -> Offer:
+        return Offer(
+            version=__version__,
+            methods=self._registry.advertised(),
+            events=EVENTS,
+            capabilities=CAPABILITIES,
+            boot_id=self._boot,
+        )
+
+    async def _snapshot(self) -> HelloSnapshot:
+        settings = self._app.config
+        agent = default_agent(settings.agents)
+        main = self._app.key("main", None)
+        return HelloSnapshot(
+            presence=tuple(self._presence.list()),
+            health=await gateway_rpc.snapshot(self.desk),
+            state_version=StateVersion(presence=self._presence.version, health=1),
+            uptime_ms=millis(self._launch.clock) - self._started,
+            applied_config_hash=self._app.loaded.hash or None,
+            config_path=str(self._app.home.config),
+            state_dir=str(self._app.home.state),
+            auth_mode=self._launch.exposure.mode,
+            session_defaults=SessionDefaults(
+                default_agent_id=agent,
+                main_key=settings.session.main_key,
+                main_session_key=str(main),
+                model_configured=True,
+                scope=settings.session.scope,
+            ),
+        )
+
+
+def _surface(app: App, active: RunService, ledger: Inbox, fanout: RunFanout, gatekeeping: HttpAuth) -> list[Route]:
+    """The interfaces that other programs know from elsewhere."""
+    from openclaw.gateway.http.routes import EndpointSwitches, parts_of, routes
+
+    endpoints = app.config.gateway.http.endpoints
+    switches = EndpointSwitches(
+        chat_completions=endpoints.chat_completions.enabled, responses=endpoints.responses.enabled
+    )
+    return routes(parts_of(app, active, ledger, fanout, app.embed), switches, gatekeeping)
+
+
+class _Failures:
+    """The limiter of the sockets as HTTP asks it."""
+
+    def __init__(self, limiter: AuthLimiter, clock: Clock) -> None:
+        self._limiter = limiter
+        self._clock = clock
+
+    def locked_for(self, address: str) -> float:
+        return self._limiter.wait_ms(address, millis(self._clock)) / 1000
+
+    def failed(self, address: str) -> None:
+        self._limiter.fail(address, millis(self._clock))
+
+    def succeeded(self, address: str) -> None:
+        self._limiter.clear(address)

@@ -1,0 +1,315 @@
+"""Everyone who is in, and what happens brought to those of them who want to hear it.
+
+One task reads the bus for all connections. An event is encoded once; what came together leaves a socket in one write.
+Nobody waits for a client that does not read: what it has not taken is bounded, and past the bound it is shown out.
+"""
+
+import asyncio
+import logging
+import os
+import platform
+import socket
+import struct
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from openclaw.core.clock import Clock, millis
+from openclaw.protocol.connection import Broadcast, Close, Connection, Send, Withdrawal, broadcast
+from openclaw.protocol.events import BusEvent, EventBus
+from openclaw.protocol.frames import TICK_INTERVAL_MS, StateVersion, close_reason
+from openclaw.protocol.peer import Peer
+from openclaw.protocol.rpc import Caller
+from openclaw.version import __version__
+
+UNLISTED = ("cli", "backend", "probe")
+KEPT_AFTER_LEAVING = 20
+
+
+class Presence:
+    """The gateway itself and its clients; short-lived ones are not listed."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._rows: dict[str, dict[str, Any]] = {}
+        self._gone: list[dict[str, Any]] = []
+        self.version = 1
+        self._own = {
+            "host": socket.gethostname(),
+            "version": __version__,
+            "platform": platform.system().lower(),
+            "mode": "gateway",
+            "reason": "self",
+            "instanceId": str(os.getpid()),
+            "text": f"Gateway: {socket.gethostname()}",
+        }
+
+    def list(self) -> "list[dict[str, Any]]":
+        own = {"ts": millis(self._clock), **self._own}
+        return [own, *self._rows.values(), *self._gone]
+
+    def joined(self, caller: Caller) -> bool:
+        """Adds a client; whether anyone needs to know."""
+        if caller.client_mode in UNLISTED:
+            return False
+        now = millis(self._clock)
+        row = {
+            "ts": now,
+            "onlineSince": now,
+            "clientId": caller.client_id,
+            "mode": caller.client_mode,
+            "version": caller.version,
+            "platform": caller.platform,
+            "ip": caller.remote_ip,
+            "host": caller.display_name or caller.client_id,
+            "roles": [caller.role],
+            "scopes": list(caller.scopes),
+            "reason": "connect",
+            **({"deviceId": caller.device_id} if caller.device_id else {}),
+            **({"instanceId": caller.instance_id} if caller.instance_id else {}),
+        }
+        self._rows[caller.conn_id] = row
+        self.version += 1
+        return True
+
+    def left(self, caller: Caller) -> bool:
+        row = self._rows.pop(caller.conn_id, None)
+        if row is None:
+            return False
+        self._gone = [{**row, "reason": "disconnect", "ts": millis(self._clock)}, *self._gone][:KEPT_AFTER_LEAVING]
+        self.version += 1
+        return True
+
+
+_TEXT = 0x81
+"""A text message in one frame."""
+
+
+class Disconnected(Exception):
+    """The other side is gone; nothing can be sent any more."""
+
+    def __init__(self, code: int = 1006, reason: str = "") -> None:
+        super().__init__(f"{code} {reason}".strip())
+        self.code = code
+        self.reason = reason
+
+
+class SocketLine(Protocol):
+    """What the web server gives for one socket."""
+
+    @property
+    def waiting(self) -> int:
+        """Bytes that were written and are not sent yet."""
+
+    async def receive(self) -> Any:
+        """The next message, as ASGI has it."""
+
+    def write(self, frames: bytes) -> bool:
+        """Sends whole frames, or keeps them until the other side takes them; False when there is nobody."""
+
+    async def drained(self) -> bool:
+        """Waits until the other side has taken most of it; False when it left instead."""
+
+    def say_goodbye(self, code: int, reason: str) -> None:
+        """Sends a close frame, never waiting for a client that does not read, and hangs up a little later."""
+
+
+class Transport:
+    """A socket that is open until one side closes it."""
+
+    def __init__(self, peer: Peer, path: str, line: SocketLine) -> None:
+        self.peer = peer
+        self.path = path
+        self.closed = False
+        self._line = line
+
+    @property
+    def buffered(self) -> int:
+        """How many bytes wait to be taken by the other side."""
+        return self._line.waiting
+
+    async def receive(self) -> str | bytes:
+        """The next message; raises `Disconnected` when there will be none."""
+        message = await self._line.receive()
+        if message["type"] != "websocket.receive":
+            self.closed = True
+            raise Disconnected(message.get("code") or 1006, message.get("reason") or "")
+        text = message.get("text")
+        found: str | bytes = text if text is not None else message["bytes"]
+        return found
+
+    async def send(self, data: str | bytes) -> None:
+        """Sends one text message; waits while the client is slower than we are."""
+        self.post(framed(data.encode() if isinstance(data, str) else data))
+        if not await self._line.drained():
+            raise self._gone()
+
+    def post(self, frames: bytes) -> None:
+        """Sends whole frames without waiting; whoever calls watches `buffered`."""
+        if self.closed or not self._line.write(frames):
+            raise self._gone()
+
+    def close(self, code: int = 1000, reason: str = "") -> None:
+        """Says goodbye; harmless when the client is gone."""
+        if not self.closed:
+            self.closed = True
+            self._line.say_goodbye(code, close_reason(reason))
+
+    def _gone(self) -> Disconnected:
+        self.closed = True
+        return Disconnected()
+
+
+def framed(message: bytes) -> bytes:
+    """A text message as the frame a server sends: not masked, not compressed."""
+    size = len(message)
+    if size < 126:
+        return struct.pack("!BB", _TEXT, size) + message
+    if size < 65_536:
+        return struct.pack("!BBH", _TEXT, 126, size) + message
+    return struct.pack("!BBQ", _TEXT, 127, size) + message
+
+
+MOST_AT_ONCE = 32
+"""Events brought to everyone before others have their turn: a thousand clients make a long round."""
+
+log = logging.getLogger("openclaw.gateway")
+
+
+class ConnectedClient(Struct, frozen=True, eq=False):
+    """One connection and its socket."""
+
+    connection: Connection
+    transport: Transport
+
+    async def do(self, action: Send | Close | None) -> None:
+        """Does what the connection decided, and waits for a client that is slower than we are."""
+        match action:
+            case Send(data):
+                await self.transport.send(data)
+            case Close(code, reason):
+                self.transport.close(code, reason)
+                raise Disconnected(code, reason)
+
+
+class Connections:
+    """The clients that have shaken hands."""
+
+    def __init__(self, bus: EventBus, presence: Presence, clock: Clock) -> None:
+        self._bus = bus
+        self._presence = presence
+        self._clock = clock
+        self._members: dict[str, ConnectedClient] = {}
+        self._hearing: set[ConnectedClient] = set()
+        self.delivered = 0
+        self.cut = 0
+        """Clients shown out because they did not read."""
+        self._dropped_before = 0
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    @property
+    def dropped(self) -> int:
+        """Events that clients did without because they did not read."""
+        return self._dropped_before + sum(member.connection.dropped for member in self._members.values())
+
+    def connection(self, conn_id: str) -> Connection | None:
+        member = self._members.get(conn_id)
+        return member.connection if member else None
+
+    def is_connected(self, device_id: str) -> bool:
+        return any(member.connection.caller.device_id == device_id for member in self._members.values())
+
+    @contextmanager
+    def joined(self, member: ConnectedClient) -> Iterator[None]:
+        """Counts a client in for as long as the block lasts: from here on a change of authority reaches it."""
+        caller = member.connection.caller
+        self._members[caller.conn_id] = member
+        try:
+            yield
+        finally:
+            del self._members[caller.conn_id]
+            self._hearing.discard(member)
+            self._dropped_before += member.connection.dropped
+            self._announce(self._presence.left(caller))
+
+    def greeted(self, member: ConnectedClient) -> None:
+        """A client that has its hello hears what happens."""
+        self._hearing.add(member)
+        self._announce(self._presence.joined(member.connection.caller))
+
+    def withdraw(self, change: Withdrawal) -> int:
+        """Ends the connections that a change of authority concerns; gives how many."""
+        ended = 0
+        for member in self._members.values():
+            close = member.connection.withdrawn(change)
+            if close is not None:
+                ended += 1
+                member.transport.close(close.code, close.reason)
+        return ended
+
+    async def keep(self) -> None:
+        """Brings what happens to those who want it, and a tick now and then, until it is cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._tick(), name="ticks")
+            with self._bus.listening() as listener:
+                while True:
+                    notices = await listener.some(MOST_AT_ONCE)
+                    for member in self._hearing:
+                        member.connection.seq += listener.missed  # a gap tells them to load anew
+                    listener.missed = 0
+                    self._tell([_news(notice, self._presence.version) for notice in notices])
+                    await asyncio.sleep(0)
+
+    async def _tick(self) -> None:
+        while True:
+            await self._clock.sleep(TICK_INTERVAL_MS / 1000)
+            self._tell([broadcast("tick", {"ts": millis(self._clock)})])
+
+    def _tell(self, news: Sequence[Broadcast]) -> None:
+        for member in self._hearing:
+            if not member.transport.closed:
+                self._tell_one(member, news)
+
+    def _tell_one(self, member: ConnectedClient, news: Sequence[Broadcast]) -> None:
+        waiting = member.transport.buffered
+        frames: list[bytes] = []
+        for item in news:
+            match member.connection.hear(item, waiting):
+                case Send(data):
+                    frames.append(framed(data))
+                    waiting += len(data)
+                case Close(code, reason):
+                    self.cut += 1
+                    caller = member.connection.caller
+                    log.warning("a client (%s) does not read and is cut: %d bytes wait", caller.client_id, waiting)
+                    member.transport.close(code, reason)
+                    return
+        if frames:
+            self.delivered += len(frames)
+            try:
+                member.transport.post(b"".join(frames))
+            except Disconnected:
+                return  # whoever reads from this socket hears of it, and counts the client out
+
+    def _announce(self, changed: bool) -> None:
+        if changed:
+            self._bus.publish("presence", {"presence": self._presence.list()})
+
+
+def _news(notice: BusEvent, presence_version: int) -> Broadcast:
+    payload = notice.payload
+    state = StateVersion(presence=presence_version, health=1) if notice.event in ("presence", "health") else None
+    # The next piece of an answer carries all that was said before it.
+    passing = True if notice.event == "chat" and payload.get("state") == "delta" else None
+    return broadcast(
+        notice.event,
+        payload,
+        droppable=passing,
+        session_key=notice.session_key or None,
+        stream=payload.get("stream") if notice.event == "agent" else None,
+        state_version=state,
+    )

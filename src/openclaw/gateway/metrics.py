@@ -1,0 +1,183 @@
+"""`/metrics`: the figures of a running gateway, in the text form monitoring programs read."""
+
+import re
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Literal
+
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from openclaw.budget.ledger import Spent
+from openclaw.core.events import ToolEnded
+from openclaw.core.keys import SessionKey
+from openclaw.gateway.http.endpoint import HttpAuth, HttpGuard
+from openclaw.gateway.http.problems import HttpProblem
+from openclaw.protocol import scopes
+from openclaw.runs.inbox import RunOutcome
+from openclaw.runs.worker import RunEvent, RunSettled
+
+BUCKETS = (0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
+MOST_MODELS = 100
+"""Models with rows of their own; those that come later are counted together."""
+_PLAIN = re.compile(r"[a-z0-9_-]{1,40}")
+_REF = re.compile(r"[\w./:@+-]{1,120}", re.ASCII)
+
+Labels = tuple[tuple[str, str], ...]
+
+
+class MetricFamily(Struct, frozen=True):
+    """One figure, with all its rows."""
+
+    name: str
+    kind: Literal["counter", "gauge", "histogram"]
+    help: str
+    rows: tuple[tuple[str, Labels, float], ...]
+    """Ending of the name, labels, value."""
+
+
+def gauge(name: str, help_text: str, value: float) -> MetricFamily:
+    return MetricFamily(name, "gauge", help_text, (("", (), float(value)),))
+
+
+def gauges(name: str, help_text: str, label: str, values: Mapping[str, float]) -> MetricFamily:
+    rows = tuple(("", ((label, key),), float(value)) for key, value in sorted(values.items()))
+    return MetricFamily(name, "gauge", help_text, rows)
+
+
+def counter(name: str, help_text: str, value: float) -> MetricFamily:
+    return MetricFamily(name, "counter", help_text, (("", (), float(value)),))
+
+
+def counters(
+    name: str, help_text: str, labels: tuple[str, ...], values: Mapping[tuple[str, ...], float]
+) -> MetricFamily:
+    rows = tuple(("", tuple(zip(labels, key, strict=True)), float(value)) for key, value in sorted(values.items()))
+    return MetricFamily(name, "counter", help_text, rows)
+
+
+class RunMetrics:
+    """Counts what runs say."""
+
+    def __init__(self) -> None:
+        self._ended: Counter[tuple[str, ...]] = Counter()
+        self._errors: Counter[tuple[str, ...]] = Counter()
+        self._tools: Counter[tuple[str, ...]] = Counter()
+        self._buckets = [0] * (len(BUCKETS) + 1)
+        self._seconds = 0.0
+
+    def hear(self, told: RunEvent) -> None:
+        event = told.event
+        if isinstance(event, RunSettled):
+            self._settled(told.key, event.outcome)
+        elif isinstance(event, ToolEnded):
+            self._tools[("error" if event.result.is_error else "ok",)] += 1
+
+    def _settled(self, key: SessionKey, outcome: RunOutcome) -> None:
+        self._ended[(_source(key), _ending(outcome))] += 1
+        if outcome.status == "error" and outcome.stop_reason != "aborted":
+            self._errors[(_kind(outcome.error_kind),)] += 1
+        if outcome.started_at and outcome.ended_at and not outcome.steered_into:
+            seconds = max(0.0, (outcome.ended_at - outcome.started_at) / 1000)
+            self._buckets[bisect_left(BUCKETS, seconds)] += 1
+            self._seconds += seconds
+
+    def families(self) -> list[MetricFamily]:
+        return [
+            counters("runs_total", "runs that ended", ("source", "outcome"), self._ended),
+            counters("run_errors_total", "runs that failed, by reason", ("kind",), self._errors),
+            counters("tool_calls_total", "tool calls that ended", ("outcome",), self._tools),
+            self._histogram(),
+        ]
+
+    def _histogram(self) -> MetricFamily:
+        rows: list[tuple[str, Labels, float]] = []
+        below = 0
+        for limit, count in zip((*BUCKETS, None), self._buckets, strict=True):
+            below += count
+            rows.append(("_bucket", (("le", "+Inf" if limit is None else f"{limit:g}"),), float(below)))
+        rows += [("_sum", (), self._seconds), ("_count", (), float(below))]
+        return MetricFamily(
+            "run_seconds", "histogram", "how long runs took, from their beginning to their end", tuple(rows)
+        )
+
+
+def models(spent: Mapping[str, Spent]) -> list[MetricFamily]:
+    """What was asked of models, by model."""
+    named: dict[str, Spent] = {}
+    for number, (ref, one) in enumerate(spent.items()):
+        shown = ref if number < MOST_MODELS and _REF.fullmatch(ref) else "other"
+        named[shown] = named[shown] + one if shown in named else one
+    calls: dict[tuple[str, ...], float] = {}
+    tokens: dict[tuple[str, ...], float] = {}
+    for ref, one in named.items():
+        for reason, count in one.ends.items():
+            outcome = _kind(reason) if reason else "ok"
+            calls[(ref, outcome)] = calls.get((ref, outcome), 0) + count
+        for kind in ("input", "output", "cache_read", "cache_write"):
+            tokens[(ref, kind)] = getattr(one, kind)
+    cost: dict[tuple[str, ...], float] = {(ref,): one.dollars for ref, one in named.items()}
+    return [
+        counters("model_calls_total", "calls of models, by how they ended", ("model", "outcome"), calls),
+        counters("model_tokens_total", "tokens of models", ("model", "kind"), tokens),
+        counters("model_cost_dollars_total", "what calls of models cost, where the price is known", ("model",), cost),
+    ]
+
+
+def text(families: Iterable[MetricFamily]) -> str:
+    """The figures in the text form of Prometheus."""
+    lines: list[str] = []
+    for family in families:
+        name = f"openclaw_{family.name}"
+        lines += [f"# HELP {name} {family.help}", f"# TYPE {name} {family.kind}"]
+        for ending, labels, value in family.rows:
+            shown = ",".join(f'{label}="{_escaped(of)}"' for label, of in labels)
+            lines.append(f"{name}{ending}{{{shown}}} {_number(value)}" if shown else f"{name}{ending} {_number(value)}")
+    return "\n".join(lines) + "\n"
+
+
+def _source(key: SessionKey) -> str:
+    if key.is_cron:
+        return "cron"
+    if key.is_subagent:
+        return "subagent"
+    return "hook" if key.is_hook else "main"
+
+
+def _ending(outcome: RunOutcome) -> str:
+    if outcome.steered_into:
+        return "steered"
+    if outcome.status == "ok":
+        return "ok"
+    return outcome.stop_reason if outcome.stop_reason in ("aborted", "timeout") else "error"
+
+
+def _kind(reason: str | None) -> str:
+    """A reason as a label; ours are plain words, and what is not one of them may hold anything."""
+    plain = (reason or "unknown").lower()
+    return plain if _PLAIN.fullmatch(plain) else "other"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(value)
+
+
+def route(figures: Callable[[], Iterable[MetricFamily]], gatekeeping: HttpAuth) -> Route:
+    """Asks for the same credential as everything else: how busy someone is, is their own business."""
+    guard = HttpGuard(gatekeeping)
+
+    async def answer(request: Request) -> Response:
+        try:
+            guard.check(request, scopes.READ)
+        except HttpProblem as problem:
+            return PlainTextResponse(f"{problem}\n", status_code=problem.status)
+        return PlainTextResponse(text(figures()), media_type="text/plain; version=0.0.4")
+
+    return Route("/metrics", answer, methods=["GET"])

@@ -1,0 +1,255 @@
+"""`health`, `status`, `system-presence`, `logs.tail` and their kind: how the gateway is."""
+
+import asyncio
+import os
+import platform
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from openclaw.agent.settings import agent_ids, default_agent
+from openclaw.gateway.connections import Connections, Presence
+from openclaw.plugins import rpc
+from openclaw.process.environment import Environment
+from openclaw.protocol.params import NonEmpty, NonNegative, NoParams, Params
+from openclaw.protocol.rpc import Caller, RpcMethod
+from openclaw.protocol.scopes import ADMIN, READ
+from openclaw.runs.control import SessionService
+from openclaw.sessions.params import (
+    SessionsListParams,
+    SessionsMessagesSubscribeParams,
+    SessionsMessagesUnsubscribeParams,
+)
+from openclaw.sessions.rpc import list_sessions
+from openclaw.version import __version__
+
+_NOTHING_ASKED = SessionsListParams()
+
+
+def subscriptions_methods(desk: SessionService, audience: Connections) -> list[RpcMethod]:
+    async def subscribe(params: SessionsListParams, caller: Caller) -> Any:
+        connection = audience.connection(caller.conn_id)
+        if connection is not None:
+            connection.follows_sessions = True
+        if msgspec.structs.asdict(params) == msgspec.structs.asdict(_NOTHING_ASKED):
+            return {"subscribed": True}
+        return {"subscribed": True, "list": await list_sessions(desk, params)}
+
+    async def unsubscribe(params: SessionsListParams, caller: Caller) -> Any:
+        connection = audience.connection(caller.conn_id)
+        if connection is not None:
+            connection.follows_sessions = False
+        return {"subscribed": False}
+
+    async def follow(params: SessionsMessagesSubscribeParams, caller: Caller) -> Any:
+        key = str(desk.key(params.key, params.agent_id))
+        connection = audience.connection(caller.conn_id)
+        if connection is not None:
+            connection.followed.add(key)
+        return {"subscribed": True, "key": key}
+
+    async def unfollow(params: SessionsMessagesUnsubscribeParams, caller: Caller) -> Any:
+        key = str(desk.key(params.key, params.agent_id))
+        connection = audience.connection(caller.conn_id)
+        if connection is not None:
+            connection.followed.discard(key)
+        return {"subscribed": False, "key": key}
+
+    return [
+        RpcMethod("sessions.subscribe", SessionsListParams, subscribe, READ),
+        RpcMethod("sessions.unsubscribe", SessionsListParams, unsubscribe, READ),
+        RpcMethod("sessions.messages.subscribe", SessionsMessagesSubscribeParams, follow, READ),
+        RpcMethod("sessions.messages.unsubscribe", SessionsMessagesUnsubscribeParams, unfollow, READ),
+    ]
+
+
+class LogsTailParams(Params, frozen=True, kw_only=True):
+    """Params of `logs.tail`."""
+
+    cursor: NonNegative | None = None
+    limit: Annotated[int, Meta(ge=1, le=5000)] | None = None
+    max_bytes: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
+
+
+class DoctorRepairParams(Params, frozen=True, kw_only=True):
+    """Params of `doctor.repair`: a finding of `doctor.check`, and the plan a person agreed to."""
+
+    check_id: NonEmpty
+    plan: NonEmpty
+
+
+class HealthParams(Params, frozen=True, kw_only=True):
+    """Params of `health`."""
+
+    probe: bool | None = None
+
+
+class StatusParams(Params, frozen=True, kw_only=True):
+    """Params of `status`."""
+
+    include_channel_summary: bool | None = None
+    include_cli_projection: bool | None = None
+
+
+TAIL_BYTES = 250_000
+TAIL_LINES = 500
+
+
+def system_methods(
+    desk: SessionService,
+    presence: Presence,
+    log_files: Callable[[], list[Path]],
+    started_at: int,
+    surroundings: Environment,
+) -> list[RpcMethod]:
+    async def health(params: HealthParams, caller: Caller) -> Any:
+        return await snapshot(desk)
+
+    async def status(params: StatusParams, caller: Caller) -> Any:
+        listed = await desk.list()
+        agents = agent_ids(desk.app.config.agents)
+        return {
+            "runtimeVersion": __version__,
+            "heartbeat": {"defaultAgentId": default_agent(desk.app.config.agents), "agents": []},
+            "channelSummary": [],
+            "queuedSystemEvents": [],
+            "tasks": {"total": 0, "active": 0, "terminal": 0, "failures": 0, "byStatus": {}, "byRuntime": {}},
+            "sessions": {
+                "paths": [str(desk.app.home.state / "agents" / agent / "sessions") for agent in agents],
+                "count": len(listed),
+                "defaults": {"model": str(desk.app.models.situation(agents[0]).default)},
+                "recent": listed[:10],
+                "byAgent": [
+                    {"agentId": agent, "count": sum(each["agentId"] == agent for each in listed)} for agent in agents
+                ],
+            },
+            "running": desk.runs.busy,
+            "uptimeMs": desk.now - started_at,
+            "processMemory": {"rssBytes": resident()},
+        }
+
+    async def who(params: NoParams, caller: Caller) -> Any:
+        return presence.list()
+
+    async def info(params: NoParams, caller: Caller) -> Any:
+        return {
+            "machineName": socket.gethostname(),
+            "hostname": socket.gethostname(),
+            "platform": sys.platform,
+            "release": platform.release(),
+            "arch": platform.machine(),
+            "osLabel": f"{platform.system()} {platform.release()}",
+            "nodeVersion": f"python {platform.python_version()}",
+            "pid": os.getpid(),
+            "uptimeMs": desk.now - started_at,
+            "cpuCount": os.cpu_count() or 1,
+            "memoryTotalBytes": _memory("SC_PHYS_PAGES"),
+            "memoryFreeBytes": _memory("SC_AVPHYS_PAGES"),
+        }
+
+    async def check(params: NoParams, caller: Caller) -> Any:
+        return await asyncio.to_thread(_examined, surroundings)
+
+    async def repair(params: DoctorRepairParams, caller: Caller) -> Any:
+        return await asyncio.to_thread(_examined, surroundings, params)
+
+    async def tail(params: LogsTailParams, caller: Caller) -> Any:
+        found = log_files()
+        path = found[-1] if found else desk.app.home.state / "logs" / "openclaw.log"
+        return tail_of(path, params.cursor, params.limit or TAIL_LINES, min(params.max_bytes or TAIL_BYTES, 1_000_000))
+
+    return [
+        RpcMethod("health", HealthParams, health, None),
+        RpcMethod("status", StatusParams, status, READ),
+        RpcMethod("system-presence", NoParams, who, READ),
+        RpcMethod("system.info", NoParams, info, READ),
+        RpcMethod("logs.tail", LogsTailParams, tail, READ),
+        RpcMethod("doctor.check", NoParams, check, READ),
+        RpcMethod("doctor.repair", DoctorRepairParams, repair, ADMIN),
+    ]
+
+
+def _examined(surroundings: Environment, agreed: DoctorRepairParams | None = None) -> dict[str, Any]:
+    """What `openclaw doctor` finds, after a repair that was agreed to."""
+    from openclaw.gateway import doctor
+    from openclaw.gateway.doctor import CHECKS
+
+    if agreed is not None:
+        doctor.carry_out(doctor.examine(doctor.look(surroundings), CHECKS), agreed.check_id, agreed.plan)
+    scene = doctor.look(surroundings)
+    return doctor.report(scene, doctor.examine(scene, CHECKS))
+
+
+async def snapshot(desk: SessionService) -> dict[str, Any]:
+    """The health object, cheap enough to make at any time."""
+    began = desk.now
+    listed = await desk.app.index.list()
+    agents = agent_ids(desk.app.config.agents)
+    return {
+        "ok": True,
+        "ts": began,
+        "durationMs": desk.now - began,
+        "plugins": rpc.health(desk.app.extensions),
+        "configReload": {"hotReloadStatus": "last-good" if desk.app.loaded.used_last_good else "ok"},
+        "channels": {},
+        "channelOrder": [],
+        "channelLabels": {},
+        "heartbeatSeconds": 0,
+        "defaultAgentId": default_agent(desk.app.config.agents),
+        "agents": [{"agentId": agent, "isDefault": place == 0} for place, agent in enumerate(agents)],
+        "sessions": {
+            "path": str(desk.app.home.state / "agents"),
+            "count": len(listed),
+            "recent": [
+                {"key": row.session_key, "updatedAt": row.updated_at, "age": desk.now - row.updated_at}
+                for row in listed[:5]
+            ],
+        },
+        "running": desk.runs.busy,
+    }
+
+
+def tail_of(path: Path, cursor: int | None, limit: int, max_bytes: int) -> dict[str, Any]:
+    """The end of the log, or what came since `cursor`."""
+    try:
+        size = path.stat().st_size
+    except OSError:
+        return {"file": str(path), "cursor": 0, "size": 0, "lines": []}
+    reset = cursor is not None and cursor > size
+    start = max(0, size - max_bytes) if cursor is None or reset else max(cursor, size - max_bytes)
+    with path.open("rb") as file:
+        file.seek(start)
+        data = file.read(max_bytes)
+    whole = data.rpartition(b"\n")[0]
+    lines = whole.decode(errors="replace").splitlines()
+    if start and cursor is None and lines:
+        lines = lines[1:]  # most likely the end of a line that began earlier
+    shown: dict[str, Any] = {
+        "file": str(path),
+        "cursor": start + len(whole) + (1 if whole else 0),
+        "size": size,
+        "lines": lines[-limit:],
+    }
+    if len(lines) > limit or (cursor is not None and start > cursor):
+        shown["truncated"] = True
+    return {**shown, **({"reset": True} if reset else {})}
+
+
+def resident() -> int:
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def _memory(name: str) -> int:
+    try:
+        return os.sysconf(name) * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError):
+        return 0

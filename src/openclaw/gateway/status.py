@@ -1,0 +1,260 @@
+"""How the gateway of a home stands: service, process, port and protocol, put together."""
+
+import sys
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from openclaw.config.load import load, problems_of
+from openclaw.core.errors import ConfigError, OpenClawError, StateError
+from openclaw.gateway import exposure as gateway_exposure
+from openclaw.gateway import process, service
+from openclaw.gateway.client_target import call_gateway, exposure_of, find
+from openclaw.gateway.exposure import Exposure
+from openclaw.gateway.logs import LogFiles, newest
+from openclaw.gateway.process import RunningGateway, running
+from openclaw.process.environment import Environment
+from openclaw.storage.atomic import replace
+from openclaw.version import __version__
+
+CRASHES = 3
+WINDOW_MS = 5 * 60_000
+
+
+class CrashRecord(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """What is kept between starts."""
+
+    crashed: tuple[int, ...] = ()
+    """When the starts that ended badly were made, in milliseconds."""
+    running: int | None = None
+    """When the present one was made; still there after a crash."""
+
+
+class SafeModeVerdict(Struct, frozen=True):
+    """How to start."""
+
+    safe: bool
+    crashes: int
+    after_crash: bool
+    record: CrashRecord
+
+
+def judge(record: CrashRecord, now: int) -> SafeModeVerdict:
+    """How to start at `now` after what `record` tells."""
+    crashed = (*record.crashed, record.running) if record.running is not None else record.crashed
+    recent = tuple(at for at in crashed if 0 <= now - at <= WINDOW_MS)
+    return SafeModeVerdict(
+        safe=len(recent) >= CRASHES,
+        crashes=len(recent),
+        after_crash=record.running is not None,
+        record=CrashRecord(crashed=recent, running=now),
+    )
+
+
+class Starts:
+    """The record on disk."""
+
+    def __init__(self, state: Path) -> None:
+        self.path = state / "state" / "gateway-starts.json"
+
+    def read(self) -> CrashRecord:
+        try:
+            return msgspec.json.decode(self.path.read_bytes(), type=CrashRecord)
+        except (OSError, ValueError):
+            return CrashRecord()
+
+    def begin(self) -> SafeModeVerdict:
+        """To be called when everything that a person can get wrong has been checked."""
+        verdict = judge(self.read(), round(time.time() * 1000))
+        replace(self.path, msgspec.json.encode(verdict.record))
+        return verdict
+
+    def finish(self) -> None:
+        """The run came to a good end: what went before is forgiven."""
+        replace(self.path, msgspec.json.encode(CrashRecord()))
+
+
+DEFAULT_PORT = 18_789
+READY_SECONDS = 60.0
+
+
+def services_of(surroundings: Environment, port: int | None = None) -> service.ServiceManager:
+    """The service of this home, as it would be written now."""
+    if port is None:
+        try:
+            port = exposure_of(surroundings).port
+        except ConfigError:
+            port = DEFAULT_PORT
+    what = service.define(
+        surroundings.home,
+        surroundings.environ,
+        python=sys.executable,
+        port=port,
+        version=__version__,
+        home_dir=surroundings.home_dir,
+    )
+    manager = service.pick(sys.platform, surroundings.environ)
+    return service.ServiceManager(manager, what, surroundings.home_dir, surroundings.environ)
+
+
+def wait_ready(surroundings: Environment, *, not_pid: int = 0, seconds: float = READY_SECONDS) -> RunningGateway:
+    """The gateway once it is ready; another process than `not_pid`."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        found = running(surroundings.home.state)
+        if found and found.pid != not_pid and found.port and process.ask(found).ready:
+            return found
+        time.sleep(process.POLL_SECONDS)
+    raise StateError(f"the gateway is not ready after {seconds:.0f} s; see openclaw logs")
+
+
+class GatewayStatus(Struct, frozen=True, kw_only=True):
+    """What `gateway status` tells."""
+
+    config: Path
+    problems: tuple[str, ...]
+    exposure: Exposure | None
+    service: service.ServiceState
+    running: RunningGateway | None
+    health: process.GatewayHealth | None
+    rpc_ok: bool
+    rpc_problem: str
+    stranger: int | None
+    """A process that has our port and is not our gateway; 0 when it cannot be told which."""
+    crashes: int
+    log: Path | None
+
+    @property
+    def ready(self) -> bool:
+        return self.health is not None and self.health.ready
+
+    def document(self) -> dict[str, Any]:
+        """The JSON form."""
+        told, health = self.exposure, self.health
+        return {
+            "cli": {"version": __version__},
+            "logFile": str(self.log) if self.log else None,
+            "service": {
+                "manager": self.service.manager,
+                "path": str(self.service.path) if self.service.path else None,
+                "installed": self.service.installed,
+                "active": self.service.active,
+                "drifted": self.service.drifted,
+            },
+            "config": {"path": str(self.config), "valid": not self.problems, "issues": list(self.problems)},
+            "gateway": {
+                "running": self.running is not None,
+                "pid": self.running.pid if self.running else None,
+                "version": self.running.version if self.running else None,
+                "startedAt": self.running.created_at if self.running else None,
+                "bind": told.bind if told else None,
+                "authMode": told.mode if told else None,
+                "recentCrashes": self.crashes,
+            },
+            "port": {
+                "port": self._port,
+                "tlsFingerprint": self.running.fingerprint if self.running else "",
+                "listening": health is not None and health.answers,
+                "ready": self.ready,
+                "failing": list(health.failing) if health else [],
+                "heldBy": self.stranger,
+            },
+            "rpc": {"ok": self.rpc_ok, "error": self.rpc_problem or None},
+            "extraServices": [],
+        }
+
+    @property
+    def _port(self) -> int | None:
+        if self.running and self.running.port:
+            return self.running.port
+        return self.exposure.port if self.exposure else None
+
+    def lines(self) -> list[tuple[str, str]]:
+        """The readable form."""
+        rows = [("gateway", self._gateway()), ("port", self._listening()), ("service", self._service())]
+        if self.running is not None:
+            if self.running.fingerprint:
+                rows.append(("tls", f"SHA-256 {self.running.fingerprint}"))
+            rows.append(("protocol", "answers" if self.rpc_ok else f"does not answer: {self.rpc_problem}"))
+        if self.crashes:
+            rows.append(("crashes", f"{self.crashes} within the last five minutes"))
+        rows.append(("config", str(self.config)))
+        rows += [("", f"! {problem}") for problem in self.problems]
+        rows.append(("log", str(self.log) if self.log else "nothing written yet"))
+        return rows
+
+    def _gateway(self) -> str:
+        if self.running is None:
+            return "not running: start it with openclaw gateway start"
+        since = datetime.fromtimestamp(self.running.created_at / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+        other = f", version {self.running.version}" if self.running.version != __version__ else ""
+        state = (
+            "ready" if self.ready else f"not ready ({', '.join(self.health.failing) if self.health else 'starting'})"
+        )
+        return f"running, {state} (pid {self.running.pid}, since {since}{other})"
+
+    def _listening(self) -> str:
+        if self._port is None:
+            return "unknown, because the configuration cannot be used"
+        if self.stranger is not None:
+            return f"{self._port} is taken by {f'process {self.stranger}' if self.stranger else 'another program'}"
+        told = f"{self._port}, {self.exposure.bind}, auth {self.exposure.mode}" if self.exposure else str(self._port)
+        told += ", encrypted" if self.running and self.running.fingerprint else ""
+        return told if self.running is None or not self.health or self.health.answers else f"{told}, does not answer"
+
+    def _service(self) -> str:
+        if self.service.path is None:
+            return "no service manager here; openclaw gateway start runs it in the background"
+        if not self.service.installed:
+            return f"not installed ({self.service.manager}): openclaw gateway install"
+        state = "active" if self.service.active else "installed, not active"
+        return f"{state} ({self.service.path})" + ("; out of date: openclaw gateway install" * self.service.drifted)
+
+
+def read_status(surroundings: Environment, services: service.ServiceManager, timeout: float) -> GatewayStatus:
+    """Looks at everything once."""
+    home = surroundings.home
+    problems: tuple[str, ...] = ()
+    exposure: Exposure | None = None
+    place = LogFiles.of(home.state)
+    try:
+        loaded = load(home, surroundings.environ)
+        problems = tuple(map(str, loaded.issues))
+        place = LogFiles.of(home.state, loaded.config.logging.file)
+        exposure = exposure_of(surroundings, loaded)
+    except ConfigError as error:
+        problems = tuple(map(str, problems_of(error)))
+    found = running(home.state)
+    health = process.ask(found, timeout) if found and found.port else None
+    rpc_ok, rpc_problem = _rpc(surroundings, timeout) if health and health.ready else (False, "not ready")
+    return GatewayStatus(
+        config=home.config,
+        problems=problems,
+        exposure=exposure,
+        service=services.state(),
+        running=found,
+        health=health,
+        rpc_ok=rpc_ok,
+        rpc_problem=rpc_problem if not rpc_ok else "",
+        stranger=_stranger(exposure) if found is None and exposure else None,
+        crashes=judge(Starts(home.state).read(), round(time.time() * 1000)).crashes if found is None else 0,
+        log=newest(place),
+    )
+
+
+def _rpc(surroundings: Environment, timeout: float) -> tuple[bool, str]:
+    try:
+        call_gateway(find(surroundings), "health", {}, timeout=timeout)
+    except OpenClawError as error:
+        return False, error.message
+    return True, ""
+
+
+def _stranger(exposure: Exposure) -> int | None:
+    if gateway_exposure.free(exposure.hosts, exposure.port):
+        return None
+    return gateway_exposure.owner(exposure.port) or 0

@@ -1,0 +1,125 @@
+"""The tools a running gateway offers to each session, and the limits that hold there."""
+
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from openclaw.channels.tools import MessageTool
+from openclaw.config.tools import ConfigTool
+from openclaw.core.channel import Channel
+from openclaw.core.keys import SessionKey
+from openclaw.core.text import Origin, merge_origins, origin
+from openclaw.core.tool import Tool
+from openclaw.process.environment import Environment
+from openclaw.runs.control import SessionService
+from openclaw.runs.session_tools import SessionsHistory, SessionsList, SessionsSend, SessionStatus
+from openclaw.runs.subagents import Subagent, SubagentLimits, Subagents, SubagentStore
+from openclaw.runs.tools import AgentsList, SessionsSpawn, SessionsYield, SubagentsTool
+from openclaw.security.tool_policy import ToolLayer
+
+NEVER = ("gateway", "agents_list", "session_status", "update_plan", "cron", "message", "sessions_send")
+LEAF = ("subagents", "sessions_list", "sessions_history", "sessions_spawn", "sessions_yield")
+OWNER_ONLY = ("gateway",)
+TOOLS = (
+    SessionsList,
+    SessionsHistory,
+    SessionsSend,
+    SessionStatus,
+    AgentsList,
+    SessionsSpawn,
+    SessionsYield,
+    SubagentsTool,
+    ConfigTool,
+    MessageTool,
+)
+NAMES = tuple(tool.spec.name for tool in TOOLS)
+"""What a running gateway offers besides the tools of the machine."""
+
+
+class GatewayTools:
+    """Everything that sessions of this gateway can ask of it."""
+
+    def __init__(
+        self, desk: SessionService, surroundings: Environment, restart: Callable[[str], None] | None = None
+    ) -> None:
+        self._desk = desk
+        app = desk.app
+        self.subagents = Subagents(
+            SubagentStore(app.db, app.clock),
+            desk.runs,
+            app.clock,
+            bounds=lambda agent: self._bounds(),
+            origins=self._origins,
+            discard=self._discard,
+            archive=self._archive,
+        )
+        roster = self.subagents.roster
+        self._tools: list[Tool] = [
+            SessionsList(desk, roster),
+            SessionsHistory(desk, roster),
+            SessionsSend(desk, roster),
+            SessionStatus(desk, roster),
+            AgentsList(desk),
+            SessionsSpawn(desk, self.subagents),
+            SessionsYield(desk, self.subagents),
+            SubagentsTool(desk, self.subagents),
+            ConfigTool(surroundings, restart),
+        ]
+        self._message = MessageTool(desk, self._channels)
+
+    def tools(self, key: SessionKey) -> list[Tool]:
+        # Without a channel there is nobody to write to, and nothing to tell a model about it.
+        return [*self._tools, *([self._message] if self._channels() else [])]
+
+    def _channels(self) -> Mapping[str, Channel]:
+        return self._desk.app.extensions.channels()
+
+    def layers(self, key: SessionKey) -> list[ToolLayer]:
+        """What a session may not have because of what it is; a sub-agent never has more than its starter."""
+        if not key.is_subagent:
+            return [] if self._is_owners(key) else [ToolLayer(name="owner only", deny=OWNER_ONLY)]
+        roster = self.subagents.roster
+        deep = roster.depth(key) >= self._bounds().depth
+        narrow = self._desk.app.config.tools.subagents.tools
+        found = [
+            ToolLayer(name="sub-agents", deny=(*NEVER, *LEAF) if deep else NEVER),
+            ToolLayer(name="tools.subagents.tools", allow=narrow.allow or None, deny=narrow.deny),
+        ]
+        child = roster.by_key(str(key))
+        if child is not None and child.tools is not None:
+            # An empty list of names would allow everything, so a starter without tools is said in another way.
+            found.append(ToolLayer(name="the session that started it", allow=child.tools or ("none",)))
+        return found
+
+    async def _origins(self, key: SessionKey) -> tuple[Origin, ...]:
+        """Whose words a child's answer holds; those of an external agent are its own."""
+        found = await self._desk.origins(key)
+        return merge_origins(found, (origin("external", "an external agent"),)) if key.is_acp else found
+
+    def _is_owners(self, key: SessionKey) -> bool:
+        """Whether only the owner can speak in a session, as far as its key tells."""
+        route = key.route
+        if route is None:
+            return not (key.is_cron or key.is_hook)
+        owners = {name.strip().rpartition(":")[2] for name in self._desk.app.config.commands.owner_allow_from}
+        return route.kind == "direct" and route.peer in owners - {"*", ""}
+
+    def _bounds(self) -> SubagentLimits:
+        settings = self._desk.app.config.agents.defaults.subagents
+        return SubagentLimits(
+            depth=settings.max_spawn_depth,
+            children=settings.max_children_per_agent,
+            archive_after=settings.archive_after_minutes * 60,
+        )
+
+    async def _discard(self, child: Subagent) -> None:
+        if child.files:
+            shutil.rmtree(Path(child.files), ignore_errors=True)
+        if await self._desk.app.index.get(child.session) is not None:
+            await self._desk.lifecycle.delete(child.session)
+            await self._desk.changed(child.session, "delete")
+
+    async def _archive(self, child: Subagent) -> None:
+        if await self._desk.app.index.get(child.session) is not None:
+            await self._desk.lifecycle.prefer(child.session, {"archived": True})
+            await self._desk.changed(child.session, "patch")

@@ -1,0 +1,223 @@
+"""External coding agents as something that answers: a `Provider` whose answers come from a program on this machine.
+
+The program has tools of its own; when it asks for permission, the owner is asked as for one of our commands.
+"""
+
+import asyncio
+import json
+import secrets
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from msgspec import Struct
+
+from openclaw.core.errors import BadRequest, InvalidRequest, OpenClawError
+from openclaw.core.events import Done, ModelEvent, TextDelta, ThinkingDelta
+from openclaw.core.messages import Assistant, Text, User
+from openclaw.core.provider import Endpoint, ModelRequest, Price, Provider
+from openclaw.core.secret import Secret
+from openclaw.core.tool import ApprovalRequest, Approver, Decision
+from openclaw.harnesses.acp_worker import AcpStart
+from openclaw.models.model_set import ModelSet, build_model_set
+from openclaw.models.profiles import Profiles
+from openclaw.models.registry import ModelCatalog
+from openclaw.models.settings import AuthSettings, ModelEntry, ModelsSettings, ProviderSettings
+from openclaw.process.worker import Worker, WorkerSpec
+from openclaw.runs.request import RunRequest
+from openclaw.tools.settings import AcpSettings
+
+INSTALL = "External agents need the extra `acp`: install it with: pip install 'openclaw-py[acp]'"
+IDLE_SECONDS = 900.0
+LONGEST = 6 * 3600.0
+"""The run that waits has a limit of its own; this is for one that has none."""
+_KINDS: dict[Decision, tuple[str, ...]] = {
+    "allow-once": ("allow_once",),
+    "allow-always": ("allow_always", "allow_once"),
+    "deny": ("reject_once", "reject_always"),
+}
+
+
+class RunningAgent(Struct, frozen=True, kw_only=True):
+    """One agent, for one conversation of ours."""
+
+    name: str
+    command: str
+    args: tuple[str, ...] = ()
+    env: Mapping[str, Secret] = {}
+    session_key: str
+    agent_id: str
+    workspace: str
+
+
+class AcpAgents:
+    """All that were started, one process for each conversation; whoever made it closes it."""
+
+    def __init__(self, approver: Approver, environ: Callable[[], Mapping[str, str]]) -> None:
+        self._approver = approver
+        self._environ = environ
+        self._open: dict[str, AcpAgent] = {}
+
+    def agent(self, hired: RunningAgent) -> "AcpAgent":
+        """The provider for a conversation; the same one as long as it is set up the same way."""
+        known = self._open.get(hired.session_key)
+        if known is None or known.hired != hired:
+            self._open[hired.session_key] = known = AcpAgent(hired, self._approver, self._environ())
+        return known
+
+    async def close(self) -> None:
+        agents = list(self._open.values())
+        self._open.clear()
+        await asyncio.gather(*(agent.end() for agent in agents))
+
+
+class AcpAgent:
+    """A `Provider`: what is said last goes to the program, what it says comes back as it comes."""
+
+    def __init__(self, hired: RunningAgent, approver: Approver, environ: Mapping[str, str]) -> None:
+        self.hired = hired
+        self._approver = approver
+        role = WorkerSpec(
+            name=f"the agent {hired.name}",
+            module="openclaw.harnesses.acp_worker",
+            missing=INSTALL,
+            start_seconds=90.0,
+            secrets=tuple(hired.env.values()),
+        )
+        self._helper = Worker(role, self._start, idle=IDLE_SECONDS, environ=environ)
+
+    def _start(self) -> AcpStart:
+        env = {name: value.reveal() for name, value in self.hired.env.items()}
+        return AcpStart(command=self.hired.command, args=self.hired.args, env=env, cwd=self.hired.workspace)
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        asked = next((message.text for message in reversed(request.messages) if isinstance(message, User)), "")
+        queue: asyncio.Queue[Mapping[str, Any] | None] = asyncio.Queue()
+        self._helper.heard = queue.put_nowait
+        work = asyncio.create_task(self._helper.ask({"prompt": asked}, LONGEST), name=f"acp:{self.hired.name}")
+        work.add_done_callback(lambda done: queue.put_nowait(None))
+        questions: set[asyncio.Task[None]] = set()
+        said: list[str] = []
+        try:
+            while (news := await queue.get()) is not None:
+                if "said" in news:
+                    said.append(news["said"])
+                    yield TextDelta(news["said"])
+                elif "thought" in news:
+                    yield ThinkingDelta(news["thought"])
+                elif "tool" in news:
+                    yield ThinkingDelta(f"\n[{news['tool']}]\n")
+                elif "permission" in news:
+                    questions.add(asyncio.create_task(self._permit(news)))
+            try:
+                await work
+            except OpenClawError as error:
+                raise BadRequest(error.message) from error
+        finally:
+            for task in (work, *questions):
+                task.cancel()
+            await asyncio.gather(work, *questions, return_exceptions=True)
+        model = request.model
+        answer = Assistant(
+            content=(Text("".join(said) or "(it said nothing)"),),
+            api=model.api,
+            provider=model.provider,
+            model=model.id,
+            stop_reason="stop",
+        )
+        yield Done(answer)
+
+    async def close(self) -> None:
+        return None
+
+    async def end(self) -> None:
+        await self._helper.close()
+
+    async def _permit(self, news: Mapping[str, Any]) -> None:
+        about = news["about"]
+        title = about.get("title") or about.get("kind") or "something"
+        raw = about.get("raw_input")
+        answer = await self._approver.decide(
+            ApprovalRequest(
+                id=secrets.token_hex(4),
+                tool=f"acp:{self.hired.name}",
+                command=f"{title} {json.dumps(raw, ensure_ascii=False)}" if raw is not None else title,
+                cwd=self.hired.workspace,
+                agent_id=self.hired.agent_id,
+                session_key=self.hired.session_key,
+                why=f"the external agent {self.hired.name} asks for permission",
+                standing=any(each["kind"] == "allow_always" for each in news["options"]),
+            )
+        )
+        by_kind = {each["kind"]: each["id"] for each in news["options"]}
+        chosen = next((by_kind[kind] for kind in _KINDS[answer.decision] if kind in by_kind), None)
+        with suppress(OpenClawError):
+            await self._helper.tell({"permission": news["permission"], "option": chosen})
+
+
+PROVIDER = "acp"
+SILENCE = 3_600.0
+"""It works for itself and may say nothing for long."""
+
+
+def chosen(settings: AcpSettings, named: str) -> str:
+    """The agent that is meant, or why there is none."""
+    if not settings.enabled:
+        raise InvalidRequest("acp.enabled is false: no work is handed to external agents.")
+    name = named or settings.default_agent
+    known = sorted(settings.agents)
+    if not known:
+        raise InvalidRequest("No external agent is configured: set acp.agents.<name>.command (see docs/acp.md).")
+    if not name:
+        raise InvalidRequest(f"Say which external agent: agentId is one of {', '.join(known)}.")
+    if name not in settings.agents:
+        raise InvalidRequest(f"There is no external agent {name!r}: agentId is one of {', '.join(known)}.")
+    if settings.allowed_agents and name not in settings.allowed_agents:
+        raise InvalidRequest(f"acp.allowedAgents does not name {name}.")
+    return name
+
+
+class AcpHarness:
+    """The external agents of this process; whoever made it closes it."""
+
+    def __init__(self, approver: Approver, environ: Callable[[], Mapping[str, str]]) -> None:
+        self._agents = AcpAgents(approver, environ)
+
+    def open(self, settings: AcpSettings, ref: str, turn: RunRequest, workspace: str) -> Callable[[Endpoint], Provider]:
+        """What answers a turn."""
+        name = chosen(settings, ref.partition("/")[2])
+        how = settings.agents[name]
+        hired = RunningAgent(
+            name=name,
+            command=how.command,
+            args=how.args,
+            env=how.env,
+            session_key=str(turn.key),
+            agent_id=turn.key.agent,
+            workspace=workspace,
+        )
+        return lambda endpoint: self._agents.agent(hired)
+
+    async def close(self) -> None:
+        await self._agents.close()
+
+
+def acp_model_set(settings: AcpSettings, ref: str) -> ModelSet:
+    """The models as a conversation with an external agent sees them: there is one, and it is the agent."""
+    name = chosen(settings, ref.partition("/")[2])
+    provider = ProviderSettings(
+        base_url="http://localhost/acp",
+        api="acp",
+        api_key=Secret("not needed"),
+        timeout_seconds=SILENCE,
+        models=(ModelEntry(id=name, name=name, context_window=1_000_000, cost=Price()),),
+    )
+    return build_model_set(
+        ModelsSettings(mode="replace", providers={PROVIDER: provider}),
+        ModelCatalog(providers=(), models=()),
+        environ={},
+        probe=lambda: (),
+        auth=AuthSettings(),
+        stored=Profiles(),
+        primary=f"{PROVIDER}/{name}",
+    )

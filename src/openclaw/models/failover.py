@@ -1,0 +1,287 @@
+"""Which model is asked, in which order, and what follows a failure. Pure; times are seconds."""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct, field, structs
+
+from openclaw.models.refs import ModelRef
+
+RATE_LIMIT_ATTEMPTS = 10
+TRANSIENT_RETRIES = 8
+TRANSIENT_WINDOW = 90.0
+"""How long after the last success transient failures are sat out."""
+FIRST_WAIT = 1.0
+LONGEST_WAIT = 30.0
+LONGEST_RETRY_AFTER = 60.0
+"""A provider that asks for more than this is left for the next one."""
+
+PROBE_MARGIN = 120.0
+PROBE_EVERY = 30.0
+
+TRANSIENT = frozenset({"overloaded", "timeout", "server_error", "empty_response", "no_error_details"})
+ROTATES_ONCE = frozenset({"rate_limit", "overloaded"})
+ROTATES_ALWAYS = frozenset({"auth", "auth_permanent", "billing"})
+
+_FINAL = {
+    "aborted": "stopped by the user",
+    "context_overflow": "the conversation is too long for the model: compact it or start a new session",
+    "format": "the provider did not accept the request; another model would get the same one",
+    "refused": "the model declined to answer",
+    "run_timeout": "the run took too long",
+}
+
+
+class Retry(Struct, frozen=True):
+    """The same model with the same credential, after a wait."""
+
+    wait: float
+
+
+class NextProfile(Struct, frozen=True):
+    """The same model with the next credential."""
+
+
+class NextCandidate(Struct, frozen=True):
+    """The next model."""
+
+
+class StopTrying(Struct, frozen=True):
+    why: str
+
+
+Step = Retry | NextProfile | NextCandidate | StopTrying
+
+
+class FailoverState(Struct, frozen=True, kw_only=True):
+    """Where a turn stands when a call has failed."""
+
+    attempts: int = 1
+    """Calls made to this candidate with this credential, the failed one included."""
+    since_success: float = 0.0
+    """Since the last call that worked, or since the turn began."""
+    rotations: int = 0
+    """Credentials already given up on for this candidate."""
+    profiles_left: int = 0
+    candidates_left: int = 0
+    retry_after: float | None = None
+    """What the provider asked for."""
+    jitter: float = 0.0
+    """A random number from 0 to 1, so that many clients do not return in step."""
+
+
+def candidates(
+    requested: ModelRef,
+    *,
+    primary: ModelRef | None = None,
+    fallbacks: Sequence[ModelRef] = (),
+    override: Sequence[ModelRef] | None = None,
+    strict: bool = False,
+) -> tuple[ModelRef, ...]:
+    """The models of a turn, in order.
+
+    `override` replaces the configured fallbacks and is used exactly as given; an empty one, like `strict` (the user
+    picked this very model), leaves only the requested model.
+    """
+    if override is not None:
+        chain: tuple[ModelRef, ...] = (requested, *override)
+    elif strict:
+        chain = (requested,)
+    else:
+        chain = (requested, *fallbacks, *((primary,) if primary else ()))
+    seen: dict[str, ModelRef] = {}
+    for ref in chain:
+        seen.setdefault(ref.key, ref)
+    return tuple(seen.values())
+
+
+def backoff(nth: int, jitter: float, retry_after: float | None = None) -> float:
+    """How long to wait before the `nth` retry, counted from 1."""
+    wait = min(FIRST_WAIT * 2.0 ** min(nth - 1, 10) + jitter, LONGEST_WAIT)
+    return max(wait, retry_after or 0.0)
+
+
+def next_step(reason: str, state: FailoverState) -> Step:
+    """What to do after a call failed for `reason`."""
+    if reason in _FINAL:
+        return StopTrying(_FINAL[reason])
+    if _worth_waiting(reason, state):
+        return Retry(backoff(state.attempts, state.jitter, state.retry_after))
+    may_rotate = reason in ROTATES_ALWAYS or (reason in ROTATES_ONCE and state.rotations == 0)
+    if may_rotate and state.profiles_left > 0:
+        return NextProfile()
+    if state.candidates_left > 0:
+        return NextCandidate()
+    return StopTrying("there is no other model to try")
+
+
+def _worth_waiting(reason: str, state: FailoverState) -> bool:
+    if state.retry_after is not None and state.retry_after > LONGEST_RETRY_AFTER:
+        return False
+    if reason == "rate_limit":
+        return state.attempts < RATE_LIMIT_ATTEMPTS
+    if reason not in TRANSIENT or state.attempts > TRANSIENT_RETRIES:
+        return False
+    wait = backoff(state.attempts, state.jitter, state.retry_after)
+    return state.since_success + wait <= TRANSIENT_WINDOW
+
+
+def may_try_resting(
+    reason: str,
+    *,
+    is_primary: bool,
+    ends_in: float,
+    since_probe: float | None,
+    probed_this_run: bool,
+    sibling: bool = False,
+) -> bool:
+    """Whether to call a model although every credential of its provider must rest.
+
+    `reason` is why they rest, `ends_in` when the first returns, `since_probe` when the provider was last probed.
+    `sibling` says that the rest is for another model of the provider.
+    """
+    if reason in ("auth", "auth_permanent"):
+        return False
+    if sibling and reason != "billing":
+        return True
+    throttled = probed_this_run or (since_probe is not None and since_probe < PROBE_EVERY)
+    if not is_primary or throttled:
+        return False
+    return reason == "billing" or ends_in <= PROBE_MARGIN
+
+
+class CandidateFailed(Struct, frozen=True):
+    """One candidate that did not answer."""
+
+    ref: str
+    reason: str
+    error: str = ""
+
+
+def exhausted(failures: Sequence[CandidateFailed], back_in: float | None = None) -> str:
+    """What to tell a person when every model failed."""
+    if len(failures) == 1:
+        text = f"{failures[0].ref} did not answer: {failures[0].error or failures[0].reason}"
+    else:
+        listed = "; ".join(f"{item.ref}: {item.error or item.reason} ({item.reason})" for item in failures)
+        text = f"none of {len(failures)} models answered: {listed}"
+    return f"{text}. The first is available again in {span(back_in)}" if back_in else text
+
+
+def span(seconds: float) -> str:
+    """A length of time as a person says it."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{round(seconds / 3600)} h"
+
+
+SECOND = 1000
+MINUTE = 60 * SECOND
+HOUR = 60 * MINUTE
+DAY = 24 * HOUR
+
+FORGET_AFTER = DAY
+"""Failures further apart than this have nothing to do with each other."""
+
+_GENERIC = (30 * SECOND, MINUTE, 5 * MINUTE)
+
+# What is wrong with these lies in the request or the model, not in the credential.
+BLAMELESS = frozenset({"aborted", "budget", "context_overflow", "format", "model_not_found", "refused", "run_timeout"})
+DISABLING = frozenset({"billing", "auth_permanent"})
+
+
+class CredentialStats(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """How a credential has fared."""
+
+    last_used: int | None = None
+    cooldown_until: int | None = None
+    cooldown_reason: str | None = None
+    cooldown_model: str | None = None
+    """The only model the cooldown is for; None when it is for all."""
+    disabled_until: int | None = None
+    disabled_reason: str | None = None
+    error_count: int = 0
+    failure_counts: Mapping[str, int] = field(default_factory=dict)
+    last_failure_at: int | None = None
+
+
+def length(reason: str, nth: int) -> int:
+    """How long the `nth` failure for `reason` in a row keeps a credential back."""
+    doubled = 1 << min(max(nth, 1) - 1, 20)
+    if reason == "rate_limit":
+        return min(DAY, 30 * SECOND * doubled)
+    if reason == "billing":
+        return min(DAY, 10 * MINUTE * doubled)
+    if reason == "auth_permanent":
+        return min(HOUR, 10 * MINUTE * doubled)
+    return _GENERIC[min(max(nth, 1), len(_GENERIC)) - 1]
+
+
+def settled(stats: CredentialStats, now: int) -> CredentialStats:
+    """`stats` without what is over: lapsed windows, and the counters that went with them."""
+    cooling = stats.cooldown_until is not None and stats.cooldown_until > now
+    disabled = stats.disabled_until is not None and stats.disabled_until > now
+    lapsed = (stats.cooldown_until is not None and not cooling) or (stats.disabled_until is not None and not disabled)
+    old = stats.last_failure_at is not None and now - stats.last_failure_at > FORGET_AFTER
+    if not cooling:
+        stats = structs.replace(stats, cooldown_until=None, cooldown_reason=None, cooldown_model=None)
+    if not disabled:
+        stats = structs.replace(stats, disabled_until=None, disabled_reason=None)
+    if (lapsed or old) and not cooling and not disabled:
+        stats = structs.replace(stats, error_count=0, failure_counts={})
+    return stats
+
+
+def after_failure(stats: CredentialStats, reason: str, model: str, now: int) -> CredentialStats:
+    """`stats` once a call to `model` failed for `reason`. A window that is open is never made longer."""
+    if reason in BLAMELESS:
+        return stats
+    stats = settled(stats, now)
+    nth = stats.failure_counts.get(reason, 0) + 1
+    stats = structs.replace(
+        stats,
+        error_count=stats.error_count + 1,
+        failure_counts={**stats.failure_counts, reason: nth},
+        last_failure_at=now,
+    )
+    if reason in DISABLING:
+        if stats.disabled_until is not None:
+            return stats
+        return structs.replace(stats, disabled_until=now + length(reason, nth), disabled_reason=reason)
+    scope = model if reason == "rate_limit" else None
+    if stats.cooldown_until is not None:
+        # A second model in trouble means that it is the credential, not the model.
+        return stats if scope == stats.cooldown_model else structs.replace(stats, cooldown_model=None)
+    count = nth if reason == "rate_limit" else _generic(stats.failure_counts)
+    return structs.replace(
+        stats, cooldown_until=now + length(reason, count), cooldown_reason=reason, cooldown_model=scope
+    )
+
+
+def _generic(counts: Mapping[str, int]) -> int:
+    """Failures that share one schedule."""
+    return sum(count for reason, count in counts.items() if reason != "rate_limit" and reason not in DISABLING)
+
+
+def after_success(stats: CredentialStats, now: int) -> CredentialStats:
+    """`stats` once a call worked."""
+    return CredentialStats(last_used=now, last_failure_at=stats.last_failure_at)
+
+
+def blocked_until(stats: CredentialStats, model: str | None, now: int) -> int | None:
+    """When the credential can be used for `model` again; None when that is now."""
+    ends = [0]
+    if stats.disabled_until is not None:
+        ends.append(stats.disabled_until)
+    if stats.cooldown_until is not None and stats.cooldown_model in (None, model):
+        ends.append(stats.cooldown_until)
+    latest = max(ends)
+    return latest if latest > now else None
+
+
+def block_reason(stats: CredentialStats, model: str | None, now: int) -> str | None:
+    """Why it cannot be used now."""
+    if blocked_until(stats, model, now) is None:
+        return None
+    if stats.disabled_until is not None and stats.disabled_until > now:
+        return stats.disabled_reason or "disabled"
+    return stats.cooldown_reason or "cooling down"

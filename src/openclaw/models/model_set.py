@@ -1,0 +1,113 @@
+"""The models as they stand right now: what is configured, what there are keys for, and who would answer."""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct, structs
+
+from openclaw.core.errors import AuthFailed, ConfigError, InvalidRequest, NotFound
+from openclaw.core.provider import Model
+from openclaw.models import credentials, discover, failover, refs
+from openclaw.models.credentials import Credential, Keyring
+from openclaw.models.discover import DiscoveredModel, Probe
+from openclaw.models.profiles import Profiles
+from openclaw.models.refs import AliasBook, ModelRef
+from openclaw.models.registry import ModelCatalog, ModelRegistry
+from openclaw.models.settings import AuthSettings, ModelsSettings
+
+
+class ModelSet(Struct, frozen=True, kw_only=True):
+    """What a turn, a command or a status page asks."""
+
+    registry: ModelRegistry
+    keyring: Keyring
+    book: AliasBook
+    pick: DiscoveredModel
+    """The model that answers when nobody asks for another."""
+    primary: str | None = None
+    """The primary model as it was configured."""
+    fallbacks: tuple[ModelRef, ...] = ()
+
+    def resolve(self, text: str) -> ModelRef:
+        """The model a person means by `text`."""
+        return refs.resolve(text, self.book)
+
+    def aliases(self) -> tuple[dict[str, ModelRef], tuple[str, ...]]:
+        """The aliases that lead somewhere, and what is wrong with the others."""
+        good: dict[str, ModelRef] = {}
+        broken = []
+        for alias in self.book.aliases:
+            try:
+                good[alias] = self.resolve(alias)
+            except (InvalidRequest, NotFound) as error:
+                broken.append(f"alias {alias!r}: {error.message}")
+        return good, tuple(broken)
+
+    @property
+    def default(self) -> ModelRef:
+        return self.resolve("default")
+
+    def chain(
+        self, requested: ModelRef | None = None, *, override: Sequence[ModelRef] | None = None, strict: bool = False
+    ) -> tuple[ModelRef, ...]:
+        """The models of a turn, in order."""
+        default = self.default
+        return failover.candidates(
+            requested or default, primary=default, fallbacks=self.fallbacks, override=override, strict=strict
+        )
+
+    def model(self, ref: ModelRef) -> Model:
+        found = self.registry.model(ref)
+        if ref.key == self.pick.ref and self.pick.context_window is not None:
+            return structs.replace(found, context_window=self.pick.context_window)
+        return found
+
+    def credentials(self, ref: ModelRef, now: int) -> tuple[Credential, ...]:
+        """What `ref` can be called with, best first; raises `AuthFailed` when there is nothing."""
+        facts = self.registry.provider(ref.provider)
+        return credentials.candidates(facts, self.keyring, now, model=ref.model, pinned=ref.profile)
+
+    def has_key(self, provider: str, now: int) -> bool:
+        """Whether the provider can be called at all."""
+        try:
+            credentials.candidates(self.registry.provider(provider), self.keyring, now)
+        except AuthFailed:
+            return False
+        return True
+
+
+def build_model_set(
+    models: ModelsSettings,
+    catalog: ModelCatalog,
+    *,
+    environ: Mapping[str, str],
+    probe: Probe,
+    auth: AuthSettings,
+    stored: Profiles,
+    primary: str | None = None,
+    fallbacks: Sequence[str] = (),
+    aliases: Mapping[str, str | None] | None = None,
+) -> ModelSet:
+    """Reads the situation; `aliases` is reference to alias, as in the configuration. Asks `probe` only if it must."""
+    registry = ModelRegistry(models, catalog)
+    names = refs.aliases_of(aliases or {})
+    book = registry.book(names)
+    if primary is not None:
+        pick = DiscoveredModel(str(_configured("the primary model", primary, book)), "configured as the primary model")
+    else:
+        signed_in = tuple({profile.provider: None for profile in stored.profiles.values()})
+        pick = discover.configured_pick(registry) or discover.pick(environ, probe, registry.providers, signed_in)
+    return ModelSet(
+        registry=registry,
+        keyring=Keyring(environ=environ, auth=auth, stored=stored),
+        book=registry.book(names, pick.ref),
+        pick=pick,
+        primary=primary,
+        fallbacks=tuple(_configured(f"fallback {place}", name, book) for place, name in enumerate(fallbacks, 1)),
+    )
+
+
+def _configured(what: str, name: str, book: AliasBook) -> ModelRef:
+    try:
+        return refs.resolve(name, book)
+    except (InvalidRequest, NotFound) as error:
+        raise ConfigError(f"{what} is configured as {name!r}: {error.message}") from error

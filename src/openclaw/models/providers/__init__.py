@@ -1,0 +1,110 @@
+"""The providers that come with OpenClaw, by the wire API they speak; each module is imported at its first use."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from openclaw.core.errors import ConfigError, ServerFailed
+from openclaw.core.provider import Endpoint, ModelRequest, Provider
+
+if TYPE_CHECKING:
+    from openclaw.core.plugin import OpensProvider
+
+
+def open_provider(endpoint: Endpoint) -> Provider:
+    """Opens the provider that speaks the endpoint's wire API."""
+    match endpoint.api:
+        case "openai-completions":
+            from openclaw.models.providers.openai_chat import OpenAIChat
+
+            return OpenAIChat(endpoint)
+        case "openai-responses":
+            from openclaw.models.providers.openai_responses import OpenAIResponses
+
+            return OpenAIResponses(endpoint)
+        case "anthropic-messages":
+            from openclaw.models.providers.anthropic import Anthropic
+
+            return Anthropic(endpoint)
+        case "google-generative-ai":
+            from openclaw.models.providers.google import Google
+
+            return Google(endpoint)
+        case "ollama":
+            from openclaw.models.providers.ollama import Ollama
+
+            return Ollama(endpoint)
+        case "offline":
+            from openclaw.models.providers.offline import Offline
+
+            return Offline()
+    raise ConfigError(f"{endpoint.provider} speaks {endpoint.api}, which is not supported")
+
+
+def _body(request: ModelRequest) -> dict[str, Any]:
+    """The body that the request's wire API wants."""
+    match request.model.api:
+        case "openai-completions":
+            from openclaw.models.providers.openai_chat import encode as chat_body
+
+            return chat_body(request)
+        case "openai-responses":
+            from openclaw.models.providers.openai_responses import encode as responses_body
+
+            return responses_body(request)
+        case "anthropic-messages":
+            from openclaw.models.providers.anthropic import encode as messages_body
+
+            return messages_body(request)
+        case "google-generative-ai":
+            from openclaw.models.providers.google import encode as google_body
+
+            return google_body(request)
+        case "ollama":
+            from openclaw.models.providers.ollama import encode as ollama_body
+
+            return ollama_body(request)
+    raise ConfigError(f"{request.model.provider} speaks {request.model.api}, which is not supported")
+
+
+def encoded(request: ModelRequest) -> bytes:
+    """The bytes a provider of the request's wire API would be sent."""
+    if request.model.api in ("offline", "plugin", "acp"):
+        timeless = [msgspec.structs.replace(message, timestamp=0) for message in request.messages]
+        return msgspec.json.encode((request.system, timeless, request.tools))
+    from openclaw.models.providers.encode import to_bytes
+
+    return to_bytes(_body(request))
+
+
+class Providers:
+    """Opens a provider for each endpoint once, and closes all of them together."""
+
+    def __init__(self) -> None:
+        self._open: dict[tuple[Any, ...], Provider] = {}
+        self.foreign: Callable[[str], OpensProvider | None] = lambda name: None
+        """Providers of plugins, by the name they have in `models.providers`."""
+
+    def __call__(self, endpoint: Endpoint) -> Provider:
+        if endpoint.api == "plugin":
+            # Not kept: the plugin may be another one the next time.
+            opens = self.foreign(endpoint.provider)
+            if opens is None:
+                raise ServerFailed(f"no plugin that runs provides {endpoint.provider}: see openclaw plugins list")
+            return opens(endpoint)
+        key = (
+            endpoint.api,
+            endpoint.provider,
+            endpoint.base_url,
+            endpoint.key,
+            tuple(sorted(endpoint.headers.items())),
+        )
+        if key not in self._open:
+            self._open[key] = open_provider(endpoint)
+        return self._open[key]
+
+    async def close(self) -> None:
+        for provider in self._open.values():
+            await provider.close()
+        self._open.clear()

@@ -1,0 +1,336 @@
+"""A conversation as one model can take it: always paired, never empty, without what only another model understands."""
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from openclaw.core.messages import (
+    Assistant,
+    AssistantBlock,
+    Image,
+    Message,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    User,
+    once,
+)
+from openclaw.core.provider import Endpoint, Model, ModelRequest
+from openclaw.core.tool import ToolSpec
+
+NO_IMAGES = Text("[An image was here; this model cannot see images.]")
+NO_RESULT = Text("No result was recorded for this call; it may have been interrupted.")
+NO_OUTPUT = Text("(no output)")
+FAILED = Text("[This answer failed before it was complete.]")
+STOPPED = Text("[This answer was stopped before it was complete.]")
+EARLIER = Text("(The conversation begins earlier.)")
+_CLEAN = re.compile(r"[A-Za-z0-9_-]+")
+
+
+class HistoryRules(Struct, frozen=True, kw_only=True):
+    """What an API asks of a conversation."""
+
+    id_chars: int = 64
+    id_exact: bool = False
+    """Ids have exactly `id_chars` letters and digits."""
+    merge: bool = False
+    """Roles must alternate."""
+    user_first: bool = False
+    images: bool = True
+
+
+def adapt_messages(messages: Iterable[Message], model: Model, rules: HistoryRules) -> tuple[Message, ...]:
+    """`messages` ready to be encoded for `model`; content is always a tuple of blocks."""
+    sees = rules.images and model.sees_images
+    ids = _Ids(rules)
+    out: list[Message] = []
+    for message, results in _paired(messages):
+        match message:
+            case User():
+                out.extend(_question(message, sees))
+            case Assistant():
+                native = (message.api, message.provider, message.model) == (model.api, model.provider, model.id)
+                out.extend(_turn(message, results, native, ids, sees) if message.calls else _words(message, native))
+    if out and isinstance(out[-1], Assistant) and out[-1].stop_reason in ("error", "aborted"):
+        out.pop()  # what failed last is being asked again
+    if rules.merge:
+        out = _merged(out)
+    if rules.user_first and (not out or not isinstance(out[0], User)):
+        out.insert(0, User(content=(EARLIER,)))
+    return tuple(out)
+
+
+def _paired(messages: Iterable[Message]) -> list[tuple[User | Assistant, dict[str, ToolResult]]]:
+    """Each user and assistant message, with the results that answer the latter's calls; orphans are left out."""
+    turns: list[tuple[User | Assistant, dict[str, ToolResult]]] = []
+    open_results: dict[str, ToolResult] = {}
+    wanted: set[str] = set()
+    for message in messages:
+        if isinstance(message, ToolResult):
+            if message.tool_call_id in wanted:
+                open_results.setdefault(message.tool_call_id, message)
+            continue
+        if isinstance(message, Assistant):
+            open_results = {}
+            wanted = {call.id for call in message.calls}
+            turns.append((message, open_results))
+        else:
+            turns.append((message, {}))
+    return turns
+
+
+@once
+def _question(message: User, sees: bool) -> tuple[User, ...]:
+    content = _seen(_blocks(message), sees)
+    return (replace(message, content=content),) if content else ()
+
+
+@once
+def _words(message: Assistant, native: bool) -> tuple[Assistant | ToolResult, ...]:
+    """What becomes of a message that calls nothing."""
+    return tuple(_turn(message, {}, native, _Ids(HistoryRules()), sees=False))
+
+
+def _turn(
+    message: Assistant, results: dict[str, ToolResult], native: bool, ids: "_Ids", sees: bool
+) -> list[Assistant | ToolResult]:
+    """An assistant message and, right after it, one result for each of its calls."""
+    failed = message.stop_reason in ("error", "aborted")
+    content: list[AssistantBlock] = []
+    answers: list[ToolResult] = []
+    for block in message.content:
+        match block:
+            case ToolCall():
+                if failed and block.id not in results:
+                    continue
+                call_id = ids.clean(block.id)
+                arguments = {} if block.broken is not None else block.arguments
+                signature = block.signature if native else None
+                content.append(ToolCall(id=call_id, name=block.name, arguments=arguments, signature=signature))
+                answers.append(_answer(block, call_id, results.get(block.id), sees))
+            case Text() if block.text.strip() and message.stop_reason != "error":
+                content.append(block if native else Text(block.text))
+            case Thinking() if native and not failed and (block.thinking.strip() or block.thinking_signature):
+                content.append(block)
+    # Reasoning stands before what it led to; with nothing behind it no API takes it back.
+    while content and isinstance(content[-1], Thinking):
+        content.pop()
+    if failed and message.content:
+        content.append(FAILED if message.stop_reason == "error" else STOPPED)
+        content.sort(key=lambda block: isinstance(block, ToolCall))
+    if not content:
+        return []
+    return [replace(message, content=tuple(content)), *answers]
+
+
+def _answer(call: ToolCall, call_id: str, result: ToolResult | None, sees: bool) -> ToolResult:
+    if result is None:
+        return ToolResult(tool_call_id=call_id, tool_name=call.name, content=(NO_RESULT,), is_error=True)
+    content = _seen(result.content, sees) or (NO_OUTPUT,)
+    return ToolResult(tool_call_id=call_id, tool_name=call.name, content=content, is_error=result.is_error)
+
+
+def _blocks(message: User) -> tuple[Text | Image, ...]:
+    return (Text(message.content),) if isinstance(message.content, str) else message.content
+
+
+def _seen(blocks: Iterable[Text | Image], sees: bool) -> tuple[Text | Image, ...]:
+    """The blocks that say something, images as far as the model sees them."""
+    out: list[Text | Image] = []
+    for block in blocks:
+        if isinstance(block, Image) and not sees:
+            block = NO_IMAGES
+        if isinstance(block, Image) or block.text.strip():
+            out.append(block)
+    return tuple(out)
+
+
+def _merged(messages: list[Message]) -> list[Message]:
+    out: list[Message] = []
+    for message in messages:
+        match out[-1] if out else None, message:
+            case User() as before, User():
+                out[-1] = replace(before, content=(*_blocks(before), *_blocks(message)))
+            case Assistant() as before, Assistant():
+                out[-1] = replace(message, content=(*before.content, *message.content))
+            case _:
+                out.append(message)
+    return out
+
+
+class _Ids:
+    """Call ids as an API takes them, each used once."""
+
+    def __init__(self, rules: HistoryRules) -> None:
+        self._rules = rules
+        self._used: set[str] = set()
+
+    def clean(self, call_id: str) -> str:
+        candidate, attempt = call_id, 0
+        while not self._fits(candidate) or candidate in self._used:
+            digest = hashlib.sha256(f"{attempt}:{call_id}".encode("utf-8", "replace")).hexdigest()
+            candidate = digest[: self._rules.id_chars] if self._rules.id_exact else f"call_{digest[:24]}"
+            attempt += 1
+        self._used.add(candidate)
+        return candidate
+
+    def _fits(self, call_id: str) -> bool:
+        if self._rules.id_exact:
+            return len(call_id) == self._rules.id_chars and call_id.isascii() and call_id.isalnum()
+        return len(call_id) <= self._rules.id_chars and bool(_CLEAN.fullmatch(call_id))
+
+
+# Parameters the runtime reads itself; everything else in a model's `params` goes to the provider as it stands.
+_RUNTIME_PARAMS = frozenset(
+    ("temperature", "maxTokens", "cacheRetention", "thinking", "fastMode", "context1m", "extra_body", "serviceTier")
+)
+
+
+def authority(url: str) -> str:
+    """Host and port of an address, however odd the address is; never the credentials in it."""
+    return re.split(r"[/?#]", url.partition("://")[2], maxsplit=1)[0].rpartition("@")[2].lower()
+
+
+def host_of(model: Model) -> str:
+    return re.sub(r":\d*$", "", authority(model.base_url))
+
+
+def placed(request: ModelRequest, endpoint: Endpoint) -> ModelRequest:
+    """`request` with its model's address filled in, so that an encoder knows the host."""
+    if request.model.base_url:
+        return request
+    return replace(request, model=replace(request.model, base_url=endpoint.base_url))
+
+
+def found_model(endpoint: Endpoint, model_id: str, *, name: str | None, window: int | None) -> Model:
+    """A model the endpoint says it has."""
+    model = Model(
+        provider=endpoint.provider, id=model_id, api=endpoint.api, base_url=endpoint.base_url, name=name or model_id
+    )
+    return replace(model, context_window=window) if window else model
+
+
+def number(model: Model, name: str) -> Any:
+    """A numeric parameter of the model, if it is one."""
+    value = model.params.get(name)
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def output_limit(request: ModelRequest) -> int | None:
+    """The most tokens to answer with: what is asked for, within what the model can do."""
+    asked = request.max_tokens or number(request.model, "maxTokens")
+    limits = [int(limit) for limit in (asked, request.model.max_tokens) if limit]
+    return min(limits) if limits else None
+
+
+def temperature(request: ModelRequest) -> float | None:
+    asked = request.temperature if request.temperature is not None else number(request.model, "temperature")
+    return None if asked is None else float(asked)
+
+
+def passed_params(model: Model) -> dict[str, Any]:
+    """Parameters that go to the provider untouched."""
+    return {name: value for name, value in model.params.items() if name not in _RUNTIME_PARAMS}
+
+
+def extra_body(model: Model) -> dict[str, Any]:
+    """What the configuration puts into every request, over everything else."""
+    extra = model.params.get("extra_body")
+    return dict(extra) if isinstance(extra, Mapping) else {}
+
+
+def sorted_tools(request: ModelRequest) -> list[ToolSpec]:
+    """The tools in an order that is the same for every call, so that caches hit."""
+    if request.model.compat.supports_tools is False:
+        return []
+    return sorted(request.tools, key=lambda tool: tool.name)
+
+
+def schema(tool: ToolSpec, model: Model) -> dict[str, Any]:
+    """The tool's parameters without the keywords the endpoint cannot read."""
+    return _schema(tool.schema, frozenset(model.compat.unsupported_tool_schema_keywords))
+
+
+@lru_cache(maxsize=512)
+def _schema(text: bytes, keywords: frozenset[str]) -> dict[str, Any]:
+    """The same for every call, so made once; nobody changes a request's body in place."""
+    return {"type": "object", "properties": {}} | _without(msgspec.json.decode(text), keywords)
+
+
+def _without(value: Mapping[str, Any], keywords: frozenset[str]) -> dict[str, Any]:
+    """`value` without `keywords`; names of properties are not keywords."""
+    out: dict[str, Any] = {}
+    for name, part in value.items():
+        if name in keywords:
+            continue
+        if name in ("properties", "$defs", "definitions", "patternProperties") and isinstance(part, Mapping):
+            out[name] = {key: _cleaned(inner, keywords) for key, inner in part.items()}
+        elif name in ("const", "default", "enum", "examples"):
+            out[name] = part
+        else:
+            out[name] = _cleaned(part, keywords)
+    return out
+
+
+def _cleaned(value: Any, keywords: frozenset[str]) -> Any:
+    if isinstance(value, Mapping):
+        return _without(value, keywords)
+    return [_cleaned(part, keywords) for part in value] if isinstance(value, list | tuple) else value
+
+
+def data_url(image: Image) -> str:
+    return f"data:{image.mime_type};base64,{image.data}"
+
+
+def joined(texts: Iterable[str]) -> str:
+    return "\n".join(text for text in texts if text)
+
+
+def arguments_text(arguments: Mapping[str, Any]) -> str:
+    return to_bytes(arguments).decode()
+
+
+def to_bytes(body: Any) -> bytes:
+    """The JSON of a request; half characters, which no encoding has, become the replacement character."""
+    try:
+        return msgspec.json.encode(body)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_whole(body))
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, Mapping):
+        return {_whole(name): _whole(part) for name, part in value.items()}
+    return [_whole(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+def openai_effort(request: ModelRequest) -> str | None:
+    """The reasoning effort in OpenAI's words, or None to leave it to the model."""
+    model, level = request.model, request.thinking
+    if not model.reasoning or model.compat.supports_reasoning_effort is False:
+        return None
+    mapped = (model.compat.reasoning_effort_map or {}).get(level)
+    if mapped is not None:
+        return mapped
+    if level == "adaptive":
+        return None
+    return _least_effort(model.id) if level == "off" else level
+
+
+def _least_effort(model_id: str) -> str | None:
+    """How close to no thinking a model gets; None when that is not known."""
+    name = model_id.rpartition("/")[2]
+    found = re.match(r"gpt-(\d+)(?:\.(\d+))?", name)
+    if found:
+        version = (int(found[1]), int(found[2] or 0))
+        return None if version < (5, 0) else "minimal" if version == (5, 0) else "none"
+    return "low" if re.match(r"o\d", name) else None

@@ -1,0 +1,231 @@
+"""The chat API of Ollama, for models on one's own machine."""
+
+from collections.abc import AsyncIterator, Iterable
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from openclaw.core.events import CallDelta, ModelEvent, TextDelta, ThinkingDelta
+from openclaw.core.messages import Assistant, Image, Text, ToolResult, Usage, User
+from openclaw.core.provider import Endpoint, Model, ModelRequest, ReplyBuilder
+from openclaw.models.providers.encode import (
+    HistoryRules,
+    adapt_messages,
+    arguments_text,
+    extra_body,
+    found_model,
+    output_limit,
+    passed_params,
+    schema,
+    sorted_tools,
+    temperature,
+    to_bytes,
+)
+from openclaw.models.providers.errors import FaultOrigin, fault_of, from_fault
+from openclaw.models.providers.http import Frame, LineReader, ProviderCall, ProviderHttp
+
+# The window assumed where none is known. Asking a local server for it would fill the machine's memory.
+ASSUMED_WINDOW = 200_000
+_TOP_LEVEL = frozenset(("keep_alive", "format", "template"))
+
+
+def encode(request: ModelRequest) -> dict[str, Any]:
+    """The body of a request."""
+    model = request.model
+    body: dict[str, Any] = {"model": model.id, "messages": _messages(request), "stream": True}
+    tools = [
+        {"name": tool.name, "description": tool.description, "parameters": schema(tool, model)}
+        for tool in sorted_tools(request)
+    ]
+    if tools and request.tool_choice != "none":  # it has no word for it
+        body["tools"] = [{"type": "function", "function": tool} for tool in tools]
+    params = passed_params(model)
+    options = {name: value for name, value in params.items() if name not in _TOP_LEVEL}
+    if model.context_window != ASSUMED_WINDOW:
+        options.setdefault("num_ctx", model.context_window)
+    limit = output_limit(request)
+    if limit is not None:
+        options["num_predict"] = limit
+    heat = temperature(request)
+    if heat is not None:
+        options["temperature"] = heat
+    if options:
+        body["options"] = options
+    if model.reasoning:
+        body["think"] = _think(request)
+    return body | {name: value for name, value in params.items() if name in _TOP_LEVEL} | extra_body(model)
+
+
+def _think(request: ModelRequest) -> bool | str:
+    mapped = (request.model.compat.reasoning_effort_map or {}).get(request.thinking)
+    if mapped is not None:
+        return mapped
+    if not request.model.id.startswith("gpt-oss"):
+        return request.thinking != "off"
+    # This family has levels instead of a switch, and is never without thought.
+    match request.thinking:
+        case "off" | "minimal" | "low":
+            return "low"
+        case "medium" | "adaptive":
+            return "medium"
+        case _:
+            return "high"
+
+
+def _messages(request: ModelRequest) -> list[dict[str, Any]]:
+    out: list[dict[str, Any]] = []
+    if request.system.text:
+        out.append({"role": "system", "content": request.system.text})
+    shown: list[str] = []
+    for message in adapt_messages(request.messages, request.model, HistoryRules()):
+        if shown and not isinstance(message, ToolResult):
+            out.append(_shown(shown))
+            shown = []
+        match message:
+            case User():
+                images = [block.data for block in message.content if isinstance(block, Image)]
+                out.append({"role": "user", "content": message.text} | ({"images": images} if images else {}))
+            case Assistant():
+                out.append(_assistant(message))
+            case ToolResult():
+                images = [block.data for block in message.content if isinstance(block, Image)]
+                shown += images
+                out.append({"role": "tool", "content": message.text, "tool_name": message.tool_name})
+    return [*out, _shown(shown)] if shown else out
+
+
+def _shown(images: list[str]) -> dict[str, Any]:
+    return {"role": "user", "content": "Images from the tool results above:", "images": images}
+
+
+def _assistant(message: Assistant) -> dict[str, Any]:
+    out: dict[str, Any] = {"role": "assistant"}
+    out["content"] = "\n".join(block.text for block in message.content if isinstance(block, Text))
+    if message.thinking:
+        out["thinking"] = message.thinking
+    if message.calls:
+        out["tool_calls"] = [{"function": {"name": call.name, "arguments": call.arguments}} for call in message.calls]
+    return out
+
+
+class _Function(Struct):
+    name: str = ""
+    arguments: dict[str, Any] | str | None = None
+
+
+class _Call(Struct):
+    function: _Function
+    id: str | None = None
+
+
+class _Message(Struct):
+    content: str | None = None
+    thinking: str | None = None
+    tool_calls: list[_Call] | None = None
+
+
+class _Chunk(Struct):
+    message: _Message | None = None
+    done: bool | None = None
+    done_reason: str | None = None
+    prompt_eval_count: int | None = None
+    eval_count: int | None = None
+    error: Any = None
+
+
+_decode = msgspec.json.Decoder(_Chunk, strict=False).decode
+
+
+class OllamaDecoder:
+    """Lines of one answer."""
+
+    def __init__(self, model: Model, origin: FaultOrigin) -> None:
+        self._reply = ReplyBuilder(model)
+        self._origin = origin
+        self._calls = 0
+        self.ended = False
+        self.complete = False
+
+    def read(self, frame: Frame) -> Iterable[ModelEvent]:
+        chunk = _decode(frame.data)
+        if chunk.error:
+            raise from_fault(self._origin, fault_of(chunk.error))
+        message = chunk.message or _Message()
+        if message.thinking:
+            self._reply.thinking(0, message.thinking)
+            yield ThinkingDelta(message.thinking)
+        if message.content:
+            self._reply.text(0, message.content)
+            yield TextDelta(message.content)
+        for call in message.tool_calls or ():
+            yield self._call(call)
+        if chunk.done:
+            self._reply.usage = Usage(chunk.prompt_eval_count or 0, chunk.eval_count or 0)
+            self._reply.stop_reason = "length" if chunk.done_reason == "length" else "stop"
+            self.ended = self.complete = True
+
+    def message(self) -> Assistant:
+        return self._reply.message()
+
+    def _call(self, call: _Call) -> CallDelta:
+        raw = call.function.arguments
+        fragment = raw if isinstance(raw, str) else arguments_text(raw or {})
+        known = call.id or f"call_{uuid4().hex[:24]}"
+        call_id, name = self._reply.call(self._calls, known, call.function.name, fragment)
+        self._calls += 1
+        return CallDelta(call_id, name, fragment)
+
+
+class _Listed(Struct):
+    name: str = ""
+    model: str = ""
+
+
+class _List(Struct):
+    models: list[_Listed] = []
+
+
+class _Shown(Struct):
+    capabilities: list[str] = []
+    model_info: dict[str, Any] = {}
+
+    @property
+    def window(self) -> int | None:
+        found = (value for name, value in self.model_info.items() if name.endswith(".context_length"))
+        return next((value for value in found if isinstance(value, int)), None)
+
+
+class Ollama:
+    """A provider that speaks Ollama's own API."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        # People who come from the OpenAI-compatible side of the server keep its suffix.
+        base_url = endpoint.base_url.rstrip("/").removesuffix("/v1")
+        self._http = ProviderHttp(replace(endpoint, base_url=base_url))
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        model = request.model
+        at = replace(model, base_url=model.base_url.rstrip("/").removesuffix("/v1"))
+        call = ProviderCall(path="/api/chat", body=to_bytes(encode(request)), model=at)
+        decoder = OllamaDecoder(model, self._http.origin(model))
+        return self._http.converse(call, LineReader(model.provider), decoder)
+
+    async def models(self) -> list[Model]:
+        listed = await self._http.fetch("/api/tags", _List)
+        return [await self._model(entry.model or entry.name) for entry in listed.models]
+
+    async def close(self) -> None:
+        await self._http.close()
+
+    async def _model(self, name: str) -> Model:
+        shown = await self._http.fetch("/api/show", _Shown, post={"model": name})
+        model = found_model(self._http.endpoint, name, name=None, window=shown.window)
+        return replace(
+            model,
+            reasoning="thinking" in shown.capabilities,
+            input=("text", "image") if "vision" in shown.capabilities else ("text",),
+            compat=replace(model.compat, supports_tools="tools" in shown.capabilities or not shown.capabilities),
+        )

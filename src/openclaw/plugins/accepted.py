@@ -1,0 +1,61 @@
+"""Which installed plugins were accepted, and as what: `plugins-lock.json`, by id, with a digest over all files."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct, field
+
+from openclaw.storage.atomic import JsonFile
+from openclaw.storage.digests import Hasher, Unverifiable
+from openclaw.storage.locks import holding
+
+FILE = "plugins-lock.json"
+
+
+class AcceptedPlugin(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What somebody agreed to."""
+
+    tree_sha256: str
+    version: str = ""
+    source: Literal["path", "archive"] = "path"
+    spec: str = ""
+    """Where it came from."""
+    at: int = 0
+
+
+class _Document(Struct, frozen=True, kw_only=True):
+    version: int = 1
+    plugins: Mapping[str, AcceptedPlugin] = field(default_factory=dict)
+
+
+class AcceptedPlugins:
+    def __init__(self, state: Path) -> None:
+        self._file = JsonFile(state / FILE, _Document, "mend it, or move it away and install your plugins again")
+        self.path = self._file.path
+
+    def read(self) -> Mapping[str, AcceptedPlugin]:
+        document = self._file.read()
+        return document.plugins if document is not None else {}
+
+    def accept(self, name: str, entry: AcceptedPlugin) -> None:
+        self._change(name, entry)
+
+    def forget(self, name: str) -> None:
+        self._change(name, None)
+
+    def _change(self, name: str, entry: AcceptedPlugin | None) -> None:
+        with holding(self.path.with_name(f"{FILE}.lock"), "the list of accepted plugins"):
+            entries = {key: value for key, value in self.read().items() if key != name}
+            if entry is not None:
+                entries[name] = entry
+            document = _Document(plugins=dict(sorted(entries.items())))
+            self._file.write(document)
+
+
+def digest_of(directory: Path) -> str:
+    """The digest over everything in `directory`; a reason in its place is no digest anybody accepted."""
+    try:
+        return Hasher(lambda: 0.0).tree(str(directory)).sha256
+    except Unverifiable as error:
+        return f"unverifiable: {error}"

@@ -1,0 +1,137 @@
+"""What was accepted, kept in `hooks-trust.json`: by directory, with a digest over every file in it.
+
+A handler is code. It runs only as it was when its owner said yes; one changed byte and it waits to be looked at again.
+"""
+
+import hashlib
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct, field
+
+from openclaw.core.errors import StateError
+from openclaw.plugins.hooks.manifest import HookDirectory
+from openclaw.storage.atomic import JsonFile
+from openclaw.storage.locks import holding
+
+FILE = "hooks-trust.json"
+MAX_FILES = 500
+MAX_BYTES = 32 << 20
+UNCOUNTED = frozenset({".git", ".DS_Store"})
+
+Signature = tuple[tuple[str, int, int, int, int], ...]
+
+
+class AcceptedHook(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What was accepted, when and by whom."""
+
+    name: str
+    sha256: str
+    approved_at: int
+    approved_by: Literal["owner", "first-use"]
+
+
+class _Document(Struct, frozen=True, kw_only=True):
+    version: int = 1
+    hooks: Mapping[str, AcceptedHook] = field(default_factory=dict)
+
+
+class UnverifiableHook(ValueError):
+    """A directory nobody can vouch for; the text says why."""
+
+
+class AcceptedHooks:
+    """Accepted hooks by directory. Reading it again costs one `stat` while nothing changes."""
+
+    def __init__(self, state: Path) -> None:
+        self._file = JsonFile(state / FILE, _Document, "mend it, or move it away and enable your hooks again")
+        self.path = self._file.path
+        self._digests: dict[str, tuple[Signature, str]] = {}
+
+    def read(self) -> Mapping[str, AcceptedHook]:
+        """Everything accepted; raises `StateError` when the file cannot be used, because then nothing is."""
+        document = self._file.read()
+        return document.hooks if document is not None else {}
+
+    def accept(self, hook: HookDirectory, by: Literal["owner", "first-use"], now: int) -> AcceptedHook:
+        """Records a hook as it is now; raises `StateError` when it cannot be vouched for."""
+        try:
+            sha256 = self.digest(hook.directory)
+        except UnverifiableHook as error:
+            raise StateError(f"{hook.name} cannot be accepted: {error}") from error
+        entry = AcceptedHook(name=hook.name, sha256=sha256, approved_at=now, approved_by=by)
+        with holding(self.path.with_name(f"{FILE}.lock"), "the list of accepted hooks"):
+            document = _Document(hooks=dict(sorted({**self.read(), hook.directory: entry}.items())))
+            self._file.write(document)
+        return entry
+
+    def objection(self, hook: HookDirectory) -> str:
+        """Why a hook must not run as it is now; empty when it may. Looked at before every run."""
+        if hook.bundled:
+            return ""
+        try:
+            known = self.read().get(hook.directory)
+            if known is None:
+                return f"nobody has accepted it yet: look at its files, then openclaw hooks enable {hook.name}"
+            if self.digest(hook.directory) != known.sha256:
+                return f"its files changed since it was accepted: look at them, then openclaw hooks enable {hook.name}"
+        except UnverifiableHook as error:
+            return str(error)
+        except StateError as error:
+            return error.message
+        return ""
+
+    def digest(self, directory: str) -> str:
+        """One digest over everything in `directory`; a directory that did not change is not read again."""
+        try:
+            files = _walk(directory)
+            signature = tuple(
+                (path, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns) for path, about in files
+            )
+            known = self._digests.get(directory)
+            if known is not None and known[0] == signature:
+                return known[1]
+            whole = hashlib.sha256()
+            for path, about in files:
+                content = hashlib.sha256((Path(directory) / path).read_bytes()).hexdigest()
+                whole.update(f"{path}\0{about.st_mode & 0o111:o}\0{content}\n".encode())
+        except OSError as error:
+            raise UnverifiableHook(f"{error.filename or directory} cannot be read: {error.strerror}") from error
+        self._digests[directory] = (signature, whole.hexdigest())
+        return whole.hexdigest()
+
+
+def _walk(directory: str) -> list[tuple[str, os.stat_result]]:
+    """Every file below `directory`, sorted; refuses links, special files and what others could change."""
+    found: list[tuple[str, os.stat_result]] = []
+    size = 0
+
+    def visit(place: str, prefix: str) -> None:
+        nonlocal size
+        if stat.S_IMODE(Path(place).stat().st_mode) & 0o002:
+            raise UnverifiableHook(f"everyone on this machine can write to {place}: chmod o-w {place}")
+        with os.scandir(place) as listing:
+            entries = sorted(listing, key=lambda entry: entry.name)
+        for entry in entries:
+            if entry.name in UNCOUNTED:
+                continue
+            about = entry.stat(follow_symlinks=False)
+            size += about.st_size
+            if len(found) >= MAX_FILES or size > MAX_BYTES:
+                raise UnverifiableHook(
+                    f"it holds more than {MAX_FILES} files or {MAX_BYTES >> 20} MiB: keep data elsewhere"
+                )
+            if stat.S_ISDIR(about.st_mode):
+                visit(entry.path, f"{prefix}{entry.name}/")
+            elif not stat.S_ISREG(about.st_mode):
+                raise UnverifiableHook(f"{prefix}{entry.name} is a link or no regular file: replace it with a copy")
+            elif about.st_mode & 0o002:
+                raise UnverifiableHook(f"everyone on this machine can write to {entry.path}: chmod o-w {entry.path}")
+            else:
+                found.append((prefix + entry.name, about))
+
+    visit(directory, "")
+    return found

@@ -1,0 +1,275 @@
+"""Finding hooks below their roots: the immediate children, inside the root, and nothing is run or imported.
+
+Whatever cannot be used becomes a diagnostic, or a hook that says what is wrong with it; its neighbours load.
+"""
+
+import os
+import shutil
+import stat
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct, structs
+
+from openclaw.agent.settings import agent_ids
+from openclaw.config import tree
+from openclaw.config.load import LoadedConfig
+from openclaw.core.errors import OpenClawError
+from openclaw.plugins.hooks.accepted import AcceptedHooks
+from openclaw.plugins.hooks.manifest import (
+    FoundHooks,
+    HookDirectory,
+    HookMachine,
+    HookManifest,
+    HookProblem,
+    HookVerdict,
+    Kind,
+    Source,
+    UnusableHook,
+    judge,
+    parse,
+)
+from openclaw.plugins.settings import InternalHooksSettings
+
+if TYPE_CHECKING:
+    from openclaw.process.environment import Environment
+
+
+FILE = "HOOK.md"
+FILE_BYTES = 65_536
+MOST_CHILDREN = 200
+PYTHON = ("handler.py", "hook.py")
+SCRIPTS = ("handler.ts", "handler.js", "index.ts", "index.js")
+NO_HANDLER = "it has no handler: add handler.py with `async def handler(event)`, or a program called handler"
+BUNDLED = Path(__file__).parent / "bundled"
+
+
+class HookRoot(Struct, frozen=True, kw_only=True):
+    """A directory hooks are looked for in."""
+
+    path: Path
+    source: Source
+
+
+class Matter(Struct, frozen=True, kw_only=True):
+    """The front matter of a file as plain values."""
+
+    fields: Mapping[str, Any]
+    ours: Mapping[str, Any]
+    """What stands under `metadata.openclaw`."""
+    notes: tuple[str, ...] = ()
+
+
+ReadMatter = Callable[[str], Matter]
+"""Raises `ValueError` for text without front matter."""
+
+
+class _Package(Struct, frozen=True):
+    openclaw: dict[str, Any] = {}
+
+
+def find(roots: Iterable[HookRoot], read: ReadMatter) -> FoundHooks:
+    """Every hook below `roots`. A later root replaces what an earlier one has, but a workspace only adds."""
+    chosen: dict[str, HookDirectory] = {}
+    diagnostics: list[HookProblem] = []
+    for root in roots:
+        for directory in _candidates(root, diagnostics):
+            try:
+                hook = _load(directory, root, read)
+            except (UnusableHook, OSError) as error:
+                why = error.strerror if isinstance(error, OSError) else str(error)
+                diagnostics.append(HookProblem(str(directory / FILE), why or type(error).__name__))
+                continue
+            known = chosen.get(hook.name)
+            if known is not None and (root.source == "openclaw-workspace" or known.source == root.source):
+                diagnostics.append(
+                    HookProblem(
+                        str(directory), f"{hook.name} is there already, from {known.directory}: rename this one"
+                    )
+                )
+                continue
+            chosen[hook.name] = hook
+    return FoundHooks(hooks=tuple(chosen.values()), diagnostics=tuple(diagnostics))
+
+
+def _candidates(root: HookRoot, diagnostics: list[HookProblem]) -> list[Path]:
+    """The directories below a root that hold a HOOK.md, those of packs included, none outside the root."""
+    try:
+        children = sorted(path for path in root.path.iterdir() if path.is_dir() and not path.name.startswith("."))
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        diagnostics.append(HookProblem(str(root.path), f"cannot be read: {error.strerror}"))
+        return []
+    if len(children) > MOST_CHILDREN:
+        diagnostics.append(HookProblem(str(root.path), f"only the first {MOST_CHILDREN} directories are looked at"))
+    real = os.path.realpath(root.path)
+    found = []
+    for child in children[:MOST_CHILDREN]:
+        for directory in (child, *_packed(child, diagnostics)):
+            inside = os.path.realpath(directory)
+            if not inside.startswith(real + os.sep):
+                diagnostics.append(HookProblem(str(directory), "it leads out of its directory, and is not followed"))
+            elif (directory / FILE).is_file():
+                found.append(Path(inside))
+    return found
+
+
+def _packed(child: Path, diagnostics: list[HookProblem]) -> list[Path]:
+    """The hooks a package.json names."""
+    try:
+        data = (child / "package.json").read_bytes()[:FILE_BYTES]
+    except OSError:
+        return []
+    try:
+        named = msgspec.json.decode(data, type=_Package).openclaw.get("hooks", [])
+    except msgspec.DecodeError:
+        diagnostics.append(HookProblem(str(child / "package.json"), "it is not JSON, so its hooks are unknown"))
+        return []
+    return [child / name for name in named if isinstance(name, str)][:MOST_CHILDREN] if isinstance(named, list) else []
+
+
+def _load(directory: Path, root: HookRoot, read: ReadMatter) -> HookDirectory:
+    manifest = _manifest(directory, read)
+    workspace = str(root.path.parent) if root.source == "openclaw-workspace" else ""
+    hook = HookDirectory(manifest=manifest, source=root.source, directory=str(directory), workspace=workspace)
+    if root.source == "openclaw-bundled":
+        return structs.replace(hook, kind="bundled")
+    handler, kind = _handler(directory)
+    return structs.replace(hook, handler=handler, kind=kind, problem="" if handler else _no_handler(directory))
+
+
+def _manifest(directory: Path, read: ReadMatter) -> HookManifest:
+    handle = os.open(directory / FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(handle, "rb") as stream:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise UnusableHook("it is not a regular file")
+        data = stream.read(FILE_BYTES + 1)
+    if len(data) > FILE_BYTES:
+        raise UnusableHook(f"it has more than {FILE_BYTES:,} bytes")
+    try:
+        matter = read(data.decode())
+    except UnicodeDecodeError:
+        raise UnusableHook("it is not UTF-8 text") from None
+    except ValueError as error:
+        raise UnusableHook(str(error)) from None
+    return parse(matter.fields, matter.ours, directory.name, matter.notes)
+
+
+def _handler(directory: Path) -> tuple[str, Kind]:
+    for name in PYTHON:
+        if (directory / name).is_file():
+            return str(directory / name), "python"
+    for path in sorted(directory.glob("handler*")):
+        if path.stem == "handler" and path.is_file() and os.access(path, os.X_OK) and path.name not in SCRIPTS:
+            return str(path), "program"
+    return "", "program"
+
+
+def _no_handler(directory: Path) -> str:
+    for name in SCRIPTS:
+        if (directory / name).exists():
+            return f"{name} is not run here: write handler.py with `async def handler(event)`, or a program"
+    plain = next((path.name for path in sorted(directory.glob("handler*")) if path.is_file()), "")
+    return f"{plain} may not be run: chmod +x {directory / plain}" if plain else NO_HANDLER
+
+
+class ListedHook(Struct, frozen=True, kw_only=True):
+    """A hook with everything that decides whether it runs."""
+
+    hook: HookDirectory
+    verdict: HookVerdict
+    objection: str = ""
+    """Why nobody vouches for it as it is now."""
+
+    @property
+    def runs(self) -> bool:
+        return self.verdict.runs and not self.objection
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        # Who is not wanted anyway need not be accepted first.
+        held = (self.objection,) if self.objection and self.verdict.chosen else ()
+        return (*self.verdict.reasons, *held)
+
+
+class HookList(Struct, frozen=True, kw_only=True):
+    """Every hook, and what was passed over."""
+
+    items: tuple[ListedHook, ...]
+    diagnostics: tuple[HookProblem, ...] = ()
+
+
+def workspaces(loaded: LoadedConfig, surroundings: "Environment") -> dict[str, Path]:
+    """By agent, the directory of its files."""
+    from openclaw.workspace.seed import workspace_of
+
+    agents = loaded.config.agents
+    return {agent: workspace_of(agents, agent, surroundings) for agent in agent_ids(agents)}
+
+
+def look(loaded: LoadedConfig, surroundings: "Environment", ledger: AcceptedHooks) -> HookList:
+    """A look at all the places hooks come from. Nothing is run, and nothing is accepted by looking."""
+    settings: InternalHooksSettings = loaded.config.hooks.internal
+    found = find(roots(loaded, surroundings), read_matter)
+    machine = _machine(loaded)
+    items = [
+        ListedHook(hook=hook, verdict=judge(hook, settings, machine), objection=ledger.objection(hook))
+        for hook in found.hooks
+    ]
+    return HookList(items=tuple(items), diagnostics=found.diagnostics)
+
+
+def roots(loaded: LoadedConfig, surroundings: "Environment") -> list[HookRoot]:
+    """Where hooks are looked for; what comes later replaces what came before, but a workspace only adds."""
+    home = surroundings.home
+    extra = [_expanded(text, surroundings) for text in loaded.config.hooks.internal.load.extra_dirs]
+    own = dict.fromkeys(path / "hooks" for path in workspaces(loaded, surroundings).values())
+    return [
+        HookRoot(path=BUNDLED, source="openclaw-bundled"),
+        *(HookRoot(path=path, source="openclaw-extra") for path in extra),
+        HookRoot(path=home.state / "hooks", source="openclaw-managed"),
+        *(HookRoot(path=path, source="openclaw-workspace") for path in own),
+    ]
+
+
+def read_matter(text: str) -> Matter:
+    """The front matter of a HOOK.md, read with the care that skills are read with."""
+    from openclaw.skills.manifest import read, unpacked
+
+    matter = read(text)
+    metadata = unpacked(matter.fields.get("metadata"))
+    ours = unpacked(metadata.get("openclaw"))
+    return Matter(fields=matter.fields, ours={**ours, "requires": unpacked(ours.get("requires"))}, notes=matter.notes)
+
+
+def _expanded(text: str, surroundings: "Environment") -> Path:
+    if text == "~" or text.startswith("~/"):
+        return surroundings.home_dir / text[2:]
+    return surroundings.home.state / text  # an absolute path stays what it is
+
+
+def _machine(loaded: LoadedConfig) -> HookMachine:
+    path = loaded.variables.get("PATH")
+
+    @cache
+    def has_bin(name: str) -> bool:
+        return shutil.which(name, path=path) is not None
+
+    def has_config(where: str) -> bool:
+        try:
+            found: Any = tree.find(loaded.raw, tree.parse(where))
+        except (OpenClawError, LookupError):
+            return False
+        return bool(found)
+
+    return HookMachine(
+        platform="linux" if sys.platform.startswith("linux") else sys.platform,
+        env=frozenset(name for name, value in loaded.variables.items() if value),
+        has_bin=has_bin,
+        has_config=has_config,
+    )

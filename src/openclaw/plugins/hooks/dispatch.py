@@ -1,0 +1,265 @@
+"""Who listens at which point, and asking them: in order, each within its time, a failing one told apart by name.
+
+This is a place where somebody else's bug ends: a handler that raises, answers nonsense or takes too long is passed over
+(or counts as an objection where the point says so) and named in the log.
+"""
+
+import asyncio
+import fnmatch
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+from openclaw.core.clock import Clock
+from openclaw.core.hooks import (
+    POINTS,
+    AfterToolCall,
+    BeforeToolCall,
+    HookContext,
+    HookName,
+    HookRegistration,
+    ToolResultPersist,
+)
+from openclaw.core.text import literal
+from openclaw.plugins.hooks.points import HookAnswer, HookChange, HookPoint
+from openclaw.security.audit import AuditChange
+
+log = logging.getLogger(__name__)
+
+E = TypeVar("E")
+A = TypeVar("A")
+M = TypeVar("M")
+
+GRACE = 1.0
+"""Seconds a cancelled handler has to come to rest when everything ends."""
+LONGEST_WORDS = 300
+"""Of an error, in the log."""
+
+
+class HookFailure(Exception):
+    """A handler gave no usable answer; the words are for the log and the audit."""
+
+
+def refusal(registration: HookRegistration) -> str:
+    """Why a handler may not listen where it wants to; empty when it may."""
+    point, settings = POINTS[registration.hook], registration.settings
+    where = f"plugins.entries.{registration.plugin}.hooks"
+    if point.conversation and not (registration.bundled or settings.allow_conversation_access):
+        return f"{registration.hook} shows what people say: set {where}.allowConversationAccess to let it listen"
+    if registration.hook == "before_prompt_build" and not settings.allow_prompt_injection:
+        return f"{registration.hook} is closed to it: {where}.allowPromptInjection is off"
+    if point.kind == "sync" and inspect.iscoroutinefunction(registration.handler):
+        return f"{registration.hook} is asked while a result is written: its handler must be a plain function"
+    return ""
+
+
+class HookDispatcher:
+    """The handlers of this process. Observers run in the background until `close`."""
+
+    def __init__(self, clock: Clock, failed: Callable[[HookRegistration, str], None] | None = None) -> None:
+        self._clock = clock
+        self._failed = failed
+        """Hears of every handler that failed, and why."""
+        self._order: list[HookRegistration] = []
+        self._at: dict[HookName, tuple[HookRegistration, ...]] = {}
+        self._running: set[asyncio.Task[Any]] = set()
+
+    def add(self, registration: HookRegistration) -> str:
+        """Lets a handler listen from now on; gives why it may not, if it may not."""
+        why = refusal(registration)
+        if why:
+            log.warning("plugin %s: %s", registration.plugin, why)
+            return why
+        self._order.append(registration)
+        self._sort(registration.hook)
+        return ""
+
+    def remove(self, plugin: str) -> None:
+        """Nobody of `plugin` listens any more; what it was already told it finishes."""
+        gone = {each.hook for each in self._order if each.plugin == plugin}
+        self._order = [each for each in self._order if each.plugin != plugin]
+        for name in gone:
+            self._sort(name)
+
+    def has(self, name: HookName) -> bool:
+        """Whether anyone listens; where nobody does, nothing need be made up to tell."""
+        return name in self._at
+
+    def listeners(self) -> tuple[HookRegistration, ...]:
+        return tuple(self._order)
+
+    def _sort(self, name: HookName) -> None:
+        found = sorted((each for each in self._order if each.hook == name), key=lambda each: -each.priority)
+        self._at.pop(name, None)
+        if found:
+            self._at[name] = tuple(found)
+
+    async def ask(self, point: HookPoint[E, A, M], event: E, context: HookContext) -> M:
+        """What the handlers decide, asked one after the other."""
+        merged = point.start(event)
+        for each in self._concerned(point.name, event, context):
+            answer = await self._answer(point, each, point.view(event, merged), context)
+            merged = _step(point, merged, each, answer)
+            if point.over(merged):
+                break
+        return merged
+
+    def ask_now(self, point: HookPoint[E, A, M], event: E, context: HookContext) -> M:
+        """The same where there is no time to wait: handlers are plain functions."""
+        merged = point.start(event)
+        for each in self._concerned(point.name, event, context):
+            try:
+                said = each.handler(point.view(event, merged), context)
+                answer: A | None = _converted(each, said)
+            except (Exception, SystemExit) as error:
+                answer = self._give_up(point, each, _words(error))
+            merged = _step(point, merged, each, answer)
+            if point.over(merged):
+                break
+        return merged
+
+    def tell(self, name: HookName, event: Any, context: HookContext) -> None:
+        """Tells the observers and goes on at once."""
+        for each in self._concerned(name, event, context):
+            self._keep(asyncio.create_task(self._observe(each, event, context), name=f"hook:{name}:{each.plugin}"))
+
+    async def told(self, name: HookName, event: Any, context: HookContext) -> None:
+        """Tells the observers, all at once, and waits until each has had its time."""
+        concerned = self._concerned(name, event, context)
+        if concerned:
+            await asyncio.gather(*(self._observe(each, event, context) for each in concerned))
+
+    async def close(self, seconds: float = 5.0) -> None:
+        """Waits a while for what is still running, then ends it."""
+        left = {task for task in self._running if not task.done()}
+        if left:
+            await asyncio.wait(left, timeout=seconds)
+            for task in left:
+                task.cancel()
+            await asyncio.wait(left, timeout=GRACE)
+
+    def _concerned(self, name: HookName, event: Any, context: HookContext) -> tuple[HookRegistration, ...]:
+        found = self._at.get(name)
+        if found is None:
+            return ()
+        return tuple(each for each in found if _concerns(each, event, context))
+
+    async def _answer(
+        self, point: HookPoint[E, A, M], each: HookRegistration, event: E, context: HookContext
+    ) -> A | None:
+        try:
+            answer: A | None = _converted(each, await self._within(each, event, context))
+        except HookFailure as error:
+            return self._give_up(point, each, str(error))
+        return answer
+
+    async def _observe(self, each: HookRegistration, event: Any, context: HookContext) -> None:
+        try:
+            await self._within(each, event, context)
+        except HookFailure as error:
+            self._report(each, str(error), "passed over")
+
+    async def _within(self, each: HookRegistration, event: Any, context: HookContext) -> Any:
+        """The handler's answer, or `Failed` when it raises or takes too long."""
+        task: asyncio.Task[Any] = asyncio.create_task(_called(each, event, context), name=f"hook:{each.plugin}")
+        self._keep(task)
+        timer: asyncio.Task[Any] | None = None
+        try:
+            await asyncio.sleep(0)  # most handlers answer at once: then no timer is set
+            if not task.done():
+                timer = asyncio.create_task(self._clock.sleep(each.seconds)) if each.seconds else None
+                await asyncio.wait({task, timer} if timer else {task}, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                raise HookFailure(f"it took longer than {each.seconds:g} s")
+        finally:
+            # One that does not let itself be cancelled is not waited for: it is kept, and ends with everything else.
+            task.cancel()
+            if timer is not None:
+                timer.cancel()
+        if task.cancelled():
+            raise HookFailure("it was cancelled")
+        error = task.exception()
+        if error is not None:
+            raise HookFailure(_words(error)) from error
+        return task.result()
+
+    def _give_up(self, point: HookPoint[E, A, M], each: HookRegistration, why: str) -> A | None:
+        closed = POINTS[each.hook].fails == "closed" and point.objection is not None
+        self._report(each, why, "counted as an objection" if closed else "passed over")
+        return point.objection(f"{each.plugin} could not decide: {why}") if closed and point.objection else None
+
+    def _report(self, each: HookRegistration, why: str, outcome: str) -> None:
+        log.warning("plugin %s: its handler of %s was %s: %s", each.plugin, each.hook, outcome, why)
+        if self._failed is not None:
+            self._failed(each, why)
+
+    def _keep(self, task: "asyncio.Task[Any]") -> None:
+        self._running.add(task)
+        task.add_done_callback(self._let_go)
+
+    def _let_go(self, task: "asyncio.Task[Any]") -> None:
+        self._running.discard(task)
+        if not task.cancelled():
+            task.exception()  # it was reported, or came after everyone had stopped waiting
+
+
+def _step(point: HookPoint[E, A, M], merged: M, each: HookRegistration, answer: A | None) -> M:
+    if answer is None:
+        return merged
+    said = HookAnswer(
+        plugin=each.plugin,
+        answer=answer,
+        priority=each.priority,
+        settings=each.settings,
+        bundled=each.bundled,
+    )
+    return point.step(merged, said)
+
+
+async def _called(each: HookRegistration, event: Any, context: HookContext) -> Any:
+    try:
+        answer = each.handler(event, context)
+        return await answer if isinstance(answer, Awaitable) else answer
+    except SystemExit as error:  # in a task it would end the whole process
+        raise HookFailure(_words(error)) from error
+
+
+def _converted(each: HookRegistration, said: Any) -> Any:
+    """An answer as the point's own type; a handler may give a mapping with the same fields, or nothing."""
+    kind = POINTS[each.hook].answer
+    if said is None or kind is None or isinstance(said, kind):
+        return said
+    try:
+        return msgspec.convert(said, kind)
+    except msgspec.ValidationError as error:
+        raise HookFailure(f"its answer is not a {kind.__name__}: {error}") from error
+
+
+def _concerns(each: HookRegistration, event: Any, context: HookContext) -> bool:
+    if each.triggers and context.trigger not in each.triggers:
+        return False
+    if not each.tools or not isinstance(event, BeforeToolCall | AfterToolCall | ToolResultPersist):
+        return True
+    return any(fnmatch.fnmatchcase(event.tool_name, pattern) for pattern in each.tools)
+
+
+def _words(error: BaseException) -> str:
+    said = str(error) if isinstance(error, HookFailure) else f"{type(error).__name__}: {error}".rstrip(": ")
+    return literal(said)[:LONGEST_WORDS]
+
+
+def audit_change(hook: HookName, change: HookChange, note: str = "") -> AuditChange:
+    """A change as the audit takes it."""
+    return AuditChange(
+        plugin=change.plugin,
+        hook=hook,
+        field=change.field,
+        before=change.before,
+        after=change.after,
+        priority=change.priority,
+        refused=change.refused,
+        note=note,
+    )

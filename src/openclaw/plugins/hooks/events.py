@@ -1,0 +1,299 @@
+"""What happens in the gateway, in the words that hooks are told it in."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct, structs
+
+from openclaw.core.clock import Clock
+from openclaw.core.events import CompactionEnded
+from openclaw.core.keys import SessionKey
+from openclaw.sessions.index import SessionRow
+
+FAMILIES = ("command", "session", "agent", "gateway", "message")
+NAMES = (
+    "command:new",
+    "command:reset",
+    "command:stop",
+    "session:compact:before",
+    "session:compact:after",
+    "session:patch",
+    "session:auto-reset",
+    "agent:bootstrap",
+    "gateway:startup",
+    "gateway:shutdown",
+    "gateway:pre-restart",
+    "message:received",
+    "message:preprocessed",
+    "message:sent",
+)
+"""Every other command (`/status`, `/model`, …) is an event of the family `command` as well."""
+SILENT_HERE = {
+    "message:transcribed": "nothing turns speech into text yet",
+}
+MOST_MESSAGES = 20
+MESSAGE_CHARS = 4_000
+MOST_FILES = 100
+
+
+class _Told(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    pass
+
+
+class HookSession(_Told, frozen=True, kw_only=True):
+    """A conversation as a hook sees it."""
+
+    session_id: str
+    session_key: str = ""
+    session_file: str = ""
+    """Its transcript; empty before anything was said."""
+    title: str = ""
+    updated_at: int = 0
+    messages: int = 0
+
+
+class CommandContext(_Told, frozen=True, kw_only=True):
+    """A person gave a command."""
+
+    agent_id: str
+    workspace_dir: str
+    command_source: str = ""
+    sender_id: str = ""
+    arguments: str = ""
+    session_id: str = ""
+    session_entry: HookSession | None = None
+    previous_session_entry: HookSession | None = None
+    store_path: str = ""
+
+
+class RenewedContext(_Told, frozen=True, kw_only=True):
+    """A conversation started over by itself; `session_entry` is the one that ended."""
+
+    agent_id: str
+    workspace_dir: str
+    reason: str
+    session_entry: HookSession
+    next_session_id: str
+    next_session_key: str
+    store_path: str = ""
+
+
+class CompactContext(_Told, frozen=True, kw_only=True):
+    """A conversation is about to be shortened, or was."""
+
+    session_id: str = ""
+    reason: str = ""
+    token_count: int | None = None
+    tokens_before: int | None = None
+    tokens_after: int | None = None
+    ok: bool | None = None
+    error: str = ""
+
+
+class PatchContext(_Told, frozen=True, kw_only=True):
+    """What is chosen for a conversation changed."""
+
+    session_entry: HookSession | None = None
+    patch: Mapping[str, Any] = {}
+
+
+class BootstrapFile(_Told, frozen=True, kw_only=True):
+    """A file of the prompt. Without `content` it is read from `path`."""
+
+    name: str = ""
+    path: str = ""
+    content: str | None = None
+    missing: bool = False
+
+
+class BootstrapContext(_Told, frozen=True, kw_only=True):
+    """The files of a prompt are gathered; what a hook answers takes their place."""
+
+    agent_id: str
+    workspace_dir: str
+    bootstrap_files: tuple[BootstrapFile, ...] = ()
+    session_id: str = ""
+
+
+class GatewayContext(_Told, frozen=True, kw_only=True):
+    """The gateway starts or stops."""
+
+    workspace_dir: str = ""
+    reason: str = ""
+    restart_expected_ms: int | None = None
+
+
+class ReceivedContext(_Told, frozen=True, kw_only=True):
+    """Somebody wrote, or what they wrote is ready for the model."""
+
+    agent_id: str
+    content: str
+    channel_id: str = ""
+    sender: str = msgspec.field(default="", name="from")
+    message_id: str = ""
+    body_for_agent: str = ""
+
+
+class SentContext(_Told, frozen=True, kw_only=True):
+    """The assistant answered."""
+
+    agent_id: str
+    content: str
+    success: bool
+    to: str = ""
+    channel_id: str = ""
+    message_id: str = ""
+    error: str = ""
+
+
+Context = (
+    CommandContext
+    | RenewedContext
+    | CompactContext
+    | PatchContext
+    | BootstrapContext
+    | GatewayContext
+    | ReceivedContext
+    | SentContext
+)
+
+
+class HookEvent(_Told, frozen=True, kw_only=True, omit_defaults=False):
+    """Something happened."""
+
+    type: str
+    action: str
+    timestamp: str
+    context: Context
+    session_key: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.type}:{self.action}"
+
+    @property
+    def agent_id(self) -> str:
+        """Whose event it is; empty for the gateway's own."""
+        return str(getattr(self.context, "agent_id", "")) or _agent_in(self.session_key)
+
+
+class HookFileAnswer(_Told, frozen=True, kw_only=True):
+    """What a handler says. Files are None when it leaves them as they are."""
+
+    messages: tuple[str, ...] = ()
+    bootstrap_files: tuple[BootstrapFile, ...] | None = None
+
+
+NOTHING = HookFileAnswer()
+
+
+class BadAnswer(ValueError):
+    """A handler answered something that cannot be read."""
+
+
+def document(event: HookEvent, options: Mapping[str, Any]) -> bytes:
+    """An event as a handler reads it."""
+    shown = msgspec.to_builtins(event)
+    return msgspec.json.encode({**shown, "messages": [], "options": dict(options)})
+
+
+def answer(data: bytes, event: HookEvent) -> HookFileAnswer:
+    """What a handler wrote; raises `BadAnswer`. Nothing at all is a fine answer."""
+    if not data.strip():
+        return NOTHING
+    try:
+        found = msgspec.json.decode(data, type=HookFileAnswer)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadAnswer(f"it must be one JSON object with messages or bootstrapFiles, or nothing ({error})") from None
+    if found.bootstrap_files is not None and not isinstance(event.context, BootstrapContext):
+        found = structs.replace(found, bootstrap_files=None)
+    if found.bootstrap_files is not None and len(found.bootstrap_files) > MOST_FILES:
+        raise BadAnswer(f"{len(found.bootstrap_files)} bootstrap files are too many: {MOST_FILES} is the most")
+    return structs.replace(found, messages=tuple(each[:MESSAGE_CHARS] for each in found.messages[:MOST_MESSAGES]))
+
+
+def then(event: HookEvent, said: HookFileAnswer) -> HookEvent:
+    """The event as the next handler sees it."""
+    if said.bootstrap_files is None or not isinstance(event.context, BootstrapContext):
+        return event
+    return structs.replace(event, context=structs.replace(event.context, bootstrap_files=said.bootstrap_files))
+
+
+def hears(subscribed: tuple[str, ...], event: HookEvent) -> int:
+    """0 when none of the names subscribed to means this event, 1 for its family, 2 for its very name."""
+    if event.name in subscribed:
+        return 2
+    return 1 if event.type in subscribed else 0
+
+
+def _agent_in(session_key: str) -> str:
+    parts = session_key.split(":", 2)
+    return parts[1] if len(parts) == 3 and parts[0] == "agent" else ""
+
+
+CONTENT_CHARS = 100_000
+RESTART_MS = 5_000
+
+
+def event(clock: Clock, kind: str, action: str, context: Context, session_key: str = "") -> HookEvent:
+    when = datetime.fromtimestamp(clock.now(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return HookEvent(type=kind, action=action, timestamp=when, context=context, session_key=session_key)
+
+
+def session(row: SessionRow, path: Path | None) -> HookSession:
+    return HookSession(
+        session_id=row.session_id,
+        session_key=row.session_key,
+        session_file=str(path) if path is not None else "",
+        title=row.title,
+        updated_at=row.updated_at,
+        messages=row.messages,
+    )
+
+
+def command(
+    clock: Clock, key: SessionKey, action: str, workspace: Path, *, source: str, arguments: str = "", **known: Any
+) -> HookEvent:
+    """A command was given; `known` are further fields of its context."""
+    context = CommandContext(
+        agent_id=key.agent,
+        workspace_dir=str(workspace),
+        command_source=source,
+        arguments=arguments,
+        **known,
+    )
+    return event(clock, "command", action, context, str(key))
+
+
+def renewed(clock: Clock, key: SessionKey, workspace: Path, why: str, ended: HookSession, next_id: str) -> HookEvent:
+    """A conversation started over by itself, because of the hour or a silence."""
+    context = RenewedContext(
+        agent_id=key.agent,
+        workspace_dir=str(workspace),
+        reason=why,
+        session_entry=ended,
+        next_session_id=next_id,
+        next_session_key=str(key),
+        store_path=str(Path(ended.session_file).parent) if ended.session_file else "",
+    )
+    return event(clock, "session", "auto-reset", context, str(key))
+
+
+def patched(clock: Clock, key: SessionKey, row: SessionRow | None, patch: Mapping[str, Any]) -> HookEvent:
+    shown = session(row, None) if row is not None else None
+    return event(
+        clock, "session", "patch", PatchContext(session_entry=shown, patch=msgspec.to_builtins(patch)), str(key)
+    )
+
+
+def _compacted(ended: CompactionEnded) -> CompactContext:
+    return CompactContext(
+        reason=ended.reason,
+        tokens_before=ended.tokens_before,
+        tokens_after=ended.tokens_after,
+        ok=ended.ok,
+        error=ended.error or "",
+    )

@@ -1,0 +1,459 @@
+"""The hooks of a running assistant: chosen once, told of what happens, and kept from doing harm.
+
+Nothing is looked for, imported or built while the settings want no hook.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
+from datetime import tzinfo
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from openclaw.config.load import LoadedConfig
+from openclaw.core.clock import Clock, millis
+from openclaw.core.errors import OpenClawError
+from openclaw.core.keys import SessionKey
+from openclaw.plugins.hooks import handlers
+from openclaw.plugins.hooks.accepted import AcceptedHooks
+from openclaw.plugins.hooks.discover import look, workspaces
+from openclaw.plugins.hooks.events import (
+    NOTHING,
+    BootstrapContext,
+    BootstrapFile,
+    HookEvent,
+    HookFileAnswer,
+    event,
+    hears,
+    then,
+)
+from openclaw.plugins.hooks.manifest import HookDirectory
+from openclaw.plugins.hooks.runner import HandlerFailed, environment, run
+from openclaw.plugins.settings import HookEntrySettings, InternalHooksSettings
+from openclaw.process.environment import Environment
+from openclaw.process.tasks import supervise_once
+from openclaw.security.audit import AuditChange
+from openclaw.workspace import budget, files
+from openclaw.workspace.files import MAX_BYTES, FileCache, WorkspaceFile
+
+log = logging.getLogger(__name__)
+
+MOST_FAILURES = 3
+"""After so many failures in a row a hook rests, so that one that hangs does not slow down every turn."""
+
+Handle = Callable[[HookEvent], Awaitable[HookFileAnswer]]
+
+
+class HookListener(Struct, frozen=True, kw_only=True):
+    """A hook that runs, with what carries it out."""
+
+    hook: HookDirectory
+    handle: Handle
+    objection: Callable[[], str] = lambda: ""
+    """Why it must not run as it is now; asked before every run."""
+
+
+class HookFileDispatcher:
+    """The listeners in the order they were found."""
+
+    def __init__(self, listeners: Sequence[HookListener], workspace_of: Callable[[str], str]) -> None:
+        self._listeners = tuple(listeners)
+        self._workspace_of = workspace_of
+        self._failures: dict[str, int] = {}
+        self._told: dict[str, str] = {}
+        """What was said last of a hook that is held back: said once, not at every event."""
+
+    def listening(self, event: HookEvent) -> list[HookListener]:
+        """Who is told of `event`: those of its family first, then those who named it."""
+        found = [(hears(each.hook.manifest.events, event), each) for each in self._listeners]
+        mine = [(rank, each) for rank, each in found if rank and self._concerned(each.hook, event)]
+        return [each for wanted in (1, 2) for rank, each in mine if rank == wanted]
+
+    def _concerned(self, hook: HookDirectory, event: HookEvent) -> bool:
+        """A workspace's hook hears of the agents that live there."""
+        if not hook.workspace or not event.agent_id:
+            return True
+        return self._workspace_of(event.agent_id) == hook.workspace
+
+    async def fire(self, event: HookEvent) -> HookFileAnswer:
+        """Tells everyone concerned; what they say amounts to one answer."""
+        messages: list[str] = []
+        files = None
+        async with aclosing(self.answers(event)) as answers:
+            async for _, said in answers:
+                messages += said.messages
+                files = files if said.bootstrap_files is None else said.bootstrap_files
+        return HookFileAnswer(messages=tuple(messages), bootstrap_files=files)
+
+    async def answers(self, event: HookEvent) -> AsyncGenerator[tuple[str, HookFileAnswer]]:
+        """Tells everyone concerned, one after another, each what the one before has changed; gives who said what."""
+        for listener in self.listening(event):
+            said = await self.tell(listener, event)
+            if said is not None:
+                event = then(event, said)
+                yield listener.hook.name, said
+
+    async def tell(self, listener: HookListener, event: HookEvent) -> HookFileAnswer | None:
+        """One hook's answer; None when it is held back or failed, which the log says in one line."""
+        name = listener.hook.name
+        objection = listener.objection()
+        if objection:
+            self._failures.pop(name, None)  # whatever it becomes, it starts anew
+        why = objection or self._resting(name)
+        if why:
+            if self._told.get(name) != why:
+                log.warning("the hook %s is held back: %s", name, why)
+            self._told[name] = why
+            return None
+        self._told.pop(name, None)
+        try:
+            said = await listener.handle(event)
+        except OpenClawError as error:
+            self._failures[name] = self._failures.get(name, 0) + 1
+            log.warning("the hook %s failed on %s: %s", name, event.name, error.message)
+            return None
+        self._failures.pop(name, None)
+        return said
+
+    def _resting(self, name: str) -> str:
+        if self._failures.get(name, 0) < MOST_FAILURES:
+            return ""
+        return f"it failed {MOST_FAILURES} times in a row; it is tried again when the gateway or its settings reload"
+
+
+BRIEFLY = 5.0
+"""Before every answer the files of the prompt are gathered: longer than this nobody should wait for it."""
+
+Own = Callable[[HookEvent, HookEntrySettings], Awaitable[HookFileAnswer]]
+"""A handler that is part of OpenClaw."""
+
+
+def build(
+    loaded: LoadedConfig, surroundings: Environment, clock: Clock, zone: tzinfo, enrolled: Mapping[str, Own]
+) -> HookFileDispatcher:
+    """Everyone who is to be told, as things are now. Reads files: call it in a thread."""
+    state = surroundings.home.state
+    ledger = AcceptedHooks(state)
+    own: dict[str, Own] = {
+        "session-memory": handlers.SessionMemory(zone),
+        "command-logger": handlers.CommandLogger(state),
+        "bootstrap-extra-files": handlers.extra_files,
+        **enrolled,
+    }
+    settings = loaded.config.hooks.internal
+    places = {agent: str(path) for agent, path in workspaces(loaded, surroundings).items()}
+    listeners = []
+    for item in look(loaded, surroundings, ledger).items:
+        if item.verdict.runs:
+            _meet(item.hook, ledger, clock)
+            listeners.append(_listener(item.hook, settings, loaded.variables, own, ledger))
+    if listeners:
+        log.info("hooks: %s", ", ".join(listener.hook.name for listener in listeners))
+    return HookFileDispatcher(listeners, lambda agent: places.get(agent, ""))
+
+
+def _meet(hook: HookDirectory, ledger: AcceptedHooks, clock: Clock) -> None:
+    """A hook in a place that is its owner's alone is accepted as it is when it is first used."""
+    if hook.source not in ("openclaw-managed", "openclaw-extra"):
+        return
+    try:
+        if hook.directory not in ledger.read():
+            ledger.accept(hook, "first-use", millis(clock))
+    except OpenClawError as error:
+        log.warning("%s", error.message)
+
+
+def _listener(
+    hook: HookDirectory,
+    settings: InternalHooksSettings,
+    variables: Mapping[str, str],
+    own: Mapping[str, Own],
+    ledger: AcceptedHooks,
+) -> HookListener:
+    entry = settings.entries.get(hook.manifest.key, HookEntrySettings())
+    if hook.bundled:
+        return HookListener(hook=hook, handle=partial(_carried_out, own.get(hook.name), hook.name, entry))
+    env = environment(hook, variables, {name: value.reveal() for name, value in entry.env.items()})
+    limit = (entry.timeout_ms or settings.timeout_ms) / 1000
+
+    async def handle(event: HookEvent) -> HookFileAnswer:
+        shortest = min(limit, BRIEFLY) if event.name == "agent:bootstrap" else limit
+        return await run(hook, event, options(entry), env=env, limit=shortest)
+
+    return HookListener(hook=hook, handle=handle, objection=partial(ledger.objection, hook))
+
+
+def options(entry: HookEntrySettings) -> dict[str, Any]:
+    """What a hook's entry sets for its handler."""
+    named = {"messages": entry.messages, "paths": entry.paths, "patterns": entry.patterns, "files": entry.files}
+    return {**{name: value for name, value in named.items() if value}, **entry.config}
+
+
+async def _carried_out(own: Own | None, name: str, entry: HookEntrySettings, event: HookEvent) -> HookFileAnswer:
+    """A bundled handler's answer. A bug in one is logged with its traceback, and is a failure like any other."""
+    if own is None:
+        return NOTHING
+    said: list[HookFileAnswer] = []
+    failed: list[OpenClawError] = []
+
+    async def work() -> None:
+        try:
+            said.append(await own(event, entry))
+        except OpenClawError as error:
+            failed.append(error)
+
+    await supervise_once(work(), f"the hook {name}")
+    if not said:
+        raise failed[0] if failed else HandlerFailed("something went wrong inside OpenClaw; the log has the details")
+    return said[0]
+
+
+MOST_WAITING = 500
+
+
+class HookFiles:
+    """Use `serving()` for events that nobody waits for; those that are waited for work without it."""
+
+    def __init__(self, loaded: LoadedConfig, surroundings: Environment, clock: Clock, zone: tzinfo) -> None:
+        self._loaded = loaded
+        self._surroundings = surroundings
+        self._clock = clock
+        self._zone = zone
+        self._enrolled: dict[str, Own] = {}
+        self._built: HookFileDispatcher | None = None
+        self._building = asyncio.Lock()
+        self._group: asyncio.TaskGroup | None = None
+        self._lanes: dict[str, asyncio.Queue[tuple[HookFileDispatcher, HookListener, HookEvent]]] = {}
+        """What each hook has yet to hear."""
+        self._workers: set[asyncio.Task[None]] = set()
+        self.resting = False
+        """In safe mode nobody is told anything."""
+
+    def enroll(self, name: str, handler: Own) -> None:
+        """Adds the handler of a bundled hook that only a running gateway can carry out."""
+        self._enrolled[name] = handler
+        self._built = None
+
+    def reload(self, loaded: LoadedConfig) -> None:
+        """From the next event on other settings hold."""
+        self._loaded = loaded
+        self._built = None
+
+    @property
+    def on(self) -> bool:
+        """Whether there may be anyone to tell; while there is not, nobody need describe what happened."""
+        return not self.resting and self._loaded.config.hooks.internal.wanted
+
+    async def fire(self, event: HookEvent) -> HookFileAnswer:
+        """Tells everyone concerned, and waits for what they say."""
+        from openclaw.plugins.hooks.events import NOTHING
+
+        return await (await self._dispatcher()).fire(event) if self.on else NOTHING
+
+    async def answers(self, event: HookEvent) -> AsyncGenerator[tuple[str, HookFileAnswer]]:
+        """The same, with the name of each hook and what it said."""
+        if self.on:
+            async with aclosing((await self._dispatcher()).answers(event)) as answers:
+                async for each in answers:
+                    yield each
+
+    async def listening(self, event: HookEvent) -> bool:
+        return self.on and bool((await self._dispatcher()).listening(event))
+
+    def tell(self, event: HookEvent) -> None:
+        """Tells everyone concerned, each in its own time; nobody waits."""
+        if self.on and self._group is not None:
+            self._start(self._spread(event), f"the event {event.name}")
+
+    async def _spread(self, event: HookEvent) -> None:
+        dispatcher = await self._dispatcher()
+        for listener in dispatcher.listening(event):
+            lane = self._lane(listener.hook.name)
+            if lane.full():
+                log.warning("the hook %s is too slow: it is not told of %s", listener.hook.name, event.name)
+            else:
+                lane.put_nowait((dispatcher, listener, event))
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[HookFiles]:
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            try:
+                yield self
+            finally:
+                self._group = None
+                self._lanes.clear()
+                for task in self._workers:
+                    task.cancel()
+
+    async def settle(self, event: HookEvent, seconds: float) -> None:
+        """One of the last events of a life: what still waits is told first, all within `seconds`."""
+        if not self.on:
+            return
+        try:
+            async with asyncio.timeout(seconds):
+                await asyncio.gather(*(lane.join() for name, lane in self._lanes.items() if name not in self._enrolled))
+                await self.fire(event)
+        except TimeoutError:
+            log.warning("hooks were not done with %s after %g s", event.name, seconds)
+
+    def _lane(self, name: str) -> asyncio.Queue[tuple[HookFileDispatcher, HookListener, HookEvent]]:
+        """A hook hears of things in the order they happened, whatever its neighbours do."""
+        if name not in self._lanes:
+            self._lanes[name] = asyncio.Queue(MOST_WAITING)
+            self._start(self._work(self._lanes[name]), f"the hook {name}")
+        return self._lanes[name]
+
+    async def _work(self, lane: asyncio.Queue[tuple[HookFileDispatcher, HookListener, HookEvent]]) -> None:
+        while True:
+            dispatcher, listener, event = await lane.get()
+            try:
+                await dispatcher.tell(listener, event)
+            finally:
+                lane.task_done()
+
+    def _start(self, work: Awaitable[None], what: str) -> None:
+        if self._group is None:
+            raise RuntimeError("nobody is told outside serving()")
+        task = self._group.create_task(supervise_once(work, what), name=what)
+        self._workers.add(task)
+        task.add_done_callback(self._workers.discard)
+
+    async def _dispatcher(self) -> HookFileDispatcher:
+        # The lock is fair: what happens while hooks are looked for is told in the order it happened.
+        async with self._building:
+            if self._built is None:
+                pass  # lifted
+
+                self._built = await asyncio.to_thread(
+                    build, self._loaded, self._surroundings, self._clock, self._zone, dict(self._enrolled)
+                )
+            return self._built
+
+
+BY_HOOK = "put there by a hook"
+
+
+async def bootstrap_files(
+    hooks: HookFiles,
+    clock: Clock,
+    key: SessionKey,
+    workspace: Path,
+    cache: FileCache,
+    session_id: str = "",
+    *,
+    shared: bool = False,
+) -> tuple[tuple[WorkspaceFile, ...] | None, list[AuditChange]]:
+    """The files of a prompt as hooks leave them, None when no hook has a say; and what each hook did to them."""
+    if not hooks.on:
+        return None, []
+    asked = event(
+        clock,
+        "agent",
+        "bootstrap",
+        BootstrapContext(agent_id=key.agent, workspace_dir=str(workspace), session_id=session_id),
+        str(key),
+    )
+    if not await hooks.listening(asked):
+        return None, []
+    loaded = budget.choose(files.load(workspace, cache=cache), budget.kind_of(key, group=shared))
+    context = BootstrapContext(
+        agent_id=key.agent,
+        workspace_dir=str(workspace),
+        session_id=session_id,
+        bootstrap_files=tuple(_shown(file) for file in loaded),
+    )
+    left, done = context.bootstrap_files, list[AuditChange]()
+    async with aclosing(hooks.answers(event(clock, "agent", "bootstrap", context, str(key)))) as answers:
+        async for name, said in answers:
+            if said.bootstrap_files is not None:
+                done += deeds(name, left, said.bootstrap_files, lambda each: _text(each, workspace, cache))
+                left = said.bootstrap_files
+    if left is context.bootstrap_files:
+        return None, []
+    given, warnings = budget.merge((), [_taken(each, loaded, workspace, cache) for each in left])
+    for line in warnings:
+        log.warning("%s", line)
+    # Our own files have the first claim on the room there is.
+    ours = {file.path: place for place, file in enumerate(loaded)}
+    ordered = sorted(given, key=lambda file: (ours.get(file.path, len(ours)), Path(file.path).name, file.path))
+    return tuple(ordered), done
+
+
+def deeds(
+    hook: str, before: Sequence[BootstrapFile], after: Sequence[BootstrapFile], text: Callable[[BootstrapFile], str]
+) -> list[AuditChange]:
+    """What one hook did: a deed for every file it put in, took out or replaced."""
+    was, now = {file.path: file for file in before}, {file.path: file for file in after}
+    found = []
+    for path in dict.fromkeys((*was, *now)):
+        old, new = was.get(path), now.get(path)
+        if old == new:
+            continue
+        verb = "put in" if old is None else "taken out" if new is None else "replaced"
+        found.append(
+            AuditChange(
+                plugin=f"hook:{hook}",
+                hook="agent:bootstrap",
+                field="bootstrapFiles",
+                before=text(old) if old else "",
+                after=text(new) if new else "",
+                note=f"{Path(path).name} {verb}",
+            )
+        )
+    return found
+
+
+def _text(file: BootstrapFile, workspace: Path, cache: FileCache) -> str:
+    """What a file brings into the prompt; one that is only named is read."""
+    if file.content is not None or file.missing or not file.path.strip():
+        return file.content or ""
+    return files.read(workspace, _place(file, workspace), cache=cache).content
+
+
+def _place(file: BootstrapFile, workspace: Path) -> Path:
+    path = Path(file.path).expanduser()
+    return path if path.is_absolute() else workspace / path
+
+
+def _shown(file: WorkspaceFile) -> BootstrapFile:
+    content = None if file.missing or file.problem else file.content
+    return BootstrapFile(name=file.name, path=file.path, content=content, missing=file.missing)
+
+
+def _taken(given: BootstrapFile, loaded: Sequence[WorkspaceFile], workspace: Path, cache: FileCache) -> WorkspaceFile:
+    """One file of a hook's answer. What it did not touch stays as it was found."""
+    if not given.path.strip():
+        return WorkspaceFile(name=given.name, path="")
+    path = _place(given, workspace)
+    known = next((file for file in loaded if file.path == str(path)), None)
+    if known is not None and given == _shown(known):
+        return known
+    name = given.name.strip() or path.name
+    if given.missing:
+        return WorkspaceFile(name=name, path=str(path), missing=True, note=BY_HOOK)
+    if given.content is None:
+        found = files.read(workspace, path, cache=cache)
+        return WorkspaceFile(
+            name=name,
+            path=found.path,
+            content=found.content,
+            missing=found.missing,
+            problem=found.problem,
+            note="; ".join(part for part in (BY_HOOK, found.note) if part),
+            raw_chars=found.raw_chars,
+            inode=found.inode,
+        )
+    return WorkspaceFile(
+        name=name,
+        path=str(path),
+        content=given.content[:MAX_BYTES],
+        note=BY_HOOK,
+        inode=known.inode if known is not None else "",
+    )

@@ -1,0 +1,242 @@
+"""What a HOOK.md says of its hook: forgiving of spelling, strict about meaning. Pure.
+
+The caller reads the front matter (it is the one of skills) and hands the plain values in.
+"""
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from openclaw.core.text import literal
+from openclaw.plugins.hooks.events import FAMILIES, NAMES, SILENT_HERE
+from openclaw.plugins.settings import HookEntrySettings, InternalHooksSettings
+
+Source = Literal["openclaw-bundled", "openclaw-plugin", "openclaw-extra", "openclaw-managed", "openclaw-workspace"]
+Kind = Literal["python", "program", "bundled"]
+
+
+class HookRequirements(Struct, frozen=True, kw_only=True):
+    """What must be there before the hook makes sense."""
+
+    bins: tuple[str, ...] = ()
+    any_bins: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    config: tuple[str, ...] = ()
+
+
+class HookManifest(Struct, frozen=True, kw_only=True):
+    """A hook in its own words."""
+
+    name: str
+    description: str = ""
+    homepage: str = ""
+    emoji: str = ""
+    hook_key: str = ""
+    events: tuple[str, ...] = ()
+    export: str = "handler"
+    os: tuple[str, ...] = ()
+    always: bool = False
+    requires: HookRequirements = HookRequirements()
+    notes: tuple[str, ...] = ()
+    """What was odd but could be read all the same."""
+
+    @property
+    def key(self) -> str:
+        """Its name under `hooks.internal.entries`."""
+        return self.hook_key or self.name
+
+
+class HookDirectory(Struct, frozen=True, kw_only=True):
+    """One directory with a HOOK.md."""
+
+    manifest: HookManifest
+    source: Source
+    directory: str
+    """Its real path."""
+    handler: str = ""
+    """The file that is run; empty for a bundled hook, whose handler is part of OpenClaw."""
+    kind: Kind = "program"
+    problem: str = ""
+    """Why it cannot be run, whatever the settings say."""
+    workspace: str = ""
+    """For a hook of a workspace: that workspace."""
+
+    @property
+    def name(self) -> str:
+        return self.manifest.name
+
+    @property
+    def bundled(self) -> bool:
+        return self.source == "openclaw-bundled"
+
+
+class HookProblem(Struct, frozen=True):
+    """Something that was passed over, and why."""
+
+    path: str
+    message: str
+
+
+class FoundHooks(Struct, frozen=True, kw_only=True):
+    """Everything a look brought to light."""
+
+    hooks: tuple[HookDirectory, ...] = ()
+    diagnostics: tuple[HookProblem, ...] = ()
+
+
+class HookMachine(Struct, frozen=True, kw_only=True):
+    """What this machine and its configuration have."""
+
+    platform: str
+    env: Collection[str]
+    """Names of the variables that are set and not empty."""
+    has_bin: Callable[[str], bool]
+    has_config: Callable[[str], bool]
+
+
+class HookVerdict(Struct, frozen=True, kw_only=True):
+    """Whether a hook can run here, whether it was chosen, and every reason when it does not run."""
+
+    eligible: bool
+    chosen: bool
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def runs(self) -> bool:
+        return self.eligible and self.chosen
+
+
+def judge(hook: HookDirectory, settings: InternalHooksSettings, machine: HookMachine) -> HookVerdict:
+    """The verdict on one hook, its trust aside."""
+    entry = settings.entries.get(hook.manifest.key, HookEntrySettings())
+    lacking = [hook.problem] if hook.problem else _missing(hook, entry, machine)
+    refusal = _refusal(hook, settings)
+    return HookVerdict(eligible=not lacking, chosen=not refusal, reasons=(*lacking, *([refusal] if refusal else [])))
+
+
+def _refusal(hook: HookDirectory, settings: InternalHooksSettings) -> str:
+    """Why the settings leave a hook out; empty when they do not."""
+    key = hook.manifest.key
+    entry = settings.entries.get(key)
+    enable = f"openclaw hooks enable {hook.name}"
+    if settings.enabled is False:
+        return "hooks.internal.enabled is false"
+    if entry is not None and entry.enabled is False:
+        return f"switched off: {enable}"
+    if hook.source == "openclaw-workspace" and (entry is None or entry.enabled is not True):
+        return f"a workspace's hook runs only after you say so: {enable}"
+    if entry is not None:
+        return ""
+    if any(each.enabled is not False for each in settings.entries.values()):
+        return f"not among hooks.internal.entries: {enable}"
+    if settings.enabled is None and not (settings.load.extra_dirs and hook.source == "openclaw-extra"):
+        return f"off unless you switch it on: {enable}"
+    return ""
+
+
+def _missing(hook: HookDirectory, entry: HookEntrySettings, machine: HookMachine) -> list[str]:
+    manifest = hook.manifest
+    if manifest.os and machine.platform not in manifest.os:
+        return [f"only for {', '.join(manifest.os)}"]
+    if manifest.always:
+        return []
+    requires = manifest.requires
+    given = {name for name, value in entry.env.items() if value} | set(machine.env)
+    bins = [name for name in requires.bins if not machine.has_bin(name)]
+    env = [name for name in requires.env if name not in given]
+    config = [path for path in requires.config if not machine.has_config(path)]
+    said = []
+    if bins:
+        said.append(f"not installed: {', '.join(bins)}")
+    if requires.any_bins and not any(machine.has_bin(name) for name in requires.any_bins):
+        said.append(f"none of these is installed: {', '.join(requires.any_bins)}")
+    if env:
+        said.append(f"not set: {', '.join(env)}")
+    if config:
+        said.append(f"not configured: {', '.join(config)}")
+    return said
+
+
+MAX_NAME = 64
+MAX_LINE = 500
+MAX_ITEMS = 64
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
+_EXPORT = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}\Z")
+_BIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}\Z")
+_ENV = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
+_SYSTEMS = {"macos": "darwin", "mac": "darwin", "windows": "win32", "win": "win32"}
+_TRUE = frozenset({"true", "yes", "on", "1"})
+
+
+class UnusableHook(ValueError):
+    """The file describes no hook; the text says why."""
+
+
+def parse(
+    fields: Mapping[str, Any], ours: Mapping[str, Any], directory: str, notes: tuple[str, ...] = ()
+) -> HookManifest:
+    """The manifest in `fields`, of which `ours` is `metadata.openclaw`. Raises `Unusable`."""
+    said = list(notes)
+    name = _line(fields.get("name")) or directory
+    if not _NAME.match(name):
+        raise UnusableHook(f"the name {name[:MAX_NAME]!r} cannot be used: take letters, digits, '-', '_' and '.'")
+    events = _words(ours.get("events"))
+    if not events:
+        raise UnusableHook("it names no events: add metadata.openclaw.events, for example [command:new]")
+    said += [line for event in events if (line := _doubt(event))]
+    requires = ours.get("requires")
+    requires = requires if isinstance(requires, Mapping) else {}
+    export = _line(ours.get("export")) or "handler"
+    if export != "default" and not _EXPORT.match(export):
+        raise UnusableHook(f"export {export[:MAX_NAME]!r} is not the name of a function")
+    return HookManifest(
+        name=name,
+        description=_line(fields.get("description")),
+        homepage=_line(fields.get("homepage") or ours.get("homepage")),
+        emoji=_line(ours.get("emoji"))[:8],
+        hook_key=_line(ours.get("hookKey"))[:MAX_NAME],
+        events=events,
+        export="handler" if export == "default" else export,
+        os=tuple(_SYSTEMS.get(each.lower(), each.lower()) for each in _words(ours.get("os"))),
+        always=_line(ours.get("always")).lower() in _TRUE,
+        requires=HookRequirements(
+            bins=_matching(requires.get("bins"), _BIN, "requires.bins", said),
+            any_bins=_matching(requires.get("anyBins"), _BIN, "requires.anyBins", said),
+            env=_matching(requires.get("env"), _ENV, "requires.env", said),
+            config=_words(requires.get("config")),
+        ),
+        notes=tuple(said),
+    )
+
+
+def _doubt(event: str) -> str:
+    """What a person should know about a name of an event."""
+    if event in SILENT_HERE:
+        return f"the event {event} never comes here: {SILENT_HERE[event]}"
+    if event not in NAMES and event not in FAMILIES and not event.startswith("command:"):
+        return f"there is no event {event[:60]!r}: it will never be told of it"
+    return ""
+
+
+def _words(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        items = [part.strip().strip("\"'") for part in value.strip().strip("[]").split(",")]
+    elif isinstance(value, list):
+        items = [_line(item) for item in value]
+    else:
+        items = []
+    return tuple(dict.fromkeys(item for item in items if item))[:MAX_ITEMS]
+
+
+def _matching(value: Any, shape: re.Pattern[str], what: str, notes: list[str]) -> tuple[str, ...]:
+    found = _words(value)
+    notes.extend(f"{what}: {item[:60]!r} is not a name and was left out" for item in found if not shape.match(item))
+    return tuple(item for item in found if shape.match(item))
+
+
+def _line(value: Any) -> str:
+    """`value` as one line of harmless text; nothing for what is not text."""
+    return " ".join(literal(" ".join(value.split())).split())[:MAX_LINE] if isinstance(value, str) else ""

@@ -1,0 +1,373 @@
+"""The plugins of this process: started, stopped, put away and started again, one without the others noticing.
+
+Somebody else's bug ends here: a plugin that cannot be imported, raises, hangs, floods or dies is put away, and why.
+"""
+
+import asyncio
+import logging
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import msgspec
+from msgspec import Struct, structs
+
+from openclaw.core.clock import Clock, millis
+from openclaw.core.errors import NotFound, OpenClawError, Unavailable
+from openclaw.core.hooks import POINTS, HookContext
+from openclaw.core.plugin import Api, Brought, Hook, Service
+from openclaw.core.secret import Secret
+from openclaw.plugins import manifest, proxies, wire
+from openclaw.plugins.accepted import AcceptedPlugins, digest_of
+from openclaw.plugins.admit import PluginVerdict, admit, judge, vacant
+from openclaw.plugins.child import GOODBYE_SECONDS, SLACK, PluginLaunch
+from openclaw.plugins.find import FoundPlugin, UnusablePlugin, look
+from openclaw.plugins.host import describe_error, register
+from openclaw.plugins.process import PluginFailed, PluginProcess
+from openclaw.plugins.settings import PluginEntry, PluginsSettings
+from openclaw.storage.atomic import private_directory
+
+log = logging.getLogger("openclaw.plugins")
+
+
+@asynccontextmanager
+async def inside(
+    plugin: FoundPlugin, config: Mapping[str, Any], data: Path, seconds: float
+) -> AsyncIterator[Brought | str]:
+    """What the plugin brings, with its services running for as long as the block; or why it cannot run."""
+    why = manifest.problem(plugin.manifest.config_schema, config, f"plugins.entries.{plugin.id}.config")
+    if why:
+        yield why
+        return
+    if str(plugin.directory) not in sys.path:
+        sys.path.append(str(plugin.directory))
+    api = Api(plugin.id, config=config, directory=plugin.directory, state=data)
+    async with AsyncExitStack() as started:
+        yield await _begun(plugin, api, seconds, started)
+
+
+async def _begun(plugin: FoundPlugin, api: Api, seconds: float, started: AsyncExitStack) -> Brought | str:
+    # A plugin's own code: whatever it raises before it runs is the reason it cannot.
+    try:
+        brought = register(api, plugin.entry)
+        for name, service in brought.services.items():
+            await within(seconds, service.start(), f"the service {name} did not start")
+            started.push_async_callback(_stopped, plugin, name, service)
+    except Exception as error:
+        return error.message if isinstance(error, OpenClawError) else describe_error(error, plugin.directory)
+    return brought
+
+
+async def within(seconds: float, work: Awaitable[None], otherwise: str) -> None:
+    """`work` of a plugin, which may not hold us up for longer."""
+    try:
+        async with asyncio.timeout(seconds) as limit:
+            await work
+    except TimeoutError as error:
+        if not limit.expired():
+            raise  # its own
+        raise Unavailable(f"{otherwise} within {seconds:g} s") from error
+
+
+async def _stopped(plugin: FoundPlugin, name: str, service: Service) -> None:
+    try:
+        await within(GOODBYE_SECONDS, service.stop(), "it did not end")
+    # A plugin's own code, and we are going on without it.
+    except Exception as error:
+        log.warning(
+            "plugin %s: the service %s did not stop: %s", plugin.id, name, describe_error(error, plugin.directory)
+        )
+
+
+State = Literal["off", "held", "starting", "running", "quarantined", "broken"]
+
+
+class PluginStatus(Struct, frozen=True, kw_only=True):
+    """How one plugin fares."""
+
+    id: str
+    state: State
+    why: str = ""
+    """Why it does not run; one line that says what to do."""
+    notes: tuple[str, ...] = ()
+    """What it wanted and does not get."""
+    pid: int | None = None
+    brings: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    since: int = 0
+    plugin: FoundPlugin | None = None
+
+
+class PluginContext(Protocol):
+    """Whoever uses what plugins bring."""
+
+    def taken(self, plugin: str) -> Mapping[str, Iterable[str]]:
+        """Names that `plugin` cannot have, by kind."""
+        ...
+
+    def join(self, plugin: FoundPlugin, entry: PluginEntry, brought: Brought) -> tuple[str, ...]:
+        """From now on this is there; gives a line about each thing that could not be used."""
+        ...
+
+    def leave(self, plugin: str) -> None:
+        """From now on nothing of it is."""
+        ...
+
+
+class _Wanted(Struct, frozen=True):
+    """A plugin with everything that, when it changes, makes it start again."""
+
+    plugin: FoundPlugin
+    entry: PluginEntry
+    limits: Any
+    digest: str | None
+
+
+class _One:
+    """A plugin that runs, or ran."""
+
+    def __init__(self, wanted: _Wanted, status: PluginStatus) -> None:
+        self.wanted = wanted
+        self.status = status
+        self.settled = asyncio.Event()
+        self.process: PluginProcess | None = None
+        self.task: asyncio.Task[None] | None = None
+
+
+class PluginManager:
+    """One for the process. `apply` makes what runs agree with the settings; `close` ends all of it."""
+
+    def __init__(self, state: Path, places: Callable[[PluginsSettings], Iterable[Path]], clock: Clock) -> None:
+        self.installed = state / "extensions"
+        self._data = state / "plugins"
+        self._ledger = AcceptedPlugins(state)
+        self._places = places
+        self._clock = clock
+        self._house: PluginContext | None = None
+        self._ones: dict[str, _One] = {}
+        self._others: tuple[PluginStatus, ...] = ()
+        self._turn = asyncio.Lock()
+        self._said = ""
+
+    async def apply(self, settings: PluginsSettings, house: PluginContext, *, again: str | None = None) -> None:
+        """Starts and stops until the plugins that run are those the settings want; `again` starts even if unchanged.
+
+        Does not wait for them to be ready: `settled` does.
+        """
+        async with self._turn:
+            self._house = house
+            wanted, self._others = await asyncio.to_thread(self._look, settings)
+            gone = [name for name, one in self._ones.items() if name == again or wanted.get(name) != one.wanted]
+            await asyncio.gather(*(self._stop(name, again=name in wanted) for name in gone))
+            for name, each in wanted.items():
+                if name not in self._ones:
+                    self._start(each)
+
+    async def reload(self, name: str, settings: PluginsSettings, house: PluginContext) -> PluginStatus:
+        """Starts one plugin afresh, also one that was put away."""
+        await self.apply(settings, house, again=name)
+        await self.settled()
+        return self.status(name)
+
+    async def settled(self) -> None:
+        """Returns when no plugin is starting any more."""
+        for one in list(self._ones.values()):
+            await one.settled.wait()
+
+    async def close(self) -> None:
+        async with self._turn:
+            await asyncio.gather(*(self._stop(name) for name in list(self._ones)))
+
+    def statuses(self) -> tuple[PluginStatus, ...]:
+        running = [self._shown(one) for one in self._ones.values()]
+        return tuple(sorted((*running, *self._others), key=lambda status: status.id))
+
+    def status(self, name: str) -> PluginStatus:
+        for status in self.statuses():
+            if status.id == name:
+                return status
+        raise NotFound(f"there is no plugin {name}: openclaw plugins list shows those there are")
+
+    def found(self) -> tuple[FoundPlugin, ...]:
+        """The plugins that are meant to run."""
+        return tuple(one.wanted.plugin for one in self._ones.values())
+
+    def _shown(self, one: _One) -> PluginStatus:
+        return structs.replace(one.status, pid=one.process.pid if one.process else None)
+
+    def _look(self, settings: PluginsSettings) -> tuple[dict[str, _Wanted], tuple[PluginStatus, ...]]:
+        """What is to run, and how the rest stands. Reads files."""
+        if not settings.enabled:
+            self._say(vacant((), {}, settings))
+            return {}, ()
+        found, broken = look(self._places(settings), self.installed)
+        accepted = self._ledger.read()
+        digests = {each.id: digest_of(each.directory) for each in found if each.source == "installed"}
+        verdicts = judge(found, settings, {name: each.tree_sha256 for name, each in accepted.items()}, digests)
+        self._say(vacant(found, verdicts, settings))
+        wanted = {
+            each.id: _Wanted(each, settings.entries.get(each.id, PluginEntry()), settings.limits, digests.get(each.id))
+            for each in found
+            if verdicts[each.id].runs
+        }
+        rest = [_idle(each, verdicts[each.id]) for each in found if not verdicts[each.id].runs]
+        return wanted, (*rest, *(_broken(each) for each in broken))
+
+    def _say(self, vacancy: str) -> None:
+        if vacancy and vacancy != self._said:
+            log.error("%s", vacancy)
+        self._said = vacancy
+
+    def _start(self, wanted: _Wanted) -> None:
+        name = wanted.plugin.id
+        status = PluginStatus(id=name, state="starting", plugin=wanted.plugin, since=millis(self._clock))
+        one = self._ones[name] = _One(wanted, status)
+        one.task = asyncio.create_task(self._live(one), name=f"plugin:{name}")
+
+    async def _stop(self, name: str, *, again: bool = False) -> None:
+        one = self._ones.pop(name)
+        assert one.task is not None and self._house is not None
+        # First of all: nothing more is asked of it while it ends. What it guards stays guarded if it comes back.
+        self._guarded(one, "is being started again") if again else self._house.leave(name)
+        try:
+            if one.process is not None:
+                await one.process.stop()
+        finally:  # whoever gives up waiting leaves no process behind: nobody else knows of it any more
+            one.task.cancel()
+            one.settled.set()
+            await asyncio.gather(one.task, return_exceptions=True)
+
+    async def _live(self, one: _One) -> None:
+        """A plugin's whole life here. Its end, however it comes, is a status and one line in the log."""
+        name = one.wanted.plugin.id
+        try:
+            if one.wanted.entry.isolation == "inprocess":
+                why = await self._inside(one)
+            else:
+                why = await self._apart(one)
+        except OpenClawError as error:
+            why = error.message
+        except OSError as error:
+            why = f"its process cannot be started: {error.strerror or error}"
+        finally:
+            one.settled.set()
+        if name in self._ones and self._ones[name] is one:
+            self._put_away(one, why or "it ended by itself")
+
+    async def _apart(self, one: _One) -> str:
+        """In a process of its own; gives why that ended."""
+        launch = await asyncio.to_thread(self._launch, one.wanted)
+        process = one.process = PluginProcess(launch, logging.getLogger(f"openclaw.plugin.{one.wanted.plugin.id}"))
+        ready: asyncio.Future[wire.Ready] = asyncio.get_running_loop().create_future()
+        ending = asyncio.create_task(process.run(ready))
+        try:
+            either: set[asyncio.Future[Any]] = {ready, ending}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if ready.done() and not ready.cancelled():
+                self._join(one, proxies.brought(process, ready.result()), ready.result().services)
+            return await ending
+        finally:
+            ending.cancel()
+            await asyncio.gather(ending, return_exceptions=True)
+
+    def _launch(self, wanted: _Wanted) -> PluginLaunch:
+        plugin, entry, limits = wanted.plugin, wanted.entry, wanted.limits
+        data = self._data / plugin.id
+        private_directory(data)
+        return PluginLaunch(
+            start=wire.HostStart(
+                id=plugin.id,
+                directory=str(plugin.directory),
+                entry=plugin.entry,
+                state=str(data),
+                config=revealed(entry.config),
+                config_schema=dict(plugin.manifest.config_schema),
+                services=plugin.manifest.contracts.services,
+                memory_bytes=((entry.memory_mb or limits.memory_mb) << 20) + SLACK,
+            ),
+            limits=limits,
+            env=entry.env,
+            cwd=str(data),
+        )
+
+    async def _inside(self, one: _One) -> str:
+        """In this process, because the operator trusts it; stays until it is stopped."""
+        plugin, entry = one.wanted.plugin, one.wanted.entry
+        data = self._data / plugin.id
+        private_directory(data)
+        async with inside(plugin, revealed(entry.config), data, one.wanted.limits.start_seconds) as brought:
+            if isinstance(brought, str):
+                return brought
+            self._join(one, brought, tuple(brought.services))
+            forever: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+            return await forever
+
+    def _join(self, one: _One, brought: Brought, services: tuple[str, ...]) -> None:
+        assert self._house is not None
+        plugin = one.wanted.plugin
+        if self._ones.get(plugin.id) is not one:
+            return  # it was told to end while it started
+        taken = {kind: frozenset(names) for kind, names in self._house.taken(plugin.id).items()}
+        admitted, notes = admit(brought, plugin.manifest, taken)
+        self._house.leave(plugin.id)  # whoever stood in for it
+        notes = (*notes, *self._house.join(plugin, one.wanted.entry, admitted))
+        for note in notes:
+            log.warning("plugin %s: %s", plugin.id, note)
+        one.status = structs.replace(
+            one.status,
+            state="running",
+            notes=notes,
+            brings={**admitted.names(), "services": services},
+            since=millis(self._clock),
+        )
+        log.info("plugin %s is running", plugin.id)
+        one.settled.set()
+
+    def _put_away(self, one: _One, why: str) -> None:
+        """Nothing of the plugin is used any more. Where it was asked before something is done, nothing is done."""
+        plugin = one.wanted.plugin
+        guards = self._guarded(one, f"was put away: {why}")
+        one.status = structs.replace(
+            one.status, state="quarantined", why=why, brings={}, since=millis(self._clock), notes=one.status.notes
+        )
+        guarding = "; what it guards is refused until it runs again or is disabled" if guards else ""
+        log.error("plugin %s was put away: %s%s", plugin.id, why, guarding)
+
+    def _guarded(self, one: _One, why: str) -> tuple[str, ...]:
+        """From now on what the plugin was asked about first is refused; gives the points."""
+        assert self._house is not None
+        plugin = one.wanted.plugin
+        guards = tuple(point for point in plugin.manifest.hooks if point in POINTS and POINTS[point].fails == "closed")
+        self._house.leave(plugin.id)
+        closed = Brought(hooks=tuple(_refusing(plugin.id, point, why) for point in guards))
+        self._house.join(plugin, one.wanted.entry, closed)
+        return guards
+
+
+def _refusing(plugin: str, point: str, why: str) -> Hook:
+    async def run(event: Any, context: HookContext) -> Any:
+        raise PluginFailed(f"the plugin {plugin} {why}")
+
+    return Hook(point=point, run=run)
+
+
+def _idle(plugin: FoundPlugin, verdict: PluginVerdict) -> PluginStatus:
+    return PluginStatus(id=plugin.id, state="held" if verdict.held else "off", why=verdict.why, plugin=plugin)
+
+
+def _broken(unusable: UnusablePlugin) -> PluginStatus:
+    return PluginStatus(id=unusable.directory.name, state="broken", why=f"{unusable.why} ({unusable.directory})")
+
+
+def revealed(value: Any) -> Any:
+    """Settings for the plugin they belong to, with their credentials."""
+    match value:
+        case Secret():
+            return value.reveal()
+        case Mapping():
+            return {str(name): revealed(inner) for name, inner in value.items()}
+        case list() | tuple():
+            return [revealed(inner) for inner in value]
+        case _:
+            return value

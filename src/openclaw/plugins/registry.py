@@ -1,0 +1,271 @@
+"""What plugins have added to this process, for everyone who uses it: tools, hooks, commands, methods, models."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
+
+from openclaw.core.clock import Clock
+from openclaw.core.commands import NAMES
+from openclaw.core.errors import OpenClawError
+from openclaw.core.hooks import POINTS, HookRegistration
+from openclaw.core.keys import NO_CHANNEL
+from openclaw.core.messages import Text
+from openclaw.core.plugin import Brought, Command, HttpRoute, Method, OpensEmbedder, OpensProvider
+from openclaw.core.text import origin
+from openclaw.core.tool import Effects, Output, Tool, ToolContext, ToolSpec
+from openclaw.memory.settings import BUILT_IN as EMBEDDERS
+from openclaw.plugins.settings import MEMORY_CORE, PluginEntry, PluginsSettings
+from openclaw.security.label_service import wrap
+from openclaw.security.tool_policy import GROUPS, ToolLayer
+from openclaw.skills.roots import PluginDirectory, expanded
+from openclaw.tools.settings import ToolsSettings
+
+if TYPE_CHECKING:
+    from openclaw.plugins.find import FoundPlugin
+    from openclaw.plugins.hooks.dispatch import HookDispatcher
+    from openclaw.plugins.manager import PluginManager, PluginStatus
+
+log = logging.getLogger("openclaw.plugins")
+
+
+class PluginRegistry:
+    """Reads like a table: who brought what. Changes while the process runs; nobody keeps what it got from here."""
+
+    def __init__(
+        self,
+        state: Path,
+        home: Path,
+        clock: Clock,
+        hooks: "Callable[[], HookDispatcher]",
+        settings: Callable[[], PluginsSettings],
+    ) -> None:
+        self.off = ""
+        """Why no plugin runs, when none may."""
+        self.methods_taken: Callable[[], Iterable[str]] = tuple
+        """Names of the gateway's own methods."""
+        self.changed: Callable[[], None] = lambda: None
+        """Called when something came or went."""
+        self._state, self._home, self._clock = state, home, clock
+        self._settings = settings
+        self._hooks = hooks
+        self._here: dict[str, Brought] = {}
+        self._trusted: set[str] = set()
+        self._begun: asyncio.Event | None = None
+        self.generation = 0
+        """Grows with every change."""
+
+    @cached_property
+    def plugins(self) -> "PluginManager":
+        from openclaw.plugins.manager import PluginManager
+
+        home = self._home
+        return PluginManager(
+            self._state, lambda given: [expanded(text, home, home) for text in given.load.paths], self._clock
+        )
+
+    @property
+    def _any(self) -> bool:
+        """Whether there may be a plugin at all. Most people have none, and those load nothing for it."""
+        settings = self._settings()
+        named = bool(settings.load.paths or settings.entries) or settings.slots.memory not in (MEMORY_CORE, "none")
+        return "plugins" in self.__dict__ or named or (self._state / "extensions").is_dir()
+
+    def statuses(self) -> "tuple[PluginStatus, ...]":
+        return self.plugins.statuses() if self._any else ()
+
+    async def apply(self) -> None:
+        """Starts and stops plugins until they are those the settings want."""
+        begun = self._begun = self._begun or asyncio.Event()
+        try:
+            if self._any and not self.off:
+                await self.plugins.apply(self._settings(), self)
+        except BaseException:
+            # Nothing runs as if there were no plugins: whoever waits tries again, and fails for the same reason.
+            self._begun = None
+            raise
+        finally:
+            begun.set()
+
+    async def ready(self) -> None:
+        """Returns when every plugin has come or was put away; the first to ask starts them."""
+        if self._begun is not None:
+            await self._begun.wait()
+        if self._begun is None:
+            await self.apply()
+        if self._any:
+            await self.plugins.settled()
+
+    async def reload(self, name: str) -> "PluginStatus":
+        return await self.plugins.reload(name, self._settings(), self)
+
+    async def close(self) -> None:
+        if "plugins" in self.__dict__:
+            await self.plugins.close()
+
+    # What `Plugins` tells us.
+
+    def taken(self, plugin: str) -> Mapping[str, Iterable[str]]:
+        # Whoever takes the place of the memory brings its tools under their usual names.
+        own = GROUPS["memory"] if plugin == self._settings().slots.memory else ()
+        core = {
+            "tools": [name for group in GROUPS.values() for name in group if name not in own],
+            "commands": list(NAMES),
+            "methods": list(self.methods_taken()),
+            "embedders": [*EMBEDDERS, "auto", "none"],
+            "channels": [*NO_CHANNEL, "main", "global", "unknown", "direct", "webchat"],
+        }
+        others = [brought.names() for name, brought in self._here.items() if name != plugin]
+        return {
+            kind: [*core.get(kind, ()), *(name for names in others for name in names[kind])]
+            for kind in ("tools", "commands", "methods", "routes", "channels", "providers", "embedders")
+        }
+
+    def join(self, plugin: "FoundPlugin", entry: PluginEntry, brought: Brought) -> tuple[str, ...]:
+        self._here[plugin.id] = brought
+        if entry.isolation == "inprocess":
+            self._trusted.add(plugin.id)
+        notes = []
+        for hook in brought.hooks:
+            point = POINTS.get(hook.point)  # type: ignore[call-overload]
+            if point is None:
+                notes.append(f"there is no hook point {hook.point}")
+                continue
+            if point.kind == "sync" and entry.isolation == "process":
+                notes.append(
+                    f"{hook.point} is asked while a result is written and cannot wait for another process: "
+                    f"set plugins.entries.{plugin.id}.isolation to inprocess if you trust the plugin"
+                )
+                continue
+            settings = entry.hooks
+            if settings.timeout_ms is None and hook.timeout_ms is not None:
+                settings = structs.replace(settings, timeout_ms=hook.timeout_ms)
+            refused = self._hooks().add(
+                HookRegistration(
+                    plugin=plugin.id,
+                    hook=point.name,
+                    handler=hook.run,
+                    priority=hook.priority,
+                    settings=settings,
+                    tools=hook.matcher,
+                )
+            )
+            notes += [refused] if refused else []
+        self._tell()
+        return tuple(notes)
+
+    def leave(self, plugin: str) -> None:
+        gone = self._here.pop(plugin, None)
+        self._trusted.discard(plugin)
+        if gone is None:
+            return
+        if gone.hooks:
+            self._hooks().remove(plugin)
+        self._tell()
+
+    def _tell(self) -> None:
+        self.generation += 1
+        self.changed()
+
+    # What everybody else asks.
+
+    def tools(self) -> list[Tool]:
+        """The tools of plugins; what those from other processes say is enclosed as somebody else's words."""
+        return [
+            tool if plugin in self._trusted else ExternalTool(tool, plugin)
+            for plugin, brought in self._here.items()
+            for tool in brought.tools
+        ]
+
+    def layers(self, settings: ToolsSettings, layers: Sequence[ToolLayer]) -> list[ToolLayer]:
+        """`layers` with plugins' ids and `group:plugins` written out, and one more for optional tools.
+
+        Those are there only for who allows them: by name, by plugin, or with all plugins.
+        """
+        groups = {plugin: brought.names()["tools"] for plugin, brought in self._here.items() if brought.tools}
+        every = tuple(name for names in groups.values() for name in names)
+        groups["group:plugins"] = ("group:plugins", *every)
+
+        def written_out(entries: Sequence[str]) -> tuple[str, ...]:
+            return tuple(name for entry in entries for name in groups.get(entry.strip().lower(), (entry,)))
+
+        widened = [
+            structs.replace(
+                layer, allow=None if layer.allow is None else written_out(layer.allow), deny=written_out(layer.deny)
+            )
+            for layer in layers
+        ]
+        named = set(written_out((*settings.allow, *settings.also_allow)))
+        everything = settings.profile == "full" or "*" in named
+        optional = [name for brought in self._here.values() for name in brought.optional_tools]
+        missing = tuple(name for name in optional if not everything and name not in named)
+        return [*widened, ToolLayer(name="optional tools of plugins", deny=missing)] if missing else widened
+
+    def commands(self) -> list[Command]:
+        return [command for brought in self._here.values() for command in brought.commands]
+
+    def command(self, name: str) -> Command | None:
+        return next((command for command in self.commands() if command.name == name), None)
+
+    def methods(self) -> dict[str, Method]:
+        return {method.name: method for brought in self._here.values() for method in brought.methods}
+
+    def route(self, path: str) -> HttpRoute | None:
+        """The address `path` belongs to; an exact one before a beginning, a long beginning before a short one."""
+        routes = [route for brought in self._here.values() for route in brought.routes]
+        for route in routes:
+            if route.path.rstrip("/") == path.rstrip("/"):
+                return route
+        longest = sorted((route for route in routes if route.match == "prefix"), key=lambda route: -len(route.path))
+        return next((route for route in longest if path.startswith(f"{route.path.rstrip('/')}/")), None)
+
+    def provider(self, name: str) -> OpensProvider | None:
+        return next((brought.providers[name] for brought in self._here.values() if name in brought.providers), None)
+
+    def embedder(self, name: str) -> OpensEmbedder | None:
+        return next((brought.embedders[name] for brought in self._here.values() if name in brought.embedders), None)
+
+    def channels(self) -> dict[str, Any]:
+        return {channel.name: channel for brought in self._here.values() for channel in brought.channels}
+
+    def skills(self) -> tuple[PluginDirectory, ...]:
+        """The skill directories of plugins that run."""
+        found = self.plugins.found() if "plugins" in self.__dict__ else ()
+        return tuple(PluginDirectory(each.id, each.directory / path) for each in found for path in each.manifest.skills)
+
+
+async def begin(extensions: PluginRegistry) -> None:
+    """Starts the plugins of a gateway, beside everything else. What runs before they are there waits for them."""
+    try:
+        await extensions.ready()
+    except OpenClawError as error:
+        log.error("plugins were not started: %s", error.message)
+
+
+class ExternalTool:
+    """A tool whose words are enclosed, so that the model can tell them from ours."""
+
+    def __init__(self, tool: Tool, plugin: str) -> None:
+        self._tool = tool
+        self._origin = origin("tool", f"plugin {plugin}: {tool.spec.name}")
+
+    @property
+    def spec(self) -> ToolSpec:
+        return self._tool.spec
+
+    def effects(self, args: Mapping[str, Any]) -> Effects:
+        return self._tool.effects(args)
+
+    def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
+        return self._tool.resources(args, context)
+
+    async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
+        output = await self._tool.call(args, context)
+        content = tuple(
+            Text(wrap(block.text, "plugin")) if isinstance(block, Text) else block for block in output.content
+        )
+        return structs.replace(output, content=content, origins=(self._origin,), enclosed=True)

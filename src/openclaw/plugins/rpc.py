@@ -1,0 +1,188 @@
+"""`plugins.*`: which plugins there are and how they fare; and the methods that plugins brought themselves."""
+
+import uuid
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from openclaw.core.plugin import Method as PluginMethod
+from openclaw.plugins.host import called
+from openclaw.plugins.registry import PluginRegistry
+from openclaw.protocol.events import EventBus
+from openclaw.protocol.params import NonEmpty, NoParams, Params
+from openclaw.protocol.rpc import Caller, MethodRegistry, RpcMethod
+from openclaw.protocol.scopes import ADMIN, READ
+from openclaw.runs.control import SessionService
+
+if TYPE_CHECKING:
+    from openclaw.plugins.manager import PluginStatus
+
+
+class FindingParam(Struct, frozen=True, kw_only=True, rename="camel"):
+    rule_id: str
+    severity: Literal["info", "warn", "critical"]
+    message: str
+    file: str = ""
+    line: int = 0
+
+
+class InstallCheckParams(Params, frozen=True, kw_only=True):
+    """Params of `install.check`: what waits, unpacked, where the gateway can look at it too."""
+
+    target_type: Literal["skill", "plugin"]
+    target_name: NonEmpty
+    source_path: NonEmpty
+    spec: str
+    tree_sha256: NonEmpty
+    mode: Literal["install", "update"] = "install"
+    findings: tuple[FindingParam, ...] = ()
+
+
+def install_methods(desk: SessionService) -> list[RpcMethod]:
+    async def check(params: InstallCheckParams, caller: Caller) -> Any:
+        await desk.app.extensions.ready()  # a guard that is still starting has a say too
+        plugged = desk.app.plugged
+        if plugged is None or not plugged.hooks.has("before_install"):
+            return {"blocked": False, "findings": []}
+        from openclaw.core.hooks import BeforeInstall, HookContext
+        from openclaw.plugins.hooks import points
+        from openclaw.plugins.hooks.dispatch import audit_change
+
+        event = msgspec.convert(msgspec.to_builtins(params), BeforeInstall)
+        merged = await plugged.hooks.ask(points.INSTALL, event, HookContext(trigger="system"))
+        what = f"{params.mode} of {params.target_type} {params.target_name}"
+        await desk.app.audit.record([audit_change("before_install", change, note=what) for change in merged.changes])
+        answer: dict[str, Any] = {
+            "blocked": merged.blocked is not None,
+            "findings": [msgspec.to_builtins(finding) for finding in merged.findings],
+        }
+        if merged.blocked is not None:
+            answer |= {"plugin": merged.blocked.plugin, "reason": merged.blocked.text}
+        return answer
+
+    return [RpcMethod("install.check", InstallCheckParams, check, ADMIN)]
+
+
+Digest = Annotated[str, Meta(pattern="^[a-f0-9]{64}$")]
+
+
+class PluginsListParams(NoParams, frozen=True):
+    pass
+
+
+class PluginReloadTarget(Params, frozen=True):
+    plugin_id: NonEmpty
+    install_hash: Digest | None = None
+    source_digests: Mapping[str, Digest] | None = None
+
+
+class ReviewToken(Params, frozen=True):
+    review_token: NonEmpty
+
+
+class PluginsReloadParams(Params, frozen=True):
+    plugins: Annotated[tuple[PluginReloadTarget, ...], Meta(min_length=1, max_length=64)]
+    acknowledge_capabilities: ReviewToken | None = None
+
+
+STATES = {
+    "running": "enabled",
+    "starting": "enabled",
+    "off": "disabled",
+    "held": "needs-setup",
+    "quarantined": "error",
+    "broken": "error",
+}
+
+
+def plugins_methods(desk: SessionService) -> list[RpcMethod]:
+    extensions = desk.app.extensions
+
+    async def listed(params: PluginsListParams, caller: Caller) -> Any:
+        await extensions.ready()
+        statuses = extensions.statuses()
+        return {
+            "generation": extensions.generation,
+            "plugins": [entry(status) for status in statuses],
+            "diagnostics": [
+                {"pluginId": status.id, "level": "warn", "message": note}
+                for status in statuses
+                for note in status.notes
+            ],
+            "mutationAllowed": False,
+        }
+
+    async def reload(params: PluginsReloadParams, caller: Caller) -> Any:
+        warnings = []
+        names = [target.plugin_id for target in params.plugins]
+        for name in names:
+            status = await extensions.reload(name)
+            warnings += [f"{name}: {note}" for note in ([status.why] if status.why else []) + list(status.notes)]
+        return {
+            "ok": True,
+            "pluginIds": names,
+            "restartRequired": False,
+            "runtime": {"operationId": str(uuid.uuid4()), "generation": extensions.generation, "pluginIds": names},
+            "warnings": warnings,
+        }
+
+    return [
+        RpcMethod("plugins.list", PluginsListParams, listed, READ),
+        RpcMethod("plugins.reload", PluginsReloadParams, reload, ADMIN),
+    ]
+
+
+def entry(status: "PluginStatus") -> dict[str, Any]:
+    """A plugin as `plugins.list` gives it."""
+    manifest = status.plugin.manifest if status.plugin else None
+    optional = {
+        "description": manifest.description if manifest else "",
+        "version": manifest.version if manifest else "",
+        "origin": status.plugin.source if status.plugin else "",
+        "kind": [manifest.kind] if manifest and manifest.kind else [],
+        "channelIds": list(status.brings.get("channels", ())),
+        "error": status.why,
+    }
+    return {
+        "id": status.id,
+        "name": manifest.title if manifest else status.id,
+        "installed": status.state != "broken",
+        "enabled": status.state in ("running", "starting", "quarantined"),
+        "state": STATES[status.state],
+        **{name: value for name, value in optional.items() if value},
+    }
+
+
+def health(extensions: PluginRegistry) -> dict[str, Any]:
+    """What `health` says of plugins."""
+    statuses = extensions.statuses()
+    return {
+        "loaded": [status.id for status in statuses if status.state == "running"],
+        "errors": [
+            {"id": status.id, "error": status.why} for status in statuses if status.state in ("quarantined", "broken")
+        ],
+        "unavailable": [status.id for status in statuses if status.state == "held"],
+    }
+
+
+def serve_methods(
+    extensions: PluginRegistry, registry: MethodRegistry, bus: EventBus, also: Callable[[], None]
+) -> None:
+    """Methods of plugins are answered while their plugin runs; who listens hears when one comes or goes."""
+    extensions.methods_taken = registry.own
+    registry.foreign = lambda: {name: _served(each) for name, each in extensions.methods().items()}
+
+    def changed() -> None:
+        bus.publish("plugins.changed", {"generation": extensions.generation})
+        also()
+
+    extensions.changed = changed
+
+
+def _served(method: PluginMethod) -> RpcMethod:
+    async def handler(params: Mapping[str, Any], caller: Caller) -> Any:
+        return await called(method.run, params)
+
+    return RpcMethod(method.name, dict, handler, method.scope)

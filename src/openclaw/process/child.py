@@ -1,0 +1,297 @@
+"""Child processes: started in a session of their own, read without waiting, gone when the call ends."""
+
+import asyncio
+import os
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from openclaw.process import group
+from openclaw.process.tasks import finish
+
+CHUNK = 64 * 1024
+STRAGGLERS = 0.1
+"""Seconds we still listen after the main process ended, for a child that shares its output."""
+MAX_DRAINED = 64
+CLEARING = 30.0
+
+Sink = Callable[[bytes], None]
+
+
+class ChildProcess(Protocol):
+    """A started process and the descriptors its output comes from."""
+
+    pid: int
+    outputs: Sequence[int]
+    input: int | None
+    """Where its input is written, None when it has none (any more)."""
+    after: Sequence[str]
+    """A command that ends what it left behind where we cannot reach, to be run after its end."""
+
+    def end_input(self) -> None:
+        """Says that nothing more will be typed."""
+        ...
+
+    def poll(self) -> int | None:
+        """Its exit code once it has ended (negative: the signal); reaps it."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class ChildEnded(Struct, frozen=True, kw_only=True):
+    code: int | None
+    """None when it had to be stopped."""
+    timed_out: bool = False
+    limit: float = 0.0
+    """The seconds it was given, 0 for no end."""
+    seconds: float = 0.0
+    crowd: int = 0
+    """How many processes it had when it was stopped for having too many."""
+
+
+class Piped:
+    """A process whose output comes through pipes; its input is closed unless it is `fed`."""
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        merged: bool = True,
+        fed: bool = False,
+        after: Sequence[str] = (),
+    ) -> None:
+        self.after = after
+        pairs = [os.pipe() for _ in range(1 if merged else 2)]
+        try:
+            self._process = subprocess.Popen(
+                argv,
+                cwd=cwd,
+                env=env,
+                stdin=subprocess.PIPE if fed else subprocess.DEVNULL,
+                bufsize=0,
+                stdout=pairs[0][1],
+                stderr=pairs[-1][1],
+                start_new_session=True,
+            )
+        except BaseException:
+            for reading, _ in pairs:
+                os.close(reading)
+            raise
+        finally:
+            for _, writing in pairs:
+                os.close(writing)
+        self.pid = self._process.pid
+        self.outputs: Sequence[int] = [reading for reading, _ in pairs]
+        self.input = self._process.stdin.fileno() if self._process.stdin else None
+
+    def end_input(self) -> None:
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        self.input = None
+
+    def poll(self) -> int | None:
+        return self._process.poll()
+
+    def close(self) -> None:
+        self.end_input()
+        for descriptor in self.outputs:
+            os.close(descriptor)
+
+
+class InTerminal:
+    """A process in a terminal of its own."""
+
+    def __init__(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], after: Sequence[str] = ()) -> None:
+        from ptyprocess import PtyProcess
+
+        self.after = after
+
+        # The library changes directory after the fork and outside of any handler: an error there would leave a second
+        # copy of us running. A small shell does it instead, and what cannot be passed on fails here, before the fork.
+        words = ["/bin/sh", "-c", 'cd -- "$0" && exec "$@"', str(cwd), *argv]
+        for word in (*words, *env, *env.values()):
+            os.fsencode(word)
+        self._terminal: Any = PtyProcess.spawn(words, env=dict(env), dimensions=(40, 120))
+        self.pid: int = self._terminal.pid
+        self.outputs: Sequence[int] = [self._terminal.fd]
+        self.input: int | None = self._terminal.fd
+        self._code: int | None = None
+
+    def end_input(self) -> None:
+        # A terminal has no end; the key that means it is Control-D.
+        if self.input is not None:
+            os.write(self.input, b"\x04")
+
+    def poll(self) -> int | None:
+        if self._code is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self._code = os.waitstatus_to_exitcode(status)
+        return self._code
+
+    def close(self) -> None:
+        self.input = None
+        self._terminal.fileobj.close()
+        # Its own close would sleep and signal; the process has been seen to already.
+        self._terminal.closed = True
+
+
+async def attend(
+    child: ChildProcess,
+    sinks: Sequence[Sink],
+    *,
+    timeout: float | None,
+    enough: asyncio.Event | None = None,
+    most: int = 0,
+) -> ChildEnded:
+    """Feeds output to `sinks` until `child` ends, `timeout` passes, `enough` is set or the call is cancelled.
+
+    With `most` it is also stopped when it has more processes than that. Whenever it is stopped, the whole family is
+    ended before this returns or raises. Processes that a command left in the background on purpose live on when it
+    ends by itself.
+    """
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    taps = [_Tap(loop, descriptor, sink) for descriptor, sink in zip(child.outputs, sinks, strict=True)]
+    code, timed_out = None, False
+    crowded = asyncio.create_task(group.outgrown(child.pid, most), name=f"crowd:{child.pid}") if most else None
+    try:
+        try:
+            async with asyncio.timeout(timeout):
+                code = await _outcome(child, enough, crowded)
+        except TimeoutError:
+            timed_out = True
+        finally:
+            if code is None:
+                await finish(_stop(child, at_once=crowded is not None and crowded.done()))
+        for tap in taps:
+            tap.drain()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(STRAGGLERS):
+                for tap in taps:
+                    await tap.ended.wait()
+    finally:
+        # What cannot be interrupted first.
+        for tap in taps:
+            tap.close()
+        child.close()
+        if crowded is not None:
+            crowded.cancel()
+        # In one piece: whoever is cancelled again and again must not leave something running where we cannot reach.
+        await finish(_leave(crowded, child.after))
+    many = crowded.result() if crowded is not None and not crowded.cancelled() and code is None else 0
+    return ChildEnded(code=code, timed_out=timed_out, limit=timeout or 0.0, seconds=loop.time() - started, crowd=many)
+
+
+async def _outcome(
+    child: ChildProcess, enough: asyncio.Event | None, crowded: "asyncio.Task[int] | None" = None
+) -> int | None:
+    """The exit code, or None as soon as `enough` is set or there are too many of it."""
+    exit_code = asyncio.ensure_future(_exited(child))
+    waiting: set[asyncio.Future[Any]] = {exit_code}
+    if enough is not None:
+        waiting.add(asyncio.ensure_future(enough.wait()))
+    watched: set[asyncio.Future[Any]] = {*waiting, *([crowded] if crowded is not None else [])}
+    try:
+        await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
+        return exit_code.result() if exit_code.done() else None
+    finally:
+        for future in waiting:
+            future.cancel()
+        await asyncio.wait(waiting)
+
+
+async def _exited(child: ChildProcess) -> int:
+    await _ending(child.pid)
+    while (code := child.poll()) is None:  # noqa: ASYNC110 (where the system cannot tell us, we have to ask)
+        await asyncio.sleep(0.02)
+    return code
+
+
+async def _ending(pid: int) -> None:
+    """Waits until `pid` has ended; returns at once where that cannot be watched."""
+    try:
+        watch = os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return
+    loop = asyncio.get_running_loop()
+    gone = asyncio.Event()
+    loop.add_reader(watch, gone.set)
+    try:
+        await gone.wait()
+    finally:
+        loop.remove_reader(watch)
+        os.close(watch)
+
+
+async def _leave(crowded: "asyncio.Task[int] | None", after: Sequence[str]) -> None:
+    if crowded is not None and not crowded.done():
+        await asyncio.wait({crowded})
+    if after:
+        await _clear(after)
+
+
+async def _clear(command: Sequence[str]) -> None:
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    with suppress(TimeoutError):
+        async with asyncio.timeout(CLEARING):
+            await process.wait()
+    if process.returncode is None:
+        process.kill()
+        await process.wait()
+
+
+async def _stop(child: ChildProcess, *, at_once: bool = False) -> None:
+    await (group.end_all(child.pid) if at_once else group.end(child.pid))
+    for _ in range(100):
+        if child.poll() is not None:
+            return
+        await asyncio.sleep(0.01)
+
+
+class _Tap:
+    """Passes what arrives at a descriptor to a sink."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, descriptor: int, sink: Sink) -> None:
+        self._loop = loop
+        self._descriptor = descriptor
+        self._sink = sink
+        self.ended = asyncio.Event()
+        os.set_blocking(descriptor, False)
+        loop.add_reader(descriptor, self._pull)
+
+    def _pull(self) -> bool:
+        """Whether there was something."""
+        try:
+            chunk = os.read(self._descriptor, CHUNK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            chunk = b""  # how a terminal says that nobody is left on the other side
+        if not chunk:
+            self.close()
+            self.ended.set()
+            return False
+        self._sink(chunk)
+        return True
+
+    def drain(self) -> None:
+        """Takes what is already there; bounded, because another process may still be writing."""
+        for _ in range(MAX_DRAINED):
+            if self.ended.is_set() or not self._pull():
+                return
+
+    def close(self) -> None:
+        self._loop.remove_reader(self._descriptor)

@@ -1,0 +1,261 @@
+"""A helper process as we see it: asked, waited for with a limit, and ended with everything it started."""
+
+import asyncio
+import os
+import signal
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from openclaw.core.errors import InvalidRequest, Unavailable
+from openclaw.core.secret import Secret, hide
+from openclaw.process import group
+from openclaw.process.stdio_rpc import LONGEST_LINE, RpcEvent, WorkerRequest, line
+from openclaw.process.tasks import finish
+
+STOP_SECONDS = 9.0
+"""A helper ends in an orderly way within this, or is killed with all its children."""
+_INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "LC_ALL", "TZ", "PYTHONPATH")
+
+
+class WorkerSpec(Struct, frozen=True, kw_only=True):
+    """What a helper is for."""
+
+    name: str
+    """How it is called in what people read."""
+    module: str
+    missing: str
+    """What to say when its library is not installed."""
+    start_seconds: float = 60.0
+    secrets: tuple[Secret, ...] = ()
+    """Never to be seen in an error."""
+    variables: tuple[str, ...] = ()
+    """Variables of ours that it needs beside the usual few."""
+
+
+class _Waiting(Struct):
+    answer: "asyncio.Future[RpcEvent]"
+    report: Callable[[str], None]
+
+
+class Worker:
+    """One helper process: started by the first question, started again after it died, ended when idle."""
+
+    def __init__(
+        self,
+        role: WorkerSpec,
+        start: Callable[[], Any],
+        *,
+        idle: float,
+        environ: Mapping[str, str],
+        heard: Callable[[Any], None] = lambda news: None,
+    ) -> None:
+        self._role = role
+        self._body = start
+        self._idle = idle
+        self._environ = {name: environ[name] for name in (*_INHERITED, *role.variables) if name in environ}
+        self.heard = heard
+        self._child: Process | None = None
+        self._reader: asyncio.Task[None] | None = None
+        self._starting = asyncio.Lock()
+        self._waiting: dict[int, _Waiting] = {}
+        self._last = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._ending: set[asyncio.Task[None]] = set()
+        self._closed = False
+        self._over = False
+        self.starts = 0
+        """How often it was started."""
+
+    @property
+    def alive(self) -> bool:
+        return self.pid is not None and not self._over
+
+    @property
+    def pid(self) -> int | None:
+        """The process id, while it lives."""
+        return self._child.pid if self._child is not None and self._child.returncode is None else None
+
+    async def ask(self, body: Any, seconds: float, report: Callable[[str], None] = lambda text: None) -> Any:
+        """The answer; raises what kept it from coming."""
+        await self._running()
+        self._last += 1
+        number = self._last
+        waiting = _Waiting(asyncio.get_running_loop().create_future(), report)
+        self._waiting[number] = waiting
+        self._rest(False)
+        try:
+            async with asyncio.timeout(seconds):
+                await self._send(WorkerRequest(id=number, body=body))
+                tell = await waiting.answer
+        except TimeoutError as error:
+            await self.stop(patient=False)  # whatever it is busy with, the next question finds a fresh one
+            raise Unavailable(f"{self._role.name} gave no answer within {seconds:g} s and was stopped") from error
+        except asyncio.CancelledError:
+            # Being cancelled cancels what was waited for, too; an answer that came in time needs no taking back.
+            if waiting.answer.cancelled() or not waiting.answer.done():
+                self._take_back(number)
+            raise
+        finally:
+            self._waiting.pop(number, None)
+            self._rest(not self._waiting)
+        if tell.error:
+            raise InvalidRequest(self._named(tell.error))
+        return tell.body
+
+    async def tell(self, body: Any) -> None:
+        """Says something that has no answer, to a helper that runs."""
+        await self._send(WorkerRequest(id=0, body=body))
+
+    async def close(self) -> None:
+        self._closed = True
+        await self.stop()
+        while self._ending:
+            await asyncio.gather(*self._ending, return_exceptions=True)
+
+    async def stop(self, *, patient: bool = True) -> None:
+        """Ends the process: by the end of its input, or with everything below it."""
+        self._rest(False)
+        child, reader, self._child, self._reader = self._child, self._reader, None, None
+        if child is None:
+            return
+        try:
+            if child.stdin is not None:
+                child.stdin.close()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(STOP_SECONDS if patient else 0):
+                    await child.wait()
+        finally:
+            if child.returncode is None:
+                _kill_family(child.pid)
+                await finish(_reaped(child))
+            if reader is not None:
+                reader.cancel()
+                await finish(_gathered(reader))
+
+    async def _running(self) -> None:
+        async with self._starting:
+            if self._closed:
+                raise Unavailable(f"{self._role.name} is not in use any more")
+            if self.alive and self._reader is not None and not self._reader.done():
+                return
+            await self.stop(patient=False)
+            await self._start()
+
+    async def _start(self) -> None:
+        body = self._body()
+        self._child = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", "-m", self._role.module),
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=DEVNULL,
+            env=self._environ,
+            limit=LONGEST_LINE,
+            start_new_session=True,
+        )
+        self._over = False
+        ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._reader = asyncio.create_task(self._read(self._child, ready), name=f"helper:{self._role.name}")
+        try:
+            async with asyncio.timeout(self._role.start_seconds):
+                await self._send(WorkerRequest(id=0, body=body))
+                await ready
+        except TimeoutError as error:
+            await self.stop(patient=False)
+            raise Unavailable(f"{self._role.name} did not start in time") from error
+        except BaseException:
+            await finish(self.stop(patient=False))
+            raise
+        self.starts += 1
+
+    def _take_back(self, number: int) -> None:
+        """Says that nobody wants an answer any more, without waiting for it to be heard: it may never be."""
+        if self._child is not None and self._child.stdin is not None:
+            with suppress(ConnectionError, RuntimeError):
+                self._child.stdin.write(line(WorkerRequest(id=number, stop=True)))
+
+    async def _send(self, ask: WorkerRequest) -> None:
+        child = self._child
+        if child is None or child.stdin is None:
+            raise Unavailable(f"{self._role.name} has just ended: try again")
+        try:
+            child.stdin.write(line(ask))
+            await child.stdin.drain()
+        except (ConnectionError, RuntimeError) as error:
+            raise Unavailable(f"{self._role.name} has just ended: try again") from error
+
+    async def _read(self, child: Process, ready: "asyncio.Future[None]") -> None:
+        """Passes answers on until the process ends; then nobody waits for it any more."""
+        assert child.stdout is not None
+        reason = "it ended unexpectedly"
+        try:
+            async for text in child.stdout:
+                tell = msgspec.json.decode(text, type=RpcEvent)
+                self._over = self._over or tell.over
+                if tell.id:
+                    self._take(tell)
+                elif tell.error:
+                    reason = tell.error
+                elif tell.ready and not ready.done():
+                    ready.set_result(None)
+                elif not tell.ready:
+                    self.heard(tell.body)
+        except (ValueError, msgspec.DecodeError):
+            reason = "it sent something that cannot be read"
+        finally:
+            failure = Unavailable(self._role.missing if reason == "missing" else self._named(reason))
+            left: list[asyncio.Future[Any]] = [ready, *(each.answer for each in self._waiting.values())]
+            for future in left:
+                if not future.done():
+                    future.set_exception(failure)
+                    future.exception()  # somebody may have stopped waiting; that is no news
+
+    def _take(self, tell: RpcEvent) -> None:
+        waiting = self._waiting.get(tell.id)
+        if waiting is None or waiting.answer.done():
+            return
+        if tell.progress:
+            waiting.report(tell.progress)
+        else:
+            waiting.answer.set_result(tell)
+
+    def _named(self, reason: str) -> str:
+        return hide(f"{self._role.name}: {reason}", *self._role.secrets)
+
+    def _rest(self, idle: bool) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if idle and self._idle > 0 and not self._closed:
+            self._timer = asyncio.get_running_loop().call_later(self._idle, self._leave)
+
+    def _leave(self) -> None:
+        task = asyncio.create_task(self.stop(), name=f"idle:{self._role.name}")
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+
+async def _reaped(child: Process) -> None:
+    await child.wait()
+
+
+async def _gathered(task: "asyncio.Task[None]") -> None:
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def _kill_family(pid: int) -> None:
+    """Ends a process at once, with everything it started and everything that was left behind below."""
+    import psutil  # type: ignore[import-untyped]
+
+    with suppress(psutil.Error):
+        parent = psutil.Process(pid)
+        leaders = {process.pid for process in parent.children(recursive=True)}
+        doomed = leaders.union(*(group.members(leader) for leader in leaders), {pid})
+        for each in doomed:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(each, signal.SIGKILL)

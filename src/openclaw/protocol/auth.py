@@ -1,0 +1,405 @@
+"""Whether a client may come in, as decisions: the secret, the device rule, pairing, what scopes remain. Pure."""
+
+import base64
+import binascii
+import hashlib
+import hmac
+from collections.abc import Callable
+from typing import Literal
+
+from msgspec import Struct
+
+from openclaw.core.errors import ConfigError
+from openclaw.core.secret import Secret
+from openclaw.protocol.connect import ConnectAuth, ConnectParams
+from openclaw.protocol.frames import HANDSHAKE_TIMEOUT_MS
+from openclaw.protocol.peer import BROWSER_CLIENTS, NotVouched, Peer, Vouched
+from openclaw.protocol.scopes import allows, covers, known
+
+
+class DeviceClaim(Struct, frozen=True, kw_only=True):
+    """A device that has proven its key, and what it asks for."""
+
+    device_id: str
+    public_key: str
+    role: str
+    scopes: tuple[str, ...] = ()
+    platform: str = ""
+    device_family: str = ""
+    display_name: str = ""
+    client_id: str = ""
+    client_mode: str = ""
+    remote_ip: str = ""
+
+
+class DeviceState(Struct, frozen=True, kw_only=True):
+    """What an approved device may do. `token_scopes` is None unless it showed a token that is good for its role."""
+
+    roles: tuple[str, ...]
+    scopes: tuple[str, ...]
+    platform: str = ""
+    device_family: str = ""
+    token_scopes: tuple[str, ...] | None = None
+
+
+class DeviceGrant(Struct, frozen=True):
+    """What a device may be: a role, and what it may do in it."""
+
+    role: str
+    scopes: tuple[str, ...] = ()
+
+
+class DeviceToken(Struct, frozen=True):
+    """A token as it is handed out, once."""
+
+    token: Secret
+    issued_at_ms: int
+
+
+class SetUp(Struct, frozen=True):
+    """What a device has after it came with a setup code: a token for each role."""
+
+    tokens: tuple[tuple[DeviceGrant, DeviceToken], ...]
+
+
+MAX_ADDRESSES = 10_000
+
+
+class RateLimits(Struct, frozen=True, kw_only=True):
+    max_attempts: int = 10
+    window_ms: int = 60_000
+    lockout_ms: int = 300_000
+
+
+class AuthLimiter:
+    """Counts failures; after `max_attempts` within the window an address waits out the lockout."""
+
+    def __init__(self, limits: RateLimits | None = None) -> None:
+        self._limits = limits or RateLimits()
+        self._failures: dict[str, list[int]] = {}
+        self._locked: dict[str, int] = {}
+
+    def wait_ms(self, key: str, now: int) -> int:
+        """How long `key` has to wait before its next attempt is looked at; 0 when it may try."""
+        until = self._locked.get(key, 0)
+        if until <= now:
+            self._locked.pop(key, None)
+            return 0
+        return until - now
+
+    def fail(self, key: str, now: int) -> None:
+        recent = [at for at in self._failures.pop(key, ()) if at > now - self._limits.window_ms]
+        recent.append(now)
+        if len(recent) >= self._limits.max_attempts:
+            self._locked.pop(key, None)
+            self._locked[key] = now + self._limits.lockout_ms
+            _forget_oldest(self._locked)
+        else:
+            self._failures[key] = recent
+            _forget_oldest(self._failures)
+
+    def clear(self, key: str) -> None:
+        """A good attempt: whatever was counted against `key` is forgotten."""
+        self._failures.pop(key, None)
+
+
+def _forget_oldest(table: dict[str, int] | dict[str, list[int]]) -> None:
+    # Many addresses, or many made-up ones, must not become many bytes.
+    while len(table) > MAX_ADDRESSES:
+        del table[next(iter(table))]
+
+
+SIGNED_WITHIN_MS = 120_000
+KEY_BYTES = 32
+
+Version = Literal["v3", "v2"]
+VERSIONS: tuple[Version, ...] = ("v3", "v2")
+
+Verify = Callable[[bytes, bytes, bytes], bool]
+"""`verify(public_key, signature, message)`: the Ed25519 check, handed in."""
+
+Reason = Literal[
+    "device-id-mismatch",
+    "device-signature-stale",
+    "device-nonce-missing",
+    "device-nonce-mismatch",
+    "device-signature",
+    "device-public-key",
+]
+CODES: dict[Reason, str] = {
+    "device-id-mismatch": "DEVICE_AUTH_DEVICE_ID_MISMATCH",
+    "device-signature-stale": "DEVICE_AUTH_SIGNATURE_EXPIRED",
+    "device-nonce-missing": "DEVICE_AUTH_NONCE_REQUIRED",
+    "device-nonce-mismatch": "DEVICE_AUTH_NONCE_MISMATCH",
+    "device-signature": "DEVICE_AUTH_SIGNATURE_INVALID",
+    "device-public-key": "DEVICE_AUTH_PUBLIC_KEY_INVALID",
+}
+
+
+class Signed(Struct, frozen=True, kw_only=True):
+    """The fields under the signature."""
+
+    device_id: str
+    client_id: str
+    client_mode: str
+    role: str
+    scopes: tuple[str, ...]
+    signed_at: int
+    token: str
+    nonce: str
+    platform: str = ""
+    device_family: str = ""
+
+    def __repr__(self) -> str:
+        return f"Signed(device_id={self.device_id!r}, …)"
+
+    def text(self, version: Version) -> str:
+        fields = [
+            version,
+            self.device_id,
+            self.client_id,
+            self.client_mode,
+            self.role,
+            ",".join(self.scopes),
+            str(self.signed_at),
+            self.token,
+            self.nonce,
+        ]
+        if version == "v3":
+            fields += [plain(self.platform), plain(self.device_family)]
+        return "|".join(fields)
+
+
+def signed_fields(params: ConnectParams, device_id: str, signed_at: int, nonce: str) -> Signed:
+    """What a client with these connect params signs."""
+    auth = params.auth
+    token = (auth.token or auth.device_token or auth.bootstrap_token) if auth else None
+    return Signed(
+        device_id=device_id,
+        client_id=params.client.id,
+        client_mode=params.client.mode,
+        role=params.role or "operator",
+        scopes=params.scopes or (),
+        signed_at=signed_at,
+        token=token or "",
+        nonce=nonce,
+        platform=params.client.platform,
+        device_family=params.client.device_family or "",
+    )
+
+
+def proof_problem(params: ConnectParams, nonce: str, now_ms: int, verify: Verify) -> Reason | None:
+    """What is wrong with the proof in `params`, checked in the order clients rely on."""
+    device = params.device
+    if device is None:
+        return "device-id-mismatch"
+    key = from_base64url(device.public_key)
+    if key is None or device_id(key) != device.id:
+        return "device-id-mismatch"
+    if abs(now_ms - device.signed_at) > SIGNED_WITHIN_MS:
+        return "device-signature-stale"
+    if not device.nonce.strip():
+        return "device-nonce-missing"
+    if device.nonce != nonce:
+        return "device-nonce-mismatch"
+    if len(key) != KEY_BYTES:
+        return "device-public-key"
+    signature = from_base64url(device.signature) or b""
+    fields = signed_fields(params, device.id, device.signed_at, device.nonce)
+    if not any(verify(key, signature, _bytes(fields.text(version))) for version in VERSIONS):
+        return "device-signature"
+    return None
+
+
+def device_id(public_key: bytes) -> str:
+    return hashlib.sha256(public_key).hexdigest()
+
+
+def plain(text: str) -> str:
+    """A platform or family name as it is signed and compared: trimmed, ASCII letters lower-case."""
+    return "".join(char.lower() if char.isascii() else char for char in text.strip())
+
+
+def to_base64url(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def from_base64url(text: str) -> bytes | None:
+    try:
+        return base64.b64decode(text.rstrip("=") + "=" * (-len(text.rstrip("=")) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "replace")
+
+
+Mode = Literal["token", "password", "none", "trusted-proxy"]
+Method = Literal["token", "password", "none", "trusted-proxy", "device-token", "bootstrap-token"]
+PairingReason = Literal["not-paired", "role-upgrade", "scope-upgrade", "metadata-upgrade"]
+
+_KEEPS_SCOPES = {("cli", "cli"), ("gateway-client", "backend")}
+
+
+class AuthPolicy(Struct, frozen=True, kw_only=True):
+    """What the gateway demands of whoever connects."""
+
+    mode: Mode = "token"
+    secret: Secret | None = None
+    """With `trusted-proxy`: what programs of this machine present, which come without the proxy."""
+    auto_approve: tuple[str, ...] = ()
+    """Scopes up to which a device of somebody the proxy vouches for needs no approval."""
+    allowed_origins: tuple[str, ...] = ()
+    known_hosts: tuple[str, ...] = ()
+    """Names a browser may reach this gateway under, beside loopback and plain addresses."""
+    trusted_proxies: tuple[str, ...] = ()
+    ready: bool = True
+    handshake_timeout_ms: int = HANDSHAKE_TIMEOUT_MS
+
+    def __post_init__(self) -> None:
+        if self.mode != "none" and not self.secret:
+            kind = secret_kind(self.mode)
+            raise ConfigError(
+                f"gateway.auth.mode is {self.mode} but no {kind} is set: set gateway.auth.{kind}",
+                path=f"gateway.auth.{kind}",
+            )
+
+
+def secret_kind(mode: Mode) -> Literal["token", "password"]:
+    """What the secret of a mode is called."""
+    return "password" if mode == "password" else "token"
+
+
+class SharedSecretClaim(Struct, frozen=True):
+    """Whoever it is knows the gateway's secret, or none is asked for."""
+
+    method: Method
+
+
+class TryDeviceToken(Struct, frozen=True):
+    """Not the secret, but perhaps a token this device was given. `field` is where it was sent."""
+
+    token: Secret
+    field: Literal["token", "deviceToken"]
+
+
+class TrySetupCode(Struct, frozen=True):
+    """A code that was made on the gateway's machine for a device that is new."""
+
+    code: Secret
+
+
+class Wrong(Struct, frozen=True):
+    """A secret was sent and is not ours."""
+
+
+class MissingCredential(Struct, frozen=True):
+    """No secret was sent."""
+
+
+Credential = SharedSecretClaim | TryDeviceToken | TrySetupCode | Wrong | MissingCredential | NotVouched
+
+
+def judge_credential(policy: AuthPolicy, auth: ConnectAuth | None, has_device: bool, peer: Peer) -> Credential:
+    """What the credentials in `auth` are worth; the field that matches the mode wins over the other one."""
+    if policy.mode == "none":
+        return SharedSecretClaim("none")
+    if policy.mode == "trusted-proxy":
+        if isinstance(peer.vouched, Vouched):
+            return SharedSecretClaim("trusted-proxy")
+        if not peer.local:  # past the proxy come only programs of this machine, which know the token
+            return peer.vouched or NotVouched("trusted_proxy_untrusted_source")
+    if auth is None:
+        return MissingCredential()
+    kind = secret_kind(policy.mode)
+    fields = (auth.token, auth.password) if kind == "token" else (auth.password, auth.token)
+    given = fields[0] or fields[1]
+    if given and policy.secret and same(given, policy.secret):
+        return SharedSecretClaim(kind)
+    if has_device:
+        if auth.device_token:
+            return TryDeviceToken(Secret(auth.device_token), "deviceToken")
+        if auth.bootstrap_token:
+            return TrySetupCode(Secret(auth.bootstrap_token))
+        if auth.token:
+            return TryDeviceToken(Secret(auth.token), "token")
+    return Wrong() if given else MissingCredential()
+
+
+def same(given: str, secret: Secret) -> bool:
+    """In constant time; hashing first hides the length too."""
+    return hmac.compare_digest(_digest(given), _digest(secret.reveal()))
+
+
+def protocol_fits(params: ConnectParams, current: int, oldest_probe: int) -> bool:
+    """Whether we can talk: probes and nodes may be one version behind."""
+    low, high = params.min_protocol, params.max_protocol
+    if low <= current <= high:
+        return True
+    if low > current:
+        return False
+    is_node = params.role == "node" and params.client.mode == "node"
+    return (params.client.mode == "probe" or is_node) and high >= oldest_probe
+
+
+def needs_no_pairing(params: ConnectParams, method: Method) -> bool:
+    """Whether a page is let in on the word of a proxy: who may use it is decided there."""
+    return (
+        method == "trusted-proxy" and params.client.id in BROWSER_CLIENTS and (params.role or "operator") == "operator"
+    )
+
+
+def granted_without_device(params: ConnectParams, peer: Peer, method: Method) -> tuple[str, ...]:
+    """Declared scopes are only worth something from a page a proxy vouches for, or from a program on this machine that
+    no web page can be."""
+    if needs_no_pairing(params, method):
+        return declared(params, peer)
+    client = (params.client.id, params.client.mode)
+    if client in _KEEPS_SCOPES and peer.local and peer.origin is None:
+        return declared(params, peer)
+    return ()
+
+
+def declared(params: ConnectParams, peer: Peer) -> tuple[str, ...]:
+    """The scopes asked for that exist and that the upgrade request did not rule out."""
+    asked = known(params.scopes or ())
+    if peer.scopes_cap is None:
+        return asked
+    return tuple(scope for scope in asked if allows(peer.scopes_cap, scope))
+
+
+def pairing_reason(standing: DeviceState | None, claim: DeviceClaim) -> PairingReason | None:
+    """Why a person must approve this device first; None when everything it asks for was approved before."""
+    if standing is None:
+        return "not-paired"
+    if claim.role not in standing.roles:
+        return "role-upgrade"
+    if not covers(standing.scopes, claim.scopes):
+        return "scope-upgrade"
+    for before, after in ((standing.platform, claim.platform), (standing.device_family, claim.device_family)):
+        if before and plain(before) != plain(after):
+            return "metadata-upgrade"
+    return None
+
+
+def approves_by_proxy(reason: PairingReason, claim: DeviceClaim, policy: AuthPolicy, method: Method) -> bool:
+    """Whether the word of a proxy is approval enough for a device."""
+    asks = reason in ("not-paired", "scope-upgrade") and claim.role == "operator" and bool(claim.scopes)
+    return asks and method == "trusted-proxy" and covers(policy.auto_approve, claim.scopes)
+
+
+def approves_silently(reason: PairingReason, peer: Peer, client_id: str, method: Method) -> bool:
+    """Whether being at this machine is approval enough."""
+    in_browser = client_id in BROWSER_CLIENTS
+    if not peer.local or (peer.origin is not None and not in_browser):
+        return False
+    if reason == "scope-upgrade":
+        return method != "device-token"
+    if reason == "metadata-upgrade":
+        return peer.origin is None and not in_browser
+    return True
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "replace")).digest()

@@ -1,0 +1,426 @@
+"""The other end: an asyncio client of a gateway.
+
+    async with connect("ws://127.0.0.1:18789", Introduction(…, token=token, scopes=(READ,))) as client:
+        health = await client.call("health")
+        async for event in client.events(): …
+
+It reconnects never: a lost connection ends every call and every reader with `ConnectionLost`, and the caller decides.
+"""
+
+import asyncio
+import hashlib
+import hmac
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlsplit
+
+from msgspec import UNSET, Struct
+from msgspec.structs import replace
+
+from openclaw.core.errors import InvalidRequest, OpenClawError
+from openclaw.core.secret import Secret
+from openclaw.protocol.auth import Version, signed_fields
+from openclaw.protocol.connect import ClientId, ClientMode, ConnectAuth, ConnectClient, ConnectDevice, ConnectParams
+from openclaw.protocol.frames import (
+    CLOSE_NORMAL,
+    CLOSE_TICK_TIMEOUT,
+    HANDSHAKE_TIMEOUT_MS,
+    MAX_PAYLOAD_BYTES,
+    PROTOCOL,
+    TICK_INTERVAL_MS,
+    ErrorShape,
+    EventFrame,
+    RequestFrame,
+    Response,
+    encode,
+    parse_from_server,
+    raw,
+)
+from openclaw.protocol.peer import is_loopback
+from openclaw.protocol.scopes import Role
+
+if TYPE_CHECKING:
+    import ssl
+
+    from websockets.asyncio.client import ClientConnection
+
+
+class Signer(Protocol):
+    """A device identity: its id, its public key as base64url, and signatures in the same form."""
+
+    @property
+    def device_id(self) -> str: ...
+
+    @property
+    def public_key(self) -> str: ...
+
+    def sign(self, text: str) -> str: ...
+
+
+class Introduction(Struct, frozen=True, kw_only=True):
+    """Who a client is and what it asks for."""
+
+    client_id: ClientId = "cli"
+    mode: ClientMode = "cli"
+    version: str
+    platform: str
+    role: Role = "operator"
+    scopes: tuple[str, ...] = ()
+    caps: tuple[str, ...] = ()
+    token: Secret | None = None
+    password: Secret | None = None
+    device_token: Secret | None = None
+    setup_code: Secret | None = None
+    device_family: str | None = None
+    display_name: str | None = None
+    instance_id: str | None = None
+    min_protocol: int = PROTOCOL
+    max_protocol: int = PROTOCOL
+
+
+class Challenge(Struct, frozen=True):
+    nonce: str
+    ts: int
+
+
+def read_challenge(event: EventFrame) -> Challenge:
+    """The challenge in the first event; one without a nonce is no gateway of ours."""
+    payload: Any = event.payload
+    nonce = payload.get("nonce") if isinstance(payload, dict) else None
+    ts = payload.get("ts") if isinstance(payload, dict) else None
+    if event.event != "connect.challenge" or not isinstance(nonce, str) or not nonce.strip():
+        raise InvalidRequest("the gateway sent no challenge: is this really an OpenClaw gateway?")
+    if not isinstance(ts, int) or isinstance(ts, bool) or ts < 0:
+        raise InvalidRequest("the gateway's challenge has no valid time")
+    return Challenge(nonce, ts)
+
+
+def connect_request(
+    introduction: Introduction,
+    challenge: Challenge,
+    request_id: str,
+    signer: Signer | None = None,
+    version: Version = "v3",
+) -> RequestFrame:
+    """The `connect` request, signed when there is an identity to sign with."""
+    params = _params(introduction)
+    if signer is not None:
+        fields = signed_fields(params, signer.device_id, challenge.ts, challenge.nonce)
+        device = ConnectDevice(
+            id=signer.device_id,
+            public_key=signer.public_key,
+            signature=signer.sign(fields.text(version)),
+            signed_at=challenge.ts,
+            nonce=challenge.nonce,
+        )
+        params = replace(params, device=device)
+    return RequestFrame(id=request_id, method="connect", params=raw(params))
+
+
+def _params(who: Introduction) -> ConnectParams:
+    auth = None
+    if who.token or who.password or who.device_token or who.setup_code:
+        auth = ConnectAuth(
+            token=_text(who.token),
+            password=_text(who.password),
+            device_token=_text(who.device_token),
+            bootstrap_token=_text(who.setup_code),
+        )
+    client = ConnectClient(
+        id=who.client_id,
+        version=who.version,
+        platform=who.platform,
+        mode=who.mode,
+        display_name=who.display_name,
+        device_family=who.device_family,
+        instance_id=who.instance_id,
+    )
+    return ConnectParams(
+        min_protocol=who.min_protocol,
+        max_protocol=who.max_protocol,
+        client=client,
+        role=who.role,
+        scopes=who.scopes,
+        caps=who.caps or None,
+        auth=auth,
+    )
+
+
+def _text(secret: Secret | None) -> str | None:
+    return secret.reveal() if secret else None
+
+
+log = logging.getLogger(__name__)
+
+CALL_TIMEOUT = 30.0
+MAX_UNREAD_EVENTS = 10_000
+
+
+class CallFailed(OpenClawError):
+    """The gateway answered with an error; `error` is all of it, `payload` what came with it."""
+
+    def __init__(self, error: ErrorShape, payload: Any = None) -> None:
+        super().__init__(error.message)
+        self.code = error.code
+        self.error = error
+        self.payload = payload
+
+    @property
+    def reason(self) -> str:
+        """The machine's reason, `details.code`, or an empty string."""
+        details = self.error.details
+        found = details.get("code") if isinstance(details, dict) else None
+        return found if isinstance(found, str) else ""
+
+
+class ConnectionLost(OpenClawError):
+    """The socket is gone; `close_code` says why when the gateway did."""
+
+    code = "UNAVAILABLE"
+
+    def __init__(self, message: str, *, close_code: int | None = None) -> None:
+        super().__init__(message)
+        self.close_code = close_code
+
+
+class NoAnswer(OpenClawError):
+    """The gateway is there but took too long."""
+
+    code = "UNAVAILABLE"
+
+
+class EventGap(Struct, frozen=True):
+    """Events were lost between two numbers: reload what you show."""
+
+    expected: int
+    got: int
+
+
+class GatewayClient:
+    """An open connection. Made by `connect`."""
+
+    def __init__(self, socket: "ClientConnection") -> None:
+        self._socket = socket
+        self._calls: dict[str, asyncio.Queue[Response]] = {}
+        self._events: asyncio.Queue[EventFrame | EventGap] = asyncio.Queue()
+        self._lost: ConnectionLost | None = None
+        self._gone = asyncio.Event()
+        self._seq: int | None = None
+        self._next_id = 0
+        self.hello: dict[str, Any] = {}
+
+    async def call(
+        self, method: str, params: Any = None, *, timeout: float | None = CALL_TIMEOUT, final: bool = False
+    ) -> Any:
+        """The payload of the answer. With `final` an `accepted` answer is waited past; a run may take hours, so give
+        `timeout=None` with it."""
+        try:
+            async with asyncio.timeout(timeout), aclosing(self.answers(method, params)) as answers:
+                async for payload in answers:
+                    if not (final and isinstance(payload, dict) and payload.get("status") == "accepted"):
+                        return payload
+        except TimeoutError:
+            raise NoAnswer(f"no answer to {method} within {timeout:g} seconds") from None
+        raise self._loss()
+
+    async def answers(self, method: str, params: Any = None) -> AsyncGenerator[Any, None]:
+        """Every answer to one request, until the reader stops or the connection ends."""
+        self._next_id += 1
+        request_id = f"{self._next_id}:{method}"
+        queue = self._calls[request_id] = asyncio.Queue()
+        try:
+            await self._send(RequestFrame(id=request_id, method=method, params=raw({} if params is None else params)))
+            while True:
+                response = await self._next(queue)
+                if not response.ok:
+                    raise _failed(response)
+                yield None if response.payload is UNSET else response.payload
+        finally:
+            del self._calls[request_id]
+
+    async def events(self) -> AsyncGenerator[EventFrame | EventGap, None]:
+        """Events as they come, ticks left out; a `Gap` where some were lost. Ends with `ConnectionLost`."""
+        while True:
+            yield await self._next(self._events)
+
+    async def close(self) -> None:
+        await self._socket.close(CLOSE_NORMAL)
+
+    async def _next(self, queue: "asyncio.Queue[Any]") -> Any:
+        """The next item; what arrived before the connection was lost is still read."""
+        if queue.empty() and not self._gone.is_set():
+            getting = asyncio.ensure_future(queue.get())
+            gone = asyncio.ensure_future(self._gone.wait())
+            try:
+                await asyncio.wait((getting, gone), return_when=asyncio.FIRST_COMPLETED)
+                if getting.done():
+                    return getting.result()
+            finally:
+                getting.cancel()
+                gone.cancel()
+        if queue.empty():
+            raise self._loss()
+        return queue.get_nowait()
+
+    def _loss(self) -> ConnectionLost:
+        return self._lost or ConnectionLost("the connection to the gateway is closed")
+
+    async def _send(self, request: RequestFrame) -> None:
+        from websockets.exceptions import ConnectionClosed
+
+        if self._gone.is_set():
+            raise self._loss()
+        try:
+            await self._socket.send(encode(request), text=True)
+        except ConnectionClosed as error:
+            raise _lost(error) from error
+
+    async def greet(self, introduction: Introduction, signer: Signer | None) -> None:
+        """Answers the challenge and reads hello; a refusal is a `CallFailed`."""
+        try:
+            async with asyncio.timeout(HANDSHAKE_TIMEOUT_MS / 1000):
+                answer = await self._introduce(introduction, signer)
+        except TimeoutError:
+            raise NoAnswer("the gateway did not finish the handshake in time") from None
+        if not answer.ok:
+            raise _failed(answer)
+        self.hello = answer.payload if isinstance(answer.payload, dict) else {}
+
+    async def _introduce(self, introduction: Introduction, signer: Signer | None) -> Response:
+        first = await self._receive()
+        if not isinstance(first, EventFrame):
+            raise InvalidRequest("the gateway sent no challenge: is this really an OpenClaw gateway?")
+        await self._send(connect_request(introduction, read_challenge(first), "connect", signer))
+        while not isinstance(answer := await self._receive(), Response):
+            pass
+        return answer
+
+    async def read(self) -> None:
+        """Reads until the connection ends, and hands out what comes."""
+        silence = 2 * self._tick_interval_ms() / 1000
+        try:
+            while True:
+                try:
+                    async with asyncio.timeout(silence):
+                        frame = await self._receive()
+                except TimeoutError:
+                    await self._socket.close(CLOSE_TICK_TIMEOUT, "tick timeout")
+                    raise ConnectionLost("the gateway went silent", close_code=CLOSE_TICK_TIMEOUT) from None
+                self._take(frame)
+        except ConnectionLost as lost:
+            self._lost = lost
+        finally:
+            self._gone.set()
+
+    def _take(self, frame: Response | EventFrame | None) -> None:
+        if isinstance(frame, Response):
+            if queue := self._calls.get(frame.id):
+                queue.put_nowait(frame)
+        elif isinstance(frame, EventFrame):
+            if isinstance(frame.seq, int):
+                if self._seq is not None and frame.seq != self._seq + 1:
+                    self._offer(EventGap(self._seq + 1, frame.seq))
+                self._seq = frame.seq
+            if frame.event != "tick":
+                self._offer(frame)
+
+    def _offer(self, item: EventFrame | EventGap) -> None:
+        # A reader that stopped reading must not fill the memory; it finds a gap when it comes back.
+        if self._events.qsize() >= MAX_UNREAD_EVENTS:
+            seq = self._seq or 0
+            while not self._events.empty():
+                self._events.get_nowait()
+            self._events.put_nowait(EventGap(0, seq))
+        self._events.put_nowait(item)
+
+    async def _receive(self) -> Response | EventFrame | None:
+        from websockets.exceptions import ConnectionClosed
+
+        try:
+            return parse_from_server(await self._socket.recv())
+        except ConnectionClosed as error:
+            raise _lost(error) from error
+
+    def _tick_interval_ms(self) -> int:
+        policy = self.hello.get("policy")
+        interval = policy.get("tickIntervalMs") if isinstance(policy, dict) else None
+        return interval if isinstance(interval, int) and interval > 0 else TICK_INTERVAL_MS
+
+
+@asynccontextmanager
+async def connect(
+    url: str, introduction: Introduction, signer: Signer | None = None, *, allow_plain: bool = False, pinned: str = ""
+) -> AsyncIterator[GatewayClient]:
+    """A greeted connection for the length of the block. Plain `ws://` leaves this machine only with `allow_plain`.
+
+    `pinned` is the SHA-256 of the certificate a `wss://` gateway must show, in hexadecimal; without it the system
+    decides whether the certificate is good.
+    """
+    import websockets.asyncio.client
+    from websockets.exceptions import InvalidHandshake, InvalidURI
+
+    check_url(url, allow_plain)
+    encryption: dict[str, Any] = {"ssl": _for_pinning()} if pinned else {}
+    try:
+        socket = await websockets.asyncio.client.connect(
+            url,
+            max_size=MAX_PAYLOAD_BYTES,
+            compression=None,
+            ping_interval=None,
+            proxy=None,
+            **encryption,
+        )
+    except (OSError, InvalidHandshake, InvalidURI, TimeoutError) as error:
+        raise ConnectionLost(f"cannot reach the gateway at {url}: {error}. Is it running?") from error
+    client = GatewayClient(socket)
+    try:
+        if pinned:
+            _check_pin(socket, pinned)
+        await client.greet(introduction, signer)
+        reading = asyncio.create_task(client.read(), name="gateway client")
+        try:
+            yield client
+        finally:
+            reading.cancel()
+            await asyncio.wait((reading,))
+    finally:
+        await socket.close()
+
+
+def _for_pinning() -> "ssl.SSLContext":
+    import ssl
+
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE  # the one certificate that is good is known
+    return context
+
+
+def _check_pin(socket: "ClientConnection", pinned: str) -> None:
+    """Before a secret is sent: whether this is the gateway that was meant."""
+    shown = socket.transport.get_extra_info("ssl_object").getpeercert(binary_form=True) or b""
+    if not hmac.compare_digest(hashlib.sha256(shown).hexdigest(), pinned.replace(":", "").lower()):
+        raise ConnectionLost("the gateway shows another certificate than expected: something else answers there")
+
+
+def check_url(url: str, allow_plain: bool) -> None:
+    """Refuses to send a secret in the clear to another machine."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("ws", "wss") or not parts.hostname:
+        raise InvalidRequest(f"not a gateway address: {url}; it looks like ws://127.0.0.1:18789")
+    if parts.scheme == "ws" and not is_loopback(parts.hostname) and not allow_plain:
+        raise InvalidRequest(f"{url} is not encrypted and not on this machine: use wss://, or allow it explicitly")
+
+
+def _failed(response: Response) -> CallFailed:
+    error = response.error if isinstance(response.error, ErrorShape) else ErrorShape(code="UNAVAILABLE", message="?")
+    return CallFailed(error, None if response.payload is UNSET else response.payload)
+
+
+def _lost(error: Any) -> ConnectionLost:
+    close = error.rcvd or error.sent
+    if close is None:
+        return ConnectionLost("the connection to the gateway broke")
+    return ConnectionLost(f"the gateway closed the connection: {close.reason or close.code}", close_code=close.code)

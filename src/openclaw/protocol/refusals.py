@@ -1,0 +1,205 @@
+"""Every way a handshake ends badly: the error a client reads and the code its socket is closed with. Pure."""
+
+from typing import Any
+
+from msgspec import Struct
+
+from openclaw.protocol.auth import CODES, DeviceClaim, DeviceState, Mode, PairingReason, Reason, secret_kind
+from openclaw.protocol.connect import ConnectParams
+from openclaw.protocol.frames import (
+    CLOSE_INTERNAL,
+    CLOSE_NOT_READY,
+    CLOSE_POLICY,
+    CLOSE_PROTOCOL,
+    INVALID_REQUEST,
+    MINIMUM_PROBE_PROTOCOL,
+    NOT_PAIRED,
+    PROTOCOL,
+    UNAVAILABLE,
+    ErrorShape,
+)
+
+CONNECT_FIRST = "invalid handshake: first request must be connect"
+STARTUP_RETRY_MS = 500
+
+_PAIRING = {
+    "not-paired": ("device is not approved yet", "Approve this device: openclaw devices approve"),
+    "role-upgrade": ("device asks for a new role", "Approve the new role: openclaw devices approve"),
+    "scope-upgrade": ("device asks for more scopes", "Approve the wider scopes: openclaw devices approve"),
+    "metadata-upgrade": ("device details changed", "Approve the changed device: openclaw devices approve"),
+}
+
+
+class Rejection(Struct, frozen=True):
+    """An error answer to `connect`, and the close that follows it."""
+
+    error: ErrorShape
+    close: int = CLOSE_POLICY
+
+
+def _invalid(message: str, **details: Any) -> Rejection:
+    return Rejection(ErrorShape(code=INVALID_REQUEST, message=message, details=details or None))
+
+
+def starting() -> Rejection:
+    error = ErrorShape(
+        code=UNAVAILABLE,
+        message="gateway starting; retry shortly",
+        details={"reason": "startup-sidecars"},
+        retryable=True,
+        retry_after_ms=STARTUP_RETRY_MS,
+    )
+    return Rejection(error, CLOSE_NOT_READY)
+
+
+def not_connect() -> Rejection:
+    return _invalid(CONNECT_FIRST)
+
+
+def invalid(message: str) -> Rejection:
+    return _invalid(message)
+
+
+def broken(error: ErrorShape) -> Rejection:
+    return Rejection(error, CLOSE_INTERNAL)
+
+
+def protocol_mismatch(params: ConnectParams) -> Rejection:
+    details = {
+        "code": "PROTOCOL_MISMATCH",
+        "clientMinProtocol": params.min_protocol,
+        "clientMaxProtocol": params.max_protocol,
+        "expectedProtocol": PROTOCOL,
+        "minimumProbeProtocol": MINIMUM_PROBE_PROTOCOL,
+    }
+    error = ErrorShape(code=INVALID_REQUEST, message="protocol mismatch", details=details)
+    return Rejection(error, CLOSE_PROTOCOL)
+
+
+def origin(reason: str) -> Rejection:
+    return _invalid(
+        "origin not allowed: open the page from the gateway itself or add it to gateway.controlUi.allowedOrigins",
+        code="CONTROL_UI_ORIGIN_NOT_ALLOWED",
+        reason=reason,
+    )
+
+
+def rate_limited(retry_after_ms: int) -> Rejection:
+    error = ErrorShape(
+        code=INVALID_REQUEST,
+        message="unauthorized: too many failed attempts; wait and retry",
+        details={"code": "AUTH_RATE_LIMITED", "authReason": "rate_limited"},
+        retryable=True,
+        retry_after_ms=retry_after_ms,
+    )
+    return Rejection(error)
+
+
+def not_vouched(reason: str) -> Rejection:
+    return _invalid(
+        f"unauthorized: no trusted proxy vouches for this connection ({reason}); check gateway.trustedProxies and"
+        " gateway.auth.trustedProxy",
+        code="AUTH_UNAUTHORIZED",
+        authReason=reason,
+        canRetryWithDeviceToken=False,
+        recommendedNextStep="update_auth_configuration",
+    )
+
+
+def wrong_secret(mode: Mode, has_device: bool) -> Rejection:
+    kind = secret_kind(mode)
+    retry = has_device and kind == "token"
+    return _invalid(
+        f"unauthorized: gateway {kind} mismatch; check gateway.auth.{kind}",
+        code=f"AUTH_{kind.upper()}_MISMATCH",
+        authReason=f"{kind}_mismatch",
+        canRetryWithDeviceToken=retry,
+        recommendedNextStep="retry_with_device_token" if retry else "update_auth_credentials",
+    )
+
+
+def missing_secret(mode: Mode) -> Rejection:
+    kind = secret_kind(mode)
+    return _invalid(
+        f"unauthorized: gateway {kind} missing; send the value of gateway.auth.{kind}",
+        code=f"AUTH_{kind.upper()}_MISSING",
+        authReason=f"{kind}_missing",
+        canRetryWithDeviceToken=False,
+        recommendedNextStep="update_auth_configuration",
+    )
+
+
+def device_required() -> Rejection:
+    details = {"code": "DEVICE_IDENTITY_REQUIRED"}
+    return Rejection(ErrorShape(code=NOT_PAIRED, message="device identity required", details=details))
+
+
+def control_ui_device_required() -> Rejection:
+    return _invalid(
+        "control ui needs a device identity: open it over https or on localhost",
+        code="CONTROL_UI_DEVICE_IDENTITY_REQUIRED",
+    )
+
+
+def bad_proof(reason: Reason) -> Rejection:
+    return _invalid(f"device proof refused: {reason}", code=CODES[reason], reason=reason)
+
+
+def wrong_device_token() -> Rejection:
+    return _invalid(
+        "unauthorized: device token mismatch; pair this device again or rotate its token",
+        code="AUTH_DEVICE_TOKEN_MISMATCH",
+        authReason="device_token_mismatch",
+        canRetryWithDeviceToken=False,
+        recommendedNextStep="update_auth_credentials",
+    )
+
+
+def narrow_device_token() -> Rejection:
+    return _invalid(
+        "unauthorized: the device token does not carry the scopes asked for",
+        code="AUTH_SCOPE_MISMATCH",
+        authReason="scope_mismatch",
+        canRetryWithDeviceToken=False,
+        recommendedNextStep="update_auth_credentials",
+    )
+
+
+def narrow_setup_code() -> Rejection:
+    return _invalid(
+        "this setup code is for less than the device asks for; make another one, or ask for less",
+        code="AUTH_SCOPE_MISMATCH",
+        authReason="scope_mismatch",
+    )
+
+
+def wrong_setup_code() -> Rejection:
+    return _invalid(
+        "unauthorized: the setup code is not valid; make a new one",
+        code="AUTH_BOOTSTRAP_TOKEN_INVALID",
+        authReason="bootstrap_token_invalid",
+        canRetryWithDeviceToken=False,
+        recommendedNextStep="update_auth_credentials",
+    )
+
+
+def pairing_required(
+    reason: PairingReason, request_id: str, claim: DeviceClaim, standing: DeviceState | None
+) -> Rejection:
+    what, hint = _PAIRING[reason]
+    details: dict[str, Any] = {
+        "code": "PAIRING_REQUIRED",
+        "reason": reason,
+        "requestId": request_id,
+        "remediationHint": f"{hint} {request_id}",
+        "deviceId": claim.device_id,
+        "requestedRole": claim.role,
+        "requestedScopes": list(claim.scopes),
+        "recommendedNextStep": "wait_then_retry",
+        "retryable": True,
+        "pauseReconnect": False,
+    }
+    if standing is not None:
+        details |= {"approvedRoles": list(standing.roles), "approvedScopes": list(standing.scopes)}
+    message = f"pairing required: {what} (requestId: {request_id})"
+    return Rejection(ErrorShape(code=NOT_PAIRED, message=message, details=details))

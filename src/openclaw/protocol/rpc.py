@@ -1,0 +1,241 @@
+"""Methods: registered with their params type, found, checked, run; the one place an exception becomes a frame.
+
+    registry = Registry()
+    registry.add(Method("wake", WakeParams, scope=WRITE, handler=wake))
+    async for response in dispatch(registry, request, caller): ...
+
+A handler is `async def wake(params, caller) -> payload`, or an async generator when a request has more than one answer.
+"""
+
+import inspect
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import aclosing
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import UNSET, Raw, Struct
+
+from openclaw.core.errors import OpenClawError, ProviderError, SessionBusy, StateError
+from openclaw.protocol import scopes
+from openclaw.protocol.frames import (
+    INVALID_REQUEST,
+    UNAVAILABLE,
+    ErrorShape,
+    RequestFrame,
+    Response,
+    failure,
+    raw,
+    success,
+)
+from openclaw.protocol.params import Params, invalid_params
+from openclaw.protocol.scopes import ADMIN, Role, allows, missing_scope, wrong_role
+
+
+class Caller(Struct, frozen=True, kw_only=True):
+    """One authenticated client. `scopes` is what the gateway grants, never what the client declared."""
+
+    conn_id: str
+    role: Role = "operator"
+    scopes: tuple[str, ...] = ()
+    client_id: str = "cli"
+    client_mode: str = "cli"
+    version: str = ""
+    platform: str = ""
+    device_family: str = ""
+    display_name: str = ""
+    instance_id: str = ""
+    device_id: str | None = None
+    caps: frozenset[str] = frozenset()
+    commands: tuple[str, ...] = ()
+    remote_ip: str = ""
+    local: bool = False
+    """A loopback peer that asked for a loopback host, with no proxy in between."""
+
+    def may(self, scope: str | None) -> bool:
+        return scopes.allows(self.scopes, scope)
+
+
+log = logging.getLogger(__name__)
+
+P = TypeVar("P")
+Handler = Callable[[Any, Caller], Awaitable[Any] | AsyncIterator[Any]]
+
+
+class MethodRefusal(OpenClawError):
+    """A handler's failure in the protocol's own terms, when the tree of errors cannot say it."""
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        details: dict[str, Any] | None = None,
+        retryable: bool | None = None,
+        retry_after_ms: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.error = ErrorShape(
+            code=code, message=message, details=details, retryable=retryable, retry_after_ms=retry_after_ms
+        )
+
+
+class MethodFailed(Struct, frozen=True):
+    """An answer that failed and still has something to show: a run that ended in an error."""
+
+    error: ErrorShape
+    payload: Any = UNSET
+
+
+class RpcMethod(Struct, frozen=True):
+    """One thing a client can ask for. `scope` None is open to every connection of the right role."""
+
+    name: str
+    params: type[Any]
+    """A `Params`; for methods of plugins, which check for themselves, any object."""
+    handler: Handler
+    scope: str | None = ADMIN
+    roles: tuple[Role, ...] = ("operator",)
+    advertised: bool = True
+
+
+class MethodRegistry:
+    """Every method this gateway answers; nothing else is advertised."""
+
+    def __init__(self, methods: Iterable[RpcMethod] = ()) -> None:
+        self._methods: dict[str, RpcMethod] = {}
+        self.foreign: Callable[[], Mapping[str, RpcMethod]] = dict
+        """Methods that come and go; none of them takes the place of one that was added."""
+        for method in methods:
+            self.add(method)
+
+    def add(self, method: RpcMethod) -> None:
+        if method.name in self._methods:
+            raise ValueError(f"method {method.name} is registered twice")
+        self._methods[method.name] = method
+
+    def find(self, name: str) -> RpcMethod | None:
+        return self._methods.get(name) or self.foreign().get(name)
+
+    def __iter__(self) -> Iterator[RpcMethod]:
+        yield from self._methods.values()
+        yield from (method for name, method in self.foreign().items() if name not in self._methods)
+
+    def own(self) -> tuple[str, ...]:
+        """The names of the methods that were added."""
+        return tuple(self._methods)
+
+    def advertised(self, role: Role = "operator") -> list[str]:
+        return sorted(method.name for method in self if method.advertised and role in method.roles)
+
+
+async def dispatch(registry: MethodRegistry, request: RequestFrame, caller: Caller) -> AsyncGenerator[Response, None]:
+    """Every answer to `request`, each ready to send. Only a cancellation leaves this function as an exception."""
+    try:
+        method = admitted(registry, request.method, caller)
+        params = read_params(method.name, method.params, request.params)
+        async with aclosing(_answers(method, params, caller)) as answers:
+            async for answer in answers:
+                yield _response(request.id, answer)
+    except OpenClawError as error:
+        yield failure(request.id, shape_of(error))
+    except Exception:
+        log.exception("%s failed (request %s, connection %s)", request.method, request.id, caller.conn_id)
+        yield failure(request.id, BROKEN)
+
+
+BROKEN = ErrorShape(code=UNAVAILABLE, message="the gateway failed to answer; its log says why")
+
+
+def admitted(registry: MethodRegistry, name: str, caller: Caller) -> RpcMethod:
+    """The method, if this caller may call it. An unknown one is as closed as an admin's."""
+    method = registry.find(name)
+    if method is None:
+        if caller.role != "operator":
+            raise refusal(wrong_role(caller.role))
+        if not allows(caller.scopes, ADMIN):
+            raise refusal(missing_scope(ADMIN))
+        raise MethodRefusal(INVALID_REQUEST, f"unknown method: {name}")
+    if caller.role not in method.roles:
+        raise refusal(wrong_role(caller.role))
+    if caller.role == "operator" and not allows(caller.scopes, method.scope):
+        raise refusal(missing_scope(method.scope or ADMIN))
+    return method
+
+
+def read_params(method: str, kind: type[P], params: Raw) -> P:
+    """Params as their type; absent ones are an empty object."""
+    text = bytes(params)
+    if text in (b"", b"null"):
+        text = b"{}"
+    try:
+        found = msgspec.json.decode(text, type=kind)
+        if b"null" in text and (path := _null_at(found, msgspec.json.decode(text))):
+            raise msgspec.ValidationError(f"must NOT be null - at `$.{path}`")
+    except RecursionError:
+        raise MethodRefusal(INVALID_REQUEST, invalid_params(method, "nested too deeply")) from None
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise MethodRefusal(INVALID_REQUEST, invalid_params(method, str(error))) from None
+    return found
+
+
+def shape_of(error: OpenClawError) -> ErrorShape:
+    """A failure of ours as clients see it: few codes on the wire, many in the tree."""
+    match error:
+        case MethodRefusal():
+            return error.error
+        case ProviderError():
+            wait = None if error.retry_after is None else max(0, round(error.retry_after * 1000))
+            return ErrorShape(
+                code=UNAVAILABLE, message=error.message, retryable=error.retryable or None, retry_after_ms=wait
+            )
+        case SessionBusy():
+            return ErrorShape(code=UNAVAILABLE, message=error.message, retryable=True)
+        case StateError():
+            return ErrorShape(code=UNAVAILABLE, message=error.message)
+        case _ if error.code == "INTERNAL":
+            return ErrorShape(code=UNAVAILABLE, message=error.message)
+        case _:
+            return ErrorShape(code=INVALID_REQUEST, message=error.message)
+
+
+def refusal(error: ErrorShape) -> MethodRefusal:
+    refused = MethodRefusal(error.code, error.message)
+    refused.error = error
+    return refused
+
+
+async def _answers(method: RpcMethod, params: Params, caller: Caller) -> AsyncGenerator[Any, None]:
+    made = method.handler(params, caller)
+    if inspect.isasyncgen(made):
+        async with aclosing(made):
+            async for answer in made:
+                yield answer
+    else:
+        yield await made  # type: ignore[misc]
+
+
+def _response(request_id: str, answer: Any) -> Response:
+    # Encoding here means a payload that cannot be encoded is this handler's failure, not the connection's end.
+    if isinstance(answer, MethodFailed):
+        return failure(request_id, answer.error, UNSET if answer.payload is UNSET else raw(answer.payload))
+    return success(request_id, raw(answer))
+
+
+def _null_at(value: Any, given: Any) -> str | None:
+    """Where `given` says null for a field that may be left out but not be null."""
+    if isinstance(value, Struct) and isinstance(given, dict):
+        fields = msgspec.structs.fields(type(value))
+        for field in fields:
+            if field.encode_name not in given:
+                continue
+            inner = given[field.encode_name]
+            if inner is None and field.default is None:
+                return field.encode_name
+            if inside := _null_at(getattr(value, field.name), inner):
+                return f"{field.encode_name}{inside}" if inside.startswith("[") else f"{field.encode_name}.{inside}"
+    elif isinstance(value, tuple) and isinstance(given, list):
+        for index, (one, inner) in enumerate(zip(value, given, strict=True)):
+            if inside := _null_at(one, inner):
+                return f"[{index}]{inside}" if inside.startswith("[") else f"[{index}].{inside}"
+    return None

@@ -1,0 +1,467 @@
+"""`chat.*`: a conversation as chat windows need it."""
+
+import asyncio
+import base64
+import binascii
+import hashlib
+import re
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from openclaw.core.errors import InvalidRequest, NotFound
+from openclaw.core.keys import SessionKey
+from openclaw.core.messages import Assistant, Image, Text, User
+from openclaw.models import rpc
+from openclaw.protocol.params import (
+    AttachmentParam,
+    InputProvenance,
+    Mentions,
+    NonEmpty,
+    NonNegative,
+    Params,
+    PermissionMode,
+    Positive,
+    SessionToolOverrides,
+    all_different,
+    exactly_one,
+    not_both,
+)
+from openclaw.protocol.rpc import Caller, RpcMethod
+from openclaw.protocol.scopes import ADMIN, READ, WRITE
+from openclaw.runs.commands import SlashCommands, catalog
+from openclaw.runs.control import SessionService
+from openclaw.runs.projection import EventProjection
+from openclaw.runs.queue import QueueRules, parse_mode
+from openclaw.runs.request import RunRequest
+from openclaw.sessions import history, service
+from openclaw.sessions.history import on_record
+from openclaw.storage import atomic
+
+MOST_IMAGES = 8
+IMAGE_BYTES = 5 * 1024 * 1024
+IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+
+
+def images_of(attachments: Sequence[Any]) -> tuple[Image, ...]:
+    """The images among `attachments`, given as base64 text or data URLs."""
+    images: list[Image] = []
+    for attachment in attachments:
+        kind, content, _ = read_attachment(attachment)
+        if content.startswith("data:"):
+            content = content.partition(",")[2]
+        if kind not in IMAGE_TYPES:
+            raise InvalidRequest(
+                f"attachments of type {kind or 'unknown'} are not supported: send PNG, JPEG, GIF or WebP"
+            )
+        try:
+            size = len(base64.b64decode(content, validate=True))
+        except (binascii.Error, ValueError) as error:
+            raise InvalidRequest("an attachment is not base64") from error
+        if size > IMAGE_BYTES:
+            raise InvalidRequest(f"an image has {size:,} bytes; at most {IMAGE_BYTES:,} are accepted: make it smaller")
+        images.append(Image(data=content, mime_type=kind))
+    if len(images) > MOST_IMAGES:
+        raise InvalidRequest(f"{len(images)} images are too many: send at most {MOST_IMAGES}")
+    return tuple(images)
+
+
+def read_attachment(attachment: Any) -> tuple[str, str, str]:
+    """Its kind, its content as it came, and its name when it is a file; a data URL knows its kind best."""
+    if isinstance(attachment, dict):
+        kind, content, name = attachment.get("mimeType"), attachment.get("content"), attachment.get("fileName")
+    else:
+        kind, content, name = attachment.mime_type, attachment.content, attachment.file_name
+    if not isinstance(content, str):
+        raise InvalidRequest("an attachment has no content: send it as base64 text")
+    if content.startswith("data:"):
+        kind = content[5:200].partition(",")[0].partition(";")[0] or kind
+    return str(kind or ""), content, str(name or "")
+
+
+async def queue_rules(desk: SessionService, key: SessionKey, default: str, asked: str | None = None) -> QueueRules:
+    """How a message queues: as asked, as the session was set, or as its way in does by default."""
+    chosen = asked or (await desk.lifecycle.preferences(key)).queue_mode or default
+    return QueueRules(mode=parse_mode(chosen))
+
+
+MOST_FILES = 10
+FILE_BYTES = 18 * 1024 * 1024
+"""What still fits into one frame as base64."""
+_NAME = re.compile(r"[^\x00-\x1f\x7f/\\:]{1,128}\Z")
+
+
+class ChatUpload(Struct, frozen=True):
+    name: str
+    kind: str
+    data: bytes
+
+
+def sorted_out(attachments: Sequence[Any]) -> tuple[list[Any], list[ChatUpload]]:
+    """The images, which a model looks at, and the other files, which it opens."""
+    images: list[Any] = []
+    files: list[ChatUpload] = []
+    for attachment in attachments:
+        kind, content, name = read_attachment(attachment)
+        if kind in IMAGE_TYPES or not name:
+            images.append(attachment)
+        else:
+            files.append(ChatUpload(_named(name), kind or "application/octet-stream", _bytes(content, name)))
+    if len(files) > MOST_FILES:
+        raise InvalidRequest(f"{len(files)} files are too many: send at most {MOST_FILES}")
+    if len({file.name for file in files}) < len(files):
+        raise InvalidRequest("two of the files have the same name: rename one")
+    return images, files
+
+
+def deliver(files: Sequence[ChatUpload], workspace: Path, run_id: str) -> str:
+    """Writes the files of one message and gives the lines that tell the assistant of them."""
+    # The same message sent twice is the same files in the same place.
+    folder = Path(".openclaw") / "attachments" / hashlib.sha256(run_id.encode()).hexdigest()[:16]
+    lines = []
+    for file in files:
+        atomic.replace(workspace / folder / file.name, file.data)
+        lines.append(f"[attached: {folder.as_posix()}/{file.name} ({file.kind}, {len(file.data):,} bytes)]")
+    return "\n".join(lines)
+
+
+def _named(name: str) -> str:
+    last = name.replace("\\", "/").rpartition("/")[2].strip()
+    if not _NAME.match(last) or last.startswith("."):
+        raise InvalidRequest(f"{name[:60]!r} is not a usable file name: rename the file")
+    return last
+
+
+def _bytes(content: str, name: str) -> bytes:
+    text = content.partition(",")[2] if content.startswith("data:") else content
+    try:
+        data = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise InvalidRequest(f"{name} is not base64") from error
+    if len(data) > FILE_BYTES:
+        raise InvalidRequest(f"{name} has {len(data):,} bytes; at most {FILE_BYTES:,} are accepted: make it smaller")
+    return data
+
+
+class WorkContext(Params, frozen=True, kw_only=True):
+    page: Annotated[str, Meta(min_length=1, max_length=64)]
+    title: Annotated[str, Meta(max_length=96)] | None = None
+    session_key: Annotated[str, Meta(max_length=192)] | None = None
+    session_id: Annotated[str, Meta(max_length=64)] | None = None
+    agent_id: Annotated[str, Meta(max_length=64)] | None = None
+    workspace: Annotated[str, Meta(max_length=224)] | None = None
+    file: Annotated[str, Meta(max_length=224)] | None = None
+    selection: Annotated[str, Meta(max_length=640)] | None = None
+
+
+class SendIntent(Params, frozen=True, kw_only=True):
+    kind: Literal["session-goal-start"]
+    version: Literal[1]
+    issued_at_ms: NonNegative
+
+
+class ChatSendParams(Params, frozen=True, kw_only=True):
+    """Params of `chat.send`."""
+
+    session_key: Annotated[str, Meta(min_length=1, max_length=512)]
+    agent_id: NonEmpty | None = None
+    session_id: NonEmpty | None = None
+    message: str
+    mentions: Mentions | None = None
+    work_context: WorkContext | None = None
+    intent: SendIntent | None = None
+    thinking: str | None = None
+    fast_mode: Literal["auto"] | bool | None = None
+    fast_auto_on_seconds: Positive | None = None
+    queue_mode: Literal["steer", "followup", "collect", "interrupt"] | None = None
+    deliver: bool | None = None
+    originating_channel: str | None = None
+    originating_to: str | None = None
+    originating_account_id: str | None = None
+    originating_thread_id: str | None = None
+    reply_to_id: NonEmpty | None = None
+    attachments: tuple[AttachmentParam, ...] | None = None
+    tool_bindings: Annotated[dict[str, Any], Meta(max_length=16)] | None = None
+    timeout_ms: NonNegative | None = None
+    system_input_provenance: InputProvenance | None = None
+    system_provenance_receipt: str | None = None
+    suppress_command_interpretation: bool | None = None
+    expected_leaf_entry_id: NonEmpty | UnsetType | None = UNSET
+    expected_session_routing_contract: NonEmpty | None = None
+    expected_permission_mode: PermissionMode | UnsetType | None = UNSET
+    expected_tool_overrides: SessionToolOverrides | UnsetType | None = UNSET
+    idempotency_key: NonEmpty
+
+
+class ChatHistoryParams(Params, frozen=True, kw_only=True):
+    """Params of `chat.history`."""
+
+    session_key: NonEmpty
+    agent_id: NonEmpty | None = None
+    cursor: str | None = None
+    limit: Annotated[int, Meta(ge=1, le=1000)] | None = None
+    max_bytes: Annotated[int, Meta(ge=1024)] | None = None
+    offset: NonNegative | None = None
+    pending_before: Positive | None = None
+    input_run_ids: (
+        Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=256)], ...], Meta(min_length=1, max_length=50)]
+        | None
+    ) = None
+    message_id: NonEmpty | None = None
+    session_id: NonEmpty | None = None
+    max_chars: Annotated[int, Meta(ge=1, le=500_000)] | None = None
+
+    def __post_init__(self) -> None:
+        all_different(inputRunIds=self.input_run_ids)
+
+
+class ChatStartupParams(Params, frozen=True, kw_only=True):
+    """Params of `chat.startup`."""
+
+    session_key: NonEmpty | None = None
+    agent_id: NonEmpty | None = None
+    cursor: str | None = None
+    limit: Annotated[int, Meta(ge=1, le=1000)] | None = None
+    max_bytes: Annotated[int, Meta(ge=1024)] | None = None
+    offset: NonNegative | None = None
+    pending_before: Positive | None = None
+    input_run_ids: (
+        Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=256)], ...], Meta(min_length=1, max_length=50)]
+        | None
+    ) = None
+    message_id: NonEmpty | None = None
+    session_id: NonEmpty | None = None
+    max_chars: Annotated[int, Meta(ge=1, le=500_000)] | None = None
+    short_id: NonEmpty | None = None
+    slug_hint: NonEmpty | None = None
+
+    def __post_init__(self) -> None:
+        exactly_one(sessionKey=self.session_key, shortId=self.short_id)
+        all_different(inputRunIds=self.input_run_ids)
+        if self.short_id is not None and self.agent_id is None:
+            raise ValueError("must have required property 'agentId'")
+
+
+class ChatAbortParams(Params, frozen=True, kw_only=True):
+    """Params of `chat.abort`."""
+
+    session_key: NonEmpty
+    agent_id: NonEmpty | None = None
+    run_id: NonEmpty | None = None
+    preserve_side_runs: bool | None = None
+
+
+class ChatInjectParams(Params, frozen=True, kw_only=True):
+    """Params of `chat.inject`."""
+
+    session_key: NonEmpty
+    agent_id: NonEmpty | None = None
+    message: NonEmpty
+    label: Annotated[str, Meta(max_length=100)] | None = None
+
+
+class ChatMetadataParams(Params, frozen=True, kw_only=True):
+    """Params of `chat.metadata`."""
+
+    agent_id: NonEmpty | None = None
+    auth_profile_id: Annotated[str, Meta(min_length=1, max_length=256)] | None = None
+    session_key: NonEmpty | None = None
+
+    def __post_init__(self) -> None:
+        not_both(sessionKey=self.session_key, authProfileId=self.auth_profile_id)
+
+
+class ChatMessageGetParams(Params, frozen=True, kw_only=True):
+    """Params of `chat.message.get`."""
+
+    session_key: NonEmpty
+    agent_id: NonEmpty | None = None
+    message_id: NonEmpty
+    max_chars: Annotated[int, Meta(ge=1, le=2_000_000)] | None = None
+
+
+DEFAULT_LIMIT = 200
+DEFAULT_BYTES = 512 * 1024
+MOST_PENDING = 20
+
+
+def chat_methods(desk: SessionService, projector: EventProjection, commands: SlashCommands) -> list[RpcMethod]:
+    async def send(params: ChatSendParams, caller: Caller) -> Any:
+        key = desk.key(params.session_key, params.agent_id)
+        pictures, files = sorted_out(params.attachments or ())
+        images = images_of(pictures)
+        if not params.message.strip() and not images and not files:
+            raise InvalidRequest("the message is empty: write something, or attach something")
+        text = params.message
+        reply = None if params.suppress_command_interpretation else await commands.answer(key, text, "webchat")
+        if reply is not None:
+            if not reply.message:
+                _say(desk, key, params.idempotency_key, reply.text)
+                return {"runId": params.idempotency_key, "status": "ok"}
+            text = reply.message
+        await _expect_leaf(desk, key, params.expected_leaf_entry_id)
+        if files:
+            place = desk.app.workspace(key.agent)
+            told = await asyncio.to_thread(deliver, files, place, params.idempotency_key)
+            text = f"{text}\n\n{told}".strip()
+        turn = RunRequest(
+            run_id=params.idempotency_key,
+            key=key,
+            text=text,
+            images=images,
+            thinking=params.thinking,
+            timeout=params.timeout_ms / 1000 if params.timeout_ms else None,
+            channel="webchat",
+        )
+        submission = await desk.runs.submit(turn, rules=await queue_rules(desk, key, "steer", params.queue_mode))
+        status = submission.status if submission.status in ("in_flight", "ok", "error") else "started"
+        return {"runId": submission.run_id, "status": status}
+
+    async def startup(params: ChatStartupParams, caller: Caller) -> Any:
+        if params.session_key is None:
+            found = await desk.app.index.find(params.short_id or "")
+            return await _history(desk, projector, desk.key(found.session_key), params.limit, 0, params.max_bytes, None)
+        key = desk.key(params.session_key, params.agent_id)
+        if params.cursor is not None:
+            return {"kind": "reset"}
+        return await _history(
+            desk, projector, key, params.limit, params.offset or 0, params.max_bytes, params.max_chars
+        )
+
+    async def get_history(params: ChatHistoryParams, caller: Caller) -> Any:
+        if params.cursor is not None:
+            return {"kind": "reset"}
+        key = desk.key(params.session_key, params.agent_id)
+        return await _history(
+            desk, projector, key, params.limit, params.offset or 0, params.max_bytes, params.max_chars
+        )
+
+    async def abort(params: ChatAbortParams, caller: Caller) -> Any:
+        stopped = await desk.stop(desk.key(params.session_key, params.agent_id), params.run_id, "chat.abort")
+        return {"ok": True, "aborted": bool(stopped), "runIds": stopped}
+
+    async def inject(params: ChatInjectParams, caller: Caller) -> Any:
+        key = desk.key(params.session_key, params.agent_id)
+        text = f"[{params.label}] {params.message}" if params.label else params.message
+        message = Assistant(content=(Text(text),), provider="openclaw", model="note", timestamp=desk.now)
+        entry_id = await desk.app.turns.inject(key, message, f"inject:{caller.conn_id}")
+        await desk.changed(key, "inject")
+        return {"ok": True, "messageId": entry_id}
+
+    async def metadata(params: ChatMetadataParams, caller: Caller) -> Any:
+        key = desk.key(params.session_key or "main", params.agent_id)
+        situation = desk.app.models.situation(key.agent)
+        models = [
+            rpc.model(found, available=situation.has_key(found.provider, desk.now))
+            for found in situation.registry.list()
+        ]
+        return {
+            "models": [each for each in models if each["available"]],
+            "commands": [command.shown() for command in catalog(desk.app.extensions)],
+            "swarmEnabled": False,
+            "accountSelection": {"kind": "automatic", "label": "Automatic"},
+            "runtimeSelectionLocked": True,
+        }
+
+    async def get_message(params: ChatMessageGetParams, caller: Caller) -> Any:
+        key = desk.key(params.session_key, params.agent_id)
+        _, loaded = await desk.load(key)
+        for each in history.rows_of(loaded.entries) if loaded else []:
+            if each.entry_id == params.message_id:
+                whole = on_record(each, partial(desk.app.proofread, key))
+                return {"message": history.within([whole], 4_000_000, params.max_chars or 200_000)[0]}
+        raise NotFound(f"no message {params.message_id} in {key}")
+
+    return [
+        RpcMethod("chat.send", ChatSendParams, send, WRITE),
+        RpcMethod("chat.history", ChatHistoryParams, get_history, READ),
+        RpcMethod("chat.startup", ChatStartupParams, startup, READ),
+        RpcMethod("chat.abort", ChatAbortParams, abort, WRITE),
+        RpcMethod("chat.inject", ChatInjectParams, inject, ADMIN),
+        RpcMethod("chat.metadata", ChatMetadataParams, metadata, READ),
+        RpcMethod("chat.message.get", ChatMessageGetParams, get_message, READ),
+    ]
+
+
+def _say(desk: SessionService, key: SessionKey, run_id: str, text: str) -> None:
+    """A reply of the gateway itself, as chat windows expect one."""
+    message = {"role": "assistant", "content": [{"type": "text", "text": text}], "timestamp": desk.now}
+    payload = {
+        "runId": run_id,
+        "sessionKey": str(key),
+        "agentId": key.agent,
+        "seq": 1,
+        "state": "final",
+        "stopReason": "stop",
+        "message": message,
+    }
+    desk.bus.publish("chat", payload, str(key))
+
+
+async def _expect_leaf(desk: SessionService, key: SessionKey, expected: Any) -> None:
+    """A client that shows an older state of the conversation is told before it adds to it."""
+    if not isinstance(expected, str):
+        return
+    _, loaded = await desk.load(key)
+    known = {each.entry_id for each in history.rows_of(loaded.entries)} if loaded else set()
+    if expected not in known:
+        raise InvalidRequest("the conversation has changed since you loaded it: reload and send again")
+
+
+def _pending(desk: SessionService, key: SessionKey, said: Sequence[history.HistoryRow]) -> dict[str, Any]:
+    """What waits to be read, oldest first, and is not among what was `said`."""
+    known = {each.message.idempotency_key for each in said if isinstance(each.message, User)}
+    unread = [each for each in desk.runs.unread(key) if f"{each[0].run_id}:user" not in known]
+    items = [
+        {
+            "id": turn.run_id,
+            "runId": turn.run_id,
+            "message": {"role": "user", "content": turn.text, "timestamp": round(at * 1000)},
+            "acceptedAt": round(at * 1000),
+            "state": "queued",
+        }
+        for turn, at in unread[:MOST_PENDING]
+    ]
+    return {"items": items, "total": len(unread)}
+
+
+async def _history(
+    desk: SessionService,
+    projector: EventProjection,
+    key: SessionKey,
+    limit: int | None,
+    offset: int,
+    max_bytes: int | None,
+    max_chars: int | None,
+) -> dict[str, Any]:
+    session_id, loaded = await desk.load(key)
+    page = history.page(loaded.entries if loaded else (), limit=limit or DEFAULT_LIMIT, offset=offset)
+    messages = history.within(
+        [on_record(each, partial(desk.app.proofread, key)) for each in page.rows],
+        max_bytes or DEFAULT_BYTES,
+        max_chars or history.BLOCK_CHARS,
+    )
+    next_offset = page.next_offset
+    if len(messages) < len(page.rows):
+        next_offset = offset + len(messages)
+    info = await desk.row(key)
+    active = desk.runs.active(key)
+    answer: dict[str, Any] = {
+        "sessionKey": str(key),
+        "sessionId": session_id,
+        "messages": messages,
+        "pendingInputs": _pending(desk, key, page.rows),
+        "deltaCursor": f"{session_id}:{page.total}",
+        "hasMore": next_offset is not None,
+        "totalMessages": page.total,
+        "defaults": service.defaults(desk.app.models.situation(key.agent)),
+        "sessionInfo": info,
+    }
+    if next_offset is not None:
+        answer["nextOffset"] = next_offset
+    if active and desk.runs.is_running(key):
+        answer["inFlightRun"] = {"runId": active[0], "text": projector.in_flight(active[0])}
+    return answer

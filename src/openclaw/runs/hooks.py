@@ -1,0 +1,502 @@
+"""The hook points of a turn: plugins are asked, what they change is put on record first and takes effect second."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct, structs
+
+from openclaw.core.clock import Clock, millis
+from openclaw.core.errors import OpenClawError, StateError
+from openclaw.core.events import CompactionEnded, CompactionStarted, Trigger
+from openclaw.core.hooks import (
+    AfterCompaction,
+    AgentEnd,
+    Attachment,
+    BeforeAgentReply,
+    BeforeAgentStart,
+    BeforeCompaction,
+    BeforeModelResolve,
+    BeforePromptBuild,
+    EndReason,
+    GatewayStart,
+    GatewayStop,
+    HookContext,
+    HookName,
+    MessageReceived,
+    MessageSending,
+    MessageSent,
+    SessionEnd,
+    SessionStart,
+    ToolResultPersist,
+)
+from openclaw.core.messages import Message, Text, ToolResult, User
+from openclaw.core.text import PromptText, fence, neutralise
+from openclaw.core.tool import Approver, ToolSpec
+from openclaw.models.model_set import ModelSet
+from openclaw.plugins.hooks import points
+from openclaw.plugins.hooks.dispatch import HookDispatcher, audit_change
+from openclaw.plugins.hooks.events import (
+    CONTENT_CHARS,
+    CompactContext,
+    Context,
+    ReceivedContext,
+    SentContext,
+    _compacted,
+    event,
+)
+from openclaw.plugins.hooks.files import HookFiles
+from openclaw.plugins.hooks.points import HookChange, HookSource, PromptMerged, ReplyMerged, SendingMerged
+from openclaw.prompt.brief import Additions, BuiltPrompt, apply, changed, lined
+from openclaw.prompt.report import ChangeLine
+from openclaw.runs.inbox import RunOutcome
+from openclaw.runs.reply import NoteShaped, ReplyShaped, ShapedEvent, TextShaped, ThoughtShaped
+from openclaw.runs.request import RecordedEvent, RunRequest
+from openclaw.runs.tool_hooks import ToolHooks
+from openclaw.runs.worker import RunEvent, RunSettled
+from openclaw.security.audit import AuditEntry
+from openclaw.security.audit_log import AuditLog
+from openclaw.security.tool_policy import ToolLayer
+from openclaw.sessions import reply_text as shapes
+from openclaw.sessions.index import SessionIndex, SessionRow
+from openclaw.sessions.reply_text import ReplyPayload
+
+MOST_HEARD = 10_000
+
+
+class HookFileSubscriber:
+    """Reads the stream of runs and tells hooks of messages and compactions; nobody waits for it."""
+
+    def __init__(self, hooks: HookFiles, clock: Clock) -> None:
+        self._hooks = hooks
+        self._clock = clock
+        self._heard: dict[str, RunRequest] = {}
+        """What people asked, until it is answered. Jobs and sub-agents are nobody's messages."""
+
+    def heard(self, turn: RunRequest, lane: str) -> None:
+        """A message was accepted."""
+        if not self._hooks.on or lane != "main" or turn.compact is not None:
+            return
+        while len(self._heard) >= MOST_HEARD:
+            self._heard.pop(next(iter(self._heard)))
+        self._heard[turn.run_id] = turn
+        self._tell("message", "received", _received(turn), turn)
+
+    def take(self, said: RunEvent) -> None:
+        """Something a run said."""
+        if not self._hooks.on:
+            return
+        match said.event:
+            case CompactionStarted() as started:
+                context = CompactContext(reason=started.reason, token_count=started.tokens)
+                self._hooks.tell(event(self._clock, "session", "compact:before", context, str(said.key)))
+            case CompactionEnded() as ended:
+                self._hooks.tell(event(self._clock, "session", "compact:after", _compacted(ended), str(said.key)))
+            case RecordedEvent(message=User() as message) if message.idempotency_key == f"{said.run_id}:user":
+                turn = self._heard.get(said.run_id)
+                if turn is not None:
+                    self._tell("message", "preprocessed", _received(turn, message.text), turn)
+            case RunSettled(outcome=outcome):
+                turn = self._heard.pop(said.run_id, None)
+                if turn is not None and not outcome.steered_into and (outcome.texts or outcome.error):
+                    sent = SentContext(
+                        agent_id=turn.key.agent,
+                        content="\n\n".join(outcome.texts)[:CONTENT_CHARS],
+                        success=outcome.status == "ok",
+                        to=str(turn.key),
+                        channel_id=turn.channel,
+                        message_id=turn.run_id,
+                        error=outcome.error or "",
+                    )
+                    self._tell("message", "sent", sent, turn)
+
+    def _tell(self, kind: str, action: str, context: Context, turn: RunRequest) -> None:
+        self._hooks.tell(event(self._clock, kind, action, context, str(turn.key)))
+
+
+def _received(turn: RunRequest, prepared: str = "") -> ReceivedContext:
+    return ReceivedContext(
+        agent_id=turn.key.agent,
+        content=turn.text[:CONTENT_CHARS],
+        channel_id=turn.channel,
+        sender=str(turn.key),
+        message_id=turn.run_id,
+        body_for_agent=prepared[:CONTENT_CHARS],
+    )
+
+
+NO_REPLY = ReplyMerged()
+
+
+class HookScope(Struct, frozen=True, kw_only=True):
+    """What plugins say around the message of this turn; the transcript keeps the message alone."""
+
+    before: str = ""
+    after: str = ""
+
+    def put(self, messages: tuple[Message, ...], run_id: str) -> tuple[Message, ...]:
+        """`messages` with the one of `run_id` as the model is to see it."""
+        if not (self.before or self.after):
+            return messages
+        key = f"{run_id}:user"
+        return tuple(
+            self._said(each) if isinstance(each, User) and each.idempotency_key == key else each for each in messages
+        )
+
+    def _said(self, message: User) -> User:
+        if isinstance(message.content, str):
+            words = "\n\n".join(part for part in (self.before, message.content, self.after) if part)
+            return structs.replace(message, content=words)
+        before = (Text(self.before),) if self.before else ()
+        after = (Text(self.after),) if self.after else ()
+        return structs.replace(message, content=(*before, *message.content, *after))
+
+
+class TurnHooks:
+    """Asks the plugins about one turn. Where nobody listens, each point costs one look into a dict."""
+
+    def __init__(
+        self, hooks: HookDispatcher, audit: AuditLog, context: HookContext, clock: Clock, fence_id: str = ""
+    ) -> None:
+        self._hooks = hooks
+        self._audit = audit
+        self._context = context
+        self._clock = clock
+        self._fence_id = fence_id
+        self._began = clock.now()
+        self.entries: list[AuditEntry] = []
+        """What was changed before the model was asked."""
+        self.around = HookScope()
+        self._wishes: tuple[tuple[HookName, PromptMerged], ...] = ()
+
+    async def model(self, turn: RunRequest, preferred: str | None, situation: ModelSet) -> RunRequest | None:
+        """The turn with the model a plugin chose, out of those there is a credential for; None when none did."""
+        if not (self._hooks.has("before_model_resolve") or self._hooks.has("before_agent_start")):
+            return None
+        if turn.compact is not None:
+            return None
+        pictures = tuple(Attachment(mime_type=image.mime_type) for image in turn.images)
+        event = BeforeModelResolve(prompt=turn.text, attachments=pictures)
+        newer = await self._hooks.ask(points.MODEL, event, self._context)
+        older = await self._hooks.ask(points.MODEL_LEGACY, BeforeAgentStart(prompt=turn.text), self._context)
+        merged = points.models(newer, older)
+        named = turn.model or preferred
+        usual = str(situation.resolve(named) if named else situation.default)
+        chosen, why = usual, ""
+        if merged.model is not None or merged.provider is not None:
+            try:
+                ref = situation.resolve(points.wished(usual, merged))
+                situation.credentials(ref, millis(self._clock))
+                chosen = str(ref)
+            except OpenClawError as error:
+                why = error.message
+        await self._keep("before_model_resolve", newer.changes, before=usual, why=why)
+        await self._keep("before_agent_start", older.changes, before=usual, why=why)
+        return None if chosen == usual else structs.replace(turn, model=chosen)
+
+    async def prompt(self, turn: RunRequest, messages: tuple[Message, ...]) -> tuple[ToolLayer, ...]:
+        """Asks what plugins want of the prompt, for `applied` to put in place; gives what they leave of the tools."""
+        if not (self._hooks.has("before_prompt_build") or self._hooks.has("before_agent_start")):
+            return ()
+        if turn.compact is not None:
+            return ()
+        legacy = BeforeAgentStart(prompt=turn.text, messages=messages)
+        older = await self._hooks.ask(points.PROMPT_LEGACY, legacy, self._context)
+        event = BeforePromptBuild(prompt=turn.text, messages=messages)
+        newer = await self._hooks.ask(points.PROMPT, event, self._context)
+        self._wishes = (("before_agent_start", older), ("before_prompt_build", newer))
+        return tuple(ToolLayer(name="plugins", allow=allowed) for allowed in (*older.tools_allow, *newer.tools_allow))
+
+    async def applied(self, briefing: BuiltPrompt, tools: Sequence[ToolSpec]) -> BuiltPrompt:
+        """`briefing` with what plugins put into its prompt; on record before anyone sees it."""
+        if not self._wishes:
+            return changed(briefing, briefing.prompt, self.changes, tools) if self.entries else briefing
+        (_, older), (_, newer) = self._wishes
+        merged = points.prompts(older, newer)
+        additions = Additions(
+            replace=_quoted(merged.system) if merged.system else None,
+            prepend=tuple(map(_quoted, merged.prepend_system)),
+            append=tuple(map(_quoted, merged.append_system)),
+        )
+        prompt = apply(briefing.prompt, additions, self._fence_id)
+        left = {piece.id for piece in prompt.sections}
+        gone = ", ".join(piece.id for piece in briefing.prompt.sections if piece.id not in left)
+        before = briefing.prompt.text
+        for hook, wishes in self._wishes:
+            for change in wishes.changes:
+                replaces = change.field == "systemPrompt" and not change.refused
+                note = f"without {gone}" if replaces and gone else ""
+                await self._keep(hook, (change,), before=before if change.field == "systemPrompt" else "", note=note)
+                before = change.after if replaces else before
+        self.around = HookScope(before=self._fenced(merged.prepend_context), after=self._fenced(merged.append_context))
+        return changed(briefing, prompt, self.changes, tools) if self.entries else briefing
+
+    def _fenced(self, voices: Sequence[HookSource]) -> str:
+        pieces = []
+        for voice in voices:
+            text = neutralise(voice.text.strip())
+            source = f"plugin {voice.plugin}"
+            pieces.append(fence("PLUGIN_CONTEXT", self._fence_id, text, source=source) if self._fence_id else text)
+        return "\n\n".join(pieces)
+
+    async def reply(self, text: str) -> ReplyMerged:
+        """Who takes the turn instead of a model, and what they say."""
+        if not self._hooks.has("before_agent_reply"):
+            return NO_REPLY
+        merged = await self._hooks.ask(points.REPLY, BeforeAgentReply(cleaned_body=text), self._context)
+        await self._keep("before_agent_reply", merged.changes, note="" if merged.reply else "silence")
+        return merged
+
+    def persisted(self, message: ToolResult, *, synthetic: bool = False) -> ToolResult:
+        """A result as it is to be written down. One whose change cannot be put on record stays as it is."""
+        if not self._hooks.has("tool_result_persist"):
+            return message
+        event = ToolResultPersist(
+            tool_name=message.tool_name, tool_call_id=message.tool_call_id, message=message, is_synthetic=synthetic
+        )
+        merged = self._hooks.ask_now(points.RESULT, event, self._context)
+        if not merged.changes:
+            return message
+        deeds = [
+            audit_change("tool_result_persist", change, note=f"tool {message.tool_name}") for change in merged.changes
+        ]
+        try:
+            self._audit.append(deeds, run_id=self._context.run_id, session_key=self._context.session_key)
+        except StateError:
+            return message
+        return merged.message
+
+    async def compacting(self, event: object, messages: int, session_file: str) -> None:
+        """Tells of a compaction that begins, and waits; or of one that has ended."""
+        match event:
+            case CompactionStarted(tokens=tokens) if self._hooks.has("before_compaction"):
+                started = BeforeCompaction(message_count=messages, token_count=tokens, session_file=session_file)
+                await self._hooks.told("before_compaction", started, self._context)
+            case CompactionEnded(ok=True) if self._hooks.has("after_compaction"):
+                ended = AfterCompaction(
+                    message_count=event.kept,
+                    compacted_count=event.removed,
+                    token_count=event.tokens_after,
+                    session_file=session_file,
+                )
+                self._hooks.tell("after_compaction", ended, self._context)
+
+    def session_started(self, session_id: str) -> None:
+        if self._hooks.has("session_start"):
+            self._hooks.tell("session_start", SessionStart(session_id=session_id), self._context)
+
+    def ended(self, messages: Callable[[], tuple[Message, ...]], *, success: bool, error: str) -> None:
+        if not self._hooks.has("agent_end"):
+            return
+        event = AgentEnd(
+            run_id=self._context.run_id,
+            messages=messages(),
+            success=success,
+            error=error or None,
+            duration_ms=round((self._clock.now() - self._began) * 1000),
+        )
+        self._hooks.tell("agent_end", event, self._context)
+
+    @property
+    def changes(self) -> tuple[ChangeLine, ...]:
+        """What was changed before the model was asked, for the prompt's report."""
+        return tuple(map(lined, self.entries))
+
+    async def _keep(
+        self, hook: HookName, changes: Sequence[HookChange], *, before: str = "", why: str = "", note: str = ""
+    ) -> None:
+        deeds = [
+            audit_change(
+                hook, structs.replace(each, before=before or each.before, refused=each.refused or why), note=note
+            )
+            for each in changes
+        ]
+        self.entries += await self._audit.record(
+            deeds, run_id=self._context.run_id, session_key=self._context.session_key
+        )
+
+
+def _quoted(voice: HookSource) -> PromptText:
+    return PromptText(voice.text, f"plugin {voice.plugin}", "tool")
+
+
+def context_of(turn: RunRequest, session_id: str = "", workspace: str = "") -> HookContext:
+    """Where a turn happens, as plugins are told."""
+    return HookContext(
+        agent_id=turn.key.agent,
+        session_key=str(turn.key),
+        session_id=session_id,
+        workspace_dir=workspace,
+        channel=turn.channel,
+        trigger=turn.trigger,
+        run_id=turn.run_id,
+    )
+
+
+class MessageHooks:
+    """The message points of this process."""
+
+    def __init__(self, hooks: HookDispatcher, audit: AuditLog, clock: Clock) -> None:
+        self._hooks = hooks
+        self._audit = audit
+        self._clock = clock
+
+    def received(self, turn: RunRequest) -> None:
+        """Tells of what a person wrote; errands of the gateway itself are no messages."""
+        if turn.trigger != "user" or turn.compact is not None or not self._hooks.has("message_received"):
+            return
+        event = MessageReceived(sender=turn.channel or "local", content=turn.text, timestamp=millis(self._clock))
+        self._hooks.tell("message_received", event, context_of(turn))
+
+    def outgoing(self, turn: RunRequest) -> "OutgoingMessage | None":
+        """Who has a say in what `turn` says; None when nobody has."""
+        return OutgoingMessage(self, str(turn.key), context_of(turn)) if self._hooks.has("message_sending") else None
+
+    async def decided(self, to: str, text: str, context: HookContext) -> SendingMerged:
+        """What becomes of one message; on record when it is not what it was."""
+        merged = await self._hooks.ask(points.SENDING, MessageSending(to=to, content=text), context)
+        if merged.changes:
+            deeds = [audit_change("message_sending", change, note=f"to {to}") for change in merged.changes]
+            await self._audit.record(deeds, run_id=context.run_id, session_key=context.session_key)
+        return merged
+
+    def sent(self, turn: RunRequest, payloads: Sequence[ReplyPayload]) -> None:
+        """Tells of everything that was delivered."""
+        if self._hooks.has("message_sent"):
+            for payload in payloads:
+                self.tell_sent(str(turn.key), payload.text, context_of(turn))
+
+    def tell_sent(self, to: str, text: str, context: HookContext, error: str | None = None) -> None:
+        if self._hooks.has("message_sent"):
+            event = MessageSent(to=to, content=text, success=error is None, error=error)
+            self._hooks.tell("message_sent", event, context)
+
+
+class OutgoingMessage:
+    """What one run says, held until plugins have agreed to it."""
+
+    def __init__(self, messages: MessageHooks, to: str, context: HookContext) -> None:
+        self._messages = messages
+        self._to = to
+        self._context = context
+        self._known: dict[str, str | None] = {}
+        """What became of each text: it is shown as it comes and delivered at the end, and decided once."""
+
+    async def take(self, event: ShapedEvent) -> list[ShapedEvent]:
+        """The event as it may be seen."""
+        match event:
+            case TextShaped() | ThoughtShaped():
+                return []
+            case ReplyShaped():
+                return await self._replied(event)
+            case NoteShaped(payload=payload):
+                allowed = await self._allowed(payload)
+                return [NoteShaped(allowed)] if allowed is not None else []
+            case _:
+                return [event]
+
+    async def settled(self, outcome: RunOutcome) -> RunOutcome:
+        """The outcome with what may be delivered."""
+        payloads = await self.allowed(outcome.payloads)
+        texts = tuple(each.text for each in payloads if each.kind in ("answer", "error") and each.text)
+        return structs.replace(
+            outcome, payloads=payloads, texts=texts, silent=outcome.silent or bool(outcome.texts and not texts)
+        )
+
+    async def allowed(self, payloads: Sequence[ReplyPayload]) -> tuple[ReplyPayload, ...]:
+        """What of `payloads` is delivered, in the words it is delivered in."""
+        decided = [await self._allowed(each) for each in payloads]
+        return tuple(each for each in decided if each is not None)
+
+    async def _replied(self, event: ReplyShaped) -> list[ShapedEvent]:
+        reasoning = event.reasoning
+        if reasoning:
+            shown = await self._allowed(shapes.reasoning(reasoning))
+            reasoning = "" if shown is None else shown.text.removeprefix("Reasoning:\n")
+        if event.payload is None:
+            return [structs.replace(event, text="", reasoning=reasoning)]
+        payload = await self._allowed(event.payload)
+        if payload is None:
+            return [structs.replace(event, text="", payload=None, reasoning=reasoning, silent=True)]
+        said = [TextShaped(payload.text)] if payload.text else []
+        return [*said, structs.replace(event, text=payload.text, payload=payload, reasoning=reasoning)]
+
+    async def _allowed(self, payload: ReplyPayload) -> ReplyPayload | None:
+        if not payload.text:
+            return payload
+        if payload.text not in self._known:
+            merged = await self._messages.decided(self._to, payload.text, self._context)
+            self._known[payload.text] = None if merged.cancelled is not None else merged.content
+        text = self._known[payload.text]
+        return None if text is None else structs.replace(payload, text=text)
+
+
+GOODBYE_SECONDS = 2.0
+"""For all plugins together to hear that sessions end because the gateway does."""
+MOST_SESSIONS = 1_000
+
+
+class RunHooks:
+    """Who listens, for everyone on the road."""
+
+    def __init__(self, audit: AuditLog, approver: Approver, clock: Clock, fence_id: str) -> None:
+        self.hooks = HookDispatcher(clock)
+        self.tools = ToolHooks(self.hooks, audit, approver, clock)
+        self.messages = MessageHooks(self.hooks, audit, clock)
+        self._audit = audit
+        self._clock = clock
+        self._fence_id = fence_id
+        self._open: dict[str, RunRequest] = {}
+        """Sessions that were spoken in while this process lived, by key, with the last turn of each."""
+
+    def turn(self, turn: RunRequest, session_id: str, workspace: Path) -> TurnHooks:
+        """The hook points of one turn."""
+        self._open.pop(str(turn.key), None)
+        self._open[str(turn.key)] = turn
+        if len(self._open) > MOST_SESSIONS:
+            del self._open[next(iter(self._open))]
+        where = context_of(turn, session_id, str(workspace))
+        return TurnHooks(self.hooks, self._audit, where, self._clock, self._fence_id)
+
+    def errand(self, trigger: Trigger) -> HookContext:
+        """Where something happens that belongs to no turn."""
+        return HookContext(trigger=trigger)
+
+    def session_ended(self, row: SessionRow, why: EndReason) -> None:
+        """Tells that a conversation is over."""
+        self._open.pop(row.session_key, None)
+        if self.hooks.has("session_end"):
+            self.hooks.tell("session_end", self._end(row, why), _place(row))
+
+    def gateway_started(self, port: int) -> None:
+        if self.hooks.has("gateway_start"):
+            self.hooks.tell("gateway_start", GatewayStart(port=port), HookContext(trigger="system"))
+
+    async def gateway_stops(self, why: Literal["stop", "restart"], index: SessionIndex) -> None:
+        """Tells that sessions end with the gateway, and that it does; whoever takes too long is left behind."""
+        if self.hooks.has("session_end") and self._open:
+            reason: EndReason = "restart" if why == "restart" else "shutdown"
+            rows = [row for turn in self._open.values() if (row := await index.get(turn.key)) is not None]
+            goodbyes = {
+                asyncio.create_task(self.hooks.told("session_end", self._end(row, reason), _place(row))) for row in rows
+            }
+            if goodbyes:
+                _, late = await asyncio.wait(goodbyes, timeout=GOODBYE_SECONDS)
+                for task in late:
+                    task.cancel()
+                await asyncio.gather(*late, return_exceptions=True)
+        if self.hooks.has("gateway_stop"):
+            await self.hooks.told("gateway_stop", GatewayStop(reason=why), HookContext(trigger="system"))
+
+    def _end(self, row: SessionRow, why: EndReason) -> SessionEnd:
+        return SessionEnd(
+            session_id=row.session_id,
+            message_count=row.messages,
+            duration_ms=max(0, millis(self._clock) - row.created_at),
+            reason=why,
+        )
+
+
+def _place(row: SessionRow) -> HookContext:
+    return HookContext(agent_id=row.agent_id, session_key=row.session_key, session_id=row.session_id, trigger="system")

@@ -1,0 +1,134 @@
+"""The ledger of what was asked for: an input is written down before anyone hears that it was accepted.
+
+Its run id is the caller's idempotency key, so the same request is one run, now and after a restart.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from openclaw.core.clock import Clock, millis
+from openclaw.core.events import CompactionEnded
+from openclaw.core.messages import Usage
+from openclaw.sessions.reply_text import ReplyPayload
+from openclaw.storage.database import Database, Row
+
+State = Literal["queued", "running", "done", "failed", "aborted", "steered", "dropped"]
+OPEN: tuple[State, ...] = ("queued", "running")
+KEPT_MS = 7 * 86_400_000
+"""How long a finished input answers a repeated request."""
+
+
+class RunOutcome(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """How an input ended: what a repeated request is told."""
+
+    status: Literal["ok", "error"]
+    stop_reason: str
+    texts: tuple[str, ...] = ()
+    """The answers as people see them."""
+    payloads: tuple[ReplyPayload, ...] = ()
+    """All that is delivered, in its order."""
+    silent: bool = False
+    """The model chose to say nothing."""
+    error: str | None = None
+    error_kind: str | None = None
+    provider: str = ""
+    model: str = ""
+    usage: Usage = Usage()
+    last_usage: Usage = Usage()
+    session_id: str = ""
+    started_at: int = 0
+    ended_at: int = 0
+    turns: int = 0
+    steered_into: str | None = None
+    notices: tuple[str, ...] = ()
+    compaction: CompactionEnded | None = None
+    """What became of a compaction, when that was all that was asked for."""
+    """What the person should know beside the answer."""
+
+
+class InboxEntry(Struct, frozen=True, kw_only=True):
+    """One accepted input."""
+
+    run_id: str
+    session_key: str
+    state: State
+    request: str
+    """The turn as JSON."""
+    accepted_at: int
+    attempts: int = 0
+    outcome: RunOutcome | None = None
+
+
+def _entry(row: Row) -> InboxEntry:
+    outcome = row["outcome"]
+    return InboxEntry(
+        run_id=row["run_id"],
+        session_key=row["session_key"],
+        state=row["state"],
+        request=row["request"],
+        accepted_at=row["accepted_at"],
+        attempts=row["attempts"],
+        outcome=msgspec.json.decode(outcome, type=RunOutcome) if outcome else None,
+    )
+
+
+class Inbox:
+    """The inputs of this installation."""
+
+    def __init__(self, db: Database, clock: Clock) -> None:
+        self._db = db
+        self._clock = clock
+
+    async def accept(self, run_id: str, session_key: str, request: str) -> tuple[InboxEntry, bool]:
+        """Writes an input down; gives what is on record and whether it is new."""
+        (new,) = await self._db.write_all(
+            (
+                "INSERT INTO inputs (run_id, session_key, state, request, accepted_at, updated_at) "
+                "VALUES (:run, :key, 'queued', :request, :now, :now) ON CONFLICT (run_id) DO NOTHING",
+                {"run": run_id, "key": session_key, "request": request, "now": millis(self._clock)},
+            )
+        )
+        entry = await self.get(run_id)
+        assert entry is not None
+        return entry, bool(new)
+
+    async def get(self, run_id: str) -> InboxEntry | None:
+        rows = await self._db.look("SELECT * FROM inputs WHERE run_id = :run", {"run": run_id})
+        return _entry(rows[0]) if rows else None
+
+    async def began(self, run_id: str) -> None:
+        await self._db.write(
+            "UPDATE inputs SET state = 'running', attempts = attempts + 1, updated_at = :now WHERE run_id = :run",
+            {"run": run_id, "now": millis(self._clock)},
+        )
+
+    async def ended(self, run_ids: Sequence[str], state: State, outcome: RunOutcome) -> None:
+        """The end of one input, or of several that were answered together."""
+        text = msgspec.json.encode(outcome).decode()
+        now = millis(self._clock)
+        await self._db.write_all(
+            *(
+                (
+                    "UPDATE inputs SET state = :state, outcome = :outcome, updated_at = :now WHERE run_id = :run",
+                    {"run": run_id, "state": state, "outcome": text, "now": now},
+                )
+                for run_id in run_ids
+            )
+        )
+
+    async def unfinished(self) -> list[InboxEntry]:
+        """What was accepted and not ended, oldest first: what a restart takes up again."""
+        rows = await self._db.read(
+            "SELECT * FROM inputs WHERE state IN ('queued', 'running') ORDER BY accepted_at, run_id"
+        )
+        return [_entry(row) for row in rows]
+
+    async def forget_old(self) -> int:
+        """Drops what ended long ago."""
+        return await self._db.write(
+            "DELETE FROM inputs WHERE state NOT IN ('queued', 'running') AND updated_at < :before",
+            {"before": millis(self._clock) - KEPT_MS},
+        )

@@ -1,0 +1,291 @@
+"""What a run says, in the words of the wire: `agent`, `chat`, `session.message` and `sessions.changed` events.
+
+Pure but for its memory of each run: how much text there is, how much of it was sent. Chat text is sent in sips, so
+that a fast model does not flood a slow client; nothing is held back past the next event or the end.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from openclaw.core.events import (
+    AttemptFailed,
+    CompactionEnded,
+    CompactionStarted,
+    ModelCalled,
+    RunEnded,
+    ToolEnded,
+    ToolStarted,
+    ToolUpdated,
+)
+from openclaw.core.keys import SessionKey
+from openclaw.core.messages import Image, ToolResult
+from openclaw.protocol.events import BusEvent
+from openclaw.runs.inbox import RunOutcome
+from openclaw.runs.reply import NoteShaped, ReplyShaped, TextShaped, ThoughtShaped
+from openclaw.runs.request import RecordedEvent
+from openclaw.runs.worker import RunAccepted, RunEvent, RunSettled
+from openclaw.sessions.history import _said, row
+
+SIP_MS = 120
+SHOWN_CHARS = 200_000
+GAP = "\n\n"
+"""Between two messages of one run."""
+THOUGHT_CHARS = 20_000
+"""How much of its reasoning a client is shown again with every word that is added."""
+ERROR_KINDS = {
+    "refused": "refusal",
+    "timeout": "timeout",
+    "rate_limit": "rate_limit",
+    "context_overflow": "context_length",
+}
+
+
+Proofread = Callable[[SessionKey, str], str]
+"""The last look at an answer before people see it."""
+
+
+class _Run:
+    __slots__ = ("began", "said", "sent", "sent_at", "seq", "shown", "thought")
+
+    def __init__(self) -> None:
+        self.seq = 0
+        self.began = 0
+        self.said = ""
+        """The text of the current message."""
+        self.thought = ""
+        self.shown = ""
+        """The text of the messages before it."""
+        self.sent = 0
+        self.sent_at = 0
+
+
+class EventProjection:
+    """Turns run events into notices for clients."""
+
+    def __init__(self, proofread: Proofread = lambda key, text: text) -> None:
+        self._runs: dict[str, _Run] = {}
+        self._proofread = proofread
+
+    def project(self, told: RunEvent) -> list[BusEvent]:
+        run = self._runs.setdefault(told.run_id, _Run())
+        notices = self._notices(told, run)
+        if isinstance(told.event, RunSettled):
+            del self._runs[told.run_id]
+        return notices
+
+    def in_flight(self, run_id: str) -> str:
+        """The text an unfinished run has produced so far, for a client that joins late."""
+        run = self._runs.get(run_id)
+        return (run.shown + run.said) if run else ""
+
+    def _notices(self, told: RunEvent, run: _Run) -> list[BusEvent]:
+        data: dict[str, Any]
+        match told.event:
+            case RunAccepted(queued=queued):
+                return [_changed(told, reason="send", queued=queued)]
+            case ModelCalled(provider=provider, model=model):
+                return self._called(told, run, provider, model)
+            case TextShaped(text=text):
+                return self._text(told, run, text)
+            case ThoughtShaped(text=text):
+                run.thought = (run.thought + text)[-THOUGHT_CHARS:]
+                return [_agent(told, run, "thinking", {"text": run.thought, "delta": text})]
+            case AttemptFailed(provider=provider, model=model, reason=reason, error=error, wait=wait):
+                return self._failed_attempt(told, run, provider, model, reason, error, wait)
+            case ReplyShaped(usage=spent, reasoning=reasoning):
+                sip = self._sip(told, run)
+                run.shown += run.said
+                run.said, run.thought = "", ""
+                usage = {"outputTokens": spent.output, "inputTokens": spent.prompt_tokens}
+                thought = {"text": reasoning[-SHOWN_CHARS:], "delta": reasoning[-SHOWN_CHARS:]}
+                shown = [_agent(told, run, "thinking", thought)] if reasoning else []
+                return [*shown, *sip, _agent(told, run, "usage", usage)]
+            case NoteShaped(payload=payload):
+                if payload.kind == "error":
+                    return [*self._text(told, run, payload.text), *self._sip(told, run)]
+                data = {"kind": payload.kind, "phase": "end", "progressText": payload.text}
+                return [_agent(told, run, "item", data)]
+            case ToolStarted(call=call):
+                data = {"phase": "start", "name": call.name, "toolCallId": call.id, "args": call.arguments}
+                return [*self._sip(told, run), _agent(told, run, "tool", data)]
+            case ToolUpdated(call=call, text=text):
+                so_far = {"content": [{"type": "text", "text": text}]}
+                data = {"phase": "update", "name": call.name, "toolCallId": call.id, "partialResult": so_far}
+                return [_agent(told, run, "tool", data)]
+            case ToolEnded(call=call, result=result):
+                data = {
+                    "phase": "result",
+                    "name": call.name,
+                    "toolCallId": call.id,
+                    "isError": result.is_error,
+                    "result": _result(result),
+                }
+                return [_agent(told, run, "tool", data)]
+            case CompactionStarted(reason=reason, tokens=tokens):
+                data = {"phase": "start", "reason": reason, "tokensBefore": tokens}
+                return [_agent(told, run, "compaction", data)]
+            case CompactionEnded():
+                return [_agent(told, run, "compaction", _compaction(told.event))]
+            case RecordedEvent():
+                return [_recorded(told, told.event, partial(self._proofread, told.key))]
+            case RunEnded(stop_reason=reason):
+                data = {"phase": "finishing", "stopReason": reason, "aborted": reason == "aborted", "endedAt": told.at}
+                return [*self._sip(told, run), _agent(told, run, "lifecycle", data)]
+            case RunSettled(outcome=outcome):
+                return self._settled(told, run, outcome)
+            case _:
+                return []
+
+    def _called(self, told: RunEvent, run: _Run, provider: str, model: str) -> list[BusEvent]:
+        notices = []
+        if not run.began:
+            run.began = told.at
+            notices += [
+                _agent(told, run, "lifecycle", {"phase": "start", "startedAt": told.at}),
+                _changed(told, phase="start"),
+            ]
+        return [*notices, _agent(told, run, "lifecycle", {"phase": "model", "provider": provider, "model": model})]
+
+    def _text(self, told: RunEvent, run: _Run, text: str) -> list[BusEvent]:
+        gap = GAP if run.shown and not run.said and not run.shown.endswith(GAP) else ""
+        run.shown += gap
+        run.said += text
+        shown = (run.shown + run.said)[-SHOWN_CHARS:]
+        notices = [_agent(told, run, "assistant", {"text": shown, "delta": gap + text, "itemId": told.run_id})]
+        if told.at - run.sent_at >= SIP_MS:
+            notices += self._sip(told, run)
+        return notices
+
+    def _sip(self, told: RunEvent, run: _Run) -> list[BusEvent]:
+        """The text that was not sent yet, as one chat delta."""
+        whole = run.shown + run.said
+        fresh = whole[run.sent :]
+        if not fresh:
+            return []
+        run.sent, run.sent_at = len(whole), told.at
+        return [_chat(told, run, "delta", deltaText=fresh, message=_said(whole, told.at))]
+
+    def _failed_attempt(
+        self, told: RunEvent, run: _Run, provider: str, model: str, reason: str, error: str, wait: float
+    ) -> list[BusEvent]:
+        """What was streamed is void: clients that showed it are told to put back what stood before."""
+        notices = []
+        if run.said and run.sent > len(run.shown):
+            notices.append(
+                _chat(told, run, "delta", deltaText=run.shown, replace=True, message=_said(run.shown, told.at))
+            )
+        run.said, run.sent = "", min(run.sent, len(run.shown))
+        data = {
+            "phase": "fallback_step",
+            "provider": provider,
+            "model": model,
+            "reason": reason,
+            "error": error,
+            "retryInMs": round(wait * 1000),
+        }
+        return [*notices, _agent(told, run, "lifecycle", data)]
+
+    def _settled(self, told: RunEvent, run: _Run, outcome: RunOutcome) -> list[BusEvent]:
+        ended = {"startedAt": run.began or told.at, "endedAt": told.at, "executionSettled": True}
+        data: dict[str, Any]
+        chat: dict[str, Any]
+        if outcome.status == "ok":
+            text = outcome.texts[-1] if outcome.texts else ""
+            reply = terminal_reply(outcome)
+            data = {
+                "phase": "end",
+                **ended,
+                "aborted": False,
+                "stopReason": outcome.stop_reason,
+                "terminalReply": reply,
+            }
+            chat = {"state": "final", "stopReason": outcome.stop_reason, "usage": msgspec.to_builtins(outcome.usage)}
+            if text:
+                chat["message"] = _said(GAP.join(outcome.texts), told.at, _reasoned(outcome))
+        elif outcome.stop_reason == "aborted":
+            data = {"phase": "end", **ended, "aborted": True, "stopReason": "aborted"}
+            chat = {"state": "aborted", "stopReason": "rpc", "errorMessage": outcome.error}
+        else:
+            data = {"phase": "error", **ended, "error": outcome.error, "reason": outcome.error_kind}
+            kind = ERROR_KINDS.get(outcome.error_kind or "", "unknown")
+            chat = {
+                "state": "error",
+                "errorMessage": outcome.error,
+                "errorKind": kind,
+                "stopReason": outcome.stop_reason,
+            }
+        if outcome.notices:
+            chat["notices"] = list(outcome.notices)
+        lifecycle = _agent(told, run, "lifecycle", data)
+        return [lifecycle, _chat(told, run, **chat), _changed(told, phase=data["phase"])]
+
+
+def _compaction(done: CompactionEnded) -> dict[str, Any]:
+    return {
+        "phase": "end",
+        "reason": done.reason,
+        "ok": done.ok,
+        "willRetry": done.will_retry,
+        "tokensBefore": done.tokens_before,
+        "tokensAfter": done.tokens_after,
+        **({"error": done.error} if done.error else {}),
+    }
+
+
+def _base(told: RunEvent) -> dict[str, Any]:
+    return {"runId": told.run_id, "sessionKey": str(told.key), "agentId": told.key.agent}
+
+
+def _agent(told: RunEvent, run: _Run, stream: str, data: dict[str, Any]) -> BusEvent:
+    run.seq += 1
+    return BusEvent(
+        "agent", {**_base(told), "seq": run.seq, "stream": stream, "ts": told.at, "data": data}, str(told.key)
+    )
+
+
+def _chat(told: RunEvent, run: _Run, state: str, **more: Any) -> BusEvent:
+    run.seq += 1
+    return BusEvent("chat", {**_base(told), "seq": run.seq, "state": state, **more}, str(told.key))
+
+
+def _changed(told: RunEvent, **more: Any) -> BusEvent:
+    return BusEvent("sessions.changed", {**_base(told), "ts": told.at, **more}, str(told.key))
+
+
+def _recorded(told: RunEvent, recorded: RecordedEvent, proofread: Callable[[str], str]) -> BusEvent:
+    return BusEvent(
+        "session.message",
+        {
+            **_base(told),
+            "sessionId": recorded.session_id,
+            "messageId": recorded.entry_id,
+            "messageSeq": recorded.number,
+            "message": row(recorded.message, recorded.entry_id, recorded.number, told.run_id, proofread),
+        },
+        str(told.key),
+    )
+
+
+def _result(result: ToolResult) -> dict[str, Any]:
+    content = [
+        {"type": "text", "text": f"[image {block.mime_type}]"}
+        if isinstance(block, Image)
+        else {"type": "text", "text": block.text[:SHOWN_CHARS]}
+        for block in result.content
+    ]
+    return {"content": content, "details": result.details}
+
+
+def _reasoned(outcome: RunOutcome) -> str:
+    """The reasoning a conversation asked to see."""
+    return "\n\n".join(payload.text for payload in outcome.payloads if payload.kind == "reasoning")
+
+
+def terminal_reply(outcome: RunOutcome) -> dict[str, Any]:
+    """How a run answered in the end: with words, with silence, or not at all."""
+    if outcome.texts:
+        return {"disposition": "visible", "text": outcome.texts[-1]}
+    return {"disposition": "silent" if outcome.silent else "empty"}

@@ -1,0 +1,147 @@
+"""What a run says, on its way into the transcript: what is final is written down, what is open is known."""
+
+from typing import TYPE_CHECKING, TypeGuard
+
+from openclaw.core.clock import Clock, millis
+from openclaw.core.events import (
+    AttemptFailed,
+    CompactionEnded,
+    Event,
+    MessageEnded,
+    ModelCalled,
+    RunEnded,
+    RunNotice,
+    Steered,
+    TextDelta,
+    ToolEnded,
+)
+from openclaw.core.messages import Assistant, Message, StopReason, Text, ToolCall, ToolResult, Usage
+from openclaw.core.text import whole
+from openclaw.runs.request import RecordedEvent
+from openclaw.sessions.compaction.manager import Flushing, UpkeepEvent
+from openclaw.sessions.files import TranscriptFile
+from openclaw.sessions.reply_parse import SILENT
+from openclaw.sessions.transcript import Tally, noted, synthetic
+
+if TYPE_CHECKING:
+    from openclaw.plugins.hooks.points import ReplyMerged
+    from openclaw.runs.hooks import TurnHooks
+
+
+STOPPED = "Stopped by the user before this call finished. Check whether it took effect before repeating it."
+
+
+class TurnRecorder:
+    """The transcript's reader of a run's events: writes down what is final and knows what is still open."""
+
+    def __init__(self, transcript: TranscriptFile, total: Tally, clock: Clock, hooks: "TurnHooks | None") -> None:
+        self.transcript = transcript
+        self._clock = clock
+        self._hooks = hooks
+        self.said: list[Message] = []
+        """Everything written in this run."""
+        self._open: dict[str, ToolCall] = {}
+        self._partial: list[str] = []
+        self._asked: ModelCalled | None = None
+        self.total = total
+        self.spent = Usage()
+        self.context_tokens: int | None = None
+        """What a compaction left, until a model has counted again."""
+        self.stop_reason: StopReason = "aborted"
+        self.error = ""
+        self._ended = False
+        self._fresh: list[RecordedEvent] = []
+
+    def say(self, message: Message, *, synthetic: bool = False) -> None:
+        if self._hooks is not None and isinstance(message, ToolResult):
+            message = self._hooks.persisted(message, synthetic=synthetic)
+        entry = self.transcript.say(message, self._clock.now())
+        self.total = self.total.plus(message)
+        self.said.append(message)
+        self._fresh.append(RecordedEvent(self.transcript.path.stem, entry.id, self.total.messages, message))
+
+    def fresh(self) -> list[RecordedEvent]:
+        """What was written since this was last asked."""
+        taken, self._fresh = self._fresh, []
+        return taken
+
+    def claimed(self, claim: "ReplyMerged") -> list[Event | RecordedEvent]:
+        """A turn that a plugin answers, or leaves without an answer, instead of a model."""
+        message = Assistant(
+            content=(Text(whole(claim.reply) or SILENT),),
+            provider="plugin",
+            model=claim.plugin,
+            timestamp=millis(self._clock),
+        )
+        said: list[Event | RecordedEvent] = [MessageEnded(message), RunEnded("stop", self.spent)]
+        for event in (MessageEnded(message), RunEnded("stop", self.spent)):
+            self.take(event)
+        return [said[0], *self.fresh(), said[1]]
+
+    async def tell(self, event: UpkeepEvent) -> None:
+        """Lets plugins know of a compaction."""
+        if self._hooks is not None:
+            await self._hooks.compacting(event, self.total.messages, str(self.transcript.path))
+
+    def keep(self, event: UpkeepEvent) -> TypeGuard[Event]:
+        """Takes what upkeep says; whether it is for others to hear."""
+        if isinstance(event, Flushing):
+            self.spent = self.spent + event.usage
+            return False
+        self.take(event)
+        return True
+
+    def take(self, event: Event) -> None:
+        match event:
+            case CompactionEnded(ok=ok, tokens_after=after, usage=usage):
+                self.spent = self.spent + usage
+                self.context_tokens = after if ok else self.context_tokens
+            case ModelCalled():
+                self._asked = event
+                self._partial = []
+            case TextDelta(text=text):
+                self._partial.append(text)
+            case AttemptFailed():
+                self._partial = []
+            case MessageEnded(message=message):
+                self._partial = []
+                self._open = {call.id: call for call in message.calls}
+                self.spent = self.spent + message.usage
+                self.context_tokens = None
+                self.say(message)
+            case Steered(message=message):
+                self.say(message)
+            case RunNotice(text=text):
+                self.transcript.append(noted(text), self._clock.now())
+            case ToolEnded(call=call, result=result):
+                self._open.pop(call.id, None)
+                self.say(result)
+            case RunEnded(stop_reason=reason, error=error):
+                self.stop_reason, self.error, self._ended = reason, error or "", True
+                if reason == "error":
+                    self._say_partial("error", error)
+            case _:
+                pass
+
+    def close(self) -> None:
+        """Makes the transcript whole: open calls answered, half a reply kept as such."""
+        if not self._ended:
+            for call in self._open.values():
+                self.say(synthetic(call, STOPPED, millis(self._clock)), synthetic=True)
+            if self._partial:
+                self._say_partial("aborted", None)
+        self._open = {}
+
+    def _say_partial(self, reason: StopReason, error: str | None) -> None:
+        text = "".join(self._partial)
+        self._partial = []
+        self.say(
+            Assistant(
+                content=(Text(text),) if text else (),
+                provider=self._asked.provider if self._asked else "",
+                model=self._asked.model if self._asked else "",
+                stop_reason=reason,
+                error_message=error,
+                timestamp=millis(self._clock),
+            )
+        )

@@ -1,0 +1,249 @@
+"""The one place where what a model writes becomes what people see. Pure but for its memory of the run.
+
+`Shaper` reads the events of a run and gives them on without raw text: words are `Said`, reasoning is `Thought` (and
+only when the conversation asked for it), a finished message is `Replied`. Every reader behind it, on any surface, gets
+these types and has no way to the rest. The transcript is written before this point and keeps the text as it came.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from msgspec import Struct, structs
+
+from openclaw.core.events import (
+    AttemptFailed,
+    Event,
+    MessageEnded,
+    ModelCalled,
+    PlainEvent,
+    RunEnded,
+    TextDelta,
+    ThinkingDelta,
+    ToolEnded,
+)
+from openclaw.core.messages import Assistant, Thinking, ToolCall, Usage
+from openclaw.sessions import reply_text as shapes
+from openclaw.sessions.reply_parse import HEARTBEAT, AnswerText, DirectiveParser, Directives, ReasoningText, ThinkParser
+from openclaw.sessions.reply_text import (
+    ReplyOptions,
+    ReplyPayload,
+    ShapedReply,
+    Silence,
+    SilenceGate,
+    SourceGate,
+    Visible,
+    repeats,
+    same_media,
+    shape,
+)
+
+log = logging.getLogger(__name__)
+
+MESSAGING_TOOLS = frozenset({"message"})
+_SENDS = frozenset({"", "send", "reply", "thread-reply", "sendattachment", "upload-file"})
+_ELSEWHERE = ("to", "target", "targets", "channel", "accountId", "threadId")
+
+
+class TextShaped(Struct, frozen=True):
+    """Words for people, to be added to the message being written."""
+
+    text: str
+
+
+class ThoughtShaped(Struct, frozen=True):
+    """Reasoning as it is written, for a conversation that wants to watch."""
+
+    text: str
+
+
+class ReplyShaped(Struct, frozen=True, kw_only=True):
+    """A message is complete. `text` is all of it that people see; nothing, when the model had nothing to say."""
+
+    text: str = ""
+    payload: ReplyPayload | None = None
+    reasoning: str = ""
+    silent: bool = False
+    calls: tuple[ToolCall, ...] = ()
+    usage: Usage = Usage()
+    provider: str = ""
+    model: str = ""
+
+
+class NoteShaped(Struct, frozen=True):
+    """A word of the runtime beside the answer: a tool summary, or the failure that is left when nothing was said."""
+
+    payload: ReplyPayload
+
+
+ShapedEvent = TextShaped | ThoughtShaped | ReplyShaped | NoteShaped | PlainEvent
+
+_PLAIN = ReplyOptions()
+
+
+class _Message:
+    """One message being written."""
+
+    def __init__(self, enforce_final: bool, quiet: bool, proofread: Callable[[str], str]) -> None:
+        self._think = ThinkParser(enforce_final)
+        self._directives = DirectiveParser()
+        self._gate = SilenceGate()
+        self._sources = SourceGate(proofread)
+        self._quiet = quiet
+        """Nothing is shown before its end: it may only repeat what a tool has sent."""
+        self._given: list[str] = []
+
+    def feed(self, text: str) -> tuple[str, str]:
+        """The words and the reasoning that `text` adds."""
+        pieces = self._think.feed(text)
+        words = "".join(piece.text for piece in pieces if isinstance(piece, AnswerText))
+        thoughts = "".join(piece.text for piece in pieces if isinstance(piece, ReasoningText))
+        shown = self._sources.feed(self._gate.feed(self._directives.feed(words))) if words else ""
+        if self._quiet or not shown:
+            return "", thoughts
+        self._given.append(shown)
+        return shown, thoughts
+
+    def rest(self, whole: str) -> str:
+        """What of the whole message was not shown yet."""
+        given = "".join(self._given)
+        return whole[len(given) :] if whole.startswith(given) else ""
+
+
+class ReplyShaper:
+    """Reads one run."""
+
+    def __init__(
+        self,
+        manner: ReplyOptions = _PLAIN,
+        *,
+        not_ours: Collection[str] = (),
+        proofread: Callable[[str], str] = lambda text: text,
+    ) -> None:
+        self._manner = manner
+        self._proofread = proofread
+        """The last look at an answer before it leaves."""
+        self._not_ours = frozenset(not_ours)
+        """Functions of the caller: whatever they are called, they deliver nothing."""
+        self._sent: list[str] = []
+        self._sent_media: set[str] = set()
+        self._message = self._begin()
+        self._failed: ToolEnded | None = None
+        self._payloads: list[ReplyPayload] = []
+        self._silent = False
+
+    @property
+    def payloads(self) -> tuple[ReplyPayload, ...]:
+        """What is delivered, in its order."""
+        return shapes.ordered(self._payloads)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The answers, message by message."""
+        return tuple(each.text for each in self._payloads if each.kind in ("answer", "error") and each.text)
+
+    @property
+    def silent(self) -> bool:
+        """Whether the model chose to say nothing, and nothing else was said."""
+        return self._silent and not self._answered
+
+    @property
+    def _answered(self) -> bool:
+        return any(payload.kind in ("answer", "error") for payload in self._payloads)
+
+    def take(self, event: Event) -> list[ShapedEvent]:
+        """The event as people may see it, often together with others or not at all."""
+        match event:
+            case TextDelta(text=text):
+                words, thoughts = self._message.feed(text)
+                return [*self._thought(thoughts), *([TextShaped(words)] if words else [])]
+            case ThinkingDelta(text=text):
+                return self._thought(text)
+            case MessageEnded(message=message):
+                return self._ended(message)
+            case ModelCalled() | AttemptFailed():
+                self._message = self._begin()
+                return [event]
+            case ToolEnded():
+                return [event, *self._tool(event)]
+            case RunEnded():
+                return [*self._last_word(event), event]
+            case _:
+                return [event]
+
+    def _begin(self) -> _Message:
+        return _Message(self._manner.enforce_final, bool(self._sent), self._proofread)
+
+    def _thought(self, text: str) -> list[ShapedEvent]:
+        return [ThoughtShaped(text)] if text and self._manner.reasoning == "stream" else []
+
+    def _ended(self, message: Assistant) -> list[ShapedEvent]:
+        finished = message.stop_reason in ("stop", "toolUse")
+        shaped = shape(message.text, enforce_final=self._manner.enforce_final, finished=finished)
+        if HEARTBEAT in message.text.upper() and HEARTBEAT not in shaped.text.upper():
+            log.info("took a stray %s out of an answer", HEARTBEAT)
+        if shaped.text and repeats(shaped.text, self._sent):
+            shaped = structs.replace(shaped, said=Silence())
+        elif isinstance(shaped.said, Visible) and shaped.text:
+            shaped = structs.replace(shaped, said=structs.replace(shaped.said, text=self._proofread(shaped.text)))
+        self._silent = shaped.silent
+        payload = shapes.answer(shaped.text, self._fresh_media(shaped))
+        reasoning = self._reasoning(message, shaped)
+        if reasoning:
+            self._payloads.append(shapes.reasoning(reasoning))
+        if payload is not None:
+            self._payloads.append(payload)
+        rest = self._message.rest(shaped.text)
+        self._message = self._begin()
+        replied = ReplyShaped(
+            text=shaped.text,
+            payload=payload,
+            reasoning=reasoning,
+            silent=shaped.silent,
+            calls=message.calls,
+            usage=message.usage,
+            provider=message.provider,
+            model=message.model,
+        )
+        return [*([TextShaped(rest)] if rest else []), replied]
+
+    def _reasoning(self, message: Assistant, shaped: ShapedReply) -> str:
+        if self._manner.reasoning != "on":
+            return ""
+        native = [block.thinking for block in message.content if isinstance(block, Thinking) and not block.redacted]
+        return "\n\n".join(part.strip() for part in (*native, shaped.reasoning) if part.strip())
+
+    def _fresh_media(self, shaped: ShapedReply) -> Directives:
+        media = tuple(each for each in shaped.directives.media if same_media(each) not in self._sent_media)
+        return structs.replace(shaped.directives, media=media)
+
+    def _tool(self, ended: ToolEnded) -> list[ShapedEvent]:
+        self._failed = ended if ended.result.is_error else None
+        if ended.call.name in MESSAGING_TOOLS - self._not_ours and not ended.result.is_error:
+            self._delivered(ended.call.arguments)
+            self._message = self._begin()
+        if self._manner.verbose == "off":
+            return []
+        payload = shapes.tool_summary(ended.call, ended.result, self._manner.verbose)
+        self._payloads.append(payload)
+        return [NoteShaped(payload)]
+
+    def _delivered(self, arguments: Mapping[str, Any]) -> None:
+        """Remembers what a messaging tool sent into this very conversation."""
+        action = str(arguments.get("action") or "").lower()
+        if action not in _SENDS or any(arguments.get(name) for name in _ELSEWHERE):
+            return
+        text = next((arguments[name] for name in ("message", "text", "content", "caption") if arguments.get(name)), "")
+        self._sent.append(str(text))
+        files = arguments.get("attachments") or ()
+        media = [arguments.get(name) for name in ("media", "mediaUrl", "filePath", "path")]
+        media += [file.get("media") for file in files if isinstance(file, Mapping)] if isinstance(files, list) else []
+        self._sent_media |= {same_media(each) for each in media if isinstance(each, str) and each}
+
+    def _last_word(self, end: RunEnded) -> list[ShapedEvent]:
+        """When nothing is left to say and the last tool failed, that is what is said."""
+        if end.error or self._failed is None or self._answered or self._sent:
+            return []
+        payload = shapes.tool_failure(self._failed.call, self._failed.result, self._manner.verbose)
+        self._payloads.append(payload)
+        return [NoteShaped(payload)]

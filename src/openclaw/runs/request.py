@@ -1,0 +1,94 @@
+"""A function the caller carries out itself, as the loop sees it: a tool whose call ends the run."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct, field
+
+from openclaw.core.events import Trigger
+from openclaw.core.keys import SessionKey
+from openclaw.core.messages import Image, Message, Text
+from openclaw.core.text import Origin, literal
+from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
+from openclaw.sessions.transcript import TranscriptProblem
+
+
+class RecordedEvent(Struct, frozen=True):
+    """A message is in the transcript: `number` counts the messages of the session from 1."""
+
+    session_id: str
+    entry_id: str
+    number: int
+    message: Message
+
+
+class ClientTool(Struct, frozen=True, kw_only=True):
+    """A function the caller carries out itself: a call of it ends the run, its result comes as a new turn."""
+
+    name: str
+    description: str = ""
+    parameters: dict[str, Any] = field(default_factory=dict)
+    """A JSON Schema object."""
+
+
+class RunRequest(Struct, frozen=True, kw_only=True):
+    """What somebody asked for."""
+
+    run_id: str
+    key: SessionKey
+    text: str
+    images: tuple[Image, ...] = ()
+    model: str | None = None
+    thinking: str | None = None
+    timeout: float | None = None
+    place: str = ""
+    """The directory the person is in, when they are at a terminal."""
+    channel: str = ""
+    """Where the message came from and its answer goes."""
+    extra: str = ""
+    """What the caller adds to the prompt for this turn."""
+    client_tools: tuple[ClientTool, ...] = ()
+    tools_allow: tuple[str, ...] | None = None
+    """The only tools of this turn, out of those that policy leaves."""
+    tools_deny: tuple[str, ...] = ()
+    trigger: Trigger = "user"
+    """What began it."""
+    compact: str | None = None
+    """Nothing is asked; the conversation is compacted, with attention to this."""
+    origins: tuple[Origin, ...] = ()
+    """Where untrusted parts of the text came from; empty for a person's own words."""
+    earlier: tuple["RunRequest", ...] = ()
+    """What was said before it, was interrupted by it, and no model has seen; said again with it, each as itself."""
+
+
+class SessionRepaired(Struct, frozen=True):
+    """The session was not left whole by whoever wrote it last; this is what was found."""
+
+    session_id: str
+    problems: tuple[TranscriptProblem, ...]
+
+
+WAITING = "Handed to the caller, who carries it out. The result comes with the next message."
+SUMMARY_CHARS = 120
+
+
+class ClientToolCall:
+    """Nothing happens on this machine, so there is nothing to ask permission for."""
+
+    def __init__(self, tool: ClientTool) -> None:
+        self.spec = ToolSpec(
+            name=tool.name,
+            label=tool.name,
+            description=tool.description,
+            parameters=tool.parameters or {"type": "object", "properties": {}},
+            summary=literal(tool.description)[:SUMMARY_CHARS] or f"{tool.name}, carried out by the caller",
+        )
+
+    def effects(self, args: Mapping[str, Any]) -> Effects:
+        return Effects.NONE
+
+    def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
+        return frozenset()
+
+    async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
+        return Output(content=(Text(WAITING),), ends_run=True)

@@ -1,0 +1,183 @@
+"""The models of one turn: who is asked, with which credential, and who comes next when that fails."""
+
+from collections.abc import Callable, Sequence
+
+from openclaw.budget.metering import RunMeter
+from openclaw.core.clock import Clock, millis
+from openclaw.core.errors import AuthFailed, BadResponse, NetworkFailed, OverBudget, ProviderError
+from openclaw.core.harness import Attempt, OpenProvider
+from openclaw.core.provider import Model, Provider, ThinkingLevel
+from openclaw.models import failover
+from openclaw.models.credentials import Credential
+from openclaw.models.failover import (
+    CandidateFailed,
+    CredentialStats,
+    FailoverState,
+    NextCandidate,
+    NextProfile,
+    Retry,
+    block_reason,
+)
+from openclaw.models.model_set import ModelSet
+from openclaw.models.refs import ModelRef
+from openclaw.models.registry import is_own_address
+from openclaw.models.timeouts import StreamTimeouts
+
+NONSENSE_TRIES = 3
+"""What cannot be read three times is most likely not a model at all."""
+LOCAL_TRIES = 2
+"""A server on this machine that refuses connections is not running: waiting for it is no help."""
+
+
+class Unready(ProviderError):
+    """Every credential of a model must rest."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class FailoverRoute:
+    """Walks the candidates of a turn as `models.choose` decides, and remembers why each was left."""
+
+    def __init__(
+        self,
+        situation: ModelSet,
+        chain: Sequence[ModelRef],
+        *,
+        open_provider: OpenProvider,
+        clock: Clock,
+        thinking: Callable[[Model], ThinkingLevel],
+        patience: Callable[[Model], StreamTimeouts],
+        jitter: Callable[[], float],
+        spending: RunMeter | None = None,
+        probes: dict[str, float] | None = None,
+    ) -> None:
+        self._situation = situation
+        self._chain = list(chain)
+        self._open = open_provider
+        self._clock = clock
+        self._thinking = thinking
+        self._patience = patience
+        self._jitter = jitter
+        self._spending = spending
+        self._probes = {} if probes is None else probes
+        """When a resting provider was last tried all the same, in this process."""
+        self._probed: set[str] = set()
+        self._primary = self._chain[0].key if self._chain else ""
+        self._good_at = clock.now()
+        self._tries = 1
+        self._rotations = 0
+        self.failures: list[CandidateFailed] = []
+        self._credentials: list[Credential] = []
+        self.attempt = self._next_candidate()
+
+    def failed(self, error: ProviderError) -> float | None:
+        model = self.attempt.model
+        state = FailoverState(
+            attempts=self._tries,
+            since_success=self._clock.now() - self._good_at,
+            rotations=self._rotations,
+            profiles_left=len(self._credentials) - 1,
+            candidates_left=len(self._chain),
+            retry_after=error.retry_after,
+            jitter=self._jitter(),
+        )
+        step = failover.next_step(error.reason, state)
+        unreachable = isinstance(error, NetworkFailed) and is_own_address(model.base_url) and self._tries >= LOCAL_TRIES
+        nonsense = isinstance(error, BadResponse) and self._tries >= NONSENSE_TRIES
+        if isinstance(step, Retry) and (unreachable or nonsense):
+            step = NextCandidate() if self._chain else failover.StopTrying("it is not running, or is something else")
+        if self._spending is not None:
+            self._spending.failed(model, self._credentials[0], error, given_up=not isinstance(step, Retry))
+        match step:
+            case Retry(wait):
+                self._tries += 1
+                return wait
+            case NextProfile():
+                self._credentials.pop(0)
+                self._rotations += 1
+                self.attempt = self._attempt(model)
+                return 0.0
+            case NextCandidate():
+                self.failures.append(CandidateFailed(model.ref, error.reason, error.message))
+                try:
+                    self.attempt = self._next_candidate()
+                except ProviderError:
+                    return None
+                return 0.0
+            case _:
+                self.failures.append(CandidateFailed(model.ref, error.reason, error.message))
+                return None
+
+    def answered(self) -> None:
+        if self._spending is not None:
+            self._spending.answered(self.attempt.model, self._credentials[0])
+        self._good_at = self._clock.now()
+        self._tries = 1
+
+    def verdict(self, error: ProviderError) -> str:
+        """What to tell the person when nobody answered."""
+        if isinstance(error, OverBudget) and all(each.reason == error.reason for each in self.failures):
+            return error.message
+        return failover.exhausted(self.failures) if len(self.failures) > 1 else error.message
+
+    def _next_candidate(self) -> Attempt:
+        """The first of the remaining candidates that there is a credential for."""
+        missing: ProviderError | None = None
+        while self._chain:
+            ref = self._chain.pop(0)
+            model = self._situation.model(ref)
+            try:
+                self._credentials = self._usable(ref, model)
+            except (AuthFailed, Unready) as error:
+                missing = missing or error
+                self.failures.append(CandidateFailed(model.ref, error.reason, error.message))
+                continue
+            self._rotations = 0
+            return self._attempt(model)
+        if isinstance(missing, Unready):
+            raise Unready(missing.reason, failover.exhausted(self.failures))
+        raise missing or AuthFailed("no model is configured: `openclaw models status` says what is missing")
+
+    def _usable(self, ref: ModelRef, model: Model) -> list[Credential]:
+        """The credentials that need not rest, or the one that may be tried although it should."""
+        now = millis(self._clock)
+        found = self._situation.credentials(ref, now)
+        rested = [credential for credential in found if credential.rests_until is None]
+        if rested:
+            return rested
+        first = min(found, key=lambda credential: credential.rests_until or 0)
+        stats = self._situation.keyring.stored.stats.get(first.profile_id or "", CredentialStats())
+        reason = block_reason(stats, ref.model, now) or "unknown"
+        ends_in = ((first.rests_until or now) - now) / 1000
+        last = self._probes.get(ref.provider)
+        if failover.may_try_resting(
+            reason,
+            is_primary=ref.key == self._primary,
+            ends_in=ends_in,
+            since_probe=None if last is None else self._clock.now() - last,
+            probed_this_run=ref.provider in self._probed,
+        ):
+            self._probes[ref.provider] = self._clock.now()
+            self._probed.add(ref.provider)
+            return [first]
+        if self._spending is not None:
+            self._spending.skipped(model, reason, stats.last_failure_at or now)
+        raise Unready(reason, f"it rests after {reason.replace('_', ' ')}, for another {failover.span(ends_in)}")
+
+    def _attempt(self, model: Model) -> Attempt:
+        self._tries = 1
+        credential = self._credentials[0]
+        endpoint = self._situation.registry.endpoint(model, credential.key, bearer=credential.bearer)
+        patience = self._patience(model)
+        return Attempt(
+            model=model,
+            provider=self._metered(self._open(endpoint), credential),
+            thinking=self._thinking(model),
+            first_event_timeout=patience.first,
+            idle_timeout=patience.idle,
+        )
+
+    def _metered(self, provider: Provider, credential: Credential) -> Provider:
+        return provider if self._spending is None else self._spending.metered(provider, credential)

@@ -1,0 +1,440 @@
+"""The agents and the files of their workspaces."""
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, structs
+
+from openclaw.agent.settings import agent_ids, default_agent, view
+from openclaw.config.edit import Editor
+from openclaw.config.rpc import AgentsCreateParams
+from openclaw.core.errors import InvalidRequest
+from openclaw.core.keys import SessionKey, normalise_agent
+from openclaw.models import rpc, thinking
+from openclaw.models.rpc import ModelsAuthStatusParams, ModelsListParams
+from openclaw.process.environment import Environment
+from openclaw.protocol.frames import UNAVAILABLE, ErrorShape
+from openclaw.protocol.params import InputProvenance, NonEmpty, NonNegative, NoParams, Params, Positive
+from openclaw.protocol.rpc import Caller, MethodFailed, RpcMethod
+from openclaw.protocol.scopes import ADMIN, READ, WRITE
+from openclaw.runs.chat_rpc import images_of, queue_rules
+from openclaw.runs.commands import SlashCommands
+from openclaw.runs.commands import catalog as command_catalog
+from openclaw.runs.control import SessionService
+from openclaw.runs.inbox import RunOutcome
+from openclaw.runs.projection import terminal_reply
+from openclaw.runs.request import RunRequest
+from openclaw.runs.worker import Submission
+from openclaw.security.tool_policy import GROUPS, PROFILES
+from openclaw.workspace.files import parse
+
+
+class ToolsCatalogParams(Params, frozen=True, kw_only=True):
+    """Params of `tools.catalog`."""
+
+    agent_id: NonEmpty | None = None
+    include_plugins: bool | None = None
+
+
+class ToolsEffectiveParams(Params, frozen=True, kw_only=True):
+    """Params of `tools.effective`."""
+
+    session_key: NonEmpty
+    agent_id: NonEmpty | None = None
+
+
+class ToolsInvokeParams(Params, frozen=True, kw_only=True):
+    """Params of `tools.invoke`."""
+
+    name: NonEmpty
+    args: dict[str, Any] | None = None
+    session_key: NonEmpty | None = None
+    agent_id: NonEmpty | None = None
+    confirm: bool | None = None
+    idempotency_key: NonEmpty | None = None
+    conversation_read_origin: Literal["direct-operator"] | None = None
+
+
+class CommandsListParams(Params, frozen=True, kw_only=True):
+    """Params of `commands.list`."""
+
+    session_key: NonEmpty | None = None
+    agent_id: NonEmpty | None = None
+    provider: NonEmpty | None = None
+    scope: Literal["text", "native", "both"] | None = None
+    include_args: bool | None = None
+
+
+def agent_methods(desk: SessionService, surroundings: Environment) -> list[RpcMethod]:
+    async def agents(params: NoParams, caller: Caller) -> Any:
+        config = desk.app.config
+        return {
+            "defaultId": default_agent(config.agents),
+            "mainKey": config.session.main_key,
+            "scope": config.session.scope,
+            "agents": [_agent(desk, agent_id) for agent_id in agent_ids(config.agents)],
+        }
+
+    async def create(params: AgentsCreateParams, caller: Caller) -> Any:
+        wanted = normalise_agent(params.name.strip().replace(" ", "-"))
+        config = desk.app.config
+        if wanted in agent_ids(config.agents):
+            raise InvalidRequest(f"there is an agent {wanted!r} already")
+        entry: dict[str, Any] = {"id": wanted, "name": params.name}
+        entry |= {name: value for name, value in (("workspace", params.workspace), ("model", params.model)) if value}
+        first = [] if config.agents.list else [{"id": "main", "default": True}]
+        Editor(desk.app.home, surroundings.environ).patch({"agents": {"list": [*first, entry]}})
+        place = params.workspace or str(desk.app.home.state / f"workspace-{wanted}")
+        return {"ok": True, "agentId": wanted, "name": params.name, "workspace": place}
+
+    async def models(params: ModelsListParams, caller: Caller) -> Any:
+        agent = desk.key(params.session_key or "main", params.agent_id).agent
+        situation = desk.app.models.situation(agent)
+        default = situation.default.key
+        listed = []
+        seen = set()
+        for found in (situation.model(situation.default), *situation.registry.list()):
+            if found.ref in seen or (params.provider and found.provider != params.provider):
+                continue
+            seen.add(found.ref)
+            available = situation.has_key(found.provider, desk.now)
+            if available or params.view == "all":
+                tags = ("default",) if found.ref == default else ()
+                listed.append(rpc.model(found, available=available, tags=tags))
+        return {"models": listed, "accountSelection": {"kind": "automatic", "label": "Automatic"}}
+
+    async def auth(params: ModelsAuthStatusParams, caller: Caller) -> Any:
+        situation = desk.app.models.situation(desk.key("main", params.agent_id or None).agent)
+        providers: list[dict[str, Any]] = [
+            {
+                "provider": facts.id,
+                "authProvider": facts.id,
+                "displayName": facts.id,
+                "status": "ok" if situation.has_key(facts.id, desk.now) else "missing",
+                "profiles": [],
+            }
+            for facts in situation.registry.providers
+        ]
+        return {"ts": desk.now, "providers": providers, "providerCapabilities": []}
+
+    async def catalog(params: ToolsCatalogParams, caller: Caller) -> Any:
+        agent = view(desk.app.config.agents, params.agent_id or desk.key("main").agent)
+        profiles = [{"id": name, "label": name.capitalize()} for name in PROFILES]
+        return {"agentId": agent.id, "profiles": profiles, "groups": _groups(desk, None)}
+
+    async def effective(params: ToolsEffectiveParams, caller: Caller) -> Any:
+        key = desk.key(params.session_key, params.agent_id)
+        profile = desk.app.config.tools.profile or "full"
+        return {"agentId": key.agent, "profile": profile, "groups": _groups(desk, key)}
+
+    async def invoke(params: ToolsInvokeParams, caller: Caller) -> Any:
+        from openclaw.gateway.http.problems import HttpProblem
+        from openclaw.runs.toolset import DENIED, find_tool, invoke_tool
+
+        box = desk.app.toolbox(
+            desk.key(params.session_key or "main", params.agent_id), without=() if caller.may(ADMIN) else DENIED
+        )
+        try:
+            spec = find_tool(params.name, box)
+        except HttpProblem as problem:
+            return {"ok": False, "toolName": params.name, "error": {"code": problem.kind, "message": problem.message}}
+        result = await invoke_tool(box, spec, params.args or {})
+        shown = {
+            "ok": not result.is_error,
+            "toolName": spec.name,
+            "source": "core",
+            "output": {"content": msgspec.to_builtins(result.content), "details": result.details or {}},
+        }
+        if result.is_error:
+            shown["error"] = {"code": "tool_error", "message": result.text}
+        # What strangers wrote keeps its label wherever it goes.
+        return {**shown, **({"origins": msgspec.to_builtins(result.origins)} if result.origins else {})}
+
+    async def commands(params: CommandsListParams, caller: Caller) -> Any:
+        return {"commands": [entry.shown() for entry in command_catalog(desk.app.extensions)]}
+
+    return [
+        RpcMethod("agents.list", NoParams, agents, READ),
+        RpcMethod("agents.create", AgentsCreateParams, create, ADMIN),
+        RpcMethod("models.list", ModelsListParams, models, READ),
+        RpcMethod("models.authStatus", ModelsAuthStatusParams, auth, READ),
+        RpcMethod("tools.catalog", ToolsCatalogParams, catalog, READ),
+        RpcMethod("tools.effective", ToolsEffectiveParams, effective, READ),
+        RpcMethod("tools.invoke", ToolsInvokeParams, invoke, WRITE),
+        RpcMethod("commands.list", CommandsListParams, commands, READ),
+    ]
+
+
+def _agent(desk: SessionService, agent_id: str) -> dict[str, Any]:
+    agent = view(desk.app.config.agents, agent_id)
+    situation = desk.app.models.situation(agent_id)
+    chosen = situation.model(situation.default)
+    place = desk.app.workspace(agent_id)
+    written = place / "IDENTITY.md"
+    own = parse(written.read_text(errors="replace")) if written.is_file() else parse("")
+    identity = {
+        "name": agent.entry.identity.name or own.name,
+        "theme": agent.entry.identity.theme or own.vibe,
+        "emoji": agent.entry.identity.emoji or own.emoji,
+        "avatar": agent.entry.identity.avatar or own.avatar,
+    }
+    shown: dict[str, Any] = {
+        "id": agent.id,
+        "kind": "agent",
+        "workspace": str(place),
+        "workspaceGit": (place / ".git").exists(),
+        "identity": {name: value for name, value in identity.items() if value},
+        "model": {"primary": str(situation.default), "fallbacks": [str(ref) for ref in situation.fallbacks]},
+        "agentRuntime": {"id": "openclaw", "source": "default"},
+        "thinkingLevels": [{"id": level, "label": level} for level in thinking.levels(chosen)],
+        "thinkingDefault": "medium" if chosen.reasoning else "off",
+    }
+    name = agent.entry.name or identity["name"]
+    return {**shown, **({"name": name} if name else {})}
+
+
+def _groups(desk: SessionService, key: SessionKey | None) -> list[dict[str, Any]]:
+    """The tools a session has, by group; those of the main one when none is named."""
+    specs = {tool.spec.name: tool.spec for tool in desk.app.tools.of(key=key)}
+    groups = []
+    for group, names in GROUPS.items():
+        tools = [
+            {"id": name, "label": specs[name].label, "description": specs[name].description, "source": "core"}
+            for name in names
+            if name in specs
+        ]
+        if tools:
+            groups.append({"id": group, "label": group, "source": "core", "tools": tools})
+    return groups
+
+
+class InternalAttachment(Params, frozen=True, kw_only=True):
+    type: Literal["image", "audio", "video", "file"] | None = None
+    path: str | None = None
+    url: str | None = None
+    media_url: str | None = None
+    file_path: str | None = None
+    mime_type: str | None = None
+    name: str | None = None
+    size_bytes: float | None = None
+    duration_ms: float | None = None
+    width: float | None = None
+    height: float | None = None
+
+
+class InternalEvent(Params, frozen=True, kw_only=True):
+    type: Literal["task_completion"]
+    source: Literal["subagent", "cron", "image_generation", "video_generation", "music_generation"]
+    child_session_key: str
+    child_session_id: str | None = None
+    announce_type: str
+    task_label: str
+    status: Literal["ok", "timeout", "error", "unknown"]
+    status_label: str
+    result: str
+    no_visible_result: bool | None = None
+    model_route_change: str | None = None
+    attachments: tuple[InternalAttachment, ...] | None = None
+    media_urls: tuple[str, ...] | None = None
+    stats_line: str | None = None
+    reply_instruction: str
+
+
+class AgentParams(Params, frozen=True, kw_only=True):
+    """Params of `agent`."""
+
+    message: NonEmpty
+    agent_id: NonEmpty | None = None
+    provider: str | None = None
+    model: str | None = None
+    to: str | None = None
+    reply_to: str | None = None
+    session_id: str | None = None
+    session_key: str | None = None
+    expected_existing_session_id: NonEmpty | None = None
+    thinking: str | None = None
+    deliver: bool | None = None
+    attachments: tuple[Any, ...] | None = None
+    channel: str | None = None
+    reply_channel: str | None = None
+    account_id: str | None = None
+    reply_account_id: str | None = None
+    thread_id: str | None = None
+    group_id: str | None = None
+    group_channel: str | None = None
+    group_space: str | None = None
+    timeout: NonNegative | None = None
+    best_effort_deliver: bool | None = None
+    lane: str | None = None
+    cwd: NonEmpty | None = None
+    cleanup_bundle_mcp_on_run_end: bool | None = None
+    model_run: bool | None = None
+    prompt_mode: Literal["full", "minimal", "none"] | None = None
+    extra_system_prompt: str | None = None
+    bootstrap_context_mode: Literal["full", "lightweight"] | None = None
+    bootstrap_context_run_kind: Literal["default", "heartbeat", "cron"] | None = None
+    acp_turn_source: Literal["manual_spawn"] | None = None
+    internal_runtime_handoff_id: NonEmpty | None = None
+    internal_execution_identity_retry: bool | None = None
+    internal_execution_identity_recovery_attempt: Positive | None = None
+    exec_approval_followup_expected_session_id: NonEmpty | None = None
+    internal_events: tuple[InternalEvent, ...] | None = None
+    input_provenance: InputProvenance | None = None
+    suppress_prompt_persistence: bool | None = None
+    session_effects: Literal["visible", "internal"] | None = None
+    source_reply_delivery_mode: Literal["automatic", "message_tool_only"] | None = None
+    disable_message_tool: bool | None = None
+    swarm_collector: bool | None = None
+    swarm_output_schema: dict[str, Any] | None = None
+    force_restart_safe_tools: bool | None = None
+    force_code_mode_tools: bool | None = None
+    voice_wake_trigger: str | None = None
+    idempotency_key: NonEmpty
+    label: Annotated[str, Meta(min_length=1, max_length=512)] | None = None
+
+
+class AgentWaitParams(Params, frozen=True, kw_only=True):
+    """Params of `agent.wait`."""
+
+    run_id: NonEmpty
+    timeout_ms: NonNegative | None = None
+
+
+class AgentIdentityParams(Params, frozen=True, kw_only=True):
+    """Params of `agent.identity.get`."""
+
+    agent_id: NonEmpty | None = None
+    session_key: str | None = None
+
+
+DEFAULT_WAIT_MS = 30_000
+FOREVER = 7 * 86_400.0
+
+
+def run_methods(desk: SessionService, commands: SlashCommands) -> list[RpcMethod]:
+    async def agent(params: AgentParams, caller: Caller) -> AsyncIterator[Any]:
+        turn = await _turn(desk, params)
+        reply = await commands.answer(turn.key, turn.text, turn.channel or "agent")
+        if reply is not None and not reply.message:
+            yield _said(turn, reply.text, desk.now)
+            return
+        turn = structs.replace(turn, text=reply.message) if reply else turn
+        lane = "subagent" if params.lane == "subagent" else "main"
+        submission = await desk.runs.submit(turn, rules=await queue_rules(desk, turn.key, "followup"), lane=lane)
+        yield _accepted(submission)
+        outcome = submission.outcome or await desk.runs.wait(turn.run_id, FOREVER)
+        if outcome is not None:
+            yield await _final(desk, turn, outcome)
+
+    async def wait(params: AgentWaitParams, caller: Caller) -> Any:
+        limit = DEFAULT_WAIT_MS if params.timeout_ms is None else params.timeout_ms
+        outcome = await desk.runs.wait(params.run_id, limit / 1000)
+        if outcome is None:
+            return {"runId": params.run_id, "status": "timeout"}
+        shown: dict[str, Any] = {
+            "runId": params.run_id,
+            "status": outcome.status,
+            "startedAt": outcome.started_at,
+            "endedAt": outcome.ended_at,
+            "stopReason": outcome.stop_reason,
+            "terminalReply": terminal_reply(outcome),
+        }
+        return {**shown, **({"error": outcome.error} if outcome.error else {})}
+
+    async def identity(params: AgentIdentityParams, caller: Caller) -> Any:
+        agent_id = desk.key(params.session_key).agent if params.session_key else params.agent_id
+        return identity_of(desk, agent_id or desk.key("main").agent)
+
+    return [
+        RpcMethod("agent", AgentParams, agent, WRITE),
+        RpcMethod("agent.wait", AgentWaitParams, wait, WRITE),
+        RpcMethod("agent.identity.get", AgentIdentityParams, identity, READ),
+    ]
+
+
+def identity_of(desk: SessionService, agent_id: str) -> dict[str, Any]:
+    """What an agent is called, and who says so."""
+    found = view(desk.app.config.agents, agent_id)
+    written = desk.app.workspace(found.id) / "IDENTITY.md"
+    own = parse(written.read_text(errors="replace")) if written.is_file() else parse("")
+    chosen = found.entry.identity
+    name = chosen.name or found.entry.name or own.name or "Assistant"
+    source = "config" if chosen.name or found.entry.name else "workspace" if own.name else "default"
+    emoji = chosen.emoji or own.emoji
+    return {"agentId": found.id, "name": name, "nameSource": source, **({"emoji": emoji} if emoji else {})}
+
+
+def _said(turn: RunRequest, text: str, now: int) -> dict[str, Any]:
+    """The answer to a command: there was no run."""
+    meta = {"durationMs": 0, "aborted": False, "stopReason": "stop", "agentMeta": {}}
+    result = {"payloads": [{"text": text, "mediaUrl": None}], "meta": meta}
+    return {"runId": turn.run_id, "status": "ok", "summary": "completed", "acceptedAt": now, "result": result}
+
+
+async def _turn(desk: SessionService, params: AgentParams) -> RunRequest:
+    key_text = params.session_key
+    if key_text is None and params.session_id:
+        key_text = (await desk.app.index.find(params.session_id)).session_key
+    key = desk.key(key_text or "main", params.agent_id)
+    if params.deliver and params.channel not in (None, "", "webchat", "last"):
+        raise InvalidRequest(f"no channel {params.channel!r} is connected: leave deliver out, or connect it first")
+    if params.provider and not params.model:
+        raise InvalidRequest("provider needs model: write model as provider/model")
+    model = f"{params.provider}/{params.model}" if params.provider and params.model else params.model
+    return RunRequest(
+        run_id=params.idempotency_key,
+        key=key,
+        text=params.message,
+        images=images_of(params.attachments or ()),
+        model=model,
+        thinking=params.thinking,
+        timeout=params.timeout,
+        place=params.cwd or "",
+        channel=params.channel or "",
+        extra=params.extra_system_prompt or "",
+    )
+
+
+def _accepted(submission: Submission) -> dict[str, Any]:
+    return {
+        "runId": submission.run_id,
+        "sessionKey": str(submission.key),
+        "agentId": submission.key.agent,
+        "status": "in_flight" if submission.status == "in_flight" else "accepted",
+        "acceptedAt": submission.accepted_at,
+    }
+
+
+async def _final(desk: SessionService, turn: RunRequest, outcome: RunOutcome) -> Any:
+    """The second answer: what came of it."""
+    row = await desk.app.index.get(turn.key)
+    usage = msgspec.to_builtins(outcome.usage)
+    result = {
+        "payloads": [payload.shown() for payload in outcome.payloads],
+        "meta": {
+            "durationMs": max(0, outcome.ended_at - outcome.started_at),
+            "aborted": outcome.stop_reason == "aborted",
+            "stopReason": outcome.stop_reason,
+            "agentMeta": {
+                "sessionId": row.session_id if row else "",
+                "provider": outcome.provider,
+                "model": outcome.model,
+                "usage": usage,
+                "lastCallUsage": msgspec.to_builtins(outcome.last_usage),
+                "promptTokens": outcome.last_usage.prompt_tokens,
+                "costUsd": outcome.usage.cost.total if outcome.usage.cost else None,
+                "assistantTurns": outcome.turns,
+            },
+            **({"notices": list(outcome.notices)} if outcome.notices else {}),
+        },
+    }
+    answer = {
+        "runId": turn.run_id,
+        "status": outcome.status,
+        "summary": "completed" if outcome.status == "ok" else outcome.error,
+        "result": result,
+    }
+    if outcome.status == "ok":
+        return answer
+    return MethodFailed(ErrorShape(code=UNAVAILABLE, message=outcome.error or "the run failed"), answer)

@@ -1,0 +1,476 @@
+"""Tools that hand work on: start a sub-agent, wait for it, look after it."""
+
+import base64
+import binascii
+import re
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from msgspec import Struct, field
+
+from openclaw.agent.settings import ModelChoiceSettings, agent_ids, view
+from openclaw.core.errors import InvalidRequest, OpenClawError
+from openclaw.core.keys import SessionKey, normalise_agent
+from openclaw.core.text import Origin
+from openclaw.core.tool import Effects, Output, ToolContext
+from openclaw.harnesses.acp import PROVIDER, chosen
+from openclaw.models import thinking
+from openclaw.runs.control import SessionService
+from openclaw.runs.subagents import Subagent, Subagents, SubagentTask, pick
+from openclaw.storage import atomic
+from openclaw.tools.base import SimpleTool, json_output, taken, tool_spec
+from openclaw.tools.settings import AttachmentSettings
+
+
+class AgentsList(SimpleTool):
+    """The `agents_list` tool."""
+
+    spec = tool_spec(
+        "agents_list", "Agents", "list agents you may start", "List the agents sessions_spawn may start.", {}
+    )
+
+    def __init__(self, desk: SessionService) -> None:
+        self._desk = desk
+
+    async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
+        config = self._desk.app.config.agents
+        allowed = allowed_agents(self._desk, context.agent_id)
+        any_agent = "*" in allowed
+        rows = []
+        for agent_id in agent_ids(config):
+            if any_agent or agent_id in allowed or agent_id == context.agent_id:
+                entry = view(config, agent_id).entry
+                name = entry.name or entry.identity.name
+                model = str(self._desk.app.models.situation(agent_id).default)
+                runtime = {"id": "openclaw", "source": "default"}
+                shown = {"id": agent_id, "configured": bool(config.list), "model": model, "agentRuntime": runtime}
+                rows.append({**shown, **({"name": name} if name else {})})
+        return json_output({"requester": context.agent_id, "allowAny": any_agent, "agents": rows})
+
+
+def allowed_agents(desk: SessionService, agent_id: str) -> tuple[str, ...]:
+    """The agents an agent may start; itself when nothing is said."""
+    config = desk.app.config.agents
+    own = view(config, agent_id).entry.subagents.allow_agents
+    allowed = own if own is not None else config.defaults.subagents.allow_agents
+    return allowed if allowed is not None else (agent_id,)
+
+
+_TASK_NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}\Z")
+_FILE_NAME = re.compile(r"[^\x00-\x1f/\\:]{1,128}\Z")
+NOTE = (
+    "Its result comes to you as a message when it is done. Do not poll: go on with other work, or end your turn with "
+    "sessions_yield."
+)
+
+
+_NO_SWARM = "results come to you one by one as messages; say in the task what to return"
+_NO_PLACE = "a sub-agent works in its agent's workspace on this machine; use cwd, or a git worktree made with exec"
+_NO_WINDOW = "sessions are listed everywhere as they are; leave it out"
+ABSENT = {
+    **dict.fromkeys(("collect", "outputSchema", "groupId"), _NO_SWARM),
+    **dict.fromkeys(("worktree", "worktreeName", "worktreeBaseRef", "projectId", "projectGitUrl"), _NO_PLACE),
+    "placement": _NO_PLACE,
+    **dict.fromkeys(("visible", "group"), _NO_WINDOW),
+    "fastMode": "choose a quicker model with model, or less thought with thinking",
+    "lightContext": "a sub-agent carries only its task, AGENTS.md and TOOLS.md as it is",
+    "thread": "no channel here binds threads; leave it out",
+    **dict.fromkeys(("resumeSessionId", "streamTo"), "not available with acp agents; leave it out"),
+}
+
+
+class SpawnAttachment(Struct, frozen=True, rename="camel"):
+    name: str
+    content: str
+    encoding: Literal["utf8", "base64"] = "utf8"
+
+
+class MountArgs(Struct, frozen=True, rename="camel"):
+    mount_path: str = ""
+
+
+class SpawnArgs(Struct, frozen=True, rename="camel"):
+    task: str
+    label: str = ""
+    task_name: str = ""
+    agent_id: str = ""
+    model: str = ""
+    thinking: str = ""
+    run_timeout_seconds: int | None = None
+    cwd: str = ""
+    runtime: str = "subagent"
+    mode: Literal["run", "session"] = "run"
+    cleanup: Literal["keep", "delete"] = "keep"
+    sandbox: Literal["inherit", "require"] = "inherit"
+    context: Literal["isolated", "fork"] = "isolated"
+    expects_completion_message: bool = True
+    attachments: tuple[SpawnAttachment, ...] = field(default_factory=tuple)
+    attach_as: MountArgs = MountArgs()
+
+
+class SessionsSpawn(SimpleTool):
+    """The `sessions_spawn` tool."""
+
+    spec = tool_spec(
+        "sessions_spawn",
+        "Spawn",
+        "start a sub-agent for a task of its own",
+        "Start a sub-agent in a session of its own for a task. Returns at once; its result comes to you as a message "
+        "when it is done. It knows only the task text and the attachments: say everything it needs.",
+        {
+            "task": {"type": "string", "description": "The whole task: goal, inputs, what to return"},
+            "label": {"type": "string", "description": "A short name for people"},
+            "taskName": {"type": "string", "description": "A name to refer to it: a-z, 0-9, _ and -"},
+            "agentId": {"type": "string", "description": "Another agent (agents_list shows which)"},
+            "model": {"type": "string", "description": "provider/model or alias"},
+            "thinking": {"type": "string", "description": "How hard it thinks"},
+            "runTimeoutSeconds": {"type": "integer", "minimum": 0, "description": "Stop it after this; 0 means never"},
+            "cwd": {"type": "string", "description": "Directory to work in, inside the workspace"},
+            "runtime": {
+                "type": "string",
+                "enum": ["subagent", "acp"],
+                "description": "acp: an external coding agent (agentId is its name)",
+            },
+            "mode": {"type": "string", "enum": ["run", "session"], "description": "One task, or a session to keep"},
+            "cleanup": {"type": "string", "enum": ["keep", "delete"], "description": "Keep its session afterwards?"},
+            "sandbox": {"type": "string", "enum": ["inherit", "require"], "description": "Demand a sandbox"},
+            "context": {"type": "string", "enum": ["isolated", "fork"], "description": "Only isolated is available"},
+            "attachAs": {
+                "type": "object",
+                "description": "Where files are put: a directory of the workspace",
+                "properties": {"mountPath": {"type": "string"}},
+            },
+            "expectsCompletionMessage": {"type": "boolean", "description": "Be told of its end (default true)"},
+            "completionTarget": {"type": "string", "enum": ["parent"], "description": "Who is told: you"},
+            "attachments": {
+                "type": "array",
+                "maxItems": 50,
+                "description": "Files for it",
+                "items": {
+                    "type": "object",
+                    "required": ["name", "content"],
+                    "properties": {
+                        "name": {"type": "string"},
+                        "content": {"type": "string"},
+                        "encoding": {"type": "string", "enum": ["utf8", "base64"]},
+                        "mimeType": {"type": "string"},
+                    },
+                },
+            },
+        },
+        "task",
+        aliases={"timeoutSeconds": "runTimeoutSeconds"},
+        absent=ABSENT,
+    )
+
+    def __init__(self, desk: SessionService, subagents: Subagents) -> None:
+        self._desk = desk
+        self._subagents = subagents
+
+    def effects(self, args: Mapping[str, Any]) -> Effects:
+        # What an external agent is told leaves the house.
+        return Effects.SENDS_OUT if args.get("runtime") == "acp" else Effects.DELEGATES
+
+    async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
+        wanted = taken(args, SpawnArgs)
+        try:
+            agent = context.agent_id if wanted.runtime == "acp" else self._agent(wanted, context.agent_id)
+        except OpenClawError as error:
+            return json_output({"status": "forbidden", "error": error.message}, failed=True)
+        try:
+            child, model = await self._start(wanted, agent, context)
+        except OpenClawError as error:
+            return json_output({"status": "error", "error": error.message}, failed=True)
+        return json_output(
+            {
+                "status": "accepted",
+                "childSessionKey": child.key,
+                "runId": child.run_id,
+                "mode": wanted.mode,
+                "context": "isolated",
+                "expectsCompletionMessage": child.expected,
+                "taskName": child.task_name or None,
+                "resolvedModel": model,
+                "note": NOTE,
+            }
+        )
+
+    def _agent(self, wanted: SpawnArgs, own: str) -> str:
+        config = self._desk.app.config.agents
+        if not wanted.agent_id:
+            entry = view(config, own).entry
+            if entry.subagents.require_agent_id or config.defaults.subagents.require_agent_id:
+                raise InvalidRequest("agentId is missing: agents_list shows which agents you may start")
+            return own
+        agent = view(config, wanted.agent_id).id
+        allowed = allowed_agents(self._desk, own)
+        if agent != own and "*" not in allowed and agent not in {normalise_agent(name) for name in allowed}:
+            raise InvalidRequest(f"{own} may not start {agent}: subagents.allowAgents does not name it")
+        return agent
+
+    async def _start(self, wanted: SpawnArgs, agent: str, context: ToolContext) -> tuple[Subagent, str]:
+        _check(wanted)
+        app = self._desk.app
+        child_key = SessionKey(agent, "subagent:new")
+        app.boxes.check_child(self._desk.key(context.session_key), child_key, required=wanted.sandbox == "require")
+        defaults = app.config.agents.defaults.subagents
+        own = view(app.config.agents, agent).entry.subagents
+        external = wanted.runtime == "acp"
+        if external:
+            parent = self._desk.key(context.session_key)
+            if app.boxes.of(parent) is not None:
+                raise InvalidRequest("runtime acp: an external agent works on the host, and this session may not.")
+            named: str | None = f"{PROVIDER}/{chosen(app.config.acp, wanted.agent_id)}"
+            ref: Any = named
+        else:
+            situation = app.models.situation(agent)
+            named = wanted.model or _primary(own.model) or _primary(defaults.model)
+            ref = situation.resolve(named) if named else situation.default
+        level = wanted.thinking or own.thinking or defaults.thinking
+        limit = defaults.run_timeout_seconds if wanted.run_timeout_seconds is None else wanted.run_timeout_seconds
+        notes = []
+        workspace = app.workspace(agent)
+        if wanted.cwd:
+            notes.append(f"Work in {app.boxes.place(child_key, _inside(workspace, wanted.cwd))}.")
+        files = ""
+        if wanted.attachments:
+            limits = app.config.tools.sessions_spawn.attachments
+            files = _deliver(workspace, wanted.attachments, limits, wanted.attach_as.mount_path)
+            there = app.boxes.place(child_key, files)
+            notes.append(f"Files for you are in {there}: {', '.join(each.name for each in wanted.attachments)}.")
+        errand = SubagentTask(
+            parent=self._desk.key(context.session_key),
+            parent_run=context.run_id,
+            agent=agent,
+            task=wanted.task,
+            label=wanted.label.strip(),
+            task_name=wanted.task_name,
+            model=str(ref) if named else None,
+            thinking=thinking.parse(level) if level else None,
+            timeout=float(limit),
+            tools=context.tools,
+            keeps=wanted.cleanup == "keep" or wanted.mode == "session",
+            expected=wanted.expects_completion_message,
+            files=files,
+            notes=tuple(notes),
+            origins=context.origins,
+            external=external,
+        )
+        child = await self._subagents.spawn(errand)
+        await self._desk.lifecycle.prefer(
+            child.session,
+            {
+                "label": child.label or None,
+                "spawned_by": child.parent,
+                "parent_session_key": child.parent,
+                **({"model": named} if external else {}),
+            },
+        )
+        await self._desk.changed(child.session, "create")
+        return child, str(ref)
+
+
+def _check(wanted: SpawnArgs) -> None:
+    if not wanted.task.strip():
+        raise InvalidRequest("The task is empty: say what is to be done.")
+    if wanted.runtime not in ("subagent", "acp"):
+        raise InvalidRequest(f"runtime {wanted.runtime!r} is not available: it is subagent or acp.")
+    if wanted.context == "fork":
+        raise InvalidRequest("context fork is not available: put what it needs into the task.")
+    if wanted.task_name and (not _TASK_NAME.match(wanted.task_name) or wanted.task_name in ("last", "all")):
+        raise InvalidRequest("taskName is a-z, 0-9, _ and -, starts with a letter, and is not last or all.")
+
+
+def _primary(model: str | ModelChoiceSettings | None) -> str | None:
+    return model.primary if isinstance(model, ModelChoiceSettings) else model
+
+
+def _inside(workspace: Path, given: str) -> str:
+    path = (workspace / given).resolve()
+    if not path.is_relative_to(workspace.resolve()) or not path.is_dir():
+        raise InvalidRequest("cwd must be a directory inside the workspace.")
+    return str(path)
+
+
+def _deliver(workspace: Path, files: Sequence[SpawnAttachment], limits: AttachmentSettings, mount: str = "") -> str:
+    """Writes the files for a sub-agent; all of them are checked before the first is written."""
+    if not limits.enabled:
+        raise InvalidRequest("Attachments are switched off (tools.sessions_spawn.attachments.enabled).")
+    if len(files) > limits.max_files:
+        raise InvalidRequest(f"{len(files)} attachments are too many: at most {limits.max_files}.")
+    contents: dict[str, bytes] = {}
+    for file in files:
+        if not _FILE_NAME.match(file.name) or file.name.startswith(".") or file.name in contents:
+            raise InvalidRequest(f"{file.name[:60]!r} is not a usable file name: no paths, no dot in front, each once.")
+        contents[file.name] = _bytes(file)
+        if len(contents[file.name]) > limits.max_file_bytes:
+            raise InvalidRequest(f"{file.name} is larger than {limits.max_file_bytes} bytes.")
+    if sum(map(len, contents.values())) > limits.max_total_bytes:
+        raise InvalidRequest(f"The attachments together are larger than {limits.max_total_bytes} bytes.")
+    place = (workspace / (mount or f".openclaw/attachments/{uuid.uuid4()}")).resolve()
+    if not place.is_relative_to(workspace.resolve()) or place.exists():
+        raise InvalidRequest("attachAs.mountPath must be a new directory inside the workspace.")
+    place.mkdir(parents=True, mode=0o700)
+    for name, content in contents.items():
+        atomic.replace(place / name, content, mode=0o600)
+    return str(place)
+
+
+def _bytes(file: SpawnAttachment) -> bytes:
+    if file.encoding == "utf8":
+        return file.content.encode()
+    try:
+        return base64.b64decode(file.content, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise InvalidRequest(f"{file.name} is not valid base64.") from error
+
+
+class SessionsYield(SimpleTool):
+    """The `sessions_yield` tool."""
+
+    spec = tool_spec(
+        "sessions_yield",
+        "Yield",
+        "end this turn and wait for sub-agent results",
+        "End your turn after starting sub-agents. You go on when all of those you started in this turn have ended, "
+        "with their results as the next message.",
+        {"message": {"type": "string", "description": "A note on what you wait for"}},
+        absent={
+            "waitFor": "this waits for sub-agents only; to wait for a person, end your turn with your answer",
+            "acknowledgment": "say it before you call this",
+        },
+    )
+
+    def __init__(self, desk: SessionService, subagents: Subagents) -> None:
+        self._desk = desk
+        self._subagents = subagents
+
+    async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
+        key = self._desk.key(context.session_key)
+        own = await self._subagents.wait_together(key, context.run_id)
+        if own:
+            waiting = [child.run_id for child in own]
+            return json_output({"status": "yielded", "waitingFor": waiting}, ends_run=True)
+        if self._subagents.roster.running(str(key)):
+            return json_output(
+                {
+                    "status": "already_pending",
+                    "note": "The running sub-agents belong to an earlier turn; their results come by themselves. "
+                    "Finish your answer.",
+                }
+            )
+        raise InvalidRequest(
+            "No pending child completion is owned by this turn: start one with sessions_spawn first, or just answer."
+        )
+
+
+class SubagentsArgs(Struct, frozen=True, rename="camel"):
+    action: Literal["list", "wait", "cancel", "kill", "steer"] = "list"
+    target: str = ""
+    message: str = ""
+    recent_minutes: int = 30
+    task_id: str = ""
+    task_ids: tuple[str, ...] = ()
+    timeout_seconds: int = 30
+
+
+class SubagentsTool(SimpleTool):
+    """The `subagents` tool."""
+
+    spec = tool_spec(
+        "subagents",
+        "Sub-agents",
+        "list, steer or stop your sub-agents",
+        "Your sub-agents: list them, steer one (it is interrupted and goes on with your message), kill one or all, "
+        "wait for some. Results come by themselves: do not list in a loop.",
+        {
+            "action": {
+                "type": "string",
+                "enum": ["list", "kill", "steer", "wait", "cancel"],
+                "description": "What to do (default list)",
+            },
+            "target": {
+                "type": "string",
+                "description": "kill, steer: a number of the list, task name, label, run id, session key, last or all",
+            },
+            "message": {"type": "string", "description": "steer: what it is to do now"},
+            "recentMinutes": {"type": "integer", "minimum": 1, "description": "list: ended ones of so many minutes"},
+            "taskId": {"type": "string", "description": "cancel: the same as target"},
+            "taskIds": {
+                "type": "array",
+                "items": {"type": "string"},
+                "minItems": 1,
+                "maxItems": 32,
+                "description": "wait: which (default all)",
+            },
+            "timeoutSeconds": {"type": "integer", "minimum": 0, "maximum": 60, "description": "wait: how long"},
+        },
+    )
+
+    def __init__(self, desk: SessionService, subagents: Subagents) -> None:
+        self._desk = desk
+        self._subagents = subagents
+
+    async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
+        wanted = taken(args, SubagentsArgs)
+        children = self._subagents.roster.of(context.session_key)
+        match wanted.action:
+            case "list":
+                return self._list(context.session_key, children, wanted.recent_minutes)
+            case "wait":
+                chosen = [each for name in wanted.task_ids for each in pick(children, name)] or children
+                done = await self._subagents.settled(chosen, min(wanted.timeout_seconds, 60))
+                now = [_row(self._subagents.roster.get(each.run_id), self._desk.now) for each in chosen]
+                return json_output({"status": "ok" if done else "timeout", "action": "wait", "tasks": now})
+            case "steer":
+                return await self._steer(children, wanted, context.origins)
+        target = wanted.target or wanted.task_id
+        if not target.strip():
+            raise InvalidRequest("Say which: target is a number, name, run id, session key, last or all.")
+        ended = sum([await self._subagents.kill(child) for child in pick(children, target)])
+        return json_output({"status": "ok", "action": wanted.action, "killed": ended})
+
+    async def _steer(self, children: Sequence[Subagent], wanted: SubagentsArgs, origins: tuple[Origin, ...]) -> Output:
+        if not wanted.target.strip() or not wanted.message.strip():
+            raise InvalidRequest("steer needs a target and a message.")
+        found = pick(children, wanted.target)
+        if len(found) != 1:
+            raise InvalidRequest("Steer one sub-agent at a time.")
+        child = await self._subagents.steer(found[0], wanted.message, origins)
+        return json_output({"status": "accepted", "action": "steer", "runId": child.current, "sessionKey": child.key})
+
+    def _list(self, key: str, children: Sequence[Subagent], minutes: int) -> Output:
+        since = self._desk.now - minutes * 60_000
+        active = [each for each in children if each.status == "running"]
+        recent = [each for each in children if each.status != "running" and each.ended_at >= since]
+        numbers = {each.run_id: place for place, each in enumerate(children, 1)}
+        lines = [f"{numbers[each.run_id]}. {each.name}: {each.status}" for each in (*active, *recent)]
+        caller = self._desk.key(key)
+        return json_output(
+            {
+                "status": "ok",
+                "action": "list",
+                "requesterSessionKey": key,
+                "callerSessionKey": key,
+                "callerIsSubagent": caller.is_subagent,
+                "total": len(children),
+                "active": [_row(each, self._desk.now) for each in active],
+                "recent": [_row(each, self._desk.now) for each in recent],
+                "text": "\n".join(lines) or "No sub-agents.",
+            }
+        )
+
+
+def _row(child: Subagent, now: int) -> dict[str, Any]:
+    return {
+        "runId": child.run_id,
+        "sessionKey": child.key,
+        "label": child.name,
+        "taskName": child.task_name or None,
+        "status": child.status,
+        "depth": child.depth,
+        "runtimeMs": max(0, (child.ended_at or now) - child.created_at),
+        "totalTokens": child.tokens,
+    }

@@ -1,0 +1,449 @@
+"""One turn: take the session, load it, ask, record what happens, let go.
+
+Every event goes to the transcript first and to whoever watches second, so that what was seen was also kept. However
+the turn ends (an answer, an error, Ctrl-C, a kill), the transcript can be loaded and sent to any model.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager
+from datetime import tzinfo
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, structs
+
+from openclaw.agent.loop import CROWDED, run
+from openclaw.agent.tool_runner import ToolRunner
+from openclaw.budget.metering import RunMeter
+from openclaw.core.clock import Clock, millis
+from openclaw.core.errors import ContextTooLong
+from openclaw.core.events import (
+    AttemptFailed,
+    CompactionEnded,
+    CompactionReason,
+    Event,
+    MessageEnded,
+    RunEnded,
+    RunNotice,
+)
+from openclaw.core.harness import RunJob, Steering
+from openclaw.core.keys import SessionKey
+from openclaw.core.messages import Assistant, Image, Message, Text, Usage, User
+from openclaw.core.provider import System
+from openclaw.core.text import Origin, merge_origins, whole
+from openclaw.runs.record import TurnRecorder
+from openclaw.runs.request import RecordedEvent, RunRequest, SessionRepaired
+from openclaw.runs.route import FailoverRoute
+from openclaw.sessions import reset
+from openclaw.sessions.compaction.manager import NOTHING, CompactionManager
+from openclaw.sessions.files import TranscriptFile, WriteLocks, iso, load
+from openclaw.sessions.history import Conversation, ConversationCache, conversation, extended
+from openclaw.sessions.index import SessionIndex, SessionRow, counted
+from openclaw.sessions.lifecycle import SessionLifecycle
+from openclaw.sessions.settings import SessionSettings
+from openclaw.sessions.system_events import SystemEvents
+from openclaw.sessions.transcript import (
+    AnyEntry,
+    Context,
+    MessageEntry,
+    Tally,
+    TranscriptHeader,
+    TranscriptProblem,
+    synthetic,
+)
+
+if TYPE_CHECKING:
+    from openclaw.runs.hooks import TurnHooks
+
+
+class PendingEvents(Struct, frozen=True):
+    """What a conversation is told before what it is asked, and where that came from."""
+
+    text: str = ""
+    origins: tuple[Origin, ...] = ()
+
+
+_NO_NEWS = PendingEvents()
+
+
+class OpenedSession(Struct, frozen=True, kw_only=True):
+    """A session in the hands of one run."""
+
+    row: SessionRow
+    transcript: TranscriptFile | None = None
+    known: Conversation = Conversation()
+    """The conversation as it was found."""
+    total: Tally = Tally()
+    problems: tuple[TranscriptProblem, ...] = ()
+
+    @property
+    def path(self) -> tuple[AnyEntry, ...]:
+        return self.known.path
+
+    @property
+    def context(self) -> Context:
+        return self.known.context
+
+
+class PreparedTurn(Struct, frozen=True, kw_only=True):
+    """All a run needs beside its session; made by `prepare`, which knows models, tools and the prompt."""
+
+    system: System
+    route: FailoverRoute
+    tools: ToolRunner
+    spending: RunMeter
+    upkeep: CompactionManager
+    hooks: "TurnHooks | None" = None
+    """Who listens to this turn; None when no plugin does."""
+
+
+class TurnRunner:
+    """Runs turns, one at a time for each session."""
+
+    def __init__(
+        self,
+        index: SessionIndex,
+        locks: WriteLocks,
+        clock: Clock,
+        workspace_of: Callable[[str], Path],
+        prepare: Callable[[RunRequest, OpenedSession], Awaitable[PreparedTurn]],
+        news: Callable[[RunRequest], Awaitable[PendingEvents]] | None = None,
+        renew: Callable[[RunRequest, SessionRow], Awaitable[SessionRow]] | None = None,
+    ) -> None:
+        self._news = news
+        self._renew = renew
+        self._holding = ConversationCache()
+        self._index = index
+        self._locks = locks
+        self._clock = clock
+        self._workspace_of = workspace_of
+        self._prepare = prepare
+
+    async def run(
+        self, turn: RunRequest, steering: Steering | None = None, notice: str = ""
+    ) -> AsyncGenerator[Event | SessionRepaired | RecordedEvent, None]:
+        """Everything that happens, ending with `RunEnded`; `notice` is told beside the answer.
+
+        A turn whose question is already in the transcript was begun by an earlier process: it goes on from there, and
+        an answer that was written down is not asked for again.
+        """
+        async with self._opened(turn) as session:
+            if session.problems:
+                yield SessionRepaired(session.row.session_id, session.problems)
+            prepared = await self._prepare(turn, session)
+            prepared.upkeep.check()
+            answered = _answer_on_record(_said(session.path), turn.run_id)
+            if answered is not None:
+                yield MessageEnded(answered)
+                yield RunEnded(answered.stop_reason, answered.usage, turns=1)
+                return
+            if turn.compact is not None and session.transcript is None:
+                yield CompactionEnded(reason="manual", ok=False, error=NOTHING)
+                yield RunEnded("stop", Usage())
+                return
+            transcript = session.transcript or self._create(session.row)
+            if session.transcript is None and prepared.hooks is not None:
+                prepared.hooks.session_started(session.row.session_id)
+            record = TurnRecorder(transcript, session.total, self._clock, prepared.hooks)
+            try:
+                await self._index.started(session.row, turn.run_id, turn.text, by_person=turn.trigger == "user")
+                carried = self._compacting if turn.compact is not None else self._asking
+                async with aclosing(carried(turn, session, prepared, record, steering or Steering())) as events:
+                    async for event in events:
+                        if isinstance(event, RunEnded):
+                            for told in (*([RunNotice(notice)] if notice else ()), *await prepared.spending.ended()):
+                                record.take(told)
+                                yield told
+                        yield event
+            finally:
+                await self._finish(turn, session, record)
+                await prepared.spending.settle()
+                if prepared.hooks is not None:
+                    prepared.hooks.ended(
+                        lambda: (*session.context.messages, *record.said),
+                        success=record.stop_reason not in ("error", "aborted"),
+                        error=record.error,
+                    )
+
+    async def _compacting(
+        self, turn: RunRequest, session: OpenedSession, prepared: PreparedTurn, record: TurnRecorder, steering: Steering
+    ) -> AsyncGenerator[Event | RecordedEvent, None]:
+        """A compaction somebody asked for."""
+        work = prepared.upkeep.compact(record.transcript, "manual", focus=turn.compact or "")
+        async with aclosing(work) as events:
+            async for event in events:
+                await record.tell(event)
+                if record.keep(event):
+                    yield event
+        end = RunEnded("stop", record.spent)
+        record.take(end)
+        yield end
+
+    async def _asking(
+        self, turn: RunRequest, session: OpenedSession, prepared: PreparedTurn, record: TurnRecorder, steering: Steering
+    ) -> AsyncGenerator[Event | RecordedEvent, None]:
+        """The question and its answer, with room made for them first."""
+        upkeep = prepared.upkeep
+        made_room = False
+        asked: list[User] = []
+        before = _said(session.path)
+        if not _asked(before, turn.run_id):
+            now = millis(self._clock)
+            news = await self._news(turn) if self._news else PendingEvents()
+            asked = [question(each, now) for each in turn.earlier if not _asked(before, each.run_id)]
+            asked.append(question(turn, now, news))
+            for each in asked:
+                prepared.tools.heard(each)
+        if asked and session.transcript is not None:
+            async with aclosing(upkeep.before_turn(record.transcript, session.path, asked[-1])) as events:
+                async for event in events:
+                    made_room = made_room or (isinstance(event, CompactionEnded) and event.ok)
+                    await record.tell(event)
+                    if record.keep(event):
+                        yield event
+        messages = (
+            await upkeep.messages(record.transcript)
+            if made_room
+            else upkeep.shown(record.transcript, session.path, session.context)
+        )
+        for each in asked:
+            record.say(each)
+        messages = (*messages, *asked)
+        if prepared.hooks is not None:
+            claim = await prepared.hooks.reply(turn.text)
+            if claim.plugin:
+                for said in record.claimed(claim):
+                    yield said
+                return
+            messages = prepared.hooks.around.put(messages, turn.run_id)
+        job = RunJob(system=prepared.system, messages=messages, cache_key=session.row.session_id)
+        async with aclosing(self._answering(turn, job, prepared, record, steering)) as answers:
+            async for answer in answers:
+                yield answer
+
+    async def _answering(
+        self, turn: RunRequest, job: RunJob, prepared: PreparedTurn, record: TurnRecorder, steering: Steering
+    ) -> AsyncGenerator[Event | RecordedEvent, None]:
+        """Asks until there is an answer. A prompt that turns out too long is compacted and asked once more."""
+        upkeep = prepared.upkeep
+        before, turns = record.spent, 0
+        retried, patient = False, False
+        while True:
+            cut: RunEnded | None = None
+            crowded = upkeep.crowded if not patient else lambda messages: False
+            running = run(job, prepared.route, prepared.tools, steering, self._clock, crowded)
+            async with aclosing(running) as events:
+                async for event in events:
+                    if isinstance(event, RunEnded):
+                        event = structs.replace(event, usage=before + event.usage, turns=turns + event.turns)
+                        if event.error_code == CROWDED or (
+                            event.error_code == ContextTooLong.reason and upkeep.settings.enabled and not retried
+                        ):
+                            cut = event
+                            continue
+                    retried = retried and not isinstance(event, MessageEnded)
+                    record.take(event)
+                    yield event
+                    for recorded in record.fresh():
+                        yield recorded
+            if cut is None:
+                return
+            if cut.error_code != CROWDED:
+                model = prepared.route.attempt.model
+                void = AttemptFailed(model.provider, model.id, ContextTooLong.reason, cut.error or "")
+                record.take(void)
+                yield void
+            shrunk = False
+            reason: CompactionReason = "threshold" if cut.error_code == CROWDED else "overflow"
+            async with aclosing(upkeep.compact(record.transcript, reason, seen_error=cut.error or "")) as passes:
+                async for each in passes:
+                    shrunk = isinstance(each, CompactionEnded) and each.ok
+                    await record.tell(each)
+                    if record.keep(each):
+                        yield each
+            if not shrunk and cut.error_code != CROWDED:
+                record.take(cut)
+                yield cut
+                return
+            if shrunk:
+                prepared.tools.compacted()
+            retried, patient = True, not shrunk
+            before, turns = record.spent, cut.turns
+            seen = await upkeep.messages(record.transcript)
+            if prepared.hooks is not None:
+                seen = prepared.hooks.around.put(seen, turn.run_id)
+            job = structs.replace(job, messages=seen)
+
+    async def inject(self, key: SessionKey, message: Message, writer: str) -> str:
+        """Appends a message that no run produced; gives its entry's id."""
+        row = await self._index.resolve(key)
+        path = self._index.path(row.agent_id, row.session_id)
+        async with self._locks.writing(path, writer):
+            if path.exists():
+                transcript, _ = TranscriptFile.reopen(path, self._header(row))
+            else:
+                transcript = self._create(row)
+            try:
+                return transcript.say(message, self._clock.now()).id
+            finally:
+                transcript.close()
+
+    async def _finish(self, turn: RunRequest, session: OpenedSession, record: TurnRecorder) -> None:
+        """Closes the books, whatever ended the run; nobody is let go before they are closed."""
+        record.close()
+        books = asyncio.ensure_future(self._close_books(turn, session, record))
+        stopped: asyncio.CancelledError | None = None
+        while not books.done():
+            try:
+                await asyncio.wait({books})
+            except asyncio.CancelledError as error:
+                stopped = error
+        books.result()
+        if stopped is not None:
+            raise stopped
+
+    async def _close_books(self, turn: RunRequest, session: OpenedSession, record: TurnRecorder) -> None:
+        transcript = record.transcript
+        try:
+            await asyncio.to_thread(transcript.sync)
+            self._holding.keep(transcript.path, extended(session.known, transcript.added), transcript.ids)
+            told = counted(session.row, record.total)
+            if record.context_tokens is not None:
+                told = structs.replace(told, context_tokens=record.context_tokens)
+            await self._index.ended(
+                told,
+                turn.run_id,
+                status={"error": "failed", "aborted": "killed"}.get(record.stop_reason, "done"),
+                stop_reason=record.stop_reason,
+                error=record.error,
+                usage=record.spent,
+                size=transcript.path.stat().st_size,
+            )
+        finally:
+            transcript.close()
+
+    @asynccontextmanager
+    async def _opened(self, turn: RunRequest) -> AsyncIterator[OpenedSession]:
+        """The session, locked and loaded. A new one gets its file with its first message, not before."""
+        row = await self._index.resolve(turn.key)
+        if self._renew is not None and turn.compact is None:
+            row = await self._renew(turn, row)
+        path = self._index.path(row.agent_id, row.session_id)
+        async with self._locks.writing(path, turn.run_id):
+            held = self._holding.take(path)
+            if held is not None:
+                known = held.conversation
+                transcript = TranscriptFile.resume(path, known.path[-1].id if known.path else None, held.ids)
+                problems: tuple[TranscriptProblem, ...] = ()
+            elif path.exists():
+                transcript, loaded = TranscriptFile.reopen(path, self._header(row))
+                known = conversation(loaded.entries)
+                problems = (*loaded.problems, *known.context.problems)
+            else:
+                yield OpenedSession(row=row)
+                return
+            try:
+                total = known.total
+                for call in known.context.unanswered:
+                    result = synthetic(call, timestamp=millis(self._clock))
+                    transcript.say(result, self._clock.now())
+                    total = total.plus(result)
+                yield OpenedSession(row=row, transcript=transcript, known=known, total=total, problems=problems)
+            finally:
+                transcript.close()
+
+    def _create(self, row: SessionRow) -> TranscriptFile:
+        return TranscriptFile.create(self._index.path(row.agent_id, row.session_id), self._header(row))
+
+    def _header(self, row: SessionRow) -> TranscriptHeader:
+        return TranscriptHeader(
+            id=row.session_id,
+            timestamp=iso(row.created_at / 1000),
+            cwd=str(self._workspace_of(row.agent_id)),
+            session_key=row.session_key,
+        )
+
+
+def _said(path: Sequence[AnyEntry]) -> list[Message]:
+    """All of a conversation, also what a compaction took out of sight."""
+    return [entry.message for entry in path if isinstance(entry, MessageEntry)]
+
+
+def _asked(messages: Sequence[Message], run_id: str) -> int:
+    """The place behind the question of `run_id`, 0 when it was not asked yet."""
+    key = f"{run_id}:user"
+    return next(
+        (place + 1 for place, said in enumerate(messages) if isinstance(said, User) and said.idempotency_key == key), 0
+    )
+
+
+def _answer_on_record(messages: Sequence[Message], run_id: str) -> Assistant | None:
+    """The final answer to `run_id`, when the transcript has it."""
+    place = _asked(messages, run_id)
+    for said in messages[place:] if place else ():
+        if isinstance(said, User):
+            return None
+        if isinstance(said, Assistant) and not said.calls and said.stop_reason in ("stop", "length"):
+            return said
+    return None
+
+
+def question(turn: RunRequest, now: int, news: PendingEvents = _NO_NEWS) -> User:
+    """What somebody asked for, as a message."""
+    text = whole(f"{news.text}\n\n{turn.text}" if news.text else turn.text)
+    content: str | tuple[Text | Image, ...] = (Text(text), *turn.images) if turn.images else text
+    origins = merge_origins(turn.origins, news.origins)
+    return User(content=content, timestamp=now, idempotency_key=f"{turn.run_id}:user", origins=origins)
+
+
+Renewed = Callable[[RunRequest, SessionRow, SessionRow, reset.Reason], Awaitable[None]]
+
+
+class SessionRenewal:
+    """Decides and does it; `renewed` hears of it: the turn, the conversation that ended, the new one, and why."""
+
+    def __init__(
+        self,
+        index: SessionIndex,
+        lifecycle: SessionLifecycle,
+        events: SystemEvents,
+        clock: Clock,
+        *,
+        settings: Callable[[], SessionSettings],
+        zone: Callable[[], tzinfo],
+    ) -> None:
+        self._index = index
+        self._lifecycle = lifecycle
+        self._events = events
+        self._clock = clock
+        self._settings = settings
+        self._zone = zone
+        self.renewed: Renewed = _nobody
+
+    async def __call__(self, turn: RunRequest, row: SessionRow) -> SessionRow:
+        """The conversation `turn` belongs to: `row`, or a new one under the same key."""
+        policy = reset.policy_of(self._settings(), turn.key, turn.channel)
+        if policy is None or turn.trigger != "user" or not row.messages:
+            return row
+        why = reset.stale(policy, await self._index.contact(row), millis(self._clock), self._zone())
+        if why is None or await self._was_begun(turn, row):
+            return row
+        fresh = await self._lifecycle.reset(turn.key, row.session_id, why=why)
+        await self._events.forget(turn.key)
+        await self.renewed(turn, row, fresh, why)
+        return fresh
+
+    async def _was_begun(self, turn: RunRequest, row: SessionRow) -> bool:
+        """Whether an earlier process asked this already: it is finished where it was begun."""
+        path = self._index.path(row.agent_id, row.session_id)
+        if not path.exists():
+            return False
+        loaded = await asyncio.to_thread(load, path)
+        key = f"{turn.run_id}:user"
+        said = (entry.message for entry in loaded.entries if isinstance(entry, MessageEntry))
+        return any(isinstance(each, User) and each.idempotency_key == key for each in said)
+
+
+async def _nobody(turn: RunRequest, before: SessionRow, after: SessionRow, why: reset.Reason) -> None:
+    return

@@ -1,0 +1,788 @@
+"""Runs: accepted inputs on their way to an answer, one at a time for each session.
+
+An input is in the ledger before it is acknowledged and leaves it with an outcome, whatever happens in between. Every
+run is a task with an owner; stopping it is cancelling it, and its end is waited for.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager, aclosing, asynccontextmanager, nullcontext
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+from msgspec import Struct, structs
+
+from openclaw.core.clock import Clock, millis
+from openclaw.core.errors import InvalidRequest, OpenClawError, ProviderError, Unavailable
+from openclaw.core.events import CompactionEnded, MessageEnded, ModelCalled, RunEnded, RunNotice, Steered
+from openclaw.core.harness import Steering
+from openclaw.core.keys import SessionKey
+from openclaw.core.messages import Assistant, ToolCall, Usage, User
+from openclaw.core.text import merge_origins
+from openclaw.runs import queue
+from openclaw.runs.inbox import Inbox, InboxEntry, RunOutcome
+from openclaw.runs.lanes import Lanes, LaneSlot, Priority
+from openclaw.runs.queue import (
+    EnqueueMessage,
+    InterruptRun,
+    QueuedMessage,
+    QueueRules,
+    RejectMessage,
+    StartRun,
+    SteerRun,
+)
+from openclaw.runs.reply import ReplyShaper, ShapedEvent
+from openclaw.runs.request import RecordedEvent, RunRequest, SessionRepaired
+from openclaw.runs.stuck import SETTLE, Action, Activity, Recovery, SessionActivity
+from openclaw.runs.turn import TurnRunner, question
+from openclaw.sessions.reply_text import ReplyOptions
+
+if TYPE_CHECKING:
+    from openclaw.runs.hooks import MessageHooks, OutgoingMessage
+
+log = logging.getLogger(__name__)
+
+MOST_ATTEMPTS = 3
+DEFAULT_TIMEOUT = 172_800.0
+INTERRUPTED = "The gateway was restarted while it worked on this, and has taken it up again."
+Why = Literal["user", "timeout", "shutdown", "interrupt", "stalled"]
+
+
+class RunAccepted(Struct, frozen=True):
+    """An input is on record."""
+
+    queued: bool
+
+
+class RunSettled(Struct, frozen=True):
+    """An input has its outcome."""
+
+    outcome: RunOutcome
+
+
+class RunEvent(Struct, frozen=True, kw_only=True):
+    """Something a run says; `seq` counts from 1 in each run."""
+
+    run_id: str
+    key: SessionKey
+    seq: int
+    at: int
+    event: ShapedEvent | SessionRepaired | RecordedEvent | RunAccepted | RunSettled
+
+
+class Submission(Struct, frozen=True, kw_only=True):
+    """What the caller is told at once."""
+
+    run_id: str
+    key: SessionKey
+    status: Literal["started", "queued", "steered", "in_flight", "ok", "error"]
+    accepted_at: int
+    outcome: RunOutcome | None = None
+
+
+class ResumedRun(Struct, frozen=True, kw_only=True):
+    """An input that an earlier process left unfinished."""
+
+    run_id: str
+    session_key: str
+    text: str = ""
+    begun: bool = False
+    """It was being worked on, not only waiting."""
+    given_up: str = ""
+    """Why it is not tried again."""
+
+
+class _Item(Struct, kw_only=True):
+    """An input in memory."""
+
+    turn: RunRequest
+    rules: QueueRules
+    lane: str
+    priority: Priority
+    arrived: float
+    told: bool = True
+    """Whether plugins have heard of it; when it came, they may still have been starting."""
+    interrupted: bool = False
+    """An earlier process had begun it."""
+    also: tuple[str, ...] = ()
+    """Other inputs that are part of it and end with it."""
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return (self.turn.run_id, *self.also)
+
+
+class _Active:
+    """The run a session is busy with."""
+
+    def __init__(self, item: _Item, activity: Activity) -> None:
+        self.item = item
+        self.activity = activity
+        self.place: LaneSlot | None = None
+        """Its place in a lane, once it has one."""
+        self.given_up = asyncio.Event()
+        """Set when it did not end although it was stopped: nobody waits for it any longer."""
+        self.over = asyncio.Event()
+        self.steering = Steering()
+        self.steered: dict[str, _Item] = {}
+        """Inputs handed to this run, as they came."""
+        self.spoken = False
+        self.outgoing: OutgoingMessage | None = None
+        """The plugins that have a say in what it says."""
+        self.steerable = False
+        self.begun = False
+        """Whether the model was asked: from then on the transcript has what was said."""
+        self.brought_along = False
+        """Interrupted before that: the newer message says it, and its end is the other's."""
+        self.why: Why | None = None
+        self.task: asyncio.Task[RunOutcome] | None = None
+
+    def stop(self, why: Why) -> None:
+        self.why = self.why or why
+        self.steerable = False
+        if self.task is not None:
+            self.task.cancel()
+
+
+class _Session:
+    def __init__(self) -> None:
+        self.waiting: list[_Item] = []
+        self.dropped: list[QueuedMessage] = []
+        self.active: _Active | None = None
+        self.worker: asyncio.Task[None] | None = None
+        self.generation = 0
+        """How many runs it has had; see `stuck`."""
+        self.touched = 0.0
+
+
+class RunService:
+    """Use as `async with Runs(…).serving() as runs`."""
+
+    def __init__(
+        self,
+        turns: TurnRunner,
+        ledger: Inbox,
+        lanes: Lanes,
+        clock: Clock,
+        tell: Callable[[RunEvent], None],
+        *,
+        manner_of: Callable[[RunRequest], Awaitable[ReplyOptions]] | None = None,
+        proofread: Callable[[RunRequest, str], str] = lambda turn, text: text,
+        deadline_of: Callable[[ToolCall], float | None] = lambda call: None,
+        about: Callable[[RunRequest], AbstractContextManager[None]] = lambda turn: nullcontext(),
+        longest: Callable[[], float] = lambda: DEFAULT_TIMEOUT,
+        messages: "Callable[[], MessageHooks | None]" = lambda: None,
+        accepted: Callable[[RunRequest, str], None] = lambda turn, lane: None,
+    ) -> None:
+        self._turns = turns
+        self._ledger = ledger
+        self._lanes = lanes
+        self._clock = clock
+        self._tell = tell
+        self._manner_of = manner_of
+        self._proofread = proofread
+        """How much of a run its conversation wants to see."""
+        self._deadline_of = deadline_of
+        """How long a tool call may take at most, where that is known."""
+        self._about = about
+        """What the log says of everything that happens in a run."""
+        self._longest = longest
+        """How long a run may take that names no limit of its own; 0 is for ever."""
+        self._messages = messages
+        """The plugins that listen to messages, when there are any."""
+        self._accepted = accepted
+        """Hears of every new input, and of the lane it takes."""
+        self._sessions: dict[SessionKey, _Session] = {}
+        self._seq: dict[str, int] = {}
+        self._ends: dict[str, asyncio.Future[RunOutcome]] = {}
+        self._group: asyncio.TaskGroup | None = None
+        self._draining = False
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator["RunService"]:
+        """Runs live inside this block; leaving it parks what is unfinished for the next start."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            try:
+                yield self
+            finally:
+                await self.drain(0.0)
+
+    async def submit(
+        self, turn: RunRequest, *, rules: QueueRules | None = None, lane: str = "main", priority: Priority = "normal"
+    ) -> Submission:
+        """Takes an input on; the same run id a second time gives the state of the first."""
+        if self._draining:
+            raise Unavailable("the gateway is shutting down: try again in a moment", retry_after=2.0)
+        request = msgspec.json.encode(turn).decode()
+        entry, new = await self._ledger.accept(turn.run_id, str(turn.key), request)
+        if not new:
+            return _repeated(entry, turn.key)
+        plugins = self._messages()
+        if plugins is not None:
+            plugins.received(turn)
+        self._accepted(turn, lane)
+        self._ends[turn.run_id] = asyncio.get_running_loop().create_future()
+        item = _Item(turn=turn, rules=rules or QueueRules(), lane=lane, priority=priority, arrived=self._clock.now())
+        item.told = plugins is not None
+        status = await self._place(item)
+        return Submission(run_id=turn.run_id, key=turn.key, status=status, accepted_at=entry.accepted_at)
+
+    async def resume(self) -> list[ResumedRun]:
+        """Takes up what an earlier process accepted and did not finish; gives what became of each."""
+        found = []
+        for entry in await self._ledger.unfinished():
+            taken = ResumedRun(run_id=entry.run_id, session_key=entry.session_key, begun=entry.attempts > 0)
+            try:
+                turn = msgspec.json.decode(entry.request, type=RunRequest)
+            except msgspec.DecodeError as error:
+                why = f"the request cannot be read any more ({error})"
+            else:
+                taken = structs.replace(taken, text=turn.text)
+                tried = entry.attempts >= MOST_ATTEMPTS
+                why = f"it did not finish in {entry.attempts} attempts" if tried else ""
+            found.append(structs.replace(taken, given_up=why))
+            if why:
+                await self._give_up(entry, why)
+                continue
+            self._ends[turn.run_id] = asyncio.get_running_loop().create_future()
+            rules = QueueRules(mode="followup", cap=10_000)
+            item = _Item(
+                turn=turn,
+                rules=rules,
+                lane="main",
+                priority="normal",
+                arrived=self._clock.now(),
+                interrupted=taken.begun,
+            )
+            self._enqueue(item)
+        return found
+
+    async def wait(self, run_id: str, timeout: float) -> RunOutcome | None:
+        """The outcome of a run, or None when it has none yet after `timeout` seconds. Waiting never stops a run."""
+        end = self._ends.get(run_id)
+        if end is not None:
+            done, _ = await asyncio.wait({end}, timeout=timeout)
+            return end.result() if done else None
+        entry = await self._ledger.get(run_id)
+        return entry.outcome if entry else None
+
+    async def abort(self, key: SessionKey, run_id: str | None = None) -> list[str]:
+        """Stops one run of a session, waiting or active, or all of them; gives those it stopped."""
+        session = self._sessions.get(key)
+        if session is None:
+            return []
+        stopped = [item for item in session.waiting if run_id in (None, item.turn.run_id)]
+        session.waiting = [item for item in session.waiting if item not in stopped]
+        for item in stopped:
+            await self._settle(item.ids, key, _aborted("aborted"), "aborted")
+        active = session.active
+        names = [name for item in stopped for name in item.ids]
+        if active is not None and run_id in (None, *active.item.ids):
+            for user in _unheard(active.steering):
+                own = _run_of(user)
+                if own:
+                    await self._settle([own], key, _aborted("aborted"), "aborted")
+                    names.append(own)
+            active.stop("user")
+            names.append(active.item.turn.run_id)
+        return names
+
+    def active(self, key: SessionKey) -> tuple[str, ...]:
+        """The runs a session is busy with or waiting for, the active one first."""
+        session = self._sessions.get(key)
+        if session is None:
+            return ()
+        first = (session.active.item.turn.run_id,) if session.active else ()
+        return (*first, *(item.turn.run_id for item in session.waiting))
+
+    def unread(self, key: SessionKey) -> list[tuple[RunRequest, float]]:
+        """What a session was told and has not taken up yet, with when it came."""
+        session = self._sessions.get(key)
+        if session is None:
+            return []
+        active = session.active
+        handed = [active.steered.get(_run_of(user) or "") for user in active.steering.left] if active else []
+        first = [active.item] if active and not (active.begun or active.brought_along) else []
+        items = (*first, *(item for item in handed if item is not None), *session.waiting)
+        return [(turn, item.arrived) for item in items for turn in (*item.turn.earlier, item.turn)]
+
+    def is_running(self, key: SessionKey) -> bool:
+        session = self._sessions.get(key)
+        return session is not None and session.active is not None
+
+    def observe(self) -> list[SessionActivity]:
+        """Every session that has something to do, as it is now."""
+        return [self._sighting(key, session) for key, session in self._sessions.items()]
+
+    def _sighting(self, key: SessionKey, session: _Session) -> SessionActivity:
+        alive = session.worker is not None and not session.worker.done()
+        active = session.active
+        if active is None:
+            return SessionActivity(
+                key=str(key),
+                state="idle",
+                generation=session.generation,
+                progress_at=session.touched,
+                since=session.touched,
+                queue=len(session.waiting),
+                owned=alive,
+            )
+        activity = active.activity
+        return SessionActivity(
+            key=str(key),
+            state="waiting" if active.place is None and alive else "processing",
+            generation=session.generation,
+            progress_at=activity.progress_at,
+            since=activity.since,
+            queue=len(session.waiting),
+            run_id=active.item.turn.run_id,
+            work=activity.work,
+            owned=alive and active.task is not None and not active.task.done(),
+            deadline=activity.deadline,
+            tool=activity.tool,
+        )
+
+    async def recover(self, key: str, generation: int, action: Action) -> Recovery:
+        """Gets a session going again that was seen not to; what moved on since then is left alone."""
+        found = next((pair for pair in self._sessions.items() if str(pair[0]) == key), None)
+        if found is None or found[1].generation != generation:
+            return Recovery(status="skipped", action=action, reason="it has moved on")
+        name, session = found
+        if action == "release":
+            if self._sighting(name, session).owned:
+                return Recovery(status="skipped", action=action, reason="somebody works on it")
+            return self._release(name, session)
+        active = session.active
+        if active is None:
+            return Recovery(status="skipped", action=action, reason="its run has ended")
+        active.stop("stalled")
+        if await self._ends_within(active, SETTLE):
+            return Recovery(status="aborted", action=action, reason="its run was stopped")
+        active.given_up.set()
+        if active.place is not None:
+            active.place.release()
+        if await self._ends_within(active, SETTLE):
+            return Recovery(status="released", action=action, reason="its run did not stop and was given up")
+        return Recovery(status="failed", action=action, reason="its run can neither be stopped nor given up")
+
+    def _release(self, key: SessionKey, session: _Session) -> Recovery:
+        """Hands what waits to a new worker; the old one, should it come back, has nothing left to do."""
+        if session.active is not None and session.active.place is not None:
+            session.active.place.release()
+        lost = session.active.item.turn.run_id if session.active is not None else None
+        fresh = _Session()
+        fresh.generation = session.generation + 1
+        fresh.touched = self._clock.now()
+        fresh.waiting, session.waiting = session.waiting, []
+        fresh.dropped, session.dropped = session.dropped, []
+        if fresh.waiting and not self._draining:
+            self._sessions[key] = fresh
+            self._start(key, fresh)
+        else:
+            del self._sessions[key]
+        if lost is not None:
+            # Its own end may be what never comes to be written down, so this one does not wait for the ledger.
+            self._tell_end([lost], key, _stopped("stalled", 0.0))
+        return Recovery(status="released", action="release", reason="nobody was behind it")
+
+    async def _ends_within(self, active: _Active, seconds: float) -> bool:
+        over = asyncio.create_task(active.over.wait())
+        timer = asyncio.create_task(self._clock.sleep(seconds))
+        both: set[asyncio.Task[Any]] = {over, timer}
+        try:
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            return active.over.is_set()
+        finally:
+            for task in both:
+                task.cancel()
+            await asyncio.gather(*both, return_exceptions=True)
+
+    @property
+    def busy(self) -> int:
+        return sum(session.active is not None for session in self._sessions.values())
+
+    async def drain(self, budget: float) -> int:
+        """Accepts nothing more, waits for what runs, parks it after `budget` seconds; gives how many were parked."""
+        self._draining = True
+        tasks = {s.active.task for s in self._sessions.values() if s.active is not None and s.active.task is not None}
+        if tasks and budget > 0:
+            await asyncio.wait(tasks, timeout=budget)
+        parked = 0
+        for session in self._sessions.values():
+            session.waiting.clear()
+            if session.active is not None and session.active.task is not None and not session.active.task.done():
+                session.active.stop("shutdown")
+                parked += 1
+        return parked
+
+    # Placing an input: decided and done without a pause in between, so that two inputs never both "start".
+
+    async def _place(self, item: _Item) -> Literal["started", "queued", "steered"]:
+        key = item.turn.key
+        session = self._sessions.get(key)
+        busy = session is not None and session.active is not None
+        steerable = busy and session is not None and session.active is not None and session.active.steerable
+        waiting = len(session.waiting) if session else 0
+        match queue.decide(item.rules, busy=busy, steerable=bool(steerable), waiting=waiting):
+            case StartRun():
+                self._say(item.turn, RunAccepted(queued=False))
+                self._enqueue(item)
+                return "started"
+            case SteerRun():
+                assert session is not None and session.active is not None
+                self._say(item.turn, RunAccepted(queued=False))
+                session.active.steered[item.turn.run_id] = item
+                session.active.steering.add(question(item.turn, millis(self._clock)))
+                return "steered"
+            case InterruptRun():
+                assert session is not None
+                self._say(item.turn, RunAccepted(queued=False))
+                _bring_along(session, item)
+                if session.active is not None and session.active.why is None:
+                    session.active.stop("interrupt")
+                return "started"
+            case EnqueueMessage():
+                self._say(item.turn, RunAccepted(queued=True))
+                self._enqueue(item)
+                await self._shrink(key, item.rules)
+                return "queued"
+            case RejectMessage(why):
+                await self._settle([item.turn.run_id], key, _failed(why, "queue_full"), "dropped")
+                raise InvalidRequest(why)
+
+    def _enqueue(self, item: _Item) -> None:
+        key = item.turn.key
+        session = self._sessions.get(key)
+        if session is None:
+            session = self._sessions[key] = _Session()
+            session.waiting.append(item)
+            session.touched = self._clock.now()
+            self._start(key, session)
+        elif item not in session.waiting:
+            session.waiting.append(item)
+
+    def _start(self, key: SessionKey, session: _Session) -> None:
+        if self._group is None:
+            raise RuntimeError("runs are submitted inside serving()")
+        session.worker = self._group.create_task(self._work(key, session), name=f"session:{key}")
+
+    async def _shrink(self, key: SessionKey, rules: QueueRules) -> None:
+        session = self._sessions.get(key)
+        if session is None:
+            return
+        _, gone = queue.overflow([_waiting(item) for item in session.waiting], rules)
+        names = {each.run_id for each in gone}
+        session.waiting = [item for item in session.waiting if item.turn.run_id not in names]
+        session.dropped += [each for each in gone if rules.drop == "summarize"]
+        for each in gone:
+            await self._settle(
+                [each.run_id], key, _failed("dropped: too many messages were waiting", "queue_full"), "dropped"
+            )
+
+    # Working a session off.
+
+    async def _work(self, key: SessionKey, session: _Session) -> None:
+        """The lane of one session: lives while there is something to do, survives whatever a run does."""
+        try:
+            while session.waiting and not self._draining:
+                item = await self._next(session)
+                if item is None:
+                    continue
+                session.generation += 1
+                activity = Activity(self._clock.now(), self._deadline_of)
+                active = session.active = _Active(item, activity)
+                try:
+                    await self._one(active)
+                except Exception:
+                    log.exception("run %s failed", item.turn.run_id)
+                    outcome = _failed("something went wrong inside OpenClaw; the log has the details", "internal")
+                    await self._settle(item.ids, key, outcome, "failed")
+                finally:
+                    session.active = None
+                    session.touched = self._clock.now()
+                    active.over.set()
+                self._requeue(active)
+        finally:
+            if self._sessions.get(key) is session:
+                del self._sessions[key]
+
+    def _requeue(self, active: _Active) -> None:
+        """What came too late to be heard by the run becomes a turn of its own."""
+        for user in _unheard(active.steering):
+            late = active.steered.get(_run_of(user) or "")
+            if late is not None:
+                self._enqueue(late)
+
+    async def _next(self, session: _Session) -> _Item | None:
+        """The next turn: one input, or several put together once it has been quiet for a moment."""
+        while _collects(session.waiting) and (pause := self._quiet_in(session.waiting)) > 0:
+            await self._clock.sleep(pause)
+        items = session.waiting
+        if not items:
+            return None  # all of it was stopped meanwhile
+        item, text, count = items[0], items[0].turn.text, 1
+        if _collects(items):
+            together, text = queue.collect([_waiting(each) for each in items])
+            count = len(together)
+            turns = [each.turn for each in items[:count]]
+            origins = merge_origins(*(each.origins for each in turns))
+            images = tuple(image for each in turns for image in each.images)
+            also = (*item.also, *(name for each in items[1:count] for name in each.ids))
+            item = structs.replace(item, turn=structs.replace(item.turn, origins=origins, images=images), also=also)
+        session.waiting = items[count:]
+        if session.dropped:
+            text = f"{queue.overflow_note(session.dropped)}\n\n{text}"
+            session.dropped = []
+        return structs.replace(item, turn=structs.replace(item.turn, text=text))
+
+    def _quiet_in(self, waiting: Sequence[_Item]) -> float:
+        latest = max(item.arrived for item in waiting)
+        return latest + waiting[0].rules.debounce_ms / 1000 - self._clock.now()
+
+    async def _one(self, active: _Active) -> None:
+        """One run, from waiting for its place to a stated end."""
+        turn = active.item.turn
+        with self._about(turn):
+            active.task = asyncio.create_task(self._placed(active), name=f"run:{turn.run_id}")
+        gone = asyncio.create_task(active.given_up.wait(), name=f"given up:{turn.run_id}")
+        ends: set[asyncio.Task[Any]] = {active.task, gone}
+        try:
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            gone.cancel()
+            active.task.cancel()
+            await asyncio.gather(gone, *(() if active.given_up.is_set() else (active.task,)), return_exceptions=True)
+        if not active.task.done():  # it does not stop: its end is not waited for, and stated all the same
+            await self._settle(active.item.ids, turn.key, _stopped("stalled", 0.0), "failed")
+            return
+        if active.task.cancelled() and (active.why == "shutdown" or active.brought_along):
+            return  # it stays in the ledger: the next start takes it up, or the message that brings it along ends it
+        outcome = _stopped(active.why, self._limit(turn)) if active.task.cancelled() else active.task.result()
+        state: Literal["done", "failed", "aborted"] = (
+            "aborted" if active.task.cancelled() else "done" if outcome.status == "ok" else "failed"
+        )
+        await self._settle(active.item.ids, turn.key, outcome, state)
+        if (plugins := self._messages()) is not None:
+            plugins.sent(turn, outcome.payloads)
+
+    async def _placed(self, active: _Active) -> RunOutcome:
+        """The run in its lane; its time counts from when it has a place."""
+        turn = active.item.turn
+        async with self._lanes[active.item.lane].place(active.item.priority) as active.place:
+            active.activity.progress_at = active.activity.since = self._clock.now()
+            await self._ledger.began(turn.run_id)
+            timer = asyncio.create_task(self._expire(active, self._limit(turn)), name=f"deadline:{turn.run_id}")
+            try:
+                return await self._run(active)
+            finally:
+                timer.cancel()
+                await asyncio.gather(timer, return_exceptions=True)
+
+    def _limit(self, turn: RunRequest) -> float:
+        return self._longest() if turn.timeout is None else turn.timeout
+
+    async def _expire(self, active: _Active, limit: float) -> None:
+        if limit > 0:
+            await self._clock.sleep(limit)
+            active.stop("timeout")
+
+    async def _run(self, active: _Active) -> RunOutcome:
+        """Everything a turn says, and the outcome it amounts to."""
+        turn = active.item.turn
+        started = millis(self._clock)
+        try:
+            manner = await self._manner_of(turn) if self._manner_of else ReplyOptions()
+        except OpenClawError as error:
+            return _failed(error.message, error.code.lower(), started, millis(self._clock))
+        shaper = ReplyShaper(
+            manner,
+            not_ours=[tool.name for tool in turn.client_tools],
+            proofread=partial(self._proofread, turn),
+        )
+        last: Assistant | None = None
+        notices: list[str] = []
+        notice = INTERRUPTED if active.item.interrupted else ""
+        compaction: CompactionEnded | None = None
+        end: RunEnded | None = None
+        try:
+            async with aclosing(self._turns.run(turn, active.steering, notice)) as events:
+                async for event in events:
+                    if active.given_up.is_set():  # it woke up after its end was told: it does and says nothing more
+                        return _stopped("stalled", 0.0)
+                    match event:
+                        case ModelCalled():
+                            if active.item.also and not active.begun:
+                                # What they say is in the transcript from now on, and not before.
+                                await self._ledger.ended(active.item.also, "steered", _merged_into(turn.run_id))
+                            active.steerable = active.begun = True
+                        case MessageEnded(message=message):
+                            last = message
+                        case RunNotice(text=text):
+                            notices.append(text)
+                        case CompactionEnded() if turn.compact is not None:
+                            compaction = event
+                        case Steered(message=message):
+                            await self._heard(message, turn)
+                        case RunEnded():
+                            active.steerable = False
+                            end = event
+                    if isinstance(event, SessionRepaired | RecordedEvent):
+                        self._say(turn, event)
+                        continue
+                    active.activity.take(event, self._clock.now())
+                    outgoing = self._outgoing(active)
+                    for shown in shaper.take(event):
+                        for allowed in (shown,) if outgoing is None else await outgoing.take(shown):
+                            self._say(turn, allowed)
+        except OpenClawError as error:
+            kind = error.reason if isinstance(error, ProviderError) else error.code.lower()
+            return _failed(error.message, kind, started, millis(self._clock))
+        outcome = RunOutcome(
+            status="error" if end is None or end.error else "ok",
+            stop_reason=end.stop_reason if end else "error",
+            texts=shaper.texts,
+            payloads=shaper.payloads,
+            silent=shaper.silent,
+            error=end.error if end else "the run ended without a word",
+            error_kind=end.error_code if end else None,
+            provider=last.provider if last else "",
+            model=last.model if last else "",
+            usage=end.usage if end else Usage(),
+            last_usage=last.usage if last else Usage(),
+            started_at=started,
+            ended_at=millis(self._clock),
+            turns=end.turns if end else 0,
+            notices=tuple(notices),
+            compaction=compaction,
+        )
+        return outcome if active.outgoing is None else await active.outgoing.settled(outcome)
+
+    def _outgoing(self, active: _Active) -> "OutgoingMessage | None":
+        """Who has a say in what the run says. Looked up at its first words: before, plugins may still be starting."""
+        if not active.spoken:
+            active.spoken, plugins = True, self._messages()
+            if plugins is not None:
+                active.outgoing = plugins.outgoing(active.item.turn)
+                if not active.item.told:
+                    plugins.received(active.item.turn)
+        return active.outgoing
+
+    async def _heard(self, message: User, turn: RunRequest) -> None:
+        run_id = _run_of(message)
+        if run_id:
+            await self._settle([run_id], turn.key, _merged_into(turn.run_id), "steered")
+
+    async def _settle(
+        self,
+        run_ids: Sequence[str],
+        key: SessionKey,
+        outcome: RunOutcome,
+        state: Literal["done", "failed", "aborted", "steered", "dropped"],
+    ) -> None:
+        """Writes the end down first and tells it second."""
+        await self._ledger.ended(run_ids, state, outcome)
+        self._tell_end(run_ids, key, outcome)
+
+    def _tell_end(self, run_ids: Sequence[str], key: SessionKey, outcome: RunOutcome) -> None:
+        for run_id in run_ids:
+            end = self._ends.pop(run_id, None)
+            if end is None:
+                continue  # an end is told once
+            self._emit(run_id, key, RunSettled(outcome))
+            if not end.done():
+                end.set_result(outcome)
+            self._seq.pop(run_id, None)
+
+    async def _give_up(self, entry: InboxEntry, why: str) -> None:
+        outcome = _failed(f"given up after a restart: {why}", "interrupted")
+        await self._ledger.ended([entry.run_id], "failed", outcome)
+
+    def _say(self, turn: RunRequest, event: ShapedEvent | SessionRepaired | RecordedEvent | RunAccepted) -> None:
+        self._emit(turn.run_id, turn.key, event)
+
+    def _emit(
+        self,
+        run_id: str,
+        key: SessionKey,
+        event: ShapedEvent | SessionRepaired | RecordedEvent | RunAccepted | RunSettled,
+    ) -> None:
+        seq = self._seq[run_id] = self._seq.get(run_id, 0) + 1
+        self._tell(RunEvent(run_id=run_id, key=key, seq=seq, at=millis(self._clock), event=event))
+
+
+def _unheard(steering: Steering) -> list[User]:
+    """What people added and the run did not get to."""
+    found = []
+    while (message := steering.take()) is not None:
+        found.append(message)
+    return found
+
+
+def _bring_along(session: _Session, newest: _Item) -> None:
+    """Puts `newest` in front of the queue, with what its sender said before and no model has seen: that is not lost."""
+    active = session.active
+    unseen = list(session.waiting)
+    if active is not None:
+        unseen[:0] = [active.steered[_run_of(user) or ""] for user in _unheard(active.steering)]
+        if not (active.begun or active.brought_along) and _alike(active.item, newest):
+            unseen.insert(0, active.item)
+            active.brought_along = True
+    said = [item for item in unseen if _alike(item, newest)]
+    turns = [each for item in said for each in (*item.turn.earlier, structs.replace(item.turn, earlier=()))]
+    newest.turn = structs.replace(newest.turn, earlier=tuple(turns))
+    newest.also = tuple(name for item in said for name in item.ids)
+    session.waiting = [newest, *(item for item in unseen if not _alike(item, newest))]
+
+
+def _alike(one: _Item, other: _Item) -> bool:
+    """Whether both are something said, by the same kind of sender."""
+    return one.turn.trigger == other.turn.trigger and one.turn.compact is other.turn.compact is None
+
+
+def _collects(waiting: Sequence[_Item]) -> bool:
+    return len(waiting) > 1 and waiting[0].rules.mode == "collect"
+
+
+def _run_of(message: User) -> str | None:
+    key = message.idempotency_key or ""
+    return key.removesuffix(":user") if key.endswith(":user") else None
+
+
+def _waiting(item: _Item) -> QueuedMessage:
+    turn = item.turn
+    return QueuedMessage(run_id=turn.run_id, text=turn.text, target=turn.channel, protected=bool(turn.earlier))
+
+
+def _repeated(entry: InboxEntry, key: SessionKey) -> Submission:
+    """The answer to a request that was made before."""
+    status: Literal["in_flight", "ok", "error"] = (
+        "in_flight" if entry.outcome is None else "ok" if entry.outcome.status == "ok" else "error"
+    )
+    return Submission(run_id=entry.run_id, key=key, status=status, accepted_at=entry.accepted_at, outcome=entry.outcome)
+
+
+def _merged_into(run_id: str) -> RunOutcome:
+    return RunOutcome(status="ok", stop_reason="stop", steered_into=run_id)
+
+
+def _aborted(why: str) -> RunOutcome:
+    return RunOutcome(status="error", stop_reason="aborted", error=why, error_kind="aborted")
+
+
+def _stopped(why: Why | None, limit: float) -> RunOutcome:
+    if why == "timeout":
+        text = f"stopped: the run took longer than {limit:g} s"
+        return RunOutcome(status="error", stop_reason="timeout", error=text, error_kind="timeout")
+    if why == "stalled":
+        text = "stopped: nothing happened for too long. Send it again, or raise diagnostics.stuckSessionAbortMs."
+        return RunOutcome(status="error", stop_reason="error", error=text, error_kind="stalled")
+    return _aborted("interrupted by a newer message" if why == "interrupt" else "stopped by the user")
+
+
+def _failed(why: str, kind: str, started: int = 0, ended: int = 0) -> RunOutcome:
+    return RunOutcome(
+        status="error", stop_reason="error", error=why, error_kind=kind, started_at=started, ended_at=ended
+    )

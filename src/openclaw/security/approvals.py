@@ -1,0 +1,275 @@
+"""What people allowed for good: `exec-approvals.json` in the state directory.
+
+Others write this document too, with fields we do not know: a change is made in the document as it was read.
+"""
+
+import asyncio
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct, field
+
+from openclaw.core.clock import Clock, millis
+from openclaw.core.errors import Conflict, InvalidRequest, NotFound, StateError
+from openclaw.core.keys import DEFAULT_AGENT
+from openclaw.core.tool import ApprovalAnswer, ApprovalRequest, Decision
+from openclaw.storage import atomic
+from openclaw.storage.locks import Holder, KernelLock
+
+LOCK_SECONDS = 5.0
+
+
+class _Policy(Struct, frozen=True, kw_only=True, rename="camel"):
+    security: Literal["deny", "allowlist", "full"] | None = None
+    ask: Literal["off", "on-miss", "always"] | None = None
+    ask_fallback: Literal["deny", "allowlist", "full"] | None = None
+    auto_allow_skills: bool | None = None
+
+
+class StoredAgentApprovals(_Policy, frozen=True, kw_only=True):
+    allowlist: tuple[dict[str, Any], ...] = ()
+
+
+class ApprovalsDocument(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What we read of the file."""
+
+    defaults: _Policy = _Policy()
+    agents: Mapping[str, StoredAgentApprovals] = field(default_factory=dict)
+
+
+class _Allowed(Struct):
+    """What every entry of an allowlist must have."""
+
+    pattern: str
+    id: str = ""
+
+
+class ApprovalFile:
+    """Reads and extends the document; a change somebody else made in between is kept."""
+
+    def __init__(self, path: Path, lock_seconds: float = LOCK_SECONDS) -> None:
+        self._path = path
+        self._lock_seconds = lock_seconds
+
+    def read(self) -> ApprovalsDocument:
+        return self._checked(self._raw())
+
+    @property
+    def hash(self) -> str:
+        """What a change can be based on; empty when there is no file."""
+        try:
+            return hashlib.sha256(self._path.read_bytes()).hexdigest()
+        except OSError:
+            return ""
+
+    def shown(self) -> dict[str, Any]:
+        """The whole document for people, without the key of its socket."""
+        raw = self._raw()
+        self._checked(raw)
+        if isinstance(raw.get("socket"), dict):
+            raw["socket"].pop("token", None)
+        return raw
+
+    def allow(self, agent_id: str, grants: Sequence[Mapping[str, Any]], now: int) -> None:
+        """Adds `grants` to the agent's allowlist; one that is there already is renewed where it stands."""
+        with self._changing(now) as raw:
+            agent = raw.setdefault("agents", {}).setdefault(agent_id, {})
+            allowlist = agent.setdefault("allowlist", [])
+            for grant in grants:
+                place = next((at for at, entry in enumerate(allowlist) if _what(entry) == _what(grant)), None)
+                if place is None:
+                    allowlist.append(dict(grant))
+                elif "identity" in grant:
+                    allowlist[place]["identity"] = grant["identity"]
+
+    def withdraw(self, wanted: str, agent_id: str | None, now: int) -> list[tuple[str, dict[str, Any]]]:
+        """Takes back what is meant by an id, the start of one, or a pattern; gives what was taken, with its agent."""
+        with self._changing(now) as raw:
+            found: list[tuple[str, dict[str, Any]]] = []
+            for name, agent in raw.get("agents", {}).items():
+                if agent_id is not None and name != agent_id:
+                    continue
+                listed = agent.get("allowlist", [])
+                meant = [entry for entry in listed if _is_meant(entry, wanted)]
+                found += [(name, entry) for entry in meant]
+                agent["allowlist"] = [entry for entry in listed if entry not in meant]
+            if not found:
+                raise NotFound(f"nothing on the allowlist is called {wanted!r}: openclaw approvals list shows it")
+            return found
+
+    def put(self, document: Mapping[str, Any], base_hash: str | None, now: int) -> None:
+        """Puts another document in place, unless somebody else changed it since `base_hash`. The socket stays ours."""
+        with self._changing(now) as raw:
+            if base_hash is not None and base_hash != self.hash:
+                raise Conflict("the approvals were changed by somebody else: read them again, then set them")
+            self._checked(dict(document))
+            kept = {name: value for name, value in raw.items() if name == "socket"}
+            raw.clear()
+            raw.update({"version": 1, **document, **kept})
+
+    @contextmanager
+    def _changing(self, now: int) -> Iterator[dict[str, Any]]:
+        """The document, to be changed in place; written when the block ends well."""
+        with KernelLock(self._path.with_name(self._path.name + ".lock")) as lock:
+            if not lock.wait(Holder(pid=os.getpid(), created_at=now, owner="approvals"), self._lock_seconds):
+                raise StateError(f"{self._path} is being changed by another process: try again")
+            raw = self._raw()
+            self._checked(raw)
+            yield raw
+            atomic.replace(self._path, msgspec.json.format(msgspec.json.encode(raw), indent=2) + b"\n")
+
+    def _raw(self) -> dict[str, Any]:
+        """The whole document, in today's form."""
+        try:
+            data = self._path.read_bytes()
+        except FileNotFoundError:
+            return {"version": 1}
+        except OSError as error:
+            raise StateError(f"cannot read {self._path}: {error.strerror}") from error
+        try:
+            raw = msgspec.json.decode(data, type=dict[str, Any])
+        except (ValueError, RecursionError) as error:
+            raise self._unusable(error) from error
+        agents = raw.get("agents")
+        if isinstance(agents, dict) and "default" in agents:
+            _merge_default(agents)
+        return raw
+
+    def _checked(self, raw: dict[str, Any]) -> ApprovalsDocument:
+        try:
+            document = msgspec.convert(raw, ApprovalsDocument)
+            for agent in document.agents.values():
+                for entry in agent.allowlist:
+                    entry.setdefault("id", msgspec.convert(entry, _Allowed).id)
+        except msgspec.ValidationError as error:
+            raise self._unusable(error) from error
+        return document
+
+    def _unusable(self, error: Exception) -> StateError:
+        return StateError(f"{self._path} cannot be read ({error}): mend it, or move it away")
+
+
+def _is_meant(entry: Mapping[str, Any], wanted: str) -> bool:
+    name = str(entry.get("id") or "")
+    return bool(wanted) and (
+        entry.get("pattern") == wanted or (len(wanted) >= 4 and name.startswith(wanted)) or name == wanted
+    )
+
+
+def _what(entry: Mapping[str, Any]) -> tuple[Any, Any]:
+    return entry.get("pattern"), entry.get("argPattern")
+
+
+def _merge_default(agents: dict[str, Any]) -> None:
+    """`default` is an old name of the main agent; what stands under the new name wins."""
+    old, new = agents["default"], agents.get(DEFAULT_AGENT, {})
+    if not (isinstance(old, dict) and isinstance(new, dict)):
+        return  # the check says what is wrong with it
+    del agents["default"]
+    merged = {**old, **new}
+    lists = [each.get("allowlist", []) for each in (old, new)]
+    if all(isinstance(each, list) for each in lists) and any(lists):
+        merged["allowlist"] = [*lists[0], *lists[1]]
+    agents[DEFAULT_AGENT] = merged
+
+
+EXPIRES_AFTER = 1_800.0
+KEPT = 200
+
+
+class PendingApproval(Struct, frozen=True, kw_only=True):
+    """A request on the table."""
+
+    request: ApprovalRequest
+    created_at: int
+    expires_at: int
+
+
+class ApprovalOutcome(Struct, frozen=True, kw_only=True):
+    """How a question ended."""
+
+    id: str
+    decision: Decision | Literal["expired"]
+    by: str
+    at: int
+
+
+class PendingApprovals:
+    """An `Approver` for people who are not at this terminal: clients list the questions and answer by id."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        asked: Callable[[PendingApproval], None],
+        resolved: Callable[[PendingApproval, ApprovalOutcome], None],
+        expires_after: float = EXPIRES_AFTER,
+    ) -> None:
+        self._clock = clock
+        self._asked = asked
+        self._resolved = resolved
+        self._expires_after = expires_after
+        self._open: dict[str, tuple[PendingApproval, asyncio.Future[ApprovalAnswer]]] = {}
+        self._closed: dict[str, ApprovalOutcome] = {}
+
+    async def decide(self, request: ApprovalRequest) -> ApprovalAnswer:
+        now = millis(self._clock)
+        question = PendingApproval(request=request, created_at=now, expires_at=now + round(self._expires_after * 1000))
+        answer: asyncio.Future[ApprovalAnswer] = asyncio.get_running_loop().create_future()
+        self._open[request.id] = (question, answer)
+        timer = asyncio.create_task(self._clock.sleep(self._expires_after), name=f"approval:{request.id}")
+        self._asked(question)
+        try:
+            both: set[asyncio.Future[Any]] = {answer, timer}
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            if answer.done():
+                return answer.result()
+            self._close(question, "expired", "nobody")
+            return ApprovalAnswer("deny", why="nobody answered in time", nobody=True)
+        finally:
+            timer.cancel()
+            await asyncio.gather(timer, return_exceptions=True)
+            if self._open.pop(request.id, None) is not None and not answer.done():
+                self._close(question, "expired", "the run ended")
+
+    def resolve(self, wanted: str, decision: str, by: str = "") -> ApprovalOutcome:
+        """Answers a question by its id or the unique start of it."""
+        if decision not in ("allow-once", "allow-always", "deny"):
+            raise InvalidRequest(f"{decision!r} is not a decision: use allow-once, allow-always or deny")
+        question, answer = self._find(wanted)
+        chosen: Decision = decision  # type: ignore[assignment]
+        answer.set_result(ApprovalAnswer(chosen, by=by))
+        del self._open[question.request.id]
+        return self._close(question, chosen, by)
+
+    @property
+    def now(self) -> int:
+        return millis(self._clock)
+
+    def list(self) -> "list[PendingApproval]":
+        return [question for question, _ in self._open.values()]
+
+    def get(self, wanted: str) -> PendingApproval:
+        return self._find(wanted)[0]
+
+    def _find(self, wanted: str) -> tuple[PendingApproval, asyncio.Future[ApprovalAnswer]]:
+        found = [pair for name, pair in self._open.items() if wanted and name.startswith(wanted)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise InvalidRequest(f"{wanted!r} fits {len(found)} approvals: give more of the id")
+        if wanted in self._closed:
+            raise NotFound(f"approval {wanted} was already answered: {self._closed[wanted].decision}")
+        raise NotFound(f"no approval {wanted!r} is waiting")
+
+    def _close(self, question: PendingApproval, decision: Decision | Literal["expired"], by: str) -> ApprovalOutcome:
+        resolution = ApprovalOutcome(id=question.request.id, decision=decision, by=by, at=millis(self._clock))
+        self._closed[resolution.id] = resolution
+        while len(self._closed) > KEPT:
+            del self._closed[next(iter(self._closed))]
+        self._resolved(question, resolution)
+        return resolution

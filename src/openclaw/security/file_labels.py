@@ -1,0 +1,193 @@
+"""Which files hold text from elsewhere: a list beside the state, because a file itself cannot carry a label.
+
+Two kinds of entry: a path that a tool wrote while such text was in the conversation, and a span of time in which a
+command ran that may have brought some; files changed in such a span are of that origin. Both outlive the process.
+"""
+
+import fnmatch
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct, field
+
+from openclaw.core.text import Origin, merge_origins, origin
+
+CODE = frozenset(
+    ".py .sh .bash .zsh .js .mjs .cjs .ts .rb .pl .php .lua .mk .ps1 .bat .go .rs .java .c .h .cpp .toml .cfg .yml "
+    ".yaml".split()
+)
+RUN_BY_NAME = frozenset("makefile gnumakefile justfile dockerfile package.json tox.ini .envrc rakefile gemfile".split())
+
+
+class LabelledFile(Struct, frozen=True, omit_defaults=True):
+    """A line of the list. A path without origins takes an earlier entry back; `span` is in nanoseconds."""
+
+    path: str = ""
+    span: tuple[int, int] | None = None
+    origins: tuple[Origin, ...] = ()
+
+
+class LabelledFiles:
+    """The list. Several processes may add to it; each reads on when it has grown."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._paths: dict[str, tuple[Origin, ...]] = {}
+        self._spans: list[tuple[int, int, tuple[Origin, ...]]] = []
+        self._read = 0
+
+    def mark(self, paths: Iterable[str], origins: Sequence[Origin]) -> None:
+        """From now on these files hold text of `origins` too."""
+        here = self._current()
+        new = [(path, merge_origins(here.get(path, ()), origins)) for path in paths]
+        self._append(LabelledFile(path=path, origins=after) for path, after in new if after and after != here.get(path))
+
+    def clear(self, paths: Iterable[str]) -> None:
+        """Their text is the owner's again: it was replaced as a whole, or he looked at it."""
+        here = self._current()
+        self._append(LabelledFile(path=path) for path in paths if path in here)
+
+    def now(self) -> int:
+        """This moment by the clock that also stamps files."""
+        self._append((LabelledFile(),))
+        return self._path.stat().st_mtime_ns
+
+    def ran(self, start: int, end: int, origins: Sequence[Origin]) -> None:
+        """A command ran between two moments and may have written what it brought."""
+        self._append((LabelledFile(span=(start, end), origins=tuple(origins)),))
+
+    def of(self, *paths: str) -> tuple[Origin, ...]:
+        """Where the text of files came from, as far as it is listed."""
+        here = self._current()
+        found = [here[path] for path in paths if path in here]
+        for path in paths if self._spans else ():
+            try:
+                changed = Path(path).stat().st_ctime_ns
+            except (OSError, ValueError):
+                continue
+            found += [origins for start, end, origins in self._spans if start <= changed <= end]
+        return merge_origins(*found)
+
+    def code_below(self, directory: str) -> tuple[Origin, ...]:
+        """The origins of listed files below `directory` that a program may run or obey without being told to."""
+        root = directory.rstrip("/") + "/"
+        return merge_origins(
+            *(
+                origins
+                for path, origins in self._current().items()
+                if path.startswith(root) and _is_code(path) and os.path.lexists(path)
+            )
+        )
+
+    def all(self) -> dict[str, tuple[Origin, ...]]:
+        return dict(self._current())
+
+    def _current(self) -> dict[str, tuple[Origin, ...]]:
+        try:
+            size = self._path.stat().st_size
+        except FileNotFoundError:
+            self._paths, self._spans, self._read = {}, [], 0
+            return self._paths
+        if size < self._read:
+            self._paths, self._spans, self._read = {}, [], 0
+        if size > self._read:
+            for entry in self._fresh():
+                if entry.span is not None:
+                    self._spans.append((*entry.span, entry.origins))
+                elif entry.origins:
+                    self._paths[entry.path] = entry.origins
+                else:
+                    self._paths.pop(entry.path, None)
+        return self._paths
+
+    def _fresh(self) -> Iterator[LabelledFile]:
+        with self._path.open("rb") as file:
+            file.seek(self._read)
+            data = file.read()
+        whole = data[: data.rfind(b"\n") + 1]
+        self._read += len(whole)
+        for line in whole.splitlines():
+            try:
+                yield msgspec.json.decode(line, type=LabelledFile)
+            except msgspec.DecodeError:
+                continue  # half a line that a killed process left, glued to the next one
+
+    def _append(self, entries: Iterable[LabelledFile]) -> None:
+        lines = b"".join(msgspec.json.encode(entry) + b"\n" for entry in entries)
+        if not lines:
+            return
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            # A line that was cut short is closed first, so that it takes no other with it.
+            os.write(fd, (b"\n" if self._torn() else b"") + lines)
+        finally:
+            os.close(fd)
+
+    def _torn(self) -> bool:
+        with self._path.open("rb") as file:
+            if file.seek(0, os.SEEK_END) == 0:
+                return False
+            file.seek(-1, os.SEEK_END)
+            return file.read(1) != b"\n"
+
+
+def _is_code(path: str) -> bool:
+    name = path.rpartition("/")[2].lower()
+    return name in RUN_BY_NAME or Path(name).suffix in CODE
+
+
+VENDORED = frozenset(
+    "node_modules bower_components site-packages dist-packages vendor third_party .venv venv .tox".split()
+)
+INBOXES = frozenset("downloads download inbox incoming attachments mail maildir".split())
+SHARED = ("/tmp/", "/var/tmp/", "/dev/shm/", "/var/mail/", "/var/spool/")  # noqa: S108 (read, never written)
+
+
+class TrustedPlaces(Struct, frozen=True, kw_only=True):
+    """What a run knows about directories; all of them absolute and without links."""
+
+    own: Sequence[str] = ()
+    """Where the owner's files are: the workspace, the directory he is in, what he named as trusted."""
+    untrusted: Sequence[str] = ()
+    """Patterns of paths below them that hold what others wrote."""
+    directories: Mapping[str, tuple[Origin, ...]] = field(default_factory=dict)
+    """Directories whose standing is known by other means: skills."""
+
+
+def label_of(path: str, places: TrustedPlaces, *, name_only: bool = False) -> tuple[Origin, ...]:
+    """The origin of a file by its place; empty when it is the owner's own.
+
+    With `name_only` its name is shown and not its content: outside the owner's directories too, a name is a person's
+    choice, unless it lies where others put things.
+    """
+    for known, origins in places.directories.items():
+        if _inside(path, known):
+            return origins
+    roots = [root for root in places.own if _inside(path, root)]
+    if not roots:
+        open_to_all = path.startswith(SHARED) or any(part.lower() in VENDORED | INBOXES for part in path.split("/"))
+        return () if name_only and not open_to_all else (origin("external", f"file {path}"),)
+    # The innermost directory of the owner's decides: a path he named inside a vendored tree is his choice.
+    root = max(roots, key=len)
+    parts = Path(path).relative_to(root).parts
+    if any(part.lower() in VENDORED | INBOXES for part in parts[:-1]) or _is_inbox(path, parts):
+        return (origin("external", f"file {path}"),)
+    inside = "/".join(parts)
+    if any(fnmatch.fnmatch(inside, pattern) or fnmatch.fnmatch(path, pattern) for pattern in places.untrusted):
+        return (origin("external", f"file {path}"),)
+    for depth in range(1, len(parts)):
+        if os.path.lexists(Path(root, *parts[:depth], ".git")):
+            return (origin("external", f"file {path} in a checkout"),)
+    return ()
+
+
+def _inside(path: str, root: str) -> bool:
+    return path == root or path.startswith(root.rstrip("/") + "/")
+
+
+def _is_inbox(path: str, parts: Sequence[str]) -> bool:
+    """Whether it is such a directory itself: the names in it are others' too."""
+    return bool(parts) and parts[-1].lower() in VENDORED | INBOXES and Path(path).is_dir()

@@ -1,0 +1,120 @@
+"""Builds what follows text from elsewhere through a run: the labels, the gate that reads them, the undo journal."""
+
+import os
+import secrets
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import openclaw
+from openclaw.core.clock import Clock
+from openclaw.core.messages import Message
+from openclaw.core.secret import Secret
+from openclaw.core.text import Origin, merge_origins, origin
+from openclaw.security.external import LABELS, Source, wrap_external_content
+from openclaw.security.file_labels import LabelledFiles, TrustedPlaces
+from openclaw.security.gates import ExecGate, LabelGate
+from openclaw.security.labels import CircuitBreaker, reaches_out, table
+from openclaw.security.note_marks import note_origins
+from openclaw.security.redaction import Redactor
+from openclaw.security.run_labels import KnownSecrets, RunLabels
+from openclaw.security.settings import SecuritySettings
+from openclaw.security.undo import MB, Journal, JournalBudget, RunJournal
+from openclaw.workspace.files import ALWAYS, WHEN_PRESENT
+
+
+def journal(state: Path, settings: SecuritySettings, clock: Clock) -> Journal:
+    undo = settings.undo
+    budget = JournalBudget(enabled=undo.enabled, total=undo.max_mb * MB, file=undo.max_file_mb * MB, days=undo.days)
+    return Journal(state / "undo", clock, budget)
+
+
+def labelled_files(state: Path) -> LabelledFiles:
+    return LabelledFiles(state / "labels" / "files.jsonl")
+
+
+class LabelService:
+    """One for the process, under one configuration."""
+
+    def __init__(self, state: Path, home: Path, settings: SecuritySettings, clock: Clock) -> None:
+        self._home = home
+        self._clock = clock
+        self._redactor = Redactor()
+        self._jobs: dict[str, tuple[Origin, ...]] = {}
+        self._breakers: dict[str, CircuitBreaker] = {}
+        self.files = labelled_files(state)
+        self._state = state
+        self._reals: dict[Path, str] = {}
+        self.configure(settings)
+
+    def configure(self, settings: SecuritySettings) -> None:
+        self._settings = settings
+        self._breakers.clear()
+        self._journal = journal(self._state, settings, self._clock)
+        external = settings.external_content
+        self._table = table(external.table, external.taint_tools)
+
+    def know(self, secrets: Iterable[Secret]) -> None:
+        """No tool shows these to a model from now on."""
+        self._redactor.know(secrets)
+
+    def of_job(self, name: str, command: str) -> tuple[Origin, ...]:
+        """What the output of a command in the background brings."""
+        found = self._jobs.get(name)
+        if found is None and reaches_out(command):
+            return (origin("external", f"exec {command}"),)
+        return found or ()
+
+    def labels(
+        self,
+        session_key: str,
+        workspace: Path,
+        *,
+        place: str = "",
+        boxes: Path | None = None,
+        skills: dict[str, tuple[Origin, ...]] | None = None,
+        origins: Sequence[Origin] = (),
+        said: Sequence[Message] = (),
+    ) -> RunLabels:
+        """The labels of one run. `place` is where the person is, `boxes` where sandboxes keep their files."""
+        external = self._settings.external_content
+        own = [workspace, Path(openclaw.__file__).parent, *(self._home / Path(each) for each in external.trusted_paths)]
+        own += [Path(place)] if place else []
+        own += [boxes] if boxes is not None else []
+        known = KnownSecrets(
+            files=self.files,
+            places=TrustedPlaces(
+                own=tuple(map(self._real, own)),
+                untrusted=external.untrusted_paths,
+                directories=skills or {},
+            ),
+            keepsakes=RunJournal(self._journal, session_key),
+            hide=self._redactor.known,
+            jobs=self._jobs,
+        )
+        return RunLabels(known, origins=merge_origins(origins, self._in_prompt(workspace)), said=said)
+
+    def _in_prompt(self, workspace: Path) -> tuple[Origin, ...]:
+        """The labels of workspace files that go into the prompt itself."""
+        root = self._real(workspace)
+        listed = self.files.of(*(f"{root}/{name}" for name in (*ALWAYS, *WHEN_PRESENT)))
+        return merge_origins(listed, note_origins(f"{root}/MEMORY.md"), note_origins(f"{root}/memory.md"))
+
+    def _real(self, path: Path) -> str:
+        """A directory of the owner's without links, as it was when it was first asked for: one that is exchanged later
+        is not his by that."""
+        if path not in self._reals:
+            self._reals[path] = os.path.realpath(path.expanduser())
+        return self._reals[path]
+
+    def gate(self, agent_id: str, inner: ExecGate, labels: RunLabels) -> LabelGate:
+        limits = self._settings.breaker
+        breaker = self._breakers.setdefault(
+            agent_id, CircuitBreaker({"deletes": limits.deletes_per_minute, "sends": limits.sends_per_minute})
+        )
+        return LabelGate(inner, labels, self._table, breaker, self._clock)
+
+
+def wrap(content: str, source: str, *, warn: bool = True) -> str:
+    """`content` enclosed under a fresh id; a source nobody knows is `unknown`."""
+    known: Source = source if source in LABELS else "unknown"
+    return wrap_external_content(content, known, marker_id=secrets.token_hex(8), include_warning=warn)

@@ -1,0 +1,373 @@
+"""The table: what text from elsewhere may bring about. Labels in the context x what a call does -> allow, ask, deny.
+
+Pure. The configuration may change every field of it (`security.externalContent.table`).
+"""
+
+import re
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from openclaw.core.messages import Assistant, Message, ToolResult, User, once
+from openclaw.core.secret import is_secret_place
+from openclaw.core.text import (
+    COLUMNS,
+    DEEDS,
+    UNTRUSTED,
+    ActionKind,
+    LabelColumn,
+    LabelDecision,
+    Origin,
+    merge_origins,
+    origin,
+)
+from openclaw.core.tool import Effects
+from openclaw.security.exec_policy import Allow, AskPerson, Deny, Ruling
+from openclaw.security.external import is_wrapped
+
+Kind = Literal["deletes", "sends"]
+MINUTE = 60.0
+BREAKER_WORDS: dict[Kind, str] = {"deletes": "deletes", "sends": "messages and requests with words of its own"}
+
+
+class CircuitBreaker:
+    """Counts over one minute; a person's yes begins a new count."""
+
+    def __init__(self, limits: dict[Kind, int]) -> None:
+        self._limits = limits
+        self._times: dict[Kind, deque[float]] = {"deletes": deque(), "sends": deque()}
+
+    def tripped(self, kind: Kind, count: int, now: float) -> str | None:
+        """Why a person must look before `count` more; None when there is room. 0 as a limit means none."""
+        limit, times = self._limits[kind], self._times[kind]
+        if not limit or not count:
+            return None
+        while times and times[0] <= now - MINUTE:
+            times.popleft()
+        if len(times) + count <= limit:
+            return None
+        return f"{len(times) + count} {BREAKER_WORDS[kind]} within a minute are more than {limit}"
+
+    def count(self, kind: Kind, count: int, now: float) -> None:
+        self._times[kind].extend([now] * min(count, 10_000))
+
+    def excused(self, kind: Kind) -> None:
+        """A person looked and said yes."""
+        self._times[kind].clear()
+
+
+ACTION_WORDS: dict[ActionKind, str] = {
+    "read": "reads files",
+    "read-secret": "reads a file that usually holds credentials",
+    "write": "writes files in the workspace",
+    "write-outside": "writes outside the workspace",
+    "write-instructions": "changes what the assistant is told in every conversation",
+    "delete": "deletes files",
+    "fetch": "fetches an address that was given",
+    "fetch-composed": "sends out words or an address that nobody gave",
+    "run": "runs code",
+    "send": "sends a message out",
+    "schedule": "schedules work",
+    "configure": "changes the configuration",
+    "spend": "changes what is spent",
+    "delegate": "hands work to another conversation",
+}
+
+_BY_EFFECT: tuple[tuple[Effects, ActionKind], ...] = (
+    (Effects.RUNS_CODE, "run"),
+    (Effects.SENDS_OUT, "send"),
+    (Effects.SCHEDULES, "schedule"),
+    (Effects.CHANGES_CONFIG, "configure"),
+    (Effects.SPENDS, "spend"),
+    (Effects.DELEGATES, "delegate"),
+    (Effects.DELETES, "delete"),
+)
+_INSTRUCTIONS = frozenset(
+    "agents.md soul.md tools.md identity.md user.md heartbeat.md bootstrap.md memory.md claude.md".split()
+)
+_STANDING = frozenset({"skills", "hooks"})
+"""Directories at the top of a workspace whose files are followed or run without being asked for."""
+
+
+class Facts(Struct, frozen=True, kw_only=True):
+    """What has to be known of a call beside its effects."""
+
+    reads: Sequence[str] = ()
+    """Absolute paths it reads."""
+    writes: Sequence[str] = ()
+    workspace: str = ""
+    address_known: bool = True
+    """Whether every address and word it sends out stands in what was read or said before."""
+    named: Sequence[str] = ()
+    """What the owner wrote in this conversation."""
+
+
+def actions_of(effects: Effects, facts: Facts) -> tuple[ActionKind, ...]:
+    """Everything a call does, most serious first."""
+    found: list[ActionKind] = [deed for effect, deed in _BY_EFFECT if effect in effects]
+    if Effects.FETCHES in effects:
+        found.append("fetch" if facts.address_known else "fetch-composed")
+    if Effects.RUNS_CODE not in effects:
+        if Effects.WRITES_FILES in effects:
+            found += [_writing(path, facts.workspace) for path in facts.writes] or ["write"]
+        if Effects.READS_FILES in effects:
+            found += [_reading(path, facts.named) for path in facts.reads] or ["read"]
+    return tuple(dict.fromkeys(found))
+
+
+def _writing(path: str, workspace: str) -> ActionKind:
+    root = workspace.rstrip("/") + "/"
+    if not workspace or not path.startswith(root):
+        return "write-outside"
+    parts = [part.lower() for part in path[len(root) :].split("/") if part]
+    if parts[:1] and (parts[0] in _STANDING or any(part.startswith(".") for part in parts)):
+        return "write-instructions"
+    return "write-instructions" if len(parts) == 1 and parts[0] in _INSTRUCTIONS else "write"
+
+
+def _reading(path: str, named: Sequence[str]) -> ActionKind:
+    if not is_secret_place(path):
+        return "read"
+    name = path.rpartition("/")[2]
+    asked = any(re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", said) for said in named)
+    return "read" if asked else "read-secret"
+
+
+_NETWORK = re.compile(
+    r"://|(?<![\w./-])(?:curl|wget|ssh|scp|sftp|rsync|nc|ncat|netcat|socat|telnet|ftp|lynx|w3m|links|elinks|http|https|xh"
+    r"|aria2c|yt-dlp|youtube-dl|gh|glab|hub|svn|hg|mail|mailx|mutt|himalaya|neomutt|fetchmail|dig|nslookup|whois|aws|gcloud|az"
+    r"|kubectl|docker|podman|npx|pipx|uvx|bunx)(?![\w.-])"
+    r"|\bgit\s+(?:-\S+\s+|-C\s+\S+\s+)*(?:clone|fetch|pull|ls-remote|submodule|push|archive)\b"
+    r"|\b(?:pip3?|uv|npm|pnpm|yarn|bun|cargo|gem|go|apt|apt-get|brew|dnf|apk|composer)\s+(?:\S+\s+)?(?:install|add|get|update|"
+    r"upgrade|download|fetch|view|search|info|show|pip)\b|/dev/(?:tcp|udp)/",
+)
+_DELETING = re.compile(
+    r"(?<![\w./-])(?:rm|rmdir|unlink|shred|srm|trash|trash-put|wipefs|mkfs(?:\.\w+)?)(?![\w.-])|\bfind\b[^;|&]*\s-delete\b"
+    r"|\bgit\s+(?:-\S+\s+)*(?:clean|reset\s+--hard|checkout\s+--|branch\s+-D|push\s+[^;|&]*(?:--force|--delete))"
+    r"|\bdrop\s+(?:table|database|schema)\b|\btruncate\b|\bdd\b[^;|&]*\bof="
+    r"|\b(?:shutil\.rmtree|os\.(?:remove|unlink|rmdir)|fs\.(?:rm|unlink)\w*)\s*\(",
+    re.IGNORECASE,
+)
+
+
+def reaches_out(command: str) -> bool:
+    """Whether a command line may bring text from elsewhere, as far as its words tell. Too often rather than not."""
+    return bool(_NETWORK.search(command))
+
+
+def deletes(command: str) -> int:
+    """How many deleting programs a command line names."""
+    return len(_DELETING.findall(command))
+
+
+Mode = Literal["off", "approve", "deny"]
+Table = Mapping[ActionKind, Mapping[LabelColumn, LabelDecision]]
+_STRICTNESS: dict[LabelDecision, int] = {"allow": 0, "ask": 1, "deny": 2}
+SHOWN = 3
+
+
+def _row(
+    none: LabelDecision, skill: LabelDecision, tool: LabelDecision, external: LabelDecision, stranger: LabelDecision
+) -> dict[LabelColumn, LabelDecision]:
+    return {"none": none, "skill": skill, "tool": tool, "external": external, "stranger": stranger}
+
+
+TABLE: Table = {
+    #                        no label  skill    tool     external stranger
+    "read": _row("allow", "allow", "allow", "allow", "ask"),
+    "read-secret": _row("ask", "ask", "ask", "ask", "deny"),
+    "write": _row("allow", "allow", "allow", "allow", "ask"),
+    "write-outside": _row("allow", "ask", "ask", "ask", "deny"),
+    "write-instructions": _row("allow", "ask", "ask", "ask", "deny"),
+    "delete": _row("allow", "ask", "ask", "ask", "deny"),
+    "fetch": _row("allow", "allow", "allow", "allow", "allow"),
+    "fetch-composed": _row("allow", "ask", "ask", "ask", "ask"),
+    "run": _row("allow", "ask", "ask", "ask", "deny"),
+    "send": _row("allow", "ask", "ask", "ask", "deny"),
+    "schedule": _row("allow", "ask", "ask", "ask", "deny"),
+    "configure": _row("ask", "ask", "ask", "ask", "deny"),
+    "spend": _row("allow", "ask", "ask", "ask", "deny"),
+    "delegate": _row("allow", "allow", "allow", "allow", "ask"),
+}
+
+
+def table(changes: Mapping[LabelColumn, Mapping[ActionKind, LabelDecision]], mode: Mode = "approve") -> Table:
+    """The table with the owner's changes; `mode` softens it (off) or turns every question into a no (deny)."""
+    made: dict[ActionKind, dict[LabelColumn, LabelDecision]] = {}
+    for deed in DEEDS:
+        made[deed] = {}
+        for column in COLUMNS:
+            word = TABLE[deed][column]
+            if column != "none" and mode == "off":
+                word = TABLE[deed]["none"]
+            elif column != "none" and mode == "deny" and word == "ask" and TABLE[deed]["none"] == "allow":
+                word = "deny"
+            made[deed][column] = changes.get(column, {}).get(deed, word)
+    return made
+
+
+def decide(deeds: Sequence[ActionKind], origins: Sequence[Origin], rules: Table) -> Ruling:
+    """The ruling on a call that does `deeds`, in a conversation that holds text from `origins`."""
+    here = merge_origins(origins)
+    columns: tuple[LabelColumn, ...] = tuple({_column(each) for each in here}) or ("none",)
+    ranked = [(rules[deed][column], deed) for deed in deeds for column in (*columns, "none")]
+    word, deed = max(ranked, key=lambda each: _STRICTNESS[each[0]], default=("allow", "read"))
+    if word == "allow":
+        return Allow("nothing speaks against it")
+    plainly = rules[deed]["none"] == word
+    why = f"it {ACTION_WORDS[deed]}" if plainly and not here else explain(deed, here)
+    return Deny(why) if word == "deny" else AskPerson(why)
+
+
+def explain(deed: ActionKind, origins: Sequence[Origin]) -> str:
+    """Why a person is asked, with the texts that may be behind it."""
+    named = [each.source for each in sorted(origins, key=lambda each: UNTRUSTED.index(each.label))]
+    more = f" and {len(named) - SHOWN} more" if len(named) > SHOWN else ""
+    return f"it {ACTION_WORDS[deed]}, and untrusted content was read before it: {'; '.join(named[:SHOWN])}{more}"
+
+
+def _column(each: Origin) -> LabelColumn:
+    match each.label:
+        case "skill" | "tool" | "external" | "stranger":
+            return each.label
+        case _:
+            return "none"
+
+
+def render_table(rules: Table) -> str:
+    """The table as Markdown, for the documentation and the terminal."""
+    lines = ["| what the call does | no label | skill | tool | external | stranger |", "|---|---|---|---|---|---|"]
+    lines += [
+        f"| `{deed}`: {ACTION_WORDS[deed]} | {' | '.join(rules[deed][column] for column in COLUMNS)} |"
+        for deed in DEEDS
+    ]
+    return "\n".join(lines)
+
+
+_URL = re.compile(r"^[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_PLAIN_WORD = re.compile(r"^[^\W\d_]{1,24}(?:[-'’][^\W\d_]{1,24})*$")
+_SITE = re.compile(r"^-?(?:site:)?[a-z]{2,24}(?:\.[a-z]{2,24}){1,3}$")
+_ODD = re.compile(r"^[\w.+#-]{1,8}$")
+MOST_ODD = 2
+_TRIM = "\"'“”‘’()[]{}<>.,;:!?+|*&"
+MOST_WORDS = 40
+GOES_ON = re.compile(r"[\w\-.~%&=+$@!*',:]")
+
+
+def was_given(args: Mapping[str, Any], said: Sequence[str], public: Sequence[str], owner: Sequence[str]) -> bool:
+    """Whether every word in `args` is harmless to send.
+
+    `said` is what people and strangers wrote and no model did, `public` the part of it that is no secret to strangers,
+    `owner` what the owner wrote.
+    """
+    return all(_address(text, said, owner) if _URL.match(text) else _words(text, public) for text in strings(args))
+
+
+def strings(value: Any) -> Iterable[str]:
+    """Every text in the arguments of a call, names of fields aside."""
+    if isinstance(value, str):
+        if value.strip():
+            yield value.strip()
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from strings(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from strings(item)
+
+
+def _address(url: str, said: Sequence[str], owner: Sequence[str]) -> bool:
+    wanted = _bare(url)
+    if any(_stands(wanted, text) for text in said):
+        return True
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return False
+    if parts.path.strip("/") or parts.query or parts.username or port:
+        return False
+    host = (parts.hostname or "").removeprefix("www.")
+    return bool(host) and any(_stands(host, text.lower()) for text in owner)
+
+
+def _bare(url: str) -> str:
+    return re.sub(r"^https?://(?:www\.)?", "", url.partition("#")[0], flags=re.IGNORECASE).rstrip("/")
+
+
+def _stands(wanted: str, text: str) -> bool:
+    """Whether `wanted` stands in `text` as a whole, or as the directory of an address there."""
+    at = text.find(wanted)
+    while wanted and at >= 0:
+        end = at + len(wanted)
+        before, after = text[at - 1 : at], text[end : end + 1]
+        fresh = not before or not (before.isalnum() or before in "-_")
+        if fresh and (not after or not GOES_ON.match(after) or _sentence_ends(text, end)):
+            return True
+        at = text.find(wanted, at + 1)
+    return False
+
+
+def _sentence_ends(text: str, end: int) -> bool:
+    """A full stop or comma behind an address belongs to the sentence."""
+    return text[end] in ".,:!'*" and (end + 1 >= len(text) or text[end + 1].isspace() or text[end + 1] in "\"'*)\\")
+
+
+def _words(text: str, public: Sequence[str]) -> bool:
+    """Plain words can go to a search engine; a key, a number or an encoded text cannot, unless it was given."""
+    words = [word for piece in text.split() for word in (piece.strip(_TRIM),) if word]
+    if len(words) > MOST_WORDS:
+        return False
+    known = [each.lower() for each in public]
+    strange = [
+        word
+        for word in words
+        if not (_PLAIN_WORD.match(word) or _SITE.match(word.lower()) or any(word.lower() in each for each in known))
+    ]
+    # "python 3.12" and "GPT-4" are ordinary; two short pieces hold no key.
+    return len(strange) <= MOST_ODD and all(_ODD.match(word) for word in strange)
+
+
+@once
+def message_origins(message: Message) -> tuple[Origin, ...]:
+    """The same for one message."""
+    if message.origins:
+        return message.origins
+    if not isinstance(message, Assistant) and is_wrapped(message.text):
+        what = message.tool_name if isinstance(message, ToolResult) else "a message"
+        return (origin("external", f"{what} earlier in this conversation"),)
+    return ()
+
+
+GIVING = ("web_fetch", "web_search")
+"""Tools whose results are what somebody else published, word for word."""
+READING = ("read", "grep", "ls", "find")
+
+
+def is_given(message: Message, origins: Sequence[Origin]) -> bool:
+    """Whether a message holds only what the owner or a stranger wrote, and nothing a model put together.
+
+    Task texts, answers of sub-agents and jobs do not count: a model under a stranger's influence wrote them, and may
+    have put something private into them.
+    """
+    if isinstance(message, ToolResult):
+        return is_given_by(message.tool_name, origins)
+    if not isinstance(message, User):
+        return False
+    called_in = all(each.source.startswith("webhook ") for each in origins)
+    return not origins or (called_in and not message.text.startswith("["))
+
+
+def is_given_by(tool: str, origins: Sequence[Origin]) -> bool:
+    """The same for a result; files that a run wrote after reading text from elsewhere are that run's words."""
+    if tool in GIVING:
+        return True
+    return tool in READING and all(each.source.startswith("file ") for each in origins)
+
+
+def copied(source: Origin, path: str) -> Origin:
+    """The origin of a file that was written after reading `source`."""
+    return origin(source.label, f"{path}, written after {source.source}")

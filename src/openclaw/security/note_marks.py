@@ -1,0 +1,128 @@
+"""Notes written from what strangers said carry a mark, and keep it when they are found again. Pure.
+
+A mark is a comment that Markdown does not show: `<!-- label: external -->` before the lines, `<!-- /label -->` behind.
+"""
+
+import difflib
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import get_args
+
+from openclaw.core.text import UNTRUSTED, Label, Origin, merge_origins, origin
+from openclaw.storage import atomic
+
+END = "<!-- /label -->"
+
+_MARK = re.compile(r"^<!--\s*label:\s*([a-z]+)\s*-->\s*$|^<!--\s*(/)label\s*-->\s*$")
+_NAMES = frozenset(get_args(Label))
+
+
+def start(label: Label) -> str:
+    return f"<!-- label: {label} -->"
+
+
+def wrapped(text: str, label: Label) -> str:
+    """`text` between the marks of `label`; imitations of a mark inside it lose their effect."""
+    inner = "\n".join("\\" + line if _MARK.match(line.strip()) else line for line in text.split("\n"))
+    return f"{start(label)}\n{inner}\n{END}"
+
+
+def by_line(text: str) -> list[str]:
+    """The label of each line; nothing where none was given."""
+    if "<!--" not in text:
+        return []
+    current = ""
+    found = []
+    for line in text.split("\n"):
+        mark = _MARK.match(line.strip())
+        if mark and mark[1] in _NAMES:
+            current = mark[1]
+        found.append(current)
+        if mark and mark[2]:
+            current = ""
+    return found
+
+
+def least_trusted(labels: Sequence[str], first: int, last: int) -> str:
+    """The label of lines `first` to `last`: that of the line trusted least."""
+    if not labels:
+        return ""
+    return worse(*labels[first - 1 : last])
+
+
+def mark_lines(before: str, after: str, label: Label) -> str:
+    """`after` with a mark round every line that is not in `before`; lines that were there keep the label they had.
+
+    Marks are put anew from the lines' labels, so an edit can neither take one away nor close it early.
+    """
+    old, old_labels = _lines(before)
+    new, new_labels = _lines(after)
+    found = list(new_labels)
+    for kind, first, _, start, end in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        for place in range(start, end):
+            here = old_labels[first + place - start] if kind == "equal" else label
+            found[place] = worse(found[place], here) if new[place].strip() else ""
+    if not any(found):
+        return "\n".join(new)
+    out: list[str] = []
+    current = ""
+    for line, here in zip(new, found, strict=True):
+        if here != current and line.strip():
+            out += [END] if current else []
+            out += [f"<!-- label: {here} -->"] if here else []
+            current = here
+        out.append("\\" + line if _MARK.match(line.strip()) else line)
+    if current:
+        at = len(out) if out[-1].strip() else len(out) - 1
+        out.insert(at, END)
+    return "\n".join(out)
+
+
+def _lines(text: str) -> tuple[list[str], list[str]]:
+    """The lines of a note without its marks, and the label of each."""
+    lines = text.split("\n")
+    found = by_line(text) or [""] * len(lines)
+    kept = [(line, label) for line, label in zip(lines, found, strict=True) if not _MARK.match(line.strip())]
+    return [line for line, _ in kept], [label for _, label in kept]
+
+
+def worse(*labels: str) -> str:
+    """The one of `labels` that is trusted least."""
+    return next((label for label in UNTRUSTED if label in labels), "")
+
+
+NOTE_BYTES = 1 << 20
+
+
+def is_note(path: str, workspace: Path) -> bool:
+    """Whether `path`, without links, is one of the notes that memory searches."""
+    root, place = workspace.resolve(), Path(path)
+    return place.suffix == ".md" and (
+        place.is_relative_to(root / "memory") or (place.parent == root and place.name.lower() == "memory.md")
+    )
+
+
+def note_origins(path: str) -> tuple[Origin, ...]:
+    """The labels that stand in a note itself."""
+    if not path.endswith(".md") or not os.path.exists(path):  # noqa: PTH110 (asked twice in every turn)
+        return ()
+    try:
+        with Path(path).open(encoding="utf-8", errors="replace") as file:
+            marked = by_line(file.read(NOTE_BYTES))
+    except OSError:
+        return ()
+    return merge_origins(origin(label, f"note {path}") for label in UNTRUSTED if label in marked)
+
+
+def mark_note(path: Path, before: str, origins: Sequence[Origin]) -> None:
+    """Puts the label round the lines a labelled run added to a note."""
+    try:
+        after = path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return
+    worst = min(merge_origins(origins), key=lambda each: UNTRUSTED.index(each.label)).label
+    marked = mark_lines(before, after, worst)
+    if marked != after:
+        atomic.replace(path, marked.encode(), mode=path.stat().st_mode & 0o777)

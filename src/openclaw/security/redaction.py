@@ -1,0 +1,122 @@
+"""Keeps credentials out of the logs: those we know by value, and those that can be told by their shape."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+from msgspec import Struct
+
+from openclaw.config.redact import plain
+from openclaw.core.secret import REDACTED, Secret
+from openclaw.core.text import lazy
+
+LEAST_VALUE = 6
+"""A shorter value occurs in innocent text."""
+
+_SECRET_NAME = lazy(
+    r"(?:^|_)(?:token|secret|password|passwd|passphrase|api_?key|access_?key|private_?key|credentials?)s?$",
+    re.IGNORECASE,
+)
+# Prefixes are bounded: without that, a long line of dashes would be searched from each of its places to its end.
+_WORD = (
+    r"(?:[\w-]{0,40}(?:api[_-]?key|access[_-]?key|private[_-]?key|signing[_-]?key|secret|passw(?:or)?d|passphrase"
+    r"|credentials?)|(?:[\w-]{0,40}[_-])?token|(?:access|refresh|bearer|bot|auth|session|id|device)token)"
+)
+_PAIR = lazy(
+    rf"""(?P<name>["']?\b{_WORD}["']?\s{{0,8}}[=:]\s{{0,8}}["']?)(?P<value>[^\s"',;&)}}\]]{{6,}})""", re.IGNORECASE
+)
+_QUOTED = lazy(
+    rf"""(?P<name>["']?\b{_WORD}["']?\s{{0,8}}[=:]\s{{0,8}}")(?P<value>(?:[^"\\]|\\.){{6,}})(?=")""", re.IGNORECASE
+)
+_FLAG = lazy(
+    r"(?P<name>--?[\w-]{0,40}(?:token|password|passwd|secret|api-?key|credential)[\w-]{0,40}[ =])(?P<value>[^\s-]\S*)",
+    re.IGNORECASE,
+)
+_HEADER = lazy(
+    r"(?P<name>\b(?:authorization|proxy-authorization|cookie|set-cookie|x-api-key|api-key|x-goog-api-key"
+    r"|x-openclaw-token|x-auth-token)[\"']?\s*[:=]\s*[\"']?(?:(?:bearer|basic|token)\s+)?)(?P<value>[^\s\"'][^\r\n\"']*)",
+    re.IGNORECASE,
+)
+_SCHEME = lazy(r"(?P<name>\b(?:bearer|basic)\s+)(?P<value>[A-Za-z0-9._~+/=-]{8,})", re.IGNORECASE)
+_KEY_BLOCK = lazy(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
+_SHAPES = lazy(
+    r"\b(?:sk|pk|rk)[-_](?:live|test|proj|ant|or|svcacct)?[-_]?[A-Za-z0-9_-]{16,}"
+    r"|\bglpat-[\w-]{20,}|\bnpm_\w{30,}|\bhf_\w{20,}|\bgsk_\w{20,}|\bxai-\w{20,}|\bpplx-\w{20,}|\br8_\w{20,}"
+    r"|\bpypi-[\w-]{40,}|\bxapp-[\w-]{10,}|\bdop_v1_\w{40,}|\bya29\.[\w-]{20,}|\bASIA[0-9A-Z]{16}\b"
+    r"|\bSG\.[\w-]{16,}\.[\w-]{16,}|\bAGE-SECRET-KEY-1[0-9A-Z]{20,}"
+    r"|https://hooks\.slack\.com/services/[\w/]+|https://discord(?:app)?\.com/api/webhooks/[\w/-]+"
+)
+
+
+class _Known(Struct, frozen=True):
+    values: frozenset[str]
+    pattern: re.Pattern[str] | None
+
+
+class Redactor:
+    """Blots credentials out of text. Values are added as they become known and are never given back."""
+
+    def __init__(self) -> None:
+        self._known = _Known(frozenset(), None)
+
+    def __repr__(self) -> str:
+        return f"Redactor({len(self._known.values)} values)"
+
+    def know(self, secrets: Iterable[Secret]) -> None:
+        """Also blots out these from now on, in the spellings they have in addresses and in JSON."""
+        values = set(self._known.values)
+        for secret in secrets:
+            values |= _spellings(secret.reveal())
+        if values == self._known.values:
+            return
+        # The longest first, so that one that contains another goes as a whole.
+        ordered = sorted(values, key=len, reverse=True)
+        self._known = _Known(frozenset(values), re.compile("|".join(map(re.escape, ordered))))
+
+    def known(self, text: str) -> str:
+        """`text` without the values that are known; what only looks like a credential stays."""
+        pattern = self._known.pattern
+        return text if pattern is None else pattern.sub(REDACTED, text)
+
+    def __call__(self, text: str) -> str:
+        text = self.known(text)
+        text = _KEY_BLOCK.sub(REDACTED, text)
+        for shape in (_HEADER, _QUOTED, _PAIR, _FLAG, _SCHEME):
+            text = shape.sub(_blot, text)
+        return plain(_SHAPES.sub(REDACTED, text))
+
+
+def _blot(found: re.Match[str]) -> str:
+    kept = found["value"].startswith((REDACTED, "${"))
+    return found[0] if kept else f"{found['name']}{REDACTED}"
+
+
+def _spellings(value: str) -> set[str]:
+    if len(value) < LEAST_VALUE:
+        return set()
+    return {value, quote(value, safe=""), quote_plus(value), json.dumps(value)[1:-1]}
+
+
+def secrets_in(value: Any) -> Iterator[Secret]:
+    """Every credential a configuration holds, wherever it stands."""
+    if isinstance(value, Secret):
+        yield value
+    elif isinstance(value, Struct):
+        for name in value.__struct_fields__:
+            yield from secrets_in(getattr(value, name))
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from secrets_in(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from secrets_in(item)
+
+
+def secret_variables(environ: Mapping[str, str]) -> Iterator[Secret]:
+    """The variables whose names say that they hold a credential."""
+    for name, value in environ.items():
+        # `MAX_TOKENS=100000` is a number, and numbers are everywhere.
+        if _SECRET_NAME.search(name) and len(value) >= LEAST_VALUE and not (value.isdecimal() and len(value) < 12):
+            yield Secret(value)

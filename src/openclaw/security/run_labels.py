@@ -1,0 +1,369 @@
+"""The labels of one run: what untrusted text its model has read, what of it each result brings, where it is written to.
+
+Every result of every tool passes `after`, the one place where text from elsewhere is cleaned, enclosed and labelled.
+"""
+
+import asyncio
+import os
+import re
+import secrets
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, structs
+
+from openclaw.core.messages import Assistant, Image, Message, Text, User
+from openclaw.core.sandbox import BOX_HOME, SandboxSpec, WorksInBox, outside, seen
+from openclaw.core.text import ActionKind, Origin, merge_origins, origin
+from openclaw.core.tool import Effects, Output, Tool, ToolContext
+from openclaw.security.external import (
+    LABELS,
+    Source,
+    inside,
+    sanitize_external_text,
+    sanitize_own_text,
+    wrap_external_content,
+)
+from openclaw.security.file_labels import LabelledFiles, TrustedPlaces, label_of
+from openclaw.security.labels import (
+    Facts,
+    actions_of,
+    copied,
+    is_given,
+    is_given_by,
+    message_origins,
+    reaches_out,
+    was_given,
+)
+from openclaw.security.note_marks import is_note, mark_note, note_origins
+from openclaw.security.undo import RunJournal
+
+PATH_ARGUMENTS = ("path", "image", "images", "file", "files")
+SYSTEM = ("/usr/", "/bin/", "/sbin/", "/lib", "/opt/", "/dev/", "/nix/")
+"""Programs of the machine: naming one in a command reads nothing that strangers wrote."""
+MOST = 200
+
+
+def box_of(tool: Tool, args: Mapping[str, Any]) -> SandboxSpec | None:
+    """The sandbox a call is carried out in: its paths mean something else there."""
+    if not isinstance(tool, WorksInBox) or tool.boxed is None:
+        return None
+    leaves = Effects.RUNS_CODE in tool.effects(args) and Effects.CONTAINED not in tool.effects(args)
+    return None if leaves else tool.boxed.box
+
+
+def directory(args: Mapping[str, Any], context: ToolContext, box: SandboxSpec | None = None) -> str:
+    """Where a command runs, as this machine knows it."""
+    given = str(args.get("workdir") or "")
+    if box is not None:
+        return os.path.realpath(_outside(given or ".", box.workdir, box) or box.root)
+    return os.path.realpath(context.workspace / _expanded(given))
+
+
+def _outside(text: str, cwd: str, box: SandboxSpec) -> str | None:
+    """The file of this machine behind a path inside; None for what only the box has, or the system lends it."""
+    inside = BOX_HOME + text[1:] if text == "~" or text.startswith("~/") else text
+    return outside(box, os.path.normpath(Path(cwd, inside)))
+
+
+def paths_in(args: Mapping[str, Any], context: ToolContext, box: SandboxSpec | None = None) -> list[str]:
+    """The files a call names, as absolute paths without links."""
+    found: list[str] = []
+    for name in PATH_ARGUMENTS:
+        value = args.get(name)
+        given = [value] if isinstance(value, str) else value if isinstance(value, list | tuple) else []
+        found += [each for each in given if isinstance(each, str) and each.strip() and "\0" not in each]
+    if box is not None:
+        places = [_outside(each.strip(), box.workdir, box) for each in found]
+        return [os.path.realpath(place) for place in places if place is not None]
+    return [os.path.realpath(context.workspace / _expanded(each.strip())) for each in found]
+
+
+def files_in(command: str, cwd: str, box: SandboxSpec | None = None) -> list[str]:
+    """The files there are under the words of a command line; quoted lines are looked through too."""
+    try:
+        words = shlex.split(command.replace("\n", " ; "))
+    except ValueError:
+        words = command.split()
+    pieces = [part for word in words for inner in word.split() for part in re.split(r"[=;&|<>()`\"']", inner) if part]
+    pieces = [piece for piece in pieces if "\0" not in piece and len(piece) < 4096]
+    if box is not None:
+        places = [_outside(piece, seen(box, cwd) or box.workdir, box) for piece in pieces]
+        found = [os.path.realpath(place) for place in places if place is not None]
+    else:
+        found = [os.path.realpath(cwd / _expanded(piece)) for piece in pieces]
+    return [
+        path for path in dict.fromkeys(found) if path != cwd and not path.startswith(SYSTEM) and os.path.lexists(path)
+    ][:MOST]
+
+
+def _expanded(text: str) -> Path:
+    return Path.home() / text[2:] if text == "~" or text.startswith("~/") else Path(text)
+
+
+LONGEST_JOB_NS = 1_800_000_000_000
+COMMAND_CHARS = 100
+_RUNNERS = re.compile(
+    r"(?<![\w.-])(?:python[\d.]*|pypy\d?|node|deno|bun|ruby|perl|php|lua|bash|sh|zsh|dash|source|make|just|npm|pnpm|yarn|npx|uv|tox|nox"
+    r"|pytest|cargo|go|gradle|mvn|rake|bundle|docker|podman|pre-commit|ansible-playbook|terraform)(?![\w-])|(?:^|[;&|]\s*)\./"
+)
+
+
+class KnownSecrets(Struct, frozen=True, kw_only=True):
+    """What the labels of a run are made with."""
+
+    files: LabelledFiles
+    places: TrustedPlaces
+    keepsakes: RunJournal
+    hide: Callable[[str], str] = lambda text: text
+    """Blots known credentials out."""
+    jobs: dict[str, tuple[Origin, ...]]
+    """Commands in the background, by their name: what their output brings. Shared by all runs of the process."""
+
+
+class RunLabels:
+    """Grows with the run; what it holds at a moment is what a call at that moment may be led by."""
+
+    def __init__(self, known: KnownSecrets, *, origins: Sequence[Origin] = (), said: Sequence[Message] = ()) -> None:
+        self._known = known
+        self._origins = merge_origins(origins, *(message_origins(message) for message in said))
+        self._given: list[str] = []
+        """What the model was given and did not write itself, nor had another run write for it."""
+        self._public: list[str] = []
+        """The part of it that is no secret: strangers' words, and what the owner said himself."""
+        self._untrusted: list[tuple[Origin, str]] = []
+        self._owner: list[str] = []
+        self._vouched: set[str] = set()
+        self._unheard = list(said)
+        """What was said before, gone through when a call asks for it: most turns call nothing."""
+
+    @property
+    def origins(self) -> tuple[Origin, ...]:
+        return self._origins
+
+    def heard(self, message: Message) -> None:
+        """Something that is now in the context."""
+        self._origins = merge_origins(self._origins, message_origins(message))
+        self._unheard.append(message)
+
+    def _catch_up(self) -> None:
+        """Takes in what was said since a call last asked."""
+        unheard, self._unheard = self._unheard, []
+        for message in unheard:
+            if isinstance(message, Assistant) and not message.origins:
+                continue
+            found = message_origins(message)
+            self._remember(message.text, found)
+            own = isinstance(message, User) and not found
+            if is_given(message, found):
+                self._given.append(message.text)
+                self._public += [message.text] if found or own else []
+            if own:
+                self._owner.append(message.text)
+
+    def _remember(self, text: str, origins: Sequence[Origin]) -> None:
+        self._origins = merge_origins(self._origins, origins)
+        self._untrusted += [(each, text) for each in origins]
+
+    def asked_by(self, call: str) -> str:
+        """The untrusted text that most resembles a call: its source and the words in question; empty when none does."""
+        self._catch_up()
+        wanted = set(re.findall(r"[\w./:@-]{4,}", call.lower()))
+        best, shared = None, 0
+        for where, whole in self._untrusted:
+            text = inside(whole)
+            count = sum(word in text.lower() for word in wanted)
+            if count > shared:
+                best, shared = (where, text), count
+        if best is None or shared * 3 < len(wanted):
+            return ""
+        return f"{best[0].source}: “{_around(best[1], wanted)}”"
+
+    def vouch(self, call_id: str) -> None:
+        """The owner has seen this call and said yes: what it writes is as good as his own."""
+        self._vouched.add(call_id)
+
+    def cleaned(self, text: str) -> str:
+        return self._known.hide(sanitize_external_text(text))
+
+    # Before a call.
+
+    def deeds(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> tuple[ActionKind, ...]:
+        """What a call amounts to."""
+        self._catch_up()
+        effects = tool.effects(args)
+        writes = [path for path in tool.resources(args, context) if path.startswith("/")]
+        facts = Facts(
+            reads=paths_in(args, context, box_of(tool, args)),
+            writes=writes if Effects.WRITES_FILES in effects else (),
+            workspace=directory({}, context, box_of(tool, args)),
+            address_known=Effects.FETCHES not in effects or was_given(args, self._given, self._public, self._owner),
+            named=self._owner,
+        )
+        return actions_of(effects, facts)
+
+    def behind(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> tuple[Origin, ...]:
+        """The origins that may be behind a call: what was read, and what the files hold that it would run."""
+        command = args.get("command")
+        if Effects.RUNS_CODE not in tool.effects(args) or not isinstance(command, str):
+            return self._origins
+        return merge_origins(self._origins, *self._run_by(tool, command, args, context))
+
+    def _run_by(
+        self, tool: Tool, command: str, args: Mapping[str, Any], context: ToolContext
+    ) -> Iterable[tuple[Origin, ...]]:
+        runner = _RUNNERS.search(command) is not None
+        box = box_of(tool, args)
+        for path in files_in(command, directory(args, context, box), box):
+            if runner or os.access(path, os.X_OK):
+                yield self.of_file(path)
+        if runner:
+            yield self._known.files.code_below(directory(args, context, box))
+
+    async def before(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> "CallStart":
+        """Files are kept as they are, and labelled before anything is written, so that no crash comes in between."""
+        effects = tool.effects(args)
+        began = CallStart()
+        if Effects.RUNS_CODE in effects:
+            command = args.get("command")
+            if isinstance(command, str):
+                self._known.keepsakes.ran(context.run_id, command)
+                if self._origins or reaches_out(command):
+                    began = structs.replace(began, at=await asyncio.to_thread(self._known.files.now))
+        elif Effects.WRITES_FILES in effects:
+            paths = sorted(path for path in tool.resources(args, context) if path.startswith("/"))
+            kept = await asyncio.to_thread(self._known.keepsakes.keep, context.run_id, tool.spec.name, paths)
+            labelled = self._origins if context.call_id not in self._vouched else ()
+            if labelled:
+                await asyncio.to_thread(self._known.files.mark, paths, labelled)
+            began = structs.replace(began, paths=tuple(paths), kept=kept, origins=labelled)
+        return began
+
+    # After a call.
+
+    async def after(
+        self, tool: Tool, args: Mapping[str, Any], context: ToolContext, began: "CallStart", output: Output
+    ) -> Output:
+        """The result as the model may read it, with its label."""
+        if began.paths:
+            await asyncio.to_thread(self._settle, tool, context, began, output)
+        found = await asyncio.to_thread(self._brought, tool, args, context, output)
+        if began.at:
+            self._close_span(tool, args, began.at, output, found)
+        output = self._cleaned(output, found, _source_of(tool))
+        self._remember(output.text, found)
+        if is_given_by(tool.spec.name, found):
+            self._given.append(output.text)
+            self._public += [output.text] if found else []
+        return structs.replace(output, origins=found)
+
+    def _brought(self, tool: Tool, args: Mapping[str, Any], context: ToolContext, output: Output) -> tuple[Origin, ...]:
+        """The untrusted origins of a result."""
+        effects = tool.effects(args)
+        found = [output.origins]
+        if Effects.FETCHES in effects and not output.origins:
+            found.append((origin("external", f"{tool.spec.name} {_about(args)}".strip()),))
+        command = args.get("command")
+        if Effects.RUNS_CODE in effects and isinstance(command, str):
+            found.append(self._printed(tool, command, args, context))
+            name = (output.details or {}).get("sessionId")
+            if isinstance(name, str):
+                self._known.jobs[name] = merge_origins(*found)
+        elif Effects.READS_FILES in effects:
+            shown = output.touched or (() if output.listed else paths_in(args, context, box_of(tool, args)))
+            found += [self.of_file(path) for path in shown]
+            found += [self.of_name(path) for path in output.listed]
+        named = args.get("sessionId")
+        if isinstance(named, str):
+            found.append(self._known.jobs.get(named, ()))
+        return merge_origins(*found)
+
+    def _printed(self, tool: Tool, command: str, args: Mapping[str, Any], context: ToolContext) -> tuple[Origin, ...]:
+        """What the output of a command may hold: pages it fetches, files it names."""
+        box = box_of(tool, args)
+        named = files_in(command, directory(args, context, box), box)
+        files = [self.of_name(path) if Path(path).is_dir() else self.of_file(path) for path in named]
+        here = (origin("external", f"exec {command[:COMMAND_CHARS]}"),) if reaches_out(command) else ()
+        return merge_origins(here, *files)
+
+    def of_file(self, path: str) -> tuple[Origin, ...]:
+        """Whose words a file holds: by its place, by who wrote it, by the marks in a note."""
+        real = os.path.realpath(path)
+        written = [copied(each, real) for each in self._known.files.of(real)]
+        return merge_origins(label_of(real, self._known.places), written, note_origins(real))
+
+    def of_name(self, path: str) -> tuple[Origin, ...]:
+        """Whose word the name of a file is."""
+        real = os.path.realpath(path)
+        written = [copied(each, real) for each in self._known.files.of(real)]
+        return merge_origins(label_of(real, self._known.places, name_only=True), written)
+
+    def _settle(self, tool: Tool, context: ToolContext, began: "CallStart", output: Output) -> None:
+        """Labels of written files as they should stay: notes carry theirs inside, untouched files lose theirs."""
+        files, keepsakes = self._known.files, self._known.keepsakes
+        for path in began.paths:
+            changed = keepsakes.settled(context.run_id, began.kept.get(path))
+            if not began.origins:
+                if changed and tool.spec.name == "write" and not output.is_error:
+                    files.clear((path,))
+                continue
+            if not changed:
+                continue
+            if is_note(path, context.workspace):
+                mark_note(Path(path), keepsakes.text_before(began.kept.get(path)), began.origins)
+                files.clear((path,))
+
+    def _close_span(
+        self, tool: Tool, args: Mapping[str, Any], start: int, output: Output, found: tuple[Origin, ...]
+    ) -> None:
+        running = (output.details or {}).get("status") == "running"
+        end = self._known.files.now() + (LONGEST_JOB_NS if running else 0)
+        why = merge_origins(found, self._origins) or (origin("external", f"{tool.spec.name} {_about(args)}"),)
+        self._known.files.ran(start, end, why)
+
+    def _cleaned(self, output: Output, found: tuple[Origin, ...], source: Source) -> Output:
+        content: list[Text | Image] = []
+        for block in output.content:
+            if not isinstance(block, Text):
+                content.append(block)
+                continue
+            text = self._known.hide(block.text)
+            if output.enclosed:
+                content.append(Text(text))
+            elif found and text.strip():
+                content.append(Text(wrap_external_content(text, source, marker_id=secrets.token_hex(8))))
+            else:
+                content.append(Text(sanitize_own_text(text)))
+        return structs.replace(output, content=tuple(content))
+
+
+class CallStart(Struct, frozen=True, kw_only=True):
+    """What was noted before a call."""
+
+    paths: tuple[str, ...] = ()
+    kept: Mapping[str, Any] = {}
+    origins: tuple[Origin, ...] = ()
+    at: int = 0
+
+
+def _source_of(tool: Tool) -> Source:
+    name = tool.spec.name
+    return name if name in LABELS else "unknown"
+
+
+def _about(args: Mapping[str, Any]) -> str:
+    for name in ("url", "query", "sessionKey", "command", "path", "name", "action"):
+        if isinstance(args.get(name), str) and args[name].strip():
+            return str(args[name])[:COMMAND_CHARS]
+    return ""
+
+
+def _around(text: str, wanted: set[str]) -> str:
+    """The place in `text` where the words of a call stand, in one short line."""
+    low = text.lower()
+    longest = max((word for word in wanted if word in low), key=len, default="")
+    at = low.find(longest)
+    piece = sanitize_external_text(text[max(0, at - 60) : at + 120])
+    return " ".join(piece.split())[:180]

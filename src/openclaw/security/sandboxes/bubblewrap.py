@@ -1,0 +1,225 @@
+"""Boxes made by bubblewrap: namespaces of the kernel, no daemon, no image.
+
+A box sees the system's programs read-only, its own home, /tmp and workspace, and what was mounted. It has processes,
+users, host name and (unless granted) network of its own. Each command is a box of its own over the same files; when the
+command ends, or we do, the kernel ends everything in it.
+"""
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import openclaw
+from openclaw.core.errors import Unavailable
+from openclaw.core.sandbox import BOX_HOME, RUNTIME, TMP, RunningSandbox, SandboxLaunch, SandboxSpec
+
+MADE, USED = "made", "used"
+
+
+def stamp(root: str) -> None:
+    """Says that the box at `root` is used now."""
+    made = Path(root, MADE)
+    if not made.exists():
+        made.touch(mode=0o600)
+    Path(root, USED).touch(mode=0o600)
+
+
+INSTALL = (
+    "install bubblewrap (Debian, Ubuntu: apt install bubblewrap; Fedora: dnf install bubblewrap; "
+    "Arch: pacman -S bubblewrap)"
+)
+PROBE_SECONDS = 20.0
+
+# What programs need of /etc to find libraries, names, certificates and the time; nothing in it is private.
+_ETC = (
+    "alternatives ld.so.cache ld.so.conf ld.so.conf.d ssl ca-certificates pki localtime timezone mime.types magic "
+    "fonts java-17-openjdk perl python3 nsswitch.conf services protocols debian_version os-release terminfo"
+).split()
+_STORES = ("/nix/store", "/gnu/store")
+_LINKED = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+
+
+class Bubblewrap:
+    """The engine `process`."""
+
+    name = "process"
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        path = environ.get("PATH", os.defpath)
+        self._program = shutil.which("bwrap", path=path)
+        self._limiter = next((each for each in ("/usr/bin/prlimit", "/bin/prlimit") if os.access(each, os.X_OK)), None)
+        self._problem: str | None = None
+
+    async def problem(self, box: SandboxSpec) -> str:
+        """Tried once with a program that does nothing: many systems have the program and forbid what it needs."""
+        if self._problem is None:
+            self._problem = await asyncio.to_thread(self._probed)
+        if self._problem:
+            return self._problem
+        places = (mount.source for mount in box.mounts if not mount.source.startswith(f"{box.root}/"))
+        missing = next((place for place in places if not Path(place).exists()), "")
+        return f"{missing} is mounted into the sandbox but is not there: make it, or take it out." if missing else ""
+
+    def _probed(self) -> str:
+        if sys.platform != "linux":
+            return "The sandbox needs Linux here: set agents.defaults.sandbox.backend to docker and start Docker."
+        if self._program is None:
+            return f"The sandbox needs bubblewrap, which is not installed: {INSTALL}."
+        try:
+            done = subprocess.run(
+                [self._program, *_apart("none"), *_system(), "--", "/usr/bin/env", "true"],
+                env={"PATH": "/usr/bin:/bin"},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=PROBE_SECONDS,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return f"bubblewrap cannot be started ({error}): {INSTALL}."
+        if done.returncode == 0:
+            return ""
+        said = done.stderr.decode("utf-8", "replace").strip()[:300]
+        return (
+            f"bubblewrap is installed but this system does not let it work ({said}): allow unprivileged user "
+            "namespaces (sysctl kernel.unprivileged_userns_clone=1, and on Ubuntu "
+            "kernel.apparmor_restrict_unprivileged_userns=0), or set agents.defaults.sandbox.backend to docker."
+        )
+
+    async def launch(
+        self, box: SandboxSpec, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], terminal: bool = False
+    ) -> SandboxLaunch:
+        if why := await self.problem(box):
+            raise Unavailable(why)
+        assert self._program is not None
+        await asyncio.to_thread(_prepare, box)
+        return SandboxLaunch(
+            argv=(
+                self._program,
+                *_apart(box.network),
+                *_system(network=box.network != "none"),
+                *_own(box),
+                *_runtime(),
+                *(part for mount in box.mounts for part in _mounted(mount.source, mount.target, mount.writable)),
+                "--chdir",
+                cwd,
+                "--",
+                *self._limited(box),
+                *argv,
+            ),
+            cwd=box.root,
+            env={**environment(box), **env},
+        )
+
+    def _limited(self, box: SandboxSpec) -> tuple[str, ...]:
+        if self._limiter is None:
+            return ()
+        limits = box.limits
+        wanted = {"nproc": limits.processes, "nofile": limits.files, "data": limits.memory, "core": 0}
+        given = [f"--{name}={count}" for name, count in wanted.items() if count or name == "core"]
+        return (self._limiter, *given, "--")
+
+    async def python(self, box: SandboxSpec) -> str:
+        return str(Path(getattr(sys, "_base_executable", sys.executable)).resolve())
+
+    async def standing(self, prefix: str) -> tuple[RunningSandbox, ...]:
+        return ()  # a box is its files; it runs only while a command does
+
+    async def discard(self, name: str) -> None:
+        return None
+
+
+def environment(box: SandboxSpec) -> dict[str, str]:
+    """The variables of a box: nothing of ours is inherited."""
+    return {
+        "PATH": f"{RUNTIME}/bin:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin",
+        "HOME": BOX_HOME,
+        "USER": "agent",
+        "LOGNAME": "agent",
+        "LANG": "C.UTF-8",
+        "TMPDIR": TMP,
+        **box.env,
+    }
+
+
+def _apart(network: str) -> list[str]:
+    """Namespaces of its own, no privileges, and an end together with us."""
+    shared = ["--share-net"] if network != "none" else []
+    return ["--unshare-all", *shared, "--die-with-parent", "--cap-drop", "ALL", "--hostname", "sandbox"]
+
+
+def _system(*, network: bool = False) -> list[str]:
+    """The programs of this machine, read-only, and the little of /etc they need."""
+    parts = ["--ro-bind", "/usr", "/usr", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/run", "--tmpfs", "/var"]
+    parts += ["--dir", f"/var{TMP}", "--dir", "/etc"]
+    for name in _LINKED:
+        top = Path("/", name)
+        if top.is_symlink():
+            parts += ["--symlink", str(top.readlink()), str(top)]
+        elif top.is_dir():
+            parts += ["--ro-bind", str(top), str(top)]
+    for store in _STORES:
+        parts += ["--ro-bind-try", store, store]
+    for name in [*_ETC, *(["resolv.conf", "hosts"] if network else [])]:
+        parts += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
+    return parts
+
+
+def _own(box: SandboxSpec) -> list[str]:
+    """What the box keeps from one command to the next."""
+    root = Path(box.root)
+    return [
+        *_mounted(str(root / "home"), BOX_HOME, True),
+        *_mounted(str(root / "tmp"), TMP, True),
+        *_mounted(str(root / "etc" / "passwd"), "/etc/passwd", False),
+        *_mounted(str(root / "etc" / "group"), "/etc/group", False),
+    ]
+
+
+def _mounted(source: str, target: str, writable: bool) -> list[str]:
+    return ["--bind" if writable else "--ro-bind", source, target]
+
+
+def _runtime() -> list[str]:
+    """Our file tools, with the interpreter and the packages they need, and ripgrep."""
+    parts: list[str] = []
+    base = str(Path(sys.base_prefix).resolve())
+    if not base.startswith("/usr"):
+        parts += ["--ro-bind", base, base]
+    for source, name in runtime_parts():
+        parts += ["--ro-bind", source, f"{RUNTIME}/{name}"]
+    return parts
+
+
+def runtime_parts() -> list[tuple[str, str]]:
+    """What of this installation the file tools need inside a box, and the name it has there."""
+    import msgspec
+    import pathspec
+
+    found = [
+        (str(Path(openclaw.__file__).resolve().parent), "lib/openclaw"),
+        (str(Path(msgspec.__file__).resolve().parent), "lib/msgspec"),
+        (str(Path(pathspec.__file__).resolve().parent), "lib/pathspec"),
+    ]
+    beside = Path(sys.executable).parent / "rg"
+    if beside.is_file():
+        found.append((str(beside.resolve()), "bin/rg"))
+    return found
+
+
+def _prepare(box: SandboxSpec) -> None:
+    """Makes the directories of the box, which only we can look into."""
+    root = Path(box.root)
+    root.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for name in ("home", "tmp", "etc", "workspace"):
+        (root / name).mkdir(exist_ok=True, mode=0o700)
+    uid, gid = os.getuid(), os.getgid()
+    passwd, group = root / "etc" / "passwd", root / "etc" / "group"
+    if not passwd.exists():
+        passwd.write_text(f"agent:x:{uid}:{gid}:agent:{BOX_HOME}:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n")
+    if not group.exists():
+        group.write_text(f"agent:x:{gid}:\nnogroup:x:65534:\n")
+    stamp(box.root)

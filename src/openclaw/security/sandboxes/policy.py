@@ -1,0 +1,247 @@
+"""Whether a session works in a sandbox, and in which one: settings and decisions. Pure."""
+
+import hashlib
+import posixpath
+import re
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct, field
+
+from openclaw.core.errors import ConfigError
+from openclaw.core.keys import SessionKey
+from openclaw.core.sandbox import AGENT_MOUNT, BOX_HOME, RUNTIME, TMP, WORKDIR, Access, BoxLimits, Mount
+from openclaw.security.settings import (
+    BACKENDS,
+    HOUR,
+    IMAGE,
+    ContainerSettings,
+    PruneSettings,
+    SandboxMode,
+    SandboxSettings,
+    Scope,
+)
+
+PREFIX = "openclaw-sbx-"
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?\Z", re.IGNORECASE)
+
+
+class PruneRules(Struct, frozen=True):
+    """How long a box may be idle and how old it may get, in seconds; 0 for ever."""
+
+    idle: float = 24 * HOUR
+    age: float = 7 * 24 * HOUR
+
+
+def lenient(one: PruneRules, other: PruneRules) -> PruneRules:
+    """What keeps a box longer."""
+    return PruneRules(
+        idle=max(one.idle, other.idle) if one.idle and other.idle else 0,
+        age=max(one.age, other.age) if one.age and other.age else 0,
+    )
+
+
+def outlived(made: float, used: float, now: float, limits: PruneRules) -> str:
+    """Why a box is to be emptied; empty when it is not. One that was used within the hour is in somebody's hands."""
+    idle = now - used
+    if limits.idle and idle >= limits.idle:
+        return f"not used for {idle / HOUR:.0f} hours (sandbox.prune.idleHours)"
+    if limits.age and now - made >= limits.age and idle >= HOUR:
+        return f"{(now - made) / (24 * HOUR):.0f} days old (sandbox.prune.maxAgeDays)"
+    return ""
+
+
+class SandboxRules(Struct, frozen=True, kw_only=True):
+    """The settings of one agent's sandbox, none of them left open."""
+
+    mode: SandboxMode = "off"
+    backend: str = "auto"
+    scope: Scope = "agent"
+    access: Access = "none"
+    spawned_only: bool = True
+    root: str = ""
+    image: str = IMAGE
+    prefix: str = PREFIX
+    workdir: str = WORKDIR
+    network: str = "none"
+    user: str = ""
+    env: Mapping[str, str] = field(default_factory=dict)
+    setup: str = ""
+    limits: BoxLimits = BoxLimits()
+    binds: tuple[str, ...] = ()
+    prune: PruneRules = PruneRules()
+
+
+def resolve(defaults: SandboxSettings, own: SandboxSettings | None) -> SandboxRules:
+    """An agent's own settings over the defaults; what neither sets is what is safest to live with."""
+    one = own or SandboxSettings()
+
+    def first(name: str, usual: object) -> object:
+        mine, shared = getattr(one, name), getattr(defaults, name)
+        return mine if mine is not None else shared if shared is not None else usual
+
+    inner = ContainerSettings(
+        **{
+            each: getattr(one.docker, each) if getattr(one.docker, each) is not None else getattr(defaults.docker, each)
+            for each in ContainerSettings.__struct_fields__
+            if each != "env"
+        },
+        env={**defaults.docker.env, **one.docker.env},
+    )
+    setup = inner.setup_command or ""
+    rules = SandboxRules(
+        mode=first("mode", "off"),  # type: ignore[arg-type]
+        backend=str(first("backend", "auto")).strip().lower(),
+        scope=first("scope", "agent"),  # type: ignore[arg-type]
+        access=first("workspace_access", "none"),  # type: ignore[arg-type]
+        spawned_only=first("session_tools_visibility", "spawned") == "spawned",
+        root=str(first("workspace_root", "")),
+        image=inner.image or IMAGE,
+        prefix=inner.container_prefix or PREFIX,
+        workdir=inner.workdir or WORKDIR,
+        network=(inner.network or "none").strip().lower(),
+        user=inner.user or "",
+        env=inner.env,
+        setup=setup if isinstance(setup, str) else " && ".join(setup),
+        limits=BoxLimits(
+            processes=512 if inner.pids_limit is None else inner.pids_limit,
+            memory=size(inner.memory),
+            cpus=inner.cpus or 0.0,
+        ),
+        binds=inner.binds or (),
+        prune=_prune(defaults.prune, one.prune),
+    )
+    _check(rules)
+    return rules
+
+
+def _prune(defaults: PruneSettings, own: PruneSettings) -> PruneRules:
+    hours = own.idle_hours if own.idle_hours is not None else defaults.idle_hours
+    days = own.max_age_days if own.max_age_days is not None else defaults.max_age_days
+    return PruneRules(
+        idle=24 * HOUR if hours is None else hours * HOUR,
+        age=7 * 24 * HOUR if days is None else days * 24 * HOUR,
+    )
+
+
+def _check(rules: SandboxRules) -> None:
+    backend = {"bubblewrap": "process", "bwrap": "process"}.get(rules.backend, rules.backend)
+    if backend not in BACKENDS:
+        raise ConfigError(
+            f"sandbox.backend {rules.backend!r} is not available: use process, docker, podman or auto",
+            path="agents.defaults.sandbox.backend",
+        )
+    if rules.network == "host" or rules.network.startswith("container:"):
+        raise ConfigError(
+            f"sandbox.docker.network {rules.network!r} would give the sandbox this machine's network: "
+            "use none or bridge",
+            path="agents.defaults.sandbox.docker.network",
+        )
+    if not rules.workdir.startswith("/") or posixpath.normpath(rules.workdir) in ("/", *_SYSTEM):
+        raise ConfigError(
+            f"sandbox.docker.workdir {rules.workdir!r} must be a directory of its own, such as /workspace",
+            path="agents.defaults.sandbox.docker.workdir",
+        )
+
+
+def size(given: str | int | None) -> int:
+    """Bytes meant by `1g`, `512m` or a number."""
+    if given is None or isinstance(given, int):
+        return given or 0
+    found = _SIZE.match(given.strip())
+    if found is None:
+        raise ConfigError(f"{given!r} is not an amount of memory: write 512m or 2g", path="sandbox.docker.memory")
+    return int(float(found[1]) * 1024 ** " kmgt".index(found[2].lower() or " "))
+
+
+def is_boxed(mode: SandboxMode, key: SessionKey) -> bool:
+    """Whether a session works in a sandbox."""
+    return mode == "all" or (mode == "non-main" and not key.is_main)
+
+
+def box_name(rules: SandboxRules, key: SessionKey) -> str:
+    """The name of the box a session shares with whom its scope says."""
+    if rules.scope == "shared":
+        return f"{rules.prefix}shared"
+    if rules.scope == "agent":
+        return f"{rules.prefix}agent-{key.agent}"
+    slug = re.sub(r"[^a-z0-9]+", "-", key.rest.lower()).strip("-")[:32]
+    return f"{rules.prefix}{key.agent}-{slug}-{hashlib.sha256(str(key).encode()).hexdigest()[:8]}"
+
+
+_WIDTH: dict[Access, int] = {"none": 0, "ro": 1, "rw": 2}
+
+
+def narrower(child: SandboxRules, child_boxed: bool, parent: SandboxRules, parent_boxed: bool) -> str:
+    """Why a sub-agent would get out of its starter's sandbox; empty when it does not."""
+    if not parent_boxed:
+        return ""
+    if not child_boxed:
+        return "the starter is in a sandbox and the sub-agent would not be"
+    if _WIDTH[child.access] > _WIDTH[parent.access]:
+        return f"its sandbox would have workspaceAccess {child.access}, the starter's has {parent.access}"
+    if child.network != "none" and parent.network == "none":
+        return "its sandbox would have a network, the starter's has none"
+    return ""
+
+
+_SYSTEM = (
+    "/",
+    "/bin",
+    "/boot",
+    "/dev",
+    "/etc",
+    "/lib",
+    "/lib64",
+    "/proc",
+    "/root",
+    "/run",
+    "/sbin",
+    "/sys",
+    "/usr",
+    "/var",
+)
+_SECRET_PLACES = (".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".config/gcloud", ".netrc", ".password-store")
+_TAKEN = (WORKDIR, AGENT_MOUNT, RUNTIME, TMP, BOX_HOME)
+
+
+def mounts(binds: Sequence[str], *, home: str, state: str) -> tuple[Mount, ...]:
+    """The directories that were asked for, each checked; the caller checks again where links lead."""
+    return tuple(_bind(text, home, state) for text in binds)
+
+
+def _bind(text: str, home: str, state: str) -> Mount:
+    parts = text.split(":")
+    if len(parts) not in (2, 3) or (len(parts) == 3 and parts[2] not in ("ro", "rw")):
+        raise ConfigError(
+            f"sandbox.docker.binds: {text!r} is not HOST:INSIDE:ro or HOST:INSIDE:rw", path="sandbox.docker.binds"
+        )
+    source = posixpath.normpath(home + parts[0][1:] if parts[0] == "~" or parts[0].startswith("~/") else parts[0])
+    target = posixpath.normpath(parts[1])
+    if not source.startswith("/") or not target.startswith("/"):
+        raise ConfigError(f"sandbox.docker.binds: {text!r} needs absolute paths", path="sandbox.docker.binds")
+    if why := refused_source(source, home=home, state=state):
+        raise ConfigError(f"sandbox.docker.binds: {source} {why}", path="sandbox.docker.binds")
+    if target in _SYSTEM or target in _TAKEN or target.startswith((f"{RUNTIME}/", "/proc/", "/dev/", "/etc/")):
+        raise ConfigError(
+            f"sandbox.docker.binds: {target} is taken inside: choose another", path="sandbox.docker.binds"
+        )
+    return Mount(source, target, parts[2:] == ["rw"])
+
+
+def refused_source(source: str, *, home: str, state: str) -> str:
+    """Why a directory must not be seen in a sandbox; empty when it may."""
+    if source.endswith(("docker.sock", "podman.sock", "containerd.sock")):
+        return "is the socket of an engine: whoever has it has this machine"
+    if source in _SYSTEM or source.startswith(("/proc/", "/sys/", "/dev/", "/run/", "/var/run/", "/etc/", "/boot/")):
+        return "belongs to the system"
+    if source == home or home.startswith(f"{source}/"):
+        return "holds your whole home: name the directories that are needed"
+    if _within(source, state) or _within(state, source):
+        return "holds the assistant's own state and credentials"
+    if any(_within(source, f"{home}/{place}") for place in _SECRET_PLACES):
+        return "holds credentials"
+    return ""
+
+
+def _within(path: str, top: str) -> bool:
+    return path == top or path.startswith(f"{top}/")

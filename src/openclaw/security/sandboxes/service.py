@@ -1,0 +1,348 @@
+"""The sandbox of each session, as the configuration wants it."""
+
+import asyncio
+import logging
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from openclaw.agent import settings as views
+from openclaw.config.schema import Config
+from openclaw.core.clock import Clock
+from openclaw.core.errors import ConfigError, InvalidRequest
+from openclaw.core.keys import SessionKey, normalise_agent, parse
+from openclaw.core.sandbox import AGENT_MOUNT, BOX_HOME, Mount, Sandbox, SandboxedRun, SandboxSpec, seen
+from openclaw.prompt.facts import Elevated, SandboxFacts
+from openclaw.security import tool_policy
+from openclaw.security.sandboxes import policy
+from openclaw.security.sandboxes.engines import build as open_sandbox
+from openclaw.security.sandboxes.policy import PruneRules, SandboxRules, lenient, outlived
+from openclaw.security.settings import AgentToolSettings
+from openclaw.security.tool_policy import LEVELS, Elevation, ElevationRequest, elevation, refuse_reason, speaker
+from openclaw.tools.settings import ToolsSettings
+
+ATTACHMENTS = ".openclaw/attachments"
+
+
+class SandboxService:
+    """Knows who works in a sandbox, and in which one. Engines are asked for when they are first needed."""
+
+    def __init__(
+        self,
+        config: Config,
+        environ: Mapping[str, str],
+        *,
+        home: Path,
+        state: Path,
+        workspace: Callable[[str], Path],
+        skills: Callable[[str], Sequence[tuple[str, str]]],
+        build: Callable[[str, Mapping[str, str]], Sandbox] = open_sandbox,
+    ) -> None:
+        self._config = config
+        self._environ = environ
+        self._home = home
+        self._state = state
+        self._workspace = workspace
+        self._skills = skills
+        self._build = build
+        self._engines: dict[str, Sandbox] = {}
+        self._rules: dict[str, SandboxRules] = {}
+
+    def rules(self, agent_id: str) -> SandboxRules:
+        if agent_id not in self._rules:
+            agents = self._config.agents
+            own = next((entry.sandbox for entry in agents.list if normalise_agent(entry.id) == agent_id), None)
+            self._rules[agent_id] = policy.resolve(agents.defaults.sandbox, own)
+        return self._rules[agent_id]
+
+    def is_boxed(self, key: SessionKey) -> bool:
+        return policy.is_boxed(self.rules(key.agent).mode, key)
+
+    def of(self, key: SessionKey) -> SandboxedRun | None:
+        """The sandbox of a session; None when it has none."""
+        rules = self.rules(key.agent)
+        if not policy.is_boxed(rules.mode, key):
+            return None
+        return SandboxedRun(self.engine(rules), self.box(rules, key))
+
+    def engine(self, rules: SandboxRules) -> Sandbox:
+        if rules.backend not in self._engines:
+            self._engines[rules.backend] = self._build(rules.backend, self._environ)
+        return self._engines[rules.backend]
+
+    def root(self, rules: SandboxRules) -> Path:
+        """Where boxes keep their files."""
+        return Path(rules.root).expanduser() if rules.root else self._state / "sandboxes"
+
+    def box(self, rules: SandboxRules, key: SessionKey) -> SandboxSpec:
+        name = policy.box_name(rules, key)
+        root = self.root(rules) / name
+        return SandboxSpec(
+            name=name,
+            root=str(root),
+            workdir=rules.workdir,
+            access=rules.access,
+            mounts=(*self._files(rules, key, root), *self._binds(rules), *self._skill_mounts(key.agent)),
+            network=rules.network,
+            env=rules.env,
+            limits=rules.limits,
+            image=rules.image,
+            user=rules.user,
+            setup=rules.setup,
+        )
+
+    def _files(self, rules: SandboxRules, key: SessionKey, root: Path) -> list[Mount]:
+        workspace = self._workspace(key.agent)
+        if rules.access == "rw":
+            return [Mount(str(workspace), rules.workdir, True)]
+        mounts = [Mount(str(root / "workspace"), rules.workdir, True)]
+        if rules.access == "ro":
+            mounts.append(Mount(str(workspace), AGENT_MOUNT))
+        handed = workspace / ATTACHMENTS
+        if handed.is_dir():
+            mounts.append(Mount(str(handed), f"{rules.workdir}/{ATTACHMENTS}"))
+        return mounts
+
+    def _binds(self, rules: SandboxRules) -> list[Mount]:
+        """What the owner mounts, judged by its name and by where its links lead."""
+        home, state = str(self._home), str(self._state)
+        mounts = policy.mounts(rules.binds, home=home, state=state)
+        for mount in mounts:
+            real = os.path.realpath(mount.source)
+            if why := policy.refused_source(real, home=os.path.realpath(home), state=os.path.realpath(state)):
+                raise ConfigError(f"sandbox.docker.binds: {mount.source} leads to {real}, which {why}")
+        return list(mounts)
+
+    def _skill_mounts(self, agent_id: str) -> list[Mount]:
+        """Skills are read where the prompt says they are; `~` is the box's home inside."""
+        mounts = []
+        for place, called in sorted(set(self._skills(agent_id))):
+            under = Path(called).is_relative_to(self._home)
+            target = f"{BOX_HOME}/{Path(called).relative_to(self._home)}" if under else called
+            mounts.append(Mount(place, target))
+        return mounts
+
+    def tool_settings(self, agent_id: str) -> AgentToolSettings:
+        agents = self._config.agents.list
+        return next((entry.tools for entry in agents if normalise_agent(entry.id) == agent_id), AgentToolSettings())
+
+    def elevation(self, key: SessionKey, said: ElevationRequest | None, now: int) -> Elevation:
+        """Whether commands of a session may leave its sandbox."""
+        defaults = self._config.agents.defaults
+        return elevation(
+            speaker(key, self._config.commands.owner_allow_from),
+            self._config.tools.elevated,
+            self.tool_settings(key.agent).elevated,
+            defaults.elevated_default,
+            defaults.acknowledge_elevated_default,
+            said,
+            now,
+        )
+
+    def facts(self, key: SessionKey, level: Elevation) -> SandboxFacts | None:
+        """What the prompt says about the sandbox of a session."""
+        rules = self.rules(key.agent)
+        if not policy.is_boxed(rules.mode, key):
+            return None
+        who = speaker(key, self._config.commands.owner_allow_from)
+        own = self.tool_settings(key.agent)
+        exec_settings = self._config.tools.exec
+        return SandboxFacts(
+            container_workspace_dir=rules.workdir,
+            workspace_access=rules.access,
+            agent_workspace_mount={"none": "", "ro": AGENT_MOUNT, "rw": rules.workdir}[rules.access],
+            elevated=Elevated(
+                allowed=not refuse_reason(who, self._config.tools.elevated, own.elevated),
+                default_level=level.level,
+                full_access=(exec_settings.security, exec_settings.ask) == ("full", "off"),
+            ),
+        )
+
+    def check_child(self, parent: SessionKey, child: SessionKey, *, required: bool) -> None:
+        """Refuses a sub-agent that would get out of its starter's sandbox, or has none where one is demanded."""
+        theirs, ours = self.rules(child.agent), self.rules(parent.agent)
+        boxed = policy.is_boxed(theirs.mode, child)
+        if required and not boxed:
+            raise InvalidRequest(
+                f"sandbox require: {child.agent} works in no sandbox (agents.defaults.sandbox.mode), "
+                "so it is not started."
+            )
+        if why := policy.narrower(theirs, boxed, ours, policy.is_boxed(ours.mode, parent)):
+            raise InvalidRequest(f"The sub-agent is not started: {why}.")
+
+    def place(self, key: SessionKey, path: str) -> str:
+        """What a file of this machine is called where the session works."""
+        boxed = self.of(key)
+        inside = seen(boxed.box, path) if boxed is not None else path
+        if inside is None:
+            raise InvalidRequest(f"The sub-agent's sandbox does not see {path}.")
+        return inside
+
+
+def said(preferences: Any) -> ElevationRequest | None:
+    """What /elevated was set to in a session."""
+    level = preferences.elevated_level
+    return ElevationRequest(level, preferences.elevated_at) if level in LEVELS else None
+
+
+log = logging.getLogger(__name__)
+
+
+class _Place(Struct, frozen=True):
+    path: Path
+    made: float
+    used: float
+
+
+async def prune(boxes: SandboxService, agents: list[str], busy: set[str], clock: Clock) -> int:
+    """Empties what has outlived `sandbox.prune`, except boxes of the sessions in `busy`; gives how many went."""
+    kept = {boxed.box.name for key in busy if (boxed := boxes.of(parse(key))) is not None}
+    shared: dict[tuple[Path, str], PruneRules] = {}
+    engines: dict[str, Sandbox] = {}
+    for agent in agents:
+        rules = boxes.rules(agent)
+        where = (boxes.root(rules), rules.prefix)
+        # Agents may share a place: what one of them wants to keep is kept.
+        shared[where] = lenient(shared[where], rules.prune) if where in shared else rules.prune
+        if rules.mode != "off":
+            engines[rules.backend] = boxes.engine(rules)
+    gone = 0
+    for (root, prefix), limits in shared.items():
+        for place in await asyncio.to_thread(_places, root, prefix):
+            why = outlived(place.made, place.used, clock.now(), limits)
+            if not why or place.path.name in kept:
+                continue
+            for engine in engines.values():
+                await engine.discard(place.path.name)
+            await asyncio.to_thread(_empty, place.path)
+            log.info("the sandbox %s was emptied: %s", place.path.name, why)
+            gone += 1
+    return gone
+
+
+def _places(root: Path, prefix: str) -> list[_Place]:
+    found = []
+    for path in sorted(root.glob(f"{prefix}*")) if root.is_dir() else ():
+        if not (path / "home").is_dir():
+            continue  # it was emptied before
+        made, used = ((path / name if (path / name).exists() else path / "home") for name in ("made", "used"))
+        with suppress(FileNotFoundError):  # somebody else makes it new
+            found.append(_Place(path, made.stat().st_mtime, used.stat().st_mtime))
+    return found
+
+
+def _empty(place: Path) -> None:
+    """First out of the way, so that a box that is used again in this moment gets new directories."""
+    for name in ("home", "tmp"):
+        aside = place / f"{name}.gone-{secrets.token_hex(4)}"
+        with suppress(OSError):
+            (place / name).rename(aside)
+            shutil.rmtree(aside, ignore_errors=True)
+    for name in ("made", "used"):
+        (place / name).unlink(missing_ok=True)
+    with suppress(OSError):  # it holds files, and they stay
+        (place / "workspace").rmdir()
+        shutil.rmtree(place)
+
+
+RECIPE = """\
+FROM debian:bookworm-slim
+RUN apt-get update \\
+ && apt-get install -y --no-install-recommends bash ca-certificates curl git jq python3 python3-pip ripgrep \\
+ && pip3 install --break-system-packages --no-cache-dir msgspec \\
+ && rm -rf /var/lib/apt/lists/*
+"""
+"""The image of a container: a small system, and Python with msgspec for our file tools."""
+
+
+async def explained(boxes: SandboxService, tools: ToolsSettings, key: SessionKey) -> dict[str, Any]:
+    """Where a session works, as facts a person can follow back to a setting."""
+    rules = boxes.rules(key.agent)
+    boxed = policy.is_boxed(rules.mode, key)
+    document: dict[str, Any] = {
+        "session": str(key),
+        "sandboxed": _why(rules.mode, key, boxed),
+        "mode": f"{rules.mode} (agents.defaults.sandbox.mode)",
+    }
+    if not boxed:
+        return document
+    box = boxes.box(rules, key)
+    engine = boxes.engine(rules)
+    problem = await engine.problem(box)
+    own = boxes.tool_settings(key.agent)
+    asked = tool_policy.ToolRequest(agent=key.agent, boxed=True, read_only=rules.access == "ro")
+    layers = [layer for layer in tool_policy.layers(tools, own, asked) if layer.name.startswith("sandbox")]
+    return {
+        **document,
+        "engine": engine.name,
+        "works": f"no: {problem}" if problem else "yes",
+        "box": box.name,
+        "scope": f"{rules.scope} (agents.defaults.sandbox.scope)",
+        "files": box.root,
+        "workspace": f"{rules.access} (agents.defaults.sandbox.workspaceAccess)",
+        "sees": [f"{mount.target} = {mount.source} ({'rw' if mount.writable else 'ro'})" for mount in box.mounts],
+        "network": _network(rules.network, engine.name),
+        "limits": f"{box.limits.processes or 'any number of'} processes, {_memory(box.limits.memory, engine.name)}",
+        "tools": [f"{layer.name}: only {', '.join(layer.allow)} ({layer.key})" for layer in layers if layer.allow],
+        "never": [f"{', '.join(layer.deny)} ({layer.key})" for layer in layers if layer.deny],
+    }
+
+
+def _why(mode: str, key: SessionKey, boxed: bool) -> str:
+    if mode == "off":
+        return "no: the mode is off"
+    if boxed:
+        return "yes: the mode is all" if mode == "all" else "yes: it is not the main session"
+    return "no: it is the main session and the mode is non-main"
+
+
+def _network(network: str, engine: str) -> str:
+    if network == "none":
+        return "none (agents.defaults.sandbox.docker.network)"
+    shared = ": this machine's, its loopback included" if engine in ("process", "auto") else ""
+    return f"{network}{shared} (agents.defaults.sandbox.docker.network)"
+
+
+def _memory(memory: int, engine: str) -> str:
+    if not memory:
+        return "no limit on memory"
+    return f"{memory} bytes of memory" + (" each" if engine in ("process", "auto") else "")
+
+
+async def listed(boxes: SandboxService, config: Config) -> list[dict[str, Any]]:
+    """Every box with files or a container, the last used first."""
+    found: dict[str, dict[str, Any]] = {}
+    for agent_id in views.agent_ids(config.agents):
+        rules = boxes.rules(agent_id)
+        for place in await asyncio.to_thread(_directories, boxes.root(rules), rules.prefix):
+            found[place.name] = {
+                "name": place.name,
+                "engine": "process",
+                "state": "idle",
+                "usedAt": round((place / "used").stat().st_mtime * 1000) if (place / "used").exists() else 0,
+                "path": str(place),
+            }
+        for standing in await boxes.engine(rules).standing(rules.prefix):
+            row = found.setdefault(standing.name, {"name": standing.name, "usedAt": 0, "path": ""})
+            row.update(engine=standing.engine, state=standing.state)
+    return sorted(found.values(), key=lambda row: -int(row["usedAt"]))
+
+
+def _directories(root: Path, prefix: str) -> list[Path]:
+    return sorted(place for place in root.glob(f"{prefix}*") if place.is_dir()) if root.is_dir() else []
+
+
+async def renew(boxes: SandboxService, config: Config, row: dict[str, Any]) -> None:
+    """Ends what runs in a box and empties its home and /tmp."""
+    for agent_id in views.agent_ids(config.agents):
+        await boxes.engine(boxes.rules(agent_id)).discard(row["name"])
+    if row["path"]:
+        for name in ("home", "tmp"):
+            await asyncio.to_thread(shutil.rmtree, Path(row["path"], name), ignore_errors=True)
+        await asyncio.to_thread(Path(row["path"], "made").unlink, True)

@@ -1,0 +1,150 @@
+"""Looking through text for what it should not contain. Findings are for people; nothing here changes the text."""
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Literal
+
+from msgspec import Struct
+
+from openclaw.core.text import fold, hidden, lazy, markers
+
+Kind = Literal["hidden", "bidi", "pattern", "marker", "token"]
+Severity = Literal["warn", "critical"]
+
+# What each pattern is known by, and the same pattern written so that no input makes it slow.
+_PATTERNS: tuple[tuple[str, str], ...] = (
+    (
+        r"ignore\s+(all\s+)?(previous|prior|above)\s+(instructions?|prompts?)",
+        r"ignore\s++(?:all\s++)?(?:previous|prior|above)\s++(?:instruction|prompt)",
+    ),
+    (r"disregard\s+(all\s+)?(previous|prior|above)", r"disregard\s++(?:all\s++)?(?:previous|prior|above)"),
+    (
+        r"forget\s+(everything|all|your)\s+(instructions?|rules?|guidelines?)",
+        r"forget\s++(?:everything|all|your)\s++(?:instruction|rule|guideline)",
+    ),
+    (r"you\s+are\s+now\s+(a|an)\s+", r"you\s++are\s++now\s++an?\s"),
+    (r"new\s+instructions?:", r"new\s++instructions?:"),
+    (r"system\s*:?\s*(prompt|override|command)", r"system\s*+:?\s*+(?:prompt|override|command)"),
+    (r"\bexec\b.*command\s*=", ""),
+    (r"elevated\s*=\s*true", r"elevated\s*+=\s*+true"),
+    (r"rm\s+-rf", r"rm\s++-rf"),
+    (r"delete\s+all\s+(emails?|files?|data)", r"delete\s++all\s++(?:email|file|data)"),
+    (r"</?system>", r"</?system>"),
+    (r"\]\s*\n\s*\[?(system|assistant|user)\]?:", r"\][^\S\n]*+\n\s*+\[?(?:system|assistant|user)\]?:"),
+    (
+        r"\[\s*(System\s*Message|System|Assistant|Internal)\s*\]",
+        r"\[\s*+(?:System\s*+Message|System|Assistant|Internal)\s*+\]",
+    ),
+    (r"^\s*System:\s+", r"^[^\S\n]*+System:\s"),
+)
+SUSPICIOUS = tuple(source for source, _ in _PATTERNS)
+_COMPILED = tuple((source, lazy(safe, re.I | re.M)) for source, safe in _PATTERNS if safe)
+_EXEC = lazy(r"\bexec\b", re.I)
+_COMMAND = lazy(r"command\s*+=", re.I)
+
+# These give orders over the head of the prompt; the rest may well be honest notes about commands.
+_OVERRIDES = frozenset((*SUSPICIOUS[:3], SUSPICIOUS[10], SUSPICIOUS[11]))
+
+_TOKENS = lazy(
+    r"<\|(?:im_start|im_end|endoftext|begin_of_text|end_of_text|start_header_id|end_header_id|eot_id|python_tag|eom_id|"
+    r"channel|message|return|call|reserved_special_token_\d{1,6})\|>|\[/?INST\]|<</?SYS>>|</?s>|<(?:start|end)_of_turn>"
+)
+
+
+class TextFinding(Struct, frozen=True, kw_only=True):
+    """One thing a person should look at."""
+
+    kind: Kind
+    severity: Severity
+    line: int
+    detail: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.detail}"
+
+
+def scan(text: str) -> tuple[TextFinding, ...]:
+    """Everything suspicious in `text`, by line."""
+    found = [*_unseen(text), *_forged(text), *_orders(text), *_control_tokens(text)]
+    return tuple(sorted(found, key=lambda finding: finding.line))
+
+
+def suspicious_patterns(text: str) -> tuple[str, ...]:
+    """The patterns `text` matches, each by the source it is documented with, in their documented order."""
+    matched = {source for source, _ in _matches(fold(text))}
+    return tuple(source for source in SUSPICIOUS if source in matched)
+
+
+def is_critical(findings: tuple[TextFinding, ...]) -> bool:
+    """Whether a file with these findings should be held back where the settings say so."""
+    return any(finding.severity == "critical" for finding in findings)
+
+
+def _unseen(text: str) -> Iterator[TextFinding]:
+    line_of = _Lines(text)
+    seen = (
+        (line_of(at), "bidi" if bidi else "hidden", code) for at, code, bidi in hidden(text) if not _joins(text, at)
+    )
+    for (line, kind), group in groupby(seen, key=lambda item: item[:2]):
+        codes = [code for _, _, code in group]
+        names = ", ".join(dict.fromkeys(codes))
+        what = "characters that reorder text" if kind == "bidi" else "hidden characters"
+        yield TextFinding(
+            kind="bidi" if kind == "bidi" else "hidden",
+            severity="critical" if kind == "bidi" else "warn",
+            line=line,
+            detail=f"{len(codes)} {what} ({names})",
+        )
+
+
+def _joins(text: str, at: int) -> bool:
+    """A joiner between two symbols is part of an emoji, and hides nothing."""
+    return text[at] == "\u200d" and 0 < at < len(text) - 1 and not text[at - 1].isascii() and ord(text[at + 1]) > 0x2000
+
+
+def _forged(text: str) -> Iterator[TextFinding]:
+    line_of = _Lines(text)
+    for start, end, _ in markers(text):
+        yield TextFinding(
+            kind="marker", severity="critical", line=line_of(start), detail=f"imitates a marker: {text[start:end]!r}"
+        )
+
+
+def _orders(text: str) -> Iterator[TextFinding]:
+    folded = fold(text)
+    line_of = _Lines(folded)
+    for source, at in _matches(folded):
+        severity: Severity = "critical" if source in _OVERRIDES else "warn"
+        yield TextFinding(kind="pattern", severity=severity, line=line_of(at), detail=f"matches {source}")
+
+
+def _control_tokens(text: str) -> Iterator[TextFinding]:
+    line_of = _Lines(text)
+    for found in _TOKENS.finditer(text):
+        yield TextFinding(
+            kind="token", severity="warn", line=line_of(found.start()), detail=f"model control token {found.group()!r}"
+        )
+
+
+def _matches(text: str) -> Iterator[tuple[str, int]]:
+    for source, pattern in _COMPILED:
+        for found in pattern.finditer(text):
+            yield source, found.start() + len(found.group()) - len(found.group().lstrip())
+    start = 0
+    for line in text.splitlines(keepends=True):
+        opened = _EXEC.search(line)
+        if opened and _COMMAND.search(line, opened.end()):
+            yield SUSPICIOUS[6], start + opened.start()
+        start += len(line)
+
+
+class _Lines:
+    """Line numbers by position, counted once."""
+
+    def __init__(self, text: str) -> None:
+        self._ends = [found.start() for found in re.finditer("\n", text)]
+
+    def __call__(self, at: int) -> int:
+        return bisect_left(self._ends, at) + 1

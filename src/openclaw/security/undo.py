@@ -1,0 +1,302 @@
+"""Files as they were before tools changed them: contents by digest, and for each run a list of what it changed.
+
+Everything is written before the change it makes undoable, so a killed process leaves nothing that cannot be undone.
+"""
+
+import difflib
+import hashlib
+import os
+import secrets
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+import msgspec
+from msgspec import Struct
+
+from openclaw.core.clock import Clock, millis
+from openclaw.core.errors import InvalidRequest, NotFound, StateError
+from openclaw.security.undo_plan import GONE, Before, FileAfter, Ran, Record, Run, Story, UndoStep, plan, story
+from openclaw.storage import atomic
+
+MB = 1 << 20
+GRACE_NS = 3_600 * 1_000_000_000
+CUT_SHORT_NS = 60 * 1_000_000_000
+_LINE = msgspec.json.Decoder(Record)
+
+
+class JournalBudget(Struct, frozen=True, kw_only=True):
+    enabled: bool = True
+    total: int = 256 * MB
+    file: int = 32 * MB
+    days: int = 14
+
+
+STANDARD = JournalBudget()
+
+
+class Journal:
+    """The records of all runs below one directory."""
+
+    def __init__(self, root: Path, clock: Clock, budget: JournalBudget = STANDARD) -> None:
+        self._objects = root / "objects"
+        self._runs = root / "runs"
+        self._clock = clock
+        self._budget = budget
+        self._numbers: dict[str, int] = {}
+
+    # While a run goes on.
+
+    def keep(self, run_id: str, session_key: str, tool: str, paths: Sequence[str]) -> dict[str, Before]:
+        """Keeps files as they are; what is handed back goes to `settled`."""
+        if not self._budget.enabled or not run_id:
+            return {}
+        self._open(run_id, session_key)
+        kept: dict[str, Before] = {}
+        for path in paths:
+            self._numbers[run_id] += 1
+            kept[path] = self._photographed(self._numbers[run_id], tool, path)
+        self._append(run_id, *kept.values())
+        return kept
+
+    def settled(self, run_id: str, before: Before) -> bool:
+        """Notes how a file is after the call; whether it was changed."""
+        now = self.state(before.path)
+        self._append(run_id, FileAfter(before.number, now))
+        return now != before.digest or bool(before.lost)
+
+    def ran(self, run_id: str, session_key: str, command: str) -> None:
+        if self._budget.enabled and run_id:
+            self._open(run_id, session_key)
+            self._append(run_id, Ran(command[:500]))
+
+    def _open(self, run_id: str, session_key: str) -> None:
+        if run_id in self._numbers:
+            return
+        file = self._file(run_id)
+        if file.exists():  # begun by an earlier process
+            self._numbers[run_id] = max(
+                (each.number for each in self._read(file) if isinstance(each, Before)), default=0
+            )
+            return
+        self.prune()
+        self._numbers[run_id] = 0
+        self._append(run_id, Run(run_id, session_key, millis(self._clock)))
+
+    def _photographed(self, number: int, tool: str, path: str) -> Before:
+        try:
+            info = Path(path).stat()
+        except (OSError, ValueError):
+            return Before(number, tool, path)
+        mode = stat.S_IMODE(info.st_mode)
+        if not stat.S_ISREG(info.st_mode):
+            return Before(number, tool, path, "?", mode, "it is not a regular file")
+        if info.st_size > self._budget.file:
+            return Before(number, tool, path, "?", mode, f"it is larger than {self._budget.file // MB} MB")
+        try:
+            data = Path(path).read_bytes()
+            return Before(number, tool, path, self._put(data), mode)
+        except OSError as error:
+            return Before(number, tool, path, "?", mode, f"it could not be kept: {error.strerror}")
+
+    def _put(self, data: bytes) -> str:
+        digest = hashlib.sha256(data).hexdigest()
+        place = self._object(digest)
+        if not place.exists():
+            place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            fresh = place.with_name(f"{digest}.{secrets.token_hex(4)}")
+            fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(fd, "wb") as file:
+                file.write(data)
+            fresh.replace(place)
+        return digest
+
+    # Afterwards.
+
+    def stories(self) -> list[Story]:
+        """The runs that changed files, the latest first."""
+        told = [story(self._read(file)) for file in self._files()]
+        return [each for each in reversed(told) if each.changes]
+
+    def find(self, wanted: str) -> Story:
+        """The run meant by an id, the start of one, or `last`."""
+        told = self.stories()
+        if wanted == "last" and told:
+            return told[0]
+        found = [each for each in told if each.run.run_id == wanted] or [
+            each for each in told if wanted and each.run.run_id.startswith(wanted)
+        ]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise InvalidRequest(f"{wanted!r} fits {len(found)} runs: give more of the id")
+        raise NotFound(
+            f"no run {wanted!r} changed files that can be undone: `openclaw undo --list` shows those that did"
+        )
+
+    def content(self, digest: str) -> bytes:
+        try:
+            return self._object(digest).read_bytes()
+        except OSError as error:
+            raise NotFound(
+                "the file as it was is not kept any more (security.undo.maxMb): nothing was changed"
+            ) from error
+
+    def state(self, path: str) -> str:
+        """The digest of a file as it is now."""
+        try:
+            with Path(path).open("rb") as file:
+                return hashlib.file_digest(file, "sha256").hexdigest()
+        except FileNotFoundError:
+            return GONE
+        except OSError:
+            return "?"
+
+    def left_by(self, run_id: str, path: str) -> bool:
+        """Whether a file of a run that was cut short looks as if that run had changed it last."""
+        try:
+            written, noted = Path(path).stat().st_mtime_ns, self._file(run_id).stat().st_mtime_ns
+        except FileNotFoundError:
+            return True  # it was deleted, or never made
+        return written <= noted + CUT_SHORT_NS
+
+    def prune(self) -> None:
+        """Forgets the oldest runs, as far as the budget wants it, and contents nobody needs."""
+        files = self._files()
+        oldest = millis(self._clock) - self._budget.days * 86_400_000
+        sizes: dict[str, int] = {}
+        kept: list[Path] = []
+        for file in reversed(files):
+            told = story(self._read(file))
+            digests = [before.digest for before, _ in told.changes.values() if before.digest not in (GONE, "?")]
+            new = {digest: self._size(digest) for digest in digests if digest not in sizes}
+            if told.run.at < oldest or sum(sizes.values()) + sum(new.values()) > self._budget.total:
+                file.unlink(missing_ok=True)
+                continue
+            sizes |= new
+            kept.append(file)
+        newest = max((file.stat().st_mtime_ns for file in kept), default=0)
+        for place in self._objects.glob("*/*"):
+            # Another process may have put it there for a line it has not written yet.
+            if place.name not in sizes and place.stat().st_mtime_ns < newest - GRACE_NS:
+                place.unlink(missing_ok=True)
+
+    def _size(self, digest: str) -> int:
+        try:
+            return self._object(digest).stat().st_size
+        except OSError:
+            return 0
+
+    def _object(self, digest: str) -> Path:
+        return self._objects / digest[:2] / digest
+
+    def _file(self, run_id: str) -> Path:
+        name = quote(run_id, safe="")
+        if len(name) > 180:
+            name = f"{name[:100]}-{hashlib.sha256(run_id.encode()).hexdigest()[:16]}"
+        return self._runs / f"{name}.jsonl"
+
+    def _files(self) -> list[Path]:
+        """The lists of all runs, the oldest first."""
+        return sorted(self._runs.glob("*.jsonl"), key=lambda file: (file.stat().st_mtime_ns, file.name))
+
+    def _read(self, file: Path) -> list[Record]:
+        return list(_records(file.read_bytes()))
+
+    def _append(self, run_id: str, *records: Record) -> None:
+        if not records:
+            return
+        self._runs.mkdir(parents=True, exist_ok=True, mode=0o700)
+        fd = os.open(self._file(run_id), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            os.write(fd, b"".join(b"\n" + msgspec.json.encode(each) for each in records))
+        finally:
+            os.close(fd)
+
+
+def _records(data: bytes) -> Iterator[Record]:
+    """Lines begin with their line end, so that one cut short by a kill does not take the next with it."""
+    for line in data.split(b"\n"):
+        if line:
+            try:
+                yield _LINE.decode(line)
+            except msgspec.DecodeError:
+                continue
+
+
+class RunJournal:
+    """The journal, for one session. Without a run there is nothing to undo by, but a note still needs its old text."""
+
+    def __init__(self, journal: Journal, session_key: str) -> None:
+        self._journal = journal
+        self._session = session_key
+
+    def keep(self, run_id: str, tool: str, paths: Sequence[str]) -> Mapping[str, Before]:
+        return self._journal.keep(run_id, self._session, tool, paths)
+
+    def settled(self, run_id: str, before: Before | None) -> bool:
+        """Whether the file was changed; one that was not kept counts as changed."""
+        return before is None or self._journal.settled(run_id, before)
+
+    def ran(self, run_id: str, command: str) -> None:
+        self._journal.ran(run_id, self._session, command)
+
+    def text_before(self, before: Before | None) -> str:
+        if before is None or before.digest in (GONE, "?"):
+            return ""
+        try:
+            return self._journal.content(before.digest).decode("utf-8", "replace")
+        except NotFound:
+            return ""
+
+
+DIFF_LINES = 60
+
+
+def steps(journal: Journal, told: Story) -> list[UndoStep]:
+    """What undoing a run would do now."""
+    return plan(told, journal.state, lambda path: journal.left_by(told.run.run_id, path))
+
+
+def carry_out(journal: Journal, told: Story, chosen: Sequence[UndoStep], run_id: str) -> list[str]:
+    """Puts files back as they were; gives the paths."""
+    done: list[str] = []
+    for step in chosen:
+        kept = journal.keep(run_id, told.run.session_key, "undo", (step.path,))
+        try:
+            if step.digest == GONE:
+                Path(step.path).unlink(missing_ok=True)
+            else:
+                Path(step.path).parent.mkdir(parents=True, exist_ok=True)
+                atomic.replace(Path(step.path), journal.content(step.digest))
+                Path(step.path).chmod(step.mode)
+        except OSError as error:
+            raise StateError(
+                f"cannot put {step.path} back: {error.strerror}. Undone so far: {len(done)} files."
+            ) from error
+        if step.path in kept:
+            journal.settled(run_id, kept[step.path])
+        done.append(step.path)
+    return done
+
+
+def difference(journal: Journal, step: UndoStep) -> str:
+    """From the file as it is to the file as it would be."""
+    try:
+        now = Path(step.path).read_bytes()
+    except OSError:
+        now = b""
+    then = journal.content(step.digest) if step.digest != GONE else b""
+    if b"\0" in now or b"\0" in then:
+        return f"{step.path}: {len(now)} bytes now, {len(then)} bytes before (not text)"
+    lines = difflib.unified_diff(
+        now.decode(errors="replace").splitlines(),
+        then.decode(errors="replace").splitlines(),
+        f"{step.path} (now)",
+        f"{step.path} (as it was)",
+        lineterm="",
+    )
+    shown = list(lines)
+    more = [f"… {len(shown) - DIFF_LINES} more lines"] if len(shown) > DIFF_LINES else []
+    return "\n".join([*shown[:DIFF_LINES], *more])

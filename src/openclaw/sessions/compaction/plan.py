@@ -1,0 +1,376 @@
+"""When a conversation is too long for its model, and where to cut it. Pure; sizes are tokens, by estimate.
+
+A cut keeps pairs whole (a call and its results are on the same side), keeps a tail within a budget, and takes
+something away. When no such cut exists there is nothing to compact.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from itertools import takewhile
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct, structs
+
+from openclaw.core.messages import Assistant, Image, Message, Text, Thinking, ToolCall, ToolResult, User, once
+from openclaw.core.text import lazy
+from openclaw.sessions.transcript import AnyEntry, Compaction, Custom, MessageEntry, ResetEntry, message_of, visible
+
+RESERVE = 20_000
+RESERVE_SHARE = 4
+"""The reserve is at most one part in so many of the window."""
+IMAGE_TOKENS = 2_000
+MESSAGE_TOKENS = 4
+"""What roles and separators cost."""
+HARD_MINIMUM = 4_000
+COMFORTABLE = 8_000
+
+_WIDE = lazy(
+    "[\u1100-\u11ff\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef\U00020000-\U0003ffff]"
+)
+
+_LIMIT = lazy(
+    r"(?:maximum (?:context|prompt) length|context (?:size|length|window)|maximum number of tokens"
+    r"|token limit|n_ctx|> )[^\d\n]{0,40}?(\d[\d,]{2,8})(?!\d)",
+    re.IGNORECASE,
+)
+
+
+def estimate_text(text: str) -> int:
+    """Tokens of `text`: four characters each, but one for a character that stands for a syllable or a word."""
+    wide = 0 if text.isascii() else len(_WIDE.findall(text))
+    return wide + -(-(len(text) - wide) // 4)
+
+
+@once
+def estimate(message: Message) -> int:
+    """Tokens of one message; never 0, so that every message counts."""
+    if isinstance(message, User) and isinstance(message.content, str):
+        return MESSAGE_TOKENS + estimate_text(message.content)
+    return MESSAGE_TOKENS + sum(_block(block) for block in message.content if not isinstance(block, str))
+
+
+def _block(block: Text | Image | Thinking | ToolCall) -> int:
+    match block:
+        case Text(text=text):
+            return estimate_text(text)
+        case Thinking(thinking=thinking, thinking_signature=signature):
+            return estimate_text(thinking) + estimate_text(signature or "")
+        case ToolCall(name=name, arguments=arguments):
+            return estimate_text(name) + -(-len(msgspec.json.encode(arguments)) // 4)
+        case _:
+            return IMAGE_TOKENS
+
+
+def estimate_all(messages: Sequence[Message]) -> int:
+    return sum(map(estimate, messages))
+
+
+def measure(path: Sequence[AnyEntry], overhead: int = 0) -> int:
+    """How much of its window a conversation takes, the system prompt included.
+
+    The provider's own count of the last call, and an estimate of what came after; a count from before the newest
+    compaction says nothing any more, then all of it is estimated on top of `overhead`. So it is when the count is
+    too low to be true.
+    """
+    shown, summary = visible(path)
+    estimated = estimate_text(summary or "") + estimate_all(
+        [message for entry in shown if (message := message_of(entry)) is not None]
+    )
+    start = max((i for i, entry in enumerate(shown) if isinstance(entry, Compaction | ResetEntry)), default=-1)
+    behind = 0
+    for entry in reversed(shown[start + 1 :]):
+        if isinstance(entry, MessageEntry) and _counts(entry.message):
+            assert isinstance(entry.message, Assistant)
+            counted = entry.message.usage.total_tokens + behind
+            return counted if 2 * counted >= estimated else overhead + estimated
+        message = message_of(entry)
+        behind += estimate(message) if message is not None else 0
+    return overhead + estimated
+
+
+def _counts(message: Message) -> bool:
+    return (
+        isinstance(message, Assistant)
+        and message.usage.total_tokens > 0
+        and message.stop_reason not in ("error", "aborted")
+    )
+
+
+def window_in(error: str) -> int | None:
+    """The size of the window as a provider names it when it refuses: a local server may have less than its model."""
+    found = _LIMIT.search(error)
+    return int(found[1].replace(",", "")) if found else None
+
+
+def reserve(window: int) -> int:
+    """What must stay free for the answer."""
+    return min(RESERVE, window // RESERVE_SHARE)
+
+
+def full(tokens: int, window: int) -> bool:
+    """Whether a conversation of `tokens` is to be compacted before the next turn."""
+    return tokens >= window - reserve(window)
+
+
+def nearly_full(tokens: int, window: int, soft: int) -> bool:
+    """Whether it is time to write down what should outlive a compaction."""
+    free = window - reserve(window)
+    return tokens >= free - min(soft, free // 2)
+
+
+def keep_budget(wanted: int, window: int, tokens: int, overhead: int) -> int:
+    """How much stays word for word: what was asked for, but never so much that the next turn is full again."""
+    room = window - reserve(window) - overhead
+    return max(0, min(wanted, room // 2, tokens // 2))
+
+
+class CompactionPlan(Struct, frozen=True, kw_only=True):
+    """A cut: what a summary is to stand for, and what stays."""
+
+    removed: tuple[Message, ...]
+    kept: tuple[Message, ...]
+    first_kept: str
+    """The entry the tail starts with; empty when nothing stays."""
+    split: int
+    """Where in `removed` the turn begins that the cut goes through; its length when the cut is between turns."""
+    previous: Compaction | None = None
+
+    @property
+    def unanswered(self) -> str:
+        """The last request in `removed` when it got no final answer, there or in the tail, in its own words."""
+        last = next((i for i in range(len(self.removed) - 1, -1, -1) if isinstance(self.removed[i], User)), None)
+        if last is None:
+            return ""
+        rest = takewhile(lambda message: not isinstance(message, User), (*self.removed[last + 1 :], *self.kept))
+        answered = any(isinstance(message, Assistant) and message.text and not message.calls for message in rest)
+        return "" if answered else self.removed[last].text
+
+
+def plan(path: Sequence[AnyEntry], keep: int) -> CompactionPlan | None:
+    """Where to cut so that at most `keep` tokens stay; None when there is nothing to take away."""
+    shown, _ = visible(path)
+    said = [(entry.id, message) for entry in shown if (message := message_of(entry)) is not None]
+    messages = [message for _, message in said]
+    at = cut(messages, keep)
+    if at == 0:
+        return None
+    return CompactionPlan(
+        removed=tuple(messages[:at]),
+        kept=tuple(messages[at:]),
+        first_kept=said[at][0] if at < len(said) else "",
+        split=_split(messages, at),
+        previous=_previous(path),
+    )
+
+
+def compactions(path: Sequence[AnyEntry]) -> int:
+    """How often a conversation was compacted."""
+    return sum(isinstance(entry, Compaction) for entry in path)
+
+
+def _previous(path: Sequence[AnyEntry]) -> Compaction | None:
+    """The summary that stands for what came before; a reset leaves none."""
+    for entry in reversed(path):
+        if isinstance(entry, Compaction):
+            return entry
+        if isinstance(entry, ResetEntry):
+            return None
+    return None
+
+
+def cut(messages: Sequence[Message], keep: int) -> int:
+    """The first message to keep: the earliest from which all that follows takes at most `keep` tokens."""
+    best, total = len(messages), 0
+    for index, fits in zip(range(len(messages) - 1, -1, -1), _cuttable(messages), strict=True):
+        total += estimate(messages[index])
+        if total > keep:
+            break
+        if fits:
+            best = index
+    return best
+
+
+def _cuttable(messages: Sequence[Message]) -> list[bool]:
+    """From the last message to the first: whether a cut before it leaves every result with its call."""
+    fits: list[bool] = []
+    result_ahead = False
+    """A result stands between here and the next reply: it answers a reply before here."""
+    for message in reversed(messages):
+        match message:
+            case ToolResult():
+                result_ahead = True
+                fits.append(False)
+            case Assistant():
+                result_ahead = False
+                fits.append(True)
+            case User():
+                fits.append(not result_ahead)
+    return fits
+
+
+def _split(messages: Sequence[Message], at: int) -> int:
+    """The start of the turn that a cut at `at` goes through, or `at`."""
+    if at < len(messages) and isinstance(messages[at], User):
+        return at
+    last = messages[at - 1]
+    if at == len(messages) and isinstance(last, Assistant) and not last.calls:
+        return at
+    return next((i for i in range(at - 1, -1, -1) if isinstance(messages[i], User)), at)
+
+
+CUSTOM_TYPE = "openclaw.cache-ttl"
+KEEP_REPLIES = 3
+KEEP_IMAGE_TURNS = 3
+SOFT_SHARE = 0.3
+HARD_SHARE = 0.5
+SOFT_CHARS = 4_000
+SOFT_EDGE = 1_500
+HARD_CHARS = 50_000
+CHARS_PER_TOKEN = 4
+REMOVED_IMAGE = "[image removed: it was shown earlier in this conversation]"
+
+Projection = Literal["trim", "clear"]
+
+
+class Pruning(Struct, frozen=True, kw_only=True):
+    """How to prune; `ttl` is how many seconds a provider's cache lives."""
+
+    ttl: float = 300.0
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    hard_clear: bool = True
+    placeholder: str = "[Old tool result content cleared]"
+
+    def may(self, tool: str) -> bool:
+        if any(fnmatchcase(tool, pattern) for pattern in self.deny):
+            return False
+        return not self.allow or any(fnmatchcase(tool, pattern) for pattern in self.allow)
+
+
+class Pruned(Struct, frozen=True):
+    """Messages as the model sees them, and how each shortened result is shown, by call id."""
+
+    messages: tuple[Message, ...]
+    shown: Mapping[str, Projection]
+
+
+def recorded(path: Sequence[AnyEntry]) -> dict[str, Projection]:
+    """How results were shown before, from the newest record of it."""
+    for entry in reversed(path):
+        if isinstance(entry, Custom) and entry.custom_type == CUSTOM_TYPE:
+            return _read(entry.data)
+    return {}
+
+
+def _read(data: Any) -> dict[str, Projection]:
+    try:
+        return msgspec.convert(data.get("shown", {}) if isinstance(data, dict) else {}, dict[str, Projection])
+    except msgspec.ValidationError:
+        return {}
+
+
+def prune(
+    messages: Sequence[Message], shown: Mapping[str, Projection], rules: Pruning, *, window: int, idle: float
+) -> Pruned:
+    """`messages` with old results shortened; `idle` is how many seconds ago the model was last asked."""
+    shown = dict(shown)
+    if idle >= rules.ttl:
+        room = window * CHARS_PER_TOKEN
+        now = project(messages, shown, rules)
+        if size(now) >= SOFT_SHARE * room:
+            old = _candidates(messages, rules)
+            shown |= {each.tool_call_id: "trim" for each in old if _is_long(each) and each.tool_call_id not in shown}
+            now = project(messages, shown, rules)
+            if rules.hard_clear and size(now) >= HARD_SHARE * room:
+                shown |= _cleared(now, old, shown, HARD_SHARE * room)
+    return Pruned(project(messages, shown, rules), shown)
+
+
+def project(messages: Sequence[Message], shown: Mapping[str, Projection], rules: Pruning) -> tuple[Message, ...]:
+    """`messages` as `shown` says."""
+    how: dict[Projection, Callable[[ToolResult], ToolResult]] = {
+        "trim": _trimmed,
+        "clear": lambda result: structs.replace(result, content=(Text(rules.placeholder),)),
+    }
+    return tuple(
+        how[shown[message.tool_call_id]](message)
+        if isinstance(message, ToolResult) and message.tool_call_id in shown
+        else message
+        for message in messages
+    )
+
+
+def size(messages: Sequence[Message]) -> int:
+    """Characters of a conversation, images at what they cost."""
+    return sum(map(_chars, messages))
+
+
+def _chars(message: Message) -> int:
+    if isinstance(message, Assistant):
+        calls = sum(len(msgspec.json.encode(call.arguments)) for call in message.calls)
+        return len(message.text) + len(message.thinking) + calls
+    images = 0 if isinstance(message.content, str) else sum(isinstance(block, Image) for block in message.content)
+    return len(message.text) + images * IMAGE_TOKENS * CHARS_PER_TOKEN
+
+
+def _candidates(messages: Sequence[Message], rules: Pruning) -> list[ToolResult]:
+    """Results that may be shortened: behind the first question, before the latest replies, without images."""
+    first = next((i for i, message in enumerate(messages) if isinstance(message, User)), len(messages))
+    replies = [i for i, message in enumerate(messages) if isinstance(message, Assistant)]
+    last = replies[-KEEP_REPLIES] if len(replies) >= KEEP_REPLIES else 0
+    return [
+        message
+        for message in messages[first:last]
+        if isinstance(message, ToolResult)
+        and rules.may(message.tool_name)
+        and not any(isinstance(block, Image) for block in message.content)
+    ]
+
+
+def _is_long(result: ToolResult) -> bool:
+    return len(result.text) > SOFT_CHARS
+
+
+def _trimmed(result: ToolResult) -> ToolResult:
+    text = result.text
+    note = (
+        f"[Tool result shortened: the first {SOFT_EDGE} and the last {SOFT_EDGE} "
+        f"of {len(text)} characters are shown. Run the tool again for the rest.]"
+    )
+    return structs.replace(result, content=(Text(f"{text[:SOFT_EDGE]}\n...\n{text[-SOFT_EDGE:]}\n\n{note}"),))
+
+
+def _cleared(
+    messages: Sequence[Message], old: Sequence[ToolResult], shown: Mapping[str, Projection], most: float
+) -> dict[str, Projection]:
+    """The oldest results, as many as it takes to get below `most` characters; none when that is not worth it."""
+    by_id = {message.tool_call_id: message for message in messages if isinstance(message, ToolResult)}
+    left = [by_id[each.tool_call_id] for each in old if shown.get(each.tool_call_id) != "clear"]
+    if sum(len(each.text) for each in left) < HARD_CHARS:
+        return {}
+    total = size(messages)
+    cleared: dict[str, Projection] = {}
+    for result in left:
+        if total < most:
+            break
+        cleared[result.tool_call_id] = "clear"
+        total -= len(result.text)
+    return cleared
+
+
+def without_old_images(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """`messages` with a line in place of each image that is older than the latest turns."""
+    asked = [i for i, message in enumerate(messages) if isinstance(message, User)]
+    recent = asked[-KEEP_IMAGE_TURNS] if len(asked) > KEEP_IMAGE_TURNS else 0
+    return (*(_imageless(message) for message in messages[:recent]), *messages[recent:])
+
+
+def _imageless(message: Message) -> Message:
+    if isinstance(message, Assistant) or isinstance(message.content, str):
+        return message
+    if not any(isinstance(block, Image) for block in message.content):
+        return message
+    content = tuple(Text(REMOVED_IMAGE) if isinstance(block, Image) else block for block in message.content)
+    return structs.replace(message, content=content)

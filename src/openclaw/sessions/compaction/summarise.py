@@ -1,0 +1,295 @@
+"""The summarising run: a conversation's older part goes to a model in pieces, notes come back, poor ones are refused.
+
+Nothing is written here; a summary that cannot be had leaves everything as it was.
+"""
+
+import logging
+import os
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, tzinfo
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from msgspec import Struct
+
+from openclaw.agent.loop import ModelAsker
+from openclaw.agent.tool_runner import ToolRunner
+from openclaw.core.clock import Clock, millis
+from openclaw.core.errors import ContextTooLong, OpenClawError, Unavailable
+from openclaw.core.harness import RunJob
+from openclaw.core.messages import Message, Usage, User
+from openclaw.core.provider import System
+from openclaw.core.text import whole
+from openclaw.core.tool import Effects, Output, Tool, ToolContext, ToolSpec
+from openclaw.process.tasks import with_timeout
+from openclaw.sessions.compaction import summary
+from openclaw.sessions.compaction.plan import CompactionPlan, compactions, estimate_all, estimate_text
+from openclaw.sessions.compaction.summary import EssentialDetails
+from openclaw.sessions.settings import CompactionSettings, MemoryFlushSettings
+from openclaw.sessions.transcript import AnyEntry, Custom
+
+log = logging.getLogger(__name__)
+
+SMALLER_TRIES = 3
+"""How often the pieces are made smaller when the summarising model finds them too long."""
+
+
+class CompactionFailed(Unavailable):
+    """There is no acceptable summary; the conversation is as it was."""
+
+
+class Summary(Struct, frozen=True, kw_only=True):
+    """What takes the place of the removed messages."""
+
+    text: str
+    details: EssentialDetails
+    usage: Usage = Usage()
+
+
+class Summariser:
+    """Makes summaries. `tools` gives an empty toolbox: a summarising model has nothing to do but write."""
+
+    def __init__(
+        self,
+        settings: CompactionSettings,
+        model: ModelAsker,
+        tools: Callable[[], ToolRunner],
+        clock: Clock,
+        *,
+        window: int,
+    ) -> None:
+        self.settings = settings
+        self._model = model
+        self._tools = tools
+        self._clock = clock
+        self._window = window
+        """Of the summarising model."""
+
+    async def summarise(self, plan: CompactionPlan, *, window: int, focus: str = "", must: bool = False) -> Summary:
+        """A summary of what `plan` removes, smaller than that; `window` is the conversation's.
+
+        With `must` the conversation cannot go on without: when no model can be had, notes are made from what is known
+        for certain.
+        """
+        want = summary.requirements(plan, self.settings.mode, strict=self.settings.identifier_policy == "strict")
+        spent = _Spent()
+        try:
+            work = self._notes(plan, want, focus, spent)
+            notes, split = await with_timeout(work, self.settings.timeout_seconds, self._clock, "the summary")
+        except OpenClawError as error:
+            if not must:
+                raise CompactionFailed(error.message) from error
+            log.warning("no summary could be had (%s): going on with what is known for certain", error.message)
+            notes, split = summary.digest(want, self.settings.mode), ""
+        text, details = summary.finished(
+            whole(notes), plan, want, window=window, turns=self._quoted_turns, split=whole(split)
+        )
+        before = estimate_all(plan.removed) + estimate_text(plan.previous.summary if plan.previous else "")
+        if estimate_text(text) >= before:
+            raise CompactionFailed("a summary would not be shorter than what it stands for")
+        return Summary(text=text, details=details, usage=spent.usage)
+
+    @property
+    def _quoted_turns(self) -> int:
+        return self.settings.recent_turns_preserve if self.settings.mode == "safeguard" else 0
+
+    async def _notes(
+        self, plan: CompactionPlan, want: summary.SummaryRequirements, focus: str, spent: "_Spent"
+    ) -> tuple[str, str]:
+        """The notes, and those on the beginning of a turn whose end is kept."""
+        inside = 0 < plan.split < len(plan.removed) or (plan.split == 0 and plan.previous is not None)
+        older = plan.removed[: plan.split] if inside else plan.removed
+        begun = plan.removed[plan.split :] if inside else ()
+        notes = summary.body(plan)
+        if older or not notes:
+            notes = await self._guarded(summary.render_messages(older), notes, want, focus, spent)
+        if not begun:
+            return notes, ""
+        job_order = summary.split_order()
+        return notes, await self._in_pieces(summary.render_messages(begun), "", job_order, "", spent)
+
+    async def _guarded(
+        self, texts: Sequence[str], previous: str, want: summary.SummaryRequirements, focus: str, spent: "_Spent"
+    ) -> str:
+        """Notes with their headings. Identifiers and the request that are still missing are put beside them later."""
+        settings = self.settings
+        wish = summary.order(settings.mode, strict=settings.identifier_policy == "strict", focus=focus)
+        guarded = settings.quality_guard.enabled and settings.mode == "safeguard"
+        correction = ""
+        notes = ""
+        for _ in range(1 + (settings.quality_guard.max_retries if guarded else 0)):
+            notes = await self._in_pieces(texts, previous, wish, correction, spent)
+            correction = summary.faults(notes, want) if guarded else ""
+            if not correction:
+                break
+        if not notes.strip():
+            raise CompactionFailed("the model gave an empty summary")
+        if guarded and summary.missing_headings(notes, want.headings):
+            raise CompactionFailed(f"the summary was not good enough: {correction}")
+        return notes
+
+    async def _in_pieces(self, texts: Sequence[str], previous: str, wish: str, correction: str, spent: "_Spent") -> str:
+        """Notes on `texts`: in one request when they fit, else piece by piece and then put together."""
+        limit = summary.chunk_limit(self._window, [estimate_text(text) for text in texts])
+        for left in range(SMALLER_TRIES, -1, -1):
+            try:
+                return await self._once(texts, limit, previous, wish, correction, spent)
+            except ContextTooLong:
+                if not left or limit <= summary.SMALLEST_CHUNK:
+                    raise
+                limit = max(summary.SMALLEST_CHUNK, limit // 2)
+        raise AssertionError("unreachable")
+
+    async def _once(
+        self, texts: Sequence[str], limit: int, previous: str, wish: str, correction: str, spent: "_Spent"
+    ) -> str:
+        # The notes so far belong to the first piece; the later ones follow from it.
+        parts = [
+            await self._say(wish, summary.request(piece, previous if place == 0 else "", correction), spent)
+            for place, piece in enumerate(summary.chunks(texts, limit) or [""])
+        ]
+        while len(parts) > 1:
+            parts = [
+                await self._say(wish, summary.merge_request(group, correction), spent) if len(group) > 1 else group[0]
+                for group in summary.groups(parts, limit)
+            ]
+        return parts[0]
+
+    async def _say(self, wish: str, text: str, spent: "_Spent") -> str:
+        job = RunJob(system=System(stable=wish), messages=(User(content=text),))
+        said = await self._model.ask(job, self._tools())
+        spent.usage = spent.usage + said.usage
+        return said.text
+
+
+class _Spent:
+    """What a summary cost, also when it comes to nothing half way."""
+
+    def __init__(self) -> None:
+        self.usage = Usage()
+
+
+CUSTOM_TYPE = "openclaw.memory-flush"
+NOTE_CHARS = 20_000
+TIMEOUT = 180.0
+
+
+class AppendNotes:
+    """Appends to one file of the workspace, and to no other."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    @property
+    def spec(self) -> ToolSpec:
+        return ToolSpec(
+            name="append",
+            label="Append",
+            description=f"Append text to {self._name}. Nothing else can be written.",
+            parameters={
+                "type": "object",
+                "properties": {"text": {"type": "string", "minLength": 1, "maxLength": NOTE_CHARS}},
+                "required": ["text"],
+            },
+            summary="append to today's notes",
+            aliases={"content": "text"},
+        )
+
+    def effects(self, args: Mapping[str, Any]) -> Effects:
+        return Effects.WRITES_FILES
+
+    def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
+        return frozenset({str(context.workspace / self._name)})
+
+    async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
+        path = context.workspace / self._name
+        if not path.resolve().is_relative_to(context.workspace.resolve()):
+            return Output.failed(f"{self._name} leads out of the workspace: nothing was written")
+        try:
+            _append(path, whole(args["text"]))
+        except OSError as error:
+            return Output.failed(f"cannot write {self._name}: {error.strerror}")
+        return Output.of(f"Appended to {self._name}.")
+
+
+def _append(path: Path, text: str) -> None:
+    """One write, on lines of its own."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab+") as file:
+        start = file.seek(0, os.SEEK_END)
+        if start:
+            file.seek(start - 1)
+        gap = b"" if not start else b"\n" if file.read(1) == b"\n" else b"\n\n"
+        file.write(gap + text.strip().encode() + b"\n")
+
+
+class Flushed(Struct, frozen=True):
+    """A flush is over; `entry` goes on record, so that there is one for each compaction."""
+
+    entry: Custom
+    usage: Usage
+
+
+class MemoryFlush:
+    """Lets the assistant write notes. `tools` makes a toolbox of the one writing tool and what may be read with."""
+
+    def __init__(
+        self,
+        settings: MemoryFlushSettings,
+        model: ModelAsker,
+        tools: Callable[[Tool], ToolRunner],
+        clock: Clock,
+        *,
+        workspace: Path,
+        timezone: str,
+    ) -> None:
+        self.settings = settings
+        self._model = model
+        self._tools = tools
+        self._clock = clock
+        self._workspace = workspace
+        self._zone = _zone(timezone)
+
+    def due(self, path: Sequence[AnyEntry]) -> bool:
+        """Whether there was none since the last compaction, and there is somewhere to write."""
+        count = compactions(path)
+        done = any(
+            isinstance(entry, Custom)
+            and entry.custom_type == CUSTOM_TYPE
+            and isinstance(entry.data, dict)
+            and entry.data.get("compactionCount") == count
+            for entry in path
+        )
+        return self.settings.enabled and not done and os.access(self._workspace, os.W_OK)
+
+    async def run(self, path: Sequence[AnyEntry], system: System, messages: tuple[Message, ...]) -> Flushed:
+        """The turn; whatever becomes of it, it is over afterwards."""
+        name = f"memory/{datetime.fromtimestamp(self._clock.now(), self._zone):%Y-%m-%d}.md"
+        job = RunJob(system=system, messages=(*messages, User(content=_wish(name), timestamp=millis(self._clock))))
+        usage, error = Usage(), ""
+        try:
+            work = self._model.ask(job, self._tools(AppendNotes(name)))
+            usage = (await with_timeout(work, TIMEOUT, self._clock, "writing notes")).usage
+        except OpenClawError as failure:
+            log.warning("no notes were written before the compaction: %s", failure.message)
+            error = failure.message
+        data = {"at": millis(self._clock), "compactionCount": compactions(path), **({"error": error} if error else {})}
+        return Flushed(Custom(custom_type=CUSTOM_TYPE, data=data), usage)
+
+
+def _zone(name: str) -> tzinfo:
+    try:
+        return ZoneInfo(name) if name else UTC
+    except (ZoneInfoNotFoundError, ValueError):
+        return UTC
+
+
+def _wish(name: str) -> str:
+    return (
+        "This conversation is about to be shortened; this message is from the runtime, nobody reads your answer. "
+        f"If something in it should be known weeks from now (decisions, preferences, facts about people, open "
+        f"promises), append it with the tool `append`, which writes to {name} and only there. Read that file first "
+        "when it may already be noted. Do not write what is there already, make no other file, and change nothing "
+        "else. When you are done, or when there is nothing to note, answer NO_REPLY."
+    )

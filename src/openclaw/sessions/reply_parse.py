@@ -1,0 +1,400 @@
+"""Tells an answer from the reasoning around it, while it is being written. Pure but for what it has read so far.
+
+Models without a reasoning channel think in tags: `<think>…</think>`, then perhaps `<final>…</final>`. Whatever stands
+in tags leaves here as `Reasoning`, a value of its own: no later step can take it for words to a person.
+"""
+
+import re
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from openclaw.core.text import lazy
+
+SILENT = "NO_REPLY"
+HEARTBEAT = "HEARTBEAT_OK"
+
+_DIRECTIVE = re.compile(
+    r"\[\[\s*(?:(?P<current>reply_to_current)|reply_to\s*:\s*(?P<id>[^\[\]\n]{1,200}?)|(?P<voice>audio_as_voice))"
+    r"\s*\]\][ \t]?",
+    re.IGNORECASE,
+)
+_MEDIA = re.compile(r"[ \t]*MEDIA:[ \t]*(?P<quote>[`\"']?)(?P<source>\S(?:[^\n]*\S)?)(?P=quote)[ \t]*")
+_FENCE = re.compile(r" {0,3}(?P<marker>`{3,}|~{3,})(?P<info>[^\n]*)")
+_LONGEST_DIRECTIVE = 240
+
+
+class Directives(Struct, frozen=True, kw_only=True):
+    """What a message asked of the runtime."""
+
+    media: tuple[str, ...] = ()
+    reply_to: str | None = None
+    reply_to_current: bool = False
+    voice: bool = False
+
+
+class DirectiveParser:
+    """Takes directives out of a message. A line that may be an attachment waits for its end."""
+
+    def __init__(self) -> None:
+        self._line = ""
+        """What of the current line was read and not given out."""
+        self._begun = False
+        """Whether some of it was."""
+        self._worded = False
+        """Whether there were words in that."""
+        self._tagged = False
+        self._fence = ""
+        self._media: list[str] = []
+        self._reply_to: str | None = None
+        self._current = False
+        self._voice = False
+
+    @property
+    def found(self) -> Directives:
+        return Directives(
+            media=tuple(dict.fromkeys(self._media)),
+            reply_to=self._reply_to,
+            reply_to_current=self._current,
+            voice=self._voice,
+        )
+
+    def feed(self, text: str) -> str:
+        """The words among `text`, without what must wait."""
+        out = []
+        *whole, last = text.split("\n")
+        for part in whole:
+            self._line += part
+            out.append(self._finish("\n"))
+        self._line += last
+        out.append(self._advance())
+        return "".join(out)
+
+    def close(self) -> str:
+        return self._finish("")
+
+    def _advance(self) -> str:
+        """What of an unfinished line can be given out."""
+        if not self._begun and _may_be_special(self._line):
+            return ""
+        return self._given(0 if self._fence else _open_tag(self._line), over=False)
+
+    def _finish(self, end: str) -> str:
+        line = self._line
+        if not self._begun and (found := _FENCE.fullmatch(line)):
+            self._toggle(found["marker"], found["info"])
+            self._line = ""
+            return line + end
+        if not (self._begun or self._fence) and (media := _MEDIA.fullmatch(line)):
+            self._media.append(media["source"])
+            self._line = ""
+            return ""
+        out = self._given(0, over=True)
+        # A line that was nothing but directives leaves no empty line behind.
+        emptied = self._tagged and not self._worded
+        self._begun = self._worded = self._tagged = False
+        return "" if emptied else out + end
+
+    def _toggle(self, marker: str, info: str) -> None:
+        if not self._fence:
+            self._fence = "" if marker[0] == "`" and "`" in info else marker
+        elif marker[0] == self._fence[0] and len(marker) >= len(self._fence) and not info.strip():
+            self._fence = ""
+
+    def _given(self, held: int, over: bool) -> str:
+        """The line without its tags, all but `held` characters."""
+        ready, rest = self._line[: len(self._line) - held], self._line[len(self._line) - held :]
+        out = ready if self._fence else _DIRECTIVE.sub(self._noted, ready)
+        self._begun = self._begun or bool(ready)
+        self._worded = self._worded or bool(out.strip())
+        if not self._worded and not over:
+            rest, out = out + rest, ""  # blanks wait for words
+        self._line = rest
+        return out
+
+    def _noted(self, tag: "re.Match[str]") -> str:
+        self._current = self._current or tag["current"] is not None
+        self._reply_to = tag["id"].strip() if tag["id"] else self._reply_to
+        self._voice = self._voice or tag["voice"] is not None
+        self._tagged = True
+        return ""
+
+
+def _may_be_special(line: str) -> bool:
+    """Whether an unfinished line may be an attachment or a fence."""
+    start = line.lstrip(" \t")
+    if "MEDIA:".startswith(start[:6]) or start.startswith("MEDIA:"):
+        return True
+    return start[:1] in ("`", "~") and (len(set(start[:3])) == 1)
+
+
+def _open_tag(text: str) -> int:
+    """How long the end of `text` is that may yet become a tag, or the blank behind one."""
+    half = 1 if text.endswith("[") else 0
+    place = text.rfind("[[")
+    tail = text[place:] if place >= 0 else ""
+    if not tail or len(tail) >= _LONGEST_DIRECTIVE:
+        return half
+    whole = _DIRECTIVE.match(tail)
+    if whole is None:
+        return half if "]]" in tail else len(tail)
+    return len(tail) if whole.end() == len(tail) and not tail.endswith((" ", "\t")) else half
+
+
+_NAME = r"(?:(?:antml|mm):)?(?P<name>thinking|think|thought|antthinking|final)"
+_TAG = lazy(rf"<\s{{0,4}}(?P<close>/?)\s{{0,4}}{_NAME}\b[^<>]{{0,120}}>", re.IGNORECASE)
+_CLOSE = lazy(r"<\s{0,4}/\s{0,4}(?:(?:antml|mm):)?(?:thinking|think|thought|antthinking)\b[^<>]{0,120}>", re.IGNORECASE)
+_MARK = lazy(r"\n|`+|~+|<")
+_LONGEST_TAG = 160
+_LONGEST_SPAN = 2_000
+"""A code span that does not end within so many characters is taken for a stray backtick."""
+
+
+class AnswerText(Struct, frozen=True):
+    """Text that is meant to be read, as the model wrote it."""
+
+    text: str
+
+
+class ReasoningText(Struct, frozen=True):
+    """Text a model wrote for itself."""
+
+    text: str
+
+
+Piece = AnswerText | ReasoningText
+
+
+class ThinkParser:
+    """Reads one message, in pieces of any size; the pieces never change the result."""
+
+    def __init__(self, enforce_final: bool = False) -> None:
+        self._enforce = enforce_final
+        self._rest = ""
+        """Read, not yet decided."""
+        self._thinking = False
+        self._final = False
+        self._tags = 0
+        self._closed = 0
+        self._shown = False
+        self._lead = ""
+        """Blank space before the first words: dropped when it only stood around a tag."""
+        self._since: list[str] = []
+        """What was hidden since the last closing tag, should there be nothing else to show."""
+        self._fence = ""
+        """The marker that opened a code fence, while one is open."""
+        self._opener = False
+        """Whether this is still the line a fence was opened on."""
+        self._indent: str | None = ""
+        """What stands before this place on its line, None once that is more than a few spaces."""
+        self._span = 0
+        """How many backticks opened a code span, 0 outside of one."""
+
+    def feed(self, text: str) -> list[Piece]:
+        """What `text` adds; a part that cannot be told yet is held back."""
+        self._rest += text
+        return _joined(self._read(over=False))
+
+    def close(self, finished: bool = True) -> list[Piece]:
+        """The end of the message. One that is `finished` and showed nothing shows what came after its last tag."""
+        pieces = _joined(self._read(over=True))
+        fallback = "".join(self._since).strip()
+        usable = self._closed > 0 or (self._enforce and not self._tags)
+        if finished and not self._shown and usable and fallback:
+            self._shown = True
+            pieces = [*pieces, AnswerText(fallback)]
+        elif not self._shown and not self._tags and self._lead:
+            pieces = [*pieces, AnswerText(self._lead)]
+        return pieces
+
+    def _read(self, over: bool) -> Iterator[Piece]:
+        while self._rest:
+            before = len(self._rest)
+            yield from self._think(over) if self._thinking else self._speak(over)
+            if len(self._rest) == before:
+                return
+
+    def _think(self, over: bool) -> Iterator[Piece]:
+        found = _CLOSE.search(self._rest)
+        if found is not None:
+            yield from self._hidden(self._rest[: found.start()])
+            self._rest = self._rest[found.end() :]
+            self._thinking = False
+            self._ended_tag()
+            return
+        held = 0 if over else _unfinished_tag(self._rest)
+        yield from self._hidden(self._rest[: len(self._rest) - held])
+        self._rest = self._rest[len(self._rest) - held :]
+
+    def _speak(self, over: bool) -> Iterator[Piece]:
+        """Up to the next tag that counts, or as far as can be told."""
+        at = 0
+        while (mark := _MARK.search(self._rest, at)) is not None:
+            sign = mark.group()
+            self._pass(self._rest[at : mark.start()])
+            if sign == "\n":
+                self._newline()
+                at = mark.end()
+            elif sign == "<":
+                stop = self._tag_at(mark.start(), over)
+                if stop is None:
+                    self._pass("<")
+                    at = mark.end()
+                    continue
+                yield from self._visible(self._rest[: mark.start()])
+                self._rest = self._rest[mark.start() :]
+                if not isinstance(stop, str):
+                    self._enter(stop)
+                return
+            else:
+                end = self._run_at(mark, over)
+                if end is None:
+                    yield from self._visible(self._rest[: mark.start()])
+                    self._rest = self._rest[mark.start() :]
+                    return
+                at = end
+        self._pass(self._rest[at:])
+        yield from self._visible(self._rest)
+        self._rest = ""
+
+    def _tag_at(self, place: int, over: bool) -> "re.Match[str] | str | None":
+        """The tag at `place`; "" when that cannot be told yet, None when there is none."""
+        if self._fence:
+            return None
+        found = _TAG.match(self._rest, place)
+        if found is None:
+            tail = self._rest[place:]
+            waits = not over and len(tail) < _LONGEST_TAG and _unfinished_tag(tail) == len(tail)
+            return "" if waits else None
+        if not self._span:
+            return found
+        match _span_end(self._rest, found.end(), self._span, over):
+            case True:
+                return None
+            case False:
+                self._span = 0  # the backtick before it was a stray one
+                return found
+            case _:
+                return ""
+
+    def _enter(self, tag: "re.Match[str]") -> None:
+        self._rest = self._rest[tag.end() - tag.start() :]
+        self._tags += 1
+        closes = bool(tag["close"])
+        if tag["name"].lower() == "final":
+            self._final = not closes
+        elif closes:
+            self._ended_tag()
+        else:
+            self._thinking = True
+
+    def _ended_tag(self) -> None:
+        self._closed += 1
+        self._since = []
+        self._indent, self._span = "", 0
+
+    def _run_at(self, mark: "re.Match[str]", over: bool) -> int | None:
+        """The place behind a run of backticks or tildes; None when more must be read to know what it is."""
+        run = mark.group()
+        if mark.end() == len(self._rest) and not over:
+            return None
+        at_start = self._indent is not None
+        if self._fence:
+            if self._opener and run[0] == "`" == self._fence[0]:
+                self._fence, self._opener = "", False  # two runs on one line: a code span after all
+            elif at_start and run[0] == self._fence[0] and len(run) >= len(self._fence):
+                line_end = self._rest.find("\n", mark.end())
+                if line_end < 0 and not over and not self._rest[mark.end() :].strip(" \t"):
+                    return None
+                if not self._rest[mark.end() : line_end if line_end >= 0 else None].strip(" \t"):
+                    self._fence = ""
+        elif self._span:
+            self._span = 0 if run[0] == "`" and len(run) == self._span else self._span
+        elif at_start and len(run) >= 3:
+            self._fence, self._opener = run, True
+        elif run[0] == "`":
+            self._span = len(run)
+        self._indent = None
+        return mark.end()
+
+    def _newline(self) -> None:
+        if self._indent == "":
+            self._span = 0  # no code span goes on past its paragraph
+        self._indent, self._opener = "", False
+
+    def _pass(self, text: str) -> None:
+        """Keeps account of how far into its line the reading is."""
+        if text and self._indent is not None:
+            indent = self._indent + text
+            self._indent = indent if len(indent) <= 3 and not indent.strip(" ") else None
+
+    def _visible(self, text: str) -> Iterator[Piece]:
+        if not text:
+            return
+        if self._enforce and not self._final:
+            yield from self._hidden(text)
+            return
+        if not self._shown:
+            self._lead += text
+            if self._lead.isspace():
+                return
+            text = self._lead.lstrip() if self._tags else self._lead
+            self._shown = True
+        yield AnswerText(text)
+
+    def _hidden(self, text: str) -> Iterator[Piece]:
+        if text:
+            self._since.append(text)
+            yield ReasoningText(text)
+
+
+def _unfinished_tag(text: str) -> int:
+    """How long the end of `text` is that may yet become a tag."""
+    place = text.rfind("<")
+    if place < 0 or len(text) - place >= _LONGEST_TAG:
+        return 0
+    tail = text[place:]
+    return len(tail) if _BEGINS_TAG.fullmatch(tail) else 0
+
+
+def _begins(names: tuple[str, ...]) -> str:
+    """A pattern for every beginning of one of `names`, or a whole one with whatever follows it."""
+    parts = {re.escape(name[:size]) for name in names for size in range(len(name))}
+    whole = "|".join(map(re.escape, names))
+    return rf"(?:(?:{whole})\b[^<>]*|(?:{'|'.join(sorted(parts, key=len, reverse=True))}))"
+
+
+_TAG_NAMES = tuple(
+    prefix + name
+    for prefix in ("", "antml:", "mm:")
+    for name in ("thinking", "think", "thought", "antthinking", "final")
+)
+_BEGINS_TAG = lazy(rf"<\s{{0,4}}/?\s{{0,4}}{_begins(_TAG_NAMES)}", re.IGNORECASE)
+
+
+def _span_end(text: str, start: int, ticks: int, over: bool) -> bool | None:
+    """Whether a code span of `ticks` backticks ends behind `start`; None when more must be read."""
+    paragraph = text.find("\n\n", start)
+    window = text[start : paragraph if paragraph >= 0 else start + _LONGEST_SPAN]
+    for run in re.finditer("`+", window):
+        # A run at the very end of what is known may still grow.
+        if len(run.group()) == ticks and (over or paragraph >= 0 or start + run.end() < len(text)):
+            return True
+    return False if over or paragraph >= 0 or len(text) - start >= _LONGEST_SPAN else None
+
+
+def _joined(pieces: Iterator[Piece]) -> list[Piece]:
+    """Neighbours of a kind put together."""
+    out: list[Piece] = []
+    parts: list[str] = []
+    for piece in pieces:
+        if out and type(out[-1]) is type(piece):
+            parts.append(piece.text)
+            continue
+        if parts and out:
+            out[-1] = type(out[-1])("".join(parts))
+        out.append(piece)
+        parts = [piece.text]
+    if parts and out:
+        out[-1] = type(out[-1])("".join(parts))
+    return out

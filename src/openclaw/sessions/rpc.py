@@ -1,0 +1,367 @@
+"""`sessions.*`: the conversations of this gateway."""
+
+import asyncio
+import uuid
+from functools import partial
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, structs
+
+from openclaw.core.errors import Conflict, InvalidRequest, NotFound, OpenClawError
+from openclaw.core.keys import SessionKey
+from openclaw.core.messages import Image, Message, User
+from openclaw.models import thinking
+from openclaw.protocol.rpc import Caller, RpcMethod
+from openclaw.protocol.scopes import ADMIN, READ, WRITE
+from openclaw.runs import control
+from openclaw.runs.chat_rpc import images_of, queue_rules
+from openclaw.runs.control import SessionService
+from openclaw.runs.request import RunRequest
+from openclaw.sessions import history, service
+from openclaw.sessions.files import load
+from openclaw.sessions.history import SearchHit, on_record, visible
+from openclaw.sessions.index import SessionRow
+from openclaw.sessions.params import (
+    ChatImagesGetParams,
+    ProgressCardGetParams,
+    SessionsAbortParams,
+    SessionsCompactParams,
+    SessionsCreateParams,
+    SessionsDeleteParams,
+    SessionsDescribeParams,
+    SessionsGetParams,
+    SessionsListParams,
+    SessionsPatchParams,
+    SessionsPreviewParams,
+    SessionsResetParams,
+    SessionsResolveParams,
+    SessionsRewindParams,
+    SessionsSearchParams,
+    SessionsSendParams,
+)
+
+PATCHABLE = (
+    "label",
+    "icon",
+    "color",
+    "category",
+    "archived",
+    "pinned",
+    "unread",
+    "thinking_level",
+    "verbose_level",
+    "reasoning_level",
+    "response_usage",
+    "send_policy",
+    "model",
+)
+REQUIRED = ("archived", "pinned", "unread")
+"""Fields that may be left out of a patch but not be cleared."""
+
+
+def sessions_methods(desk: SessionService) -> list[RpcMethod]:
+    async def describe(params: SessionsDescribeParams, caller: Caller) -> Any:
+        return {"session": await desk.row(desk.key(params.key, params.agent_id))}
+
+    async def resolve(params: SessionsResolveParams, caller: Caller) -> Any:
+        wanted = (
+            params.key or params.session_id or params.short_id or (params.reference.key if params.reference else "")
+        )
+        try:
+            if not wanted and params.label:
+                found = next((each for each in await desk.list() if each.get("label") == params.label), None)
+                if found is None:
+                    raise NotFound(f"no session is called {params.label!r}")
+                return {"ok": True, "key": found["key"], "agentId": found["agentId"]}
+            session = await desk.app.index.find(wanted)
+        except OpenClawError:
+            if params.allow_missing:
+                return {"ok": False}
+            raise
+        return {"ok": True, "key": session.session_key, "agentId": session.agent_id, "displayName": session.title}
+
+    async def create(params: SessionsCreateParams, caller: Caller) -> Any:
+        agent = desk.key("main", params.agent_id).agent
+        key = desk.key(params.key or f"agent:{agent}:dashboard:{uuid.uuid4()}", params.agent_id)
+        if params.model:
+            desk.app.models.situation(key.agent).resolve(params.model)
+        chosen = {
+            "label": params.label or params.display_name,
+            "model": params.model,
+            "thinking_level": thinking.parse(params.thinking_level) if params.thinking_level else None,
+            "category": params.category,
+            "parent_session_key": params.parent_session_key,
+        }
+        made = await desk.lifecycle.create(key, {name: value for name, value in chosen.items() if value is not None})
+        await desk.changed(key, "create")
+        answer: dict[str, Any] = {"ok": True, "key": str(key), "sessionId": made.session_id, "runStarted": False}
+        if params.message:
+            turn = RunRequest(
+                run_id=params.idempotency_key or str(uuid.uuid4()),
+                key=key,
+                text=params.message,
+                images=images_of(params.attachments or ()),
+                channel="webchat",
+            )
+            submission = await desk.runs.submit(turn)
+            answer |= {"runStarted": True, "runId": submission.run_id}
+        return answer
+
+    async def send(params: SessionsSendParams, caller: Caller) -> Any:
+        key = desk.key(params.key, params.agent_id)
+        if not params.message.strip() and not params.attachments:
+            raise InvalidRequest("the message is empty")
+        turn = RunRequest(
+            run_id=params.idempotency_key or str(uuid.uuid4()),
+            key=key,
+            text=params.message,
+            images=images_of(params.attachments or ()),
+            thinking=params.thinking,
+            timeout=params.timeout_ms / 1000 if params.timeout_ms else None,
+        )
+        submission = await desk.runs.submit(turn, rules=await queue_rules(desk, key, "steer"))
+        return {"runId": submission.run_id, "status": submission.status}
+
+    async def abort(params: SessionsAbortParams, caller: Caller) -> Any:
+        if params.key is None:
+            raise InvalidRequest("key is missing: say which session")
+        stopped = await desk.stop(desk.key(params.key, params.agent_id), params.run_id, "sessions.abort")
+        return {"ok": True, "abortedRunId": stopped[0] if stopped else None, "status": "aborted" if stopped else "idle"}
+
+    async def patch(params: SessionsPatchParams, caller: Caller) -> Any:
+        key = desk.key(params.key, params.agent_id)
+        await _expect(desk, key, params.expected_session_id)
+        changes = await _changes(desk, key, params)
+        chosen = await desk.lifecycle.prefer(key, changes)
+        await desk.changed(key, "patch", changes)
+        found = await desk.app.index.resolve(key)
+        situation = desk.app.models.situation(key.agent)
+        model = situation.model(situation.resolve(chosen.model) if chosen.model else situation.default)
+        return {
+            "ok": True,
+            "path": str(desk.app.home.state / "agents" / key.agent / "sessions"),
+            "key": str(key),
+            "entry": {"sessionId": found.session_id, "updatedAt": found.updated_at, **_stored(chosen)},
+            "resolved": {"modelProvider": model.provider, "model": model.id},
+        }
+
+    async def reset(params: SessionsResetParams, caller: Caller) -> Any:
+        key = desk.key(params.key, params.agent_id)
+        if await desk.app.index.get(key) is None:
+            raise NotFound(f"no session {key}")
+        made, _ = await desk.start_over(
+            key, params.reason or "reset", expected=params.expected_session_id, source="sessions.reset"
+        )
+        assert made is not None
+        return {"ok": True, "key": str(key), "entry": {"sessionId": made.session_id, "updatedAt": made.updated_at}}
+
+    async def delete(params: SessionsDeleteParams, caller: Caller) -> Any:
+        key = desk.key(params.key, params.agent_id)
+        await desk.runs.abort(key)
+        aside = await desk.lifecycle.delete(key, params.expected_session_id)
+        await desk.changed(key, "delete")
+        return {"ok": True, "key": str(key), "deleted": True, "archived": [aside] if aside else []}
+
+    async def compact(params: SessionsCompactParams, caller: Caller) -> Any:
+        if params.max_lines is not None:
+            raise InvalidRequest("maxLines is not supported, because transcripts are kept whole: leave it out")
+        key = desk.key(params.key, params.agent_id)
+        done = await control.compact(desk, key)
+        return {"ok": True, "key": str(key), "compacted": done.ok, "reason": done.error or done.reason}
+
+    async def preview(params: SessionsPreviewParams, caller: Caller) -> Any:
+        previews = []
+        for text in params.keys:
+            key = desk.key(text)
+            _, loaded = await desk.load(key)
+            said = history.rows_of(loaded.entries)[-(params.limit or 6) :] if loaded else []
+            items = [
+                {"role": each.message.__class__.__name__.lower(), "text": shown[: params.max_chars or 240]}
+                for each in said
+                if (shown := visible(each.message)).strip()
+            ]
+            previews.append({"key": str(key), "status": "ok" if loaded else "missing", "items": items})
+        return {"ts": desk.now, "previews": previews}
+
+    async def get(params: SessionsGetParams, caller: Caller) -> Any:
+        key = desk.key(params.key)
+        _, loaded = await desk.load(key)
+        page = history.page(loaded.entries if loaded else (), limit=params.limit or 200)
+        shown = [on_record(each, partial(desk.app.proofread, key)) for each in page.rows]
+        return {"messages": history.within(shown, history.TOTAL_BYTES)}
+
+    async def listed(params: SessionsListParams, caller: Caller) -> Any:
+        return await list_sessions(desk, params)
+
+    return [
+        RpcMethod("sessions.list", SessionsListParams, listed, READ),
+        RpcMethod("sessions.describe", SessionsDescribeParams, describe, READ),
+        RpcMethod("sessions.resolve", SessionsResolveParams, resolve, READ),
+        RpcMethod("sessions.preview", SessionsPreviewParams, preview, READ),
+        RpcMethod("sessions.get", SessionsGetParams, get, READ),
+        RpcMethod("sessions.create", SessionsCreateParams, create, WRITE),
+        RpcMethod("sessions.send", SessionsSendParams, send, WRITE),
+        RpcMethod("sessions.abort", SessionsAbortParams, abort, WRITE),
+        RpcMethod("sessions.patch", SessionsPatchParams, patch, WRITE),
+        RpcMethod("sessions.compact", SessionsCompactParams, compact, ADMIN),
+        RpcMethod("sessions.reset", SessionsResetParams, reset, ADMIN),
+        RpcMethod("sessions.delete", SessionsDeleteParams, delete, ADMIN),
+    ]
+
+
+async def list_sessions(desk: SessionService, params: SessionsListParams) -> dict[str, Any]:
+    """The sessions a client asked for, one page of them."""
+    agent = desk.key("main", params.agent_id).agent if params.agent_id else None
+    found = [each for each in await desk.list(agent) if _wanted(each, params, desk.now)]
+    offset = params.offset or 0
+    limit = params.limit or 200
+    shown = found[offset : offset + limit]
+    more = offset + len(shown) < len(found)
+    if params.include_last_message:
+        for each in shown:
+            _, loaded = await desk.load(desk.key(each["key"]))
+            rows_there = reversed(history.rows_of(loaded.entries)) if loaded else ()
+            said = next((text for item in rows_there if (text := visible(item.message)).strip()), "")
+            if said:
+                each["lastMessagePreview"] = said[:200]
+    situation = desk.app.models.situation(desk.key("main", params.agent_id).agent)
+    return {
+        "ts": desk.now,
+        "path": str(desk.app.home.state / "agents"),
+        "count": len(shown),
+        "totalCount": len(found),
+        "limitApplied": limit,
+        "nextOffset": offset + len(shown) if more else None,
+        "hasMore": more,
+        "owners": [],
+        "defaults": service.defaults(situation),
+        "sessions": shown,
+    }
+
+
+def _wanted(shown: dict[str, Any], params: SessionsListParams, now: int) -> bool:
+    key = shown["key"]
+    archived = params.archived if params.archived is not None else False
+    return not (
+        (archived != "all" and bool(shown["archived"]) != bool(archived))
+        or (params.active_minutes and shown["updatedAt"] < now - params.active_minutes * 60_000)
+        or (params.active_only and not shown["hasActiveRun"])
+        or (params.pinned is not None and shown["pinned"] != params.pinned)
+        or (params.label is not None and shown.get("label") != params.label)
+        or (params.exclude_subagents and ":subagent:" in key)
+        or (params.exclude_cron and ":cron:" in key)
+        or (params.spawned_by is not None and shown.get("spawnedBy") != params.spawned_by)
+        or (params.search and params.search.lower() not in f"{key} {shown['displayName']}".lower())
+    )
+
+
+async def _expect(desk: SessionService, key: SessionKey, session_id: str | None) -> None:
+    if session_id is None:
+        return
+    found = await desk.app.index.get(key)
+    if found is not None and found.session_id != session_id:
+        raise InvalidRequest("the session has changed since you looked: reload and try again")
+
+
+async def _changes(desk: SessionService, key: SessionKey, params: SessionsPatchParams) -> dict[str, Any]:
+    """What a patch changes; a choice that cannot be is an error before anything is written."""
+    given = structs.asdict(params)
+    changes = {name: given[name] for name in PATCHABLE if given[name] is not UNSET}
+    changes = {name: value for name, value in changes.items() if not (name in REQUIRED and value is None)}
+    if isinstance(changes.get("model"), str):
+        situation = desk.app.models.situation(key.agent)
+        changes["model"] = str(situation.resolve(changes["model"]))
+    if isinstance(changes.get("thinking_level"), str):
+        changes["thinking_level"] = thinking.parse(changes["thinking_level"])
+    return changes
+
+
+def _stored(chosen: Any) -> dict[str, Any]:
+    stored: dict[str, Any] = msgspec.to_builtins(chosen)
+    return stored
+
+
+MOST_SESSIONS = 200
+MOST_HITS = 25
+
+
+def transcript_methods(desk: SessionService) -> list[RpcMethod]:
+    async def search(params: SessionsSearchParams, caller: Caller) -> Any:
+        agent = desk.key("main", params.agent_id).agent if params.agent_id else None
+        named = {str(desk.key(key, params.agent_id)) for key in params.session_keys or ()}
+        rows = [row for row in await desk.app.index.list(agent_id=agent) if not named or row.session_key in named]
+        limit = params.limit or MOST_HITS
+        found: list[tuple[SessionRow, SearchHit]] = []
+        for row in rows[:MOST_SESSIONS]:
+            found += [(row, hit) for hit in await asyncio.to_thread(_hits, desk, row, params.query)]
+        found.sort(key=lambda each: (each[1].score, each[1].row.message.timestamp), reverse=True)
+        return {
+            "results": [_shown(row, hit) for row, hit in found[:limit]],
+            "truncated": len(found) > limit or len(rows) > MOST_SESSIONS,
+        }
+
+    async def rewind(params: SessionsRewindParams, caller: Caller) -> Any:
+        key = desk.key(params.session_key, params.agent_id)
+        if desk.runs.active(key):
+            raise Conflict("the assistant is busy here: stop it, then go back")
+        undone = await desk.lifecycle.rewind(key, params.entry_id)
+        await desk.changed(key, "rewind")
+        pictures = _images(undone)
+        return {"editorText": undone.text, **({"editorAttachments": pictures} if pictures else {})}
+
+    async def images(params: ChatImagesGetParams, caller: Caller) -> Any:
+        key = desk.key(params.session_key, params.agent_id)
+        _, loaded = await desk.load(key)
+        rows = history.rows_of(loaded.entries) if loaded else []
+        found = next((row.message for row in rows if row.entry_id == params.message_id), None)
+        if found is None:
+            raise NotFound(f"there is no message {params.message_id} in this conversation")
+        return {"images": _images(found)}
+
+    async def card(params: ProgressCardGetParams, caller: Caller) -> Any:
+        key = desk.key(params.session_key, params.agent_id)
+        _, loaded = await desk.load(key)
+        plan = history.plan(history.rows_of(loaded.entries)) if loaded else None
+        if plan is None:
+            return {"card": None}
+        given = plan.call.arguments
+        return {
+            "card": {
+                "sessionKey": str(key),
+                "revision": plan.revision,
+                "updatedAt": plan.at,
+                "steps": given.get("plan", []),
+                **({"markdown": given["explanation"]} if given.get("explanation") else {}),
+            }
+        }
+
+    return [
+        RpcMethod("sessions.search", SessionsSearchParams, search, READ),
+        RpcMethod("sessions.rewind", SessionsRewindParams, rewind, ADMIN),
+        RpcMethod("chat.images.get", ChatImagesGetParams, images, READ),
+        RpcMethod("progressCard.get", ProgressCardGetParams, card, READ),
+    ]
+
+
+def _images(message: Message) -> list[dict[str, str]]:
+    blocks = () if isinstance(message.content, str) else message.content
+    return [{"mimeType": each.mime_type, "data": each.data} for each in blocks if isinstance(each, Image)]
+
+
+def _hits(desk: SessionService, row: SessionRow, query: str) -> list[SearchHit]:
+    path = desk.app.index.path(row.agent_id, row.session_id)
+    return history.find(history.rows_of(load(path).entries), query) if path.exists() else []
+
+
+def _shown(row: SessionRow, hit: SearchHit) -> dict[str, Any]:
+    message = hit.row.message
+    return {
+        "sessionKey": row.session_key,
+        "sessionId": row.session_id,
+        "messageId": hit.row.entry_id,
+        "role": "user" if isinstance(message, User) else "assistant",
+        "timestamp": message.timestamp,
+        "snippet": hit.snippet,
+        "score": hit.score,
+    }

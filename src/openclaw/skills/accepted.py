@@ -1,0 +1,148 @@
+"""What was accepted, kept in `skills-trust.json`: by directory, with a copy of every file for the diff to come."""
+
+import contextlib
+import hashlib
+import secrets
+from collections.abc import Iterator, Mapping
+from difflib import unified_diff
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct, field, structs
+
+from openclaw.core.errors import StateError
+from openclaw.skills.gate import AcceptedContent
+from openclaw.skills.record import Skill
+from openclaw.storage.atomic import JsonFile, private_directory
+from openclaw.storage.digests import TreeDigest, contents
+from openclaw.storage.locks import holding
+
+FILE = "skills-trust.json"
+COPIES = "skills-trust"
+MAX_COPY = 1 << 20
+
+
+class _Document(Struct, frozen=True, kw_only=True):
+    version: int = 1
+    skills: Mapping[str, AcceptedContent] = field(default_factory=dict)
+
+
+class AcceptedSkills:
+    """Accepted skills by the real path of their directory."""
+
+    def __init__(self, state: Path) -> None:
+        self._file = JsonFile(state / FILE, _Document, "mend it, or move it away and accept your skills again")
+        self.path = self._file.path
+        self._copies = state / COPIES
+
+    def read(self) -> Mapping[str, AcceptedContent]:
+        """Everything accepted; raises `StateError` when the file cannot be used, because then nothing is."""
+        document = self._file.read()
+        return document.skills if document is not None else {}
+
+    def accept(self, accepted: Mapping[str, AcceptedContent]) -> None:
+        """Records skills by directory, with copies of their files."""
+        for base, entry in accepted.items():
+            self._copy(Path(base), TreeDigest(entry.tree_sha256, entry.files))
+        with self._changing() as entries:
+            entries.update(accepted)
+
+    def forget(self, base: str) -> None:
+        """Takes a directory out, as if it had never been seen."""
+        with self._changing() as entries:
+            entries.pop(base, None)
+
+    def refuse(self, base: str, entry: AcceptedContent) -> None:
+        with self._changing() as entries:
+            entries[base] = structs.replace(entry, blocked=True)
+
+    def diff(self, skill: Skill, accepted: AcceptedContent | None) -> tuple[str, ...]:
+        """What changed since `accepted`, file by file, as unified diff lines."""
+        was = {file.path: file.sha256 for file in accepted.files} if accepted else {}
+        tree = skill.tree or TreeDigest("")
+        now = {file.path: file.sha256 for file in tree.files}
+        texts = contents(Path(skill.base_dir), tree, MAX_COPY)
+        lines: list[str] = []
+        for path in sorted(was.keys() | now.keys()):
+            if was.get(path) == now.get(path):
+                continue
+            old = self._kept(was[path]) if path in was else b""
+            new = texts.get(path) if path in now else b""
+            lines += _compared(path, old, new, path in was, path in now)
+        return tuple(lines)
+
+    def _copy(self, base: Path, tree: TreeDigest) -> None:
+        wanted = {file.path: file.sha256 for file in tree.files}
+        for path, data in contents(base, tree, MAX_COPY).items():
+            target = self._copies / wanted[path]
+            # A file that changed since it was judged is not what was accepted, and is not kept as if it were.
+            if not target.exists() and hashlib.sha256(data).hexdigest() == wanted[path]:
+                self._keep(target, data)
+
+    def _keep(self, target: Path, data: bytes) -> None:
+        """Writes a copy, without waiting for the disk: its name says what it must hold, and it is checked when read."""
+        temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+        try:
+            private_directory(self._copies)
+            temporary.write_bytes(data)
+            temporary.replace(target)
+        except OSError as error:
+            temporary.unlink(missing_ok=True)
+            raise StateError(f"cannot write {target}: {error.strerror}") from error
+
+    def _kept(self, sha256: str) -> bytes | None:
+        try:
+            data = (self._copies / sha256).read_bytes()
+        except OSError:
+            return None
+        return data if hashlib.sha256(data).hexdigest() == sha256 else None
+
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[dict[str, AcceptedContent]]:
+        with holding(self.path.with_name(self.path.name + ".lock"), "the list of accepted skills"):
+            entries = dict(self.read())
+            yield entries
+            document = _Document(skills=dict(sorted(entries.items())))
+            self._file.write(document)
+            self._sweep({file.sha256 for entry in entries.values() for file in entry.files})
+
+    def _sweep(self, needed: set[str]) -> None:
+        """Removes copies no entry refers to."""
+        with contextlib.suppress(FileNotFoundError):
+            for path in self._copies.iterdir():
+                if path.name not in needed and not path.name.startswith("."):
+                    path.unlink(missing_ok=True)
+
+
+def accepted(skill: Skill, by: str, now: int) -> AcceptedContent:
+    """The entry for `skill` as it is now; raises `StateError` when it cannot be vouched for."""
+    if skill.tree is None:
+        raise StateError(f"{skill.name} cannot be accepted: {skill.problem}")
+    return msgspec.convert(
+        {
+            "name": skill.name,
+            "source": skill.source,
+            "contentHash": skill.content_hash,
+            "treeSha256": skill.tree.sha256,
+            "approvedAt": now,
+            "approvedBy": by,
+            "permissions": skill.manifest.permissions,
+            "files": skill.tree.files,
+        },
+        AcceptedContent,
+        from_attributes=True,
+    )
+
+
+def _compared(path: str, old: bytes | None, new: bytes | None, was: bool, is_: bool) -> list[str]:
+    before, after = f"accepted/{path}" if was else "/dev/null", f"now/{path}" if is_ else "/dev/null"
+    old_text, new_text = _text(old), _text(new)
+    if old_text is None or new_text is None:
+        return [f"--- {before}", f"+++ {after}", "(not text, or too large to show)"]
+    return [line.rstrip("\n") for line in unified_diff(old_text, new_text, before, after, lineterm="")]
+
+
+def _text(data: bytes | None) -> list[str] | None:
+    if data is None or b"\0" in data:
+        return None
+    return data.decode("utf-8", "backslashreplace").splitlines()

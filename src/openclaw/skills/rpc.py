@@ -1,0 +1,235 @@
+"""Skills."""
+
+import asyncio
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from openclaw.config.edit import Editor
+from openclaw.core.errors import Conflict, InvalidRequest
+from openclaw.memory.rpc import MemorySearchParams, MemoryStatusParams
+from openclaw.process.environment import Environment
+from openclaw.protocol.params import NonEmpty, Params
+from openclaw.protocol.rpc import Caller, RpcMethod
+from openclaw.protocol.scopes import ADMIN, READ
+from openclaw.runs.control import SessionService
+from openclaw.skills.accepted import accepted
+from openclaw.skills.gate import ListedSkill
+
+
+class SkillsStatusParams(Params, frozen=True, kw_only=True):
+    """Params of `skills.status`."""
+
+    agent_id: NonEmpty | None = None
+    session_key: NonEmpty | None = None
+
+
+class SkillsInstallParams(Params, frozen=True, kw_only=True):
+    """Params of `skills.install`."""
+
+    agent_id: NonEmpty | None = None
+    name: NonEmpty | None = None
+    install_id: NonEmpty | None = None
+    dangerously_force_unsafe_install: bool | None = None
+    timeout_ms: Annotated[int, Meta(ge=1000)] | None = None
+    source: Literal["clawhub", "upload"] | None = None
+    slug: NonEmpty | None = None
+    version: NonEmpty | None = None
+    force: bool | None = None
+    upload_id: NonEmpty | None = None
+    sha256: Annotated[str, Meta(min_length=64, max_length=64, pattern=r"^[a-fA-F0-9]{64}$")] | None = None
+
+    def __post_init__(self) -> None:
+        needed = {None: ("name", "installId"), "clawhub": ("slug",), "upload": ("uploadId", "slug")}[self.source]
+        given = {"name": self.name, "installId": self.install_id, "slug": self.slug, "uploadId": self.upload_id}
+        for name in needed:
+            if given[name] is None:
+                raise ValueError(f"must have required property '{name}'")
+
+
+class SkillsUpdateParams(Params, frozen=True, kw_only=True):
+    """Params of `skills.update`."""
+
+    skill_key: NonEmpty | None = None
+    enabled: bool | None = None
+    api_key: str | None = None
+    env: dict[str, str] | None = None
+    agent_id: NonEmpty | None = None
+    source: Literal["clawhub"] | None = None
+    slug: NonEmpty | None = None
+    all: bool | None = None
+    force: bool | None = None
+
+    def __post_init__(self) -> None:
+        if self.source is None and self.skill_key is None:
+            raise ValueError("must have required property 'skillKey'")
+
+
+class SkillsSearchParams(Params, frozen=True, kw_only=True):
+    """Params of `skills.search`."""
+
+    query: NonEmpty | None = None
+    limit: Annotated[int, Meta(ge=1, le=100)] | None = None
+
+
+class SkillsDetailParams(Params, frozen=True, kw_only=True):
+    """Params of `skills.detail`."""
+
+    slug: NonEmpty
+
+
+class SkillsTrustShowParams(Params, frozen=True, kw_only=True):
+    """Params of `skills.trust.show`, which only we have."""
+
+    name: NonEmpty
+    agent_id: NonEmpty | None = None
+
+
+class SkillsTrustSetParams(Params, frozen=True, kw_only=True):
+    """Params of `skills.trust.set`, which only we have. The digest says which state of the files was looked at."""
+
+    name: NonEmpty
+    decision: Literal["accept", "refuse"]
+    tree_sha256: NonEmpty
+    agent_id: NonEmpty | None = None
+
+
+def memory_and_skill_methods(desk: SessionService) -> list[RpcMethod]:
+    async def status(params: SkillsStatusParams, caller: Caller) -> Any:
+        key = desk.key(params.session_key or "main", params.agent_id)
+        shelf = desk.app.shelf(key.agent)
+        return {
+            "workspaceDir": str(desk.app.workspace(key.agent)),
+            "managedSkillsDir": str(desk.app.home.state / "skills"),
+            "agentId": key.agent,
+            "skills": [_skill(item) for item in shelf.items],
+        }
+
+    async def search(params: MemorySearchParams, caller: Caller) -> Any:
+        from openclaw.memory.tools import result
+
+        agent = desk.key("main", params.agent_id).agent
+        memory = desk.app.memory(agent)
+        if memory is None:
+            raise InvalidRequest(f"memory search is off for {agent}: set agents.defaults.memorySearch.enabled to true")
+        found = await memory.search(params.query, max_results=params.max_results, min_score=params.min_score)
+        return {
+            "agentId": agent,
+            "provider": found.provider,
+            "model": found.model,
+            "mode": found.mode,
+            "syncing": found.syncing,
+            "results": [result(each, cite=True) for each in found.results],
+            **({"reason": found.reason} if found.reason else {}),
+        }
+
+    async def about(params: MemoryStatusParams, caller: Caller) -> Any:
+        from openclaw.memory.citations import status_document
+
+        agent = desk.key("main", params.agent_id).agent
+        memory = desk.app.memory(agent)
+        if memory is None:
+            return {"agentId": agent, "enabled": False}
+        return {"agentId": agent, "enabled": True, **status_document(await memory.status(), memory, None)}
+
+    return [
+        RpcMethod("skills.status", SkillsStatusParams, status, READ),
+        RpcMethod("memory.search", MemorySearchParams, search, READ),
+        RpcMethod("memory.status", MemoryStatusParams, about, READ),
+    ]
+
+
+def _skill(item: ListedSkill) -> dict[str, Any]:
+    manifest, verdict = item.skill.manifest, item.verdict
+    shown: dict[str, Any] = {
+        "name": item.skill.name,
+        "description": manifest.description,
+        "source": item.skill.source,
+        "bundled": item.skill.bundled,
+        "filePath": item.skill.file_path,
+        "baseDir": item.skill.base_dir,
+        "skillKey": manifest.key,
+        "always": manifest.always,
+        "disabled": verdict.disabled,
+        "blockedByAllowlist": verdict.blocked_by_allowlist,
+        "blockedByAgentFilter": verdict.blocked_by_agent,
+        "eligible": verdict.eligible,
+        "platformIncompatible": bool(verdict.missing.os),
+        "modelVisible": item.model_visible,
+        "userInvocable": item.user_invocable,
+        "commandVisible": item.user_invocable,
+        "requirements": msgspec.to_builtins(manifest.requires),
+        "missing": msgspec.to_builtins(verdict.missing),
+        "configChecks": [],
+        "install": [],
+        "trust": item.trust.state,
+    }
+    optional = {"emoji": manifest.emoji, "homepage": manifest.homepage, "primaryEnv": manifest.primary_env}
+    return {**shown, **{name: value for name, value in optional.items() if value}}
+
+
+MOST_LINES = 2_000
+
+
+def skill_methods(desk: SessionService, surroundings: Environment) -> list[RpcMethod]:
+    def item_of(name: str, agent_id: str | None) -> ListedSkill:
+        return desk.app.shelf(desk.key("main", agent_id).agent).get(name)
+
+    def shown(item: ListedSkill) -> dict[str, Any]:
+        library = desk.app.skills.library
+        known = library.ledger.read().get(item.skill.base_dir)
+        lines = () if item.skill.bundled else library.ledger.diff(item.skill, known)
+        found = () if item.skill.bundled else library.findings(item.skill)
+        return {
+            "name": item.skill.name,
+            "trust": item.trust.state,
+            "why": item.trust.why,
+            "treeSha256": item.skill.tree.sha256 if item.skill.tree else "",
+            "known": known is not None and not known.blocked,
+            "diff": list(lines[:MOST_LINES]),
+            "cut": len(lines) > MOST_LINES,
+            "findings": [
+                {"severity": each.severity, "message": each.message, "file": each.file, "line": each.line}
+                for each in found
+            ],
+        }
+
+    def decide(item: ListedSkill, params: SkillsTrustSetParams) -> None:
+        if item.skill.bundled:
+            raise InvalidRequest(f"{item.skill.name} comes with OpenClaw: switch it off instead")
+        ledger = desk.app.skills.library.ledger
+        entry = accepted(item.skill, "owner", desk.now)
+        # What is accepted is what was looked at; files that changed since are not.
+        if entry.tree_sha256 != params.tree_sha256:
+            raise Conflict(f"{item.skill.name} has changed since you looked at it: look again first")
+        if params.decision == "accept":
+            ledger.accept({item.skill.base_dir: entry})
+        else:
+            ledger.refuse(item.skill.base_dir, entry)
+
+    async def show(params: SkillsTrustShowParams, caller: Caller) -> Any:
+        item = await asyncio.to_thread(item_of, params.name, params.agent_id)
+        return await asyncio.to_thread(shown, item)
+
+    async def settle(params: SkillsTrustSetParams, caller: Caller) -> Any:
+        item = await asyncio.to_thread(item_of, params.name, params.agent_id)
+        await asyncio.to_thread(decide, item, params)
+        return {"ok": True, "name": item.skill.name, "decision": params.decision}
+
+    async def update(params: SkillsUpdateParams, caller: Caller) -> Any:
+        if params.source is not None or params.skill_key is None:
+            raise InvalidRequest("skills from a registry cannot be updated here: use openclaw skills update")
+        wanted = {"enabled": params.enabled, "apiKey": params.api_key, "env": params.env}
+        entry = {name: value for name, value in wanted.items() if value is not None}
+        if not entry:
+            raise InvalidRequest("there is nothing to change: give enabled, apiKey or env")
+        editor = Editor(desk.app.home, surroundings.environ)
+        await asyncio.to_thread(editor.patch, {"skills": {"entries": {params.skill_key: entry}}})
+        return {"ok": True, "skillKey": params.skill_key}
+
+    return [
+        RpcMethod("skills.trust.show", SkillsTrustShowParams, show, READ),
+        RpcMethod("skills.trust.set", SkillsTrustSetParams, settle, ADMIN),
+        RpcMethod("skills.update", SkillsUpdateParams, update, ADMIN),
+    ]

@@ -1,0 +1,225 @@
+"""The skills of this installation, for every agent: where they are looked for, what they get, how they are watched."""
+
+import logging
+import os
+import secrets
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from openclaw.agent.settings import AgentsSettings, view
+from openclaw.config import tree
+from openclaw.config.load import LoadedConfig
+from openclaw.core.errors import OpenClawError
+from openclaw.core.harness import Gate
+from openclaw.core.text import Origin, origin
+from openclaw.core.tool import ApprovalRequest, Approver, Tool, ToolContext
+from openclaw.security import install_scan
+from openclaw.skills import catalog, invoke
+from openclaw.skills.accepted import AcceptedSkills
+from openclaw.skills.catalog import SkillSnapshot
+from openclaw.skills.gate import ListedSkill, MachineFacts, SkillList
+from openclaw.skills.guard import GuardAllows, GuardAsks, GuardRefuses, SkillGuard
+from openclaw.skills.invoke import SkillVariables
+from openclaw.skills.roots import PluginDirectory, SkillRoots, expanded, package_directories
+from openclaw.skills.settings import SkillsSettings
+from openclaw.skills.store import ScanCache, SkillStore
+
+log = logging.getLogger(__name__)
+
+
+class _Looked(Struct, frozen=True):
+    """What a look found, and how long that holds."""
+
+    shelf: SkillList
+    first_use: bool
+    plugins: tuple[PluginDirectory, ...]
+    traces: ScanCache
+    settled: bool
+
+
+class SkillService:
+    """One for the process; `look` is quick when nothing changed, but reads files: call it in a thread."""
+
+    def __init__(
+        self,
+        loaded: LoadedConfig,
+        state: Path,
+        home_dir: Path,
+        now: Callable[[], float],
+        given: tuple[Path, ...] = (),
+        plugins: Callable[[], tuple[PluginDirectory, ...]] = tuple,
+    ) -> None:
+        self.settings: SkillsSettings = loaded.config.skills
+        self.library = SkillStore(AcceptedSkills(state), install_scan.inspect, now)
+        self._agents: AgentsSettings = loaded.config.agents
+        self._loaded = loaded
+        self._state = state
+        self._home = home_dir
+        self._now = now
+        self._given = given
+        self._plugins = plugins
+        """The directories of plugins that run."""
+        self._looked: dict[tuple[str, Path, Path], _Looked] = {}
+        self._shown: dict[str, SkillSnapshot] = {}
+
+    @cached_property
+    def _packages(self) -> tuple[Path, ...]:
+        # What is installed does not change while the process lives, and finding out is slow.
+        return package_directories()
+
+    def places(self, workspace: Path, cwd: Path) -> SkillRoots:
+        return SkillRoots(
+            home=self._home,
+            state=self._state,
+            workspace=workspace,
+            cwd=cwd,
+            given=self._given,
+            extra=tuple(expanded(text, self._home, cwd) for text in self.settings.load.extra_dirs),
+            packages=self._packages,
+            plugins=self._plugins(),
+        )
+
+    def look(self, agent_id: str, workspace: Path, cwd: Path, *, first_use: bool) -> SkillList:
+        """Every skill as this agent has it now; with `skills.load.watch` off, as it was at the first look."""
+        known = self.known(agent_id, workspace, cwd, first_use=first_use)
+        if known is not None:
+            return known
+        started, traces, plugins = self._now(), ScanCache(), self._plugins()
+        traces.note(self._loaded.variables.get("PATH", "").split(os.pathsep))  # where the programs of skills are
+        shelf = self.library.look(
+            self.places(workspace, cwd),
+            self.settings,
+            self._machine(),
+            allowlist=self.allowlist(agent_id),
+            link_targets=tuple(expanded(text, self._home, cwd) for text in self.settings.load.allow_symlink_targets),
+            first_use=first_use,
+            traces=traces,
+        )
+        self._looked[agent_id, workspace, cwd] = _Looked(shelf, first_use, plugins, traces, traces.settled(started))
+        return shelf
+
+    def known(
+        self, agent_id: str, workspace: Path, cwd: Path, *, first_use: bool, here: bool = False
+    ) -> SkillList | None:
+        """What was found last time, when that still holds; `here` only when that is told without a thread."""
+        last = self._looked.get((agent_id, workspace, cwd))
+        if last is None:
+            return None
+        if not self.settings.load.watch:
+            return last.shelf
+        if not last.settled or (first_use and not last.first_use) or last.plugins != self._plugins():
+            return None
+        return last.shelf if (last.traces.few or not here) and last.traces.hold() else None
+
+    def allowlist(self, agent_id: str) -> tuple[str, ...] | None:
+        own = view(self._agents, agent_id).entry.skills
+        return self._agents.defaults.skills if own is None else own
+
+    def snapshot(self, agent_id: str, shelf: SkillList) -> SkillSnapshot:
+        """What a session shows its model; the same as last time when nothing changed."""
+        own = view(self._agents, agent_id).entry.skills_limits.max_skills_prompt_chars
+        limits = self.settings.limits
+        self._shown[agent_id] = taken = catalog.take(
+            shelf,
+            home=str(self._home),
+            max_skills=limits.max_skills_in_prompt,
+            max_chars=limits.max_skills_prompt_chars if own is None else own,
+            now=round(self._now() * 1000),
+            skill_filter=self.allowlist(agent_id),
+            previous=self._shown.get(agent_id),
+        )
+        return taken
+
+    def environment(self, shelf: SkillList) -> SkillVariables:
+        """Variables for the commands of one run."""
+        return invoke.inject(shelf.usable, self.settings.entries, self._loaded.variables)
+
+    def guard(self, shelf: SkillList) -> SkillGuard:
+        """Who watches one run."""
+        return SkillGuard(shelf, self.settings, self.library.hasher, self._home)
+
+    def labels(self, shelf: SkillList) -> dict[str, tuple[Origin, ...]]:
+        """The directories of skills, with the label of those that neither the owner nor OpenClaw wrote."""
+        from openclaw.skills.install import ORIGIN, RECORDS
+
+        return {
+            item.skill.base_dir: ()
+            if item.skill.bundled and not item.trust.held
+            else _origins(item, installed=Path(item.skill.base_dir, RECORDS, ORIGIN).exists())
+            for item in shelf.items
+        }
+
+    def _machine(self) -> MachineFacts:
+        path = self._loaded.variables.get("PATH")
+
+        @cache
+        def has_bin(name: str) -> bool:
+            return shutil.which(name, path=path) is not None
+
+        return MachineFacts(
+            platform="linux" if sys.platform.startswith("linux") else sys.platform,
+            env=frozenset(name for name, value in self._loaded.variables.items() if value),
+            has_bin=has_bin,
+            has_config=self._has_config,
+            plugins=frozenset(each.plugin for each in self._plugins()),
+        )
+
+    def _has_config(self, path: str) -> bool:
+        try:
+            found: Any = tree.find(self._loaded.raw, tree.parse(path))
+        except (OpenClawError, LookupError):
+            return False
+        return bool(found)
+
+
+def _origins(item: ListedSkill, *, installed: bool) -> tuple[Origin, ...]:
+    skill = item.skill
+    if item.trust.held:
+        return (origin("external", f"skill {skill.name} ({item.trust.state})"),)
+    own = skill.owned and not installed
+    return () if own or item.trust.by == "owner" else (origin("skill", f"skill {skill.name}"),)
+
+
+class SkillGate:
+    """A run's gate with a guard before it: what a skill leads to is judged first, then the call itself."""
+
+    def __init__(self, gate: Gate, guard: SkillGuard, approver: Approver) -> None:
+        self._gate = gate
+        self._guard = guard
+        self._approver = approver
+
+    async def admit(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> str | None:
+        match self._guard.rule(tool.spec.name, tool.effects(args), args, context.workspace):
+            case GuardRefuses(why):
+                return why
+            case GuardAsks(why):
+                refusal = await self._asked(tool, args, context, why)
+                if refusal is not None:
+                    return refusal
+            case GuardAllows(notes):
+                for note in notes:
+                    log.warning("%s: %s", context.session_key, note)
+        return await self._gate.admit(tool, args, context)
+
+    async def _asked(self, tool: Tool, args: Mapping[str, Any], context: ToolContext, why: str) -> str | None:
+        shown = args.get("command") or args.get("path") or args.get("url") or ""
+        answer = await self._approver.decide(
+            ApprovalRequest(
+                id=secrets.token_hex(4),
+                tool=tool.spec.name,
+                command=f"{tool.spec.name} {shown}".strip(),
+                cwd=str(context.workspace),
+                agent_id=context.agent_id,
+                session_key=context.session_key,
+                why=why,
+            )
+        )
+        if answer.decision == "deny":
+            return f"Not done: {why}, and {answer.why or 'the user said no'}. Ask what to do instead."
+        return None

@@ -1,0 +1,421 @@
+"""Finding skills below their roots: bounded, inside the root, and without reading again what did not change.
+
+Nothing here raises for what lies on disk: whatever cannot be used becomes a diagnostic, and its neighbours load.
+"""
+
+import hashlib
+import logging
+import os
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+from msgspec import Struct
+
+from openclaw.core.errors import StateError
+from openclaw.core.text import literal
+from openclaw.skills import gate
+from openclaw.skills.accepted import AcceptedSkills, accepted
+from openclaw.skills.gate import AcceptedContent, JudgedSkill, ListedSkill, MachineFacts, SkillList, merge
+from openclaw.skills.manifest import Malformed, Reference, SkillManifest, leaving, parse
+from openclaw.skills.record import BUNDLED, Skill, SkillProblem, Source
+from openclaw.skills.roots import SkillRoot, SkillRoots, bundled, roots
+from openclaw.skills.settings import LimitSettings, SkillsSettings
+from openclaw.storage.digests import (
+    RACY,
+    UNCOUNTED,
+    UNCOUNTED_HERE,
+    Hasher,
+    Identity,
+    Unverifiable,
+    contents,
+    identity_at,
+    identity_of,
+    read_regular,
+)
+
+MOST_HERE = 300
+"""Files and directories that are quicker asked about than handed to a thread."""
+
+
+class ScanCache:
+    """Everything one look depended on, as it was."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, Identity | None] = {}
+
+    def note(self, paths: Iterable[str]) -> None:
+        """Notes files and directories, also those that are not there."""
+        for path in paths:
+            self._seen[path] = identity_at(path)
+
+    @property
+    def few(self) -> bool:
+        return len(self._seen) <= MOST_HERE
+
+    def settled(self, started: float) -> bool:
+        """Whether all of it is older than the look itself, so that a change since then is sure to show."""
+        newest = max((max(seen[3], seen[4]) for seen in self._seen.values() if seen is not None), default=0)
+        return newest < (started - RACY) * 1e9
+
+    def hold(self) -> bool:
+        """Whether everything is as it was."""
+        return all(identity_at(path) == before for path, before in self._seen.items())
+
+
+FILE = "SKILL.md"
+MAX_DEPTH = 6
+_PASSED_OVER = frozenset({"node_modules"})
+
+
+class _Parsed(Struct, frozen=True):
+    identity: Identity
+    content_hash: str
+    manifest: SkillManifest | None
+    outside: tuple[Reference, ...]
+    problem: str
+
+
+class SkillFinder:
+    """Looks through roots; keeps what it read for the next time."""
+
+    def __init__(self, hasher: Hasher) -> None:
+        self._hasher = hasher
+        self._parsed: dict[str, _Parsed] = {}
+
+    def find(
+        self,
+        roots: tuple[SkillRoot, ...],
+        limits: LimitSettings,
+        link_targets: tuple[Path, ...] = (),
+        traces: ScanCache | None = None,
+    ) -> tuple[tuple[Skill, ...], tuple[SkillProblem, ...]]:
+        """Every skill below `roots`, highest precedence first, and what was passed over. `traces` notes what it saw."""
+        traces = traces or ScanCache()
+        skills: list[Skill] = []
+        noted: list[SkillProblem] = []
+        loaded: Counter[Source] = Counter()
+        targets = tuple(os.path.realpath(path) for path in link_targets)
+        for root in roots:
+            for directory, base in _candidates(root, limits.max_candidates_per_root, targets, noted, traces):
+                if loaded[root.source] >= limits.max_skills_loaded_per_source:
+                    noted.append(_note("limit", root.path, _LOADED.format(limits.max_skills_loaded_per_source)))
+                    break
+                skill = self._load(root, directory, base, limits.max_skill_file_bytes, noted)
+                traces.note(_contents(directory, base, skill))
+                if skill is not None:
+                    skills.append(skill)
+                    loaded[root.source] += 1
+        return tuple(skills), tuple(noted)
+
+    def _load(
+        self, root: SkillRoot, directory: str, base: str, max_bytes: int, noted: list[SkillProblem]
+    ) -> Skill | None:
+        path = f"{directory}{os.sep}{FILE}"
+        if literal(path) != path:
+            noted.append(_note("name", directory, "its path has control characters: rename the directory"))
+            return None
+        try:
+            parsed = self._parse(path, base, max_bytes)
+        except (OSError, Unverifiable) as error:
+            noted.append(_note("unreadable", path, f"cannot be read: {_reason(error)}"))
+            return None
+        if parsed.manifest is None:
+            noted.append(_note("invalid", path, parsed.problem))
+            return None
+        tree, problem = None, ""
+        try:
+            tree = self._hasher.tree(base, UNCOUNTED_HERE if root.source == BUNDLED else UNCOUNTED)
+        except Unverifiable as error:
+            problem = str(error)
+        return Skill(
+            manifest=parsed.manifest,
+            file_path=path,
+            base_dir=base,
+            source=root.source,
+            owned=root.owned,
+            content_hash=parsed.content_hash,
+            tree=tree,
+            problem=problem,
+            plugin=root.plugin,
+            outside=parsed.outside,
+        )
+
+    def _parse(self, path: str, base: str, max_bytes: int) -> _Parsed:
+        about = os.lstat(path)
+        known = self._parsed.get(path)
+        if known is not None and known.identity == identity_of(about):
+            return known
+        if about.st_size > max_bytes:
+            raise Unverifiable(f"it has {about.st_size:,} bytes; {max_bytes:,} is the most (skills.limits)")
+        data, opened = read_regular(path, max_bytes)
+        self._hasher.files_read += 1
+        content_hash = hashlib.sha256(data).hexdigest()
+        self._hasher.remember(f"{base}{os.sep}{FILE}", opened, content_hash)
+        manifest, problem = read_manifest(data, Path(path).parent.name)
+        outside = leaving(manifest.body, manifest.body_line) if manifest else ()
+        parsed = _Parsed(identity_of(opened), content_hash, manifest, outside, problem)
+        if self._hasher.steady(opened):
+            self._parsed[path] = parsed
+        else:
+            self._parsed.pop(path, None)
+        return parsed
+
+
+def read_manifest(data: bytes, directory: str) -> tuple[SkillManifest | None, str]:
+    """The manifest in the bytes of a SKILL.md, or why there is none."""
+    try:
+        return parse(_decoded(data), directory), ""
+    except Malformed as error:
+        return None, str(error)
+
+
+def _decoded(data: bytes) -> str:
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return data.decode("utf-16", "replace")
+    if b"\0" in data:
+        raise Malformed("it is not text")
+    return data.decode("utf-8-sig", "replace")
+
+
+_LOADED = "more than {} skills in this source; the rest were left out (skills.limits.maxSkillsLoadedPerSource)"
+_CANDIDATES = "more than {} directories; the rest were not looked at (skills.limits.maxCandidatesPerRoot)"
+
+
+def _contents(directory: str, base: str, skill: Skill | None) -> Iterator[str]:
+    """The files and directories a skill is made of."""
+    yield f"{directory}{os.sep}{FILE}"
+    if skill is None or skill.tree is None:
+        return
+    below = {base}
+    for file in skill.tree.files:
+        path = f"{base}{os.sep}{file.path}"
+        yield path
+        while (path := os.path.dirname(path)) not in below:  # noqa: PTH120
+            below.add(path)
+    yield from below
+
+
+def _candidates(
+    root: SkillRoot, limit: int, targets: tuple[str, ...], noted: list[SkillProblem], traces: ScanCache
+) -> Iterator[tuple[str, str]]:
+    """Directories with a SKILL.md, breadth first: each by the way it was found, and without links."""
+    top = str(root.path)
+    traces.note((top,))
+    if not os.path.lexists(top):
+        return
+    real_top = os.path.realpath(top)
+    queue: deque[tuple[str, str, int]] = deque([(top, real_top, 0)])
+    visited: set[str] = set()
+    looked = 0
+    while queue:
+        directory, real, depth = queue.popleft()
+        if real in visited:
+            continue
+        visited.add(real)
+        if depth and not _stays(root, real, real_top, targets):
+            noted.append(_note("symlink-escape", directory, "is a link out of its skills directory; it was left out"))
+            continue
+        looked += depth > 0
+        if looked > limit:
+            noted.append(_note("limit", root.path, _CANDIDATES.format(limit)))
+            return
+        traces.note((directory,))
+        try:
+            kind, below = _inside(directory, real)
+        except OSError as error:
+            if depth or not isinstance(error, FileNotFoundError):
+                noted.append(_note("unreadable", directory, f"cannot be read: {_reason(error)}"))
+            continue
+        if kind == "link":
+            noted.append(_note("path-escape", f"{directory}{os.sep}{FILE}", "is a link; put the file itself there"))
+        elif kind == "file":
+            yield directory, real
+        elif depth < MAX_DEPTH:
+            queue.extend((f"{directory}{os.sep}{name}", inner, depth + 1) for name, inner in below)
+
+
+def _inside(directory: str, real: str) -> tuple[str, list[tuple[str, str]]]:
+    """Whether `directory` is a skill (`file`, or `link` when its SKILL.md is one), and the directories in it."""
+    below: list[tuple[str, str]] = []
+    with os.scandir(directory) as listing:
+        for entry in listing:
+            if entry.name == FILE:
+                return ("link" if entry.is_symlink() else "file"), []
+            if not entry.name.startswith(".") and entry.name not in _PASSED_OVER and _is_directory(entry):
+                plain = f"{real}{os.sep}{entry.name}"
+                below.append((entry.name, os.path.realpath(plain) if entry.is_symlink() else plain))
+    return "", sorted(below)
+
+
+def _is_directory(entry: "os.DirEntry[str]") -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link that goes round in a circle
+        return False
+
+
+def _stays(root: SkillRoot, real: str, real_top: str, targets: tuple[str, ...]) -> bool:
+    if not root.contained:
+        return True
+    return any(real == place or real.startswith(place.rstrip(os.sep) + os.sep) for place in (real_top, *targets))
+
+
+def _note(kind: str, path: "str | Path", message: str) -> SkillProblem:
+    return SkillProblem(kind=kind, path=literal(str(path)), message=message)
+
+
+def _reason(error: Exception) -> str:
+    return literal((error.strerror if isinstance(error, OSError) else None) or str(error))
+
+
+log = logging.getLogger(__name__)
+
+DIGESTS = "digests.json"
+
+
+class SkillNotice(Protocol):
+    """One thing a look through a skill's files found."""
+
+    @property
+    def rule(self) -> str: ...
+    @property
+    def severity(self) -> str: ...
+    @property
+    def message(self) -> str: ...
+    @property
+    def file(self) -> str: ...
+    @property
+    def line(self) -> int: ...
+
+
+Inspect = Callable[[Mapping[str, bytes]], Sequence[SkillNotice]]
+"""Looks through files by path; `critical` findings are what nobody should trust unseen."""
+
+
+class SkillStore:
+    """Looks for skills and remembers what it read; one for the whole process."""
+
+    def __init__(self, ledger: AcceptedSkills, inspect: Inspect, now: Callable[[], float]) -> None:
+        self.ledger = ledger
+        self._inspect = inspect
+        self._now = now
+        self.hasher = Hasher(now)
+        self._finder = SkillFinder(self.hasher)
+        self._alarms: dict[str, bool] = {}
+        self._quiet: dict[str, bool] = {}
+        self._said: set[str] = set()
+
+    def look(
+        self,
+        places: SkillRoots,
+        settings: SkillsSettings,
+        machine: MachineFacts,
+        *,
+        allowlist: tuple[str, ...] | None = None,
+        link_targets: tuple[Path, ...] = (),
+        first_use: bool = False,
+        traces: ScanCache | None = None,
+    ) -> SkillList:
+        """Every skill as it stands now. With `first_use`, your own new skills count as accepted from here on.
+
+        `traces` notes what the answer depends on.
+        """
+        if traces is not None:
+            traces.note((str(self.ledger.path), *(str(path) for path in link_targets)))
+        found, diagnostics = self._finder.find(roots(places), settings.limits, link_targets, traces)
+        ledger, broken = self._ledger()
+        judged = [self._judged(skill, ledger, settings, broken) for skill in found]
+        if first_use and not broken:
+            diagnostics += self._first_use(judged, settings)
+        winners, collisions = merge(judged)
+        items = tuple(
+            ListedSkill(
+                skill=one.skill,
+                trust=one.trust,
+                verdict=gate.judge(one.skill, one.trust, settings, machine, allowlist),
+                quiet=one.trust.by not in ("owner", "install", "package") and self._is_quiet(one.skill),
+            )
+            for one in winners
+        )
+        if broken:
+            diagnostics += (SkillProblem(kind="trust", path=str(self.ledger.path), message=broken),)
+        self._say(*map(str, collisions), *map(str, diagnostics))
+        chosen = set(map(id, winners))
+        shadowed = tuple(one for one in judged if id(one) not in chosen)
+        return SkillList(items=items, shadowed=shadowed, collisions=collisions, diagnostics=diagnostics)
+
+    def findings(self, skill: Skill) -> tuple[SkillNotice, ...]:
+        """What a look through the files of `skill` finds."""
+        if skill.tree is None:
+            return ()
+        return tuple(self._inspect(contents(Path(skill.base_dir), skill.tree)))
+
+    def _ledger(self) -> tuple[Mapping[str, AcceptedContent], str]:
+        try:
+            return self.ledger.read(), ""
+        except StateError as error:
+            return {}, error.message
+
+    def _judged(
+        self, skill: Skill, ledger: Mapping[str, AcceptedContent], settings: SkillsSettings, broken: str
+    ) -> JudgedSkill:
+        entry = ledger.get(skill.base_dir)
+        trust = gate.judge_trust(
+            skill,
+            entry,
+            settings.trust,
+            verify=settings.verify,
+            shipped=shipped().get(skill.name) if skill.bundled else None,
+            alarming=entry is None and skill.owned and settings.trust == "tofu" and self._alarming(skill),
+        )
+        if broken and not skill.bundled and settings.trust != "off":
+            trust = gate.Trust("blocked", "what you accepted cannot be read; see openclaw skills check", held=True)
+        return JudgedSkill(skill, trust)
+
+    def _first_use(self, judged: Sequence[JudgedSkill], settings: SkillsSettings) -> tuple[SkillProblem, ...]:
+        if settings.trust == "off":
+            return ()
+        now = round(self._now() * 1000)
+        fresh = {
+            one.skill.base_dir: accepted(one.skill, "first-use", now)
+            for one in judged
+            if one.trust.state == "new" and not one.trust.held
+        }
+        if not fresh:
+            return ()
+        try:
+            self.ledger.accept(fresh)
+        except StateError as error:
+            return (SkillProblem(kind="trust", path=str(self.ledger.path), message=error.message),)
+        log.info("accepted on first use: %s", ", ".join(sorted(entry.name for entry in fresh.values())))
+        return ()
+
+    def _alarming(self, skill: Skill) -> bool:
+        if skill.bundled or skill.tree is None:
+            return False
+        key = skill.tree.sha256
+        if key not in self._alarms:
+            self._alarms[key] = any(finding.severity == "critical" for finding in self.findings(skill))
+        return self._alarms[key]
+
+    def _is_quiet(self, skill: Skill) -> bool:
+        text = skill.manifest.description
+        if text not in self._quiet:
+            self._quiet[text] = bool(self._inspect({"description.md": text.encode()}))
+        return self._quiet[text]
+
+    def _say(self, *lines: str) -> None:
+        for line in lines:
+            if line not in self._said:
+                self._said.add(line)
+                log.info("%s", line)
+
+
+@cache
+def shipped() -> Mapping[str, str]:
+    """The digest of each skill that comes with the program."""
+    return msgspec.json.decode((bundled() / DIGESTS).read_bytes(), type=dict[str, str])

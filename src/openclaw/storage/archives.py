@@ -1,0 +1,229 @@
+"""Taking what is to be installed out of a directory, a tarball or a zip file: bounded, plain files only."""
+
+import gzip
+import io
+import os
+import re
+import shutil
+import stat
+import tarfile
+import unicodedata
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from openclaw.core.errors import InvalidRequest
+from openclaw.storage.digests import Unverifiable, read_regular
+
+MAX_FILES = 256
+MAX_FILE_BYTES = 1 << 20
+MAX_TOTAL_BYTES = 8 << 20
+MAX_ARCHIVE_BYTES = 16 << 20
+MAX_STREAM_BYTES = MAX_TOTAL_BYTES + MAX_FILES * 8_192
+"""A tarball's files and their headers; whatever unpacks to more is a bomb."""
+MAX_PATH = 200
+MAX_PARTS = 12
+
+LEFT_OUT = frozenset(
+    {".git", ".openclaw", "__pycache__", ".DS_Store", "Thumbs.db", "__MACOSX", "node_modules", ".venv"}
+)
+_RESERVED = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?\Z", re.IGNORECASE)
+
+Piece = tuple[str, bytes, bool]
+"""A path, its bytes, and whether it may be run."""
+
+
+class ArchiveRefused(InvalidRequest):
+    """The material is not something we unpack; nothing was written."""
+
+
+def pieces(source: Path, marker: str) -> dict[str, tuple[bytes, bool]]:
+    """The files of the one thing in `source`, by path below the directory of its `marker` file."""
+    try:
+        if source.is_dir():
+            found = _from_directory(source)
+        elif zipfile.is_zipfile(_regular(source)):
+            found = _from_zip(source)
+        else:
+            found = _from_tar(source)
+        return _beside(marker, _collected(found), source)
+    except OSError as error:
+        raise ArchiveRefused(f"cannot read {source}: {error.strerror or error}") from error
+
+
+def _regular(source: Path) -> Path:
+    about = source.stat()
+    if not stat.S_ISREG(about.st_mode):
+        raise ArchiveRefused(f"{source} is neither a directory nor an archive file")
+    if about.st_size > MAX_ARCHIVE_BYTES:
+        raise ArchiveRefused(f"{source} has {about.st_size:,} bytes; {MAX_ARCHIVE_BYTES:,} is the most")
+    return source
+
+
+def _collected(found: Iterator[Piece]) -> dict[str, tuple[bytes, bool]]:
+    """Every piece within the limits; two names that are one file on some system are refused."""
+    kept: dict[str, tuple[bytes, bool]] = {}
+    seen: set[str] = set()
+    total = 0
+    for path, data, runs in found:
+        total += len(data)
+        if len(kept) >= MAX_FILES:
+            raise ArchiveRefused(f"it has more than {MAX_FILES} files")
+        if len(data) > MAX_FILE_BYTES:
+            raise ArchiveRefused(f"{path} has more than {MAX_FILE_BYTES:,} bytes")
+        if total > MAX_TOTAL_BYTES:
+            raise ArchiveRefused(f"it has more than {MAX_TOTAL_BYTES:,} bytes in all")
+        folded = unicodedata.normalize("NFC", path).casefold()
+        if folded in seen:
+            raise ArchiveRefused(f"{path} is in it twice")
+        seen.add(folded)
+        kept[path] = (data, runs)
+    return kept
+
+
+def _beside(marker: str, kept: dict[str, tuple[bytes, bool]], source: Path) -> dict[str, tuple[bytes, bool]]:
+    """What lies beside the one marker, with that as the top."""
+    tops = sorted({path.rpartition("/")[0] for path in kept if path.rpartition("/")[2] == marker}, key=len)
+    outer = [
+        top for top in tops if not any(top != other and top.startswith(f"{other}/" if other else "") for other in tops)
+    ]
+    if not outer:
+        raise ArchiveRefused(f"{source} has no {marker}")
+    if len(outer) > 1:
+        raise ArchiveRefused(f"{source} has several {marker} ({', '.join(outer[:5])}): install them one by one")
+    prefix = f"{outer[0]}/" if outer[0] else ""
+    return {path.removeprefix(prefix): piece for path, piece in kept.items() if path.startswith(prefix)}
+
+
+def checked(name: str) -> str:
+    """A member's path as a safe relative one; raises `Refused` for anything that could land elsewhere."""
+    path = name.replace("\\", "/") if os.name == "nt" else name
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    if path.startswith("/") or re.match(r"[A-Za-z]:", path) or "\\" in path:
+        raise ArchiveRefused(f"{name[:MAX_PATH]!r} is an absolute or foreign path")
+    if ".." in parts:
+        raise ArchiveRefused(f"{name[:MAX_PATH]!r} climbs out of its directory")
+    if len(path) > MAX_PATH or len(parts) > MAX_PARTS:
+        raise ArchiveRefused(f"{name[:60]!r}… is a path that is too long or too deep")
+    for part in parts:
+        if (
+            not part.isprintable()
+            or _RESERVED.match(part)
+            or part[-1] in ". "
+            or part[0] == " "
+            or set(part) & set('<>:"|?*')
+        ):
+            raise ArchiveRefused(f"{part[:60]!r} is not a file name every system can have")
+    return "/".join(parts)
+
+
+def _wanted(path: str) -> bool:
+    return bool(path) and LEFT_OUT.isdisjoint(path.split("/"))
+
+
+def _from_directory(top: Path) -> Iterator[Piece]:
+    pending = [("", top)]
+    while pending:
+        prefix, directory = pending.pop()
+        with os.scandir(directory) as listing:
+            entries = sorted(listing, key=lambda entry: entry.name)
+        for entry in entries:
+            if entry.name in LEFT_OUT:
+                continue
+            path = checked(prefix + entry.name)
+            about = entry.stat(follow_symlinks=False)
+            if stat.S_ISLNK(about.st_mode):
+                raise ArchiveRefused(f"{path} is a link: put a copy in its place")
+            if stat.S_ISDIR(about.st_mode):
+                pending.append((f"{path}/", Path(entry.path)))
+            else:
+                yield path, _bounded_file(entry.path), bool(about.st_mode & 0o100)
+
+
+def _bounded_file(path: str) -> bytes:
+    try:
+        return read_regular(path, MAX_FILE_BYTES)[0]
+    except Unverifiable as error:
+        raise ArchiveRefused(str(error)) from error
+
+
+def _from_zip(source: Path) -> Iterator[Piece]:
+    try:
+        with zipfile.ZipFile(source) as archive:
+            for member in archive.infolist():
+                path = checked(member.filename)
+                mode = member.external_attr >> 16
+                if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
+                    raise ArchiveRefused(f"{path} is a link or a special file")
+                if member.is_dir() or not _wanted(path):
+                    continue
+                if member.flag_bits & 0x1:
+                    raise ArchiveRefused(f"{path} is encrypted: nobody can look through it")
+                with archive.open(member) as stream:
+                    yield path, stream.read(MAX_FILE_BYTES + 1), bool(mode & 0o100)
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, zlib.error, EOFError) as error:
+        raise ArchiveRefused(f"{source} is a damaged or unusual zip file: {error}") from error
+
+
+class _Bounded(io.RawIOBase):
+    """A stream that ends in a refusal after so many bytes, whatever it claims to hold."""
+
+    def __init__(self, inner: "io.BufferedIOBase | gzip.GzipFile") -> None:
+        self._inner = inner
+        self._left = MAX_STREAM_BYTES
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "memoryview | bytearray") -> int:  # type: ignore[override]
+        data = self._inner.read(min(len(buffer), 65_536))
+        self._left -= len(data)
+        if self._left < 0:
+            raise ArchiveRefused(f"it unpacks to more than {MAX_TOTAL_BYTES:,} bytes")
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def _from_tar(source: Path) -> Iterator[Piece]:
+    with source.open("rb") as raw:
+        packed = raw.read(2) == b"\x1f\x8b"
+        raw.seek(0)
+        inner = gzip.GzipFile(fileobj=raw) if packed else raw
+        try:
+            with tarfile.open(fileobj=io.BufferedReader(_Bounded(inner)), mode="r|") as archive:
+                for member in archive:
+                    path = checked(member.name)
+                    if member.isdir() or (member.isreg() and not _wanted(path)):
+                        continue
+                    if not member.isreg():
+                        raise ArchiveRefused(f"{path} is a link or a special file")
+                    stream = archive.extractfile(member)
+                    assert stream is not None
+                    yield path, stream.read(MAX_FILE_BYTES + 1), bool(member.mode & 0o100)
+        except (tarfile.TarError, zlib.error, EOFError, gzip.BadGzipFile, ValueError) as error:
+            raise ArchiveRefused(f"{source} is not an archive we can read (.tgz, .tar or .zip): {error}") from error
+
+
+def swap(new: Path, target: Path, old: Path) -> None:
+    """`new` becomes `target`; what stood there waits as `old` until it has."""
+    moved = target.exists()
+    if moved:
+        target.rename(old)
+    try:
+        new.rename(target)
+    except OSError:
+        if moved:
+            old.rename(target)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def mend(root: Path, prefix: str) -> None:
+    """Finishes or takes back what was cut off half way; `prefix` marks what waits. The caller holds the root's lock."""
+    for old in root.glob(f"{prefix}*"):
+        target = root / old.name.removeprefix(prefix)
+        if target.exists():
+            shutil.rmtree(old, ignore_errors=True)
+        else:
+            old.rename(target)

@@ -1,0 +1,85 @@
+"""Replacing a small file so that a reader sees the old one or the new one, and a full disk leaves the old one."""
+
+import contextlib
+import os
+import secrets
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import msgspec
+
+from openclaw.core.errors import StateError
+from openclaw.storage.digests import identity_of
+
+
+def private_directory(path: Path) -> None:
+    """Makes `path`, and what is missing above it, for its owner alone."""
+    missing = []
+    while not path.exists():
+        missing.append(path)
+        path = path.parent
+    for directory in reversed(missing):
+        directory.mkdir(mode=0o700, exist_ok=True)
+
+
+def replace(path: Path, data: bytes, mode: int = 0o600) -> None:
+    """Writes `data` to `path` in one step; on any failure the old file is untouched and nothing is left behind."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        private_directory(path.parent)
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        raise StateError(
+            f"cannot write {path}: {error.strerror}. The old file is untouched; free some space or check permissions."
+        ) from error
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+    sync_directory(path.parent)
+
+
+def sync_directory(directory: Path) -> None:
+    """Makes new names in `directory` survive a power cut, where the system can do that."""
+    if os.name == "nt":
+        return
+    with contextlib.suppress(OSError):
+        fd = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+T = TypeVar("T")
+
+
+class JsonFile(Generic[T]):
+    """The document at `path`; `otherwise` tells a person what to do with one that cannot be read."""
+
+    def __init__(self, path: Path, kind: type[T], otherwise: str) -> None:
+        self.path = path
+        self._kind = kind
+        self._otherwise = otherwise
+        self._known: tuple[object, T] | None = None
+
+    def read(self) -> T | None:
+        """None when there is none; raises `StateError` when it cannot be used."""
+        try:
+            identity = identity_of(self.path.stat())
+            if self._known is None or self._known[0] != identity:
+                self._known = (identity, msgspec.json.decode(self.path.read_bytes(), type=self._kind))
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StateError(f"cannot read {self.path}: {error.strerror}") from error
+        except msgspec.DecodeError as error:
+            raise StateError(f"{self.path} cannot be read ({error}): {self._otherwise}") from error
+        return self._known[1]
+
+    def write(self, document: T) -> None:
+        replace(self.path, msgspec.json.format(msgspec.json.encode(document), indent=2))

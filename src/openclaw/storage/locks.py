@@ -1,0 +1,159 @@
+"""A lock that the kernel holds: when its owner dies, however it dies, the lock is gone.
+
+The file's body only says who holds it, for the person who has to wait.
+"""
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+
+import msgspec
+
+from openclaw.core.errors import StateError
+from openclaw.storage.atomic import private_directory
+
+POLL_SECONDS = 0.01
+HOLD_SECONDS = 10.0
+
+
+class Holder(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Who holds a lock, as written into its file."""
+
+    pid: int
+    created_at: int
+    host: str = ""
+    owner: str = ""
+
+    def __str__(self) -> str:
+        who = f"process {self.pid}"
+        return f"{who} ({self.owner})" if self.owner else who
+
+
+class KernelLock:
+    """One lock file. Not reentrant: a second `KernelLock` on the same path waits like any other process."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._fd: int | None = None
+
+    def take(self, holder: Holder) -> bool:
+        """Tries once; True when the lock is ours."""
+        if self._fd is not None:
+            raise RuntimeError(f"{self.path} is already held by this object")
+        try:
+            private_directory(self.path.parent)
+            while (fd := _locked(self.path)) is not None:
+                if _same_file(fd, self.path):
+                    break
+                os.close(fd)  # the last owner removed the file between our open and our lock
+        except OSError as error:
+            raise StateError(f"cannot lock {self.path}: {error.strerror}. Check its owner and permissions.") from error
+        if fd is None:
+            return False
+        # The name is a courtesy: on a full disk the lock holds without it.
+        with contextlib.suppress(OSError):
+            os.ftruncate(fd, os.write(fd, msgspec.json.encode(holder)))
+        self._fd = fd
+        return True
+
+    def wait(self, holder: Holder, seconds: float) -> bool:
+        """Tries for `seconds`, blocking this thread: for changes that take no time."""
+        deadline = time.monotonic() + seconds
+        while not self.take(holder):
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(POLL_SECONDS)
+        return True
+
+    def release(self) -> None:
+        """Gives the lock up; calling it twice is harmless."""
+        if self._fd is None:
+            return
+        fd, self._fd = self._fd, None
+        try:
+            # A file that cannot be removed is no lock once it is closed.
+            with contextlib.suppress(OSError):
+                if sys.platform != "win32" and _same_file(fd, self.path):
+                    self.path.unlink()
+        finally:
+            os.close(fd)
+
+    def __enter__(self) -> "KernelLock":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+def read_holder(path: Path) -> Holder | None:
+    """Who the lock file says holds it; None when it does not say."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Holder)
+    except (OSError, ValueError):
+        return None
+
+
+def _locked(path: Path) -> int | None:
+    """The open, locked file; None when somebody else has it."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        got = _lock(fd)
+    except OSError:
+        os.close(fd)
+        raise
+    if got:
+        return fd
+    os.close(fd)
+    return None
+
+
+def _same_file(fd: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(fd), path.stat())
+    except OSError:
+        return False
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(fd: int) -> bool:
+        # Far behind the body, so that a waiting process can still read who holds the lock.
+        os.lseek(fd, 1 << 20, os.SEEK_SET)
+        try:
+            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        os.lseek(fd, 0, os.SEEK_SET)
+        return True
+
+else:
+    import fcntl
+
+    def _lock(fd: int) -> bool:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
+@contextlib.contextmanager
+def holding(path: Path, what: str, wait: Callable[[float], None] = time.sleep) -> Iterator[None]:
+    """Holds the lock file `path` for a change of `what`; gives up after a while and says who has it."""
+    lock, waited, pause = KernelLock(path), 0.0, 0.01
+    while not lock.take(Holder(pid=os.getpid(), created_at=0, owner=what)):
+        if waited >= HOLD_SECONDS:
+            raise StateError(f"{what} is being changed by {read_holder(path) or 'another process'}: try again")
+        wait(pause)
+        waited, pause = waited + pause, min(pause * 2, 0.25)
+    try:
+        yield
+    finally:
+        lock.release()

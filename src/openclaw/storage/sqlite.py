@@ -1,0 +1,369 @@
+"""The database on one machine: SQLite in WAL mode, one writer at a time.
+
+A trip to a thread and back costs several times as much as a small statement, so those run where they are asked for, on
+connections of the loop's own thread. What may take long has threads: large reads and writes, waiting for another
+process that writes, and folding the write-ahead log back into the file.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
+from functools import cached_property
+from pathlib import Path
+from typing import TypeVar
+
+import apsw
+
+from openclaw.core.errors import StateError
+from openclaw.storage.atomic import private_directory
+from openclaw.storage.database import Migration, Params, Row
+
+T = TypeVar("T")
+BUSY_TIMEOUT_MS = 10_000
+PRAGMAS = ("synchronous = NORMAL", "foreign_keys = ON")
+LARGEST_HERE = 256 * 1024
+"""Characters of parameters up to which a write is small."""
+LONGEST_LOG = 1000
+"""Pages of the write-ahead log at which it is folded back."""
+
+
+Admit = Callable[[int, int], None]
+"""Asked before a database is brought from one version to another; raises when it must stay as it is."""
+
+
+def connect(path: Path, migrations: Sequence[Migration], admit: Admit | None = None) -> apsw.Connection:
+    """A connection that may write to an up-to-date database; refuses a file that a newer program wrote."""
+    try:
+        private_directory(path.parent)
+        # Made here and not by SQLite, so that it and the log beside it are never readable to others.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    except OSError as error:
+        raise StateError(f"cannot write {path}: {error.strerror}. Check its owner and permissions.") from error
+    try:
+        connection = apsw.Connection(str(path))
+        try:
+            connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+            known = migrations[-1].version if migrations else 0
+            _refuse_newer(connection, path, known)
+            _use_wal(connection)
+            for pragma in PRAGMAS:
+                connection.execute(f"PRAGMA {pragma}").fetchall()
+            if (found := _version(connection)) < known:
+                if found and admit is not None:
+                    admit(found, known)
+                _migrate(connection, path, migrations)
+        except BaseException:
+            connection.close()
+            raise
+    except apsw.Error as error:
+        raise _translated(error, path) from error
+    return connection
+
+
+def _use_wal(connection: apsw.Connection) -> None:
+    """Switches to the write-ahead log, which several processes may be doing to a new file at once."""
+    deadline = time.monotonic() + BUSY_TIMEOUT_MS / 1000
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL").fetchall()
+            return
+        except apsw.BusyError:  # SQLite does not wait here by itself
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+
+
+def _migrate(connection: apsw.Connection, path: Path, migrations: Sequence[Migration]) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Another process may have been here while we waited for our turn.
+        _refuse_newer(connection, path, migrations[-1].version)
+        found = _version(connection)
+        for migration in migrations:
+            if migration.version > found:
+                for statement in migration.statements:
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA user_version = {migration.version}")
+        connection.execute("COMMIT")
+    except BaseException:
+        _roll_back(connection)
+        raise
+
+
+def _refuse_newer(connection: apsw.Connection, path: Path, known: int) -> None:
+    found = _version(connection)
+    if found > known:
+        raise StateError(
+            f"{path} was written by a newer OpenClaw (schema {found}; this program knows {known}). "
+            "Upgrade this program, or set OPENCLAW_STATE_DIR to another directory."
+        )
+
+
+def _version(connection: apsw.Connection) -> int:
+    return int(str(connection.pragma("user_version")))
+
+
+def _translated(error: apsw.Error, path: Path) -> StateError:
+    match error:
+        case apsw.FullError():
+            return StateError(f"the disk is full: {path} was not changed. Free some space and try again.")
+        case apsw.BusyError():
+            return StateError(
+                f"{path} is busy: another process has been writing to it for {BUSY_TIMEOUT_MS // 1000} s."
+            )
+        case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError():
+            return StateError(f"cannot write {path} ({error}). Check its owner and permissions.")
+        case apsw.NotADBError() | apsw.CorruptError():
+            return StateError(
+                f"{path} is damaged ({error}). Move it away and start again: "
+                "sessions are rebuilt from their transcripts."
+            )
+        case apsw.IOError():
+            return StateError(f"cannot read or write {path} ({error}). Nothing was changed; check the disk.")
+        case _:
+            return StateError(f"{path}: {error}")
+
+
+def _read(connection: apsw.Connection, sql: str, params: Params | None) -> list[Row]:
+    cursor = connection.execute(sql, dict(params or {}))
+    found: list[Row] = []
+    names: tuple[str, ...] | None = None
+    for values in cursor:
+        names = names or tuple(column[0] for column in cursor.description)
+        found.append(dict(zip(names, values, strict=True)))
+    return found
+
+
+def _write(connection: apsw.Connection, sql: str, params: Params | None) -> int:
+    before = connection.total_changes()
+    connection.execute(sql, dict(params or {})).fetchall()
+    return connection.total_changes() - before
+
+
+def _write_all(connection: apsw.Connection, statements: Sequence[tuple[str, Params]]) -> tuple[int, ...]:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        changed = tuple(_write(connection, sql, params) for sql, params in statements)
+        connection.execute("COMMIT")
+    except BaseException:
+        _roll_back(connection)
+        raise
+    return changed
+
+
+def _roll_back(connection: apsw.Connection) -> None:
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")
+
+
+class _Transaction:
+    def __init__(self, db: "Sqlite", connection: apsw.Connection) -> None:
+        self._db = db
+        self._connection = connection
+        self.over = False
+
+    async def read(self, sql: str, params: Params | None = None) -> Sequence[Row]:
+        return await self._run(lambda connection: _read(connection, sql, params))
+
+    async def write(self, sql: str, params: Params | None = None) -> int:
+        return await self._run(lambda connection: _write(connection, sql, params))
+
+    async def _run(self, work: Callable[[apsw.Connection], T]) -> T:
+        if self.over:
+            raise RuntimeError("this transaction is over: start another one")
+        return await self._db.on(self._connection, work)
+
+
+class _Turn:
+    """One writer at a time; a task that would wait for itself is told so instead."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+        self._owner: asyncio.Task[object] | None = None
+
+    @property
+    def taken(self) -> bool:
+        return self._lock.locked()
+
+    async def __aenter__(self) -> None:
+        me = asyncio.current_task()
+        if self._owner is not None and self._owner is me:
+            raise RuntimeError("this task has a transaction open: write through it")
+        await self._lock.acquire()
+        self._owner = me
+
+    async def __aexit__(self, *ended: object) -> None:
+        self._owner = None
+        self._lock.release()
+
+
+class Sqlite:
+    """`Database` over one file. Open it with `Sqlite.open`; close it, or its threads live on."""
+
+    def __init__(self, path: Path, writer: apsw.Connection, writing: ThreadPoolExecutor) -> None:
+        self.path = path
+        self._writer = writer
+        self._writing = writing
+        self._reading = ThreadPoolExecutor(1, "db-read")
+        self._reader: apsw.Connection | None = None
+        self._turn = _Turn()
+        self._listeners: dict[str, set[asyncio.Queue[str]]] = {}
+        self._folding: asyncio.Task[None] | None = None
+
+    @cached_property
+    def _looker(self) -> apsw.Connection:
+        """Reads in the loop's own thread while a transaction may be open in `_here`."""
+        return _connect_reader(self.path)
+
+    @cached_property
+    def _here(self) -> apsw.Connection:
+        """Writes in the loop's own thread. It never waits and never folds the log."""
+        connection = apsw.Connection(str(self.path))
+        connection.set_busy_timeout(0)
+        for pragma in PRAGMAS:
+            connection.execute(f"PRAGMA {pragma}").fetchall()
+        connection.set_wal_hook(self._grown)
+        return connection
+
+    @classmethod
+    async def open(cls, path: Path, migrations: Sequence[Migration], admit: Admit | None = None) -> "Sqlite":
+        writing = ThreadPoolExecutor(1, "db-write")
+        try:
+            writer = await asyncio.get_running_loop().run_in_executor(writing, connect, path, migrations, admit)
+        except BaseException:
+            writing.shutdown()
+            raise
+        return cls(path, writer, writing)
+
+    async def read(self, sql: str, params: Params | None = None) -> Sequence[Row]:
+        def work() -> Sequence[Row]:
+            if self._reader is None:
+                self._reader = _connect_reader(self.path)
+            return _read(self._reader, sql, params)
+
+        return await self._in(self._reading, work)
+
+    async def look(self, sql: str, params: Params | None = None) -> Sequence[Row]:
+        try:
+            if not self._turn.taken:
+                # What was written here last is still at hand; another connection would read it from the file again.
+                with suppress(apsw.BusyError):
+                    return _read(self._here, sql, params)
+            return _read(self._looker, sql, params)
+        except apsw.Error as error:
+            raise _translated(error, self.path) from error
+
+    async def write(self, sql: str, params: Params | None = None) -> int:
+        async with self._turn:
+            return await self._do(lambda connection: _write(connection, sql, params), _size(params))
+
+    async def write_all(self, *statements: tuple[str, Params]) -> tuple[int, ...]:
+        size = sum(_size(params) for _, params in statements)
+        async with self._turn:
+            return await self._do(lambda connection: _write_all(connection, statements), size)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[_Transaction]:
+        async with self._turn:
+            connection = await self._do(_begin)
+            transaction = _Transaction(self, connection)
+            try:
+                yield transaction
+                await self.on(connection, lambda connection: _write(connection, "COMMIT", None))
+            except BaseException:
+                await self.on(connection, _roll_back)
+                raise
+            finally:
+                transaction.over = True
+
+    async def notify(self, topic: str, payload: str = "") -> None:
+        for queue in self._listeners.get(topic, ()):
+            queue.put_nowait(payload)
+
+    @asynccontextmanager
+    async def listen(self, topic: str) -> AsyncIterator[AsyncIterator[str]]:
+        queue: asyncio.Queue[str] = asyncio.Queue()
+        self._listeners.setdefault(topic, set()).add(queue)
+        try:
+            yield _each(queue)
+        finally:
+            self._listeners[topic].discard(queue)
+            if not self._listeners[topic]:
+                del self._listeners[topic]
+
+    async def close(self) -> None:
+        if self._folding is not None:
+            await asyncio.wait({self._folding})
+        for name in ("_looker", "_here"):
+            if name in self.__dict__:  # made at its first use
+                self.__dict__[name].close()
+        if self._reader is not None:
+            await self._in(self._reading, self._reader.close)
+        self._reading.shutdown()
+        # The writer goes last: the last connection to close folds the write-ahead log back into the file.
+        await self._in(self._writing, self._writer.close)
+        self._writing.shutdown()
+
+    async def _do(self, work: Callable[[apsw.Connection], T], size: int = 0) -> T:
+        """`work`, which does all or nothing: here when it is small and nobody else writes, else in the thread."""
+        if size <= LARGEST_HERE:
+            try:
+                return work(self._here)
+            except apsw.BusyError:
+                pass
+            except apsw.Error as error:
+                raise _translated(error, self.path) from error
+        return await self.on(self._writer, work)
+
+    async def on(self, connection: apsw.Connection, work: Callable[[apsw.Connection], T]) -> T:
+        """Runs `work` on one of the writing connections, to its end even when the caller is cancelled."""
+        if connection is self._writer:
+            return await asyncio.shield(self._in(self._writing, lambda: work(connection)))
+        try:
+            return work(connection)
+        except apsw.Error as error:
+            raise _translated(error, self.path) from error
+
+    async def _in(self, thread: ThreadPoolExecutor, work: Callable[[], T]) -> T:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(thread, work)
+        except apsw.Error as error:
+            raise _translated(error, self.path) from error
+
+    def _grown(self, connection: apsw.Connection, name: str, pages: int) -> int:
+        """SQLite says how long the log is after a write; that it cannot be folded back now is no reason to fail."""
+        if pages >= LONGEST_LOG and (self._folding is None or self._folding.done()):
+            self._folding = asyncio.get_running_loop().create_task(self._fold(), name="write-ahead log")
+        return apsw.SQLITE_OK
+
+    async def _fold(self) -> None:
+        # In its turn, so that nothing is added meanwhile and the log starts anew.
+        with suppress(StateError):
+            async with self._turn:
+                await self.on(self._writer, lambda connection: connection.wal_checkpoint())
+
+
+def _begin(connection: apsw.Connection) -> apsw.Connection:
+    connection.execute("BEGIN IMMEDIATE")
+    return connection
+
+
+def _size(params: Params | None) -> int:
+    return sum(len(value) for value in (params or {}).values() if isinstance(value, str | bytes))
+
+
+def _connect_reader(path: Path) -> apsw.Connection:
+    try:
+        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+        connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+    except apsw.Error as error:
+        raise _translated(error, path) from error
+    return connection
+
+
+async def _each(queue: asyncio.Queue[str]) -> AsyncIterator[str]:
+    while True:
+        yield await queue.get()

@@ -1,0 +1,39 @@
+"""The kit for testing a plugin: it runs in a process of its own, as it does under the gateway.
+
+    async with running_plugin("path/to/plugin", config={"city": "Bern"}) as plugin:
+        assert (await plugin.tool("forecast", day="today")).text == "sunny"
+
+    assert await plugin_problems("path/to/plugin") == []
+
+The second is the contract every plugin keeps; `openclaw plugins doctor` checks the same.
+"""
+
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+from openclaw.plugins.settings import PluginLimits
+from openclaw.plugins.trial import RunningPlugin, problems_of, running
+from openclaw.process.tasks import SystemClock
+
+__all__ = ["RunningPlugin", "plugin_problems", "running_plugin"]
+
+
+def running_plugin(
+    directory: str | Path,
+    *,
+    config: Mapping[str, Any] | None = None,
+    env: Mapping[str, str] | None = None,
+    limits: PluginLimits | None = None,
+    isolation: str = "process",
+) -> AbstractAsyncContextManager[RunningPlugin]:
+    """The plugin in `directory`, started; raises what keeps it from starting."""
+    return running(directory, SystemClock(), config=config, env=env, limits=limits, isolation=isolation)
+
+
+async def plugin_problems(
+    directory: str | Path, *, config: Mapping[str, Any] | None = None, env: Mapping[str, str] | None = None
+) -> list[str]:
+    """Everything in which the plugin in `directory` does not keep to the contract; an empty list when it does."""
+    return await problems_of(directory, SystemClock(), config=config, env=env)

@@ -1,0 +1,160 @@
+"""A model server on loopback that speaks `openai-completions` and answers from a script.
+
+For tests that run the real program in its own process, where an object cannot be handed in.
+"""
+
+import json
+import threading
+from collections.abc import Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any
+
+from openclaw.testing import Calls, Says, Step
+
+
+class Hangs:
+    """Says `text`, then nothing more until the server is closed."""
+
+    def __init__(self, text: str = "") -> None:
+        self.text = text
+
+
+class Breaks:
+    """Says `text`, then closes the connection."""
+
+    def __init__(self, text: str = "") -> None:
+        self.text = text
+
+
+class Answers:
+    """Answers with a status and a body instead of a stream."""
+
+    def __init__(self, status: int, body: str, **headers: str) -> None:
+        self.status = status
+        self.body = body
+        self.headers = headers
+
+
+Reply = Step | Hangs | Breaks | Answers
+
+
+class MockModelServer:
+    """`with MockModelServer([Says("hello")]) as server: …`; the last reply repeats for ever."""
+
+    def __init__(self, replies: Sequence[Reply | Sequence[Step]]) -> None:
+        self.replies = [(reply,) if isinstance(reply, Reply) else tuple(reply) for reply in replies]
+        self.requests: list[dict[str, Any]] = []
+        self.asked = threading.Event()
+        self.closing = threading.Event()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), name="mock-model")
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+
+    def settings(self, **model: Any) -> dict[str, Any]:
+        """Configuration that makes this server the default model."""
+        return {
+            "models": {
+                "providers": {
+                    "mock": {
+                        "baseUrl": self.url,
+                        "apiKey": "mock-key-123456",
+                        "api": "openai-completions",
+                        "models": [{"id": "mock", "contextWindow": 200_000, **model}],
+                    }
+                }
+            },
+            "agents": {"defaults": {"model": "mock/mock"}},
+        }
+
+    def __enter__(self) -> "MockModelServer":
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.closing.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def _next(self, request: dict[str, Any]) -> tuple[Reply, ...]:
+        place = min(len(self.requests), len(self.replies) - 1)
+        self.requests.append(request)
+        self.asked.set()
+        return self.replies[place]
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            # Pieces leave as they are written; else each turn would wait 40 ms for the other side's word.
+            disable_nagle_algorithm = True
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers.get("content-length", 0)))
+                try:
+                    self._reply(server._next(json.loads(body)))
+                except (BrokenPipeError, ConnectionResetError):
+                    return
+
+            def _reply(self, steps: tuple[Reply, ...]) -> None:
+                first = steps[0]
+                if isinstance(first, Answers):
+                    self.send_response(first.status)
+                    for name, value in first.headers.items():
+                        self.send_header(name.replace("_", "-"), value)
+                    self.send_header("content-length", str(len(first.body.encode())))
+                    self.end_headers()
+                    self.wfile.write(first.body.encode())
+                    return
+                # One that is going to break off says nothing of its length, as servers that break off do.
+                self.close_connection = any(isinstance(step, Hangs | Breaks) for step in steps)
+                self.send_response(200)
+                self.send_header("content-type", "text/event-stream")
+                if not self.close_connection:
+                    self.send_header("transfer-encoding", "chunked")
+                self.end_headers()
+                calls = 0
+                for step in steps:
+                    match step:
+                        case Says(text=text, piece=piece):
+                            for start in range(0, len(text), piece):
+                                self._event({"content": text[start : start + piece]})
+                        case Calls(tool=tool, arguments=arguments):
+                            function = {"name": tool, "arguments": json.dumps(arguments)}
+                            call = {"index": calls, "id": f"call_{len(server.requests)}_{calls}", "function": function}
+                            self._event({"tool_calls": [{"type": "function", **call}]})
+                            calls += 1
+                        case Hangs(text=text) | Breaks(text=text):
+                            if text:
+                                self._event({"content": text})
+                            if isinstance(step, Hangs):
+                                server.closing.wait()
+                            return
+                        case _:
+                            raise TypeError(f"the mock server cannot {step!r}")
+                self._event({}, "tool_calls" if calls else "stop")
+                usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
+                self._data(json.dumps({"choices": [], "usage": usage}))
+                self._data("[DONE]")
+                self.wfile.write(b"0\r\n\r\n")
+
+            def _event(self, delta: dict[str, Any], finish: str | None = None) -> None:
+                self._data(json.dumps({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}))
+
+            def _data(self, text: str) -> None:
+                data = f"data: {text}\n\n".encode()
+                self.wfile.write(data if self.close_connection else b"%x\r\n%s\r\n" % (len(data), data))
+                self.wfile.flush()
+
+            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+                return
+
+        return Handler

@@ -1,0 +1,97 @@
+"""What the gateway's tools share: arguments in, JSON out, and who may see whose sessions."""
+
+import json
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from fnmatch import fnmatchcase
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+import msgspec
+
+from openclaw.core.errors import InvalidRequest, OpenClawError
+from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
+
+T = TypeVar("T")
+
+OWN_GATEWAY = "this tool works in the gateway it belongs to; leave it out"
+ELSEWHERE = {"gatewayUrl": OWN_GATEWAY, "gatewayToken": OWN_GATEWAY, "timeoutMs": "nothing here waits on a network"}
+"""How other gateways would be reached."""
+
+
+def taken(args: Mapping[str, Any], wanted: type[T]) -> T:
+    """`args` as the frozen type `wanted`."""
+    try:
+        return msgspec.convert(dict(args), wanted, strict=False)
+    except msgspec.ValidationError as error:
+        raise InvalidRequest(f"Invalid arguments: {error}") from error
+
+
+def json_output(result: Mapping[str, Any], *, failed: bool = False, ends_run: bool = False) -> Output:
+    """`result` as the JSON a model reads."""
+    text = json.dumps(result, indent=2, ensure_ascii=False)
+    output = Output.failed(text) if failed else Output.of(text)
+    return msgspec.structs.replace(output, ends_run=ends_run)
+
+
+class SimpleTool:
+    """A tool that needs nothing alone and does nothing that policy watches, unless it says otherwise."""
+
+    spec: ToolSpec
+
+    def effects(self, args: Mapping[str, Any]) -> Effects:
+        return Effects.NONE
+
+    def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
+        return frozenset()
+
+
+def tool_spec(
+    name: str,
+    label: str,
+    summary: str,
+    description: str,
+    properties: Mapping[str, Any],
+    *required: str,
+    aliases: Mapping[str, str] | None = None,
+    absent: Mapping[str, str] | None = None,
+) -> ToolSpec:
+    parameters: dict[str, Any] = {"type": "object", "properties": properties}
+    if required:
+        parameters["required"] = list(required)
+    return ToolSpec(
+        name=name,
+        label=label,
+        summary=summary,
+        description=description,
+        parameters=parameters,
+        aliases=aliases or {},
+        absent=absent or {},
+    )
+
+
+def _takes_part(agents: Sequence[str], patterns: Sequence[str]) -> bool:
+    return not patterns or all(any(fnmatchcase(agent, pattern) for pattern in patterns) for agent in agents)
+
+
+P = ParamSpec("P")
+
+
+def parse_args(args: Mapping[str, Any], wanted: type[T]) -> T:
+    """`args` as the frozen type `wanted`."""
+    try:
+        return msgspec.convert(dict(args), wanted, strict=False)
+    except msgspec.ValidationError as error:
+        raise InvalidRequest(f"Invalid arguments: {error}") from error
+
+
+def answers(call: Callable[P, Coroutine[Any, Any, Output]]) -> Callable[P, Coroutine[Any, Any, Output]]:
+    """Turns the failures a tool expects into what the model reads; anything else is a bug and rises."""
+
+    @wraps(call)
+    async def answered(*args: P.args, **kwargs: P.kwargs) -> Output:
+        try:
+            return await call(*args, **kwargs)
+        except OpenClawError as error:
+            return Output.failed(error.message)
+
+    return answered

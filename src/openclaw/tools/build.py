@@ -1,0 +1,193 @@
+"""The tools of this wing, built from plain settings."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+
+from openclaw.core.clock import Clock
+from openclaw.core.sandbox import SandboxedRun
+from openclaw.core.secret import Secret
+from openclaw.core.tool import Tool
+from openclaw.process.environment import safe_env
+from openclaw.security.label_service import wrap
+from openclaw.tools.background import Background, Retention
+from openclaw.tools.edit import EditFile
+from openclaw.tools.exec import MOST_PROCESSES, YIELD_MS, Elevated, Exec
+from openclaw.tools.image import Look, ViewImage
+from openclaw.tools.patch import ApplyPatch
+from openclaw.tools.plan import UpdatePlan
+from openclaw.tools.process import ProcessTool
+from openclaw.tools.read import Ls, Read, Write
+from openclaw.tools.sandboxed import SandboxedImage, SandboxedTool, Workers
+from openclaw.tools.search import Find, Grep
+from openclaw.tools.settings import BrowserSettings
+from openclaw.tools.web_fetch import FetchLimits, FetchRules, PageFetcher, WebCache, WebFetch, Wrap
+from openclaw.tools.web_guard import AddressRules
+from openclaw.tools.web_search import Engines, WebSearch, choose
+
+if TYPE_CHECKING:
+    from openclaw.tools.browser.tool import BrowserRules, Browsers
+
+
+def tools(settings: BrowserSettings, state: Path, browsers: "Callable[[], Browsers]") -> list[Tool]:
+    """What there is here. A browser is offered where its library is installed."""
+    # `nodes` and `canvas` (`tools/nodes.py`) are not among them: a client may connect with the role `node`, but the
+    # gateway has no way to hand it a call, so no device can serve them yet.
+    found: list[Tool] = []
+    if settings.enabled and _has_playwright():
+        from openclaw.tools.browser.tool import BrowserTool
+
+        found.append(BrowserTool(browsers(), _rules(settings, state), wrap))
+    return found
+
+
+@cache
+def _has_playwright() -> bool:
+    """What is installed does not change while the process lives, and finding out is slow."""
+    return find_spec("playwright") is not None
+
+
+def _rules(settings: BrowserSettings, state: Path) -> "BrowserRules":
+    from openclaw.tools.browser.tool import BrowserRules
+
+    return BrowserRules(
+        state=str(state / "browser"),
+        executable=settings.executable_path,
+        headless=settings.headless,
+        no_sandbox=settings.no_sandbox,
+        evaluate=settings.evaluate_enabled,
+        default_profile=settings.default_profile,
+        args=settings.extra_args,
+        snapshot_mode=settings.snapshot_defaults.mode or "",
+        allow_private=settings.ssrf_policy.dangerously_allow_private_network,
+        allowed_hosts=settings.ssrf_policy.allowed_hostnames,
+        blocked_hosts=settings.ssrf_policy.blocked_hostnames,
+    )
+
+
+class WebToolSettings(Struct, frozen=True, kw_only=True):
+    """The owner's choices for the web tools, as plain values."""
+
+    fence: AddressRules = AddressRules()
+    max_bytes: int = 750_000
+    fetch_seconds: float = 30.0
+    redirects: int = 3
+    user_agent: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    max_chars: int = 20_000
+    chars_cap: int = 20_000
+    fetch_cached_for: float = 900.0
+    readability: bool = True
+    provider: str | None = None
+    brave_key: Secret | None = None
+    searxng: str | None = None
+    search_seconds: float = 30.0
+    search_cached_for: float = 900.0
+    results: int = 5
+
+
+class ToolState:
+    """What tools keep from one call to the next; whoever opens it closes it."""
+
+    def __init__(self, clock: Clock, *, kept_for: float = 1800.0) -> None:
+        self.clock = clock
+        self.background = Background(clock, Retention(seconds=kept_for))
+        self.web = WebCache(clock)
+        self.workers = Workers()
+
+    async def close(self) -> None:
+        await self.background.close()
+        await self.workers.close()
+
+
+def build(
+    *,
+    shell: str,
+    env: Mapping[str, str],
+    workspace_only: bool = False,
+    patch_workspace_only: bool = True,
+    exec_timeout: float = 1800.0,
+    path_prepend: Sequence[str] = (),
+    background: Background | None = None,
+    yield_ms: float = YIELD_MS,
+    look: Look | None = None,
+    plan: bool = False,
+    boxed: SandboxedRun | None = None,
+    workers: Workers | None = None,
+    elevated: Elevated = "off",
+    most_processes: int = MOST_PROCESSES,
+) -> list[Tool]:
+    """All tools, in the order a prompt lists them. What commands inherit of `env` has no credentials in it.
+
+    With `boxed` files and commands are those of the box; `workers` carry the file calls out there.
+    """
+    env = safe_env(env)
+    files: list[Tool] = [
+        Read(workspace_only=workspace_only),
+        Write(workspace_only=workspace_only),
+        EditFile(workspace_only=workspace_only),
+        ApplyPatch(workspace_only=workspace_only or patch_workspace_only),
+        Grep(env=env, workspace_only=workspace_only),
+        Find(env=env, workspace_only=workspace_only),
+        Ls(workspace_only=workspace_only),
+    ]
+    image: Tool | None = ViewImage(look, workspace_only=workspace_only) if look is not None else None
+    if boxed is not None:
+        assert workers is not None, "somebody has to work inside"
+        files = [
+            SandboxedTool(tool, boxed, workers, confined=workspace_only, patch_confined=patch_workspace_only)
+            for tool in files
+        ]
+        if image is not None and look is not None:
+            image = SandboxedImage(image, boxed, workers, look, confined=workspace_only)
+    return [
+        *files,
+        Exec(
+            shell=shell,
+            env=env,
+            timeout=exec_timeout,
+            path_prepend=path_prepend,
+            background=background,
+            yield_ms=yield_ms,
+            boxed=boxed,
+            elevated=elevated,
+            most_processes=most_processes,
+        ),
+        *([ProcessTool(background)] if background is not None else []),
+        *([image] if image is not None else []),
+        *([UpdatePlan()] if plan else []),
+    ]
+
+
+def build_web(standing: ToolState, wrap: Wrap, settings: WebToolSettings) -> list[Tool]:
+    """The tools that read the web."""
+    pages = PageFetcher(
+        settings.fence,
+        FetchLimits(
+            bytes=settings.max_bytes,
+            seconds=settings.fetch_seconds,
+            redirects=settings.redirects,
+            headers=settings.headers,
+            **({"user_agent": settings.user_agent} if settings.user_agent else {}),
+        ),
+    )
+    rules = FetchRules(
+        max_chars=settings.max_chars,
+        cap=settings.chars_cap,
+        cached_for=settings.fetch_cached_for,
+        readability=settings.readability,
+    )
+    engine = choose(
+        Engines(
+            provider=settings.provider,
+            brave_key=settings.brave_key,
+            searxng=settings.searxng,
+            seconds=settings.search_seconds,
+        )
+    )
+    search = WebSearch(engine, standing.web, wrap, count=settings.results, cached_for=settings.search_cached_for)
+    return [search, WebFetch(pages, standing.web, wrap, standing.clock, rules)]

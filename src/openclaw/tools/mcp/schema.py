@@ -1,0 +1,235 @@
+"""What was accepted of each server, and what it says now: a tool in other words is not the tool that was agreed to.
+
+Pure. The first look at a server that its owner has just configured is the agreement; from then on every change asks.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field, structs
+
+from openclaw.core.errors import ConfigError
+from openclaw.core.tool import OfferedTool, ServerLaunch
+from openclaw.tools.settings import McpServerSettings
+
+
+def launch(name: str, settings: McpServerSettings, *, workspace: str) -> ServerLaunch:
+    """How the server `name` is reached; raises when its settings make no sense."""
+    where = f"mcp.servers.{name}"
+    transport = settings.transport or ("streamable-http" if settings.url and not settings.command else "stdio")
+    if transport == "stdio" and not settings.command:
+        raise ConfigError(f"{where} has neither a command nor a url: set one of them")
+    if transport != "stdio" and not settings.url.startswith(("http://", "https://")):
+        raise ConfigError(f"{where}.url is missing or is not http(s): {transport} needs one")
+    if settings.auth == "oauth":
+        raise ConfigError(
+            f"{where}.auth: signing in with OAuth is not supported; take it out and put a token into "
+            f"{where}.headers.Authorization, for example as a secret reference"
+        )
+    return ServerLaunch(
+        name=name,
+        transport=transport,
+        command=settings.command,
+        args=settings.args,
+        env=settings.env,
+        cwd=settings.cwd or workspace,
+        url=settings.url,
+        headers=settings.headers,
+        verify=settings.ssl_verify,
+        client_cert=settings.client_cert,
+        client_key=settings.client_key,
+        connect_seconds=settings.connection_timeout_ms / 1000 or 30.0,
+        request_seconds=settings.request_timeout_ms / 1000 or 60.0,
+    )
+
+
+def identity(what: ServerLaunch) -> str:
+    """What makes a server this server: another program or address has to be accepted anew, another key has not."""
+    parts = (what.transport, what.command, what.args, what.url, sorted(what.env), sorted(what.headers))
+    return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
+
+
+LONGEST = 64
+BETWEEN = "__"
+_OTHER = re.compile(r"[^A-Za-z0-9_-]+")
+
+
+def name_all(server: str, tools: Iterable[str]) -> dict[str, str]:
+    """Our name for each tool of `server`; two tools never share one."""
+    named: dict[str, str] = {}
+    for tool in sorted(tools):
+        name = _name(server, tool)
+        if name.lower() in {taken.lower() for taken in named.values()}:
+            name = _with_mark(name, f"{server}\0{tool}")
+        named[tool] = name
+    return named
+
+
+def passes(tool: str, include: Iterable[str], exclude: Iterable[str]) -> bool:
+    """Whether a tool's own name gets through a filter."""
+    wanted = list(include)
+    return not any(fnmatchcase(tool, pattern) for pattern in exclude) and (
+        not wanted or any(fnmatchcase(tool, pattern) for pattern in wanted)
+    )
+
+
+def _name(server: str, tool: str) -> str:
+    whole = f"{_plain(server)}{BETWEEN}{_plain(tool)}"
+    return whole if len(whole) <= LONGEST else _with_mark(whole, f"{server}\0{tool}")
+
+
+def _with_mark(name: str, of: str) -> str:
+    mark = hashlib.sha256(of.encode()).hexdigest()[:6]
+    return f"{name[: LONGEST - 7]}-{mark}"
+
+
+def _plain(text: str) -> str:
+    return _OTHER.sub("-", text).strip("-_") or "x"
+
+
+class PinnedTool(Struct, frozen=True, kw_only=True, rename="camel"):
+    """One server on the list."""
+
+    identity: str
+    accepted: tuple[OfferedTool, ...] = ()
+    offered: tuple[OfferedTool, ...] | None = None
+    """What it says now, when that is something else."""
+    seen_at: int = 0
+    accepted_at: int = 0
+
+    @property
+    def now(self) -> tuple[OfferedTool, ...]:
+        return self.accepted if self.offered is None else self.offered
+
+
+class ToolChanges(Struct, frozen=True, kw_only=True):
+    """How what is offered differs from what was accepted, by name."""
+
+    added: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.changed or self.gone)
+
+    def __str__(self) -> str:
+        parts = {"new": self.added, "changed": self.changed, "gone": self.gone}
+        return "; ".join(f"{what}: {', '.join(names)}" for what, names in parts.items() if names)
+
+
+class PinsDocument(Struct, frozen=True, kw_only=True):
+    version: int = 1
+    servers: Mapping[str, PinnedTool] = field(default_factory=dict)
+
+
+def digest(tool: OfferedTool) -> str:
+    return hashlib.sha256(msgspec.json.encode(tool, order="deterministic")).hexdigest()
+
+
+def changes(record: PinnedTool) -> ToolChanges:
+    was = {tool.name: digest(tool) for tool in record.accepted}
+    now = {tool.name: digest(tool) for tool in record.now}
+    return ToolChanges(
+        added=tuple(sorted(now.keys() - was.keys())),
+        changed=tuple(sorted(name for name in now.keys() & was.keys() if now[name] != was[name])),
+        gone=tuple(sorted(was.keys() - now.keys())),
+    )
+
+
+def seen(record: PinnedTool | None, identity: str, offered: Sequence[OfferedTool], now: int) -> PinnedTool:
+    """The record after a look at what a server offers."""
+    tools = tuple(sorted(offered, key=lambda tool: tool.name))
+    if record is None or record.identity != identity:
+        return PinnedTool(identity=identity, accepted=tools, seen_at=now, accepted_at=now)
+    looked = structs.replace(record, offered=tools, seen_at=now)
+    return looked if changes(looked) else structs.replace(looked, offered=None)
+
+
+def accept(record: PinnedTool, now: int, name: str | None = None) -> PinnedTool:
+    """The record once its owner agreed to what is offered, to all of it or to one tool."""
+    if name is None:
+        return structs.replace(record, accepted=record.now, offered=None, accepted_at=now)
+    fresh = {tool.name: tool for tool in record.now}
+    kept = {tool.name: tool for tool in record.accepted}
+    if name in fresh:
+        kept[name] = fresh[name]
+    else:
+        kept.pop(name, None)
+    agreed = structs.replace(record, accepted=tuple(kept[each] for each in sorted(kept)), accepted_at=now)
+    return agreed if changes(agreed) else structs.replace(agreed, offered=None)
+
+
+DEEPEST = 24
+_CHOICES = ("anyOf", "oneOf")
+_DROPPED = frozenset({"$schema", "$id", "$comment", "examples"})
+
+
+def shaped(schema: Mapping[str, Any], clean: Callable[[str], str]) -> dict[str, Any]:
+    """`schema` as the parameters of a tool. What is left out here the server's own check still holds."""
+    found = _object(schema, clean, 0)
+    combined = any(found.pop(name, None) is not None for name in ("anyOf", "oneOf", "allOf", "not"))
+    found["type"] = "object"
+    found.setdefault("properties", {})
+    known = found.get("required", [])
+    found["required"] = [name for name in known if name in found["properties"]]
+    if combined or not found["properties"]:
+        found["additionalProperties"] = True  # names that only a dropped part knew
+    return found
+
+
+def _object(schema: Mapping[str, Any], clean: Callable[[str], str], depth: int) -> dict[str, Any]:
+    if depth > DEEPEST:
+        return {}
+    out: dict[str, Any] = {}
+    for name, value in schema.items():
+        if name in _DROPPED:
+            continue
+        if name == "description":
+            out[name] = clean(str(value))
+        elif name in ("properties", "$defs", "definitions", "patternProperties") and isinstance(value, Mapping):
+            out[name] = {clean(str(key)): _any(each, clean, depth + 1) for key, each in value.items()}
+        elif name in ("items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else"):
+            out[name] = (
+                value if isinstance(value, bool) and name == "additionalProperties" else _any(value, clean, depth)
+            )
+        elif name in (*_CHOICES, "allOf", "prefixItems") and isinstance(value, list):
+            out[name] = [_any(each, clean, depth + 1) for each in value]
+        else:
+            out[name] = _words(value, clean, depth)
+    return out
+
+
+def _any(schema: Any, clean: Callable[[str], str], depth: int) -> dict[str, Any]:
+    """A part of a schema; `true` and old list forms say nothing a model needs."""
+    return _object(schema, clean, depth + 1) if isinstance(schema, Mapping) else {}
+
+
+def _words(value: Any, clean: Callable[[str], str], depth: int) -> Any:
+    """Every text in it cleaned: an enum can carry an order as well as a description."""
+    if depth > DEEPEST:
+        return None
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, list):
+        return [_words(each, clean, depth + 1) for each in value]
+    if isinstance(value, Mapping):
+        return {clean(str(name)): _words(each, clean, depth + 1) for name, each in value.items()}
+    return value
+
+
+class McpStart(Struct, frozen=True, kw_only=True):
+    transport: str
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: str = ""
+    url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    verify: bool = True
+    client_cert: str = ""
+    client_key: str = ""
+    connect_seconds: float = 30.0

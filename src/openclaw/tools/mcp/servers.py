@@ -1,0 +1,439 @@
+"""The tools of MCP servers: looked at once, offered as they were accepted, called through a process of their own."""
+
+import asyncio
+import json
+import logging
+import os
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+from msgspec import Struct
+
+from openclaw.core.clock import Clock, millis
+from openclaw.core.errors import NotFound, OpenClawError, Unavailable
+from openclaw.core.messages import Image, Text
+from openclaw.core.text import origin
+from openclaw.core.tool import (
+    ApprovalRequest,
+    Approver,
+    Effects,
+    OfferedTool,
+    Output,
+    ServerLaunch,
+    ServerResult,
+    Tool,
+    ToolContext,
+    ToolServer,
+    ToolSpec,
+)
+from openclaw.process.worker import Worker, WorkerSpec
+from openclaw.security.external import sanitize_external_text
+from openclaw.security.label_service import wrap
+from openclaw.security.scan import suspicious_patterns
+from openclaw.tools.mcp import schema
+from openclaw.tools.mcp.accepted import AcceptedMcpTools
+from openclaw.tools.mcp.schema import McpStart, digest, identity, launch, shaped
+from openclaw.tools.settings import McpServerSettings, McpSettings
+
+SHOWN = 400
+DESCRIPTION = 1_500
+
+
+class McpLink(Protocol):
+    """The server behind a tool."""
+
+    async def current(self, tool: OfferedTool) -> OfferedTool | None: ...
+
+    async def accept(self, tool: OfferedTool, now: int) -> None: ...
+
+    @property
+    def held(self) -> ToolServer: ...
+
+    @property
+    def alone(self) -> asyncio.Lock: ...
+
+    @property
+    def now(self) -> int: ...
+
+
+class McpTool:
+    """A tool as it was accepted. When its server describes it in other words by now, a person is asked first."""
+
+    def __init__(
+        self, *, server: str, name: str, offered: OfferedTool, parallel: bool, link: McpLink, approver: Approver
+    ) -> None:
+        self._server = server
+        self._offered = offered
+        self._parallel = parallel
+        self._link = link
+        self._approver = approver
+        self._origins = (origin("external", f"MCP {server}: {offered.name}"),)
+        said = sanitize_external_text(offered.description).strip()[:DESCRIPTION]
+        self.spec = ToolSpec(
+            name=name,
+            label=sanitize_external_text(offered.title or offered.name)[:80],
+            summary=f"a tool of the MCP server {sanitize_external_text(server)[:40]}",
+            description=said or f"The tool {name}; its server does not say what it does.",
+            parameters=shaped(offered.parameters, sanitize_external_text),
+        )
+
+    def effects(self, args: Mapping[str, Any]) -> Effects:
+        return Effects.FETCHES if self._offered.read_only else Effects.FETCHES | Effects.SENDS_OUT
+
+    def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
+        return frozenset() if self._parallel else frozenset({f"mcp:{self._server}"})
+
+    async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
+        try:
+            now = await self._link.current(self._offered)
+            if now is None:
+                return Output.failed(f"The MCP server {self._server} does not offer this tool any more.")
+            if digest(now) != digest(self._offered):
+                refusal = await self._asked(now, args, context)
+                if refusal is not None:
+                    return Output.failed(refusal)
+            # Other conversations use the same server.
+            async with nullcontext() if self._parallel else self._link.alone:
+                returned = await self._link.held.call(self._offered.name, args, context.report)
+        except OpenClawError as error:
+            # The reason may be in the server's own words.
+            return Output(
+                content=(Text(wrap(error.message, "mcp")),), is_error=True, origins=self._origins, enclosed=True
+            )
+        return self._shown(returned)
+
+    async def _asked(self, now: OfferedTool, args: Mapping[str, Any], context: ToolContext) -> str | None:
+        """Asks whether the tool may be used although its server has changed its words; None when it may."""
+        answer = await self._approver.decide(
+            ApprovalRequest(
+                id=secrets.token_hex(4),
+                tool=self.spec.name,
+                command=f"{self.spec.name} {json.dumps(dict(args), ensure_ascii=False)}",
+                cwd=str(context.workspace),
+                agent_id=context.agent_id,
+                session_key=context.session_key,
+                why=f"the MCP server {self._server} changed this tool since it was accepted. "
+                + _difference(self._offered, now),
+            )
+        )
+        if answer.decision == "allow-always":
+            await self._link.accept(now, self._link.now)
+        if answer.decision == "deny":
+            return (
+                f"Not called: the MCP server {self._server} changed this tool since it was accepted, and "
+                f"{answer.why or 'the user said no'}. `openclaw mcp accept {self._server}` accepts the change."
+            )
+        return None
+
+    def _shown(self, returned: ServerResult) -> Output:
+        texts = [block.text for block in returned.content if isinstance(block, Text)]
+        if not texts and returned.structured is not None:
+            texts = [json.dumps(returned.structured, indent=2, ensure_ascii=False)]
+        images = [block for block in returned.content if isinstance(block, Image)]
+        body = "\n\n".join(texts) or ("(images)" if images else "(nothing)")
+        return Output(
+            content=(Text(wrap(body, "mcp")), *images),
+            details={"mcpServer": self._server, "mcpTool": self._offered.name},
+            is_error=returned.is_error,
+            origins=self._origins,
+            enclosed=True,
+        )
+
+
+def _difference(was: OfferedTool, now: OfferedTool) -> str:
+    """What changed, as a person must see it."""
+    if was.description != now.description:
+        old, new = (sanitize_external_text(each.description)[:SHOWN] for each in (was, now))
+        return f"It said: {old!r}. Now it says: {new!r}"
+    if was.parameters != now.parameters:
+        return "Its parameters are other ones."
+    return "Its title or hints are other ones."
+
+
+INSTALL = "MCP servers need the extra `mcp`: install it with: pip install 'openclaw-py[mcp]'"
+
+
+class McpServer:
+    """A `ToolServer`. Its process starts with the first question, and ends when it has been idle for `idle` seconds."""
+
+    def __init__(self, launch: ServerLaunch, *, idle: float, environ: Mapping[str, str]) -> None:
+        self._launch = launch
+        role = WorkerSpec(
+            name=f"the MCP server {launch.name}",
+            module="openclaw.tools.mcp.worker",
+            missing=INSTALL,
+            # The helper's own limit ends the wait; this one is for a helper that does not even start.
+            start_seconds=launch.connect_seconds + 30.0,
+            secrets=(*launch.env.values(), *launch.headers.values()),
+        )
+        self._helper = Worker(role, self._start, idle=idle, environ=environ, heard=self._heard)
+        self._changes = 0
+
+    @property
+    def alive(self) -> bool:
+        return self._helper.alive
+
+    @property
+    def listings(self) -> int:
+        return self._helper.starts + self._changes
+
+    async def list(self) -> Sequence[OfferedTool]:
+        body = await self._helper.ask({"do": "list"}, self._launch.request_seconds)
+        try:
+            return msgspec.convert(body, tuple[OfferedTool, ...])
+        except msgspec.ValidationError as error:
+            raise Unavailable(f"the MCP server {self._launch.name} lists tools that make no sense") from error
+
+    async def call(self, name: str, args: Mapping[str, Any], report: Callable[[str], None]) -> ServerResult:
+        asked = {"do": "call", "tool": name, "args": dict(args)}
+        return msgspec.convert(await self._helper.ask(asked, self._launch.request_seconds, report), ServerResult)
+
+    async def close(self) -> None:
+        await self._helper.close()
+
+    def _heard(self, news: Any) -> None:
+        self._changes += 1
+
+    def _start(self) -> McpStart:
+        launch = self._launch
+        return McpStart(
+            transport=launch.transport,
+            command=launch.command,
+            args=launch.args,
+            env={name: value.reveal() for name, value in launch.env.items()},
+            cwd=os.path.expanduser(launch.cwd) if launch.cwd else "",  # noqa: PTH111 (a text that goes down a pipe)
+            url=launch.url,
+            headers={name: _header(name, value.reveal()) for name, value in launch.headers.items()},
+            verify=launch.verify,
+            client_cert=launch.client_cert,
+            client_key=launch.client_key,
+            connect_seconds=launch.connect_seconds,
+        )
+
+
+def _header(name: str, value: str) -> str:
+    """A secret usually holds the bare token; the word in front of it is not part of it."""
+    bare = name.lower() == "authorization" and value and " " not in value.strip()
+    return f"Bearer {value.strip()}" if bare else value
+
+
+log = logging.getLogger(__name__)
+
+FIRST_LOOK = 10.0
+"""Seconds a turn waits for a server that was never seen before; later ones wait for nobody."""
+LOOK_AGAIN = 60.0
+"""A server that could not be reached is left alone for so long."""
+
+
+class _Server(Struct):
+    """A configured server."""
+
+    settings: McpServerSettings
+    launch: ServerLaunch
+    identity: str
+    held: ToolServer
+    alone: asyncio.Lock
+    looked: int = -1
+    failed_at: float | None = None
+    failure: str = ""
+
+
+def open_servers(
+    state: Path,
+    clock: Clock,
+    approver: Approver,
+    environ: Callable[[], Mapping[str, str]],
+    workspace: Callable[[], str],
+) -> "McpServers":
+    return McpServers(AcceptedMcpTools(state), clock, approver, environ, workspace)
+
+
+class McpServers:
+    """All configured servers of this process; whoever made it closes it."""
+
+    def __init__(
+        self,
+        ledger: AcceptedMcpTools,
+        clock: Clock,
+        approver: Approver,
+        environ: Callable[[], Mapping[str, str]],
+        workspace: Callable[[], str],
+    ) -> None:
+        self.ledger = ledger
+        self._clock = clock
+        self._approver = approver
+        self._environ = environ
+        self._workspace = workspace
+        self._settings = McpSettings()
+        self._servers: dict[str, _Server] | None = {}
+        self._retired: list[ToolServer] = []
+        self._looks: dict[str, asyncio.Task[None]] = {}
+        self.problems: dict[str, str] = {}
+        """Servers whose settings make no sense, and why."""
+
+    def configure(self, settings: McpSettings) -> None:
+        """From now on these servers."""
+        if settings != self._settings:
+            self._settings = settings
+            self._retired += [server.held for server in (self._servers or {}).values()]
+            self._servers = None
+
+    def tools(self) -> list[Tool]:
+        """What was accepted of every server in use; asks nobody."""
+        if not self._all():
+            return []
+        try:
+            records = self.ledger.read()
+        except OpenClawError as error:
+            log.warning("no MCP tools: %s", error.message)
+            return []
+        found: list[Tool] = []
+        for name, server in self._all().items():
+            record = records.get(name)
+            if record is not None and record.identity == server.identity:
+                found += self._tools_of(name, server, record)
+        return found
+
+    async def ready(self) -> None:
+        """Looks at servers that were never seen, for a short while; what takes longer is there for a later turn."""
+        await self.settle()
+        if not self._all():
+            return
+        records = self.ledger.read()
+        for name, server in self._all().items():
+            record = records.get(name)
+            known = record is not None and record.identity == server.identity
+            waits = server.failed_at is not None and self._clock.now() - server.failed_at < LOOK_AGAIN
+            if not known and not waits and name not in self._looks:
+                task = asyncio.create_task(self._try(name, server), name=f"mcp look:{name}")
+                self._looks[name] = task
+                task.add_done_callback(lambda done, name=name: self._looks.pop(name, None))  # type: ignore[misc]
+        if self._looks:
+            await asyncio.wait(self._looks.values(), timeout=FIRST_LOOK)
+
+    async def look(self, name: str) -> schema.PinnedTool:
+        """Asks a server what it offers, and writes that down."""
+        server = self._all().get(name)
+        if server is None:
+            raise NotFound(self.problems.get(name) or f"no MCP server {name!r} is configured and enabled")
+        return await self._look(name, server)
+
+    async def settle(self) -> None:
+        """Ends servers that are not in use any more."""
+        while self._retired:
+            await self._retired.pop().close()
+
+    async def close(self) -> None:
+        tasks = list(self._looks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._retired += [server.held for server in (self._servers or {}).values()]
+        self._servers = {}
+        await asyncio.gather(*(held.close() for held in self._retired))
+        self._retired.clear()
+
+    def _all(self) -> dict[str, _Server]:
+        """The servers in use, made from the settings when they are first needed."""
+        if self._servers is None:
+            self._servers = {}
+            self.problems = {}
+            for name, settings in self._settings.servers.items():
+                if not settings.enabled:
+                    continue
+                try:
+                    how = launch(name, settings, workspace=self._workspace())
+                except OpenClawError as error:
+                    self.problems[name] = error.message
+                    log.warning("%s", error.message)
+                    continue
+                idle = self._settings.session_idle_ttl_ms / 1000
+                held = McpServer(how, idle=idle, environ=self._environ())
+                self._servers[name] = _Server(settings, how, identity(how), held, asyncio.Lock())
+        return self._servers
+
+    async def _try(self, name: str, server: _Server) -> None:
+        try:
+            await self._look(name, server)
+        except OpenClawError as error:
+            server.failed_at, server.failure = self._clock.now(), error.message
+            log.warning("%s", error.message)
+
+    async def _look(self, name: str, server: _Server) -> schema.PinnedTool:
+        offered = await server.held.list()
+        server.looked, server.failed_at, server.failure = server.held.listings, None, ""
+        now = millis(self._clock)
+        record = await asyncio.to_thread(
+            self.ledger.change, name, lambda was: schema.seen(was, server.identity, offered, now)
+        )
+        assert record is not None
+        if found := schema.changes(record):
+            log.warning("the MCP server %s offers something else than was accepted (%s)", name, found)
+        for tool in record.accepted:
+            for pattern in suspicious_patterns(tool.description):
+                log.warning(
+                    "the MCP server %s: the description of %s looks like an order (%s)", name, tool.name, pattern
+                )
+        return record
+
+    def _tools_of(self, name: str, server: _Server, record: schema.PinnedTool) -> list[Tool]:
+        kept = [
+            tool
+            for tool in record.accepted
+            if schema.passes(tool.name, server.settings.tool_filter.include, server.settings.tool_filter.exclude)
+        ]
+        named = schema.name_all(name, [tool.name for tool in record.accepted])
+        return [
+            McpTool(
+                server=name,
+                name=named[tool.name],
+                offered=tool,
+                parallel=server.settings.supports_parallel_tool_calls,
+                link=_Link(self, name, server),
+                approver=self._approver,
+            )
+            for tool in kept
+        ]
+
+
+class _Link:
+    """One server as its tools see it."""
+
+    def __init__(self, servers: McpServers, name: str, server: _Server) -> None:
+        self._servers = servers
+        self._name = name
+        self._server = server
+
+    async def current(self, tool: OfferedTool) -> OfferedTool | None:
+        """What the server says of the tool now, None when it is gone."""
+        server = self._server
+        if not server.held.alive or server.looked != server.held.listings:
+            async with server.alone:
+                if not server.held.alive or server.looked != server.held.listings:
+                    await self._servers._look(self._name, server)
+        record = self._servers.ledger.read().get(self._name)
+        if record is None:
+            raise Unavailable(f"the MCP server {self._name} was taken off the list: ask again in a new turn")
+        return next((each for each in record.now if each.name == tool.name), None)
+
+    async def accept(self, tool: OfferedTool, now: int) -> None:
+        def agreed(record: schema.PinnedTool | None) -> schema.PinnedTool | None:
+            return schema.accept(record, now, tool.name) if record is not None else None
+
+        await asyncio.to_thread(self._servers.ledger.change, self._name, agreed)
+
+    @property
+    def held(self) -> ToolServer:
+        return self._server.held
+
+    @property
+    def alone(self) -> asyncio.Lock:
+        return self._server.alone
+
+    @property
+    def now(self) -> int:
+        return millis(self._servers._clock)

@@ -1,0 +1,125 @@
+"""The file tools inside a box: requests come a line each, answers leave a line each, in any order."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field, structs
+
+from openclaw.core.messages import Text
+from openclaw.core.sandbox import RUNTIME
+from openclaw.core.tool import Output, Tool, ToolContext
+from openclaw.tools.edit import EditFile
+from openclaw.tools.image import ViewImage
+from openclaw.tools.patch import ApplyPatch
+from openclaw.tools.read import Ls, Read, Write
+from openclaw.tools.search import Find, Grep
+
+LONGEST_LINE = 64 * 1024 * 1024
+START = f"import sys; sys.path.insert(0, '{RUNTIME}/lib'); from openclaw.tools.sandboxed_worker import main; main()"
+"""What the interpreter inside is told; it needs nothing but itself, msgspec and these modules."""
+
+
+class SandboxRequest(Struct, frozen=True, kw_only=True):
+    """One call, or the end of one."""
+
+    id: int
+    tool: str = ""
+    args: dict[str, Any] = field(default_factory=dict)
+    workspace: str = ""
+    images: bool = True
+    confined: bool = False
+    patch_confined: bool = True
+    cancel: bool = False
+
+
+class Told(Struct, frozen=True, kw_only=True):
+    """The answer to the call of the same id."""
+
+    id: int
+    output: Output
+
+
+def tools(*, confined: bool, patch_confined: bool, env: Mapping[str, str]) -> dict[str, Tool]:
+    """The tools that work on files, by name."""
+
+    async def unseen(agent: str, prompt: str, images: Any) -> str:
+        raise AssertionError("outside the box it is decided who looks")
+
+    built: list[Tool] = [
+        Read(workspace_only=confined),
+        Write(workspace_only=confined),
+        EditFile(workspace_only=confined),
+        ApplyPatch(workspace_only=confined or patch_confined),
+        Grep(env=env, workspace_only=confined),
+        Find(env=env, workspace_only=confined),
+        Ls(workspace_only=confined),
+        ViewImage(unseen, workspace_only=confined),
+    ]
+    return {tool.spec.name: tool for tool in built}
+
+
+async def serve(reader: asyncio.StreamReader, write: Any) -> None:
+    """Answers until nobody asks any more."""
+    running: dict[int, asyncio.Task[None]] = {}
+
+    async def answer(ask: SandboxRequest) -> None:
+        chosen = tools(confined=ask.confined, patch_confined=ask.patch_confined, env=dict(os.environ))
+        context = ToolContext(call_id=str(ask.id), workspace=Path(ask.workspace), accepts_images=ask.images)
+        try:
+            output = await chosen[ask.tool].call(ask.args, context)
+        except Exception as error:  # the tool call's own bug stop is on the other side of the pipe
+            output = Output.failed(f"{type(error).__name__}: {error}")
+        write(_line(Told(id=ask.id, output=output)))
+
+    async with asyncio.TaskGroup() as group:
+        while line := await reader.readline():
+            ask = msgspec.json.decode(line, type=SandboxRequest)
+            if ask.cancel:
+                if ask.id in running:
+                    running[ask.id].cancel()
+                continue
+            task = group.create_task(answer(ask), name=f"{ask.tool}:{ask.id}")
+            running[ask.id] = task
+            task.add_done_callback(partial(_forget, running, ask.id))
+        for task in running.values():
+            task.cancel()
+
+
+def _forget(running: dict[int, asyncio.Task[None]], number: int, done: asyncio.Task[None]) -> None:
+    running.pop(number, None)
+
+
+def _line(told: Told) -> bytes:
+    try:
+        return msgspec.json.encode(told) + b"\n"
+    except UnicodeEncodeError:  # names of files may hold bytes that are no text
+        content = tuple(
+            Text(block.text.encode("utf-8", "replace").decode()) if isinstance(block, Text) else block
+            for block in told.output.content
+        )
+        return _line(Told(id=told.id, output=structs.replace(told.output, content=content, details=None)))
+
+
+def main() -> None:
+    """Serves on standard input and output."""
+
+    async def run() -> None:
+        reader = asyncio.StreamReader(limit=LONGEST_LINE)
+        loop = asyncio.get_running_loop()
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+        await serve(reader, _send)
+
+    asyncio.run(run())
+
+
+def _send(line: bytes) -> None:
+    """Writes all of `line`; whoever reads it reads all the time."""
+    left = memoryview(line)
+    while left:
+        left = left[os.write(1, left) :]
