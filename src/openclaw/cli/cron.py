@@ -387,7 +387,6 @@ def _say_next(job: dict[str, Any]) -> None:
 
 
 def _call(action: str, **given: Any) -> Any:
-    pass  # lifted
 
     return call(action, **given)
 

@@ -84,7 +84,6 @@ def main() -> None:
         return
     # Loading modules makes many objects and no garbage: by default Python would look for some a hundred times over.
     gc.set_threshold(20_000, 20, 20)
-    pass  # lifted
 
     sys.exit(run(arguments))
 

@@ -265,7 +265,6 @@ def _with_memory(agent: str | None, work: Callable[[MemoryIndex], Awaitable[None
     from openclaw.core.errors import InvalidRequest
     from openclaw.process.tasks import SystemClock
 
-    pass  # lifted
     from openclaw.agent import settings as agents
     from openclaw.plugins.settings import MEMORY_CORE
     from openclaw.process.environment import Environment

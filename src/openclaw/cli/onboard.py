@@ -138,7 +138,6 @@ class _Setup:
         self._editor.set(path, value)
 
     def make_home(self) -> None:
-        pass  # lifted
 
         made = make_home(self._surroundings)
         self.done["workspace"] = str(made[0].workspace) if made else None
@@ -210,8 +209,6 @@ class _Setup:
         import asyncio
 
         from openclaw.process.tasks import SystemClock
-
-        pass  # lifted
 
         trial = self._situation(provider, key)
         facts = trial.registry.provider(provider)
@@ -293,7 +290,6 @@ class _Setup:
 
     def choose_channels(self, owners: tuple[str, ...], *, ask: bool) -> None:
         """Who the owner is on the channels of plugins; asked only when there is one."""
-        pass  # lifted
 
         now = self._load().config.commands.owner_allow_from
         channels, notes = available()

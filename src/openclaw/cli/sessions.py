@@ -169,8 +169,6 @@ def _exported(row: "SessionRow", path: "Path", kind: str) -> str:
         return path.read_text(errors="replace")
     messages = [each.message for each in rows_of(load(path).entries)]
     if kind == "html":
-        pass  # lifted
-
         facts = {
             "Conversation": row.session_key,
             "Last used": when(row.updated_at),

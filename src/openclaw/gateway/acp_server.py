@@ -374,8 +374,6 @@ async def serve(surroundings: Environment, agent_id: str | None, *, local: bool 
 
     approver = EditorApprover()
     if not local and running(surroundings.home.state) is not None:
-        pass  # lifted
-
         async with through_gateway(surroundings, approver, agent_id) as mind:
             outside: Any = EditorAgent(mind, approver)
             await run_agent(outside)

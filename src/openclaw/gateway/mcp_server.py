@@ -149,8 +149,6 @@ async def serve(surroundings: Environment, session: str | None, agent_id: str | 
         app = await stack.enter_async_context(assistant(surroundings, clock=SystemClock(), approver=NoApprover()))
         key = app.key(session, agent_id)
         if not local and running(surroundings.home.state) is not None:
-            pass  # lifted
-
             for tool in await stack.enter_async_context(lent(surroundings, key)):
                 app.tools.offer(tool)
         reading, writing = await stack.enter_async_context(stdio.stdio_server())

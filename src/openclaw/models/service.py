@@ -230,7 +230,6 @@ class ModelService:
 
     @cached_property
     def _addresses(self) -> "ModelAddresses":
-        pass  # lifted
 
         return ModelAddresses(self._state, self._audit)
 

@@ -68,7 +68,6 @@ class PageFetcher:
 
     async def get(self, url: str, *, headers: Mapping[str, str] | None = None) -> FetchedPage:
         """The answer at the end of the redirects; what cannot be had is an error with a reason."""
-        pass  # lifted
 
         return await get(url, headers or {}, self._fence, self._limits, self._resolve)
 

@@ -115,7 +115,6 @@ class WatchProbes:
         name, password = name_of(watch), self._environ.get(watch.password_env, "")
         if not password:
             return WatchLook(name=name, mark="", says=f"{watch.password_env} is not set")
-        pass  # lifted
 
         try:
             letters = status(watch, password)

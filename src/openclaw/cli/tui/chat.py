@@ -66,7 +66,6 @@ def chat_command(
     import os
     import sys
 
-    pass  # lifted
     from openclaw.core.errors import InvalidRequest
     from openclaw.core.secret import Secret
     from openclaw.process.environment import Environment
@@ -95,7 +94,6 @@ def chat_command(
         local = True
     if screen and not local:
         return _screen(surroundings, chosen, mouse=not no_mouse)
-    pass  # lifted
 
     return here(surroundings, chosen) if local else through_gateway(surroundings, chosen)
 

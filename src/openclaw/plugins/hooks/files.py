@@ -329,8 +329,6 @@ class HookFiles:
         # The lock is fair: what happens while hooks are looked for is told in the order it happened.
         async with self._building:
             if self._built is None:
-                pass  # lifted
-
                 self._built = await asyncio.to_thread(
                     build, self._loaded, self._surroundings, self._clock, self._zone, dict(self._enrolled)
                 )
