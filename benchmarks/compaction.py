@@ -85,7 +85,7 @@ async def whole(home: TemporaryHome, messages: list[Message]) -> float:
 
 async def _compacted(app: App, turn: RunRequest) -> float:
     start = time.perf_counter()
-    ended = [event async for event in app.turns.run(turn) if isinstance(event, CompactionEnded)]
+    ended = [event async for event in app.turns.run(turn, app.toolset()) if isinstance(event, CompactionEnded)]
     seconds = time.perf_counter() - start
     assert ended and ended[0].ok, ended
     print(f"tokens                 {ended[0].tokens_before:,} became {ended[0].tokens_after:,}")

@@ -124,7 +124,7 @@ async def whole_turn() -> None:
             bench = Bench(Path(stack.enter_context(tempfile.TemporaryDirectory())), count)
             app = await stack.enter_async_context(bench.home.assistant(bench.model, clock=SystemClock()))
             if count is not None:
-                listening(app.hooks, count)
+                listening(app.run_hooks.hooks, count)
             benches.append((bench, app))
         for number in range(TURNS):
             for bench, app in benches:

@@ -44,9 +44,9 @@ class Brief(ScriptedModel):
 async def turn(app: App, key: SessionKey) -> float:
     """One turn, shaped as a client would get it; gives its seconds."""
     began = time.perf_counter()
-    shaper = ReplyShaper(await app.manner(key))
+    shaper = ReplyShaper(await app.preparer.reply_options(key))
     wanted = RunRequest(run_id=uuid.uuid4().hex, key=key, text="go on")
-    async with aclosing(app.turns.run(wanted)) as events:
+    async with aclosing(app.turns.run(wanted, app.toolset())) as events:
         async for event in events:
             if not isinstance(event, SessionRepaired | RecordedEvent):
                 shaper.take(event)

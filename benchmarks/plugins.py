@@ -95,9 +95,9 @@ async def many(root: Path) -> None:
             model = ScriptedModel()
             async with home.assistant(model, clock=SystemClock()) as app:
                 began = time.perf_counter()
-                await app.extensions.ready()
+                await app.plugins.ready()
                 started = time.perf_counter() - began
-                point = await timed(partial(app.hooks.ask, points.TOOL, CALL, HookContext()), 200)
+                point = await timed(partial(app.run_hooks.hooks.ask, points.TOOL, CALL, HookContext()), 200)
                 spent = []
                 for number in range(TURNS):
                     model.script(calls("read", path="note.txt"), says("ok"))

@@ -12,7 +12,7 @@ from contextlib import aclosing
 from pathlib import Path
 
 from openclaw.core.tool import ApprovalAnswer, ApprovalRequest
-from openclaw.gateway.app import assistant
+from openclaw.gateway.app import open_app
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
 from openclaw.runs.request import RunRequest
@@ -35,12 +35,12 @@ async def main() -> None:
         with MockModelServer(replies) as server:
             home.configure(server.settings())
             surroundings = Environment(environ=home.environ, home_dir=home.root, cwd=home.root)
-            async with assistant(surroundings, clock=SystemClock(), approver=Nobody()) as app:
+            async with open_app(surroundings, clock=SystemClock(), approver=Nobody()) as app:
                 spent: list[tuple[float, float]] = []
                 for _ in range(TURNS):
                     wall, cpu = time.perf_counter(), time.thread_time()
                     turn = RunRequest(run_id=str(uuid.uuid4()), key=app.key(None, None), text="read the note")
-                    async with aclosing(app.turns.run(turn)) as events:
+                    async with aclosing(app.turns.run(turn, app.toolset())) as events:
                         async for _event in events:
                             pass
                     spent.append((time.perf_counter() - wall, time.thread_time() - cpu))

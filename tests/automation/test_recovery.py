@@ -52,7 +52,7 @@ async def test_a_run_that_is_given_up_is_said_in_its_conversation_once(
             await report_resumed(here.desk, [gone])
         (said,) = here.said()
         assert "I could not answer “paint the boat”" in said
-        (line,) = await here.desk.app.events.waiting(MAIN)
+        (line,) = await here.desk.app.system_events.waiting(MAIN)
         assert line == "A message was never answered, because it never ended: “paint the boat”"
 
 
@@ -66,5 +66,5 @@ async def test_what_only_waited_and_what_nobody_reads_is_not_announced(
             await report_resumed(
                 here.desk, [ResumedRun(run_id=rest, session_key=str(key), begun=True, given_up="gone")]
             )
-            assert await here.desk.app.events.waiting(key) == [] and here.said(str(key)) == []
-        assert await here.desk.app.events.waiting(MAIN) == []
+            assert await here.desk.app.system_events.waiting(key) == [] and here.said(str(key)) == []
+        assert await here.desk.app.system_events.waiting(MAIN) == []

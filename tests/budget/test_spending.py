@@ -12,7 +12,6 @@ from openclaw.core.errors import AuthFailed, RateLimited, ServerFailed
 from openclaw.core.events import ModelCalled, RunNotice
 from openclaw.core.messages import Cost, Usage
 from openclaw.core.provider import Endpoint
-from openclaw.gateway.app import assistant
 from openclaw.process.environment import Environment
 from openclaw.runs.request import RunRequest
 from openclaw.testing import (
@@ -63,7 +62,7 @@ async def test_every_call_of_a_run_is_a_row_with_its_cost(openclaw_home: Tempora
     model = ScriptedModel(calls("ls", path="."), says("Nothing there."))
     async with openclaw_home.assistant(model) as app:
         heard = await ask(app, "look")
-        rows = await app.accounts.ledger.last_run("agent:main:main")
+        rows = await app.budget.ledger.last_run("agent:main:main")
     assert [(row.ref, row.attempt, row.state) for row in rows] == [("a/m", 1, "ok"), ("a/m", 2, "ok")]
     assert heard.end.usage.cost is not None
     assert sum(row.usage.cost.total for row in rows if row.usage.cost) == pytest.approx(heard.end.usage.cost.total)
@@ -127,7 +126,7 @@ async def test_background_work_stops_first(openclaw_home: TemporaryHome) -> None
 async def test_a_person_is_told_when_half_is_spent(openclaw_home: TemporaryHome) -> None:
     configure(openclaw_home, "a/m", budget={"month": 10})
     async with openclaw_home.assistant(ScriptedModel(says("x"), says("y"))) as app:
-        ledger, rules = app.accounts.ledger, app.accounts.rules(app.key("main", None))
+        ledger, rules = app.budget.ledger, app.budget.rules(app.key("main", None))
         earlier = ReservedCall(
             call_id="c", run_id="r", session_key="k", session_id="s", agent_id="main", provider="a", model="m"
         )
@@ -148,7 +147,7 @@ async def test_a_stopped_call_is_paid_for_as_far_as_it_went(openclaw_home: Tempo
                 await asyncio.sleep(0.01)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        (row,) = await app.accounts.ledger.last_run("agent:main:main")
+        (row,) = await app.budget.ledger.last_run("agent:main:main")
     assert (row.state, row.reason, row.measured) == ("failed", "aborted", False)
     assert row.usage.cost is not None and row.usage.cost.total > 0
 
@@ -159,10 +158,10 @@ async def test_who_answered_instead_is_said_and_remembered(openclaw_home: Tempor
     async with openclaw_home.assistant({"a": down, "b": ScriptedModel(says("Here."))}) as app:
         heard = await ask(app, "hello")
         assert notices(heard) == ["answered by b/m; a/m was rate limited at 08:00"]
-        assert "Last run: answered by b/m; a/m was rate limited at 08:00." in await app.accounts.standing(
+        assert "Last run: answered by b/m; a/m was rate limited at 08:00." in await app.budget.standing(
             app.key("main", None)
         )
-        rows = await app.accounts.ledger.last_run("agent:main:main")
+        rows = await app.budget.ledger.last_run("agent:main:main")
     assert [(row.ref, row.state, row.reason) for row in rows] == [("a/m", "failed", "rate_limit"), ("b/m", "ok", "")]
 
 
@@ -172,7 +171,7 @@ async def test_a_silent_model_is_on_the_books_as_a_timeout(openclaw_home: Tempor
     models = {"a": ScriptedModel(*(stalls() for _ in range(10))), "b": ScriptedModel(says("Here."))}
     async with openclaw_home.assistant(models, clock=clock) as app:
         heard = await clock.drive(ask(app, "hello"))
-        rows = await app.accounts.ledger.last_run("agent:main:main")
+        rows = await app.budget.ledger.last_run("agent:main:main")
     assert heard.text == "Here."
     assert rows[0].reason == "timeout" and "said nothing" in rows[0].error
 
@@ -199,7 +198,7 @@ async def test_a_credential_that_failed_rests_and_one_that_worked_is_remembered(
         place, clock=FakeClock(), approver=ScriptedApprover("deny"), open_provider=open_provider
     ) as app:
         assert (await ask(app, "hello")).text == "From b."
-        stats = app.models.situation("main").keyring.stored.stats["a:one"]
+        stats = app.models.model_set("main").keyring.stored.stats["a:one"]
         assert stats.cooldown_reason == "auth" and stats.error_count == 1
         used.clear()
         again = await ask(app, "hello again")
@@ -214,7 +213,7 @@ async def test_a_blip_that_passes_makes_nobody_rest(openclaw_home: TemporaryHome
     clock = FakeClock()
     async with openclaw_home.assistant(ScriptedModel(fails(ServerFailed("500")), says("Fine.")), clock=clock) as app:
         heard = await clock.drive(ask(app, "hello"))
-        stats = app.models.situation("main").keyring.stored.stats["a:one"]
+        stats = app.models.model_set("main").keyring.stored.stats["a:one"]
     assert heard.text == "Fine." and notices(heard) == []
     assert stats.cooldown_until is None and stats.last_used is not None
 
@@ -230,7 +229,7 @@ async def test_a_model_on_this_machine_costs_nothing(openclaw_home: TemporaryHom
     openclaw_home.use_model("local/m", budget={"day": 0.01})
     async with openclaw_home.assistant(ScriptedModel(says("Free."))) as app:
         assert (await ask(app, "hello")).text == "Free."
-        (row,) = await app.accounts.ledger.last_run("agent:main:main")
+        (row,) = await app.budget.ledger.last_run("agent:main:main")
     assert row.usage.cost is not None and row.usage.cost.total == 0
 
 
@@ -239,9 +238,9 @@ async def test_a_run_stopped_before_its_call_was_sent_owes_nothing(openclaw_home
     model = ScriptedModel(says("never"))
     async with openclaw_home.assistant(model) as app:
         turn = RunRequest(run_id="r1", key=app.key("main", None), text="hello")
-        async with aclosing(app.turns.run(turn)) as events:
+        async with aclosing(app.turns.run(turn, app.toolset())) as events:
             async for event in events:
                 if isinstance(event, ModelCalled):
                     break
-        (level,) = await app.accounts.ledger.levels("", "main", app.accounts.rules(turn.key))
+        (level,) = await app.budget.ledger.levels("", "main", app.budget.rules(turn.key))
     assert model.requests == [] and (level.spent, level.held) == (0, 0)

@@ -13,7 +13,7 @@ from openclaw.agent.tool_runner import ToolRunner
 from openclaw.core.messages import Message
 from openclaw.core.provider import Api, Model, ModelRequest, Provider, System
 from openclaw.core.tool import Tool, ToolContext
-from openclaw.gateway.app import App, assistant
+from openclaw.gateway.app import App, open_app
 from openclaw.models.providers import anthropic, google, ollama, openai_chat, openai_responses
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
@@ -134,7 +134,7 @@ def _with_tools(app: App, tools: Sequence[Tool]) -> TurnRunner:
     """Turns of `app` in which the model has these tools and no others."""
 
     async def prepare(turn: RunRequest, session: OpenedSession) -> PreparedTurn:
-        context = ToolContext(call_id="", workspace=app.workspace("main"))
+        context = ToolContext(call_id="", workspace=app.workspaces.of("main"))
         repeats = Repeats(RepeatLimits())
         box = ToolRunner(tools, context, Anything(), app.clock, repeats=repeats, cap=16_000)
         return structs.replace(await app.prepare(turn, session), tools=box)
@@ -170,14 +170,19 @@ async def hall(
     clock = clock or SystemClock()
     surroundings = Environment(environ=home.environ, home_dir=home.root, cwd=home.workspace)
     opened = (lambda _: model) if model is not None else None
-    async with assistant(
+    async with open_app(
         surroundings, clock=clock, approver=ScriptedApprover("allow-once" if approve else "deny"), open_provider=opened
     ) as app:
         lanes = Lanes({"main": 4})
         place = Hall(app, home, lanes)
         turns = _with_tools(app, tools) if tools else app.turns
         running = RunService(
-            turns, ledger(app.db, clock), lanes, clock, place.tell, manner_of=lambda turn: app.manner(turn.key)
+            turns,
+            ledger(app.db, clock),
+            lanes,
+            clock,
+            place.tell,
+            manner_of=lambda turn: app.preparer.reply_options(turn.key),
         )
         async with running.serving() as place.runs:
             yield place

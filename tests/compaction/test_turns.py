@@ -346,5 +346,5 @@ async def test_a_question_that_was_compacted_away_is_not_asked_twice(openclaw_ho
 
 
 async def _run(app: App, turn: RunRequest) -> None:
-    async for _ in app.turns.run(turn):
+    async for _ in app.turns.run(turn, app.toolset()):
         pass

@@ -46,7 +46,7 @@ def plug(app: application.App, code: str) -> Any:
             settings=FREE,
             tools=hook.matcher,
         )
-        assert app.hooks.add(registration) == ""
+        assert app.run_hooks.hooks.add(registration) == ""
     return api
 
 
@@ -122,17 +122,17 @@ async def before_install(home: TemporaryHome, code: str) -> None:
         event = BeforeInstall(
             target_type="skill", target_name="s", source_path=str(home.root), spec="s", tree_sha256="0"
         )
-        merged = await app.hooks.ask(points.INSTALL, event, HookContext())
+        merged = await app.run_hooks.hooks.ask(points.INSTALL, event, HookContext())
         assert merged.blocked is not None and merged.blocked.text == "it has no license"
         (home.root / "LICENSE").write_text("MIT")
-        assert (await app.hooks.ask(points.INSTALL, event, HookContext())).blocked is None
+        assert (await app.run_hooks.hooks.ask(points.INSTALL, event, HookContext())).blocked is None
 
 
 async def message_received(home: TemporaryHome, code: str) -> None:
     async with place(home, ScriptedModel(says("ok"))) as here:
         api = plug(here.app, code)
         await here.say("hi")
-        await here.app.hooks.close(30)
+        await here.app.run_hooks.hooks.close(30)
     assert api.heard == ["hi"]
 
 
@@ -146,7 +146,7 @@ async def message_sent(home: TemporaryHome, code: str) -> None:
     async with place(home, ScriptedModel(says("hello"))) as here:
         api = plug(here.app, code)
         await here.say("hi")
-        await here.app.hooks.close(30)
+        await here.app.run_hooks.hooks.close(30)
     assert api.sent == ["hello"]
 
 
@@ -190,9 +190,9 @@ async def session_end(home: TemporaryHome, code: str) -> None:
 async def lifetimes(home: TemporaryHome, code: str) -> None:
     async with home.assistant(ScriptedModel(), clock=SystemClock()) as app:
         api = plug(app, code)
-        assert app.plugged is not None
-        app.plugged.gateway_started(18789)
-        await app.plugged.gateway_stops("stop", app.index)
+        assert app.run_hooks is not None
+        app.run_hooks.gateway_started(18789)
+        await app.run_hooks.gateway_stops("stop", app.index)
         await asyncio.sleep(0)
     assert (api.ports if hasattr(api, "ports") else api.reasons) in ([18789], ["stop"])
 

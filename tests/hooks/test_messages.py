@@ -33,7 +33,10 @@ FREE = HookSettings(allow_conversation_access=True)
 
 
 def plug(app: application.App, hook: HookName, handler: Any, plugin: str = "p", **more: Any) -> None:
-    assert app.hooks.add(HookRegistration(plugin=plugin, hook=hook, handler=handler, settings=FREE, **more)) == ""
+    assert (
+        app.run_hooks.hooks.add(HookRegistration(plugin=plugin, hook=hook, handler=handler, settings=FREE, **more))
+        == ""
+    )
 
 
 class Place:
@@ -67,7 +70,7 @@ async def place(home: TemporaryHome, model: ScriptedModel) -> AsyncIterator[Plac
             Lanes({"main": 4}),
             clock,
             found.events.append,
-            messages=lambda: app.plugged.messages if app.plugged else None,
+            messages=lambda: app.run_hooks.messages if app.run_hooks else None,
         )
         async with runs.serving() as found.runs:
             yield found
@@ -80,7 +83,7 @@ async def test_what_people_write_and_what_is_delivered_is_told(openclaw_home: Te
             plug(here.app, hook, lambda event, context: told.append((event, context.channel)))
         await here.say("hi", channel="webchat")
         await here.say("time passed", trigger="heartbeat")
-        await here.app.hooks.close(30)
+        await here.app.run_hooks.hooks.close(30)
     (received, channel), (sent, _), (tick, _) = told
     assert isinstance(received, MessageReceived) and (received.sender, received.content) == ("webchat", "hi")
     assert channel == "webchat"
@@ -119,7 +122,7 @@ async def test_a_cancelled_answer_reaches_nobody(openclaw_home: TemporaryHome) -
         plug(here.app, "message_sent", lambda event, context: sent.append(event))
         outcome = await here.say("hi")
         assert [entry.field for entry in here.app.audit.entries()] == ["cancel"]
-        await here.app.hooks.close(30)
+        await here.app.run_hooks.hooks.close(30)
     assert (outcome.status, outcome.texts, outcome.payloads, outcome.silent) == ("ok", (), (), True)
     assert here.shown == "" and sent == []
 
@@ -163,8 +166,8 @@ async def test_the_end_of_a_session_is_told_with_its_reason(openclaw_home: Tempo
         await ask(app, "three")
         await lifecycle.delete(key)
         await ask(app, "four", session="agent:main:other")
-        assert app.plugged is not None
-        await app.plugged.gateway_stops("stop", app.index)
+        assert app.run_hooks is not None
+        await app.run_hooks.gateway_stops("stop", app.index)
     assert [(event.reason, event.message_count) for event, _ in told] == [
         ("new", 2),
         ("reset", 2),
@@ -186,12 +189,12 @@ async def test_the_gateway_tells_that_it_starts_and_waits_when_it_stops(openclaw
     async with openclaw_home.assistant(ScriptedModel(), clock=SystemClock()) as app:
         plug(app, "gateway_start", slowly)
         plug(app, "gateway_stop", slowly)
-        assert app.plugged is not None
-        app.plugged.gateway_started(18789)
+        assert app.run_hooks is not None
+        app.run_hooks.gateway_started(18789)
         assert told == []
-        await app.plugged.gateway_stops("restart", app.index)
+        await app.run_hooks.gateway_stops("restart", app.index)
         assert told[-1].reason == "restart"
-        await app.hooks.close(30)
+        await app.run_hooks.hooks.close(30)
     assert {type(event).__name__ for event in told} == {"GatewayStart", "GatewayStop"}
 
 
@@ -204,9 +207,9 @@ async def test_a_goodbye_that_hangs_does_not_hold_up_the_stop(openclaw_home: Tem
     async with openclaw_home.assistant(ScriptedModel(says("hi")), clock=SystemClock()) as app:
         plug(app, "session_end", hangs)
         await ask(app, "hi")
-        assert app.plugged is not None
+        assert app.run_hooks is not None
         async with asyncio.timeout(30):
-            await app.plugged.gateway_stops("stop", app.index)
+            await app.run_hooks.gateway_stops("stop", app.index)
 
 
 @pytest.mark.parametrize(

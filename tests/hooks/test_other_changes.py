@@ -32,7 +32,7 @@ async def test_what_a_hook_does_to_the_files_of_a_prompt_is_on_record(openclaw_h
     want(openclaw_home, enabled=True)
     async with openclaw_home.assistant(ScriptedModel(says("Arr."))) as app:
         key = app.key(None, None)
-        app.preview(key, files=await app.bootstrap_files(key))
+        app.preparer.preview(app.toolset(), key, files=await app.preparer.bootstrap_files(key))
         assert app.audit.entries() == []  # a preview is no run
         await ask(app, "hi")
         entries = app.audit.entries()

@@ -27,7 +27,10 @@ FREE = HookSettings(allow_prompt_replace=True, allow_model_override=True, allow_
 
 def plug(app: application.App, hook: HookName, answer: Any, plugin: str = "p", **more: Any) -> None:
     handler = answer if callable(answer) else lambda event, context: answer
-    assert app.hooks.add(HookRegistration(plugin=plugin, hook=hook, handler=handler, settings=FREE, **more)) == ""
+    assert (
+        app.run_hooks.hooks.add(HookRegistration(plugin=plugin, hook=hook, handler=handler, settings=FREE, **more))
+        == ""
+    )
 
 
 async def changed(home: TemporaryHome) -> None:

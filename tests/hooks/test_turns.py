@@ -38,7 +38,9 @@ LISTENING = HookSettings(allow_conversation_access=True)
 def plug(
     app: Assistant_, hook: HookName, handler: Any, plugin: str = "p", settings: HookSettings = FREE, **more: Any
 ) -> None:
-    why = app.hooks.add(HookRegistration(plugin=plugin, hook=hook, handler=handler, settings=settings, **more))
+    why = app.run_hooks.hooks.add(
+        HookRegistration(plugin=plugin, hook=hook, handler=handler, settings=settings, **more)
+    )
     assert why == ""
 
 

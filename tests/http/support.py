@@ -14,7 +14,7 @@ from starlette.routing import Route
 from openclaw.core.provider import Provider
 from openclaw.core.secret import Secret
 from openclaw.core.tool import ApprovalAnswer, ApprovalRequest
-from openclaw.gateway.app import App, assistant
+from openclaw.gateway.app import App, open_app
 from openclaw.gateway.http import routes as http_routes
 from openclaw.gateway.http.embeddings import Embed
 from openclaw.gateway.http.endpoint import HttpAuth
@@ -140,7 +140,7 @@ async def house(
     home.configure({**SCRIPTED, **(config or {})})
     surroundings = Environment(environ=home.environ, home_dir=home.root, cwd=home.root)
     clock = SystemClock()
-    async with assistant(surroundings, clock=clock, approver=Nobody(), open_provider=lambda _: model) as app:
+    async with open_app(surroundings, clock=clock, approver=Nobody(), open_provider=lambda _: model) as app:
         place = House(app, RunFanout())
         ledger = Inbox(app.db, clock)
         async with RunService(app.turns, ledger, Lanes({"main": places}), clock, place.tell).serving() as runs:

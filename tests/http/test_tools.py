@@ -18,7 +18,7 @@ async def test_a_tool_is_called_and_its_result_given(
     openclaw_home: TemporaryHome, scripted_model: ScriptedModel
 ) -> None:
     async with house(openclaw_home, scripted_model) as place:
-        (place.app.workspace("main") / "note.txt").write_text("remember the milk\n")
+        (place.app.workspaces.of("main") / "note.txt").write_text("remember the milk\n")
         status, _, body = await place.request("POST", INVOKE, {"tool": "read", "args": {"path": "note.txt"}})
         assert status == 200 and body["ok"] is True
         assert "remember the milk" in body["result"]["content"][0]["text"]
@@ -31,7 +31,7 @@ async def test_a_tool_is_called_and_its_result_given(
 
 async def test_strong_tools_are_not_there(openclaw_home: TemporaryHome, scripted_model: ScriptedModel) -> None:
     async with house(openclaw_home, scripted_model) as place:
-        assert {"exec", "apply_patch"} <= {tool.spec.name for tool in place.app.tools.of()}
+        assert {"exec", "apply_patch"} <= {tool.spec.name for tool in place.app.toolset().of()}
         for name in (*DENIED, "bash", "EXEC", "apply-patch", "no_such_tool"):
             status, _, body = await place.request("POST", INVOKE, {"tool": name, "args": {"command": "id"}})
             assert status == 404 and body["ok"] is False
@@ -42,7 +42,7 @@ async def test_policy_takes_tools_away_here_too(openclaw_home: TemporaryHome, sc
     async with house(openclaw_home, scripted_model, config={"tools": {"deny": ["write"]}}) as place:
         ask = {"tool": "write", "args": {"path": "a.txt", "content": "x"}}
         status, _, _ = await place.request("POST", INVOKE, ask)
-        assert status == 404 and not (place.app.workspace("main") / "a.txt").exists()
+        assert status == 404 and not (place.app.workspaces.of("main") / "a.txt").exists()
 
 
 async def test_a_dry_run_changes_nothing(openclaw_home: TemporaryHome, scripted_model: ScriptedModel) -> None:
@@ -50,14 +50,14 @@ async def test_a_dry_run_changes_nothing(openclaw_home: TemporaryHome, scripted_
         ask: dict[str, Any] = {"tool": "write", "args": {"path": "a.txt", "content": "x"}, "dryRun": True}
         status, _, body = await place.request("POST", INVOKE, ask)
         assert status == 200 and body["result"]["dryRun"] is True
-        assert not (place.app.workspace("main") / "a.txt").exists()
+        assert not (place.app.workspaces.of("main") / "a.txt").exists()
         status, _, _ = await place.request("POST", INVOKE, {**ask, "args": {}})
         assert status == 400
 
 
 async def test_the_same_key_does_it_once(openclaw_home: TemporaryHome, scripted_model: ScriptedModel) -> None:
     async with house(openclaw_home, scripted_model) as place:
-        note = place.app.workspace("main") / "n.txt"
+        note = place.app.workspaces.of("main") / "n.txt"
         ask = {"tool": "write", "args": {"path": "n.txt", "content": "first"}, "idempotencyKey": "k1"}
         first, again = await asyncio.gather(*(place.request("POST", INVOKE, ask) for _ in range(2)))
         assert first[0] == again[0] == 200 and first[2] == again[2]

@@ -134,7 +134,9 @@ async def test_the_prompt_carries_the_extra_files_and_the_preview_shows_them(
     async with openclaw_home.assistant(scripted_model) as app:
         await ask(app, "hello")
         key = app.key(None, None)
-        shown = app.preview(key, files=await app.bootstrap_files(key)).prompt.system.text
+        shown = app.preparer.preview(
+            app.toolset(), key, files=await app.preparer.bootstrap_files(key)
+        ).prompt.system.text
     assert "Never paint the boat red." in scripted_model.requests[0].system.text
     assert "Never paint the boat red." in shown
 
@@ -147,8 +149,8 @@ async def test_a_prompt_without_hooks_is_the_same_to_the_byte(
         want(openclaw_home, **internal)
         async with openclaw_home.assistant(scripted_model) as app:
             key = app.key(None, None)
-            assert await app.bootstrap_files(key) is None
-            prompts.append(app.preview(key).prompt.system.text)
+            assert await app.preparer.bootstrap_files(key) is None
+            prompts.append(app.preparer.preview(app.toolset(), key).prompt.system.text)
     assert len(set(prompts)) == 1
 
 
@@ -175,7 +177,7 @@ async def test_a_handler_replaces_removes_and_adds_within_limits_and_filters(
     want(openclaw_home, enabled=True)
     async with openclaw_home.assistant(scripted_model) as app:
         key = app.key(None, None)
-        briefing = app.preview(key, files=await app.bootstrap_files(key))
+        briefing = app.preparer.preview(app.toolset(), key, files=await app.preparer.bootstrap_files(key))
     text = briefing.prompt.system.text
     assert "You are a pirate." in text and "extra words" in text and "renamed words" in text
     assert "tool words" not in text
@@ -200,5 +202,15 @@ async def test_private_memory_stays_out_of_a_shared_session_whatever_a_hook_does
     want(openclaw_home, enabled=True)
     async with openclaw_home.assistant(scripted_model) as app:
         shared, direct = app.key("telegram:group:42", None), app.key(None, None)
-        assert "4711" in app.preview(direct, files=await app.bootstrap_files(direct)).prompt.system.text
-        assert "4711" not in app.preview(shared, files=await app.bootstrap_files(shared)).prompt.system.text
+        assert (
+            "4711"
+            in app.preparer.preview(
+                app.toolset(), direct, files=await app.preparer.bootstrap_files(direct)
+            ).prompt.system.text
+        )
+        assert (
+            "4711"
+            not in app.preparer.preview(
+                app.toolset(), shared, files=await app.preparer.bootstrap_files(shared)
+            ).prompt.system.text
+        )

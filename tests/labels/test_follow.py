@@ -97,7 +97,7 @@ async def test_a_model_cannot_take_the_label_off_a_job(openclaw_home: TemporaryH
         await fetched(it)
         await it.says("schedule `tea`")
         (row,) = await it.desk.app.db.read("SELECT job_id FROM cron_jobs")
-        (tool,) = [tool for tool in it.desk.app.tools.of() if tool.spec.name == "cron"]
+        (tool,) = [tool for tool in it.desk.app.toolset().of() if tool.spec.name == "cron"]
         from openclaw.core.tool import ToolContext
 
         context = ToolContext(call_id="c", workspace=it.workspace, session_key="agent:main:main")
@@ -161,9 +161,9 @@ async def test_what_replaces_a_labelled_file_as_a_whole_takes_its_label_away(ope
     async with world(openclaw_home) as it:
         await fetched(it)
         await it.says("write `from a page` to `a.md`")
-        assert str(it.workspace / "a.md") in it.desk.app.labelling.files.all()
+        assert str(it.workspace / "a.md") in it.desk.app.label_service.files.all()
         await it.says("write `my own words` to `a.md`", "another")
-        assert it.desk.app.labelling.files.all() == {}
+        assert it.desk.app.label_service.files.all() == {}
 
 
 @pytest.mark.parametrize("where", ["title", "name", "error", "output", "note", "history"])

@@ -16,7 +16,7 @@ from openclaw.automation.service import Automation, automation, wake_sessions
 from openclaw.core.messages import Assistant, Message, ToolResult
 from openclaw.core.secret import Secret
 from openclaw.core.tool import ApprovalAnswer, ApprovalRequest
-from openclaw.gateway.app import assistant
+from openclaw.gateway.app import open_app
 from openclaw.gateway.http.endpoint import HttpAuth
 from openclaw.gateway.http.webhooks import WebhookEndpoint, routes
 from openclaw.gateway.tool_catalog import GatewayTools
@@ -173,13 +173,13 @@ async def world(
             merged[name] = {**merged.get(name, {}), **section}
         home.use_model("scripted/scripted", "scripted/other", **merged)
         surroundings = Environment(environ=variables, home_dir=home.root, cwd=home.workspace)
-        async with assistant(surroundings, clock=clock, approver=owner, open_provider=lambda endpoint: model) as app:
+        async with open_app(surroundings, clock=clock, approver=owner, open_provider=lambda endpoint: model) as app:
             lanes = Lanes({"main": 8, "subagent": 8, "cron": 4, "cron-nested": 4})
             async with RunService(app.turns, Inbox(app.db, clock), lanes, clock, lambda event: None).serving() as runs:
                 desk = SessionService(app, app.lifecycle, runs, EventBus())
                 hall = GatewayTools(desk, surroundings)
                 desk.stop_below = hall.subagents.stop_below
-                app.tools.serve_in(hall)
+                app.machine_tools.serve_in(hall)
                 await hall.subagents.roster.load()
                 parts: Automation = automation(desk, variables)
                 keeping = HttpAuth(secret=lambda: Secret("other"), limiter=None, address=lambda scope: "test")  # type: ignore[arg-type]

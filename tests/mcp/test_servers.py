@@ -14,7 +14,7 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 
 from openclaw.core.tool import Effects, Output, Tool, ToolContext
-from openclaw.gateway.app import App, assistant
+from openclaw.gateway.app import App, open_app
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
 from openclaw.runs.request import RunRequest
@@ -35,7 +35,7 @@ async def configured(
 ) -> AsyncIterator[App]:
     home.configure({"mcp": {"servers": servers, **mcp}})
     surroundings = Environment(environ={**home.environ, **(environ or {})}, home_dir=home.root, cwd=home.workspace)
-    async with assistant(
+    async with open_app(
         surroundings,
         clock=SystemClock(),
         approver=approver or ScriptedApprover("deny"),
@@ -45,10 +45,10 @@ async def configured(
 
 
 async def offered(app: App) -> dict[str, Tool]:
-    await app.tools.mcp.ready()
-    for task in list(app.tools.mcp._looks.values()):
+    await app.machine_tools.mcp.ready()
+    for task in list(app.machine_tools.mcp._looks.values()):
         await task
-    return {tool.spec.name: tool for tool in app.tools.mcp.tools()}
+    return {tool.spec.name: tool for tool in app.machine_tools.mcp.tools()}
 
 
 async def use(tool: Tool, home: TemporaryHome, **args: Any) -> Output:
@@ -227,7 +227,7 @@ async def test_a_tool_that_appears_later_waits_for_the_owner(openclaw_home, shop
         await offered(app)
     (place / "manner").write_text("one more")
     async with configured(openclaw_home, {"shop": shop}) as app:
-        record = await app.tools.mcp.look("shop")
+        record = await app.machine_tools.mcp.look("shop")
         assert [tool.name for tool in record.offered or ()].count("extra") == 1
         assert "shop__extra" not in await offered(app)
 

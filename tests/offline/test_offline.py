@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from openclaw.gateway.app import App, assistant
+from openclaw.gateway.app import App, open_app
 from openclaw.models.providers.offline import HOW_TO_ADD_A_MODEL, OfflineContext, outline, understand
 from openclaw.process.environment import Environment
 from openclaw.testing import FakeClock, Heard, ScriptedApprover, TemporaryHome, ask
@@ -44,7 +44,7 @@ async def here(openclaw_home: TemporaryHome, tmp_path: Path) -> AsyncIterator[He
     (place / "docs" / "cups.txt").write_text("a cup of tea\n")
     approver = ScriptedApprover("allow-once")
     surroundings = Environment(environ=openclaw_home.environ, home_dir=openclaw_home.root, cwd=place)
-    async with assistant(surroundings, clock=FakeClock(), approver=approver) as app:
+    async with open_app(surroundings, clock=FakeClock(), approver=approver) as app:
         yield Here(app, place, approver)
 
 
@@ -151,7 +151,7 @@ async def test_it_runs_a_quoted_command_when_a_person_approves(here: Here) -> No
 
 async def test_it_does_not_run_what_nobody_approved(openclaw_home: TemporaryHome) -> None:
     surroundings = Environment(environ=openclaw_home.environ, home_dir=openclaw_home.root, cwd=openclaw_home.workspace)
-    async with assistant(surroundings, clock=FakeClock(), approver=ScriptedApprover("deny")) as app:
+    async with open_app(surroundings, clock=FakeClock(), approver=ScriptedApprover("deny")) as app:
         heard = await ask(app, "run `touch made`")
     assert heard.text.startswith("`touch made` did not succeed:\nNot run: the user said no.")
     assert not (openclaw_home.workspace / "made").exists()

@@ -98,7 +98,7 @@ async def memory_of(tmp_path: Path, here: Bench, **settings: Any) -> AsyncIterat
     for name, text in NOTES.items():
         (workspace / name).parent.mkdir(parents=True, exist_ok=True)
         (workspace / name).write_text(text)
-    embedders = EmbedderRegistry(lambda: Running(here))
+    embedders = EmbedderRegistry(Running(here))
     memory = open_memory(
         msgspec.convert({"provider": "themes", **settings}, MemorySearchSettings),
         agent_id="main",

@@ -36,7 +36,7 @@ async def test_the_request_rebuilt_from_the_record_is_the_one_that_was_sent(open
     async with openclaw_home.assistant(model) as app:
         await ask(app, "look around")
         (run_id,) = await runs_of(app)
-        recorded = await app.accounts.recorder.calls(run_id)
+        recorded = await app.budget.recorder.calls(run_id)
     assert len(recorded) == 3
     for call, sent in zip(recorded, model.requests, strict=True):
         assert encoded(call.request) == encoded(sent)
@@ -53,7 +53,7 @@ async def test_a_replay_follows_the_record_to_its_end(openclaw_home: TemporaryHo
         steering.add(User(content="and be quick", idempotency_key="x:user"))
         await ask(app, "look", steering=steering)
         (run_id,) = await runs_of(app)
-        recorded = await app.accounts.recorder.calls(run_id)
+        recorded = await app.budget.recorder.calls(run_id)
         found = await replay(recorded, encoded, FakeClock())
     assert [call.failure.reason if call.failure else "" for call in recorded] == ["", "rate_limit", "", ""]
     assert found.identical, str(found)
@@ -65,7 +65,7 @@ async def test_the_first_difference_is_found(openclaw_home: TemporaryHome) -> No
     async with openclaw_home.assistant(ScriptedModel(calls("ls", path="."), says("ok"))) as app:
         await ask(app, "look")
         (run_id,) = await runs_of(app)
-        one, two = await app.accounts.recorder.calls(run_id)
+        one, two = await app.budget.recorder.calls(run_id)
     other = structs.replace(two.request, messages=(*two.request.messages[:-1], User(content="not what was said")))
     found = await replay([one, structs.replace(two, request=other, wire="")], encoded, FakeClock())
     assert found.difference is not None and found.difference.call == 2 and "from byte" in found.difference.what
@@ -96,7 +96,7 @@ async def test_old_runs_and_too_many_are_forgotten(openclaw_home: TemporaryHome)
         await clock.advance(3 * 86_400)
         await ask(app, "new", session="other")
         old, new = await runs_of(app)
-        recorder = app.accounts.recorder
+        recorder = app.budget.recorder
         with pytest.raises(NotFound, match="no run"):
             await recorder.find(old)
         assert len(await recorder.calls(new)) == 1
@@ -124,7 +124,7 @@ async def test_an_exported_run_is_a_test_case_without_secrets(openclaw_home: Tem
     async with openclaw_home.assistant(model) as app:
         await ask(app, f"read keys.txt; mine is {KEY}")
         (run_id,) = await runs_of(app)
-        recorded = await app.accounts.recorder.calls(run_id)
+        recorded = await app.budget.recorder.calls(run_id)
     file = tmp_path / "run.json"
     file.write_bytes(export(run_id, "agent:main:main", recorded, Redactor()))
     text = file.read_text()
@@ -148,8 +148,8 @@ async def test_another_model_is_asked_the_same(openclaw_home: TemporaryHome) -> 
     async with openclaw_home.assistant({"a": first, "b": second}) as app:
         await ask(app, "count")
         (run_id,) = await runs_of(app)
-        recorded = await app.accounts.recorder.calls(run_id)
-        compared = [each async for each in app.models.ask_again(app.key(None, None), recorded, "b/m")]
+        recorded = await app.budget.recorder.calls(run_id)
+        compared = [each async for each in app.routes.ask_again(app.key(None, None), recorded, "b/m")]
         rows = await app.db.read("SELECT model_calls.provider AS provider FROM model_calls ORDER BY at, attempt")
     assert [each.same for each in compared] == [True, False]
     assert compared[1].now.text == "I see four files."

@@ -12,7 +12,7 @@ from openclaw.core.errors import InvalidRequest, Refused, Unavailable
 from openclaw.core.events import ModelCalled, ToolStarted
 from openclaw.core.messages import Assistant, User
 from openclaw.core.tool import ApprovalAnswer, ApprovalRequest
-from openclaw.gateway.app import App, assistant
+from openclaw.gateway.app import App, open_app
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
 from openclaw.runs.inbox import Inbox
@@ -85,7 +85,7 @@ async def hall(home: TemporaryHome, model: ScriptedModel, clock: Any = None) -> 
     home.configure(SCRIPTED)
     surroundings = Environment(environ=home.environ, home_dir=home.root, cwd=home.root)
     clock = clock or SystemClock()
-    async with assistant(surroundings, clock=clock, approver=Nobody(), open_provider=lambda _: model) as app:
+    async with open_app(surroundings, clock=clock, approver=Nobody(), open_provider=lambda _: model) as app:
         place = Hall(app, model)
         async with RunService(app.turns, Inbox(app.db, clock), Lanes({"main": 4}), clock, place.tell).serving() as runs:
             place.runs = runs

@@ -86,7 +86,7 @@ async def test_a_box_in_which_something_runs_is_left_alone(openclaw_home: Tempor
     configure(openclaw_home, {"mode": "all"}, tools={"exec": {"security": "full", "ask": "off"}})
     async with house(openclaw_home, Cast(please=ScriptedModel())) as here:
         key = here.desk.key("main")
-        tools = {tool.spec.name: tool for tool in here.desk.app.tools.of(key=key)}
+        tools = {tool.spec.name: tool for tool in here.desk.app.toolset().of(key=key)}
         context = ToolContext(call_id="1", workspace=openclaw_home.workspace, session_key=str(key))
         started = await tools["exec"].call({"command": "touch ~/a; sleep 600", "background": True}, context)
         (box,) = (openclaw_home.state / "sandboxes").iterdir()

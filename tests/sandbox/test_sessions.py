@@ -98,7 +98,7 @@ async def test_access_to_the_workspace_is_as_set(
 async def test_read_only_access_takes_the_writing_tools_away(openclaw_home: TemporaryHome) -> None:
     configure(openclaw_home, {"mode": "all", "workspaceAccess": "ro"})
     async with openclaw_home.assistant(ScriptedModel()) as app:
-        names = {tool.spec.name for tool in app.tools.of()}
+        names = {tool.spec.name for tool in app.toolset().of()}
     assert {"read", "exec", "ls"} <= names
     assert not names & {"write", "edit", "apply_patch", "web_fetch", "gateway", "cron"}
 
@@ -116,7 +116,7 @@ async def test_the_scope_says_who_shares_a_box(openclaw_home: TemporaryHome, sco
     async with openclaw_home.assistant(ScriptedModel()) as app:
         found = set()
         for key in ("agent:main:a", "agent:main:b", "agent:work:a"):
-            boxed = app.boxes.of(parse(key))
+            boxed = app.sandboxes.of(parse(key))
             assert boxed is not None
             found.add(boxed.box.name)
     assert len(found) == len(names)
@@ -154,7 +154,7 @@ async def test_what_must_not_be_mounted_is_refused(openclaw_home: TemporaryHome,
     configure(openclaw_home, {"mode": "all", "docker": {"binds": [bind]}})
     async with openclaw_home.assistant(ScriptedModel()) as app:
         with pytest.raises(ConfigError, match=why):
-            app.tools.of()
+            app.toolset().of()
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ async def test_settings_that_would_not_hold_are_refused(openclaw_home: Temporary
     configure(openclaw_home, {"mode": "all", **settings})
     async with openclaw_home.assistant(ScriptedModel()) as app:
         with pytest.raises(ConfigError, match="sandbox"):
-            app.tools.of()
+            app.toolset().of()
 
 
 async def test_a_directory_of_the_owners_is_mounted(openclaw_home: TemporaryHome) -> None:

@@ -11,7 +11,7 @@ from openclaw.core.messages import Assistant as Said
 from openclaw.core.messages import ToolResult, User
 from openclaw.core.provider import ModelRequest
 from openclaw.core.tool import ApprovalAnswer, ApprovalRequest
-from openclaw.gateway.app import assistant
+from openclaw.gateway.app import open_app
 from openclaw.gateway.tool_catalog import GatewayTools
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
@@ -112,7 +112,7 @@ async def house(home: TemporaryHome, model: Any, owner: Owner | None = None, chi
         events.append(event)
         changed.set()
 
-    async with assistant(
+    async with open_app(
         surroundings, clock=clock, approver=owner or Owner(), open_provider=lambda endpoint: model
     ) as app:
         runs = RunService(app.turns, Inbox(app.db, clock), Lanes({"main": 8, "subagent": children}), clock, tell)
@@ -120,7 +120,7 @@ async def house(home: TemporaryHome, model: Any, owner: Owner | None = None, chi
             desk = SessionService(app, app.lifecycle, active, EventBus())
             hall = GatewayTools(desk, surroundings)
             desk.stop_below = hall.subagents.stop_below
-            app.tools.serve_in(hall)
+            app.machine_tools.serve_in(hall)
             await hall.subagents.roster.load()
             await active.resume()
             async with hall.subagents.serving(), asyncio.TaskGroup() as group:

@@ -137,7 +137,7 @@ async def test_groups_and_strangers_do_not_have_the_gateway_tool(home):
     async with house(home, Cast(please=ScriptedModel())) as it:
 
         def names(key: str) -> set[str]:
-            return {tool.spec.name for tool in it.desk.app.tools.of(key=parse(key))}
+            return {tool.spec.name for tool in it.desk.app.toolset().of(key=parse(key))}
 
         assert "gateway" in names("agent:main:main")
         assert "gateway" not in names("agent:main:telegram:group:-100")
@@ -151,7 +151,7 @@ async def test_groups_and_strangers_do_not_have_the_gateway_tool(home):
 async def test_without_process_exec_does_not_offer_the_background(home):
     open_up(home, deny=["process"])
     async with house(home, Cast(please=ScriptedModel())) as it:
-        tools = {tool.spec.name: tool for tool in it.desk.app.tools.of()}
+        tools = {tool.spec.name: tool for tool in it.desk.app.toolset().of()}
         assert "process" not in tools
         assert "background" not in tools["exec"].spec.parameters["properties"]
 
@@ -243,7 +243,7 @@ async def test_a_group_has_the_tools_its_channel_leaves_it(home):
     async with house(home, Cast(please=ScriptedModel())) as it:
 
         def names(key: str) -> set[str]:
-            return {tool.spec.name for tool in it.desk.app.tools.of(key=it.desk.key(key))}
+            return {tool.spec.name for tool in it.desk.app.toolset().of(key=it.desk.key(key))}
 
         assert names("telegram:group:-100") == {"session_status"}
         assert "exec" in names("telegram:group:-200")

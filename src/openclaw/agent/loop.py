@@ -10,7 +10,6 @@ from contextlib import aclosing
 from msgspec import structs
 
 from openclaw.agent.stream_timeout import watched
-from openclaw.agent.tool_runner import ToolRunner
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import BadResponse, ContextTooLong, OpenClawError, ProviderError, Unavailable
 from openclaw.core.events import (
@@ -27,7 +26,7 @@ from openclaw.core.events import (
     ThinkingDelta,
     ToolEnded,
 )
-from openclaw.core.harness import Attempt, ModelAnswer, ModelRouter, RunJob, Steering
+from openclaw.core.harness import Attempt, ModelAnswer, ModelRouter, RunJob, RunTools, Steering
 from openclaw.core.messages import Assistant, Message, ToolCall, ToolResult, Usage
 from openclaw.core.provider import Admits, Model, ModelRequest
 
@@ -50,7 +49,7 @@ class EmptyReply(BadResponse):
 async def run(
     job: RunJob,
     route: ModelRouter,
-    tools: ToolRunner,
+    tools: RunTools,
     steering: Steering,
     clock: Clock,
     crowded: Callable[[Sequence[Message]], bool] = lambda messages: False,
@@ -123,7 +122,7 @@ async def _ask(
     job: RunJob,
     messages: tuple[Message, ...],
     route: ModelRouter,
-    tools: ToolRunner,
+    tools: RunTools,
     clock: Clock,
     *,
     acted: bool = False,
@@ -159,7 +158,7 @@ async def _ask(
         await clock.sleep(failure.wait)
 
 
-def _request(job: RunJob, messages: tuple[Message, ...], attempt: Attempt, tools: ToolRunner) -> ModelRequest:
+def _request(job: RunJob, messages: tuple[Message, ...], attempt: Attempt, tools: RunTools) -> ModelRequest:
     return ModelRequest(
         model=attempt.model,
         system=job.system,
@@ -226,7 +225,7 @@ class ModelAsker:
         self._route = route
         self._clock = clock
 
-    async def ask(self, job: RunJob, tools: ToolRunner) -> ModelAnswer:
+    async def ask(self, job: RunJob, tools: RunTools) -> ModelAnswer:
         """The last thing said; an `OpenClawError` when there was no answer."""
         text, end = "", None
         route = await self._route()

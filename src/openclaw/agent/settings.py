@@ -10,6 +10,8 @@ from openclaw.core.errors import NotFound
 from openclaw.core.keys import DEFAULT_AGENT, normalise_agent
 from openclaw.core.provider import ThinkingLevel
 from openclaw.core.settings import Count, Settings, doc
+from openclaw.memory.settings import MemorySearchOverride, MemorySearchSettings
+from openclaw.security.settings import AgentToolSettings, ElevatedDefault, SandboxSettings
 from openclaw.sessions.settings import CompactionSettings, PruningSettings
 from openclaw.skills.settings import SkillsLimits
 
@@ -93,6 +95,14 @@ class AgentDefaults(Settings, frozen=True):
     context_pruning: Annotated[PruningSettings, doc("old tool results shown shortened")] = PruningSettings()
     skills: Annotated[tuple[str, ...] | None, doc("the only skills agents may use; all when absent")] = None
     params: Annotated[Mapping[str, Any], doc("request parameters for every model")] = field(default_factory=dict)
+    memory_search: Annotated[MemorySearchSettings, doc("how notes are found again")] = MemorySearchSettings()
+    sandbox: Annotated[SandboxSettings, doc("a box for files and commands")] = SandboxSettings()
+    elevated_default: Annotated[
+        ElevatedDefault | None, doc("whether sessions may leave their sandbox before anybody says /elevated; off")
+    ] = None
+    acknowledge_elevated_default: Annotated[
+        bool, doc("says that elevatedDefault above off is meant; without it the owner is asked each time")
+    ] = False
 
 
 class AgentEntry(Settings, frozen=True):
@@ -114,6 +124,9 @@ class AgentEntry(Settings, frozen=True):
     )
     skills_limits: Annotated[SkillsLimits, doc("how much of the prompt its skills may take")] = SkillsLimits()
     params: Annotated[Mapping[str, Any], doc("request parameters for its runs")] = field(default_factory=dict)
+    memory_search: Annotated[MemorySearchOverride | None, doc("how its notes are found again")] = None
+    sandbox: Annotated[SandboxSettings | None, doc("its own box for files and commands")] = None
+    tools: Annotated[AgentToolSettings, doc("its tools, out of those that remain for all")] = AgentToolSettings()
 
 
 class AgentsSettings(Settings, frozen=True):

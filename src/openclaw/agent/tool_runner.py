@@ -44,6 +44,29 @@ class _Objection(Exception):
         self.why = why
 
 
+class NoTools:
+    """The tools of a question that is only to be answered."""
+
+    specs: tuple[ToolSpec, ...] = ()
+    loops = 0
+    persisted = False
+    ended = False
+
+    def heard(self, message: Message) -> None:
+        return None
+
+    async def run_all(
+        self, calls: Sequence[ToolCall], interrupted: Callable[[], bool] = lambda: False
+    ) -> AsyncGenerator[ToolEvent, None]:
+        """Refuses every call."""
+        for call in calls:
+            refusal = (Text("There are no tools here: answer in words."),)
+            yield ToolEnded(call, ToolResult(tool_call_id=call.id, tool_name=call.name, content=refusal, is_error=True))
+
+
+NO_TOOLS = NoTools()
+
+
 class ToolRunner:
     """The tools of one run."""
 

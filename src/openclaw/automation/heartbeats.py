@@ -16,23 +16,30 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from openclaw.agent.settings import agent_ids, default_agent
+from openclaw.agent.settings import AgentsSettings, agent_ids, default_agent
 from openclaw.automation import heartbeat
 from openclaw.automation.cron.probes import WatchProbes
 from openclaw.automation.cron.service import sleep_or
 from openclaw.automation.cron.watch import CommandWatch, DueWatch, FileWatch, HttpWatch, MailWatch, Watch, changes
 from openclaw.automation.heartbeat import DENIED_TOOLS, HeartbeatState, SkipBeat, WaitBeat
 from openclaw.automation.settings import HeartbeatSettings
-from openclaw.core.clock import millis
+from openclaw.budget.service import BudgetService
+from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.keys import SessionKey
+from openclaw.core.settings import Live
 from openclaw.process.environment import local_timezone
 from openclaw.process.tasks import supervise_once
 from openclaw.prompt.facts import DEFAULT_HEARTBEAT
-from openclaw.runs.control import SessionService
+from openclaw.protocol.events import EventBus
 from openclaw.runs.queue import QueueRules
 from openclaw.runs.request import RunRequest
+from openclaw.runs.worker import RunService
 from openclaw.security.scan import is_critical, scan
+from openclaw.sessions.service import SessionService
+from openclaw.sessions.system_events import SystemEvents
+from openclaw.storage.database import Database
+from openclaw.workspace.seed import Workspaces
 
 log = logging.getLogger(__name__)
 
@@ -60,9 +67,28 @@ class _Memory(Struct, frozen=True, kw_only=True):
 class HeartbeatService:
     """Use as `async with Heartbeats(…).serving(…)`."""
 
-    def __init__(self, desk: SessionService, environ: Mapping[str, str]) -> None:
-        self._desk = desk
-        self._clock = desk.app.clock
+    def __init__(
+        self,
+        sessions: SessionService,
+        runs: RunService,
+        system_events: SystemEvents,
+        workspaces: Workspaces,
+        db: Database,
+        clock: Clock,
+        budget: BudgetService,
+        bus: EventBus,
+        agents_settings: Live[AgentsSettings],
+        environ: Mapping[str, str],
+    ) -> None:
+        self._sessions = sessions
+        self._runs = runs
+        self._system_events = system_events
+        self._workspaces = workspaces
+        self._db = db
+        self._budget = budget
+        self._bus = bus
+        self._agents_settings = agents_settings
+        self._clock = clock
         self._environ = environ
         self._due: dict[str, tuple[int, int]] = {}
         """By agent: its interval and its next look."""
@@ -100,7 +126,7 @@ class HeartbeatService:
 
     def enrolled(self) -> dict[str, HeartbeatSettings]:
         """The agents that have heartbeats, and how."""
-        agents = self._desk.app.config.agents
+        agents = self._agents_settings.current
         own = {entry.id: entry.heartbeat for entry in agents.list if entry.heartbeat is not None}
         if own:
             return {agent: own[agent] for agent in agent_ids(agents) if agent in own}
@@ -119,7 +145,7 @@ class HeartbeatService:
             for agent, (every, at) in self._due.items():
                 if at <= now:
                     self._due[agent] = (every, at + ((now - at) // every + 1) * every)
-                    self._beat_once(group, self._desk.key("main", agent), "interval", woken=False)
+                    self._beat_once(group, self._sessions.key("main", agent), "interval", woken=False)
             wait = min([LONGEST_SLEEP, *(max(0.0, (at - now) / 1000) for at in following if at > now)])
             await sleep_or(self._clock.sleep(wait), self._stir.wait())
             if self._stir.is_set():
@@ -175,7 +201,7 @@ class HeartbeatService:
                     pulse,
                     now=millis(self._clock),
                     busy=self._busy(key),
-                    events=await self._desk.app.events.waiting(key),
+                    events=await self._system_events.waiting(key),
                 )
             if isinstance(verdict, SkipBeat):
                 await self._keep(key.agent, structs.replace(memory, seen=looks_now))
@@ -191,14 +217,12 @@ class HeartbeatService:
     ) -> tuple[HeartbeatState, dict[str, str], _Memory]:
         """All that decides whether the model is asked."""
         memory = await self._recall(key.agent)
-        workspace = self._desk.app.workspace(key.agent)
+        workspace = self._workspaces.of(key.agent)
         found: list[str] | None = None
         seen = dict(memory.seen)
         watches = _watches(settings)
         if watches and not woken:
-            looks = await WatchProbes(
-                workspace, self._environ, self._clock, 0, self._desk.app.accounts.ledger.zone
-            ).all(watches)
+            looks = await WatchProbes(workspace, self._environ, self._clock, 0, self._budget.ledger.zone).all(watches)
             found = [f"Changed: {look.name}. {look.says}" for look in changes(looks, seen)]
             seen |= {look.name: look.mark for look in looks if look.mark}
         pulse = HeartbeatState(
@@ -206,7 +230,7 @@ class HeartbeatService:
             enabled=self.enabled,
             hours=self._hours(settings),
             tasks=await asyncio.to_thread(_read, workspace / "HEARTBEAT.md"),
-            events=await self._desk.app.events.waiting(key),
+            events=await self._system_events.waiting(key),
             changes=found,
             busy=self._busy(key),
             woken=woken,
@@ -215,13 +239,13 @@ class HeartbeatService:
         return pulse, seen, memory
 
     def _busy(self, key: SessionKey) -> str:
-        return "requests-in-flight" if self._desk.runs.active(key) else ""
+        return "requests-in-flight" if self._runs.active(key) else ""
 
     def _hours(self, settings: HeartbeatSettings) -> heartbeat.Hours | None:
         rule = settings.active_hours
         if rule is None:
             return None
-        user = self._desk.app.config.agents.defaults.user_timezone
+        user = self._agents_settings.current.defaults.user_timezone
         zone = rule.timezone if rule.timezone not in (None, "user", "local") else None
         return heartbeat.hours(rule.start, rule.end, zone or user or local_timezone(self._environ) or "UTC")
 
@@ -248,7 +272,7 @@ class HeartbeatService:
             trigger="heartbeat",
         )
         await self._keep(key.agent, structs.replace(memory, last_at=millis(self._clock)))
-        runs = self._desk.runs
+        runs = self._runs
         await runs.submit(turn, rules=QueueRules(mode="followup"), lane="cron", priority="background")
         while (outcome := await runs.wait(turn.run_id, LONGEST_SLEEP)) is None:
             pass
@@ -276,10 +300,10 @@ class HeartbeatService:
             "durationMs": now - began,
             "message": text,
         }
-        self._desk.bus.publish("heartbeat", self.last)
+        self._bus.publish("heartbeat", self.last)
 
     async def _recall(self, agent: str) -> _Memory:
-        rows = await self._desk.app.db.read("SELECT * FROM heartbeats WHERE agent_id = :agent", {"agent": agent})
+        rows = await self._db.read("SELECT * FROM heartbeats WHERE agent_id = :agent", {"agent": agent})
         if not rows:
             return _Memory()
         row = rows[0]
@@ -291,7 +315,7 @@ class HeartbeatService:
         )
 
     async def _keep(self, agent: str, memory: _Memory) -> None:
-        await self._desk.app.db.write(
+        await self._db.write(
             "INSERT INTO heartbeats (agent_id, last_at, last_text, last_text_at, seen) "
             "VALUES (:agent, :at, :text, :text_at, :seen) ON CONFLICT (agent_id) DO UPDATE SET "
             "last_at = :at, last_text = :text, last_text_at = :text_at, seen = :seen",

@@ -10,28 +10,49 @@ from typing import Any
 
 from msgspec import Struct
 
-from openclaw.agent.settings import agent_ids, default_agent
+from openclaw.agent.settings import AgentsSettings, agent_ids, default_agent
 from openclaw.automation.cron.service import Scheduler
 from openclaw.automation.cron.tool import CronTool
 from openclaw.automation.heartbeat import is_empty
 from openclaw.automation.heartbeats import HeartbeatService
+from openclaw.automation.settings import CronSettings
+from openclaw.budget.service import BudgetService
+from openclaw.core.clock import Clock
 from openclaw.core.errors import OpenClawError
 from openclaw.core.keys import SessionKey, parse
 from openclaw.core.messages import Assistant, User
+from openclaw.core.settings import Live
 from openclaw.core.text import Origin, block
 from openclaw.plugins.hooks.events import NOTHING, HookEvent, HookFileAnswer
 from openclaw.plugins.settings import HookEntrySettings
-from openclaw.runs.control import SessionService
+from openclaw.process.environment import Home
+from openclaw.protocol.events import EventBus
+from openclaw.runs.hooks import RunHooks
 from openclaw.runs.queue import QueueRules
 from openclaw.runs.request import RunRequest
+from openclaw.runs.toolset import MachineTools
+from openclaw.runs.turn import TurnRunner
+from openclaw.runs.worker import RunService
 from openclaw.security.external import sanitize_external_text
+from openclaw.security.label_service import LabelService
+from openclaw.security.sandboxes.service import SandboxService
+from openclaw.sessions.index import SessionIndex
+from openclaw.sessions.lifecycle import SessionLifecycle
+from openclaw.sessions.service import SessionService
+from openclaw.sessions.system_events import SystemEvents
 from openclaw.sessions.transcript import build_context
+from openclaw.storage.database import Database
+from openclaw.tools.settings import ToolsSettings
 from openclaw.workspace.budget import PER_FILE, shorten
+from openclaw.workspace.seed import Workspaces
 
 
 class Automation(Struct, frozen=True):
+    """What starts by itself, and the tool with which agents ask for it."""
+
     scheduler: Scheduler
     heartbeats: HeartbeatService
+    tool: CronTool
 
     @asynccontextmanager
     async def serving(self, *, fires: bool) -> AsyncIterator[None]:
@@ -40,23 +61,64 @@ class Automation(Struct, frozen=True):
             yield
 
 
-def automation(desk: SessionService, environ: Mapping[str, str]) -> Automation:
-    """The parts; the assistant gets the tool `cron` with them."""
-    heartbeats = HeartbeatService(desk, environ)
-    scheduler = Scheduler(desk, heartbeats.wake, environ)
+def build_automation(
+    sessions: SessionService,
+    lifecycle: SessionLifecycle,
+    runs: RunService,
+    index: SessionIndex,
+    system_events: SystemEvents,
+    home: Home,
+    workspaces: Workspaces,
+    db: Database,
+    clock: Clock,
+    turns: TurnRunner,
+    run_hooks: RunHooks,
+    sandboxes: SandboxService,
+    budget: BudgetService,
+    machine_tools: MachineTools,
+    bus: EventBus,
+    agents_settings: Live[AgentsSettings],
+    cron_settings: Live[CronSettings],
+    environ: Mapping[str, str],
+) -> Automation:
+    """Builds the heartbeats, the scheduler and the tool `cron`."""
+    heartbeats = HeartbeatService(
+        sessions, runs, system_events, workspaces, db, clock, budget, bus, agents_settings, environ
+    )
+    scheduler = Scheduler(
+        sessions,
+        lifecycle,
+        runs,
+        index,
+        system_events,
+        home,
+        workspaces,
+        db,
+        clock,
+        turns,
+        run_hooks,
+        sandboxes,
+        budget,
+        machine_tools,
+        bus,
+        agents_settings,
+        cron_settings,
+        heartbeats.wake,
+        environ,
+    )
 
     async def run(job_id: str, only_due: bool) -> str | None:
         return await scheduler.run_now(job_id, only_due=only_due)
 
     async def wake(session_key: str, text: str, mode: str, origins: Sequence[Origin]) -> None:
         key = parse(session_key)
-        await desk.app.events.add(key, text, str(uuid.uuid4()), origins)
+        await system_events.add(key, text, str(uuid.uuid4()), origins)
         if mode == "now":
             heartbeats.wake(key, "wake")
 
     async def recent(session_key: str, count: int) -> Sequence[str]:
         """The last things that people and the assistant said in a conversation."""
-        _, loaded = await desk.load(parse(session_key))
+        _, loaded = await sessions.load(parse(session_key))
         if loaded is None:
             return []
         said = build_context(loaded.entries).messages
@@ -67,8 +129,7 @@ def automation(desk: SessionService, environ: Mapping[str, str]) -> Automation:
         ]
         return lines[-count:]
 
-    desk.app.tools.offer(CronTool(scheduler.book, run, wake, recent, scheduler.status))
-    return Automation(scheduler, heartbeats)
+    return Automation(scheduler, heartbeats, CronTool(scheduler.book, run, wake, recent, scheduler.status))
 
 
 log = logging.getLogger(__name__)
@@ -85,8 +146,10 @@ TASK = (
 
 
 class BootRunner:
-    def __init__(self, desk: SessionService) -> None:
-        self._desk = desk
+    def __init__(self, runs: RunService, workspaces: Workspaces, agents_settings: Live[AgentsSettings]) -> None:
+        self._runs = runs
+        self._workspaces = workspaces
+        self._agents_settings = agents_settings
 
     async def __call__(self, event: HookEvent, entry: HookEntrySettings) -> HookFileAnswer:
         if event.name == "gateway:startup":
@@ -96,11 +159,11 @@ class BootRunner:
 
     def _places(self) -> list[tuple[str, Path]]:
         """The agents, one for each workspace: the default agent where several share one."""
-        agents = self._desk.app.config.agents
+        agents = self._agents_settings.current
         first = default_agent(agents)
         found: dict[Path, str] = {}
         for agent in (first, *(each for each in agent_ids(agents) if each != first)):
-            found.setdefault(self._desk.app.workspace(agent).resolve(), agent)
+            found.setdefault(self._workspaces.of(agent).resolve(), agent)
         return [(agent, path) for path, agent in found.items()]
 
     async def _boot(self, agent: str, workspace: Path) -> None:
@@ -110,7 +173,7 @@ class BootRunner:
         if self._going_on(agent):
             log.info("%s of %s: a run of an earlier start goes on and counts for this one", FILE, agent)
             return
-        limit = self._desk.app.config.agents.defaults.bootstrap_max_chars
+        limit = self._agents_settings.current.defaults.bootstrap_max_chars
         shown = shorten(block(text).strip(), FILE, limit if limit > 0 else PER_FILE)
         run_id = str(uuid.uuid4())
         turn = RunRequest(
@@ -119,7 +182,7 @@ class BootRunner:
             text=TASK.format(path=workspace / FILE, text=shown),
             timeout=RUN_SECONDS,
         )
-        runs = self._desk.runs
+        runs = self._runs
         try:
             await runs.submit(turn, rules=QueueRules(mode="followup"), lane="cron", priority="background")
             while (outcome := await runs.wait(run_id, RUN_SECONDS)) is None:
@@ -131,7 +194,7 @@ class BootRunner:
             log.warning("%s of %s failed: %s", FILE, agent, outcome.error)
 
     def _going_on(self, agent: str) -> bool:
-        return any(seen.key.startswith(f"agent:{agent}:{PREFIX}") for seen in self._desk.runs.observe())
+        return any(seen.key.startswith(f"agent:{agent}:{PREFIX}") for seen in self._runs.observe())
 
 
 def _read(path: Path) -> str | None:
@@ -146,31 +209,37 @@ TAIL_CHARS = 400
 MARK = "[OpenClaw exec completion]"
 
 
-async def wake_sessions(desk: SessionService) -> None:
+async def wake_sessions(
+    sessions: SessionService,
+    runs: RunService,
+    label_service: LabelService,
+    machine_tools: MachineTools,
+    tools_settings: Live[ToolsSettings],
+) -> None:
     """Runs for as long as the gateway does; an end that is not worth a word gets none."""
-    await desk.app.tools.has_standing.wait()
-    async with aclosing(desk.app.tools.standing.background.endings()) as endings:
+    await machine_tools.has_standing.wait()
+    async with aclosing(machine_tools.standing.background.endings()) as endings:
         async for job in endings:
-            text = _news(desk, job)
+            text = _news(sessions, tools_settings, job)
             if text is None:
                 continue
             turn = RunRequest(
                 run_id=f"exec:{job.name}:{job.started_at}",
-                key=desk.key(job.owner),
+                key=sessions.key(job.owner),
                 text=text,
-                origins=desk.app.labelling.of_job(job.name, job.command),
+                origins=label_service.of_job(job.name, job.command),
                 trigger="system",
             )
             try:
-                await desk.runs.submit(turn)
+                await runs.submit(turn)
             except OpenClawError as error:
                 log.info("%s ended and its session was not told: %s", job.name, error.message)
 
 
-def _news(desk: SessionService, job: Any) -> str | None:
+def _news(sessions: SessionService, tools_settings: Live[ToolsSettings], job: Any) -> str | None:
     """What a session is told of the end of its command; None when that is nothing."""
-    settings = desk.app.config.tools.exec
-    if not settings.notify_on_exit or not job.owner or desk.key(job.owner).is_subagent:
+    settings = tools_settings.current.exec
+    if not settings.notify_on_exit or not job.owner or sessions.key(job.owner).is_subagent:
         return None
     tail = sanitize_external_text(job.tail.last(TAIL_CHARS))
     code = job.ended.code

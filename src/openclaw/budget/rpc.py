@@ -6,13 +6,14 @@ from typing import Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from openclaw.budget import service
-from openclaw.budget.service import ReportSpan, SpendSum
+from openclaw.budget.service import BudgetService, ReportSpan, SpendSum
 from openclaw.core.errors import InvalidRequest
 from openclaw.protocol.params import NoParams, Params
 from openclaw.protocol.rpc import Caller, RpcMethod
 from openclaw.protocol.scopes import READ
-from openclaw.runs.control import SessionService
 from openclaw.sessions.params import SessionsUsageParams
+from openclaw.sessions.service import SessionService
+from openclaw.storage.database import Database
 
 
 class UsageCostParams(Params, frozen=True, kw_only=True):
@@ -34,43 +35,43 @@ RANGES = {"7d": 7, "30d": 30, "90d": 90, "1y": 365, "all": MOST_DAYS}
 _OFFSET = re.compile(r"UTC([+-])(\d{1,2})(?::([0-5]\d))?\Z")
 
 
-def usage_methods(desk: SessionService) -> list[RpcMethod]:
-    ledger = desk.app.accounts.ledger
+def usage_methods(sessions: SessionService, db: Database, budget: BudgetService) -> list[RpcMethod]:
+    ledger = budget.ledger
 
     async def status(params: NoParams, caller: Caller) -> Any:
         # Providers that tell how much of a quota is left would stand here; none of ours does.
-        return {"updatedAt": desk.now, "providers": []}
+        return {"updatedAt": sessions.now, "providers": []}
 
     async def cost(params: UsageCostParams, caller: Caller) -> Any:
         zone = _zone(params.mode, params.time_zone, params.utc_offset, ledger.zone)
-        first, last = _dates(params.start_date, params.end_date, params.days or DEFAULT_DAYS, desk.now, zone)
-        agent = desk.key("main", params.agent_id).agent if params.agent_id else None
-        days = await service.daily(desk.app.db, _span(first, last, zone, agent), zone)
+        first, last = _dates(params.start_date, params.end_date, params.days or DEFAULT_DAYS, sessions.now, zone)
+        agent = sessions.key("main", params.agent_id).agent if params.agent_id else None
+        days = await service.daily(db, _span(first, last, zone, agent), zone)
         return {
-            "updatedAt": desk.now,
+            "updatedAt": sessions.now,
             "days": (last - first).days + 1,
             "daily": [{"date": day, **service.document(part)} for day, part in sorted(days.items())],
             "totals": service.document(service.total(days.values())),
-            "cacheStatus": _fresh(desk.now),
+            "cacheStatus": _fresh(sessions.now),
         }
 
     async def usage(params: SessionsUsageParams, caller: Caller) -> Any:
         zone = _zone(params.mode, params.time_zone, params.utc_offset, ledger.zone)
         first, last = _dates(
-            params.start_date, params.end_date, RANGES.get(params.range or "", DEFAULT_DAYS), desk.now, zone
+            params.start_date, params.end_date, RANGES.get(params.range or "", DEFAULT_DAYS), sessions.now, zone
         )
-        agent = desk.key("main", params.agent_id).agent if params.agent_id else None
-        key = str(desk.key(params.key, params.agent_id)) if params.key else None
+        agent = sessions.key("main", params.agent_id).agent if params.agent_id else None
+        key = str(sessions.key(params.key, params.agent_id)) if params.key else None
         span = _span(first, last, zone, agent, key)
-        sessions = await _sessions(desk, span, params.limit or 200)
+        found = await _sessions(sessions, db, span, params.limit or 200)
         return {
-            "updatedAt": desk.now,
+            "updatedAt": sessions.now,
             "startDate": first.isoformat(),
             "endDate": last.isoformat(),
-            "sessions": sessions,
-            **await _aggregates(desk, span, zone, len(sessions)),
+            "sessions": found,
+            **await _aggregates(db, span, zone, len(found)),
             "creatorOptions": [],
-            "cacheStatus": _fresh(desk.now),
+            "cacheStatus": _fresh(sessions.now),
         }
 
     return [
@@ -80,10 +81,10 @@ def usage_methods(desk: SessionService) -> list[RpcMethod]:
     ]
 
 
-async def _sessions(desk: SessionService, span: ReportSpan, limit: int) -> list[dict[str, Any]]:
+async def _sessions(sessions: SessionService, db: Database, span: ReportSpan, limit: int) -> list[dict[str, Any]]:
     """The conversations money was spent on, the dearest first, then the others."""
-    spent = await service.sums(desk.app.db, "session", span)
-    rows = {row["key"]: row for row in await desk.list(span.agent_id)}
+    spent = await service.sums(db, "session", span)
+    rows = {row["key"]: row for row in await sessions.list(span.agent_id)}
     keys = [*spent, *(key for key in rows if key not in spent)]
     wanted = [key for key in keys if key in rows and span.session_key in (None, key)][:limit]
     return [
@@ -101,13 +102,12 @@ async def _sessions(desk: SessionService, span: ReportSpan, limit: int) -> list[
     ]
 
 
-async def _aggregates(desk: SessionService, span: ReportSpan, zone: tzinfo, count: int) -> dict[str, Any]:
-    db = desk.app.db
-    models = await service.sums(db, "model", span)
+async def _aggregates(db: Database, span: ReportSpan, zone: tzinfo, count: int) -> dict[str, Any]:
+    by_model = await service.sums(db, "model", span)
     agents = await service.sums(db, "agent", span)
     days = await service.daily(db, span, zone)
     providers: dict[str, SpendSum] = {}
-    for ref, part in models.items():
+    for ref, part in by_model.items():
         provider = ref.partition("/")[0]
         providers[provider] = providers.get(provider, SpendSum()) + part
     return {
@@ -116,7 +116,7 @@ async def _aggregates(desk: SessionService, span: ReportSpan, zone: tzinfo, coun
             "sessionCount": count,
             "byModel": [
                 {"provider": ref.partition("/")[0], "model": ref.partition("/")[2], **_counted(part)}
-                for ref, part in models.items()
+                for ref, part in by_model.items()
             ],
             "byProvider": [{"provider": name, **_counted(part)} for name, part in providers.items()],
             "byAgent": [{"agentId": name, **_counted(part)} for name, part in agents.items()],

@@ -1,6 +1,6 @@
 """What was spent, added up: by model, agent, session or day."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import UTC, datetime, tzinfo
 from typing import Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -10,10 +10,11 @@ from msgspec import Struct
 from openclaw.budget.ledger import SpendLedger
 from openclaw.budget.limits import PERIODS, BudgetRules, dollars, percent, rules_for, rung
 from openclaw.budget.metering import KeepProfile, MeterAccount, RunMeter, explained
-from openclaw.config.schema import Config
+from openclaw.budget.settings import BudgetSettings, RecordSettings
 from openclaw.core.clock import Clock
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.keys import SessionKey
+from openclaw.core.settings import Live
 from openclaw.models.model_set import ModelSet
 from openclaw.models.providers import encoded
 from openclaw.models.recording import CallRecorder
@@ -165,18 +166,20 @@ def render_amount(part: SpendSum) -> str:
 class BudgetService:
     """Opens the books of a run, and reads those that are closed."""
 
-    def __init__(self, db: Database, clock: Clock, zone: tzinfo, config: Callable[[], Config]) -> None:
+    def __init__(
+        self, db: Database, clock: Clock, zone: tzinfo, settings: Live[BudgetSettings], record: Live[RecordSettings]
+    ) -> None:
         self._db = db
         self._clock = clock
-        self._config = config
+        self._settings = settings
         self.ledger = SpendLedger(db, clock, zone)
-        self.recorder = CallRecorder(db, clock, lambda: config().record, encoded)
+        self.recorder = CallRecorder(db, clock, record, encoded)
         self.probes: dict[str, float] = {}
         """When a provider whose credentials must rest was last tried all the same."""
 
     def rules(self, key: SessionKey) -> BudgetRules:
         background = key.is_cron or key.is_hook or key.is_subagent
-        return rules_for(self._config().budget, key.agent, background=background)
+        return rules_for(self._settings.current, key.agent, background=background)
 
     def spending(
         self, run_id: str, key: SessionKey, session_id: str, keep_profile: KeepProfile, footer: str | None = None
@@ -196,7 +199,7 @@ class BudgetService:
         self, spending: RunMeter, situation: ModelSet, wanted: tuple[ModelRef, ...]
     ) -> tuple[ModelRef, ...]:
         """The models of a run under its budget: the cheaper one first when money runs short, else last."""
-        name = self._config().budget.cheaper_model
+        name = self._settings.current.cheaper_model
         if name is None or not spending.rules.limits:
             return wanted
         try:

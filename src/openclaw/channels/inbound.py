@@ -7,20 +7,25 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Coroutine
+from pathlib import Path
 from typing import Any
 
 from openclaw.channels.access import Admit, AskToPair, Ignore, Verdict, judge, session_key_of, to_message
 from openclaw.channels.pairing import SenderPairing
+from openclaw.config.live import LiveConfig
 from openclaw.core.channel import Channel, Inbound, Outbound
 from openclaw.core.clock import Clock
 from openclaw.core.commands import parse
 from openclaw.core.errors import OpenClawError
 from openclaw.core.keys import SessionKey
+from openclaw.core.settings import Live
 from openclaw.core.text import origin
 from openclaw.runs.commands import SlashCommands
-from openclaw.runs.control import SessionService
 from openclaw.runs.queue import QueueRules
 from openclaw.runs.request import RunRequest
+from openclaw.runs.worker import RunService
+from openclaw.sessions.service import SessionService
+from openclaw.sessions.settings import SessionSettings
 
 log = logging.getLogger("openclaw.channels")
 
@@ -32,8 +37,21 @@ SORRY = "Sorry, that did not work."
 class InboundHandler:
     """What becomes of messages, whatever channel they come from."""
 
-    def __init__(self, desk: SessionService, commands: SlashCommands, clock: Clock) -> None:
-        self._desk = desk
+    def __init__(
+        self,
+        sessions: SessionService,
+        runs: RunService,
+        state_dir: Path,
+        live: LiveConfig,
+        session_settings: Live[SessionSettings],
+        commands: SlashCommands,
+        clock: Clock,
+    ) -> None:
+        self._sessions = sessions
+        self._runs = runs
+        self._state_dir = state_dir
+        self._live = live
+        self._session_settings = session_settings
         self._commands = commands
         self._clock = clock
         self._senders: dict[str, SenderPairing] = {}
@@ -54,7 +72,7 @@ class InboundHandler:
                 return self._reply(channel, message, owner)
 
     def _judged(self, message: Inbound) -> Verdict:
-        config = self._desk.app.config
+        config = self._live.current.config
         settings = config.channels.get(message.channel)
         pairs = settings is not None and settings.dm_policy == "pairing" and message.group is None
         return judge(
@@ -67,7 +85,7 @@ class InboundHandler:
 
     def _people(self, channel: str) -> SenderPairing:
         if channel not in self._senders:
-            self._senders[channel] = SenderPairing(self._desk.app.home.state, channel, self._clock)
+            self._senders[channel] = SenderPairing(self._state_dir, channel, self._clock)
         return self._senders[channel]
 
     async def _invite(self, channel: Channel, message: Inbound) -> None:
@@ -87,7 +105,7 @@ class InboundHandler:
 
     async def _texts(self, message: Inbound, owner: bool) -> tuple[str, ...]:
         """What is said in answer to a message."""
-        key = self._desk.key(session_key_of(message, owner=owner, scope=self._desk.app.config.session.dm_scope))
+        key = self._sessions.key(session_key_of(message, owner=owner, scope=self._session_settings.current.dm_scope))
         if not owner:  # commands are the owner's; a stranger's slash is a word like any other
             return await self._asked(message, key, to_message(message, owner=False), owner=False)
         reply = await self._commands.answer(key, message.text)
@@ -104,10 +122,10 @@ class InboundHandler:
         ).hexdigest()
         who = () if owner else (origin("stranger", f"{message.sender} on {message.channel}"),)
         turn = RunRequest(run_id=f"channel-{mark[:32]}", key=key, text=text, channel=message.channel, origins=who)
-        submitted = await self._desk.runs.submit(turn, rules=QueueRules())
+        submitted = await self._runs.submit(turn, rules=QueueRules())
         if submitted.status in ("in_flight", "ok", "error"):
             return ()
-        while (outcome := await self._desk.runs.wait(turn.run_id, WAIT_SECONDS)) is None:
+        while (outcome := await self._runs.wait(turn.run_id, WAIT_SECONDS)) is None:
             pass
         if outcome.status == "error" and not outcome.texts:
             return (f"That did not work: {outcome.error}" if owner else SORRY,)

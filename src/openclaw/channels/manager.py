@@ -4,13 +4,18 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from openclaw.config.live import LiveConfig
 from openclaw.core.channel import Channel, Inbound
 from openclaw.core.clock import Clock
 from openclaw.core.errors import OpenClawError
+from openclaw.core.settings import Live
 from openclaw.runs.commands import SlashCommands
-from openclaw.runs.control import SessionService
+from openclaw.runs.worker import RunService
+from openclaw.sessions.service import SessionService
+from openclaw.sessions.settings import SessionSettings
 
 if TYPE_CHECKING:
     from openclaw.channels.inbound import InboundHandler
@@ -24,9 +29,21 @@ class ChannelManager:
     """Listens on every channel there is, for as long as it is there."""
 
     def __init__(
-        self, desk: SessionService, commands: SlashCommands, channels: Callable[[], Mapping[str, Channel]], clock: Clock
+        self,
+        sessions: SessionService,
+        runs: RunService,
+        state_dir: Path,
+        live: LiveConfig,
+        session_settings: Live[SessionSettings],
+        commands: SlashCommands,
+        channels: Callable[[], Mapping[str, Channel]],
+        clock: Clock,
     ) -> None:
-        self._desk = desk
+        self._sessions = sessions
+        self._runs = runs
+        self._state_dir = state_dir
+        self._live = live
+        self._session_settings = session_settings
         self._commands = commands
         self._channels = channels
         self._clock = clock
@@ -81,7 +98,9 @@ class ChannelManager:
         # Loaded with the first message: most gateways have no channel.
         from openclaw.channels.inbound import InboundHandler
 
-        hearing = self._hearing = self._hearing or InboundHandler(self._desk, self._commands, self._clock)
+        hearing = self._hearing = self._hearing or InboundHandler(
+            self._sessions, self._runs, self._state_dir, self._live, self._session_settings, self._commands, self._clock
+        )
         answer = hearing.answer(channel, message)
         if answer is not None:
             task = asyncio.create_task(self._finish(channel, answer), name=f"answer:{channel.name}")

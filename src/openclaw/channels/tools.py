@@ -8,7 +8,7 @@ from msgspec import Struct
 from openclaw.core.channel import Address, Channel, Outbound
 from openclaw.core.errors import Conflict, InvalidRequest, OpenClawError
 from openclaw.core.tool import Effects, Output, ToolContext
-from openclaw.runs.control import SessionService
+from openclaw.runs.hooks import RunHooks
 from openclaw.tools.base import ELSEWHERE, SimpleTool, json_output, taken, tool_spec
 
 MOST_TARGETS = 50
@@ -91,8 +91,8 @@ class MessageTool(SimpleTool):
         absent=ABSENT,
     )
 
-    def __init__(self, desk: SessionService, channels: Callable[[], Mapping[str, Channel]]) -> None:
-        self._desk = desk
+    def __init__(self, run_hooks: RunHooks, channels: Callable[[], Mapping[str, Channel]]) -> None:
+        self._run_hooks = run_hooks
         self._channels = channels
 
     def effects(self, args: Mapping[str, Any]) -> Effects:
@@ -139,7 +139,7 @@ class MessageTool(SimpleTool):
         return there[name], targets, text
 
     async def _send(self, channel: Channel, wanted: MessageArgs, target: str, text: str) -> str:
-        plugged = self._desk.app.plugged
+        plugged = self._run_hooks
         if plugged is not None:
             merged = await plugged.messages.decided(target, text, plugged.errand("system"))
             if merged.cancelled is not None:

@@ -112,16 +112,16 @@ def capabilities(ctx: click.Context, agent_id: str | None, as_json: bool, keep: 
     from openclaw.cli.render import note, print_json
     from openclaw.cli.screen import TerminalApprover
     from openclaw.gateway import capabilities as found
-    from openclaw.gateway.app import assistant
+    from openclaw.gateway.app import open_app
     from openclaw.process.environment import Environment
     from openclaw.process.tasks import SystemClock
 
     async def look() -> list[dict[str, Any]]:
-        async with assistant(
+        async with open_app(
             Environment.of_process(), clock=SystemClock(), approver=TerminalApprover(), warn=note
         ) as app:
-            wanted = [view(app.config.agents, agent_id).id] if agent_id else agent_ids(app.config.agents)
-            return [await found.capabilities(app, each) for each in wanted]
+            wanted = [view(app.live.config.agents, agent_id).id] if agent_id else agent_ids(app.live.config.agents)
+            return [await found.capabilities(app, app.toolset(), each) for each in wanted]
 
     documents = asyncio.run(look())
     state = Environment.of_process().home.state

@@ -74,12 +74,12 @@ def with_assistant(work: "Callable[[App], Awaitable[None]]") -> None:
 
     from openclaw.cli.render import note
     from openclaw.cli.screen import TerminalApprover
-    from openclaw.gateway.app import assistant
+    from openclaw.gateway.app import open_app
     from openclaw.process.environment import Environment
     from openclaw.process.tasks import SystemClock
 
     async def main() -> None:
-        async with assistant(
+        async with open_app(
             Environment.of_process(), clock=SystemClock(), approver=TerminalApprover(), warn=note
         ) as app:
             await work(app)

@@ -178,9 +178,16 @@ class _Here:
         self.now = millis(SystemClock())
 
     def shelf(self) -> HookList:
-        from openclaw.plugins.hooks.discover import look
+        from openclaw.config.live import LiveConfig
+        from openclaw.plugins.hooks.discover import HookConfig, look
 
-        return look(self.loaded, self.surroundings, self.ledger)
+        config = HookConfig(
+            settings=self.settings,
+            agents=self.loaded.config.agents,
+            variables=self.loaded.variables,
+            is_set=LiveConfig(self.loaded).is_set,
+        )
+        return look(config, self.surroundings, self.ledger)
 
 
 def _named(shelf: HookList, name: str) -> ListedHook:

@@ -236,9 +236,9 @@ def _rows() -> list[dict[str, Any]]:
 
 async def _look(name: str) -> Any:
     from openclaw.cli.screen import TerminalApprover
-    from openclaw.gateway.app import assistant
+    from openclaw.gateway.app import open_app
     from openclaw.process.environment import Environment
     from openclaw.process.tasks import SystemClock
 
-    async with assistant(Environment.of_process(), clock=SystemClock(), approver=TerminalApprover()) as app:
-        return await app.tools.mcp.look(name)
+    async with open_app(Environment.of_process(), clock=SystemClock(), approver=TerminalApprover()) as app:
+        return await app.machine_tools.mcp.look(name)

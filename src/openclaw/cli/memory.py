@@ -261,13 +261,12 @@ def _with_memory(agent: str | None, work: Callable[[MemoryIndex], Awaitable[None
     """Runs `work` with the memory of an agent, and closes it."""
     import asyncio
 
+    from openclaw.agent import settings as agents
     from openclaw.config.load import load
     from openclaw.core.errors import InvalidRequest
-    from openclaw.process.tasks import SystemClock
-
-    from openclaw.agent import settings as agents
     from openclaw.plugins.settings import MEMORY_CORE
     from openclaw.process.environment import Environment
+    from openclaw.process.tasks import SystemClock
     from openclaw.workspace.seed import workspace_of
 
     surroundings = Environment.of_process()
@@ -412,7 +411,7 @@ def _evaluate_sample(as_json: bool) -> None:
 
         def opened(way: str, settings: MemorySearchSettings) -> MemoryIndex:
             return _open(
-                settings, way, EmbedderRegistry(NoPlugins), workspace=workspace, state=folder, home=folder, keys={}
+                settings, way, EmbedderRegistry(NoPlugins()), workspace=workspace, state=folder, home=folder, keys={}
             )
 
         found = asyncio.run(compare(workspace, opened))
@@ -448,11 +447,13 @@ async def for_one_command(
     """The embedders for a command that runs without a gateway: only plugins that declare one of `names` are started."""
     foreign = frozenset(names) - {*BUILT_IN, "auto", "none"}
     if not foreign:
-        yield EmbedderRegistry(NoPlugins)
+        yield EmbedderRegistry(NoPlugins())
         return
+    from openclaw.core.settings import Fixed
     from openclaw.plugins.find import look
     from openclaw.plugins.hooks.dispatch import HookDispatcher
     from openclaw.plugins.registry import PluginRegistry
+    from openclaw.protocol.events import EventBus
     from openclaw.skills.roots import expanded
 
     state, home = surroundings.home.state, surroundings.home_dir
@@ -460,9 +461,9 @@ async def for_one_command(
     wanted = _with_needed([each for each in found if foreign & set(each.manifest.contracts.embedders)], found)
     narrowed = structs.replace(plugins, deny=(*plugins.deny, *({each.id for each in found} - wanted)))
     hooks = HookDispatcher(clock)
-    extensions = PluginRegistry(state, home, clock, lambda: hooks, lambda: narrowed)
+    extensions = PluginRegistry(state, home, clock, hooks, Fixed(narrowed), EventBus())
     try:
-        yield EmbedderRegistry(lambda: extensions)
+        yield EmbedderRegistry(extensions)
     finally:
         await extensions.close()
         await hooks.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,7 +21,7 @@ from openclaw.gateway.process import running
 from openclaw.models.model_set import ModelSet
 from openclaw.models.providers import Providers
 from openclaw.models.refs import ModelRef
-from openclaw.models.timeouts import patience
+from openclaw.models.timeouts import stream_timeouts
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
 from openclaw.runs.route import FailoverRoute
@@ -472,7 +473,7 @@ async def try_model(situation: ModelSet, ref: ModelRef, clock: Clock, seconds: f
                 open_provider=providers,
                 clock=clock,
                 thinking=lambda model: "off",
-                patience=lambda model: patience(model, run_timeout=seconds),
+                patience=partial(stream_timeouts, run_timeout=seconds),
                 jitter=lambda: 0.0,
             )
             attempt = route.attempt

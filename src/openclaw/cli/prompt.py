@@ -102,7 +102,7 @@ async def _texts(app: "App", found: "list[AuditEntry]") -> dict[int, str]:
         pieces: list[str] = []
         try:
             pieces += [piece.text for piece in (await app.archive.find(run_id)).prompt.sections]
-            for call in (await app.accounts.recorder.calls(run_id))[:1]:
+            for call in (await app.budget.recorder.calls(run_id))[:1]:
                 pieces += [message.text for message in call.request.messages]
         except OpenClawError:
             pass
@@ -167,7 +167,7 @@ def build(as_json: bool, **whom: Any) -> None:
                 "dynamic": briefing.prompt.dynamic,
                 "tools": [
                     {"name": tool.spec.name, "description": tool.spec.description, "parameters": tool.spec.parameters}
-                    for tool in sorted(app.tools.of(), key=lambda tool: tool.spec.name)
+                    for tool in sorted(app.toolset().of(), key=lambda tool: tool.spec.name)
                 ],
                 "report": msgspec.to_builtins(briefing.report),
             }
@@ -265,7 +265,7 @@ def lint(as_json: bool, **whom: Any) -> int:
         from openclaw.prompt.lint import lint as check
 
         briefing = await _preview(app, whom)
-        limit = app.config.agents.defaults.bootstrap_max_chars
+        limit = app.live.config.agents.defaults.bootstrap_max_chars
         found = check(briefing.facts, max_file_chars=limit)
         findings.extend({**msgspec.to_builtins(finding), "text": str(finding)} for finding in found)
         findings.extend({"kind": "content", "text": text} for text in briefing.report.findings)
@@ -305,13 +305,14 @@ async def _preview(app: "App", whom: dict[str, Any]) -> "BuiltPrompt":
     from pathlib import Path
 
     key = app.key(whom["session_key"], whom["agent_id"])
-    return app.preview(
+    return app.preparer.preview(
+        app.toolset(),
         key,
         model=whom["model"],
         mode=whom["mode"],
         channel=whom["channel"],
         terminal="" if whom["channel"] else str(Path.cwd()),
-        files=await app.bootstrap_files(key),
+        files=await app.preparer.bootstrap_files(key),
     )
 
 

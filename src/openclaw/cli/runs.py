@@ -164,7 +164,7 @@ def show(run: str, as_json: bool, requests: bool) -> None:
         from openclaw.cli.render import print_json
         from openclaw.core.text import printable
 
-        recorder = app.accounts.recorder
+        recorder = app.budget.recorder
         run_id = await recorder.find(run)
         calls = await recorder.calls(run_id)
         encode = recorder.encode
@@ -203,14 +203,14 @@ def replay(run: str, model: str | None, as_json: bool) -> int:
         nonlocal code
         from openclaw.cli.render import print_json
 
-        run_id = await app.accounts.recorder.find(run)
-        calls = await app.accounts.recorder.calls(run_id)
+        run_id = await app.budget.recorder.find(run)
+        calls = await app.budget.recorder.calls(run_id)
         if model is not None:
             await _compared(app, run_id, calls, model, as_json)
             return
         from openclaw.runs.replay import replay as once_more
 
-        found = await once_more(calls, app.accounts.recorder.encode, app.clock)
+        found = await once_more(calls, app.budget.recorder.encode, app.clock)
         code = 0 if found.identical else 1
         if as_json:
             where = found.difference
@@ -238,15 +238,15 @@ def export(run: str, output: str | None) -> None:
         from openclaw.security.redaction import Redactor, secret_variables, secrets_in
         from openclaw.storage.atomic import replace
 
-        run_id = await app.accounts.recorder.find(run)
-        calls = await app.accounts.recorder.calls(run_id)
+        run_id = await app.budget.recorder.find(run)
+        calls = await app.budget.recorder.calls(run_id)
         rows = await app.db.read("SELECT session_key FROM runs WHERE run_id = :run", {"run": run_id})
         key = rows[0]["session_key"] if rows else ""
         redact = Redactor()
-        redact.know(secrets_in(app.config))
-        redact.know(secret_variables(app.loaded.variables))
-        for agent_id in agent_ids(app.config.agents):
-            redact.know(secrets_in(app.models.situation(agent_id).keyring.stored))
+        redact.know(secrets_in(app.live.config))
+        redact.know(secret_variables(app.live.current.variables))
+        for agent_id in agent_ids(app.live.config.agents):
+            redact.know(secrets_in(app.models.model_set(agent_id).keyring.stored))
         data = exported(run_id, key, calls, redact)
         if output is None:
             click.echo(data.decode(), nl=False)
@@ -262,7 +262,7 @@ async def _compared(app: "App", run_id: str, calls: "list[RecordedCall]", ref: s
     from openclaw.core.text import printable
 
     rows = []
-    async for each in app.models.ask_again(app.key(None, None), calls, ref):
+    async for each in app.routes.ask_again(app.key(None, None), calls, ref):
         rows.append({"call": each.call, "same": each.same, "recorded": _gist(each.recorded), "now": _gist(each.now)})
         if not as_json:
             click.echo(f"call {each.call}: {'the same' if each.same else 'different'}")
@@ -326,12 +326,12 @@ def _with_assistant(work: "Callable[[App], Awaitable[None]]") -> None:
 
     from openclaw.cli.render import note
     from openclaw.cli.screen import TerminalApprover
-    from openclaw.gateway.app import assistant
+    from openclaw.gateway.app import open_app
     from openclaw.process.environment import Environment
     from openclaw.process.tasks import SystemClock
 
     async def main() -> None:
-        async with assistant(
+        async with open_app(
             Environment.of_process(), clock=SystemClock(), approver=TerminalApprover(), warn=note
         ) as app:
             await work(app)

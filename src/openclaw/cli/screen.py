@@ -18,11 +18,11 @@ from openclaw.core.events import AttemptFailed, CompactionEnded, RunEnded, RunNo
 from openclaw.core.messages import Usage
 from openclaw.core.text import printable, spelled
 from openclaw.core.tool import ApprovalAnswer, ApprovalRequest, Decision
-from openclaw.gateway.app import App, assistant
+from openclaw.gateway.app import App, open_app
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
 from openclaw.runs.reply import NoteShaped, ReplyShaped, ReplyShaper, ShapedEvent, TextShaped, ThoughtShaped
-from openclaw.runs.request import RecordedEvent, RunRequest, SessionRepaired
+from openclaw.runs.request import RecordedEvent, RunRequest, SessionRenewed, SessionRepaired
 from openclaw.sessions.reply_text import ReplyPayload
 
 DEFAULT_TIMEOUT = 600.0
@@ -92,7 +92,7 @@ class RunScreen:
         self.commanded = False
         """A command was answered: there was no run."""
 
-    def take(self, event: ShapedEvent | SessionRepaired | RecordedEvent) -> None:
+    def take(self, event: ShapedEvent | SessionRepaired | SessionRenewed | RecordedEvent) -> None:
         match event:
             case TextShaped(text=text):
                 self._write(text)
@@ -168,24 +168,25 @@ async def drive(app: App, turn: RunRequest, shown: RunScreen) -> None:
             shown.answer(reply.text)
             return
         turn = structs.replace(turn, text=reply.message) if reply else turn
-    shaper = ReplyShaper(await app.manner(turn.key, turn.model), proofread=lambda text: app.proofread(turn.key, text))
+    shaper = ReplyShaper(
+        await app.preparer.reply_options(turn.key, turn.model),
+        proofread=lambda text: app.memories.proofread(turn.key.agent, text),
+    )
     outgoing, looked = None, False
-    async with aclosing(app.turns.run(turn)) as events:
+    async with aclosing(app.turns.run(turn, app.toolset())) as events:
         async for event in events:
-            if isinstance(event, SessionRepaired | RecordedEvent):
+            if isinstance(event, SessionRepaired | SessionRenewed | RecordedEvent):
                 shown.take(event)
                 continue
             if not looked:  # the turn is prepared, so plugins have started
                 looked = True
-                if app.plugged is not None:
-                    app.plugged.messages.received(turn)
-                    outgoing = app.plugged.messages.outgoing(turn)
+                app.run_hooks.messages.received(turn)
+                outgoing = app.run_hooks.messages.outgoing(turn)
             for each in shaper.take(event):
                 for allowed in (each,) if outgoing is None else await outgoing.take(each):
                     shown.take(allowed)
             shown.payloads = shaper.payloads if outgoing is None else await outgoing.allowed(shaper.payloads)
-    if app.plugged is not None:
-        app.plugged.messages.sent(turn, shown.payloads)
+    app.run_hooks.messages.sent(turn, shown.payloads)
 
 
 @contextmanager
@@ -227,7 +228,7 @@ def ask(
         clock = SystemClock()
         began = clock.now()
         shown = RunScreen(live=not as_json)
-        async with assistant(surroundings, clock=clock, approver=TerminalApprover(), warn=note) as app:
+        async with open_app(surroundings, clock=clock, approver=TerminalApprover(), warn=note) as app:
             turn = RunRequest(
                 run_id=str(uuid.uuid4()),
                 key=app.key(session_key, agent_id),

@@ -200,7 +200,7 @@ def show(as_json: bool) -> None:
     from openclaw.config.load import load
     from openclaw.core.keys import normalise_agent
     from openclaw.process.environment import Environment
-    from openclaw.runs.tool_settings import USUAL, exec_policy
+    from openclaw.runs.toolset import USUAL, exec_policy
     from openclaw.security.approvals import ApprovalFile
     from openclaw.security.exec_policy import stricter
 
@@ -364,7 +364,7 @@ def list_boxes(as_json: bool) -> None:
     from openclaw.security.sandboxes.service import listed
 
     boxes, loaded = _sandboxes()
-    rows = asyncio.run(listed(boxes, loaded.config))
+    rows = asyncio.run(listed(boxes, loaded.config.agents))
     if as_json:
         print_json(rows)
         return
@@ -388,7 +388,7 @@ def recreate(names: tuple[str, ...], everything: bool, yes: bool) -> None:
     from openclaw.security.sandboxes.service import listed, renew
 
     boxes, loaded = _sandboxes()
-    rows = {row["name"]: row for row in asyncio.run(listed(boxes, loaded.config))}
+    rows = {row["name"]: row for row in asyncio.run(listed(boxes, loaded.config.agents))}
     if not names and not everything:
         raise InvalidRequest("name a box, or give --all: openclaw sandbox list shows them")
     for name in names:
@@ -398,7 +398,7 @@ def recreate(names: tuple[str, ...], everything: bool, yes: bool) -> None:
     if not yes:
         click.confirm(f"End what runs in {len(chosen)} box(es) and empty their home and /tmp?", abort=True, err=True)
     for name in chosen:
-        asyncio.run(renew(boxes, loaded.config, rows[name]))
+        asyncio.run(renew(boxes, loaded.config.agents, rows[name]))
         click.echo(f"{name} is new")
 
 
@@ -430,6 +430,9 @@ def build(engine: str, only_print: bool) -> None:
 
 
 def _sandboxes() -> "tuple[SandboxService, LoadedConfig]":
+    from pathlib import Path
+
+    from openclaw.config.live import LiveConfig
     from openclaw.config.load import load
     from openclaw.process.environment import Environment
     from openclaw.security.sandboxes.service import SandboxService
@@ -438,12 +441,16 @@ def _sandboxes() -> "tuple[SandboxService, LoadedConfig]":
     surroundings = Environment.of_process()
     loaded = load(surroundings.home, surroundings.environ)
 
-    def nothing(agent_id: str) -> list[Any]:
+    def nothing(agent_id: str, workspace: Path) -> list[tuple[str, str]]:
         return []
 
+    live = LiveConfig(loaded)
+
     boxes = SandboxService(
-        loaded.config,
-        loaded.variables,
+        live.agents,
+        live.tools,
+        live.commands,
+        live.variables,
         home=surroundings.home_dir,
         state=surroundings.home.state,
         workspace=lambda agent_id: workspace_of(loaded.config.agents, agent_id, surroundings),

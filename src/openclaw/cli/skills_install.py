@@ -31,6 +31,7 @@ class SkillView:
         from pathlib import Path
 
         from openclaw.agent.settings import default_agent, view
+        from openclaw.config.live import LiveConfig
         from openclaw.config.load import load
         from openclaw.core.clock import millis
         from openclaw.process.environment import Environment
@@ -48,8 +49,16 @@ class SkillView:
         agents = self.loaded.config.agents
         self.agent = view(agents, agent_id or default_agent(agents)).id
         self.workspace: Path = workspace_of(agents, self.agent, self.surroundings)
+        live = LiveConfig(self.loaded)
         self.skills: SkillService = SkillService(
-            self.loaded, home.state, self.surroundings.home_dir, clock.now, tuple(Path(path) for path in given)
+            live.skills,
+            live.agents,
+            live.variables,
+            live.is_set,
+            home.state,
+            self.surroundings.home_dir,
+            clock.now,
+            tuple(Path(path) for path in given),
         )
         self.managed: Path = home.state / "skills"
         for root in (self.managed, self.workspace / "skills"):

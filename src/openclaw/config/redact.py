@@ -11,6 +11,7 @@ from openclaw.config.tree import Path, show
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.secret import REDACTED
 from openclaw.core.text import lazy
+from openclaw.security.redaction import redact_shapes
 
 _REFERENCE = lazy(r"\$\{[A-Z_][A-Z0-9_]*\}\Z|\$[A-Z][A-Z0-9_]{0,127}\Z")
 _NAME = lazy(
@@ -21,14 +22,6 @@ _NAME = lazy(
 _HEADER = lazy(r"auth|key|token|secret|cookie|signature|password|credential", re.IGNORECASE)
 _NUMERIC = lazy(r"passw(or)?d|passcode|passphrase|secret|(^|_)pin\Z", re.IGNORECASE)
 _FLAG = lazy(r"--?[\w-]*(token|password|passwd|secret|api-?key|credential)[\w-]*", re.IGNORECASE)
-_USERINFO = lazy(r"(?<=://)[^/?#\s@]+(?=@)")
-_QUERY = lazy(r"(?<=[?&])([\w.-]*(?:token|key|secret|password|signature|sig))=[^&#\s]+", re.IGNORECASE)
-_LOOKS_SECRET = lazy(
-    r"\bsk-[\w-]{12,}|\bgh[pousr]_\w{20,}|\bgithub_pat_\w{20,}|\bxox[abeprs]-[\w-]{10,}|\bAKIA[0-9A-Z]{16}\b"
-    r"|\bAIza[\w-]{30,}|\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+|\b\d{8,10}:[\w-]{30,}"
-    r"|(?<=\bBearer )[^\s${]+|(?<=\bBasic )[^\s${]+|-----BEGIN [A-Z ]*PRIVATE KEY-----.*",
-    re.DOTALL,
-)
 
 
 def redact(data: Any, path: Path = ()) -> Any:
@@ -47,7 +40,7 @@ def _value(value: Any, kind: inspect.Type | None, name: str, header: bool, sensi
     secret = schema.is_secret(kind) if kind is not None and known else sensitive
     if isinstance(value, str):
         secret = secret or (header and bool(_HEADER.search(name)))
-        return REDACTED if secret and value and not _REFERENCE.match(value) else plain(value)
+        return REDACTED if secret and value and not _REFERENCE.match(value) else redact_shapes(value)
     if isinstance(value, dict):
         if secret and not ref_problem(value):
             return value
@@ -63,13 +56,6 @@ def _value(value: Any, kind: inspect.Type | None, name: str, header: bool, sensi
 def _entry(item: Any, kind: inspect.Type | None, key: str, name: str, sensitive: bool) -> Any:
     inner = schema.step(kind, key)
     return _value(item, inner, key, _is_header_map(name), sensitive or _is_sensitive(key))
-
-
-def plain(text: str) -> str:
-    """Text of no special kind, without the credentials that can be told by their shape."""
-    text = _USERINFO.sub(REDACTED, text)
-    text = _QUERY.sub(lambda found: f"{found[1]}={REDACTED}", text)
-    return _LOOKS_SECRET.sub(REDACTED, text)
 
 
 def _flags(items: list[Any]) -> list[Any]:

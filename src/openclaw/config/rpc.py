@@ -10,6 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 from openclaw.config import load as loading
 from openclaw.config.check import lookup
 from openclaw.config.edit import ConfigChange, Editor
+from openclaw.config.live import LiveConfig
 from openclaw.config.redact import redact
 from openclaw.config.schema import json_schema
 from openclaw.config.source import parse
@@ -19,7 +20,7 @@ from openclaw.protocol.events import EventBus
 from openclaw.protocol.params import NonEmpty, NonNegative, NoParams, Params
 from openclaw.protocol.rpc import Caller, RpcMethod
 from openclaw.protocol.scopes import ADMIN, READ
-from openclaw.runs.control import SessionService
+from openclaw.sessions.service import SessionService
 from openclaw.version import __version__
 
 
@@ -69,7 +70,9 @@ class ConfigSchemaLookupParams(Params, frozen=True, kw_only=True):
 CHANGED = "config changed since last load; re-run config.get and retry"
 
 
-def config_methods(desk: SessionService, surroundings: Environment, bus: EventBus) -> list[RpcMethod]:
+def config_methods(
+    sessions: SessionService, live: LiveConfig, surroundings: Environment, bus: EventBus
+) -> list[RpcMethod]:
     home = surroundings.home
     editor = Editor(home, surroundings.environ)
 
@@ -96,11 +99,11 @@ def config_methods(desk: SessionService, surroundings: Environment, bus: EventBu
             "config": shown,
             "hash": source.hash,
             "configRevisionHash": source.hash,
-            "appliedConfigHash": desk.app.loaded.hash,
+            "appliedConfigHash": live.current.hash,
             "issues": [{"path": "", "message": text} for text in issues],
             "warnings": [{"path": "", "message": text} for text in warnings],
             "legacyIssues": [],
-            "includedPaths": [str(path) for path in desk.app.loaded.files],
+            "includedPaths": [str(path) for path in live.current.files],
             "includeProvenance": [],
         }
 
@@ -142,7 +145,7 @@ def config_methods(desk: SessionService, surroundings: Environment, bus: EventBu
         }
 
     def told(change: ConfigChange) -> dict[str, Any]:
-        bus.publish("config.changed", {"path": str(home.config), "hash": change.after, "ts": desk.now})
+        bus.publish("config.changed", {"path": str(home.config), "hash": change.after, "ts": sessions.now})
         return {
             "ok": True,
             "path": str(change.path),

@@ -7,10 +7,10 @@ from typing import Annotated, Any, get_type_hints
 import msgspec
 from msgspec import field, inspect
 
+from openclaw.agent.settings import AgentsSettings
 from openclaw.automation.settings import CronSettings, WebhookSettings
 from openclaw.budget.settings import BudgetSettings, RecordSettings
 from openclaw.channels.settings import ChannelSettings
-from openclaw.config.agents import AgentsSection
 from openclaw.config.settings import (
     DiagnosticsSettings,
     EnvSettings,
@@ -41,7 +41,7 @@ class Config(Settings, frozen=True):
     """Everything that can be set."""
 
     schema_url: Annotated[str | None, doc("address of the schema, for editors")] = field(name="$schema", default=None)
-    agents: Annotated[AgentsSection, doc("who the agents are and how they run")] = AgentsSection()
+    agents: Annotated[AgentsSettings, doc("who the agents are and how they run")] = AgentsSettings()
     models: Annotated[ModelsSettings, doc("where answers come from")] = ModelsSettings()
     auth: Annotated[AuthSettings, doc("several credentials for one provider, and their order")] = AuthSettings()
     budget: Annotated[BudgetSettings, doc("what calls to models may cost")] = BudgetSettings()

@@ -1,17 +1,17 @@
-"""Running the tool calls of one reply: plan, admit, run, finish. Every call gets exactly one result."""
+"""What the loop, a harness and compaction need of a run: its job, tools, models, gates and steering."""
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from msgspec import Struct
 
 from openclaw.core.errors import ProviderError
 from openclaw.core.events import ToolEnded, ToolStarted, ToolUpdated
-from openclaw.core.messages import Message, Usage, User
+from openclaw.core.messages import Message, ToolCall, Usage, User
 from openclaw.core.provider import CacheRetention, Endpoint, Model, Provider, System, ThinkingLevel
 from openclaw.core.text import Origin
-from openclaw.core.tool import Output, Tool, ToolContext
+from openclaw.core.tool import Output, Tool, ToolContext, ToolSpec
 
 ToolEvent = ToolStarted | ToolUpdated | ToolEnded
 
@@ -77,6 +77,34 @@ class NoLabels:
 
     def cleaned(self, text: str) -> str:
         return text
+
+
+class RunTools(Protocol):
+    """The tools of one run."""
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]: ...
+
+    @property
+    def loops(self) -> int:
+        """How many replies were stopped for going in circles."""
+        ...
+
+    @property
+    def persisted(self) -> bool:
+        """Whether the run goes in the same circle as before its conversation was shortened."""
+        ...
+
+    @property
+    def ended(self) -> bool:
+        """Whether a tool has ended the run."""
+        ...
+
+    def heard(self, message: Message) -> None: ...
+
+    def run_all(
+        self, calls: Sequence[ToolCall], interrupted: Callable[[], bool] = ...
+    ) -> AsyncGenerator[ToolEvent, None]: ...
 
 
 class Attempt(Struct, frozen=True, kw_only=True):
@@ -145,6 +173,12 @@ class ModelAnswer(Struct, frozen=True):
 
     text: str
     usage: Usage
+
+
+class AskModel(Protocol):
+    """Asks a model aside, outside the conversation."""
+
+    async def ask(self, job: RunJob, tools: RunTools) -> ModelAnswer: ...
 
 
 OpenProvider = Callable[[Endpoint], Provider]

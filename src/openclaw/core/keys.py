@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from typing import Literal, cast
+from typing import Literal, Protocol, cast
 
 from msgspec import Struct
 
@@ -188,3 +188,9 @@ def _kind_at(parts: list[str]) -> int | None:
         if at > 0 and part == "slash":
             return None
     return None
+
+
+class KeyResolver(Protocol):
+    """Finds the session that a key, an agent, both or neither mean."""
+
+    def key(self, text: str | None = None, agent_id: str | None = None) -> SessionKey: ...

@@ -3,7 +3,7 @@
 Secrets arrive as text, as `${ENV}` or as a reference; `config` resolves them, so that a loaded value is a `Secret`.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Generic, Literal, Protocol, TypeVar
 
 from msgspec import Meta, Struct
 
@@ -16,6 +16,24 @@ class SecretRef(Struct, frozen=True, forbid_unknown_fields=True):
     source: Literal["env", "file", "exec", "store"]
     id: str
     provider: str = "default"
+
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Live(Protocol[T_co]):
+    """Reads a section of the configuration as it is now; a reload replaces the value."""
+
+    @property
+    def current(self) -> T_co: ...
+
+
+class Fixed(Generic[T]):
+    """A `Live` value that never changes: for one command, and for tests."""
+
+    def __init__(self, value: T) -> None:
+        self.current = value
 
 
 SecretInput = Secret

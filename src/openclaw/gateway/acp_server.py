@@ -18,14 +18,14 @@ from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Assistant as Said
 from openclaw.core.messages import Image, User
 from openclaw.core.tool import ApprovalAnswer, ApprovalRequest, Decision
-from openclaw.gateway.app import App, assistant
+from openclaw.gateway.app import App, open_app
 from openclaw.gateway.client_target import find, introduction
 from openclaw.gateway.process import running
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
 from openclaw.protocol.client import CallFailed, EventGap, GatewayClient, connect
 from openclaw.runs import reply
-from openclaw.runs.request import RecordedEvent, RunRequest, SessionRepaired
+from openclaw.runs.request import RecordedEvent, RunRequest, SessionRenewed, SessionRepaired
 from openclaw.sessions import history
 from openclaw.sessions.files import load
 from openclaw.version import __version__
@@ -170,11 +170,11 @@ class LocalEditorSession:
 
     async def run(self, session_id: str, turn: RunRequest) -> AsyncIterator[Shown]:
         app = self._app
-        manner = await app.manner(turn.key, turn.model)
-        shaper = reply.ReplyShaper(manner, proofread=lambda text: app.proofread(turn.key, text))
-        async with aclosing(app.turns.run(turn)) as events:
+        manner = await app.preparer.reply_options(turn.key, turn.model)
+        shaper = reply.ReplyShaper(manner, proofread=lambda text: app.memories.proofread(turn.key.agent, text))
+        async with aclosing(app.turns.run(turn, app.toolset())) as events:
             async for event in events:
-                if isinstance(event, SessionRepaired | RecordedEvent):
+                if isinstance(event, SessionRepaired | SessionRenewed | RecordedEvent):
                     continue
                 if (used := _used(event)) is not None:
                     yield used
@@ -378,7 +378,7 @@ async def serve(surroundings: Environment, agent_id: str | None, *, local: bool 
             outside: Any = EditorAgent(mind, approver)
             await run_agent(outside)
         return
-    async with assistant(surroundings, clock=SystemClock(), approver=approver) as app:
+    async with open_app(surroundings, clock=SystemClock(), approver=approver) as app:
         inside: Any = EditorAgent(LocalEditorSession(app, agent_id), approver)
         await run_agent(inside)
 

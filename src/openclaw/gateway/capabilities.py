@@ -15,7 +15,7 @@ from openclaw.core.errors import NotFound, StateError
 from openclaw.core.keys import MAIN, SessionKey
 from openclaw.gateway import tool_catalog
 from openclaw.gateway.app import App
-from openclaw.runs.tool_settings import exec_policy
+from openclaw.runs.toolset import Toolset, exec_policy
 from openclaw.security.sandboxes import policy
 from openclaw.security.tool_policy import ToolLayer, refuse_reason, remaining, speaker
 from openclaw.storage import atomic
@@ -23,9 +23,9 @@ from openclaw.storage import atomic
 NETWORK_TOOLS = frozenset(("web_fetch", "web_search", "browser", "message"))
 
 
-async def capabilities(app: App, agent_id: str) -> dict[str, Any]:
+async def capabilities(app: App, toolset: Toolset, agent_id: str) -> dict[str, Any]:
     """What `agent_id` can do, and who can make it do so."""
-    agent = views.view(app.config.agents, agent_id)
+    agent = views.view(app.live.config.agents, agent_id)
     key = SessionKey(agent.id, MAIN)
     return {
         "agent": agent.id,
@@ -33,15 +33,15 @@ async def capabilities(app: App, agent_id: str) -> dict[str, Any]:
         "model": _model(app, agent),
         "workspace": _workspace(app, agent.id),
         "skills": _skills(app, agent.id),
-        "tools": {name: _tools(app, session, extra) for name, session, extra in _sessions(key)},
+        "tools": {name: _tools(app, toolset, session, extra) for name, session, extra in _sessions(key)},
         "exec": _exec(app, agent.id),
         "sandbox": _sandbox(app, key),
         "elevated": _elevated(app, key),
-        "network": _network(app, key),
+        "network": _network(app, toolset, key),
         "subagents": _subagents(app, agent),
         "reachable": await _reachable(app, agent.id),
-        "mcpServers": sorted(_table(app.loaded.raw, "mcp", "servers")),
-        "plugins": sorted(_table(app.loaded.raw, "plugins", "entries")),
+        "mcpServers": sorted(_table(app.live.current.raw, "mcp", "servers")),
+        "plugins": sorted(_table(app.live.current.raw, "plugins", "entries")),
     }
 
 
@@ -53,10 +53,10 @@ def _sessions(key: SessionKey) -> Iterator[tuple[str, SessionKey, tuple[ToolLaye
     yield "subagent", SessionKey(key.agent, "subagent:any"), (ToolLayer(name="sub-agents", deny=tool_catalog.NEVER),)
 
 
-def _tools(app: App, key: SessionKey, extra: Sequence[ToolLayer]) -> dict[str, Any]:
-    names = sorted({*app.tools.offered(key), *tool_catalog.NAMES, CronTool.spec.name})
-    rules = app.tools.rules(key)
-    narrow = app.config.tools.subagents.tools
+def _tools(app: App, toolset: Toolset, key: SessionKey, extra: Sequence[ToolLayer]) -> dict[str, Any]:
+    names = sorted({*toolset.offered(key), *tool_catalog.NAMES, CronTool.spec.name})
+    rules = toolset.rules(key)
+    narrow = app.live.config.tools.subagents.tools
     if key.is_subagent:
         mine = ToolLayer(name="sub-agents", key="tools.subagents.tools", allow=narrow.allow or None, deny=narrow.deny)
         rules = [*rules, mine]
@@ -68,12 +68,12 @@ def _tools(app: App, key: SessionKey, extra: Sequence[ToolLayer]) -> dict[str, A
 
 
 def _model(app: App, agent: views.AgentView) -> dict[str, Any]:
-    situation = app.models.situation(agent.id)
+    situation = app.models.model_set(agent.id)
     return {"primary": str(situation.default), "fallbacks": [str(ref) for ref in situation.fallbacks]}
 
 
 def _workspace(app: App, agent_id: str) -> dict[str, Any]:
-    place = app.workspace(agent_id)
+    place = app.workspaces.of(agent_id)
     files = {}
     for path in sorted(place.glob("*.md")):
         try:
@@ -84,13 +84,13 @@ def _workspace(app: App, agent_id: str) -> dict[str, Any]:
 
 
 def _skills(app: App, agent_id: str) -> dict[str, str]:
-    shelf = app.shelf(agent_id)
+    shelf = app.preparer.skills_of(agent_id)
     return {item.skill.name: f"{item.skill.source}, {item.skill.content_hash[:16]}" for item in shelf.usable}
 
 
 def _exec(app: App, agent_id: str) -> dict[str, Any]:
-    settings = app.config.tools.exec
-    security, ask = exec_policy(settings, app.boxes.tool_settings(agent_id).exec)
+    settings = app.live.config.tools.exec
+    security, ask = exec_policy(settings, app.sandboxes.tool_settings(agent_id).exec)
     file = app.approvals.read()
     own = file.agents.get(agent_id)
     grants = [_grant(entry) for entry in own.allowlist] if own else []
@@ -110,7 +110,7 @@ def _grant(entry: Mapping[str, Any]) -> str:
 
 
 def _sandbox(app: App, key: SessionKey) -> dict[str, Any]:
-    rules = app.boxes.rules(key.agent)
+    rules = app.sandboxes.rules(key.agent)
     return {
         "mode": rules.mode,
         "mainSession": policy.is_boxed(rules.mode, key),
@@ -124,20 +124,20 @@ def _sandbox(app: App, key: SessionKey) -> dict[str, Any]:
 
 
 def _elevated(app: App, key: SessionKey) -> dict[str, Any]:
-    settings = app.config.tools.elevated
-    who = speaker(key, app.config.commands.owner_allow_from)
+    settings = app.live.config.tools.elevated
+    who = speaker(key, app.live.config.commands.owner_allow_from)
     return {
-        "owner": refuse_reason(who, settings, app.boxes.tool_settings(key.agent).elevated) or "may use /elevated",
+        "owner": refuse_reason(who, settings, app.sandboxes.tool_settings(key.agent).elevated) or "may use /elevated",
         "allowFrom": {name: sorted(map(str, ids)) for name, ids in sorted(settings.allow_from.items())},
-        "default": app.config.agents.defaults.elevated_default or "off",
+        "default": app.live.config.agents.defaults.elevated_default or "off",
     }
 
 
-def _network(app: App, key: SessionKey) -> dict[str, Any]:
-    tools = {tool.spec.name for tool in app.tools.of(key=key)}
-    boxed = app.boxes.of(key)
+def _network(app: App, toolset: Toolset, key: SessionKey) -> dict[str, Any]:
+    tools = {tool.spec.name for tool in toolset.of(key=key)}
+    boxed = app.sandboxes.of(key)
     free = boxed is None or boxed.box.network != "none"
-    policy = app.config.tools.web.fetch.ssrf_policy
+    policy = app.live.config.tools.web.fetch.ssrf_policy
     return {
         "tools": sorted(tools & NETWORK_TOOLS),
         "commands": "any address" if free and "exec" in tools else "none",
@@ -146,7 +146,7 @@ def _network(app: App, key: SessionKey) -> dict[str, Any]:
 
 
 def _subagents(app: App, agent: views.AgentView) -> dict[str, Any]:
-    defaults = app.config.agents.defaults.subagents
+    defaults = app.live.config.agents.defaults.subagents
     allowed = agent.entry.subagents.allow_agents
     allowed = defaults.allow_agents if allowed is None else allowed
     return {
@@ -158,13 +158,15 @@ def _subagents(app: App, agent: views.AgentView) -> dict[str, Any]:
 
 async def _reachable(app: App, agent_id: str) -> dict[str, Any]:
     """Who and what can start a run of this agent."""
-    config = app.config
+    config = app.live.config
     jobs = [job for job in await CronStore(app.db).all() if (job.agent_id or agent_id) == agent_id and job.enabled]
     hooks = config.hooks
     open_to = not hooks.allowed_agent_ids or agent_id in hooks.allowed_agent_ids
     return {
         "gateway": {"bind": config.gateway.bind, "auth": config.gateway.auth.mode or "token"},
-        "channels": {name: _channel(section) for name, section in sorted(_table(app.loaded.raw, "channels").items())},
+        "channels": {
+            name: _channel(section) for name, section in sorted(_table(app.live.current.raw, "channels").items())
+        },
         "owners": len(config.commands.owner_allow_from),
         "cron": sorted(f"{job.name or job.id} ({job.session_target})" for job in jobs) if config.cron.enabled else [],
         "hooks": hooks.path if hooks.enabled and open_to else "none",
@@ -233,3 +235,8 @@ def saved(state: Path, agent_id: str) -> Any:
         ) from error
     except (OSError, ValueError) as error:
         raise StateError(f"{place} cannot be read ({error}): save it again with --save") from error
+
+
+async def describe_agent(app: App, toolset: Toolset, agent_id: str) -> list[str]:
+    """What an agent can do, in lines for `/capabilities`."""
+    return list(lines(await capabilities(app, toolset, agent_id)))

@@ -12,7 +12,6 @@ from starlette.routing import Route
 
 from openclaw.agent.settings import default_agent
 from openclaw.automation.cron import rpc
-from openclaw.automation.service import automation
 from openclaw.budget import rpc as budget_rpc
 from openclaw.channels.manager import ChannelManager
 from openclaw.config import rpc as config_rpc
@@ -23,6 +22,7 @@ from openclaw.devices.pairing import DevicePairing
 from openclaw.gateway import exposure, metrics
 from openclaw.gateway import rpc as gateway_rpc
 from openclaw.gateway.app import App
+from openclaw.gateway.capabilities import describe_agent
 from openclaw.gateway.connections import Connections, Presence
 from openclaw.gateway.daemon import GatewayLaunch
 from openclaw.gateway.exposure import decide, shared_secret
@@ -34,8 +34,8 @@ from openclaw.gateway.http.webhooks import WebhookEndpoint
 from openclaw.gateway.http.webhooks import routes as hook_routes
 from openclaw.gateway.logs import LogFiles
 from openclaw.gateway.reload import Reload
+from openclaw.gateway.services import Services
 from openclaw.gateway.sockets import Sockets
-from openclaw.gateway.tool_catalog import GatewayTools
 from openclaw.memory import rpc as memory_rpc
 from openclaw.plugins import rpc as plugins_rpc
 from openclaw.plugins.hooks.events import RESTART_MS, GatewayContext, HookEvent, event
@@ -43,7 +43,6 @@ from openclaw.prompt import rpc as prompt_rpc
 from openclaw.protocol.auth import AuthLimiter, AuthPolicy
 from openclaw.protocol.connect import HelloSnapshot, Offer, SessionDefaults
 from openclaw.protocol.connection import GatewayAuthChanged
-from openclaw.protocol.events import EventBus
 from openclaw.protocol.frames import StateVersion
 from openclaw.protocol.params import NoParams
 from openclaw.protocol.peer import client_ip, is_vouched
@@ -52,10 +51,9 @@ from openclaw.protocol.scopes import ADMIN
 from openclaw.runs import chat_rpc
 from openclaw.runs import rpc as runs_rpc
 from openclaw.runs.commands import SlashCommands
-from openclaw.runs.control import SessionService
 from openclaw.runs.inbox import Inbox
-from openclaw.runs.lanes import Lanes
 from openclaw.runs.projection import EventProjection
+from openclaw.runs.toolset import Toolset
 from openclaw.runs.worker import RunService
 from openclaw.security import rpc as security_rpc
 from openclaw.security.approvals import ApprovalFile, PendingApprovals
@@ -66,17 +64,22 @@ from openclaw.workspace import rpc as workspace_rpc
 from openclaw.workspace.history import WorkspaceHistories
 
 
-def gateway(app: "App", action: str, reason: str = "", restart_ms: int | None = None) -> HookEvent:
-    workspace = app.workspace(default_agent(app.config.agents))
+def startup_event(app: App) -> HookEvent:
+    """What hooks are told when the gateway has started."""
+    return _gateway_event(app, "startup")
+
+
+def _gateway_event(app: App, action: str, reason: str = "", restart_ms: int | None = None) -> HookEvent:
+    workspace = app.workspaces.of(default_agent(app.live.config.agents))
     context = GatewayContext(workspace_dir=str(workspace), reason=reason, restart_expected_ms=restart_ms)
     return event(app.clock, "gateway", action, context)
 
 
-async def settle(app: "App", restarts: bool) -> None:
+async def settle(app: App, restarts: bool) -> None:
     """The last words to hooks before a gateway ends; nobody waits long for them."""
     if restarts:
-        await app.internal_hooks.settle(gateway(app, "pre-restart", "restart", RESTART_MS), 10.0)
-    await app.internal_hooks.settle(gateway(app, "shutdown", "restart" if restarts else "stop"), 5.0)
+        await app.hook_files.settle(_gateway_event(app, "pre-restart", "restart", RESTART_MS), 10.0)
+    await app.hook_files.settle(_gateway_event(app, "shutdown", "restart" if restarts else "stop"), 5.0)
 
 
 SECONDS = 120
@@ -161,99 +164,160 @@ class ClientApi:
         self,
         launch: GatewayLaunch,
         app: App,
-        active: RunService,
-        bus: EventBus,
-        projector: EventProjection,
+        services: Services,
+        own_methods: MethodRegistry,
+        projection: EventProjection,
         questions: PendingApprovals,
-        ledger: Inbox,
         fanout: RunFanout,
         counted: metrics.RunMetrics,
-        lanes: Lanes,
     ) -> None:
+        runs, sessions, control = services.runs, services.sessions, services.control
+        automation, toolset, inbox = services.automation, services.toolset, services.inbox
         self._figures = counted
-        self._lanes = lanes
+        self._lanes = services.lanes
         self._launch = launch
         self._app = app
-        self._runs = active
-        self._bus = bus
+        self._runs = runs
+        self._sessions = sessions
+        self._automation = automation
         self._fanout = fanout
         self._started = millis(launch.clock)
         self._boot = str(uuid.uuid4())
         self._presence = Presence(launch.clock)
         self._secret = launch.secret
         self._proxy = launch.exposure.proxy
-        self.desk = SessionService(app, app.lifecycle, active, bus)
-        self.hall = GatewayTools(self.desk, launch.surroundings, launch.control.restart)
-        self.desk.stop_below = self.hall.subagents.stop_below
-        app.tools.serve_in(self.hall)
-        self.automation = automation(self.desk, launch.surroundings.environ)
+        self._own_methods = own_methods
+        live, bus, clock, environment = app.live, app.bus, launch.clock, launch.surroundings
+        self._bus = bus
+        self._methods = plugins_rpc.AllMethods(own_methods, app.plugins)
         self.pairing = DevicePairing(app.db)
-        self.histories = WorkspaceHistories(app.home.state, app.workspace, lambda: millis(launch.clock))
-        self._registry = MethodRegistry()
+        self.histories = WorkspaceHistories(app.home.state, app.workspaces.of, partial(millis, clock))
         limiter = AuthLimiter()
-        self.audience = Connections(bus, self._presence, launch.clock)
+        self.connections = Connections(bus, self._presence, clock)
         self.sockets = Sockets(
             policy=self._policy,
-            registry=self._registry,
+            registry=self._methods,
             offer=self._offer,
             snapshot=self._snapshot,
-            audience=self.audience,
+            audience=self.connections,
             devices=self.pairing,
             limiter=limiter,
             verify=signature.verify,
-            clock=launch.clock,
+            clock=clock,
         )
-        commands = SlashCommands(self.desk, questions)
+        commands = SlashCommands(
+            sessions,
+            control,
+            app.lifecycle,
+            runs,
+            app.models,
+            app.index,
+            app.plugins,
+            clock,
+            app.preparer,
+            app.sandboxes,
+            app.budget,
+            app.archive,
+            app.audit,
+            live.tools,
+            live.commands,
+            questions,
+            toolset,
+            partial(describe_agent, app, toolset),
+        )
         granted = app.home.state / "exec-approvals.json"
-        logs = LogFiles.of(app.home.state, app.config.logging.file)
+        logs = LogFiles.of(app.home.state, live.config.logging.file)
         for group in (
             gateway_rpc.system_methods(
-                self.desk, self._presence, lambda: logs.files()[-1:], self._started, launch.surroundings
+                sessions,
+                runs,
+                app.models,
+                app.index,
+                app.home.state,
+                app.plugins,
+                live,
+                live.agents,
+                self._presence,
+                logs.latest,
+                self._started,
+                environment,
             ),
-            runs_rpc.run_methods(self.desk, commands),
-            chat_rpc.chat_methods(self.desk, projector, commands),
-            sessions_rpc.sessions_methods(self.desk),
-            rpc.cron_methods(self.desk, self.automation.scheduler, self.automation.heartbeats),
-            budget_rpc.usage_methods(self.desk),
-            gateway_rpc.subscriptions_methods(self.desk, self.audience),
-            runs_rpc.agent_methods(self.desk, launch.surroundings),
-            workspace_rpc.files_methods(self.desk, self.histories),
-            memory_rpc.note_methods(self.desk),
-            sessions_rpc.transcript_methods(self.desk),
-            skills_rpc.skill_methods(self.desk, launch.surroundings),
-            config_rpc.config_methods(self.desk, launch.surroundings, bus),
-            skills_rpc.memory_and_skill_methods(self.desk),
+            runs_rpc.run_methods(sessions, app.lifecycle, runs, app.index, app.workspaces, live.agents, commands),
+            chat_rpc.chat_methods(
+                sessions,
+                control,
+                app.lifecycle,
+                runs,
+                app.models,
+                app.index,
+                app.workspaces,
+                app.plugins,
+                app.memories,
+                app.turns,
+                bus,
+                projection,
+                commands,
+            ),
+            sessions_rpc.sessions_methods(sessions, app.lifecycle, app.models, app.index, app.home.state, app.memories),
+            runs_rpc.session_methods(sessions, control, app.lifecycle, runs, app.models, app.index),
+            rpc.cron_methods(sessions, app.system_events, automation.scheduler, automation.heartbeats),
+            budget_rpc.usage_methods(sessions, app.db, app.budget),
+            gateway_rpc.subscriptions_methods(sessions, app.models, app.home.state, self.connections),
+            runs_rpc.agent_methods(
+                sessions,
+                app.models,
+                app.home.state,
+                app.home,
+                app.workspaces,
+                app.plugins,
+                toolset,
+                app.preparer,
+                live,
+                live.agents,
+                live.tools,
+                environment,
+            ),
+            workspace_rpc.files_methods(app.workspaces, live.agents, self.histories),
+            memory_rpc.note_methods(sessions, app.memories),
+            memory_rpc.search_methods(sessions, app.memories),
+            sessions_rpc.transcript_methods(sessions, app.lifecycle, runs, app.index),
+            skills_rpc.skill_methods(sessions, app.home, app.workspaces, app.skills, clock, environment),
+            skills_rpc.status_methods(sessions, app.home.state, app.workspaces, app.skills),
+            config_rpc.config_methods(sessions, live, environment, bus),
             security_rpc.approvals_methods(questions, ApprovalFile(granted), str(granted)),
-            devices_rpc.devices_methods(self.pairing, self.audience, bus, launch.clock, self._outside),
-            prompt_rpc.prompt_methods(self.desk),
-            plugins_rpc.plugins_methods(self.desk),
-            plugins_rpc.install_methods(self.desk),
+            devices_rpc.devices_methods(self.pairing, self.connections, bus, clock, self._outside),
+            prompt_rpc.prompt_methods(sessions, app.archive),
+            plugins_rpc.plugins_methods(app.plugins),
+            plugins_rpc.install_methods(app.plugins, app.run_hooks, app.audit),
         ):
             for method in group:
-                self._registry.add(method)
-        self.channels = ChannelManager(self.desk, commands, app.extensions.channels, launch.clock)
-        plugins_rpc.serve_methods(app.extensions, self._registry, bus, self.channels.changed)
+                own_methods.add(method)
+        self.channels = ChannelManager(
+            sessions, runs, app.home.state, live, live.session, commands, app.plugins.channels, clock
+        )
         gatekeeping = self._gatekeeping(limiter)
-        hooks = WebhookEndpoint(self.desk, self.automation.heartbeats, gatekeeping)
+        hooks = WebhookEndpoint(
+            sessions, runs, app.system_events, clock, bus, live.hooks, automation.heartbeats, gatekeeping
+        )
         self.routes = [
-            *routes.late_routes(partial(_surface, app, active, ledger, fanout, gatekeeping)),
-            *hook_routes(hooks, app.config.hooks.path),
+            *routes.late_routes(partial(_surface, app, toolset, runs, inbox, fanout, gatekeeping)),
+            *hook_routes(hooks, live.config.hooks.path),
             metrics.route(self._measured, gatekeeping),
-            PluginRoutes(app.extensions.route, gatekeeping),
+            PluginRoutes(app.plugins.route, gatekeeping),
             *self._pages(gatekeeping),
         ]
 
     async def reload(self, change: Reload) -> None:
         """A changed configuration, section by section; what runs goes on with what it started with."""
-        self._app.reconfigure(change.loaded)
-        await self._app.tools.settle()
-        await self._app.extensions.apply()
+        self._app.live.replace(change.loaded)
+        await self._app.machine_tools.settle()
+        await self._app.plugins.apply()
         exposure = decide(change.loaded.config.gateway, change.loaded.variables, self._launch.wishes)
         secret = shared_secret(exposure, self._app.home.state)
         if secret != self._secret or exposure.proxy != self._proxy:
             # From here on the old secret opens nothing, and whoever came in with it is shown out.
             self._secret, self._proxy = secret, exposure.proxy
-            closed = self.audience.withdraw(GatewayAuthChanged())
+            closed = self.connections.withdraw(GatewayAuthChanged())
             log.info("the gateway's credential changed; closed %d connection(s)", closed)
         self._bus.publish(
             "config.changed",
@@ -275,19 +339,19 @@ class ClientApi:
         return HttpAuth(
             secret=lambda: self._secret,
             limiter=_Failures(limiter, self._launch.clock),
-            address=lambda scope: client_ip(front.peer(scope), self._app.config.gateway.trusted_proxies),
+            address=lambda scope: client_ip(front.peer(scope), self._app.live.config.gateway.trusted_proxies),
             vouched=lambda scope: is_vouched(front.peer(scope)),
         )
 
     def _pages(self, gatekeeping: HttpAuth) -> list[Route]:
         """The web page and the links that open it, when it is served."""
-        settings = self._app.config.gateway.control_ui
+        settings = self._app.live.config.gateway.control_ui
         if not settings.enabled:
             return []
         links = LoginCodes()
         base = pages.base_path(settings.base_path)
         for method in dashboard_methods(links, base, self._launch.clock):
-            self._registry.add(method)
+            self._own_methods.add(method)
         return pages.routes(
             pages.WebParts(
                 base_path=base,
@@ -299,25 +363,25 @@ class ClientApi:
         )
 
     async def _bootstrap(self) -> dict[str, Any]:
-        agent = default_agent(self._app.config.agents)
-        identity = runs_rpc.identity_of(self.desk, agent)
+        agent = default_agent(self._app.live.config.agents)
+        identity = runs_rpc.identity_of(self._app.workspaces, self._app.live.agents, agent)
         return {"assistantName": identity["name"], "assistantAgentId": agent, "serverVersion": __version__}
 
     def _measured(self) -> list[metrics.MetricFamily]:
         """What `/metrics` shows."""
-        audience, runs, lanes = self.audience, self._runs, self._lanes.busy()
+        connections, runs, lanes = self.connections, self._runs, self._lanes.busy()
         up = (millis(self._launch.clock) - self._started) / 1000
         return [
             *self._figures.families(),
-            *metrics.models(self._app.accounts.ledger.spent),
+            *metrics.models(self._app.budget.ledger.spent),
             metrics.gauge("runs_active", "runs going on", runs.busy),
             metrics.gauge("runs_queued", "messages that wait for their session", sum(s.queue for s in runs.observe())),
             metrics.gauges("lane_waiting", "runs that wait for a place", "lane", {k: v[1] for k, v in lanes.items()}),
-            metrics.gauge("connections", "connected clients", len(audience)),
-            metrics.counter("events_delivered_total", "events handed to clients", audience.delivered),
-            metrics.counter("events_dropped_total", "events that slow clients did without", audience.dropped),
-            metrics.counter("clients_cut_total", "clients that were cut because they did not read", audience.cut),
-            metrics.counters("cron_fires_total", "runs of jobs", ("outcome",), self.automation.scheduler.ended),
+            metrics.gauge("connections", "connected clients", len(connections)),
+            metrics.counter("events_delivered_total", "events handed to clients", connections.delivered),
+            metrics.counter("events_dropped_total", "events that slow clients did without", connections.dropped),
+            metrics.counter("clients_cut_total", "clients that were cut because they did not read", connections.cut),
+            metrics.counters("cron_fires_total", "runs of jobs", ("outcome",), self._automation.scheduler.ended),
             metrics.gauge("up_seconds", "since the gateway started", up),
             metrics.counter("cpu_seconds_total", "processor time", time.process_time()),
             metrics.gauge("resident_bytes", "resident memory", gateway_rpc.resident()),
@@ -330,7 +394,7 @@ class ClientApi:
 
     def _policy(self) -> AuthPolicy:
         exposure = self._launch.exposure
-        settings = self._app.config.gateway
+        settings = self._app.live.config.gateway
         approving = settings.auth.trusted_proxy.device_auto_approve
         return AuthPolicy(
             mode=exposure.mode,
@@ -344,22 +408,30 @@ class ClientApi:
     def _offer(self) -> Offer:
         return Offer(
             version=__version__,
-            methods=self._registry.advertised(),
+            methods=self._methods.advertised(),
             events=EVENTS,
             capabilities=CAPABILITIES,
             boot_id=self._boot,
         )
 
     async def _snapshot(self) -> HelloSnapshot:
-        settings = self._app.config
+        settings = self._app.live.config
         agent = default_agent(settings.agents)
         main = self._app.key("main", None)
         return HelloSnapshot(
             presence=tuple(self._presence.list()),
-            health=await gateway_rpc.snapshot(self.desk),
+            health=await gateway_rpc.snapshot(
+                self._sessions,
+                self._runs,
+                self._app.index,
+                self._app.home.state,
+                self._app.plugins,
+                self._app.live,
+                self._app.live.agents,
+            ),
             state_version=StateVersion(presence=self._presence.version, health=1),
             uptime_ms=millis(self._launch.clock) - self._started,
-            applied_config_hash=self._app.loaded.hash or None,
+            applied_config_hash=self._app.live.current.hash or None,
             config_path=str(self._app.home.config),
             state_dir=str(self._app.home.state),
             auth_mode=self._launch.exposure.mode,
@@ -373,15 +445,17 @@ class ClientApi:
         )
 
 
-def _surface(app: App, active: RunService, ledger: Inbox, fanout: RunFanout, gatekeeping: HttpAuth) -> list[Route]:
+def _surface(
+    app: App, toolset: Toolset, runs: RunService, inbox: Inbox, fanout: RunFanout, gatekeeping: HttpAuth
+) -> list[Route]:
     """The interfaces that other programs know from elsewhere."""
     from openclaw.gateway.http.routes import EndpointSwitches, parts_of, routes
 
-    endpoints = app.config.gateway.http.endpoints
+    endpoints = app.live.config.gateway.http.endpoints
     switches = EndpointSwitches(
         chat_completions=endpoints.chat_completions.enabled, responses=endpoints.responses.enabled
     )
-    return routes(parts_of(app, active, ledger, fanout, app.embed), switches, gatekeeping)
+    return routes(parts_of(app, toolset, runs, inbox, fanout, app.embed), switches, gatekeeping)
 
 
 class _Failures:

@@ -91,6 +91,10 @@ class LogFiles(Struct, frozen=True, kw_only=True):
         name = f"{self.stem}-{day}" if self.dated else self.stem
         return self.directory / (f"{name}.{number}{self.suffix}" if number else f"{name}{self.suffix}")
 
+    def latest(self) -> list[Path]:
+        """The file that is written to now, when there is one."""
+        return self.files()[-1:]
+
     def files(self) -> list[Path]:
         """The files there are, oldest first."""
         named = re.compile(

@@ -2,7 +2,7 @@
 
 import asyncio
 import importlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from importlib.util import find_spec
 from typing import Any
@@ -18,12 +18,13 @@ from openclaw.core.messages import Image, Text, ToolCall
 from openclaw.core.text import Origin
 from openclaw.core.tool import ApprovalAnswer, ApprovalRequest, Effects, Output, Tool, ToolContext, ToolSpec
 from openclaw.gateway import tool_catalog
-from openclaw.gateway.app import assistant
+from openclaw.gateway.app import open_app
 from openclaw.gateway.client_target import find, introduction
 from openclaw.gateway.process import running
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
 from openclaw.protocol.client import GatewayClient, connect
+from openclaw.security.tool_policy import ToolLayer
 from openclaw.version import __version__
 
 KINDS: tuple[Any, ...] = (*tool_catalog.TOOLS, CronTool)
@@ -140,17 +141,31 @@ class LentTools:
         return types.CallToolResult(content=content, is_error=result.is_error)
 
 
+class Borrowed:
+    """The tools of the running gateway, as tools of a session here."""
+
+    def __init__(self, tools: Sequence[Tool]) -> None:
+        self._tools = list(tools)
+
+    def tools(self, key: SessionKey) -> list[Tool]:
+        return self._tools
+
+    def layers(self, key: SessionKey) -> list[ToolLayer]:
+        return []
+
+
 async def serve(surroundings: Environment, session: str | None, agent_id: str | None, *, local: bool = False) -> None:
     """Serves until the client hangs up; with the tools of the gateway when one runs, unless it is to be `local`."""
     if find_spec("mcp") is None:
         raise Unavailable(INSTALL)
     stdio = await asyncio.to_thread(importlib.import_module, "mcp.server.stdio")
     async with AsyncExitStack() as stack:
-        app = await stack.enter_async_context(assistant(surroundings, clock=SystemClock(), approver=NoApprover()))
+        app = await stack.enter_async_context(open_app(surroundings, clock=SystemClock(), approver=NoApprover()))
         key = app.key(session, agent_id)
         if not local and running(surroundings.home.state) is not None:
-            for tool in await stack.enter_async_context(lent(surroundings, key)):
-                app.tools.offer(tool)
+            added = Borrowed(await stack.enter_async_context(lent(surroundings, key)))
+        else:
+            added = Borrowed([])
         reading, writing = await stack.enter_async_context(stdio.stdio_server())
-        server = LentTools(app.toolbox(key, without=LENT)).server()
+        server = LentTools(app.preparer.tool_runner(app.toolset(added), key, without=LENT)).server()
         await server.run(reading, writing, server.create_initialization_options())

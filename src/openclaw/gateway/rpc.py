@@ -12,33 +12,41 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from openclaw.agent.settings import agent_ids, default_agent
+from openclaw.agent.settings import AgentsSettings, agent_ids, default_agent
+from openclaw.config.live import LiveConfig
+from openclaw.core.settings import Live
 from openclaw.gateway.connections import Connections, Presence
+from openclaw.models.service import ModelService
 from openclaw.plugins import rpc
+from openclaw.plugins.registry import PluginRegistry
 from openclaw.process.environment import Environment
 from openclaw.protocol.params import NonEmpty, NonNegative, NoParams, Params
 from openclaw.protocol.rpc import Caller, RpcMethod
 from openclaw.protocol.scopes import ADMIN, READ
-from openclaw.runs.control import SessionService
+from openclaw.runs.worker import RunService
+from openclaw.sessions.index import SessionIndex
 from openclaw.sessions.params import (
     SessionsListParams,
     SessionsMessagesSubscribeParams,
     SessionsMessagesUnsubscribeParams,
 )
 from openclaw.sessions.rpc import list_sessions
+from openclaw.sessions.service import SessionService
 from openclaw.version import __version__
 
 _NOTHING_ASKED = SessionsListParams()
 
 
-def subscriptions_methods(desk: SessionService, audience: Connections) -> list[RpcMethod]:
+def subscriptions_methods(
+    sessions: SessionService, models: ModelService, state_dir: Path, audience: Connections
+) -> list[RpcMethod]:
     async def subscribe(params: SessionsListParams, caller: Caller) -> Any:
         connection = audience.connection(caller.conn_id)
         if connection is not None:
             connection.follows_sessions = True
         if msgspec.structs.asdict(params) == msgspec.structs.asdict(_NOTHING_ASKED):
             return {"subscribed": True}
-        return {"subscribed": True, "list": await list_sessions(desk, params)}
+        return {"subscribed": True, "list": await list_sessions(sessions, models, state_dir, params)}
 
     async def unsubscribe(params: SessionsListParams, caller: Caller) -> Any:
         connection = audience.connection(caller.conn_id)
@@ -47,14 +55,14 @@ def subscriptions_methods(desk: SessionService, audience: Connections) -> list[R
         return {"subscribed": False}
 
     async def follow(params: SessionsMessagesSubscribeParams, caller: Caller) -> Any:
-        key = str(desk.key(params.key, params.agent_id))
+        key = str(sessions.key(params.key, params.agent_id))
         connection = audience.connection(caller.conn_id)
         if connection is not None:
             connection.followed.add(key)
         return {"subscribed": True, "key": key}
 
     async def unfollow(params: SessionsMessagesUnsubscribeParams, caller: Caller) -> Any:
-        key = str(desk.key(params.key, params.agent_id))
+        key = str(sessions.key(params.key, params.agent_id))
         connection = audience.connection(caller.conn_id)
         if connection is not None:
             connection.followed.discard(key)
@@ -101,35 +109,42 @@ TAIL_LINES = 500
 
 
 def system_methods(
-    desk: SessionService,
+    sessions: SessionService,
+    runs: RunService,
+    models: ModelService,
+    index: SessionIndex,
+    state_dir: Path,
+    plugins: PluginRegistry,
+    live: LiveConfig,
+    agents_settings: Live[AgentsSettings],
     presence: Presence,
     log_files: Callable[[], list[Path]],
     started_at: int,
     surroundings: Environment,
 ) -> list[RpcMethod]:
     async def health(params: HealthParams, caller: Caller) -> Any:
-        return await snapshot(desk)
+        return await snapshot(sessions, runs, index, state_dir, plugins, live, agents_settings)
 
     async def status(params: StatusParams, caller: Caller) -> Any:
-        listed = await desk.list()
-        agents = agent_ids(desk.app.config.agents)
+        listed = await sessions.list()
+        agents = agent_ids(agents_settings.current)
         return {
             "runtimeVersion": __version__,
-            "heartbeat": {"defaultAgentId": default_agent(desk.app.config.agents), "agents": []},
+            "heartbeat": {"defaultAgentId": default_agent(agents_settings.current), "agents": []},
             "channelSummary": [],
             "queuedSystemEvents": [],
             "tasks": {"total": 0, "active": 0, "terminal": 0, "failures": 0, "byStatus": {}, "byRuntime": {}},
             "sessions": {
-                "paths": [str(desk.app.home.state / "agents" / agent / "sessions") for agent in agents],
+                "paths": [str(state_dir / "agents" / agent / "sessions") for agent in agents],
                 "count": len(listed),
-                "defaults": {"model": str(desk.app.models.situation(agents[0]).default)},
+                "defaults": {"model": str(models.model_set(agents[0]).default)},
                 "recent": listed[:10],
                 "byAgent": [
                     {"agentId": agent, "count": sum(each["agentId"] == agent for each in listed)} for agent in agents
                 ],
             },
-            "running": desk.runs.busy,
-            "uptimeMs": desk.now - started_at,
+            "running": runs.busy,
+            "uptimeMs": sessions.now - started_at,
             "processMemory": {"rssBytes": resident()},
         }
 
@@ -146,7 +161,7 @@ def system_methods(
             "osLabel": f"{platform.system()} {platform.release()}",
             "nodeVersion": f"python {platform.python_version()}",
             "pid": os.getpid(),
-            "uptimeMs": desk.now - started_at,
+            "uptimeMs": sessions.now - started_at,
             "cpuCount": os.cpu_count() or 1,
             "memoryTotalBytes": _memory("SC_PHYS_PAGES"),
             "memoryFreeBytes": _memory("SC_AVPHYS_PAGES"),
@@ -160,7 +175,7 @@ def system_methods(
 
     async def tail(params: LogsTailParams, caller: Caller) -> Any:
         found = log_files()
-        path = found[-1] if found else desk.app.home.state / "logs" / "openclaw.log"
+        path = found[-1] if found else state_dir / "logs" / "openclaw.log"
         return tail_of(path, params.cursor, params.limit or TAIL_LINES, min(params.max_bytes or TAIL_BYTES, 1_000_000))
 
     return [
@@ -185,32 +200,40 @@ def _examined(surroundings: Environment, agreed: DoctorRepairParams | None = Non
     return doctor.report(scene, doctor.examine(scene, CHECKS))
 
 
-async def snapshot(desk: SessionService) -> dict[str, Any]:
+async def snapshot(
+    sessions: SessionService,
+    runs: RunService,
+    index: SessionIndex,
+    state_dir: Path,
+    plugins: PluginRegistry,
+    live: LiveConfig,
+    agents_settings: Live[AgentsSettings],
+) -> dict[str, Any]:
     """The health object, cheap enough to make at any time."""
-    began = desk.now
-    listed = await desk.app.index.list()
-    agents = agent_ids(desk.app.config.agents)
+    began = sessions.now
+    listed = await index.list()
+    agents = agent_ids(agents_settings.current)
     return {
         "ok": True,
         "ts": began,
-        "durationMs": desk.now - began,
-        "plugins": rpc.health(desk.app.extensions),
-        "configReload": {"hotReloadStatus": "last-good" if desk.app.loaded.used_last_good else "ok"},
+        "durationMs": sessions.now - began,
+        "plugins": rpc.health(plugins),
+        "configReload": {"hotReloadStatus": "last-good" if live.current.used_last_good else "ok"},
         "channels": {},
         "channelOrder": [],
         "channelLabels": {},
         "heartbeatSeconds": 0,
-        "defaultAgentId": default_agent(desk.app.config.agents),
+        "defaultAgentId": default_agent(agents_settings.current),
         "agents": [{"agentId": agent, "isDefault": place == 0} for place, agent in enumerate(agents)],
         "sessions": {
-            "path": str(desk.app.home.state / "agents"),
+            "path": str(state_dir / "agents"),
             "count": len(listed),
             "recent": [
-                {"key": row.session_key, "updatedAt": row.updated_at, "age": desk.now - row.updated_at}
+                {"key": row.session_key, "updatedAt": row.updated_at, "age": sessions.now - row.updated_at}
                 for row in listed[:5]
             ],
         },
-        "running": desk.runs.busy,
+        "running": runs.busy,
     }
 
 

@@ -14,7 +14,7 @@ from openclaw.protocol.connection import TOO_MANY, Close, RequestIntake, Request
 from openclaw.protocol.frames import RequestFrame, failure
 from openclaw.protocol.handshake import Action, Established, Handshake, HandshakeLimiter, settle
 from openclaw.protocol.handshake import DeviceDirectory as DeviceDesk
-from openclaw.protocol.rpc import MethodRegistry, dispatch
+from openclaw.protocol.rpc import FindsMethods, dispatch
 
 
 class Sockets:
@@ -24,7 +24,7 @@ class Sockets:
         self,
         *,
         policy: Callable[[], AuthPolicy],
-        registry: MethodRegistry,
+        registry: FindsMethods,
         offer: Callable[[], Offer],
         snapshot: Callable[[], Awaitable[HelloSnapshot]],
         audience: Connections,

@@ -1,21 +1,31 @@
 """The tools a running gateway offers to each session, and the limits that hold there."""
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from openclaw.channels.tools import MessageTool
+from openclaw.config.live import LiveConfig
 from openclaw.config.tools import ConfigTool
-from openclaw.core.channel import Channel
+from openclaw.core.clock import Clock
 from openclaw.core.keys import SessionKey
 from openclaw.core.text import Origin, merge_origins, origin
 from openclaw.core.tool import Tool
+from openclaw.models.service import ModelService
+from openclaw.plugins.registry import PluginRegistry
 from openclaw.process.environment import Environment
-from openclaw.runs.control import SessionService
+from openclaw.runs.hooks import RunHooks
 from openclaw.runs.session_tools import SessionsHistory, SessionsList, SessionsSend, SessionStatus
 from openclaw.runs.subagents import Subagent, SubagentLimits, Subagents, SubagentStore
 from openclaw.runs.tools import AgentsList, SessionsSpawn, SessionsYield, SubagentsTool
+from openclaw.runs.worker import RunService
+from openclaw.security.sandboxes.service import SandboxService
 from openclaw.security.tool_policy import ToolLayer
+from openclaw.sessions.index import SessionIndex
+from openclaw.sessions.lifecycle import SessionLifecycle
+from openclaw.sessions.service import SessionService
+from openclaw.storage.database import Database
+from openclaw.workspace.seed import Workspaces
 
 NEVER = ("gateway", "agents_list", "session_status", "update_plan", "cron", "message", "sessions_send")
 LEAF = ("subagents", "sessions_list", "sessions_history", "sessions_spawn", "sessions_yield")
@@ -40,39 +50,59 @@ class GatewayTools:
     """Everything that sessions of this gateway can ask of it."""
 
     def __init__(
-        self, desk: SessionService, surroundings: Environment, restart: Callable[[str], None] | None = None
+        self,
+        sessions: SessionService,
+        lifecycle: SessionLifecycle,
+        runs: RunService,
+        models: ModelService,
+        index: SessionIndex,
+        workspaces: Workspaces,
+        plugins: PluginRegistry,
+        db: Database,
+        clock: Clock,
+        run_hooks: RunHooks,
+        sandboxes: SandboxService,
+        live: LiveConfig,
+        environment: Environment,
+        restart: Callable[[str], None] | None = None,
+        more: Sequence[Tool] = (),
     ) -> None:
-        self._desk = desk
-        app = desk.app
+        """`more` are the tools of packages beside this one."""
+        self._sessions = sessions
+        self._lifecycle = lifecycle
+        self._index = index
+        self._plugins = plugins
+        self._live = live
         self.subagents = Subagents(
-            SubagentStore(app.db, app.clock),
-            desk.runs,
-            app.clock,
-            bounds=lambda agent: self._bounds(),
+            SubagentStore(db, clock),
+            runs,
+            clock,
+            bounds=self._bounds,
             origins=self._origins,
             discard=self._discard,
             archive=self._archive,
         )
         roster = self.subagents.roster
+        seen = (sessions, lifecycle, runs, models, index, clock, sandboxes, live.agents, live.tools, roster)
         self._tools: list[Tool] = [
-            SessionsList(desk, roster),
-            SessionsHistory(desk, roster),
-            SessionsSend(desk, roster),
-            SessionStatus(desk, roster),
-            AgentsList(desk),
-            SessionsSpawn(desk, self.subagents),
-            SessionsYield(desk, self.subagents),
-            SubagentsTool(desk, self.subagents),
-            ConfigTool(surroundings, restart),
+            SessionsList(*seen),
+            SessionsHistory(*seen),
+            SessionsSend(*seen),
+            SessionStatus(*seen),
+            AgentsList(models, live.agents),
+            SessionsSpawn(
+                sessions, lifecycle, models, workspaces, sandboxes, live, live.agents, live.tools, self.subagents
+            ),
+            SessionsYield(sessions, self.subagents),
+            SubagentsTool(sessions, self.subagents),
+            ConfigTool(environment, restart),
+            *more,
         ]
-        self._message = MessageTool(desk, self._channels)
+        self._message = MessageTool(run_hooks, plugins.channels)
 
     def tools(self, key: SessionKey) -> list[Tool]:
         # Without a channel there is nobody to write to, and nothing to tell a model about it.
-        return [*self._tools, *([self._message] if self._channels() else [])]
-
-    def _channels(self) -> Mapping[str, Channel]:
-        return self._desk.app.extensions.channels()
+        return [*self._tools, *([self._message] if self._plugins.channels() else [])]
 
     def layers(self, key: SessionKey) -> list[ToolLayer]:
         """What a session may not have because of what it is; a sub-agent never has more than its starter."""
@@ -80,7 +110,7 @@ class GatewayTools:
             return [] if self._is_owners(key) else [ToolLayer(name="owner only", deny=OWNER_ONLY)]
         roster = self.subagents.roster
         deep = roster.depth(key) >= self._bounds().depth
-        narrow = self._desk.app.config.tools.subagents.tools
+        narrow = self._live.config.tools.subagents.tools
         found = [
             ToolLayer(name="sub-agents", deny=(*NEVER, *LEAF) if deep else NEVER),
             ToolLayer(name="tools.subagents.tools", allow=narrow.allow or None, deny=narrow.deny),
@@ -93,7 +123,7 @@ class GatewayTools:
 
     async def _origins(self, key: SessionKey) -> tuple[Origin, ...]:
         """Whose words a child's answer holds; those of an external agent are its own."""
-        found = await self._desk.origins(key)
+        found = await self._sessions.origins(key)
         return merge_origins(found, (origin("external", "an external agent"),)) if key.is_acp else found
 
     def _is_owners(self, key: SessionKey) -> bool:
@@ -101,11 +131,11 @@ class GatewayTools:
         route = key.route
         if route is None:
             return not (key.is_cron or key.is_hook)
-        owners = {name.strip().rpartition(":")[2] for name in self._desk.app.config.commands.owner_allow_from}
+        owners = {name.strip().rpartition(":")[2] for name in self._live.config.commands.owner_allow_from}
         return route.kind == "direct" and route.peer in owners - {"*", ""}
 
-    def _bounds(self) -> SubagentLimits:
-        settings = self._desk.app.config.agents.defaults.subagents
+    def _bounds(self, agent_id: str = "") -> SubagentLimits:
+        settings = self._live.config.agents.defaults.subagents
         return SubagentLimits(
             depth=settings.max_spawn_depth,
             children=settings.max_children_per_agent,
@@ -115,11 +145,11 @@ class GatewayTools:
     async def _discard(self, child: Subagent) -> None:
         if child.files:
             shutil.rmtree(Path(child.files), ignore_errors=True)
-        if await self._desk.app.index.get(child.session) is not None:
-            await self._desk.lifecycle.delete(child.session)
-            await self._desk.changed(child.session, "delete")
+        if await self._index.get(child.session) is not None:
+            await self._lifecycle.delete(child.session)
+            await self._sessions.changed(child.session, "delete")
 
     async def _archive(self, child: Subagent) -> None:
-        if await self._desk.app.index.get(child.session) is not None:
-            await self._desk.lifecycle.prefer(child.session, {"archived": True})
-            await self._desk.changed(child.session, "patch")
+        if await self._index.get(child.session) is not None:
+            await self._lifecycle.prefer(child.session, {"archived": True})
+            await self._sessions.changed(child.session, "patch")

@@ -14,9 +14,11 @@ from msgspec import Struct
 
 from openclaw.core.errors import BadRequest, InvalidRequest, OpenClawError
 from openclaw.core.events import Done, ModelEvent, TextDelta, ThinkingDelta
+from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Assistant, Text, User
 from openclaw.core.provider import Endpoint, ModelRequest, Price, Provider
 from openclaw.core.secret import Secret
+from openclaw.core.settings import Live
 from openclaw.core.tool import ApprovalRequest, Approver, Decision
 from openclaw.harnesses.acp_worker import AcpStart
 from openclaw.models.model_set import ModelSet, build_model_set
@@ -24,7 +26,6 @@ from openclaw.models.profiles import Profiles
 from openclaw.models.registry import ModelCatalog
 from openclaw.models.settings import AuthSettings, ModelEntry, ModelsSettings, ProviderSettings
 from openclaw.process.worker import Worker, WorkerSpec
-from openclaw.runs.request import RunRequest
 from openclaw.tools.settings import AcpSettings
 
 INSTALL = "External agents need the extra `acp`: install it with: pip install 'openclaw-py[acp]'"
@@ -53,16 +54,16 @@ class RunningAgent(Struct, frozen=True, kw_only=True):
 class AcpAgents:
     """All that were started, one process for each conversation; whoever made it closes it."""
 
-    def __init__(self, approver: Approver, environ: Callable[[], Mapping[str, str]]) -> None:
+    def __init__(self, approver: Approver, variables: Live[Mapping[str, str]]) -> None:
         self._approver = approver
-        self._environ = environ
+        self._variables = variables
         self._open: dict[str, AcpAgent] = {}
 
     def agent(self, hired: RunningAgent) -> "AcpAgent":
         """The provider for a conversation; the same one as long as it is set up the same way."""
         known = self._open.get(hired.session_key)
         if known is None or known.hired != hired:
-            self._open[hired.session_key] = known = AcpAgent(hired, self._approver, self._environ())
+            self._open[hired.session_key] = known = AcpAgent(hired, self._approver, self._variables.current)
         return known
 
     async def close(self) -> None:
@@ -180,10 +181,10 @@ def chosen(settings: AcpSettings, named: str) -> str:
 class AcpHarness:
     """The external agents of this process; whoever made it closes it."""
 
-    def __init__(self, approver: Approver, environ: Callable[[], Mapping[str, str]]) -> None:
-        self._agents = AcpAgents(approver, environ)
+    def __init__(self, approver: Approver, variables: Live[Mapping[str, str]]) -> None:
+        self._agents = AcpAgents(approver, variables)
 
-    def open(self, settings: AcpSettings, ref: str, turn: RunRequest, workspace: str) -> Callable[[Endpoint], Provider]:
+    def open(self, settings: AcpSettings, ref: str, key: SessionKey, workspace: str) -> Callable[[Endpoint], Provider]:
         """What answers a turn."""
         name = chosen(settings, ref.partition("/")[2])
         how = settings.agents[name]
@@ -192,8 +193,8 @@ class AcpHarness:
             command=how.command,
             args=how.args,
             env=how.env,
-            session_key=str(turn.key),
-            agent_id=turn.key.agent,
+            session_key=str(key),
+            agent_id=key.agent,
             workspace=workspace,
         )
         return lambda endpoint: self._agents.agent(hired)

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta
 
 from openclaw.core.errors import Conflict, InvalidRequest, NotFound
+from openclaw.core.keys import KeyResolver
+from openclaw.memory.citations import status_document
+from openclaw.memory.service import MemoryService
+from openclaw.memory.tools import result
 from openclaw.protocol.params import NonEmpty, Params
 from openclaw.protocol.rpc import Caller, RpcMethod
 from openclaw.protocol.scopes import ADMIN, READ
-from openclaw.runs.control import SessionService
 from openclaw.storage import atomic
 
 if TYPE_CHECKING:
@@ -57,10 +60,10 @@ class MemoryNotesSetParams(Params, frozen=True, kw_only=True):
 MOST_BYTES = 1_000_000
 
 
-def note_methods(desk: SessionService) -> list[RpcMethod]:
+def note_methods(sessions: KeyResolver, memories: MemoryService) -> list[RpcMethod]:
     def memory_of(agent_id: str | None) -> "tuple[str, MemoryIndex]":
-        agent = desk.key("main", agent_id).agent
-        memory = desk.app.memory(agent)
+        agent = sessions.key("main", agent_id).agent
+        memory = memories.of(agent)
         if memory is None:
             raise InvalidRequest(f"memory search is off for {agent}: set agents.defaults.memorySearch.enabled to true")
         return agent, memory
@@ -127,3 +130,33 @@ def _replace(memory: "MemoryIndex", path: Path, content: str, expected: str | No
     mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
     atomic.replace(path, content.encode(), mode)
     return _note(memory, path)
+
+
+def search_methods(sessions: KeyResolver, memories: MemoryService) -> list[RpcMethod]:
+    async def search(params: MemorySearchParams, caller: Caller) -> Any:
+        agent = sessions.key("main", params.agent_id).agent
+        memory = memories.of(agent)
+        if memory is None:
+            raise InvalidRequest(f"memory search is off for {agent}: set agents.defaults.memorySearch.enabled to true")
+        found = await memory.search(params.query, max_results=params.max_results, min_score=params.min_score)
+        return {
+            "agentId": agent,
+            "provider": found.provider,
+            "model": found.model,
+            "mode": found.mode,
+            "syncing": found.syncing,
+            "results": [result(each, cite=True) for each in found.results],
+            **({"reason": found.reason} if found.reason else {}),
+        }
+
+    async def about(params: MemoryStatusParams, caller: Caller) -> Any:
+        agent = sessions.key("main", params.agent_id).agent
+        memory = memories.of(agent)
+        if memory is None:
+            return {"agentId": agent, "enabled": False}
+        return {"agentId": agent, "enabled": True, **status_document(await memory.status(), memory, None)}
+
+    return [
+        RpcMethod("memory.search", MemorySearchParams, search, READ),
+        RpcMethod("memory.status", MemoryStatusParams, about, READ),
+    ]

@@ -12,11 +12,12 @@ import msgspec
 from msgspec import Struct
 
 from openclaw.agent import settings as agent_settings
-from openclaw.config.load import LoadedConfig
+from openclaw.agent.settings import AgentsSettings
 from openclaw.core.clock import Clock
 from openclaw.core.embedder import Vector
 from openclaw.core.errors import InvalidRequest, OpenClawError, StateError
 from openclaw.core.secret import Secret
+from openclaw.core.settings import Live
 from openclaw.core.tool import Tool
 from openclaw.memory import citations, notes
 from openclaw.memory.chunk import digest
@@ -25,12 +26,14 @@ from openclaw.memory.embedders.pool import BringsEmbedders, Build, EmbedderPool,
 from openclaw.memory.files import CURATED, NoteScope
 from openclaw.memory.index import MemoryIndex
 from openclaw.memory.notes import resolve
-from openclaw.memory.settings import MemorySearchSettings, overlay
+from openclaw.memory.settings import MemorySearchSettings, MemorySettings, overlay
 from openclaw.memory.sync import SyncPlan
 from openclaw.memory.tools import MemoryGet, MemorySearch
-from openclaw.plugins.settings import MEMORY_CORE
+from openclaw.models.settings import ModelsSettings
+from openclaw.plugins.settings import MEMORY_CORE, PluginsSettings
 from openclaw.process.environment import Environment
 from openclaw.storage.atomic import replace
+from openclaw.workspace.seed import Workspaces
 
 
 class Tombstone(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -159,64 +162,73 @@ log = logging.getLogger(__name__)
 class MemoryService:
     def __init__(
         self,
-        surroundings: Environment,
+        environment: Environment,
         clock: Clock,
-        loaded: Callable[[], LoadedConfig],
-        workspace: Callable[[str], Path],
-        plugins: Callable[[], BringsEmbedders],
-        opened: Callable[[MemoryIndex], None],
+        workspaces: Workspaces,
+        plugins: BringsEmbedders,
+        *,
+        agents: Live[AgentsSettings],
+        settings: Live[MemorySettings],
+        models: Live[ModelsSettings],
+        slots: Live[PluginsSettings],
+        variables: Live[Mapping[str, str]],
     ) -> None:
-        self._surroundings = surroundings
+        self._environment = environment
         self._clock = clock
-        self._loaded = loaded
-        self._workspace = workspace
+        self._workspaces = workspaces
         self._embedders = EmbedderRegistry(plugins)
-        self._opened = opened
+        self._agents = agents
+        self._settings = settings
+        self._models = models
+        self._slots = slots
+        self._variables = variables
         self._open: dict[str, MemoryIndex] = {}
+        self.opened: asyncio.Queue[MemoryIndex] = asyncio.Queue()
+        """Every index that is opened; whoever follows notes as they change takes from here."""
 
     def of(self, agent_id: str) -> MemoryIndex | None:
         """The notes of an agent, searchable; None when it is switched off, or a plugin's in its place."""
-        loaded = self._loaded()
-        config = loaded.config
-        if config.plugins.slots.memory != MEMORY_CORE:
+        if self._slots.current.slots.memory != MEMORY_CORE:
             return None
         if agent_id not in self._open:
-            agent = agent_settings.view(config.agents, agent_id)
-            own = next((entry for entry in config.agents.list if entry.id == agent.entry.id), None)
-            settings = overlay(config.agents.defaults.memory_search, own.memory_search if own else None)
+            agents = self._agents.current
+            agent = agent_settings.view(agents, agent_id)
+            settings = overlay(agents.defaults.memory_search, agent.entry.memory_search)
             if not settings.enabled:
                 return None
-            providers = config.models.providers
+            providers = self._models.current.providers
             configured = {name: section.api_key for name, section in providers.items() if section.api_key}
             self._open[agent_id] = open_memory(
                 settings,
                 agent_id=agent_id,
-                workspace=self._workspace(agent_id),
-                state=self._surroundings.home.state,
-                home=self._surroundings.home_dir,
+                workspace=self._workspaces.of(agent_id),
+                state=self._environment.home.state,
+                home=self._environment.home_dir,
                 clock=self._clock,
-                keys=usual_keys(loaded.variables, configured),
+                keys=usual_keys(self._variables.current, configured),
                 build=self._embedders.build,
                 problem=self._embedders.problem,
                 warn=log.warning,
             )
-            self._opened(self._open[agent_id])
+            self.opened.put_nowait(self._open[agent_id])
         return self._open[agent_id]
 
     def tools(self, agent_id: str) -> list[Tool]:
         memory = self.of(agent_id)
         if memory is None:
             return []
-        return [MemorySearch(memory, self._loaded().config.memory.citations), MemoryGet(memory)]
+        return [MemorySearch(memory, self._settings.current.citations), MemoryGet(memory)]
 
     def proofread(self, agent_id: str, text: str) -> str:
         """An answer without sources that do not exist."""
+        if "#" not in text:  # most answers cite nothing
+            return text
         memory = self.of(agent_id) if citations.cites(text) else None
         return citations.checked(text, partial(notes.length, memory.plan.scope)) if memory is not None else text
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Vector]:
         """Texts as vectors, from the embedder of the default agent's memory."""
-        memory = self.of(agent_settings.default_agent(self._loaded().config.agents))
+        memory = self.of(agent_settings.default_agent(self._agents.current))
         vectors = memory.means.vectors() if memory is not None else None
         if vectors is None:
             raise InvalidRequest(

@@ -22,6 +22,7 @@ from openclaw.core.errors import InvalidRequest, NotFound, ProviderError
 from openclaw.core.events import CallDelta, Done, ModelEvent, TextDelta, ThinkingDelta
 from openclaw.core.messages import Assistant, Message, once
 from openclaw.core.provider import CacheRetention, Model, ModelRequest, System, ThinkingLevel, ToolChoice
+from openclaw.core.settings import Live
 from openclaw.core.tool import ToolSpec
 from openclaw.storage.database import Database
 
@@ -136,7 +137,7 @@ class CallRecorder:
         self,
         db: Database,
         clock: Clock,
-        settings: Callable[[], RecordSettings],
+        settings: Live[RecordSettings],
         encode: Callable[[ModelRequest], bytes],
     ) -> None:
         self._db = db
@@ -154,7 +155,7 @@ class CallRecorder:
         self, call_id: str, run_id: str, request: ModelRequest, tape: StreamRecording, large: int = 0
     ) -> None:
         """Keeps one call, `large` by so many bytes. What cannot be written down is left out; no run fails for it."""
-        settings = self._settings()
+        settings = self._settings.current
         if not settings.enabled:
             return
         hour = millis(self._clock) // HOUR_MS
@@ -298,7 +299,7 @@ class CallRecorder:
 
     async def forget_old(self) -> int:
         """Forgets runs that are too old, and the oldest when all together are too large; gives how many calls went."""
-        settings, now = self._settings(), millis(self._clock) // HOUR_MS
+        settings, now = self._settings.current, millis(self._clock) // HOUR_MS
         oldest = now - settings.keep_days * 24
         hours = await self._db.read(
             "SELECT seen_hour, SUM(bytes) AS bytes FROM record_blobs GROUP BY seen_hour ORDER BY seen_hour"

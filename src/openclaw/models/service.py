@@ -2,50 +2,32 @@
 
 import asyncio
 import logging
-import random
-import uuid
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from functools import cached_property, partial
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 from urllib.parse import urlsplit
 
 from msgspec import structs
 
-from openclaw.agent import settings
-from openclaw.budget.metering import RunMeter
-from openclaw.budget.service import BudgetService
-from openclaw.config.load import LoadedConfig
-from openclaw.core.clock import Clock
+from openclaw.agent.settings import AgentsSettings, AgentView, view
 from openclaw.core.errors import StateError
-from openclaw.core.harness import OpenProvider
-from openclaw.core.keys import SessionKey
 from openclaw.core.provider import Model, ThinkingLevel
-from openclaw.core.tool import Approver
+from openclaw.core.settings import Live
 from openclaw.models import discover, registry, thinking
 from openclaw.models.failover import CredentialStats
 from openclaw.models.model_set import ModelSet, build_model_set
 from openclaw.models.profiles import ProfileStore
-from openclaw.models.recording import RecordedCall
-from openclaw.models.settings import ModelsSettings
-from openclaw.models.timeouts import patience
+from openclaw.models.settings import AuthSettings, ModelsSettings
 from openclaw.process.environment import Environment
-from openclaw.runs.request import RunRequest
-from openclaw.runs.route import FailoverRoute
-from openclaw.sessions.lifecycle import SessionPreferences
+from openclaw.security.audit import AuditChange
+from openclaw.security.audit_log import AuditLog
 from openclaw.storage.atomic import JsonFile
-
-if TYPE_CHECKING:
-    from openclaw.harnesses.acp import AcpHarness
-    from openclaw.runs.replay import Compared
-    from openclaw.security.audit import AuditChange
-    from openclaw.security.audit_log import AuditLog
 
 
 class ModelAddresses:
     """The addresses of `models.providers` as they were the last time somebody used them."""
 
-    def __init__(self, state: Path, audit: "Callable[[], AuditLog]") -> None:
+    def __init__(self, state: Path, audit: AuditLog) -> None:
         self._file = JsonFile(
             state / "state" / "model-addresses.json",
             dict[str, str],
@@ -62,15 +44,13 @@ class ModelAddresses:
         known = self._file.read()
         if now != (known or {}):
             if known is not None:
-                self._audit().append(deeds(known, now))
+                self._audit.append(deeds(known, now))
             self._file.write(now)
         self._settled = models
 
 
-def deeds(before: Mapping[str, str], after: Mapping[str, str]) -> "list[AuditChange]":
+def deeds(before: Mapping[str, str], after: Mapping[str, str]) -> list[AuditChange]:
     """A deed for every provider that is asked elsewhere now."""
-    from openclaw.security.audit import AuditChange
-
     return [
         AuditChange(
             plugin="config",
@@ -101,98 +81,51 @@ log = logging.getLogger(__name__)
 
 
 class ModelService:
+    """The models as each agent sees them: which there are, who pays, how hard they think."""
+
     def __init__(
         self,
-        surroundings: Environment,
-        clock: Clock,
-        loaded: Callable[[], LoadedConfig],
-        accounts: BudgetService,
-        workspace: Callable[[str], Path],
-        open_provider: OpenProvider,
-        approver: Approver,
-        audit: Callable[[], "AuditLog"],
+        environment: Environment,
+        audit: AuditLog,
+        *,
+        agents: Live[AgentsSettings],
+        models: Live[ModelsSettings],
+        auth: Live[AuthSettings],
+        variables: Live[Mapping[str, str]],
     ) -> None:
-        self._surroundings = surroundings
-        self._state = surroundings.home.state
-        self._clock = clock
-        self._loaded = loaded
-        self._accounts = accounts
-        self._workspace = workspace
-        self._open_provider = open_provider
-        self._approver = approver
-        self._audit = audit
-        self._situations: dict[str, ModelSet] = {}
+        self._environment = environment
+        self._state = environment.home.state
+        self._agents = agents
+        self._models = models
+        self._auth = auth
+        self._variables = variables
+        self._addresses = ModelAddresses(self._state, audit)
+        self._sets: dict[str, ModelSet] = {}
+        self._sets_for: tuple[Any, ...] = ()
 
-    def reconfigured(self) -> None:
-        """Another configuration holds from now on."""
-        self._situations.clear()
-
-    def situation(self, agent_id: str) -> ModelSet:
+    def model_set(self, agent_id: str) -> ModelSet:
         """The models as this agent sees them."""
-        if agent_id not in self._situations:
-            loaded = self._loaded()
-            config = loaded.config
-            self._addresses.settle(config.models)
-            agent = settings.view(config.agents, agent_id)
-            self._situations[agent_id] = build_model_set(
-                config.models,
+        now = (self._agents.current, self._models.current, self._auth.current, self._variables.current)
+        if not self._sets_for or any(one is not other for one, other in zip(now, self._sets_for, strict=True)):
+            self._sets, self._sets_for = {}, now
+        if agent_id not in self._sets:
+            agents, models, auth, variables = now
+            self._addresses.settle(models)
+            agent = view(agents, agent_id)
+            self._sets[agent_id] = build_model_set(
+                models,
                 registry.load(),
-                environ=loaded.variables,
+                environ=variables,
                 probe=self._probe,
-                auth=config.auth,
+                auth=auth,
                 stored=self._profiles(agent_id).load(),
                 primary=agent.primary,
                 fallbacks=agent.fallbacks,
                 aliases=agent.aliases,
             )
-        return self._situations[agent_id]
+        return self._sets[agent_id]
 
-    def seen(self, agent_id: str, wanted: str | None) -> ModelSet:
-        """The models as a turn that wants `wanted` sees them; an external agent is the only one in its own."""
-        if wanted is None or not wanted.startswith("acp/"):
-            return self.situation(agent_id)
-        from openclaw.harnesses.acp import acp_model_set
-
-        return acp_model_set(self._loaded().config.acp, wanted)
-
-    def spending(self, run_id: str, key: SessionKey, session_id: str = "", footer: str | None = None) -> RunMeter:
-        """The books of one run."""
-        return self._accounts.spending(run_id, key, session_id, partial(self._keep_profile, key.agent), footer)
-
-    async def route(
-        self,
-        turn: RunRequest,
-        agent: settings.AgentView,
-        chosen: SessionPreferences,
-        spending: RunMeter,
-        *,
-        picked: bool = True,
-    ) -> FailoverRoute:
-        """The models of a turn. One that a person picked, for the turn or the session, is not traded for another."""
-        wanted = turn.model or chosen.model
-        situation = self.seen(agent.id, wanted)
-        opens = self._open_provider
-        if wanted is not None and wanted.startswith("acp/"):
-            opens = self.external.open(self._loaded().config.acp, wanted, turn, str(self._workspace(agent.id)))
-        requested = situation.resolve(wanted) if wanted else None
-        chain = situation.chain(requested, strict=picked and requested is not None)
-        if requested is None or not picked:
-            chain = await self._accounts.chain(spending, situation, chain)
-        return FailoverRoute(
-            situation,
-            chain,
-            open_provider=opens,
-            clock=self._clock,
-            thinking=lambda model: self.thinking(model, turn.thinking, agent, chosen.thinking_level),
-            patience=lambda model: patience(model, run_timeout=turn.timeout),
-            jitter=random.random,
-            spending=spending,
-            probes=self._accounts.probes,
-        )
-
-    def thinking(
-        self, model: Model, asked: str | None, agent: settings.AgentView, session: str | None = None
-    ) -> ThinkingLevel:
+    def thinking(self, model: Model, asked: str | None, agent: AgentView, session: str | None = None) -> ThinkingLevel:
         """How hard a model thinks: as the turn, the session, the agent or the defaults say."""
         stored = agent.params.get("thinking")
         return thinking.choose(
@@ -200,43 +133,13 @@ class ModelService:
             inline=thinking.parse(asked) if asked else None,
             session=thinking.parse(session) if session else None,
             agent_model=thinking.parse(stored) if isinstance(stored, str) else None,
-            defaults=self._loaded().config.agents.defaults.thinking_default,
+            defaults=self._agents.current.defaults.thinking_default,
         )
-
-    async def ask_again(self, key: SessionKey, calls: Sequence[RecordedCall], ref: str) -> AsyncIterator["Compared"]:
-        """Recorded requests, answered by another model: real calls, on the books of the agent of `key`."""
-        from openclaw.runs.replay import compare  # few ever compare
-
-        agent = settings.view(self._loaded().config.agents, key.agent)
-        turn = RunRequest(run_id=f"replay-{uuid.uuid4()}", key=key, text="", model=ref)
-        spending = self.spending(turn.run_id, key)
-        try:
-            route = await self.route(turn, agent, SessionPreferences(), spending)
-            async for each in compare(calls, route.attempt):
-                yield each
-        finally:
-            await spending.settle()
-
-    @cached_property
-    def external(self) -> "AcpHarness":
-        """Coding agents of other makers."""
-        from openclaw.harnesses.acp import AcpHarness
-
-        return AcpHarness(self._approver, lambda: self._loaded().variables)
-
-    async def close(self) -> None:
-        if "external" in self.__dict__:  # made at its first use
-            await self.external.close()
-
-    @cached_property
-    def _addresses(self) -> "ModelAddresses":
-
-        return ModelAddresses(self._state, self._audit)
 
     def _profiles(self, agent_id: str) -> ProfileStore:
         return ProfileStore.of_agent(self._state / "agents" / agent_id / "agent")
 
-    async def _keep_profile(
+    async def keep_profile(
         self, agent_id: str, profile_id: str, change: Callable[[CredentialStats], CredentialStats], good_for: str | None
     ) -> None:
         """Notes how a credential fared. That it could not be noted is no reason to fail a run."""
@@ -247,12 +150,12 @@ class ModelService:
         except StateError as error:
             log.warning("%s", error.message)
             return
-        situation = self._situations.get(agent_id)
+        situation = self._sets.get(agent_id)
         if situation is not None:
             keyring = structs.replace(situation.keyring, stored=stored)
-            self._situations[agent_id] = structs.replace(situation, keyring=keyring)
+            self._sets[agent_id] = structs.replace(situation, keyring=keyring)
 
     def _probe(self) -> tuple[discover.Served, ...]:
-        if self._surroundings.environ.get("OPENCLAW_NO_LOCAL_MODELS"):
+        if self._environment.environ.get("OPENCLAW_NO_LOCAL_MODELS"):
             return ()
         return discover.probe_servers()

@@ -48,7 +48,7 @@ def idle_limit(
     return {"local": NEVER, "self-hosted": SELF_HOSTED, "cloud": CLOUD}[place]
 
 
-def patience(
+def stream_timeouts(
     model: Model, *, run_timeout: float | None = None, agent_timeout: float | None = None, cron: bool = False
 ) -> StreamTimeouts:
     """How long to wait for `model`. A local model may load for minutes before its first word, but not for ever."""

@@ -16,10 +16,12 @@ from openclaw.core.hooks import POINTS, HookRegistration
 from openclaw.core.keys import NO_CHANNEL
 from openclaw.core.messages import Text
 from openclaw.core.plugin import Brought, Command, HttpRoute, Method, OpensEmbedder, OpensProvider
+from openclaw.core.settings import Live
 from openclaw.core.text import origin
 from openclaw.core.tool import Effects, Output, Tool, ToolContext, ToolSpec
 from openclaw.memory.settings import BUILT_IN as EMBEDDERS
 from openclaw.plugins.settings import MEMORY_CORE, PluginEntry, PluginsSettings
+from openclaw.protocol.events import EventBus
 from openclaw.security.label_service import wrap
 from openclaw.security.tool_policy import GROUPS, ToolLayer
 from openclaw.skills.roots import PluginDirectory, expanded
@@ -41,15 +43,17 @@ class PluginRegistry:
         state: Path,
         home: Path,
         clock: Clock,
-        hooks: "Callable[[], HookDispatcher]",
-        settings: Callable[[], PluginsSettings],
+        hooks: "HookDispatcher",
+        settings: Live[PluginsSettings],
+        bus: EventBus,
+        methods: Callable[[], Iterable[str]] = tuple,
+        off: str = "",
     ) -> None:
-        self.off = ""
+        self._off = off
         """Why no plugin runs, when none may."""
-        self.methods_taken: Callable[[], Iterable[str]] = tuple
+        self._methods_taken = methods
         """Names of the gateway's own methods."""
-        self.changed: Callable[[], None] = lambda: None
-        """Called when something came or went."""
+        self._bus = bus
         self._state, self._home, self._clock = state, home, clock
         self._settings = settings
         self._hooks = hooks
@@ -71,7 +75,7 @@ class PluginRegistry:
     @property
     def _any(self) -> bool:
         """Whether there may be a plugin at all. Most people have none, and those load nothing for it."""
-        settings = self._settings()
+        settings = self._settings.current
         named = bool(settings.load.paths or settings.entries) or settings.slots.memory not in (MEMORY_CORE, "none")
         return "plugins" in self.__dict__ or named or (self._state / "extensions").is_dir()
 
@@ -82,8 +86,8 @@ class PluginRegistry:
         """Starts and stops plugins until they are those the settings want."""
         begun = self._begun = self._begun or asyncio.Event()
         try:
-            if self._any and not self.off:
-                await self.plugins.apply(self._settings(), self)
+            if self._any and not self._off:
+                await self.plugins.apply(self._settings.current, self)
         except BaseException:
             # Nothing runs as if there were no plugins: whoever waits tries again, and fails for the same reason.
             self._begun = None
@@ -101,7 +105,7 @@ class PluginRegistry:
             await self.plugins.settled()
 
     async def reload(self, name: str) -> "PluginStatus":
-        return await self.plugins.reload(name, self._settings(), self)
+        return await self.plugins.reload(name, self._settings.current, self)
 
     async def close(self) -> None:
         if "plugins" in self.__dict__:
@@ -111,11 +115,11 @@ class PluginRegistry:
 
     def taken(self, plugin: str) -> Mapping[str, Iterable[str]]:
         # Whoever takes the place of the memory brings its tools under their usual names.
-        own = GROUPS["memory"] if plugin == self._settings().slots.memory else ()
+        own = GROUPS["memory"] if plugin == self._settings.current.slots.memory else ()
         core = {
             "tools": [name for group in GROUPS.values() for name in group if name not in own],
             "commands": list(NAMES),
-            "methods": list(self.methods_taken()),
+            "methods": list(self._methods_taken()),
             "embedders": [*EMBEDDERS, "auto", "none"],
             "channels": [*NO_CHANNEL, "main", "global", "unknown", "direct", "webchat"],
         }
@@ -144,7 +148,7 @@ class PluginRegistry:
             settings = entry.hooks
             if settings.timeout_ms is None and hook.timeout_ms is not None:
                 settings = structs.replace(settings, timeout_ms=hook.timeout_ms)
-            refused = self._hooks().add(
+            refused = self._hooks.add(
                 HookRegistration(
                     plugin=plugin.id,
                     hook=point.name,
@@ -164,12 +168,12 @@ class PluginRegistry:
         if gone is None:
             return
         if gone.hooks:
-            self._hooks().remove(plugin)
+            self._hooks.remove(plugin)
         self._tell()
 
     def _tell(self) -> None:
         self.generation += 1
-        self.changed()
+        self._bus.publish("plugins.changed", {"generation": self.generation})
 
     # What everybody else asks.
 

@@ -1,7 +1,7 @@
 """`plugins.*`: which plugins there are and how they fare; and the methods that plugins brought themselves."""
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
@@ -10,11 +10,11 @@ from msgspec import Meta, Struct
 from openclaw.core.plugin import Method as PluginMethod
 from openclaw.plugins.host import called
 from openclaw.plugins.registry import PluginRegistry
-from openclaw.protocol.events import EventBus
 from openclaw.protocol.params import NonEmpty, NoParams, Params
 from openclaw.protocol.rpc import Caller, MethodRegistry, RpcMethod
-from openclaw.protocol.scopes import ADMIN, READ
-from openclaw.runs.control import SessionService
+from openclaw.protocol.scopes import ADMIN, READ, Role
+from openclaw.runs.hooks import RunHooks
+from openclaw.security.audit_log import AuditLog
 
 if TYPE_CHECKING:
     from openclaw.plugins.manager import PluginStatus
@@ -40,10 +40,10 @@ class InstallCheckParams(Params, frozen=True, kw_only=True):
     findings: tuple[FindingParam, ...] = ()
 
 
-def install_methods(desk: SessionService) -> list[RpcMethod]:
+def install_methods(plugins: PluginRegistry, run_hooks: RunHooks, audit: AuditLog) -> list[RpcMethod]:
     async def check(params: InstallCheckParams, caller: Caller) -> Any:
-        await desk.app.extensions.ready()  # a guard that is still starting has a say too
-        plugged = desk.app.plugged
+        await plugins.ready()  # a guard that is still starting has a say too
+        plugged = run_hooks
         if plugged is None or not plugged.hooks.has("before_install"):
             return {"blocked": False, "findings": []}
         from openclaw.core.hooks import BeforeInstall, HookContext
@@ -53,7 +53,7 @@ def install_methods(desk: SessionService) -> list[RpcMethod]:
         event = msgspec.convert(msgspec.to_builtins(params), BeforeInstall)
         merged = await plugged.hooks.ask(points.INSTALL, event, HookContext(trigger="system"))
         what = f"{params.mode} of {params.target_type} {params.target_name}"
-        await desk.app.audit.record([audit_change("before_install", change, note=what) for change in merged.changes])
+        await audit.record([audit_change("before_install", change, note=what) for change in merged.changes])
         answer: dict[str, Any] = {
             "blocked": merged.blocked is not None,
             "findings": [msgspec.to_builtins(finding) for finding in merged.findings],
@@ -97,8 +97,8 @@ STATES = {
 }
 
 
-def plugins_methods(desk: SessionService) -> list[RpcMethod]:
-    extensions = desk.app.extensions
+def plugins_methods(plugins: PluginRegistry) -> list[RpcMethod]:
+    extensions = plugins
 
     async def listed(params: PluginsListParams, caller: Caller) -> Any:
         await extensions.ready()
@@ -167,18 +167,24 @@ def health(extensions: PluginRegistry) -> dict[str, Any]:
     }
 
 
-def serve_methods(
-    extensions: PluginRegistry, registry: MethodRegistry, bus: EventBus, also: Callable[[], None]
-) -> None:
-    """Methods of plugins are answered while their plugin runs; who listens hears when one comes or goes."""
-    extensions.methods_taken = registry.own
-    registry.foreign = lambda: {name: _served(each) for name, each in extensions.methods().items()}
+class AllMethods:
+    """The gateway's own methods, and those of the plugins that run; no plugin takes the place of one of ours."""
 
-    def changed() -> None:
-        bus.publish("plugins.changed", {"generation": extensions.generation})
-        also()
+    def __init__(self, own: MethodRegistry, plugins: PluginRegistry) -> None:
+        self._own = own
+        self._plugins = plugins
 
-    extensions.changed = changed
+    def find(self, name: str) -> RpcMethod | None:
+        if (method := self._own.find(name)) is not None:
+            return method
+        brought = self._plugins.methods().get(name)
+        return _served(brought) if brought is not None else None
+
+    def advertised(self, role: Role = "operator") -> list[str]:
+        own = self._own.own()
+        brought = [_served(each) for name, each in self._plugins.methods().items() if name not in own]
+        theirs = [method.name for method in brought if method.advertised and role in method.roles]
+        return sorted([*self._own.advertised(role), *theirs])
 
 
 def _served(method: PluginMethod) -> RpcMethod:

@@ -5,12 +5,12 @@ from typing import Any
 import msgspec
 
 from openclaw.core.errors import NotFound
-from openclaw.prompt.archive import Stored
+from openclaw.core.keys import KeyResolver
+from openclaw.prompt.archive import PromptArchive, Stored
 from openclaw.prompt.diff import PromptDiff, diff
 from openclaw.protocol.params import NonEmpty, Params, exactly_one
 from openclaw.protocol.rpc import Caller, RpcMethod
 from openclaw.protocol.scopes import READ
-from openclaw.runs.control import SessionService
 
 
 class PromptReportParams(Params, frozen=True, kw_only=True):
@@ -27,18 +27,17 @@ class PromptReportParams(Params, frozen=True, kw_only=True):
 RUNS = 30
 
 
-def prompt_methods(desk: SessionService) -> list[RpcMethod]:
-    archive = desk.app.archive
+def prompt_methods(sessions: KeyResolver, archive: PromptArchive) -> list[RpcMethod]:
 
     async def report(params: PromptReportParams, caller: Caller) -> Any:
         if params.run_id is not None:
             stored: Stored | None = await archive.find(params.run_id)
         else:
-            stored = await archive.latest(str(desk.key(params.session_key or "main")))
+            stored = await archive.latest(str(sessions.key(params.session_key or "main")))
         if stored is None:
             raise NotFound(f"nothing was sent for {params.session_key} yet: say something there first")
-        runs = await archive.recent(RUNS, stored.session_key)
-        ids = [run_id for run_id, _, _ in runs]
+        recent = await archive.recent(RUNS, stored.session_key)
+        ids = [run_id for run_id, _, _ in recent]
         older = ids[ids.index(stored.run_id) + 1 :] if stored.run_id in ids else []
         before = older[0] if older else None
         earlier = await archive.find(before) if before else None
@@ -50,7 +49,7 @@ def prompt_methods(desk: SessionService) -> list[RpcMethod]:
             "report": msgspec.to_builtins(stored.report),
             "cached": cached(stored, change),
             "diff": {"previousRunId": before, **_shown(change)} if change else None,
-            "runs": [{"runId": run_id, "createdAt": at} for run_id, _, at in runs],
+            "runs": [{"runId": run_id, "createdAt": at} for run_id, _, at in recent],
             **({"texts": {each.id: each.rendered for each in stored.prompt.sections}} if params.include_text else {}),
         }
 

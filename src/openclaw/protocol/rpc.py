@@ -9,9 +9,9 @@ A handler is `async def wake(params, caller) -> payload`, or an async generator 
 
 import inspect
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import aclosing
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
@@ -99,13 +99,17 @@ class RpcMethod(Struct, frozen=True):
     advertised: bool = True
 
 
+class FindsMethods(Protocol):
+    """Finds the method of a request."""
+
+    def find(self, name: str) -> RpcMethod | None: ...
+
+
 class MethodRegistry:
     """Every method this gateway answers; nothing else is advertised."""
 
     def __init__(self, methods: Iterable[RpcMethod] = ()) -> None:
         self._methods: dict[str, RpcMethod] = {}
-        self.foreign: Callable[[], Mapping[str, RpcMethod]] = dict
-        """Methods that come and go; none of them takes the place of one that was added."""
         for method in methods:
             self.add(method)
 
@@ -115,11 +119,10 @@ class MethodRegistry:
         self._methods[method.name] = method
 
     def find(self, name: str) -> RpcMethod | None:
-        return self._methods.get(name) or self.foreign().get(name)
+        return self._methods.get(name)
 
     def __iter__(self) -> Iterator[RpcMethod]:
         yield from self._methods.values()
-        yield from (method for name, method in self.foreign().items() if name not in self._methods)
 
     def own(self) -> tuple[str, ...]:
         """The names of the methods that were added."""
@@ -129,7 +132,7 @@ class MethodRegistry:
         return sorted(method.name for method in self if method.advertised and role in method.roles)
 
 
-async def dispatch(registry: MethodRegistry, request: RequestFrame, caller: Caller) -> AsyncGenerator[Response, None]:
+async def dispatch(registry: FindsMethods, request: RequestFrame, caller: Caller) -> AsyncGenerator[Response, None]:
     """Every answer to `request`, each ready to send. Only a cancellation leaves this function as an exception."""
     try:
         method = admitted(registry, request.method, caller)
@@ -147,7 +150,7 @@ async def dispatch(registry: MethodRegistry, request: RequestFrame, caller: Call
 BROKEN = ErrorShape(code=UNAVAILABLE, message="the gateway failed to answer; its log says why")
 
 
-def admitted(registry: MethodRegistry, name: str, caller: Caller) -> RpcMethod:
+def admitted(registry: FindsMethods, name: str, caller: Caller) -> RpcMethod:
     """The method, if this caller may call it. An unknown one is as closed as an admin's."""
     method = registry.find(name)
     if method is None:

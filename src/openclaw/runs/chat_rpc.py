@@ -15,7 +15,11 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Assistant, Image, Text, User
+from openclaw.memory.service import MemoryService
 from openclaw.models import rpc
+from openclaw.models.service import ModelService
+from openclaw.plugins.registry import PluginRegistry
+from openclaw.protocol.events import EventBus
 from openclaw.protocol.params import (
     AttachmentParam,
     InputProvenance,
@@ -33,13 +37,19 @@ from openclaw.protocol.params import (
 from openclaw.protocol.rpc import Caller, RpcMethod
 from openclaw.protocol.scopes import ADMIN, READ, WRITE
 from openclaw.runs.commands import SlashCommands, catalog
-from openclaw.runs.control import SessionService
+from openclaw.runs.control import SessionControl
 from openclaw.runs.projection import EventProjection
 from openclaw.runs.queue import QueueRules, parse_mode
 from openclaw.runs.request import RunRequest
+from openclaw.runs.turn import TurnRunner
+from openclaw.runs.worker import RunService
 from openclaw.sessions import history, service
 from openclaw.sessions.history import on_record
+from openclaw.sessions.index import SessionIndex
+from openclaw.sessions.lifecycle import SessionLifecycle
+from openclaw.sessions.service import SessionService
 from openclaw.storage import atomic
+from openclaw.workspace.seed import Workspaces
 
 MOST_IMAGES = 8
 IMAGE_BYTES = 5 * 1024 * 1024
@@ -82,9 +92,11 @@ def read_attachment(attachment: Any) -> tuple[str, str, str]:
     return str(kind or ""), content, str(name or "")
 
 
-async def queue_rules(desk: SessionService, key: SessionKey, default: str, asked: str | None = None) -> QueueRules:
+async def queue_rules(
+    lifecycle: SessionLifecycle, key: SessionKey, default: str, asked: str | None = None
+) -> QueueRules:
     """How a message queues: as asked, as the session was set, or as its way in does by default."""
-    chosen = asked or (await desk.lifecycle.preferences(key)).queue_mode or default
+    chosen = asked or (await lifecycle.preferences(key)).queue_mode or default
     return QueueRules(mode=parse_mode(chosen))
 
 
@@ -288,9 +300,23 @@ DEFAULT_BYTES = 512 * 1024
 MOST_PENDING = 20
 
 
-def chat_methods(desk: SessionService, projector: EventProjection, commands: SlashCommands) -> list[RpcMethod]:
+def chat_methods(
+    sessions: SessionService,
+    control: SessionControl,
+    lifecycle: SessionLifecycle,
+    runs: RunService,
+    models: ModelService,
+    index: SessionIndex,
+    workspaces: Workspaces,
+    plugins: PluginRegistry,
+    memories: MemoryService,
+    turns: TurnRunner,
+    bus: EventBus,
+    projector: EventProjection,
+    commands: SlashCommands,
+) -> list[RpcMethod]:
     async def send(params: ChatSendParams, caller: Caller) -> Any:
-        key = desk.key(params.session_key, params.agent_id)
+        key = sessions.key(params.session_key, params.agent_id)
         pictures, files = sorted_out(params.attachments or ())
         images = images_of(pictures)
         if not params.message.strip() and not images and not files:
@@ -299,12 +325,12 @@ def chat_methods(desk: SessionService, projector: EventProjection, commands: Sla
         reply = None if params.suppress_command_interpretation else await commands.answer(key, text, "webchat")
         if reply is not None:
             if not reply.message:
-                _say(desk, key, params.idempotency_key, reply.text)
+                _say(sessions, bus, key, params.idempotency_key, reply.text)
                 return {"runId": params.idempotency_key, "status": "ok"}
             text = reply.message
-        await _expect_leaf(desk, key, params.expected_leaf_entry_id)
+        await _expect_leaf(sessions, key, params.expected_leaf_entry_id)
         if files:
-            place = desk.app.workspace(key.agent)
+            place = workspaces.of(key.agent)
             told = await asyncio.to_thread(deliver, files, place, params.idempotency_key)
             text = f"{text}\n\n{told}".strip()
         turn = RunRequest(
@@ -316,62 +342,91 @@ def chat_methods(desk: SessionService, projector: EventProjection, commands: Sla
             timeout=params.timeout_ms / 1000 if params.timeout_ms else None,
             channel="webchat",
         )
-        submission = await desk.runs.submit(turn, rules=await queue_rules(desk, key, "steer", params.queue_mode))
+        submission = await runs.submit(turn, rules=await queue_rules(lifecycle, key, "steer", params.queue_mode))
         status = submission.status if submission.status in ("in_flight", "ok", "error") else "started"
         return {"runId": submission.run_id, "status": status}
 
     async def startup(params: ChatStartupParams, caller: Caller) -> Any:
         if params.session_key is None:
-            found = await desk.app.index.find(params.short_id or "")
-            return await _history(desk, projector, desk.key(found.session_key), params.limit, 0, params.max_bytes, None)
-        key = desk.key(params.session_key, params.agent_id)
+            found = await index.find(params.short_id or "")
+            return await _history(
+                sessions,
+                runs,
+                models,
+                memories,
+                projector,
+                sessions.key(found.session_key),
+                params.limit,
+                0,
+                params.max_bytes,
+                None,
+            )
+        key = sessions.key(params.session_key, params.agent_id)
         if params.cursor is not None:
             return {"kind": "reset"}
         return await _history(
-            desk, projector, key, params.limit, params.offset or 0, params.max_bytes, params.max_chars
+            sessions,
+            runs,
+            models,
+            memories,
+            projector,
+            key,
+            params.limit,
+            params.offset or 0,
+            params.max_bytes,
+            params.max_chars,
         )
 
     async def get_history(params: ChatHistoryParams, caller: Caller) -> Any:
         if params.cursor is not None:
             return {"kind": "reset"}
-        key = desk.key(params.session_key, params.agent_id)
+        key = sessions.key(params.session_key, params.agent_id)
         return await _history(
-            desk, projector, key, params.limit, params.offset or 0, params.max_bytes, params.max_chars
+            sessions,
+            runs,
+            models,
+            memories,
+            projector,
+            key,
+            params.limit,
+            params.offset or 0,
+            params.max_bytes,
+            params.max_chars,
         )
 
     async def abort(params: ChatAbortParams, caller: Caller) -> Any:
-        stopped = await desk.stop(desk.key(params.session_key, params.agent_id), params.run_id, "chat.abort")
+        stopped = await control.stop(sessions.key(params.session_key, params.agent_id), params.run_id, "chat.abort")
         return {"ok": True, "aborted": bool(stopped), "runIds": stopped}
 
     async def inject(params: ChatInjectParams, caller: Caller) -> Any:
-        key = desk.key(params.session_key, params.agent_id)
+        key = sessions.key(params.session_key, params.agent_id)
         text = f"[{params.label}] {params.message}" if params.label else params.message
-        message = Assistant(content=(Text(text),), provider="openclaw", model="note", timestamp=desk.now)
-        entry_id = await desk.app.turns.inject(key, message, f"inject:{caller.conn_id}")
-        await desk.changed(key, "inject")
+        message = Assistant(content=(Text(text),), provider="openclaw", model="note", timestamp=sessions.now)
+        entry_id = await turns.inject(key, message, f"inject:{caller.conn_id}")
+        await sessions.changed(key, "inject")
         return {"ok": True, "messageId": entry_id}
 
     async def metadata(params: ChatMetadataParams, caller: Caller) -> Any:
-        key = desk.key(params.session_key or "main", params.agent_id)
-        situation = desk.app.models.situation(key.agent)
-        models = [
-            rpc.model(found, available=situation.has_key(found.provider, desk.now))
+        key = sessions.key(params.session_key or "main", params.agent_id)
+        situation = models.model_set(key.agent)
+        listed = [
+            rpc.model(found, available=situation.has_key(found.provider, sessions.now))
             for found in situation.registry.list()
         ]
         return {
-            "models": [each for each in models if each["available"]],
-            "commands": [command.shown() for command in catalog(desk.app.extensions)],
+            "models": [each for each in listed if each["available"]],
+            "commands": [command.shown() for command in catalog(plugins)],
             "swarmEnabled": False,
             "accountSelection": {"kind": "automatic", "label": "Automatic"},
             "runtimeSelectionLocked": True,
         }
 
     async def get_message(params: ChatMessageGetParams, caller: Caller) -> Any:
-        key = desk.key(params.session_key, params.agent_id)
-        _, loaded = await desk.load(key)
+        key = sessions.key(params.session_key, params.agent_id)
+        _, loaded = await sessions.load(key)
         for each in history.rows_of(loaded.entries) if loaded else []:
             if each.entry_id == params.message_id:
-                whole = on_record(each, partial(desk.app.proofread, key))
+                whole = on_record(each, partial(memories.proofread, key.agent))
                 return {"message": history.within([whole], 4_000_000, params.max_chars or 200_000)[0]}
         raise NotFound(f"no message {params.message_id} in {key}")
 
@@ -386,9 +441,9 @@ def chat_methods(desk: SessionService, projector: EventProjection, commands: Sla
     ]
 
 
-def _say(desk: SessionService, key: SessionKey, run_id: str, text: str) -> None:
+def _say(sessions: SessionService, bus: EventBus, key: SessionKey, run_id: str, text: str) -> None:
     """A reply of the gateway itself, as chat windows expect one."""
-    message = {"role": "assistant", "content": [{"type": "text", "text": text}], "timestamp": desk.now}
+    message = {"role": "assistant", "content": [{"type": "text", "text": text}], "timestamp": sessions.now}
     payload = {
         "runId": run_id,
         "sessionKey": str(key),
@@ -398,23 +453,23 @@ def _say(desk: SessionService, key: SessionKey, run_id: str, text: str) -> None:
         "stopReason": "stop",
         "message": message,
     }
-    desk.bus.publish("chat", payload, str(key))
+    bus.publish("chat", payload, str(key))
 
 
-async def _expect_leaf(desk: SessionService, key: SessionKey, expected: Any) -> None:
+async def _expect_leaf(sessions: SessionService, key: SessionKey, expected: Any) -> None:
     """A client that shows an older state of the conversation is told before it adds to it."""
     if not isinstance(expected, str):
         return
-    _, loaded = await desk.load(key)
+    _, loaded = await sessions.load(key)
     known = {each.entry_id for each in history.rows_of(loaded.entries)} if loaded else set()
     if expected not in known:
         raise InvalidRequest("the conversation has changed since you loaded it: reload and send again")
 
 
-def _pending(desk: SessionService, key: SessionKey, said: Sequence[history.HistoryRow]) -> dict[str, Any]:
+def _pending(runs: RunService, key: SessionKey, said: Sequence[history.HistoryRow]) -> dict[str, Any]:
     """What waits to be read, oldest first, and is not among what was `said`."""
     known = {each.message.idempotency_key for each in said if isinstance(each.message, User)}
-    unread = [each for each in desk.runs.unread(key) if f"{each[0].run_id}:user" not in known]
+    unread = [each for each in runs.unread(key) if f"{each[0].run_id}:user" not in known]
     items = [
         {
             "id": turn.run_id,
@@ -429,7 +484,10 @@ def _pending(desk: SessionService, key: SessionKey, said: Sequence[history.Histo
 
 
 async def _history(
-    desk: SessionService,
+    sessions: SessionService,
+    runs: RunService,
+    models: ModelService,
+    memories: MemoryService,
     projector: EventProjection,
     key: SessionKey,
     limit: int | None,
@@ -437,31 +495,31 @@ async def _history(
     max_bytes: int | None,
     max_chars: int | None,
 ) -> dict[str, Any]:
-    session_id, loaded = await desk.load(key)
+    session_id, loaded = await sessions.load(key)
     page = history.page(loaded.entries if loaded else (), limit=limit or DEFAULT_LIMIT, offset=offset)
     messages = history.within(
-        [on_record(each, partial(desk.app.proofread, key)) for each in page.rows],
+        [on_record(each, partial(memories.proofread, key.agent)) for each in page.rows],
         max_bytes or DEFAULT_BYTES,
         max_chars or history.BLOCK_CHARS,
     )
     next_offset = page.next_offset
     if len(messages) < len(page.rows):
         next_offset = offset + len(messages)
-    info = await desk.row(key)
-    active = desk.runs.active(key)
+    info = await sessions.row(key)
+    active = runs.active(key)
     answer: dict[str, Any] = {
         "sessionKey": str(key),
         "sessionId": session_id,
         "messages": messages,
-        "pendingInputs": _pending(desk, key, page.rows),
+        "pendingInputs": _pending(runs, key, page.rows),
         "deltaCursor": f"{session_id}:{page.total}",
         "hasMore": next_offset is not None,
         "totalMessages": page.total,
-        "defaults": service.defaults(desk.app.models.situation(key.agent)),
+        "defaults": service.defaults(models.model_set(key.agent)),
         "sessionInfo": info,
     }
     if next_offset is not None:
         answer["nextOffset"] = next_offset
-    if active and desk.runs.is_running(key):
+    if active and runs.is_running(key):
         answer["inFlightRun"] = {"runId": active[0], "text": projector.in_flight(active[0])}
     return answer

@@ -1,31 +1,43 @@
 """The commands a person can type into any chat; the gateway answers them, no model sees them."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct
 
-from openclaw.core.clock import millis
+from openclaw.budget.service import BudgetService
+from openclaw.core.clock import Clock, millis
 from openclaw.core.commands import NAMES, SlashCommand, parse
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.keys import SessionKey
 from openclaw.core.plugin import Command as PluginCommand
 from openclaw.core.plugin import CommandCall, CommandReply
+from openclaw.core.settings import Live
 from openclaw.core.tool import ApprovalRequest
 from openclaw.models import thinking
+from openclaw.models.service import ModelService
 from openclaw.plugins.host import called
 from openclaw.plugins.registry import PluginRegistry
+from openclaw.prompt.archive import PromptArchive
 from openclaw.prompt.report import ChangeLine, PromptReport, render_detail, render_list
-from openclaw.runs import control
-from openclaw.runs.control import SessionService
+from openclaw.runs.control import SessionControl
+from openclaw.runs.prepare import TurnPreparer
 from openclaw.runs.queue import parse_mode
+from openclaw.runs.toolset import Toolset
+from openclaw.runs.worker import RunService
 from openclaw.security.approvals import PendingApprovals
-from openclaw.security.sandboxes.service import said
+from openclaw.security.audit_log import AuditLog
+from openclaw.security.sandboxes.service import SandboxService, said
+from openclaw.security.settings import CommandsSettings
 from openclaw.security.tool_policy import LEVELS, refuse_reason, speaker
 from openclaw.sessions.compaction.plan import compactions
+from openclaw.sessions.index import SessionIndex
+from openclaw.sessions.lifecycle import SessionLifecycle
 from openclaw.sessions.reply_text import REASONING, VERBOSE
+from openclaw.sessions.service import SessionService
 from openclaw.sessions.transcript import path_to_leaf
+from openclaw.tools.settings import ToolsSettings
 from openclaw.version import __version__
 
 MEANING = {
@@ -36,23 +48,31 @@ MEANING = {
 }
 
 
-async def elevated(desk: SessionService, key: SessionKey, args: str) -> str:
+async def elevated(
+    sessions: SessionService,
+    lifecycle: SessionLifecycle,
+    clock: Clock,
+    sandboxes: SandboxService,
+    tools_settings: Live[ToolsSettings],
+    commands_settings: Live[CommandsSettings],
+    key: SessionKey,
+    args: str,
+) -> str:
     """Shows or sets the level of a session, in words."""
-    app = desk.app
-    boxed = app.boxes.is_boxed(key)
+    boxed = sandboxes.is_boxed(key)
     if not args:
-        now = app.boxes.elevation(key, said(await desk.lifecycle.preferences(key)), millis(app.clock))
+        now = sandboxes.elevation(key, said(await lifecycle.preferences(key)), millis(clock))
         note = "" if boxed else " This session is in no sandbox, so it changes nothing here."
         return f"Elevated: {now.level} ({MEANING[now.level]}).{f' {now.why}.' if now.why else ''}{note}"
     level = args.split()[0].lower()
     if level not in LEVELS:
         raise InvalidRequest("write: /elevated on, ask, full or off")
-    settings = app.config.tools.elevated
-    who = speaker(key, app.config.commands.owner_allow_from)
-    if level != "off" and (why := refuse_reason(who, settings, app.boxes.tool_settings(key.agent).elevated)):
+    settings = tools_settings.current.elevated
+    who = speaker(key, commands_settings.current.owner_allow_from)
+    if level != "off" and (why := refuse_reason(who, settings, sandboxes.tool_settings(key.agent).elevated)):
         raise InvalidRequest(f"Elevated is not available here: {why}.")
-    await desk.lifecycle.prefer(key, {"elevated_level": level, "elevated_at": millis(app.clock)})
-    await desk.changed(key, "patch")
+    await lifecycle.prefer(key, {"elevated_level": level, "elevated_at": millis(clock)})
+    await sessions.changed(key, "patch")
     lasts = f" for {settings.expires_minutes:g} minutes" if level != "off" and settings.expires_minutes else ""
     return f"Elevated: {level}{lasts} ({MEANING[level]})."
 
@@ -133,8 +153,45 @@ class CommandResult(Struct, frozen=True):
 class SlashCommands:
     """Answers commands, the same in every client."""
 
-    def __init__(self, desk: SessionService, approvals: PendingApprovals) -> None:
-        self._desk = desk
+    def __init__(
+        self,
+        sessions: SessionService,
+        control: SessionControl,
+        lifecycle: SessionLifecycle,
+        runs: RunService,
+        models: ModelService,
+        index: SessionIndex,
+        plugins: PluginRegistry,
+        clock: Clock,
+        preparer: TurnPreparer,
+        sandboxes: SandboxService,
+        budget: BudgetService,
+        archive: PromptArchive,
+        audit: AuditLog,
+        tools_settings: Live[ToolsSettings],
+        commands_settings: Live[CommandsSettings],
+        approvals: PendingApprovals,
+        toolset: Toolset,
+        describe_agent: Callable[[str], Awaitable[Sequence[str]]],
+    ) -> None:
+        self._toolset = toolset
+        self._describe_agent = describe_agent
+        """What an agent can do, in lines for `/capabilities`."""
+        self._sessions = sessions
+        self._control = control
+        self._lifecycle = lifecycle
+        self._runs = runs
+        self._models = models
+        self._index = index
+        self._plugins = plugins
+        self._clock = clock
+        self._preparer = preparer
+        self._sandboxes = sandboxes
+        self._budget = budget
+        self._archive = archive
+        self._audit = audit
+        self._tools_settings = tools_settings
+        self._commands_settings = commands_settings
         self._approvals = approvals
         self._handlers: dict[str, Callable[[SessionKey, str], Awaitable[CommandResult]]] = {
             "help": self._help,
@@ -161,16 +218,16 @@ class SlashCommands:
             if command is None:
                 if not text.lstrip().startswith("/"):
                     return None
-                if (extra := plugin_command(self._desk.app.extensions, text)) is not None:
+                if (extra := plugin_command(self._plugins, text)) is not None:
                     return await self._plugin(key, *extra)
-                called = self._desk.app.called_skill(key.agent, text, tuple(NAMES))
+                called = self._preparer.called_skill(key.agent, text, tuple(NAMES))
                 return CommandResult("", called) if called else None
             if command.name == "new" or command.name == "reset":
                 return await self._new(key, command.args, "new" if command.name == "new" else "reset", source)
             if command.name == "stop":
                 return await self._stop(key, source)
             reply = await self._handlers[command.name](key, command.args)
-            await self._desk.commanded(key, command.name, source=source)
+            await self._control.commanded(key, command.name, source=source)
             return reply
         except OpenClawError as error:
             return CommandResult(error.message)
@@ -182,40 +239,40 @@ class SlashCommands:
         return CommandResult(reply.text, reply.then)
 
     async def _help(self, key: SessionKey, args: str) -> CommandResult:
-        entries = catalog(self._desk.app.extensions)
+        entries = catalog(self._plugins)
         return CommandResult(
             "\n".join(f"/{entry.name} {entry.args}".rstrip() + f": {entry.description}" for entry in entries)
         )
 
     async def _stop(self, key: SessionKey, source: str) -> CommandResult:
-        stopped = await self._desk.stop(key, source=source)
+        stopped = await self._control.stop(key, source=source)
         return CommandResult(f"Stopped ({len(stopped)})." if stopped else "Nothing is running.")
 
     async def _new(self, key: SessionKey, args: str, action: Literal["new", "reset"], source: str) -> CommandResult:
-        _, said = await self._desk.start_over(key, action, source=source)
+        _, said = await self._control.start_over(key, action, source=source)
         return CommandResult("\n\n".join(("A new conversation. The old one is kept on disk.", *said)), args)
 
     async def _name(self, key: SessionKey, args: str) -> CommandResult:
         if not args:
             raise InvalidRequest("give a title: /name Holiday plans")
-        await self._desk.lifecycle.prefer(key, {"label": args[:512]})
-        await self._desk.changed(key, "patch")
+        await self._lifecycle.prefer(key, {"label": args[:512]})
+        await self._sessions.changed(key, "patch")
         return CommandResult(f"This conversation is called {args[:512]}.")
 
     async def _compact(self, key: SessionKey, args: str) -> CommandResult:
-        done = await control.compact(self._desk, key, args)
+        done = await self._control.compact(key, args)
         return CommandResult(f"{done.line[0].upper()}{done.line[1:]}.")
 
     async def _whoami(self, key: SessionKey, args: str) -> CommandResult:
         return CommandResult(f"Session {key}, agent {key.agent}.")
 
     async def _status(self, key: SessionKey, args: str) -> CommandResult:
-        row = await self._desk.app.index.get(key)
-        chosen = await self._desk.lifecycle.preferences(key)
-        situation = self._desk.app.models.situation(key.agent)
+        row = await self._index.get(key)
+        chosen = await self._lifecycle.preferences(key)
+        situation = self._models.model_set(key.agent)
         ref = situation.resolve(chosen.model) if chosen.model else situation.default
         model = situation.model(ref)
-        waiting = len(self._desk.runs.active(key))
+        waiting = len(self._runs.active(key))
         used = f"{row.context_tokens if row else 0:,} of {model.context_window:,} tokens"
         lines = [
             f"OpenClaw {__version__}",
@@ -226,16 +283,16 @@ class SlashCommands:
         if row and row.total_tokens:
             cost = f", ${row.cost_usd:.4f}" if row.cost_usd is not None else ", price unknown"
             lines.append(f"Used: {row.total_tokens:,} tokens{cost}")
-        lines += await self._desk.app.accounts.standing(key)
+        lines += await self._budget.standing(key)
         lines.append(f"Thinking: {chosen.thinking_level or 'default'}. Queue: {chosen.queue_mode or 'steer'}.")
         if chosen.reasoning_level or chosen.verbose_level:
             lines.append(f"Reasoning: {chosen.reasoning_level or 'off'}. Verbose: {chosen.verbose_level or 'off'}.")
-        lines.append(f"Running: {'yes' if self._desk.runs.is_running(key) else 'no'}, {waiting} in this conversation.")
+        lines.append(f"Running: {'yes' if self._runs.is_running(key) else 'no'}, {waiting} in this conversation.")
         return CommandResult("\n".join(lines))
 
     async def _overridden(self, key: SessionKey) -> str:
         """Who chose another model for the last answer, if anyone did."""
-        report = await self._desk.app.archive.latest_report(str(key))
+        report = await self._archive.latest_report(str(key))
         chosen = [each for each in report.changes if each.field in MODEL_FIELDS and not each.refused] if report else []
         if not chosen or report is None:
             return ""
@@ -244,16 +301,15 @@ class SlashCommands:
 
     async def _passes(self, key: SessionKey) -> str:
         """How often the conversation was compacted, if it was."""
-        _, loaded = await self._desk.load(key)
+        _, loaded = await self._sessions.load(key)
         count = compactions(path_to_leaf(loaded.entries)) if loaded else 0
         return f", compacted {count} time{'s' if count > 1 else ''}" if count else ""
 
     async def _context(self, key: SessionKey, args: str) -> CommandResult:
-        app = self._desk.app
-        report = await app.archive.latest_report(str(key))
+        report = await self._archive.latest_report(str(key))
         if report is None:
-            report = app.preview(key, files=await app.bootstrap_files(key)).report
-        row = await self._desk.app.index.get(key)
+            report = self._preparer.preview(self._toolset, key, files=await self._preparer.bootstrap_files(key)).report
+        row = await self._index.get(key)
         used = row.context_tokens if row else None
         if args.strip() != "detail":
             return CommandResult(render_list(report, session_tokens=used))
@@ -261,8 +317,8 @@ class SlashCommands:
 
     async def _later(self, key: SessionKey, report: PromptReport) -> list[ChangeLine]:
         """What plugins changed in the last run, after its prompt was built."""
-        run_id = await self._desk.app.archive.last_run(str(key))
-        entries = await asyncio.to_thread(self._desk.app.audit.entries, run_id) if run_id else []
+        run_id = await self._archive.last_run(str(key))
+        entries = await asyncio.to_thread(self._audit.entries, run_id) if run_id else []
         if not entries:
             return []
         from openclaw.prompt.brief import lined
@@ -271,36 +327,36 @@ class SlashCommands:
         return [lined(entry) for entry in reversed(entries) if entry.seq not in told]
 
     async def _model(self, key: SessionKey, args: str) -> CommandResult:
-        situation = self._desk.app.models.situation(key.agent)
+        situation = self._models.model_set(key.agent)
         if not args or args == "status":
-            chosen = (await self._desk.lifecycle.preferences(key)).model
+            chosen = (await self._lifecycle.preferences(key)).model
             return CommandResult(f"Model: {chosen or situation.default}. Choose with /model provider/model.")
         if args == "default":
-            await self._desk.lifecycle.prefer(key, {"model": None})
+            await self._lifecycle.prefer(key, {"model": None})
             return CommandResult(f"Model: {situation.default}.")
         ref = situation.resolve(args)
-        situation.credentials(ref, self._desk.now)
-        await self._desk.lifecycle.prefer(key, {"model": str(ref)})
-        await self._desk.changed(key, "patch")
+        situation.credentials(ref, self._sessions.now)
+        await self._lifecycle.prefer(key, {"model": str(ref)})
+        await self._sessions.changed(key, "patch")
         return CommandResult(f"Model: {ref}, from the next message on.")
 
     async def _think(self, key: SessionKey, args: str) -> CommandResult:
         if not args:
-            chosen = (await self._desk.lifecycle.preferences(key)).thinking_level
+            chosen = (await self._lifecycle.preferences(key)).thinking_level
             return CommandResult(f"Thinking: {chosen or 'default'}. Levels: {', '.join(thinking.LEVELS)}.")
         level = thinking.parse(args)
-        await self._desk.lifecycle.prefer(key, {"thinking_level": level})
-        await self._desk.changed(key, "patch")
+        await self._lifecycle.prefer(key, {"thinking_level": level})
+        await self._sessions.changed(key, "patch")
         return CommandResult(f"Thinking: {level or 'default'}.")
 
     async def _verbose(self, key: SessionKey, args: str) -> CommandResult:
-        chosen = (await self._desk.lifecycle.preferences(key)).verbose_level
+        chosen = (await self._lifecycle.preferences(key)).verbose_level
         level = await self._level(key, "verbose_level", args, chosen, VERBOSE)
         meaning = {"off": "tools work quietly", "on": "one line for each tool", "full": "tools with their output"}
         return CommandResult(f"Verbose: {level} ({meaning[level]}).")
 
     async def _reasoning(self, key: SessionKey, args: str) -> CommandResult:
-        chosen = (await self._desk.lifecycle.preferences(key)).reasoning_level
+        chosen = (await self._lifecycle.preferences(key)).reasoning_level
         level = await self._level(key, "reasoning_level", args, chosen, REASONING)
         meaning = {"off": "hidden", "on": "shown with each answer", "stream": "shown while it is written"}
         return CommandResult(f"Reasoning: {level} ({meaning[level]}).")
@@ -312,37 +368,45 @@ class SlashCommands:
             return chosen if chosen in levels else "off"
         if wanted not in (*levels, "default"):
             raise InvalidRequest(f"{args!r} is not a level: use {', '.join(levels)} or default")
-        await self._desk.lifecycle.prefer(key, {field: None if wanted == "default" else wanted})
-        await self._desk.changed(key, "patch")
+        await self._lifecycle.prefer(key, {field: None if wanted == "default" else wanted})
+        await self._sessions.changed(key, "patch")
         return "off" if wanted == "default" else wanted
 
     async def _usage(self, key: SessionKey, args: str) -> CommandResult:
         word = args.strip().lower()
         if word in ("", "cost"):
-            return CommandResult("\n".join(await self._desk.app.accounts.summary(key)))
+            return CommandResult("\n".join(await self._budget.summary(key)))
         if word not in ("off", "tokens", "full", "on", "reset", "default"):
             raise InvalidRequest("write: /usage cost, tokens, full, off or reset")
         mode = None if word in ("reset", "default") else "full" if word == "on" else word
-        await self._desk.lifecycle.prefer(key, {"response_usage": mode})
-        await self._desk.changed(key, "patch")
+        await self._lifecycle.prefer(key, {"response_usage": mode})
+        await self._sessions.changed(key, "patch")
         return CommandResult(f"Usage under every answer: {mode or 'default (off)'}.")
 
     async def _queue(self, key: SessionKey, args: str) -> CommandResult:
         if not args:
-            chosen = (await self._desk.lifecycle.preferences(key)).queue_mode
+            chosen = (await self._lifecycle.preferences(key)).queue_mode
             return CommandResult(f"Queue: {chosen or 'steer'}. Modes: steer, followup, collect, interrupt.")
         mode = None if args in ("default", "reset") else parse_mode(args.split()[0])
-        await self._desk.lifecycle.prefer(key, {"queue_mode": mode})
+        await self._lifecycle.prefer(key, {"queue_mode": mode})
         return CommandResult(f"Queue: {mode or 'steer'}.")
 
     async def _elevated(self, key: SessionKey, args: str) -> CommandResult:
-        return CommandResult(await elevated(self._desk, key, args))
+        return CommandResult(
+            await elevated(
+                self._sessions,
+                self._lifecycle,
+                self._clock,
+                self._sandboxes,
+                self._tools_settings,
+                self._commands_settings,
+                key,
+                args,
+            )
+        )
 
     async def _capabilities(self, key: SessionKey, args: str) -> CommandResult:
-        # Loaded when somebody asks: it knows every part of the house.
-        from openclaw.gateway.capabilities import capabilities, lines
-
-        return CommandResult("\n".join(lines(await capabilities(self._desk.app, key.agent))))
+        return CommandResult("\n".join(await self._describe_agent(key.agent)))
 
     async def _approve(self, key: SessionKey, args: str) -> CommandResult:
         words = args.split()

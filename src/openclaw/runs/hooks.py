@@ -54,7 +54,7 @@ from openclaw.runs.inbox import RunOutcome
 from openclaw.runs.reply import NoteShaped, ReplyShaped, ShapedEvent, TextShaped, ThoughtShaped
 from openclaw.runs.request import RecordedEvent, RunRequest
 from openclaw.runs.tool_hooks import ToolHooks
-from openclaw.runs.worker import RunEvent, RunSettled
+from openclaw.runs.worker import RunAccepted, RunEvent, RunSettled
 from openclaw.security.audit import AuditEntry
 from openclaw.security.audit_log import AuditLog
 from openclaw.security.tool_policy import ToolLayer
@@ -74,9 +74,8 @@ class HookFileSubscriber:
         self._heard: dict[str, RunRequest] = {}
         """What people asked, until it is answered. Jobs and sub-agents are nobody's messages."""
 
-    def heard(self, turn: RunRequest, lane: str) -> None:
-        """A message was accepted."""
-        if not self._hooks.on or lane != "main" or turn.compact is not None:
+    def _accepted(self, turn: RunRequest, lane: str) -> None:
+        if lane != "main" or turn.compact is not None:
             return
         while len(self._heard) >= MOST_HEARD:
             self._heard.pop(next(iter(self._heard)))
@@ -88,6 +87,8 @@ class HookFileSubscriber:
         if not self._hooks.on:
             return
         match said.event:
+            case RunAccepted(request=request, lane=lane):
+                self._accepted(request, lane)
             case CompactionStarted() as started:
                 context = CompactContext(reason=started.reason, token_count=started.tokens)
                 self._hooks.tell(event(self._clock, "session", "compact:before", context, str(said.key)))
@@ -342,6 +343,11 @@ class MessageHooks:
         self._audit = audit
         self._clock = clock
 
+    @property
+    def any(self) -> bool:
+        """Whether any plugin listens at all."""
+        return self._hooks.any
+
     def received(self, turn: RunRequest) -> None:
         """Tells of what a person wrote; errands of the gateway itself are no messages."""
         if turn.trigger != "user" or turn.compact is not None or not self._hooks.has("message_received"):
@@ -449,6 +455,11 @@ class RunHooks:
         self._fence_id = fence_id
         self._open: dict[str, RunRequest] = {}
         """Sessions that were spoken in while this process lived, by key, with the last turn of each."""
+
+    @property
+    def any(self) -> bool:
+        """Whether any plugin listens at all; most people have none."""
+        return self.hooks.any
 
     def turn(self, turn: RunRequest, session_id: str, workspace: Path) -> TurnHooks:
         """The hook points of one turn."""

@@ -20,7 +20,6 @@ from openclaw.core.events import (
     ToolStarted,
     ToolUpdated,
 )
-from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Image, ToolResult
 from openclaw.protocol.events import BusEvent
 from openclaw.runs.inbox import RunOutcome
@@ -43,7 +42,7 @@ ERROR_KINDS = {
 }
 
 
-Proofread = Callable[[SessionKey, str], str]
+Proofread = Callable[[str, str], str]
 """The last look at an answer before people see it."""
 
 
@@ -65,7 +64,7 @@ class _Run:
 class EventProjection:
     """Turns run events into notices for clients."""
 
-    def __init__(self, proofread: Proofread = lambda key, text: text) -> None:
+    def __init__(self, proofread: Proofread = lambda agent, text: text) -> None:
         self._runs: dict[str, _Run] = {}
         self._proofread = proofread
 
@@ -130,7 +129,7 @@ class EventProjection:
             case CompactionEnded():
                 return [_agent(told, run, "compaction", _compaction(told.event))]
             case RecordedEvent():
-                return [_recorded(told, told.event, partial(self._proofread, told.key))]
+                return [_recorded(told, told.event, partial(self._proofread, told.key.agent))]
             case RunEnded(stop_reason=reason):
                 data = {"phase": "finishing", "stopReason": reason, "aborted": reason == "aborted", "endedAt": told.at}
                 return [*self._sip(told, run), _agent(told, run, "lifecycle", data)]

@@ -11,7 +11,6 @@ from openclaw.core.clock import Clock
 from openclaw.core.errors import OpenClawError
 from openclaw.core.keys import SessionKey, parse
 from openclaw.core.messages import Assistant, Text
-from openclaw.runs.control import SessionService
 from openclaw.runs.stuck import (
     TICK,
     Action,
@@ -25,14 +24,19 @@ from openclaw.runs.stuck import (
     StuckReports,
     classify,
 )
+from openclaw.runs.turn import TurnRunner
 from openclaw.runs.worker import ResumedRun
+from openclaw.sessions.service import SessionService
+from openclaw.sessions.system_events import SystemEvents
 
 log = logging.getLogger(__name__)
 
 SHOWN_CHARS = 120
 
 
-async def report_resumed(desk: SessionService, taken: Sequence[ResumedRun]) -> None:
+async def report_resumed(
+    sessions: SessionService, system_events: SystemEvents, turns: TurnRunner, taken: Sequence[ResumedRun]
+) -> None:
     """Runs that are given up are told of once, in the conversation they belong to.
 
     One that was taken up again says so beside its own answer (`turns.runs.INTERRUPTED`).
@@ -48,8 +52,8 @@ async def report_resumed(desk: SessionService, taken: Sequence[ResumedRun]) -> N
             continue
         try:
             # Kept under the run's name: the same run is not announced a second time.
-            if await desk.app.events.add(key, _line(each), f"recovery:{each.run_id}:given-up"):
-                await _tell(desk, key, each)
+            if await system_events.add(key, _line(each), f"recovery:{each.run_id}:given-up"):
+                await _tell(sessions, turns, key, each)
         except OpenClawError as error:
             log.warning("nobody could be told of the run %s: %s", each.run_id, error.message)
 
@@ -64,15 +68,15 @@ def _line(taken: ResumedRun) -> str:
     return f"A message was never answered, because {taken.given_up}: {_quoted(taken.text)}"
 
 
-async def _tell(desk: SessionService, key: SessionKey, taken: ResumedRun) -> None:
+async def _tell(sessions: SessionService, turns: TurnRunner, key: SessionKey, taken: ResumedRun) -> None:
     """A word in the conversation itself, where otherwise a question would stand without an answer."""
     text = (
         f"I could not answer {_quoted(taken.text)}: the gateway ended while I worked on it, again and again. "
         "Send it once more if it still matters."
     )
-    message = Assistant(content=(Text(text),), provider="openclaw", model="recovery", timestamp=desk.now)
-    await desk.app.turns.inject(key, message, f"recovery:{taken.run_id}")
-    await desk.changed(key, "inject")
+    message = Assistant(content=(Text(text),), provider="openclaw", model="recovery", timestamp=sessions.now)
+    await turns.inject(key, message, f"recovery:{taken.run_id}")
+    await sessions.changed(key, "inject")
 
 
 def _quoted(text: str) -> str:

@@ -10,6 +10,7 @@ from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Image, Message, Text
 from openclaw.core.text import Origin, literal
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
+from openclaw.sessions.index import SessionRow
 from openclaw.sessions.transcript import TranscriptProblem
 
 
@@ -59,6 +60,14 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     """Where untrusted parts of the text came from; empty for a person's own words."""
     earlier: tuple["RunRequest", ...] = ()
     """What was said before it, was interrupted by it, and no model has seen; said again with it, each as itself."""
+
+
+class SessionRenewed(Struct, frozen=True):
+    """The conversation started over by itself before this run: it was too old, or a day has passed."""
+
+    before: SessionRow
+    after: SessionRow
+    why: str
 
 
 class SessionRepaired(Struct, frozen=True):

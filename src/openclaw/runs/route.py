@@ -1,12 +1,23 @@
-"""The models of one turn: who is asked, with which credential, and who comes next when that fails."""
+"""The models of one run: who is asked, with which credential, and who comes next when that fails."""
 
-from collections.abc import Callable, Sequence
+import random
+import uuid
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 
+from openclaw.agent.loop import ModelAsker
+from openclaw.agent.settings import AgentsSettings, AgentView, image_model, view
+from openclaw.agent.tool_runner import NO_TOOLS
 from openclaw.budget.metering import RunMeter
+from openclaw.budget.service import BudgetService
 from openclaw.core.clock import Clock, millis
-from openclaw.core.errors import AuthFailed, BadResponse, NetworkFailed, OverBudget, ProviderError
-from openclaw.core.harness import Attempt, OpenProvider
-from openclaw.core.provider import Model, Provider, ThinkingLevel
+from openclaw.core.errors import AuthFailed, BadResponse, InvalidRequest, NetworkFailed, OverBudget, ProviderError
+from openclaw.core.harness import Attempt, OpenProvider, RunJob
+from openclaw.core.keys import MAIN, SessionKey
+from openclaw.core.messages import Image, Text, User
+from openclaw.core.provider import Model, Provider, System, ThinkingLevel
+from openclaw.core.settings import Live
+from openclaw.harnesses.acp import AcpHarness, acp_model_set
 from openclaw.models import failover
 from openclaw.models.credentials import Credential
 from openclaw.models.failover import (
@@ -19,9 +30,16 @@ from openclaw.models.failover import (
     block_reason,
 )
 from openclaw.models.model_set import ModelSet
+from openclaw.models.recording import RecordedCall
 from openclaw.models.refs import ModelRef
 from openclaw.models.registry import is_own_address
-from openclaw.models.timeouts import StreamTimeouts
+from openclaw.models.service import ModelService
+from openclaw.models.timeouts import StreamTimeouts, stream_timeouts
+from openclaw.runs.replay import Compared, compare
+from openclaw.runs.request import RunRequest
+from openclaw.sessions.lifecycle import SessionPreferences
+from openclaw.tools.settings import AcpSettings
+from openclaw.workspace.seed import Workspaces
 
 NONSENSE_TRIES = 3
 """What cannot be read three times is most likely not a model at all."""
@@ -181,3 +199,110 @@ class FailoverRoute:
 
     def _metered(self, provider: Provider, credential: Credential) -> Provider:
         return provider if self._spending is None else self._spending.metered(provider, credential)
+
+
+class ModelRoutes:
+    """Opens the way of a run to its models: which are asked in which order, on whose account."""
+
+    def __init__(
+        self,
+        models: ModelService,
+        budget: BudgetService,
+        external: AcpHarness,
+        open_provider: OpenProvider,
+        workspaces: Workspaces,
+        clock: Clock,
+        *,
+        agents: Live[AgentsSettings],
+        acp: Live[AcpSettings],
+    ) -> None:
+        self._models = models
+        self._budget = budget
+        self._external = external
+        self._open_provider = open_provider
+        self._workspaces = workspaces
+        self._clock = clock
+        self._agents = agents
+        self._acp = acp
+
+    def model_set(self, agent_id: str, wanted: str | None) -> ModelSet:
+        """The models as a run that wants `wanted` sees them; an external agent is the only one in its own."""
+        if wanted is None or not wanted.startswith("acp/"):
+            return self._models.model_set(agent_id)
+        return acp_model_set(self._acp.current, wanted)
+
+    def meter(self, run_id: str, key: SessionKey, session_id: str = "", footer: str | None = None) -> RunMeter:
+        """The books of one run."""
+        keep = partial(self._models.keep_profile, key.agent)
+        return self._budget.spending(run_id, key, session_id, keep, footer)
+
+    async def open(
+        self,
+        request: RunRequest,
+        agent: AgentView,
+        chosen: SessionPreferences,
+        meter: RunMeter,
+        *,
+        picked: bool = True,
+    ) -> FailoverRoute:
+        """The models of a run. One that a person picked, for the run or the session, is not traded for another."""
+        wanted = request.model or chosen.model
+        model_set = self.model_set(agent.id, wanted)
+        opens = self._open_provider
+        if wanted is not None and wanted.startswith("acp/"):
+            workspace = str(self._workspaces.of(agent.id))
+            opens = self._external.open(self._acp.current, wanted, request.key, workspace)
+        requested = model_set.resolve(wanted) if wanted else None
+        chain = model_set.chain(requested, strict=picked and requested is not None)
+        if requested is None or not picked:
+            chain = await self._budget.chain(meter, model_set, chain)
+
+        def thinking(model: Model) -> ThinkingLevel:
+            return self._models.thinking(model, request.thinking, agent, chosen.thinking_level)
+
+        return FailoverRoute(
+            model_set,
+            chain,
+            open_provider=opens,
+            clock=self._clock,
+            thinking=thinking,
+            patience=partial(stream_timeouts, run_timeout=request.timeout),
+            jitter=random.random,
+            spending=meter,
+            probes=self._budget.probes,
+        )
+
+    async def ask_again(self, key: SessionKey, calls: Sequence[RecordedCall], ref: str) -> AsyncIterator[Compared]:
+        """Recorded requests, answered by another model: real calls, on the books of the agent of `key`."""
+        agent = view(self._agents.current, key.agent)
+        request = RunRequest(run_id=f"replay-{uuid.uuid4()}", key=key, text="", model=ref)
+        meter = self.meter(request.run_id, key)
+        try:
+            route = await self.open(request, agent, SessionPreferences(), meter)
+            async for each in compare(calls, route.attempt):
+                yield each
+        finally:
+            await meter.settle()
+
+    async def look_at(self, agent_id: str, prompt: str, images: Sequence[Image]) -> str:
+        """What the image model says about `images`."""
+        agents = self._agents.current
+        named = image_model(agents)
+        if named is None:
+            raise InvalidRequest(
+                "The current model cannot see images, and agents.defaults.imageModel names no model that can."
+            )
+        key = SessionKey(agent_id, MAIN)
+        request = RunRequest(run_id=f"look-{uuid.uuid4()}", key=key, text=prompt, model=named)
+        agent = view(agents, agent_id)
+        meter = self.meter(request.run_id, key)
+        try:
+            route = partial(self.open, request, agent, SessionPreferences(), meter)
+            question = User(content=(Text(prompt), *images), timestamp=millis(self._clock))
+            job = RunJob(system=System(), messages=(question,))
+            return (await ModelAsker(route, self._clock).ask(job, NO_TOOLS)).text
+        finally:
+            await meter.settle()
+
+    async def close(self) -> None:
+        await self._external.close()

@@ -1,19 +1,25 @@
 """The agents and the files of their workspaces."""
 
+import uuid
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, structs
 
-from openclaw.agent.settings import agent_ids, default_agent, view
+from openclaw.agent.settings import AgentsSettings, agent_ids, default_agent, view
 from openclaw.config.edit import Editor
+from openclaw.config.live import LiveConfig
 from openclaw.config.rpc import AgentsCreateParams
-from openclaw.core.errors import InvalidRequest
+from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.keys import SessionKey, normalise_agent
+from openclaw.core.settings import Live
 from openclaw.models import rpc, thinking
 from openclaw.models.rpc import ModelsAuthStatusParams, ModelsListParams
-from openclaw.process.environment import Environment
+from openclaw.models.service import ModelService
+from openclaw.plugins.registry import PluginRegistry
+from openclaw.process.environment import Environment, Home
 from openclaw.protocol.frames import UNAVAILABLE, ErrorShape
 from openclaw.protocol.params import InputProvenance, NonEmpty, NonNegative, NoParams, Params, Positive
 from openclaw.protocol.rpc import Caller, MethodFailed, RpcMethod
@@ -21,13 +27,28 @@ from openclaw.protocol.scopes import ADMIN, READ, WRITE
 from openclaw.runs.chat_rpc import images_of, queue_rules
 from openclaw.runs.commands import SlashCommands
 from openclaw.runs.commands import catalog as command_catalog
-from openclaw.runs.control import SessionService
+from openclaw.runs.control import SessionControl
 from openclaw.runs.inbox import RunOutcome
+from openclaw.runs.prepare import TurnPreparer
 from openclaw.runs.projection import terminal_reply
 from openclaw.runs.request import RunRequest
-from openclaw.runs.worker import Submission
+from openclaw.runs.toolset import DENIED, Toolset, find_tool, invoke_tool
+from openclaw.runs.worker import RunService, Submission
 from openclaw.security.tool_policy import GROUPS, PROFILES
+from openclaw.sessions.index import SessionIndex
+from openclaw.sessions.lifecycle import SessionLifecycle
+from openclaw.sessions.params import (
+    SessionsAbortParams,
+    SessionsCompactParams,
+    SessionsCreateParams,
+    SessionsDeleteParams,
+    SessionsResetParams,
+    SessionsSendParams,
+)
+from openclaw.sessions.service import SessionService
+from openclaw.tools.settings import ToolsSettings
 from openclaw.workspace.files import parse
+from openclaw.workspace.seed import Workspaces
 
 
 class ToolsCatalogParams(Params, frozen=True, kw_only=True):
@@ -66,31 +87,44 @@ class CommandsListParams(Params, frozen=True, kw_only=True):
     include_args: bool | None = None
 
 
-def agent_methods(desk: SessionService, surroundings: Environment) -> list[RpcMethod]:
+def agent_methods(
+    sessions: SessionService,
+    models: ModelService,
+    state_dir: Path,
+    home: Home,
+    workspaces: Workspaces,
+    plugins: PluginRegistry,
+    toolset: Toolset,
+    preparer: TurnPreparer,
+    live: LiveConfig,
+    agents_settings: Live[AgentsSettings],
+    tools_settings: Live[ToolsSettings],
+    surroundings: Environment,
+) -> list[RpcMethod]:
     async def agents(params: NoParams, caller: Caller) -> Any:
-        config = desk.app.config
+        config = live.current.config
         return {
             "defaultId": default_agent(config.agents),
             "mainKey": config.session.main_key,
             "scope": config.session.scope,
-            "agents": [_agent(desk, agent_id) for agent_id in agent_ids(config.agents)],
+            "agents": [_agent(models, workspaces, agents_settings, agent_id) for agent_id in agent_ids(config.agents)],
         }
 
     async def create(params: AgentsCreateParams, caller: Caller) -> Any:
         wanted = normalise_agent(params.name.strip().replace(" ", "-"))
-        config = desk.app.config
+        config = live.current.config
         if wanted in agent_ids(config.agents):
             raise InvalidRequest(f"there is an agent {wanted!r} already")
         entry: dict[str, Any] = {"id": wanted, "name": params.name}
         entry |= {name: value for name, value in (("workspace", params.workspace), ("model", params.model)) if value}
         first = [] if config.agents.list else [{"id": "main", "default": True}]
-        Editor(desk.app.home, surroundings.environ).patch({"agents": {"list": [*first, entry]}})
-        place = params.workspace or str(desk.app.home.state / f"workspace-{wanted}")
+        Editor(home, surroundings.environ).patch({"agents": {"list": [*first, entry]}})
+        place = params.workspace or str(state_dir / f"workspace-{wanted}")
         return {"ok": True, "agentId": wanted, "name": params.name, "workspace": place}
 
-    async def models(params: ModelsListParams, caller: Caller) -> Any:
-        agent = desk.key(params.session_key or "main", params.agent_id).agent
-        situation = desk.app.models.situation(agent)
+    async def list_models(params: ModelsListParams, caller: Caller) -> Any:
+        agent = sessions.key(params.session_key or "main", params.agent_id).agent
+        situation = models.model_set(agent)
         default = situation.default.key
         listed = []
         seen = set()
@@ -98,47 +132,46 @@ def agent_methods(desk: SessionService, surroundings: Environment) -> list[RpcMe
             if found.ref in seen or (params.provider and found.provider != params.provider):
                 continue
             seen.add(found.ref)
-            available = situation.has_key(found.provider, desk.now)
+            available = situation.has_key(found.provider, sessions.now)
             if available or params.view == "all":
                 tags = ("default",) if found.ref == default else ()
                 listed.append(rpc.model(found, available=available, tags=tags))
         return {"models": listed, "accountSelection": {"kind": "automatic", "label": "Automatic"}}
 
     async def auth(params: ModelsAuthStatusParams, caller: Caller) -> Any:
-        situation = desk.app.models.situation(desk.key("main", params.agent_id or None).agent)
+        situation = models.model_set(sessions.key("main", params.agent_id or None).agent)
         providers: list[dict[str, Any]] = [
             {
                 "provider": facts.id,
                 "authProvider": facts.id,
                 "displayName": facts.id,
-                "status": "ok" if situation.has_key(facts.id, desk.now) else "missing",
+                "status": "ok" if situation.has_key(facts.id, sessions.now) else "missing",
                 "profiles": [],
             }
             for facts in situation.registry.providers
         ]
-        return {"ts": desk.now, "providers": providers, "providerCapabilities": []}
+        return {"ts": sessions.now, "providers": providers, "providerCapabilities": []}
 
     async def catalog(params: ToolsCatalogParams, caller: Caller) -> Any:
-        agent = view(desk.app.config.agents, params.agent_id or desk.key("main").agent)
+        agent = view(agents_settings.current, params.agent_id or sessions.key("main").agent)
         profiles = [{"id": name, "label": name.capitalize()} for name in PROFILES]
-        return {"agentId": agent.id, "profiles": profiles, "groups": _groups(desk, None)}
+        return {"agentId": agent.id, "profiles": profiles, "groups": _groups(toolset, None)}
 
     async def effective(params: ToolsEffectiveParams, caller: Caller) -> Any:
-        key = desk.key(params.session_key, params.agent_id)
-        profile = desk.app.config.tools.profile or "full"
-        return {"agentId": key.agent, "profile": profile, "groups": _groups(desk, key)}
+        key = sessions.key(params.session_key, params.agent_id)
+        profile = tools_settings.current.profile or "full"
+        return {"agentId": key.agent, "profile": profile, "groups": _groups(toolset, key)}
 
     async def invoke(params: ToolsInvokeParams, caller: Caller) -> Any:
-        from openclaw.gateway.http.problems import HttpProblem
-        from openclaw.runs.toolset import DENIED, find_tool, invoke_tool
-
-        box = desk.app.toolbox(
-            desk.key(params.session_key or "main", params.agent_id), without=() if caller.may(ADMIN) else DENIED
+        box = preparer.tool_runner(
+            toolset,
+            sessions.key(params.session_key or "main", params.agent_id),
+            without=() if caller.may(ADMIN) else DENIED,
         )
         try:
             spec = find_tool(params.name, box)
-        except HttpProblem as problem:
-            return {"ok": False, "toolName": params.name, "error": {"code": problem.kind, "message": problem.message}}
+        except NotFound as error:
+            return {"ok": False, "toolName": params.name, "error": {"code": "not_found", "message": error.message}}
         result = await invoke_tool(box, spec, params.args or {})
         shown = {
             "ok": not result.is_error,
@@ -152,12 +185,12 @@ def agent_methods(desk: SessionService, surroundings: Environment) -> list[RpcMe
         return {**shown, **({"origins": msgspec.to_builtins(result.origins)} if result.origins else {})}
 
     async def commands(params: CommandsListParams, caller: Caller) -> Any:
-        return {"commands": [entry.shown() for entry in command_catalog(desk.app.extensions)]}
+        return {"commands": [entry.shown() for entry in command_catalog(plugins)]}
 
     return [
         RpcMethod("agents.list", NoParams, agents, READ),
         RpcMethod("agents.create", AgentsCreateParams, create, ADMIN),
-        RpcMethod("models.list", ModelsListParams, models, READ),
+        RpcMethod("models.list", ModelsListParams, list_models, READ),
         RpcMethod("models.authStatus", ModelsAuthStatusParams, auth, READ),
         RpcMethod("tools.catalog", ToolsCatalogParams, catalog, READ),
         RpcMethod("tools.effective", ToolsEffectiveParams, effective, READ),
@@ -166,11 +199,13 @@ def agent_methods(desk: SessionService, surroundings: Environment) -> list[RpcMe
     ]
 
 
-def _agent(desk: SessionService, agent_id: str) -> dict[str, Any]:
-    agent = view(desk.app.config.agents, agent_id)
-    situation = desk.app.models.situation(agent_id)
+def _agent(
+    models: ModelService, workspaces: Workspaces, agents_settings: Live[AgentsSettings], agent_id: str
+) -> dict[str, Any]:
+    agent = view(agents_settings.current, agent_id)
+    situation = models.model_set(agent_id)
     chosen = situation.model(situation.default)
-    place = desk.app.workspace(agent_id)
+    place = workspaces.of(agent_id)
     written = place / "IDENTITY.md"
     own = parse(written.read_text(errors="replace")) if written.is_file() else parse("")
     identity = {
@@ -194,9 +229,9 @@ def _agent(desk: SessionService, agent_id: str) -> dict[str, Any]:
     return {**shown, **({"name": name} if name else {})}
 
 
-def _groups(desk: SessionService, key: SessionKey | None) -> list[dict[str, Any]]:
+def _groups(toolset: Toolset, key: SessionKey | None) -> list[dict[str, Any]]:
     """The tools a session has, by group; those of the main one when none is named."""
-    specs = {tool.spec.name: tool.spec for tool in desk.app.tools.of(key=key)}
+    specs = {tool.spec.name: tool.spec for tool in toolset.of(key=key)}
     groups = []
     for group, names in GROUPS.items():
         tools = [
@@ -312,24 +347,32 @@ DEFAULT_WAIT_MS = 30_000
 FOREVER = 7 * 86_400.0
 
 
-def run_methods(desk: SessionService, commands: SlashCommands) -> list[RpcMethod]:
+def run_methods(
+    sessions: SessionService,
+    lifecycle: SessionLifecycle,
+    runs: RunService,
+    index: SessionIndex,
+    workspaces: Workspaces,
+    agents_settings: Live[AgentsSettings],
+    commands: SlashCommands,
+) -> list[RpcMethod]:
     async def agent(params: AgentParams, caller: Caller) -> AsyncIterator[Any]:
-        turn = await _turn(desk, params)
+        turn = await _turn(sessions, index, params)
         reply = await commands.answer(turn.key, turn.text, turn.channel or "agent")
         if reply is not None and not reply.message:
-            yield _said(turn, reply.text, desk.now)
+            yield _said(turn, reply.text, sessions.now)
             return
         turn = structs.replace(turn, text=reply.message) if reply else turn
         lane = "subagent" if params.lane == "subagent" else "main"
-        submission = await desk.runs.submit(turn, rules=await queue_rules(desk, turn.key, "followup"), lane=lane)
+        submission = await runs.submit(turn, rules=await queue_rules(lifecycle, turn.key, "followup"), lane=lane)
         yield _accepted(submission)
-        outcome = submission.outcome or await desk.runs.wait(turn.run_id, FOREVER)
+        outcome = submission.outcome or await runs.wait(turn.run_id, FOREVER)
         if outcome is not None:
-            yield await _final(desk, turn, outcome)
+            yield await _final(index, turn, outcome)
 
     async def wait(params: AgentWaitParams, caller: Caller) -> Any:
         limit = DEFAULT_WAIT_MS if params.timeout_ms is None else params.timeout_ms
-        outcome = await desk.runs.wait(params.run_id, limit / 1000)
+        outcome = await runs.wait(params.run_id, limit / 1000)
         if outcome is None:
             return {"runId": params.run_id, "status": "timeout"}
         shown: dict[str, Any] = {
@@ -343,8 +386,8 @@ def run_methods(desk: SessionService, commands: SlashCommands) -> list[RpcMethod
         return {**shown, **({"error": outcome.error} if outcome.error else {})}
 
     async def identity(params: AgentIdentityParams, caller: Caller) -> Any:
-        agent_id = desk.key(params.session_key).agent if params.session_key else params.agent_id
-        return identity_of(desk, agent_id or desk.key("main").agent)
+        agent_id = sessions.key(params.session_key).agent if params.session_key else params.agent_id
+        return identity_of(workspaces, agents_settings, agent_id or sessions.key("main").agent)
 
     return [
         RpcMethod("agent", AgentParams, agent, WRITE),
@@ -353,10 +396,10 @@ def run_methods(desk: SessionService, commands: SlashCommands) -> list[RpcMethod
     ]
 
 
-def identity_of(desk: SessionService, agent_id: str) -> dict[str, Any]:
+def identity_of(workspaces: Workspaces, agents_settings: Live[AgentsSettings], agent_id: str) -> dict[str, Any]:
     """What an agent is called, and who says so."""
-    found = view(desk.app.config.agents, agent_id)
-    written = desk.app.workspace(found.id) / "IDENTITY.md"
+    found = view(agents_settings.current, agent_id)
+    written = workspaces.of(found.id) / "IDENTITY.md"
     own = parse(written.read_text(errors="replace")) if written.is_file() else parse("")
     chosen = found.entry.identity
     name = chosen.name or found.entry.name or own.name or "Assistant"
@@ -372,11 +415,11 @@ def _said(turn: RunRequest, text: str, now: int) -> dict[str, Any]:
     return {"runId": turn.run_id, "status": "ok", "summary": "completed", "acceptedAt": now, "result": result}
 
 
-async def _turn(desk: SessionService, params: AgentParams) -> RunRequest:
+async def _turn(sessions: SessionService, index: SessionIndex, params: AgentParams) -> RunRequest:
     key_text = params.session_key
     if key_text is None and params.session_id:
-        key_text = (await desk.app.index.find(params.session_id)).session_key
-    key = desk.key(key_text or "main", params.agent_id)
+        key_text = (await index.find(params.session_id)).session_key
+    key = sessions.key(key_text or "main", params.agent_id)
     if params.deliver and params.channel not in (None, "", "webchat", "last"):
         raise InvalidRequest(f"no channel {params.channel!r} is connected: leave deliver out, or connect it first")
     if params.provider and not params.model:
@@ -406,9 +449,9 @@ def _accepted(submission: Submission) -> dict[str, Any]:
     }
 
 
-async def _final(desk: SessionService, turn: RunRequest, outcome: RunOutcome) -> Any:
+async def _final(index: SessionIndex, turn: RunRequest, outcome: RunOutcome) -> Any:
     """The second answer: what came of it."""
-    row = await desk.app.index.get(turn.key)
+    row = await index.get(turn.key)
     usage = msgspec.to_builtins(outcome.usage)
     result = {
         "payloads": [payload.shown() for payload in outcome.payloads],
@@ -438,3 +481,95 @@ async def _final(desk: SessionService, turn: RunRequest, outcome: RunOutcome) ->
     if outcome.status == "ok":
         return answer
     return MethodFailed(ErrorShape(code=UNAVAILABLE, message=outcome.error or "the run failed"), answer)
+
+
+def session_methods(
+    sessions: SessionService,
+    control: SessionControl,
+    lifecycle: SessionLifecycle,
+    runs: RunService,
+    models: ModelService,
+    index: SessionIndex,
+) -> list[RpcMethod]:
+    """The methods of `sessions.*` that start or stop runs."""
+
+    async def create(params: SessionsCreateParams, caller: Caller) -> Any:
+        agent = sessions.key("main", params.agent_id).agent
+        key = sessions.key(params.key or f"agent:{agent}:dashboard:{uuid.uuid4()}", params.agent_id)
+        if params.model:
+            models.model_set(key.agent).resolve(params.model)
+        chosen = {
+            "label": params.label or params.display_name,
+            "model": params.model,
+            "thinking_level": thinking.parse(params.thinking_level) if params.thinking_level else None,
+            "category": params.category,
+            "parent_session_key": params.parent_session_key,
+        }
+        made = await lifecycle.create(key, {name: value for name, value in chosen.items() if value is not None})
+        await sessions.changed(key, "create")
+        answer: dict[str, Any] = {"ok": True, "key": str(key), "sessionId": made.session_id, "runStarted": False}
+        if params.message:
+            turn = RunRequest(
+                run_id=params.idempotency_key or str(uuid.uuid4()),
+                key=key,
+                text=params.message,
+                images=images_of(params.attachments or ()),
+                channel="webchat",
+            )
+            submission = await runs.submit(turn)
+            answer |= {"runStarted": True, "runId": submission.run_id}
+        return answer
+
+    async def send(params: SessionsSendParams, caller: Caller) -> Any:
+        key = sessions.key(params.key, params.agent_id)
+        if not params.message.strip() and not params.attachments:
+            raise InvalidRequest("the message is empty")
+        turn = RunRequest(
+            run_id=params.idempotency_key or str(uuid.uuid4()),
+            key=key,
+            text=params.message,
+            images=images_of(params.attachments or ()),
+            thinking=params.thinking,
+            timeout=params.timeout_ms / 1000 if params.timeout_ms else None,
+        )
+        submission = await runs.submit(turn, rules=await queue_rules(lifecycle, key, "steer"))
+        return {"runId": submission.run_id, "status": submission.status}
+
+    async def abort(params: SessionsAbortParams, caller: Caller) -> Any:
+        if params.key is None:
+            raise InvalidRequest("key is missing: say which session")
+        stopped = await control.stop(sessions.key(params.key, params.agent_id), params.run_id, "sessions.abort")
+        return {"ok": True, "abortedRunId": stopped[0] if stopped else None, "status": "aborted" if stopped else "idle"}
+
+    async def reset(params: SessionsResetParams, caller: Caller) -> Any:
+        key = sessions.key(params.key, params.agent_id)
+        if await index.get(key) is None:
+            raise NotFound(f"no session {key}")
+        made, _ = await control.start_over(
+            key, params.reason or "reset", expected=params.expected_session_id, source="sessions.reset"
+        )
+        assert made is not None
+        return {"ok": True, "key": str(key), "entry": {"sessionId": made.session_id, "updatedAt": made.updated_at}}
+
+    async def delete(params: SessionsDeleteParams, caller: Caller) -> Any:
+        key = sessions.key(params.key, params.agent_id)
+        await runs.abort(key)
+        aside = await lifecycle.delete(key, params.expected_session_id)
+        await sessions.changed(key, "delete")
+        return {"ok": True, "key": str(key), "deleted": True, "archived": [aside] if aside else []}
+
+    async def compact(params: SessionsCompactParams, caller: Caller) -> Any:
+        if params.max_lines is not None:
+            raise InvalidRequest("maxLines is not supported, because transcripts are kept whole: leave it out")
+        key = sessions.key(params.key, params.agent_id)
+        done = await control.compact(key)
+        return {"ok": True, "key": str(key), "compacted": done.ok, "reason": done.error or done.reason}
+
+    return [
+        RpcMethod("sessions.create", SessionsCreateParams, create, WRITE),
+        RpcMethod("sessions.send", SessionsSendParams, send, WRITE),
+        RpcMethod("sessions.abort", SessionsAbortParams, abort, WRITE),
+        RpcMethod("sessions.compact", SessionsCompactParams, compact, ADMIN),
+        RpcMethod("sessions.reset", SessionsResetParams, reset, ADMIN),
+        RpcMethod("sessions.delete", SessionsDeleteParams, delete, ADMIN),
+    ]

@@ -7,21 +7,28 @@ from typing import Any, Literal
 
 from msgspec import Struct, structs
 
-from openclaw.agent.settings import agent_ids
+from openclaw.agent.settings import AgentsSettings, agent_ids
+from openclaw.core.clock import Clock
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Assistant, User
+from openclaw.core.settings import Live
 from openclaw.core.text import merge_origins, origin
 from openclaw.core.tool import Effects, Output, ToolContext
-from openclaw.runs.control import SessionService
+from openclaw.models.service import ModelService
 from openclaw.runs.queue import QueueRules
 from openclaw.runs.request import RunRequest
 from openclaw.runs.subagents import SubagentStore
+from openclaw.runs.worker import RunService
 from openclaw.security.external import sanitize_external_text
 from openclaw.security.label_service import wrap
+from openclaw.security.sandboxes.service import SandboxService
 from openclaw.sessions import history
 from openclaw.sessions.files import LoadedTranscript
 from openclaw.sessions.history import row
+from openclaw.sessions.index import SessionIndex
+from openclaw.sessions.lifecycle import SessionLifecycle
+from openclaw.sessions.service import SessionService
 from openclaw.sessions.transcript import path_origins, path_to_leaf
 from openclaw.tools.base import SimpleTool, _takes_part, json_output, taken, tool_spec
 from openclaw.tools.settings import ToolsSettings
@@ -30,13 +37,33 @@ from openclaw.tools.settings import ToolsSettings
 class SessionVisibility(SimpleTool):
     """A tool that finds other sessions, as far as its own session may see."""
 
-    def __init__(self, desk: SessionService, roster: SubagentStore) -> None:
-        self._desk = desk
+    def __init__(
+        self,
+        sessions: SessionService,
+        lifecycle: SessionLifecycle,
+        runs: RunService,
+        models: ModelService,
+        index: SessionIndex,
+        clock: Clock,
+        sandboxes: SandboxService,
+        agents_settings: Live[AgentsSettings],
+        tools_settings: Live[ToolsSettings],
+        roster: SubagentStore,
+    ) -> None:
+        self._sessions = sessions
+        self._lifecycle = lifecycle
+        self._runs = runs
+        self._models = models
+        self._index = index
+        self._clock = clock
+        self._sandboxes = sandboxes
+        self._agents_settings = agents_settings
+        self._tools_settings = tools_settings
         self._roster = roster
 
     def _reach(self, context: ToolContext, text: str) -> SessionKey:
-        viewer = self._desk.key(context.session_key)
-        target = self._desk.key(text) if text.startswith("agent:") else self._desk.key(text, viewer.agent)
+        viewer = self._sessions.key(context.session_key)
+        target = self._sessions.key(text) if text.startswith("agent:") else self._sessions.key(text, viewer.agent)
         if not self._sees(viewer, target):
             raise InvalidRequest(
                 f"{target} is not visible from this session (tools.sessions.visibility and tools.agentToAgent decide)."
@@ -44,9 +71,8 @@ class SessionVisibility(SimpleTool):
         return target
 
     def _sees(self, viewer: SessionKey, target: SessionKey) -> bool:
-        app = self._desk.app
-        closed = app.boxes.is_boxed(viewer) and app.boxes.rules(viewer.agent).spawned_only
-        return may_see(viewer, target, app.config.tools, self._roster, spawned_only=closed)
+        closed = self._sandboxes.is_boxed(viewer) and self._sandboxes.rules(viewer.agent).spawned_only
+        return may_see(viewer, target, self._tools_settings.current, self._roster, spawned_only=closed)
 
 
 def may_see(
@@ -145,7 +171,7 @@ class SessionsSend(SessionVisibility):
             trigger="system",
         )
         mode: Literal["steer", "followup"] = "followup" if wanted.mode == "followup" else "steer"
-        sent = await self._desk.runs.submit(turn, rules=QueueRules(mode=mode))
+        sent = await self._runs.submit(turn, rules=QueueRules(mode=mode))
         result: dict[str, Any] = {
             "runId": run_id,
             "sessionKey": str(key),
@@ -153,7 +179,7 @@ class SessionsSend(SessionVisibility):
         }
         if wanted.timeout_seconds <= 0 or wanted.mode == "notify":
             return json_output({**result, "status": "accepted"})
-        outcome = await self._desk.runs.wait(run_id, min(wanted.timeout_seconds, 3600))
+        outcome = await self._runs.wait(run_id, min(wanted.timeout_seconds, 3600))
         if outcome is None:
             return json_output({**result, "status": "timeout"})
         if outcome.steered_into:
@@ -163,7 +189,7 @@ class SessionsSend(SessionVisibility):
         if not outcome.texts:
             return json_output({**result, "status": "no_reply"})
         reply = "\n\n".join(outcome.texts)
-        origins = await self._desk.origins(key)
+        origins = await self._sessions.origins(key)
         if not origins and key.agent != context.agent_id:
             origins = (origin("external", f"session {key}"),)
         return structs.replace(json_output({**result, "status": "ok", "reply": reply}), origins=origins)
@@ -175,7 +201,7 @@ class SessionsSend(SessionVisibility):
         if wanted.session_key:
             return self._reach(context, wanted.session_key)
         if wanted.label:
-            rows = await self._desk.list(wanted.agent_id or None)
+            rows = await self._sessions.list(wanted.agent_id or None)
             named = [each["key"] for each in rows if each.get("label") == wanted.label]
             if len(named) != 1:
                 raise NotFound(f"{len(named)} sessions are called {wanted.label!r}: give the sessionKey.")
@@ -209,15 +235,15 @@ class SessionStatus(SessionVisibility):
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
         wanted = taken(args, SessionStatusArgs)
         key = self._reach(context, wanted.session_key or context.session_key)
-        situation = self._desk.app.models.situation(key.agent)
+        situation = self._models.model_set(key.agent)
         if wanted.model:
             chosen = None if wanted.model.strip().lower() == "default" else str(situation.resolve(wanted.model))
-            await self._desk.lifecycle.prefer(key, {"model": chosen})
-            await self._desk.changed(key, "patch")
-        found = await self._desk.app.index.get(key)
-        preferences = await self._desk.lifecycle.preferences(key)
+            await self._lifecycle.prefer(key, {"model": chosen})
+            await self._sessions.changed(key, "patch")
+        found = await self._index.get(key)
+        preferences = await self._lifecycle.preferences(key)
         model = situation.model(situation.resolve(preferences.model) if preferences.model else situation.default)
-        zone = await asyncio.to_thread(_local_time, self._desk.app.clock.now())
+        zone = await asyncio.to_thread(_local_time, self._clock.now())
         lines = [
             f"Session: {key}",
             f"Time: {zone}",
@@ -225,7 +251,7 @@ class SessionStatus(SessionVisibility):
             f"Context: {found.context_tokens if found else 0} of {model.context_window} tokens",
             f"Used: {found.total_tokens if found else 0} tokens in {found.messages if found else 0} messages",
             f"Cost: {'unknown' if found is None or found.cost_usd is None else f'${found.cost_usd:.4f}'}",
-            f"Runs: {len(self._desk.runs.active(key))}",
+            f"Runs: {len(self._runs.active(key))}",
             f"Sub-agents: {len(self._roster.running(str(key)))} running",
         ]
         return Output.of("\n".join(lines))
@@ -321,9 +347,9 @@ class SessionsList(SessionVisibility):
         wanted = taken(args, SessionsListArgs)
         if wanted.include_last_message and not wanted.message_limit:
             wanted = structs.replace(wanted, message_limit=1)
-        viewer = self._desk.key(context.session_key)
+        viewer = self._sessions.key(context.session_key)
         limit = max(1, min(wanted.limit, 200))
-        found = [each for each in await self._desk.list(wanted.agent_id) if self._fits(each, wanted, viewer)]
+        found = [each for each in await self._sessions.list(wanted.agent_id) if self._fits(each, wanted, viewer)]
         page = found[wanted.offset : wanted.offset + limit]
         shown = [await self._shown(each, min(wanted.message_limit, 20)) for each in page]
         if wanted.include_derived_titles:
@@ -332,7 +358,7 @@ class SessionsList(SessionVisibility):
                 for row, each in zip(shown, page, strict=True)
             ]
         heard = merge_origins(
-            *[await self._desk.origins(self._desk.key(each["key"])) for each in page if wanted.message_limit]
+            *[await self._sessions.origins(self._sessions.key(each["key"])) for each in page if wanted.message_limit]
         )
         while shown and len(str(shown)) > LIST_BYTES:
             shown.pop()
@@ -342,7 +368,7 @@ class SessionsList(SessionVisibility):
         return structs.replace(output, origins=heard, enclosed=bool(wanted.message_limit))
 
     def _fits(self, each: dict[str, Any], wanted: SessionsListArgs, viewer: SessionKey) -> bool:
-        key = self._desk.key(each["key"]) if each["agentId"] in agent_ids(self._desk.app.config.agents) else None
+        key = self._sessions.key(each["key"]) if each["agentId"] in agent_ids(self._agents_settings.current) else None
         return (
             key is not None
             and self._sees(viewer, key)
@@ -354,18 +380,18 @@ class SessionsList(SessionVisibility):
             and not (wanted.exclude_subagents and (key.is_subagent or key.is_acp))
             and (wanted.label is None or each.get("label") == wanted.label)
             and (not wanted.search or wanted.search.lower() in f"{each['key']} {each['displayName']}".lower())
-            and (not wanted.active_minutes or each["updatedAt"] >= self._desk.now - wanted.active_minutes * 60_000)
+            and (not wanted.active_minutes or each["updatedAt"] >= self._sessions.now - wanted.active_minutes * 60_000)
         )
 
     async def _shown(self, each: dict[str, Any], messages: int) -> dict[str, Any]:
         names = ("key", "sessionId", "agentId", "displayName", "updatedAt", "model", "contextTokens", "totalTokens")
         shown = {name: each[name] for name in (*names, "status", "abortedLastRun")}
-        key = self._desk.key(each["key"])
+        key = self._sessions.key(each["key"])
         shown["kind"] = kind_of(key)
         if each.get("label"):
             shown["label"] = each["label"]
         if messages:
-            _, loaded = await self._desk.load(key)
+            _, loaded = await self._sessions.load(key)
             said = history.rows_of(loaded.entries) if loaded else []
             lines = [
                 f"{item.message.__class__.__name__.lower()}: {sanitize_external_text(item.message.text[:500])}"
@@ -437,9 +463,9 @@ class SessionsHistory(SessionVisibility):
         return structs.replace(json_output(result), origins=origins)
 
     async def _loaded(self, key: SessionKey, session_id: str) -> tuple[str, LoadedTranscript]:
-        current, loaded = await self._desk.load(key)
+        current, loaded = await self._sessions.load(key)
         if session_id and session_id != current:
-            earlier = await asyncio.to_thread(self._desk.earlier, key, session_id)
+            earlier = await asyncio.to_thread(self._sessions.earlier, key, session_id)
             if earlier is None:
                 raise NotFound(f"{key} has no conversation {session_id}: leave sessionId out for the present one")
             return session_id, earlier

@@ -10,18 +10,24 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from openclaw.agent.settings import ModelChoiceSettings, agent_ids, view
+from openclaw.agent.settings import AgentsSettings, ModelChoiceSettings, agent_ids, view
+from openclaw.config.live import LiveConfig
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.keys import SessionKey, normalise_agent
+from openclaw.core.settings import Live
 from openclaw.core.text import Origin
 from openclaw.core.tool import Effects, Output, ToolContext
 from openclaw.harnesses.acp import PROVIDER, chosen
 from openclaw.models import thinking
-from openclaw.runs.control import SessionService
+from openclaw.models.service import ModelService
 from openclaw.runs.subagents import Subagent, Subagents, SubagentTask, pick
+from openclaw.security.sandboxes.service import SandboxService
+from openclaw.sessions.lifecycle import SessionLifecycle
+from openclaw.sessions.service import SessionService
 from openclaw.storage import atomic
 from openclaw.tools.base import SimpleTool, json_output, taken, tool_spec
-from openclaw.tools.settings import AttachmentSettings
+from openclaw.tools.settings import AttachmentSettings, ToolsSettings
+from openclaw.workspace.seed import Workspaces
 
 
 class AgentsList(SimpleTool):
@@ -31,28 +37,29 @@ class AgentsList(SimpleTool):
         "agents_list", "Agents", "list agents you may start", "List the agents sessions_spawn may start.", {}
     )
 
-    def __init__(self, desk: SessionService) -> None:
-        self._desk = desk
+    def __init__(self, models: ModelService, agents_settings: Live[AgentsSettings]) -> None:
+        self._models = models
+        self._agents_settings = agents_settings
 
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
-        config = self._desk.app.config.agents
-        allowed = allowed_agents(self._desk, context.agent_id)
+        config = self._agents_settings.current
+        allowed = allowed_agents(self._agents_settings, context.agent_id)
         any_agent = "*" in allowed
         rows = []
         for agent_id in agent_ids(config):
             if any_agent or agent_id in allowed or agent_id == context.agent_id:
                 entry = view(config, agent_id).entry
                 name = entry.name or entry.identity.name
-                model = str(self._desk.app.models.situation(agent_id).default)
+                model = str(self._models.model_set(agent_id).default)
                 runtime = {"id": "openclaw", "source": "default"}
                 shown = {"id": agent_id, "configured": bool(config.list), "model": model, "agentRuntime": runtime}
                 rows.append({**shown, **({"name": name} if name else {})})
         return json_output({"requester": context.agent_id, "allowAny": any_agent, "agents": rows})
 
 
-def allowed_agents(desk: SessionService, agent_id: str) -> tuple[str, ...]:
+def allowed_agents(agents_settings: Live[AgentsSettings], agent_id: str) -> tuple[str, ...]:
     """The agents an agent may start; itself when nothing is said."""
-    config = desk.app.config.agents
+    config = agents_settings.current
     own = view(config, agent_id).entry.subagents.allow_agents
     allowed = own if own is not None else config.defaults.subagents.allow_agents
     return allowed if allowed is not None else (agent_id,)
@@ -165,8 +172,26 @@ class SessionsSpawn(SimpleTool):
         absent=ABSENT,
     )
 
-    def __init__(self, desk: SessionService, subagents: Subagents) -> None:
-        self._desk = desk
+    def __init__(
+        self,
+        sessions: SessionService,
+        lifecycle: SessionLifecycle,
+        models: ModelService,
+        workspaces: Workspaces,
+        sandboxes: SandboxService,
+        live: LiveConfig,
+        agents_settings: Live[AgentsSettings],
+        tools_settings: Live[ToolsSettings],
+        subagents: Subagents,
+    ) -> None:
+        self._sessions = sessions
+        self._lifecycle = lifecycle
+        self._models = models
+        self._workspaces = workspaces
+        self._sandboxes = sandboxes
+        self._live = live
+        self._agents_settings = agents_settings
+        self._tools_settings = tools_settings
         self._subagents = subagents
 
     def effects(self, args: Mapping[str, Any]) -> Effects:
@@ -198,50 +223,51 @@ class SessionsSpawn(SimpleTool):
         )
 
     def _agent(self, wanted: SpawnArgs, own: str) -> str:
-        config = self._desk.app.config.agents
+        config = self._agents_settings.current
         if not wanted.agent_id:
             entry = view(config, own).entry
             if entry.subagents.require_agent_id or config.defaults.subagents.require_agent_id:
                 raise InvalidRequest("agentId is missing: agents_list shows which agents you may start")
             return own
         agent = view(config, wanted.agent_id).id
-        allowed = allowed_agents(self._desk, own)
+        allowed = allowed_agents(self._agents_settings, own)
         if agent != own and "*" not in allowed and agent not in {normalise_agent(name) for name in allowed}:
             raise InvalidRequest(f"{own} may not start {agent}: subagents.allowAgents does not name it")
         return agent
 
     async def _start(self, wanted: SpawnArgs, agent: str, context: ToolContext) -> tuple[Subagent, str]:
         _check(wanted)
-        app = self._desk.app
         child_key = SessionKey(agent, "subagent:new")
-        app.boxes.check_child(self._desk.key(context.session_key), child_key, required=wanted.sandbox == "require")
-        defaults = app.config.agents.defaults.subagents
-        own = view(app.config.agents, agent).entry.subagents
+        self._sandboxes.check_child(
+            self._sessions.key(context.session_key), child_key, required=wanted.sandbox == "require"
+        )
+        defaults = self._agents_settings.current.defaults.subagents
+        own = view(self._agents_settings.current, agent).entry.subagents
         external = wanted.runtime == "acp"
         if external:
-            parent = self._desk.key(context.session_key)
-            if app.boxes.of(parent) is not None:
+            parent = self._sessions.key(context.session_key)
+            if self._sandboxes.of(parent) is not None:
                 raise InvalidRequest("runtime acp: an external agent works on the host, and this session may not.")
-            named: str | None = f"{PROVIDER}/{chosen(app.config.acp, wanted.agent_id)}"
+            named: str | None = f"{PROVIDER}/{chosen(self._live.current.config.acp, wanted.agent_id)}"
             ref: Any = named
         else:
-            situation = app.models.situation(agent)
+            situation = self._models.model_set(agent)
             named = wanted.model or _primary(own.model) or _primary(defaults.model)
             ref = situation.resolve(named) if named else situation.default
         level = wanted.thinking or own.thinking or defaults.thinking
         limit = defaults.run_timeout_seconds if wanted.run_timeout_seconds is None else wanted.run_timeout_seconds
         notes = []
-        workspace = app.workspace(agent)
+        workspace = self._workspaces.of(agent)
         if wanted.cwd:
-            notes.append(f"Work in {app.boxes.place(child_key, _inside(workspace, wanted.cwd))}.")
+            notes.append(f"Work in {self._sandboxes.place(child_key, _inside(workspace, wanted.cwd))}.")
         files = ""
         if wanted.attachments:
-            limits = app.config.tools.sessions_spawn.attachments
+            limits = self._tools_settings.current.sessions_spawn.attachments
             files = _deliver(workspace, wanted.attachments, limits, wanted.attach_as.mount_path)
-            there = app.boxes.place(child_key, files)
+            there = self._sandboxes.place(child_key, files)
             notes.append(f"Files for you are in {there}: {', '.join(each.name for each in wanted.attachments)}.")
         errand = SubagentTask(
-            parent=self._desk.key(context.session_key),
+            parent=self._sessions.key(context.session_key),
             parent_run=context.run_id,
             agent=agent,
             task=wanted.task,
@@ -259,7 +285,7 @@ class SessionsSpawn(SimpleTool):
             external=external,
         )
         child = await self._subagents.spawn(errand)
-        await self._desk.lifecycle.prefer(
+        await self._lifecycle.prefer(
             child.session,
             {
                 "label": child.label or None,
@@ -268,7 +294,7 @@ class SessionsSpawn(SimpleTool):
                 **({"model": named} if external else {}),
             },
         )
-        await self._desk.changed(child.session, "create")
+        await self._sessions.changed(child.session, "create")
         return child, str(ref)
 
 
@@ -343,12 +369,12 @@ class SessionsYield(SimpleTool):
         },
     )
 
-    def __init__(self, desk: SessionService, subagents: Subagents) -> None:
-        self._desk = desk
+    def __init__(self, sessions: SessionService, subagents: Subagents) -> None:
+        self._sessions = sessions
         self._subagents = subagents
 
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
-        key = self._desk.key(context.session_key)
+        key = self._sessions.key(context.session_key)
         own = await self._subagents.wait_together(key, context.run_id)
         if own:
             waiting = [child.run_id for child in own]
@@ -409,8 +435,8 @@ class SubagentsTool(SimpleTool):
         },
     )
 
-    def __init__(self, desk: SessionService, subagents: Subagents) -> None:
-        self._desk = desk
+    def __init__(self, sessions: SessionService, subagents: Subagents) -> None:
+        self._sessions = sessions
         self._subagents = subagents
 
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
@@ -422,7 +448,7 @@ class SubagentsTool(SimpleTool):
             case "wait":
                 chosen = [each for name in wanted.task_ids for each in pick(children, name)] or children
                 done = await self._subagents.settled(chosen, min(wanted.timeout_seconds, 60))
-                now = [_row(self._subagents.roster.get(each.run_id), self._desk.now) for each in chosen]
+                now = [_row(self._subagents.roster.get(each.run_id), self._sessions.now) for each in chosen]
                 return json_output({"status": "ok" if done else "timeout", "action": "wait", "tasks": now})
             case "steer":
                 return await self._steer(children, wanted, context.origins)
@@ -442,12 +468,12 @@ class SubagentsTool(SimpleTool):
         return json_output({"status": "accepted", "action": "steer", "runId": child.current, "sessionKey": child.key})
 
     def _list(self, key: str, children: Sequence[Subagent], minutes: int) -> Output:
-        since = self._desk.now - minutes * 60_000
+        since = self._sessions.now - minutes * 60_000
         active = [each for each in children if each.status == "running"]
         recent = [each for each in children if each.status != "running" and each.ended_at >= since]
         numbers = {each.run_id: place for place, each in enumerate(children, 1)}
         lines = [f"{numbers[each.run_id]}. {each.name}: {each.status}" for each in (*active, *recent)]
-        caller = self._desk.key(key)
+        caller = self._sessions.key(key)
         return json_output(
             {
                 "status": "ok",
@@ -456,8 +482,8 @@ class SubagentsTool(SimpleTool):
                 "callerSessionKey": key,
                 "callerIsSubagent": caller.is_subagent,
                 "total": len(children),
-                "active": [_row(each, self._desk.now) for each in active],
-                "recent": [_row(each, self._desk.now) for each in recent],
+                "active": [_row(each, self._sessions.now) for each in active],
+                "recent": [_row(each, self._sessions.now) for each in recent],
                 "text": "\n".join(lines) or "No sub-agents.",
             }
         )

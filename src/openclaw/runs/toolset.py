@@ -1,36 +1,174 @@
-"""The tools of every session: what there is, and what policy leaves of it."""
+"""The tools of every session: those of this machine, those of the gateway, and what policy leaves of them."""
 
 import asyncio
+import logging
 import secrets
-from collections.abc import Callable, Sequence
-from functools import cached_property
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from openclaw.agent import settings
+from openclaw.agent.settings import AgentEntry, default_agent
 from openclaw.agent.tool_runner import ToolRunner
+from openclaw.config.live import LiveConfig
 from openclaw.config.load import LoadedConfig
-from openclaw.config.schema import Config
 from openclaw.core.clock import Clock
+from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.events import ToolEnded
-from openclaw.core.keys import MAIN, SessionKey
+from openclaw.core.keys import MAIN, SessionKey, normalise_agent
 from openclaw.core.messages import Image, ToolCall, ToolResult
 from openclaw.core.sandbox import SandboxedRun
+from openclaw.core.secret import Secret
 from openclaw.core.tool import Approver, Tool, ToolSpec
-from openclaw.gateway.http.problems import HttpProblem
-from openclaw.runs import tool_settings
+from openclaw.memory.service import MemoryService
+from openclaw.plugins.registry import PluginRegistry
 from openclaw.security import tool_policy
+from openclaw.security.exec_policy import MODES
+from openclaw.security.label_service import wrap
 from openclaw.security.sandboxes.service import SandboxService
-from openclaw.security.tool_policy import ALIASES, Level, ToolLayer
+from openclaw.security.settings import AgentToolSettings, Ask, ExecOverride, Security
+from openclaw.security.tool_policy import (
+    ALIASES,
+    Level,
+    RequestSender,
+    ToolLayer,
+    ToolRequest,
+    emptied,
+    remaining,
+    unknown,
+)
 from openclaw.tools import build
+from openclaw.tools.settings import ExecSettings, ToolsSettings
+from openclaw.workspace.seed import Workspaces
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
-    from openclaw.plugins.registry import PluginRegistry
     from openclaw.tools.browser.tool import Browsers
     from openclaw.tools.build import ToolState
     from openclaw.tools.mcp.servers import McpServers
+
+log = logging.getLogger("agents/tool-policy")
+_WARNED: set[str] = set()
+"""Entries that were already complained about in this process."""
+
+
+USUAL = AgentToolSettings()
+"""An agent that has nothing of its own."""
+
+
+def machine_tools(
+    settings: ToolsSettings,
+    variables: Mapping[str, str],
+    standing: Any,
+    look: Any,
+    *,
+    background: bool,
+    own: AgentToolSettings = USUAL,
+    boxed: SandboxedRun | None = None,
+    elevated: Level = "off",
+) -> list[Tool]:
+    """The tools that need nothing but this machine; commands outlive their call only with `background`.
+
+    With `boxed` they work in a sandbox.
+    """
+    from openclaw.tools.build import WebToolSettings, build, build_web
+    from openclaw.tools.web_guard import AddressRules
+
+    confined = settings.fs.workspace_only if own.fs.workspace_only is None else own.fs.workspace_only
+    longest = settings.exec.timeout_seconds if own.exec.timeout_seconds is None else own.exec.timeout_seconds
+    built = build(
+        workspace_only=confined,
+        boxed=boxed,
+        workers=standing.workers,
+        elevated=elevated,
+        most_processes=settings.exec.max_processes,
+        patch_workspace_only=settings.exec.apply_patch.workspace_only,
+        exec_timeout=longest,
+        shell=variables.get("SHELL", "/bin/sh"),
+        env=variables,
+        path_prepend=settings.exec.path_prepend,
+        background=standing.background if background else None,
+        yield_ms=_yield_ms(settings.exec.background_ms, variables),
+        look=look,
+        plan=settings.experimental.plan_tool,
+    )
+    fetch, search = settings.web.fetch, settings.web.search
+    key = variables.get("BRAVE_API_KEY", "")
+    return built + build_web(
+        standing,
+        wrap,
+        WebToolSettings(
+            fence=AddressRules(
+                allow_private=fetch.ssrf_policy.dangerously_allow_private_network,
+                allowed_hosts=fetch.ssrf_policy.allowed_hostnames,
+                blocked_hosts=fetch.ssrf_policy.blocked_hostnames,
+            ),
+            max_bytes=fetch.max_response_bytes,
+            fetch_seconds=fetch.timeout_seconds,
+            redirects=fetch.max_redirects,
+            user_agent=fetch.user_agent,
+            headers=fetch.headers,
+            max_chars=fetch.max_chars,
+            chars_cap=fetch.max_chars_cap,
+            fetch_cached_for=fetch.cache_ttl_minutes * 60,
+            readability=fetch.readability,
+            provider=search.provider,
+            brave_key=search.api_key or (Secret(key) if key else None),
+            searxng=search.base_url or variables.get("SEARXNG_BASE_URL") or None,
+            search_seconds=search.timeout_seconds,
+            search_cached_for=search.cache_ttl_minutes * 60,
+            results=search.max_results,
+        ),
+    )
+
+
+def tool_request(key: SessionKey, model: str, boxed: SandboxedRun | None) -> ToolRequest:
+    """For whom tools are wanted, as far as the session's key and its box tell."""
+    route = key.route
+    sender, group = None, ""
+    if route is not None and route.kind == "direct":
+        sender = RequestSender(channel=route.channel, id=route.peer)
+    elif route is not None:  # anyone of the group may be speaking
+        sender, group = RequestSender(channel=route.channel), route.peer
+    read_only = boxed is not None and boxed.box.access == "ro"
+    return ToolRequest(
+        agent=key.agent, model=model, sender=sender, group=group, boxed=boxed is not None, read_only=read_only
+    )
+
+
+def filter_names(names: Sequence[str], layers: Sequence[ToolLayer]) -> tuple[str, ...]:
+    """The tools that remain; what went is logged, a list that leaves nothing is an error."""
+    return _kept(tuple(names), tuple(layers))
+
+
+@lru_cache(maxsize=256)
+def _kept(names: tuple[str, ...], layers: tuple[ToolLayer, ...]) -> tuple[str, ...]:
+    """From turn to turn it is the same question."""
+    remain, removed = remaining(names, layers)
+    for each in removed:
+        log.debug("%s was removed by %s (%s)", each.tool, each.by, each.key)
+    for entry in set(unknown(names, layers)) - _WARNED:
+        _WARNED.add(entry)
+        log.warning("%s names no tool there is", entry)
+    if not remain and (culprit := emptied(names, layers)):
+        raise InvalidRequest(f"no tool is left: {culprit} allows none of those there are")
+    return remain
+
+
+def exec_policy(settings: ExecSettings, own: ExecOverride = USUAL.exec) -> tuple[Security, Ask]:
+    """What may run and who is asked: an agent's own settings over those for all."""
+    security, ask = MODES[own.mode] if own.mode else (settings.security, settings.ask)
+    return own.security or security, own.ask or ask
+
+
+def _yield_ms(configured: int, variables: Mapping[str, str]) -> int:
+    given = variables.get("OPENCLAW_BASH_YIELD_MS", "")
+    return int(given) if given.isascii() and given.isdigit() and len(given) < 9 else configured
+
+
+def exec_policies(settings: ExecSettings, agents: Sequence[AgentEntry]) -> dict[str, tuple[Security, Ask]]:
+    """What may run and who is asked, for every agent that is listed."""
+    return {normalise_agent(entry.id): exec_policy(settings, entry.tools.exec) for entry in agents}
+
 
 DENIED = (
     "exec",
@@ -55,7 +193,7 @@ def find_tool(wanted: str, box: ToolRunner) -> ToolSpec:
     for spec in box.specs:
         if spec.name.lower() == name:
             return spec
-    raise HttpProblem(404, f"Tool not available: {wanted[:100]}", "not_found")
+    raise NotFound(f"Tool not available: {wanted[:100]}")
 
 
 async def invoke_tool(box: ToolRunner, spec: ToolSpec, args: dict[str, Any]) -> ToolResult:
@@ -70,118 +208,104 @@ async def invoke_tool(box: ToolRunner, spec: ToolSpec, args: dict[str, Any]) -> 
     return result
 
 
-class Toolset:
+class SessionTools(Protocol):
+    """What a running gateway adds to the tools of this machine, and the limits that only it knows."""
+
+    def tools(self, key: SessionKey) -> list[Tool]: ...
+
+    def layers(self, key: SessionKey) -> list[ToolLayer]: ...
+
+
+class NoSessionTools:
+    """There is no gateway around: for a prompt that is only looked at, and for tests."""
+
+    def tools(self, key: SessionKey) -> list[Tool]:
+        return []
+
+    def layers(self, key: SessionKey) -> list[ToolLayer]:
+        return []
+
+
+LookAt = Callable[[str, str, Sequence[Image]], Awaitable[str]]
+"""What the image model of an agent says about images."""
+
+
+class MachineTools:
+    """The tools that need nothing but this machine: files, commands, the web, notes, plugins, MCP servers."""
+
     def __init__(
         self,
+        live: LiveConfig,
         state: Path,
         clock: Clock,
-        loaded: Callable[[], LoadedConfig],
-        boxes: Callable[[], SandboxService],
-        workspace: Callable[[str], Path],
+        sandboxes: SandboxService,
+        workspaces: Workspaces,
         approver: Approver,
-        remembering: Callable[[str], list[Tool]],
-        look: "Callable[[str, str, Sequence[Image]], Awaitable[str]]",
-        added: "Callable[[], PluginRegistry | None]",
+        memories: MemoryService,
+        plugins: PluginRegistry,
+        look_at: LookAt,
     ) -> None:
+        self._live = live
         self._state = state
         self._clock = clock
-        self._loaded = loaded
-        self._boxes = boxes
-        self._workspace = workspace
+        self._sandboxes = sandboxes
+        self._workspaces = workspaces
         self._approver = approver
-        self._remembering = remembering
-        self._look = look
-        self._added = added
-        self._offered: list[Tool] = []
-        self._hall: tool_settings.GatewayToolsSource = tool_settings.NoGatewayTools()
+        self._memories = memories
+        self._plugins = plugins
+        self._look_at = look_at
         self._usual: dict[tuple[str, bool, Level], list[Tool]] = {}
         """The tools of agents without a sandbox, under this configuration."""
+        self._usual_for: LoadedConfig | None = None
         self.has_standing = asyncio.Event()
         """Whether `standing` was made: with the first tools, not before."""
 
-    @property
-    def _config(self) -> Config:
-        return self._loaded().config
-
-    def offer(self, tool: Tool) -> None:
-        """Adds a tool that only the running gateway can carry out."""
-        self._offered.append(tool)
-
-    def serve_in(self, hall: tool_settings.GatewayToolsSource) -> None:
-        """From now on a gateway runs round this assistant: its tools are offered and its limits hold."""
-        self._hall = hall
-
-    def reconfigured(self) -> None:
-        """Another configuration holds from now on."""
-        self._usual.clear()
-        if "mcp" in self.__dict__:
-            self.mcp.configure(self._config.mcp)
-
     async def settle(self) -> None:
-        """Ends what an earlier configuration had running."""
+        """Takes a changed configuration up, and ends what an earlier one had running."""
         if "mcp" in self.__dict__:
+            self.mcp.configure(self._live.config.mcp)
             await self.mcp.settle()
 
     async def ready(self) -> None:
         """Waits for the tools of other programs."""
-        if self._config.mcp.servers:
+        if self._live.config.mcp.servers:
             await self.mcp.ready()
 
-    def of(
-        self, key: SessionKey | None = None, caps: Sequence[ToolLayer] = (), *, model: str = "", level: Level = "off"
-    ) -> list[Tool]:
-        """The tools that remain after policy for a session: the main one of the default agent unless told otherwise."""
-        key = key or SessionKey(settings.default_agent(self._config.agents), MAIN)
-        built = self._built(key, background=True, level=level)
-        kept = tool_settings.kept([tool.spec.name for tool in built], self.rules(key, model, caps))
-        if "process" not in kept:  # nobody could look after what exec leaves running
-            built = self._built(key, background=False, level=level)
-        return [tool for tool in built if tool.spec.name in kept]
-
-    def rules(self, key: SessionKey, model: str = "", caps: Sequence[ToolLayer] = ()) -> list[ToolLayer]:
-        """Every layer that may take a tool from a session, in order."""
-        config, added = self._config, self._added()
-        own = self._boxes().tool_settings(key.agent)
-        asked = tool_settings.asked(key, model, self._boxes().of(key))
-        found = [*tool_policy.layers(config.tools, own, asked, config.channels), *self._hall.layers(key), *caps]
-        return added.layers(config.tools, found) if added else found
-
-    def offered(self, key: SessionKey) -> tuple[str, ...]:
-        """The names of all tools there are for a session, before policy."""
-        return tuple(tool.spec.name for tool in self._built(key, background=True))
-
-    def _built(self, key: SessionKey, *, background: bool, level: Level = "off") -> list[Tool]:
-        boxed = self._boxes().of(key)
+    def of(self, key: SessionKey, *, background: bool, level: Level = "off") -> list[Tool]:
+        """The tools of a session before policy."""
+        if self._usual_for is not self._live.current:
+            self._usual, self._usual_for = {}, self._live.current
+        boxed = self._sandboxes.of(key)
         kind = (key.agent, background, level)
         usual = self._usual.get(kind) if boxed is None else None
         if usual is None:
             usual = self._own(key, background=background, level=level, boxed=boxed)
             if boxed is None:
                 self._usual[kind] = usual
-        added = self._added()
-        return [
-            *usual,
-            *self._offered,
-            *self._hall.tools(key),
-            *(added.tools() if added else ()),
-            *(self.mcp.tools() if self._config.mcp.servers else ()),
-        ]
+        return usual
+
+    def brought(self) -> list[Tool]:
+        """What plugins and MCP servers lend."""
+        return [*self._plugins.tools(), *(self.mcp.tools() if self._live.config.mcp.servers else ())]
 
     def _own(self, key: SessionKey, *, background: bool, level: Level, boxed: SandboxedRun | None) -> list[Tool]:
         """The tools that depend on nothing but the configuration and the agent: they keep nothing between calls."""
-        config = self._config
-        built = tool_settings.machine_tools(
+        config = self._live.config
+        built = machine_tools(
             config.tools,
-            self._loaded().variables,
+            self._live.current.variables,
             self.standing,
-            self._look,
+            self._look_at,
             background=background,
-            own=self._boxes().tool_settings(key.agent),
+            own=self._sandboxes.tool_settings(key.agent),
             boxed=boxed,
             elevated=level,
         )
-        built += self._remembering(key.agent)
-        return built + build.tools(config.browser, self._state, lambda: self.browsers)
+        built += self._memories.tools(key.agent)
+        return built + build.tools(config.browser, self._state, self._open_browsers)
+
+    def _open_browsers(self) -> "Browsers":
+        return self.browsers
 
     @cached_property
     def standing(self) -> "ToolState":
@@ -189,28 +313,76 @@ class Toolset:
         from openclaw.tools.build import ToolState
 
         self.has_standing.set()
-        return ToolState(self._clock, kept_for=self._config.tools.exec.cleanup_ms / 1000)
+        return ToolState(self._clock, kept_for=self._live.config.tools.exec.cleanup_ms / 1000)
 
     @cached_property
     def browsers(self) -> "Browsers":
         """The browsers of the assistant; none is started before a page is looked at."""
         from openclaw.tools.browser.tool import Browsers
 
-        return Browsers(lambda: self._loaded().variables)
+        return Browsers(self._live.variables)
 
     @cached_property
     def mcp(self) -> "McpServers":
         """The tools of other programs; nothing of it is loaded before a server is configured."""
         from openclaw.tools.mcp.servers import open_servers
 
-        def workspace() -> str:
-            return str(self._workspace(settings.default_agent(self._config.agents)))
-
-        servers = open_servers(self._state, self._clock, self._approver, lambda: self._loaded().variables, workspace)
-        servers.configure(self._config.mcp)
+        servers = open_servers(self._state, self._clock, self._approver, self._live.variables, self._default_workspace)
+        servers.configure(self._live.config.mcp)
         return servers
+
+    def _default_workspace(self) -> str:
+        return str(self._workspaces.of(default_agent(self._live.config.agents)))
 
     async def close(self) -> None:
         for name in ("mcp", "browsers", "standing"):
             if name in self.__dict__:  # made at its first use
                 await self.__dict__[name].close()
+
+
+class Toolset:
+    """The tools of every session: what there is, and what policy leaves of it."""
+
+    def __init__(
+        self,
+        machine: MachineTools,
+        session_tools: SessionTools,
+        plugins: PluginRegistry,
+        sandboxes: SandboxService,
+        live: LiveConfig,
+    ) -> None:
+        self._machine = machine
+        self._session_tools = session_tools
+        self._plugins = plugins
+        self._sandboxes = sandboxes
+        self._live = live
+
+    async def ready(self) -> None:
+        await self._machine.ready()
+
+    def of(
+        self, key: SessionKey | None = None, caps: Sequence[ToolLayer] = (), *, model: str = "", level: Level = "off"
+    ) -> list[Tool]:
+        """The tools that remain after policy for a session: the main one of the default agent unless told otherwise."""
+        key = key or SessionKey(default_agent(self._live.config.agents), MAIN)
+        built = self._built(key, background=True, level=level)
+        kept = filter_names([tool.spec.name for tool in built], self.rules(key, model, caps))
+        if "process" not in kept:  # nobody could look after what exec leaves running
+            built = self._built(key, background=False, level=level)
+        return [tool for tool in built if tool.spec.name in kept]
+
+    def rules(self, key: SessionKey, model: str = "", caps: Sequence[ToolLayer] = ()) -> list[ToolLayer]:
+        """Every layer that may take a tool from a session, in order."""
+        config = self._live.config
+        own = self._sandboxes.tool_settings(key.agent)
+        request = tool_request(key, model, self._sandboxes.of(key))
+        found = tool_policy.layers(config.tools, own, request, config.channels)
+        return self._plugins.layers(config.tools, [*found, *self._session_tools.layers(key), *caps])
+
+    def offered(self, key: SessionKey) -> tuple[str, ...]:
+        """The names of all tools there are for a session, before policy."""
+        return tuple(tool.spec.name for tool in self._built(key, background=True))
+
+    def _built(self, key: SessionKey, *, background: bool, level: Level = "off") -> list[Tool]:
+        own = self._machine.of(key, background=background, level=level)
+        return [*own, *self._session_tools.tools(key), *self._machine.brought()]

@@ -5,11 +5,11 @@ the turn ends (an answer, an error, Ctrl-C, a kill), the transcript can be loade
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from datetime import tzinfo
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct, structs
 
@@ -31,10 +31,12 @@ from openclaw.core.harness import RunJob, Steering
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Assistant, Image, Message, Text, Usage, User
 from openclaw.core.provider import System
+from openclaw.core.settings import Live
 from openclaw.core.text import Origin, merge_origins, whole
 from openclaw.runs.record import TurnRecorder
-from openclaw.runs.request import RecordedEvent, RunRequest, SessionRepaired
+from openclaw.runs.request import RecordedEvent, RunRequest, SessionRenewed, SessionRepaired
 from openclaw.runs.route import FailoverRoute
+from openclaw.runs.toolset import Toolset
 from openclaw.sessions import reset
 from openclaw.sessions.compaction.manager import NOTHING, CompactionManager
 from openclaw.sessions.files import TranscriptFile, WriteLocks, iso, load
@@ -76,6 +78,7 @@ class OpenedSession(Struct, frozen=True, kw_only=True):
     """The conversation as it was found."""
     total: Tally = Tally()
     problems: tuple[TranscriptProblem, ...] = ()
+    renewed: SessionRenewed | None = None
 
     @property
     def path(self) -> tuple[AnyEntry, ...]:
@@ -98,6 +101,12 @@ class PreparedTurn(Struct, frozen=True, kw_only=True):
     """Who listens to this turn; None when no plugin does."""
 
 
+class PreparesTurns(Protocol):
+    """Chooses model, tools and prompt of a turn."""
+
+    async def prepare(self, turn: RunRequest, session: OpenedSession, toolset: Toolset) -> PreparedTurn: ...
+
+
 class TurnRunner:
     """Runs turns, one at a time for each session."""
 
@@ -107,31 +116,33 @@ class TurnRunner:
         locks: WriteLocks,
         clock: Clock,
         workspace_of: Callable[[str], Path],
-        prepare: Callable[[RunRequest, OpenedSession], Awaitable[PreparedTurn]],
-        news: Callable[[RunRequest], Awaitable[PendingEvents]] | None = None,
-        renew: Callable[[RunRequest, SessionRow], Awaitable[SessionRow]] | None = None,
+        preparer: PreparesTurns,
+        system_events: SystemEvents | None = None,
+        renewal: "SessionRenewal | None" = None,
     ) -> None:
-        self._news = news
-        self._renew = renew
+        self._system_events = system_events
+        self._renewal = renewal
         self._holding = ConversationCache()
         self._index = index
         self._locks = locks
         self._clock = clock
         self._workspace_of = workspace_of
-        self._prepare = prepare
+        self._preparer = preparer
 
     async def run(
-        self, turn: RunRequest, steering: Steering | None = None, notice: str = ""
-    ) -> AsyncGenerator[Event | SessionRepaired | RecordedEvent, None]:
+        self, turn: RunRequest, toolset: Toolset, steering: Steering | None = None, notice: str = ""
+    ) -> AsyncGenerator[Event | SessionRepaired | SessionRenewed | RecordedEvent, None]:
         """Everything that happens, ending with `RunEnded`; `notice` is told beside the answer.
 
         A turn whose question is already in the transcript was begun by an earlier process: it goes on from there, and
         an answer that was written down is not asked for again.
         """
         async with self._opened(turn) as session:
+            if session.renewed is not None:
+                yield session.renewed
             if session.problems:
                 yield SessionRepaired(session.row.session_id, session.problems)
-            prepared = await self._prepare(turn, session)
+            prepared = await self._preparer.prepare(turn, session, toolset)
             prepared.upkeep.check()
             answered = _answer_on_record(_said(session.path), turn.run_id)
             if answered is not None:
@@ -190,7 +201,7 @@ class TurnRunner:
         before = _said(session.path)
         if not _asked(before, turn.run_id):
             now = millis(self._clock)
-            news = await self._news(turn) if self._news else PendingEvents()
+            news = await self._news(turn)
             asked = [question(each, now) for each in turn.earlier if not _asked(before, each.run_id)]
             asked.append(question(turn, now, news))
             for each in asked:
@@ -327,8 +338,10 @@ class TurnRunner:
     async def _opened(self, turn: RunRequest) -> AsyncIterator[OpenedSession]:
         """The session, locked and loaded. A new one gets its file with its first message, not before."""
         row = await self._index.resolve(turn.key)
-        if self._renew is not None and turn.compact is None:
-            row = await self._renew(turn, row)
+        renewed = None
+        if self._renewal is not None and turn.compact is None:
+            renewed = await self._renewal.renew(turn, row)
+            row = renewed.after if renewed is not None else row
         path = self._index.path(row.agent_id, row.session_id)
         async with self._locks.writing(path, turn.run_id):
             held = self._holding.take(path)
@@ -341,7 +354,7 @@ class TurnRunner:
                 known = conversation(loaded.entries)
                 problems = (*loaded.problems, *known.context.problems)
             else:
-                yield OpenedSession(row=row)
+                yield OpenedSession(row=row, renewed=renewed)
                 return
             try:
                 total = known.total
@@ -349,9 +362,17 @@ class TurnRunner:
                     result = synthetic(call, timestamp=millis(self._clock))
                     transcript.say(result, self._clock.now())
                     total = total.plus(result)
-                yield OpenedSession(row=row, transcript=transcript, known=known, total=total, problems=problems)
+                yield OpenedSession(
+                    row=row, transcript=transcript, known=known, total=total, problems=problems, renewed=renewed
+                )
             finally:
                 transcript.close()
+
+    async def _news(self, turn: RunRequest) -> PendingEvents:
+        """What happened in the meantime, told with the next thing that is said in a conversation."""
+        if self._system_events is None:
+            return _NO_NEWS
+        return PendingEvents(*await self._system_events.take(turn.key, turn.run_id))
 
     def _create(self, row: SessionRow) -> TranscriptFile:
         return TranscriptFile.create(self._index.path(row.agent_id, row.session_id), self._header(row))
@@ -397,11 +418,8 @@ def question(turn: RunRequest, now: int, news: PendingEvents = _NO_NEWS) -> User
     return User(content=content, timestamp=now, idempotency_key=f"{turn.run_id}:user", origins=origins)
 
 
-Renewed = Callable[[RunRequest, SessionRow, SessionRow, reset.Reason], Awaitable[None]]
-
-
 class SessionRenewal:
-    """Decides and does it; `renewed` hears of it: the turn, the conversation that ended, the new one, and why."""
+    """Starts a conversation over when the settings say that it is too old to go on."""
 
     def __init__(
         self,
@@ -410,8 +428,8 @@ class SessionRenewal:
         events: SystemEvents,
         clock: Clock,
         *,
-        settings: Callable[[], SessionSettings],
-        zone: Callable[[], tzinfo],
+        settings: Live[SessionSettings],
+        zone: tzinfo,
     ) -> None:
         self._index = index
         self._lifecycle = lifecycle
@@ -419,20 +437,18 @@ class SessionRenewal:
         self._clock = clock
         self._settings = settings
         self._zone = zone
-        self.renewed: Renewed = _nobody
 
-    async def __call__(self, turn: RunRequest, row: SessionRow) -> SessionRow:
-        """The conversation `turn` belongs to: `row`, or a new one under the same key."""
-        policy = reset.policy_of(self._settings(), turn.key, turn.channel)
+    async def renew(self, turn: RunRequest, row: SessionRow) -> SessionRenewed | None:
+        """A new conversation under the key of `turn`, when `row` is not to be gone on with."""
+        policy = reset.policy_of(self._settings.current, turn.key, turn.channel)
         if policy is None or turn.trigger != "user" or not row.messages:
-            return row
-        why = reset.stale(policy, await self._index.contact(row), millis(self._clock), self._zone())
+            return None
+        why = reset.stale(policy, await self._index.contact(row), millis(self._clock), self._zone)
         if why is None or await self._was_begun(turn, row):
-            return row
+            return None
         fresh = await self._lifecycle.reset(turn.key, row.session_id, why=why)
         await self._events.forget(turn.key)
-        await self.renewed(turn, row, fresh, why)
-        return fresh
+        return SessionRenewed(row, fresh, why)
 
     async def _was_begun(self, turn: RunRequest, row: SessionRow) -> bool:
         """Whether an earlier process asked this already: it is finished where it was begun."""
@@ -443,7 +459,3 @@ class SessionRenewal:
         key = f"{turn.run_id}:user"
         said = (entry.message for entry in loaded.entries if isinstance(entry, MessageEntry))
         return any(isinstance(each, User) and each.idempotency_key == key for each in said)
-
-
-async def _nobody(turn: RunRequest, before: SessionRow, after: SessionRow, why: reset.Reason) -> None:
-    return

@@ -9,17 +9,20 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, aclosing, asynccontextmanager, nullcontext
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from msgspec import Struct, structs
 
+from openclaw.agent.settings import AgentsSettings
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import InvalidRequest, OpenClawError, ProviderError, Unavailable
 from openclaw.core.events import CompactionEnded, MessageEnded, ModelCalled, RunEnded, RunNotice, Steered
 from openclaw.core.harness import Steering
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Assistant, ToolCall, Usage, User
+from openclaw.core.settings import Fixed, Live
 from openclaw.core.text import merge_origins
 from openclaw.runs import queue
 from openclaw.runs.inbox import Inbox, InboxEntry, RunOutcome
@@ -34,10 +37,12 @@ from openclaw.runs.queue import (
     SteerRun,
 )
 from openclaw.runs.reply import ReplyShaper, ShapedEvent
-from openclaw.runs.request import RecordedEvent, RunRequest, SessionRepaired
+from openclaw.runs.request import RecordedEvent, RunRequest, SessionRenewed, SessionRepaired
 from openclaw.runs.stuck import SETTLE, Action, Activity, Recovery, SessionActivity
+from openclaw.runs.toolset import Toolset
 from openclaw.runs.turn import TurnRunner, question
 from openclaw.sessions.reply_text import ReplyOptions
+from openclaw.tools.settings import ToolsSettings
 
 if TYPE_CHECKING:
     from openclaw.runs.hooks import MessageHooks, OutgoingMessage
@@ -45,7 +50,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MOST_ATTEMPTS = 3
-DEFAULT_TIMEOUT = 172_800.0
 INTERRUPTED = "The gateway was restarted while it worked on this, and has taken it up again."
 Why = Literal["user", "timeout", "shutdown", "interrupt", "stalled"]
 
@@ -54,6 +58,8 @@ class RunAccepted(Struct, frozen=True):
     """An input is on record."""
 
     queued: bool
+    request: RunRequest
+    lane: str = "main"
 
 
 class RunSettled(Struct, frozen=True):
@@ -69,7 +75,21 @@ class RunEvent(Struct, frozen=True, kw_only=True):
     key: SessionKey
     seq: int
     at: int
-    event: ShapedEvent | SessionRepaired | RecordedEvent | RunAccepted | RunSettled
+    event: ShapedEvent | SessionRepaired | SessionRenewed | RecordedEvent | RunAccepted | RunSettled
+
+
+class RunPublisher:
+    """Publishes what runs say to everyone who subscribed: clients, hooks, metrics, waiting callers."""
+
+    def __init__(self, *subscribers: Callable[[RunEvent], None]) -> None:
+        self._subscribers = list(subscribers)
+
+    def subscribe(self, subscriber: Callable[[RunEvent], None]) -> None:
+        self._subscribers.append(subscriber)
+
+    def __call__(self, event: RunEvent) -> None:
+        for subscriber in self._subscribers:
+            subscriber(event)
 
 
 class Submission(Struct, frozen=True, kw_only=True):
@@ -157,8 +177,15 @@ class _Session:
         self.touched = 0.0
 
 
+_AGENTS, _TOOLS = Fixed(AgentsSettings()), Fixed(ToolsSettings())
+
+
+def _no_context(request: RunRequest) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
 class RunService:
-    """Use as `async with Runs(…).serving() as runs`."""
+    """Accepts run requests and carries them out: `async with RunService(…).serving(toolset) as runs`."""
 
     def __init__(
         self,
@@ -166,34 +193,31 @@ class RunService:
         ledger: Inbox,
         lanes: Lanes,
         clock: Clock,
-        tell: Callable[[RunEvent], None],
+        publish: Callable[[RunEvent], None],
         *,
-        manner_of: Callable[[RunRequest], Awaitable[ReplyOptions]] | None = None,
-        proofread: Callable[[RunRequest, str], str] = lambda turn, text: text,
-        deadline_of: Callable[[ToolCall], float | None] = lambda call: None,
-        about: Callable[[RunRequest], AbstractContextManager[None]] = lambda turn: nullcontext(),
-        longest: Callable[[], float] = lambda: DEFAULT_TIMEOUT,
-        messages: "Callable[[], MessageHooks | None]" = lambda: None,
-        accepted: Callable[[RunRequest, str], None] = lambda turn, lane: None,
+        reply_options: Callable[[RunRequest], Awaitable[ReplyOptions]] | None = None,
+        proofread: Callable[[str, str], str] | None = None,
+        agents: Live[AgentsSettings] = _AGENTS,
+        tools: Live[ToolsSettings] = _TOOLS,
+        about: Callable[[RunRequest], AbstractContextManager[None]] = _no_context,
+        messages: "MessageHooks | None" = None,
     ) -> None:
         self._turns = turns
         self._ledger = ledger
         self._lanes = lanes
         self._clock = clock
-        self._tell = tell
-        self._manner_of = manner_of
-        self._proofread = proofread
+        self._publish = publish
+        self._reply_options = reply_options
         """How much of a run its conversation wants to see."""
-        self._deadline_of = deadline_of
-        """How long a tool call may take at most, where that is known."""
+        self._proofread = proofread
+        """Takes sources that do not exist out of an agent's answer."""
+        self._agents = agents
+        self._tools = tools
         self._about = about
         """What the log says of everything that happens in a run."""
-        self._longest = longest
-        """How long a run may take that names no limit of its own; 0 is for ever."""
         self._messages = messages
         """The plugins that listen to messages, when there are any."""
-        self._accepted = accepted
-        """Hears of every new input, and of the lane it takes."""
+        self._toolset: Toolset | None = None
         self._sessions: dict[SessionKey, _Session] = {}
         self._seq: dict[str, int] = {}
         self._ends: dict[str, asyncio.Future[RunOutcome]] = {}
@@ -201,8 +225,9 @@ class RunService:
         self._draining = False
 
     @asynccontextmanager
-    async def serving(self) -> AsyncIterator["RunService"]:
-        """Runs live inside this block; leaving it parks what is unfinished for the next start."""
+    async def serving(self, toolset: Toolset) -> AsyncIterator["RunService"]:
+        """Runs live inside this block, with these tools; leaving it parks what is unfinished for the next start."""
+        self._toolset = toolset
         async with asyncio.TaskGroup() as group:
             self._group = group
             try:
@@ -220,13 +245,12 @@ class RunService:
         entry, new = await self._ledger.accept(turn.run_id, str(turn.key), request)
         if not new:
             return _repeated(entry, turn.key)
-        plugins = self._messages()
-        if plugins is not None:
-            plugins.received(turn)
-        self._accepted(turn, lane)
+        told = self._messages is not None and self._messages.any
+        if told and self._messages is not None:
+            self._messages.received(turn)
         self._ends[turn.run_id] = asyncio.get_running_loop().create_future()
         item = _Item(turn=turn, rules=rules or QueueRules(), lane=lane, priority=priority, arrived=self._clock.now())
-        item.told = plugins is not None
+        item.told = told
         status = await self._place(item)
         return Submission(run_id=turn.run_id, key=turn.key, status=status, accepted_at=entry.accepted_at)
 
@@ -428,24 +452,24 @@ class RunService:
         waiting = len(session.waiting) if session else 0
         match queue.decide(item.rules, busy=busy, steerable=bool(steerable), waiting=waiting):
             case StartRun():
-                self._say(item.turn, RunAccepted(queued=False))
+                self._say(item.turn, RunAccepted(False, item.turn, item.lane))
                 self._enqueue(item)
                 return "started"
             case SteerRun():
                 assert session is not None and session.active is not None
-                self._say(item.turn, RunAccepted(queued=False))
+                self._say(item.turn, RunAccepted(False, item.turn, item.lane))
                 session.active.steered[item.turn.run_id] = item
                 session.active.steering.add(question(item.turn, millis(self._clock)))
                 return "steered"
             case InterruptRun():
                 assert session is not None
-                self._say(item.turn, RunAccepted(queued=False))
+                self._say(item.turn, RunAccepted(False, item.turn, item.lane))
                 _bring_along(session, item)
                 if session.active is not None and session.active.why is None:
                     session.active.stop("interrupt")
                 return "started"
             case EnqueueMessage():
-                self._say(item.turn, RunAccepted(queued=True))
+                self._say(item.turn, RunAccepted(True, item.turn, item.lane))
                 self._enqueue(item)
                 await self._shrink(key, item.rules)
                 return "queued"
@@ -492,7 +516,7 @@ class RunService:
                 if item is None:
                     continue
                 session.generation += 1
-                activity = Activity(self._clock.now(), self._deadline_of)
+                activity = Activity(self._clock.now(), self._deadline)
                 active = session.active = _Active(item, activity)
                 try:
                     await self._one(active)
@@ -565,8 +589,8 @@ class RunService:
             "aborted" if active.task.cancelled() else "done" if outcome.status == "ok" else "failed"
         )
         await self._settle(active.item.ids, turn.key, outcome, state)
-        if (plugins := self._messages()) is not None:
-            plugins.sent(turn, outcome.payloads)
+        if self._messages is not None:
+            self._messages.sent(turn, outcome.payloads)
 
     async def _placed(self, active: _Active) -> RunOutcome:
         """The run in its lane; its time counts from when it has a place."""
@@ -582,7 +606,16 @@ class RunService:
                 await asyncio.gather(timer, return_exceptions=True)
 
     def _limit(self, turn: RunRequest) -> float:
-        return self._longest() if turn.timeout is None else turn.timeout
+        return self._agents.current.defaults.timeout_seconds if turn.timeout is None else turn.timeout
+
+    def _deadline(self, call: ToolCall) -> float | None:
+        """How long a call may take before it ends by itself; a command says so, or its settings do."""
+        if call.name != "exec":
+            return None
+        asked = call.arguments.get("timeout")
+        if isinstance(asked, int | float) and asked > 0:
+            return float(asked)
+        return self._tools.current.exec.timeout_seconds or inf
 
     async def _expire(self, active: _Active, limit: float) -> None:
         if limit > 0:
@@ -594,13 +627,13 @@ class RunService:
         turn = active.item.turn
         started = millis(self._clock)
         try:
-            manner = await self._manner_of(turn) if self._manner_of else ReplyOptions()
+            options = await self._reply_options(turn) if self._reply_options else ReplyOptions()
         except OpenClawError as error:
             return _failed(error.message, error.code.lower(), started, millis(self._clock))
         shaper = ReplyShaper(
-            manner,
+            options,
             not_ours=[tool.name for tool in turn.client_tools],
-            proofread=partial(self._proofread, turn),
+            **({"proofread": partial(self._proofread, turn.key.agent)} if self._proofread else {}),
         )
         last: Assistant | None = None
         notices: list[str] = []
@@ -608,7 +641,8 @@ class RunService:
         compaction: CompactionEnded | None = None
         end: RunEnded | None = None
         try:
-            async with aclosing(self._turns.run(turn, active.steering, notice)) as events:
+            assert self._toolset is not None, "runs are carried out inside serving()"
+            async with aclosing(self._turns.run(turn, self._toolset, active.steering, notice)) as events:
                 async for event in events:
                     if active.given_up.is_set():  # it woke up after its end was told: it does and says nothing more
                         return _stopped("stalled", 0.0)
@@ -629,7 +663,7 @@ class RunService:
                         case RunEnded():
                             active.steerable = False
                             end = event
-                    if isinstance(event, SessionRepaired | RecordedEvent):
+                    if isinstance(event, SessionRepaired | SessionRenewed | RecordedEvent):
                         self._say(turn, event)
                         continue
                     active.activity.take(event, self._clock.now())
@@ -663,8 +697,8 @@ class RunService:
     def _outgoing(self, active: _Active) -> "OutgoingMessage | None":
         """Who has a say in what the run says. Looked up at its first words: before, plugins may still be starting."""
         if not active.spoken:
-            active.spoken, plugins = True, self._messages()
-            if plugins is not None:
+            active.spoken, plugins = True, self._messages
+            if plugins is not None and plugins.any:
                 active.outgoing = plugins.outgoing(active.item.turn)
                 if not active.item.told:
                     plugins.received(active.item.turn)
@@ -700,17 +734,19 @@ class RunService:
         outcome = _failed(f"given up after a restart: {why}", "interrupted")
         await self._ledger.ended([entry.run_id], "failed", outcome)
 
-    def _say(self, turn: RunRequest, event: ShapedEvent | SessionRepaired | RecordedEvent | RunAccepted) -> None:
+    def _say(
+        self, turn: RunRequest, event: ShapedEvent | SessionRepaired | SessionRenewed | RecordedEvent | RunAccepted
+    ) -> None:
         self._emit(turn.run_id, turn.key, event)
 
     def _emit(
         self,
         run_id: str,
         key: SessionKey,
-        event: ShapedEvent | SessionRepaired | RecordedEvent | RunAccepted | RunSettled,
+        event: ShapedEvent | SessionRepaired | SessionRenewed | RecordedEvent | RunAccepted | RunSettled,
     ) -> None:
         seq = self._seq[run_id] = self._seq.get(run_id, 0) + 1
-        self._tell(RunEvent(run_id=run_id, key=key, seq=seq, at=millis(self._clock), event=event))
+        self._publish(RunEvent(run_id=run_id, key=key, seq=seq, at=millis(self._clock), event=event))
 
 
 def _unheard(steering: Steering) -> list[User]:

@@ -9,6 +9,7 @@ import openclaw
 from openclaw.core.clock import Clock
 from openclaw.core.messages import Message
 from openclaw.core.secret import Secret
+from openclaw.core.settings import Live
 from openclaw.core.text import Origin, merge_origins, origin
 from openclaw.security.external import LABELS, Source, wrap_external_content
 from openclaw.security.file_labels import LabelledFiles, TrustedPlaces
@@ -33,9 +34,9 @@ def labelled_files(state: Path) -> LabelledFiles:
 
 
 class LabelService:
-    """One for the process, under one configuration."""
+    """Labels what a run reads and writes; one for the process."""
 
-    def __init__(self, state: Path, home: Path, settings: SecuritySettings, clock: Clock) -> None:
+    def __init__(self, state: Path, home: Path, settings: Live[SecuritySettings], clock: Clock) -> None:
         self._home = home
         self._clock = clock
         self._redactor = Redactor()
@@ -44,9 +45,10 @@ class LabelService:
         self.files = labelled_files(state)
         self._state = state
         self._reals: dict[Path, str] = {}
-        self.configure(settings)
+        self._live = settings
+        self._configure(settings.current)
 
-    def configure(self, settings: SecuritySettings) -> None:
+    def _configure(self, settings: SecuritySettings) -> None:
         self._settings = settings
         self._breakers.clear()
         self._journal = journal(self._state, settings, self._clock)
@@ -76,6 +78,8 @@ class LabelService:
         said: Sequence[Message] = (),
     ) -> RunLabels:
         """The labels of one run. `place` is where the person is, `boxes` where sandboxes keep their files."""
+        if self._settings is not self._live.current:
+            self._configure(self._live.current)
         external = self._settings.external_content
         own = [workspace, Path(openclaw.__file__).parent, *(self._home / Path(each) for each in external.trusted_paths)]
         own += [Path(place)] if place else []

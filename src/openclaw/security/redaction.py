@@ -8,7 +8,6 @@ from urllib.parse import quote, quote_plus
 
 from msgspec import Struct
 
-from openclaw.config.redact import plain
 from openclaw.core.secret import REDACTED, Secret
 from openclaw.core.text import lazy
 
@@ -50,6 +49,23 @@ _SHAPES = lazy(
 )
 
 
+_USERINFO = lazy(r"(?<=://)[^/?#\s@]+(?=@)")
+_QUERY = lazy(r"(?<=[?&])([\w.-]*(?:token|key|secret|password|signature|sig))=[^&#\s]+", re.IGNORECASE)
+_LOOKS_SECRET = lazy(
+    r"\bsk-[\w-]{12,}|\bgh[pousr]_\w{20,}|\bgithub_pat_\w{20,}|\bxox[abeprs]-[\w-]{10,}|\bAKIA[0-9A-Z]{16}\b"
+    r"|\bAIza[\w-]{30,}|\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+|\b\d{8,10}:[\w-]{30,}"
+    r"|(?<=\bBearer )[^\s${]+|(?<=\bBasic )[^\s${]+|-----BEGIN [A-Z ]*PRIVATE KEY-----.*",
+    re.DOTALL,
+)
+
+
+def redact_shapes(text: str) -> str:
+    """Removes the credentials that can be told by their shape."""
+    text = _USERINFO.sub(REDACTED, text)
+    text = _QUERY.sub(lambda found: f"{found[1]}={REDACTED}", text)
+    return _LOOKS_SECRET.sub(REDACTED, text)
+
+
 class _Known(Struct, frozen=True):
     values: frozenset[str]
     pattern: re.Pattern[str] | None
@@ -85,7 +101,7 @@ class Redactor:
         text = _KEY_BLOCK.sub(REDACTED, text)
         for shape in (_HEADER, _QUOTED, _PAIR, _FLAG, _SCHEME):
             text = shape.sub(_blot, text)
-        return plain(_SHAPES.sub(REDACTED, text))
+        return redact_shapes(_SHAPES.sub(REDACTED, text))
 
 
 def _blot(found: re.Match[str]) -> str:

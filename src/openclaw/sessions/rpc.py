@@ -1,8 +1,8 @@
 """`sessions.*`: the conversations of this gateway."""
 
 import asyncio
-import uuid
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,35 +11,30 @@ from msgspec import UNSET, structs
 from openclaw.core.errors import Conflict, InvalidRequest, NotFound, OpenClawError
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Image, Message, User
+from openclaw.memory.service import MemoryService
 from openclaw.models import thinking
+from openclaw.models.service import ModelService
 from openclaw.protocol.rpc import Caller, RpcMethod
 from openclaw.protocol.scopes import ADMIN, READ, WRITE
-from openclaw.runs import control
-from openclaw.runs.chat_rpc import images_of, queue_rules
-from openclaw.runs.control import SessionService
-from openclaw.runs.request import RunRequest
+from openclaw.runs.worker import RunService
 from openclaw.sessions import history, service
 from openclaw.sessions.files import load
 from openclaw.sessions.history import SearchHit, on_record, visible
-from openclaw.sessions.index import SessionRow
+from openclaw.sessions.index import SessionIndex, SessionRow
+from openclaw.sessions.lifecycle import SessionLifecycle
 from openclaw.sessions.params import (
     ChatImagesGetParams,
     ProgressCardGetParams,
-    SessionsAbortParams,
-    SessionsCompactParams,
-    SessionsCreateParams,
-    SessionsDeleteParams,
     SessionsDescribeParams,
     SessionsGetParams,
     SessionsListParams,
     SessionsPatchParams,
     SessionsPreviewParams,
-    SessionsResetParams,
     SessionsResolveParams,
     SessionsRewindParams,
     SessionsSearchParams,
-    SessionsSendParams,
 )
+from openclaw.sessions.service import SessionService
 
 PATCHABLE = (
     "label",
@@ -60,9 +55,16 @@ REQUIRED = ("archived", "pinned", "unread")
 """Fields that may be left out of a patch but not be cleared."""
 
 
-def sessions_methods(desk: SessionService) -> list[RpcMethod]:
+def sessions_methods(
+    sessions: SessionService,
+    lifecycle: SessionLifecycle,
+    models: ModelService,
+    index: SessionIndex,
+    state_dir: Path,
+    memories: MemoryService,
+) -> list[RpcMethod]:
     async def describe(params: SessionsDescribeParams, caller: Caller) -> Any:
-        return {"session": await desk.row(desk.key(params.key, params.agent_id))}
+        return {"session": await sessions.row(sessions.key(params.key, params.agent_id))}
 
     async def resolve(params: SessionsResolveParams, caller: Caller) -> Any:
         wanted = (
@@ -70,111 +72,39 @@ def sessions_methods(desk: SessionService) -> list[RpcMethod]:
         )
         try:
             if not wanted and params.label:
-                found = next((each for each in await desk.list() if each.get("label") == params.label), None)
+                found = next((each for each in await sessions.list() if each.get("label") == params.label), None)
                 if found is None:
                     raise NotFound(f"no session is called {params.label!r}")
                 return {"ok": True, "key": found["key"], "agentId": found["agentId"]}
-            session = await desk.app.index.find(wanted)
+            session = await index.find(wanted)
         except OpenClawError:
             if params.allow_missing:
                 return {"ok": False}
             raise
         return {"ok": True, "key": session.session_key, "agentId": session.agent_id, "displayName": session.title}
 
-    async def create(params: SessionsCreateParams, caller: Caller) -> Any:
-        agent = desk.key("main", params.agent_id).agent
-        key = desk.key(params.key or f"agent:{agent}:dashboard:{uuid.uuid4()}", params.agent_id)
-        if params.model:
-            desk.app.models.situation(key.agent).resolve(params.model)
-        chosen = {
-            "label": params.label or params.display_name,
-            "model": params.model,
-            "thinking_level": thinking.parse(params.thinking_level) if params.thinking_level else None,
-            "category": params.category,
-            "parent_session_key": params.parent_session_key,
-        }
-        made = await desk.lifecycle.create(key, {name: value for name, value in chosen.items() if value is not None})
-        await desk.changed(key, "create")
-        answer: dict[str, Any] = {"ok": True, "key": str(key), "sessionId": made.session_id, "runStarted": False}
-        if params.message:
-            turn = RunRequest(
-                run_id=params.idempotency_key or str(uuid.uuid4()),
-                key=key,
-                text=params.message,
-                images=images_of(params.attachments or ()),
-                channel="webchat",
-            )
-            submission = await desk.runs.submit(turn)
-            answer |= {"runStarted": True, "runId": submission.run_id}
-        return answer
-
-    async def send(params: SessionsSendParams, caller: Caller) -> Any:
-        key = desk.key(params.key, params.agent_id)
-        if not params.message.strip() and not params.attachments:
-            raise InvalidRequest("the message is empty")
-        turn = RunRequest(
-            run_id=params.idempotency_key or str(uuid.uuid4()),
-            key=key,
-            text=params.message,
-            images=images_of(params.attachments or ()),
-            thinking=params.thinking,
-            timeout=params.timeout_ms / 1000 if params.timeout_ms else None,
-        )
-        submission = await desk.runs.submit(turn, rules=await queue_rules(desk, key, "steer"))
-        return {"runId": submission.run_id, "status": submission.status}
-
-    async def abort(params: SessionsAbortParams, caller: Caller) -> Any:
-        if params.key is None:
-            raise InvalidRequest("key is missing: say which session")
-        stopped = await desk.stop(desk.key(params.key, params.agent_id), params.run_id, "sessions.abort")
-        return {"ok": True, "abortedRunId": stopped[0] if stopped else None, "status": "aborted" if stopped else "idle"}
-
     async def patch(params: SessionsPatchParams, caller: Caller) -> Any:
-        key = desk.key(params.key, params.agent_id)
-        await _expect(desk, key, params.expected_session_id)
-        changes = await _changes(desk, key, params)
-        chosen = await desk.lifecycle.prefer(key, changes)
-        await desk.changed(key, "patch", changes)
-        found = await desk.app.index.resolve(key)
-        situation = desk.app.models.situation(key.agent)
+        key = sessions.key(params.key, params.agent_id)
+        await _expect(index, key, params.expected_session_id)
+        changes = await _changes(models, key, params)
+        chosen = await lifecycle.prefer(key, changes)
+        await sessions.changed(key, "patch", changes)
+        found = await index.resolve(key)
+        situation = models.model_set(key.agent)
         model = situation.model(situation.resolve(chosen.model) if chosen.model else situation.default)
         return {
             "ok": True,
-            "path": str(desk.app.home.state / "agents" / key.agent / "sessions"),
+            "path": str(state_dir / "agents" / key.agent / "sessions"),
             "key": str(key),
             "entry": {"sessionId": found.session_id, "updatedAt": found.updated_at, **_stored(chosen)},
             "resolved": {"modelProvider": model.provider, "model": model.id},
         }
 
-    async def reset(params: SessionsResetParams, caller: Caller) -> Any:
-        key = desk.key(params.key, params.agent_id)
-        if await desk.app.index.get(key) is None:
-            raise NotFound(f"no session {key}")
-        made, _ = await desk.start_over(
-            key, params.reason or "reset", expected=params.expected_session_id, source="sessions.reset"
-        )
-        assert made is not None
-        return {"ok": True, "key": str(key), "entry": {"sessionId": made.session_id, "updatedAt": made.updated_at}}
-
-    async def delete(params: SessionsDeleteParams, caller: Caller) -> Any:
-        key = desk.key(params.key, params.agent_id)
-        await desk.runs.abort(key)
-        aside = await desk.lifecycle.delete(key, params.expected_session_id)
-        await desk.changed(key, "delete")
-        return {"ok": True, "key": str(key), "deleted": True, "archived": [aside] if aside else []}
-
-    async def compact(params: SessionsCompactParams, caller: Caller) -> Any:
-        if params.max_lines is not None:
-            raise InvalidRequest("maxLines is not supported, because transcripts are kept whole: leave it out")
-        key = desk.key(params.key, params.agent_id)
-        done = await control.compact(desk, key)
-        return {"ok": True, "key": str(key), "compacted": done.ok, "reason": done.error or done.reason}
-
     async def preview(params: SessionsPreviewParams, caller: Caller) -> Any:
         previews = []
         for text in params.keys:
-            key = desk.key(text)
-            _, loaded = await desk.load(key)
+            key = sessions.key(text)
+            _, loaded = await sessions.load(key)
             said = history.rows_of(loaded.entries)[-(params.limit or 6) :] if loaded else []
             items = [
                 {"role": each.message.__class__.__name__.lower(), "text": shown[: params.max_chars or 240]}
@@ -182,17 +112,17 @@ def sessions_methods(desk: SessionService) -> list[RpcMethod]:
                 if (shown := visible(each.message)).strip()
             ]
             previews.append({"key": str(key), "status": "ok" if loaded else "missing", "items": items})
-        return {"ts": desk.now, "previews": previews}
+        return {"ts": sessions.now, "previews": previews}
 
     async def get(params: SessionsGetParams, caller: Caller) -> Any:
-        key = desk.key(params.key)
-        _, loaded = await desk.load(key)
+        key = sessions.key(params.key)
+        _, loaded = await sessions.load(key)
         page = history.page(loaded.entries if loaded else (), limit=params.limit or 200)
-        shown = [on_record(each, partial(desk.app.proofread, key)) for each in page.rows]
+        shown = [on_record(each, partial(memories.proofread, key.agent)) for each in page.rows]
         return {"messages": history.within(shown, history.TOTAL_BYTES)}
 
     async def listed(params: SessionsListParams, caller: Caller) -> Any:
-        return await list_sessions(desk, params)
+        return await list_sessions(sessions, models, state_dir, params)
 
     return [
         RpcMethod("sessions.list", SessionsListParams, listed, READ),
@@ -200,35 +130,31 @@ def sessions_methods(desk: SessionService) -> list[RpcMethod]:
         RpcMethod("sessions.resolve", SessionsResolveParams, resolve, READ),
         RpcMethod("sessions.preview", SessionsPreviewParams, preview, READ),
         RpcMethod("sessions.get", SessionsGetParams, get, READ),
-        RpcMethod("sessions.create", SessionsCreateParams, create, WRITE),
-        RpcMethod("sessions.send", SessionsSendParams, send, WRITE),
-        RpcMethod("sessions.abort", SessionsAbortParams, abort, WRITE),
         RpcMethod("sessions.patch", SessionsPatchParams, patch, WRITE),
-        RpcMethod("sessions.compact", SessionsCompactParams, compact, ADMIN),
-        RpcMethod("sessions.reset", SessionsResetParams, reset, ADMIN),
-        RpcMethod("sessions.delete", SessionsDeleteParams, delete, ADMIN),
     ]
 
 
-async def list_sessions(desk: SessionService, params: SessionsListParams) -> dict[str, Any]:
+async def list_sessions(
+    sessions: SessionService, models: ModelService, state_dir: Path, params: SessionsListParams
+) -> dict[str, Any]:
     """The sessions a client asked for, one page of them."""
-    agent = desk.key("main", params.agent_id).agent if params.agent_id else None
-    found = [each for each in await desk.list(agent) if _wanted(each, params, desk.now)]
+    agent = sessions.key("main", params.agent_id).agent if params.agent_id else None
+    found = [each for each in await sessions.list(agent) if _wanted(each, params, sessions.now)]
     offset = params.offset or 0
     limit = params.limit or 200
     shown = found[offset : offset + limit]
     more = offset + len(shown) < len(found)
     if params.include_last_message:
         for each in shown:
-            _, loaded = await desk.load(desk.key(each["key"]))
+            _, loaded = await sessions.load(sessions.key(each["key"]))
             rows_there = reversed(history.rows_of(loaded.entries)) if loaded else ()
             said = next((text for item in rows_there if (text := visible(item.message)).strip()), "")
             if said:
                 each["lastMessagePreview"] = said[:200]
-    situation = desk.app.models.situation(desk.key("main", params.agent_id).agent)
+    situation = models.model_set(sessions.key("main", params.agent_id).agent)
     return {
-        "ts": desk.now,
-        "path": str(desk.app.home.state / "agents"),
+        "ts": sessions.now,
+        "path": str(state_dir / "agents"),
         "count": len(shown),
         "totalCount": len(found),
         "limitApplied": limit,
@@ -256,21 +182,21 @@ def _wanted(shown: dict[str, Any], params: SessionsListParams, now: int) -> bool
     )
 
 
-async def _expect(desk: SessionService, key: SessionKey, session_id: str | None) -> None:
+async def _expect(index: SessionIndex, key: SessionKey, session_id: str | None) -> None:
     if session_id is None:
         return
-    found = await desk.app.index.get(key)
+    found = await index.get(key)
     if found is not None and found.session_id != session_id:
         raise InvalidRequest("the session has changed since you looked: reload and try again")
 
 
-async def _changes(desk: SessionService, key: SessionKey, params: SessionsPatchParams) -> dict[str, Any]:
+async def _changes(models: ModelService, key: SessionKey, params: SessionsPatchParams) -> dict[str, Any]:
     """What a patch changes; a choice that cannot be is an error before anything is written."""
     given = structs.asdict(params)
     changes = {name: given[name] for name in PATCHABLE if given[name] is not UNSET}
     changes = {name: value for name, value in changes.items() if not (name in REQUIRED and value is None)}
     if isinstance(changes.get("model"), str):
-        situation = desk.app.models.situation(key.agent)
+        situation = models.model_set(key.agent)
         changes["model"] = str(situation.resolve(changes["model"]))
     if isinstance(changes.get("thinking_level"), str):
         changes["thinking_level"] = thinking.parse(changes["thinking_level"])
@@ -286,15 +212,17 @@ MOST_SESSIONS = 200
 MOST_HITS = 25
 
 
-def transcript_methods(desk: SessionService) -> list[RpcMethod]:
+def transcript_methods(
+    sessions: SessionService, lifecycle: SessionLifecycle, runs: RunService, index: SessionIndex
+) -> list[RpcMethod]:
     async def search(params: SessionsSearchParams, caller: Caller) -> Any:
-        agent = desk.key("main", params.agent_id).agent if params.agent_id else None
-        named = {str(desk.key(key, params.agent_id)) for key in params.session_keys or ()}
-        rows = [row for row in await desk.app.index.list(agent_id=agent) if not named or row.session_key in named]
+        agent = sessions.key("main", params.agent_id).agent if params.agent_id else None
+        named = {str(sessions.key(key, params.agent_id)) for key in params.session_keys or ()}
+        rows = [row for row in await index.list(agent_id=agent) if not named or row.session_key in named]
         limit = params.limit or MOST_HITS
         found: list[tuple[SessionRow, SearchHit]] = []
         for row in rows[:MOST_SESSIONS]:
-            found += [(row, hit) for hit in await asyncio.to_thread(_hits, desk, row, params.query)]
+            found += [(row, hit) for hit in await asyncio.to_thread(_hits, index, row, params.query)]
         found.sort(key=lambda each: (each[1].score, each[1].row.message.timestamp), reverse=True)
         return {
             "results": [_shown(row, hit) for row, hit in found[:limit]],
@@ -302,17 +230,17 @@ def transcript_methods(desk: SessionService) -> list[RpcMethod]:
         }
 
     async def rewind(params: SessionsRewindParams, caller: Caller) -> Any:
-        key = desk.key(params.session_key, params.agent_id)
-        if desk.runs.active(key):
+        key = sessions.key(params.session_key, params.agent_id)
+        if runs.active(key):
             raise Conflict("the assistant is busy here: stop it, then go back")
-        undone = await desk.lifecycle.rewind(key, params.entry_id)
-        await desk.changed(key, "rewind")
+        undone = await lifecycle.rewind(key, params.entry_id)
+        await sessions.changed(key, "rewind")
         pictures = _images(undone)
         return {"editorText": undone.text, **({"editorAttachments": pictures} if pictures else {})}
 
     async def images(params: ChatImagesGetParams, caller: Caller) -> Any:
-        key = desk.key(params.session_key, params.agent_id)
-        _, loaded = await desk.load(key)
+        key = sessions.key(params.session_key, params.agent_id)
+        _, loaded = await sessions.load(key)
         rows = history.rows_of(loaded.entries) if loaded else []
         found = next((row.message for row in rows if row.entry_id == params.message_id), None)
         if found is None:
@@ -320,8 +248,8 @@ def transcript_methods(desk: SessionService) -> list[RpcMethod]:
         return {"images": _images(found)}
 
     async def card(params: ProgressCardGetParams, caller: Caller) -> Any:
-        key = desk.key(params.session_key, params.agent_id)
-        _, loaded = await desk.load(key)
+        key = sessions.key(params.session_key, params.agent_id)
+        _, loaded = await sessions.load(key)
         plan = history.plan(history.rows_of(loaded.entries)) if loaded else None
         if plan is None:
             return {"card": None}
@@ -349,8 +277,8 @@ def _images(message: Message) -> list[dict[str, str]]:
     return [{"mimeType": each.mime_type, "data": each.data} for each in blocks if isinstance(each, Image)]
 
 
-def _hits(desk: SessionService, row: SessionRow, query: str) -> list[SearchHit]:
-    path = desk.app.index.path(row.agent_id, row.session_id)
+def _hits(index: SessionIndex, row: SessionRow, query: str) -> list[SearchHit]:
+    path = index.path(row.agent_id, row.session_id)
     return history.find(history.rows_of(load(path).entries), query) if path.exists() else []
 
 

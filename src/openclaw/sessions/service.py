@@ -1,13 +1,25 @@
-"""Sessions, models and agents as rows on the wire."""
+"""Sessions as the gateway's methods see them: rows with their state; changes are published to everyone."""
 
-from typing import Any
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
-from openclaw.core.keys import SessionKey
+from openclaw.agent.settings import AgentsSettings, default_agent, view
+from openclaw.core.clock import Clock, millis
+from openclaw.core.errors import InvalidRequest, NotFound
+from openclaw.core.keys import SessionKey, parse
 from openclaw.core.provider import Model
+from openclaw.core.settings import Live
+from openclaw.core.text import Origin
 from openclaw.models import thinking
 from openclaw.models.model_set import ModelSet
-from openclaw.sessions.index import SessionRow
-from openclaw.sessions.lifecycle import SessionPreferences
+from openclaw.models.service import ModelService
+from openclaw.protocol.events import EventBus
+from openclaw.sessions.files import LoadedTranscript, load
+from openclaw.sessions.index import SessionIndex, SessionRow
+from openclaw.sessions.lifecycle import SessionLifecycle, SessionPreferences
+from openclaw.sessions.settings import SessionSettings
+from openclaw.sessions.transcript import path_origins, path_to_leaf
 
 
 def kind_of(key: SessionKey) -> str:
@@ -99,3 +111,125 @@ def defaults(situation: ModelSet) -> dict[str, Any]:
         "modelConfigured": True,
         "agentRuntime": {"id": "openclaw", "source": "default"},
     }
+
+
+class RunState(Protocol):
+    """What sessions need to know of runs."""
+
+    def active(self, key: SessionKey) -> tuple[str, ...]: ...
+
+    def is_running(self, key: SessionKey) -> bool: ...
+
+
+class SessionService:
+    """Looks sessions up, and publishes when one changed."""
+
+    def __init__(
+        self,
+        index: SessionIndex,
+        lifecycle: SessionLifecycle,
+        models: ModelService,
+        runs: RunState,
+        bus: EventBus,
+        clock: Clock,
+        *,
+        agents: Live[AgentsSettings],
+        settings: Live[SessionSettings],
+        patched: Callable[[SessionKey, SessionRow | None, Mapping[str, Any]], None] | None = None,
+    ) -> None:
+        self._patched = patched
+        """Hears which settings of a session changed."""
+        self._index = index
+        self._lifecycle = lifecycle
+        self._models = models
+        self._runs = runs
+        self._bus = bus
+        self._clock = clock
+        self._agents = agents
+        self._settings = settings
+
+    @property
+    def now(self) -> int:
+        return millis(self._clock)
+
+    def key(self, text: str | None = None, agent_id: str | None = None) -> SessionKey:
+        """The session meant by a key, an agent, both or neither."""
+        return resolve_key(text, agent_id, self._agents.current, self._settings.current)
+
+    async def row(self, key: SessionKey) -> dict[str, Any] | None:
+        """A session as a row, or None when there is none."""
+        found = await self._index.get(key)
+        if found is None:
+            return None
+        models = self._models.model_set(key.agent)
+        chosen = await self._lifecycle.preferences(key)
+        return self._row(found, key, chosen, models.model(models.default))
+
+    async def list(self, agent_id: str | None = None) -> list[dict[str, Any]]:
+        """All sessions as rows, the latest first."""
+        chosen = await self._lifecycle.all_preferences()
+        out = []
+        defaults: dict[str, Model] = {}
+        for found in await self._index.list(agent_id=agent_id):
+            key = SessionKey(found.agent_id, found.session_key.removeprefix(f"agent:{found.agent_id}:"))
+            if found.agent_id not in defaults:
+                try:
+                    models = self._models.model_set(found.agent_id)
+                except NotFound:  # an agent that was taken out of the configuration; its sessions are still there
+                    models = self._models.model_set(default_agent(self._agents.current))
+                defaults[found.agent_id] = models.model(models.default)
+            preferences = chosen.get(found.session_key, _NOTHING_CHOSEN)
+            out.append(self._row(found, key, preferences, defaults[found.agent_id]))
+        return out
+
+    def _row(
+        self, found: SessionRow, key: SessionKey, preferences: SessionPreferences, default: Model
+    ) -> dict[str, Any]:
+        active, running = self._runs.active(key), self._runs.is_running(key)
+        return session(found, key, preferences, active=active, running=running, now=self.now, default=default)
+
+    async def load(self, key: SessionKey) -> tuple[str, LoadedTranscript | None]:
+        """The transcript behind `key`, when something was said."""
+        found = await self._index.get(key)
+        if found is None:
+            return "", None
+        path = self._index.path(found.agent_id, found.session_id)
+        return found.session_id, load(path) if path.exists() else None
+
+    def earlier(self, key: SessionKey, session_id: str) -> LoadedTranscript | None:
+        """A conversation that was held under `key` before it started over."""
+        if not _SESSION_ID.fullmatch(session_id):
+            return None
+        path = self._index.path(key.agent, session_id)
+        aside = max(path.parent.glob(f"{path.name}.reset.*"), default=None)
+        loaded = load(aside) if aside is not None else None
+        known = loaded is not None and loaded.header is not None and loaded.header.session_key == str(key)
+        return loaded if known else None
+
+    async def origins(self, key: SessionKey) -> tuple[Origin, ...]:
+        """Where the untrusted text of a conversation came from, also what it does not see any more."""
+        _, loaded = await self.load(key)
+        return path_origins(path_to_leaf(loaded.entries)) if loaded else ()
+
+    async def changed(self, key: SessionKey, reason: str, patch: Mapping[str, Any] | None = None) -> None:
+        """Publishes that a session is not what it was; `patch` are the settings of it that changed."""
+        row = await self.row(key)
+        payload: dict[str, Any] = {"sessionKey": str(key), "agentId": key.agent, "ts": self.now, "reason": reason}
+        self._bus.publish("sessions.changed", {**payload, **({"session": row} if row else {})}, str(key))
+        if reason == "patch" and self._patched is not None:
+            self._patched(key, await self._index.get(key), patch or {})
+
+
+def resolve_key(
+    text: str | None, agent_id: str | None, agents: AgentsSettings, settings: SessionSettings
+) -> SessionKey:
+    """The session meant by a key, an agent, both or neither."""
+    key = parse(text or "main", agent_id or default_agent(agents), settings.main_key)
+    if agent_id is not None and key.agent != view(agents, agent_id).id:
+        raise InvalidRequest(f"{text} belongs to the agent {key.agent}, not to {agent_id}")
+    view(agents, key.agent)
+    return key
+
+
+_NOTHING_CHOSEN = SessionPreferences()
+_SESSION_ID = re.compile(r"[\w-]{1,64}")

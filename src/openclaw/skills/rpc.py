@@ -1,21 +1,24 @@
 """Skills."""
 
 import asyncio
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
 from openclaw.config.edit import Editor
+from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import Conflict, InvalidRequest
-from openclaw.memory.rpc import MemorySearchParams, MemoryStatusParams
-from openclaw.process.environment import Environment
+from openclaw.core.keys import KeyResolver
+from openclaw.process.environment import Environment, Home
 from openclaw.protocol.params import NonEmpty, Params
 from openclaw.protocol.rpc import Caller, RpcMethod
 from openclaw.protocol.scopes import ADMIN, READ
-from openclaw.runs.control import SessionService
 from openclaw.skills.accepted import accepted
 from openclaw.skills.gate import ListedSkill
+from openclaw.skills.service import SkillService
+from openclaw.workspace.seed import Workspaces
 
 
 class SkillsStatusParams(Params, frozen=True, kw_only=True):
@@ -95,48 +98,21 @@ class SkillsTrustSetParams(Params, frozen=True, kw_only=True):
     agent_id: NonEmpty | None = None
 
 
-def memory_and_skill_methods(desk: SessionService) -> list[RpcMethod]:
+def status_methods(
+    sessions: KeyResolver, state_dir: Path, workspaces: Workspaces, skills: SkillService
+) -> list[RpcMethod]:
     async def status(params: SkillsStatusParams, caller: Caller) -> Any:
-        key = desk.key(params.session_key or "main", params.agent_id)
-        shelf = desk.app.shelf(key.agent)
+        key = sessions.key(params.session_key or "main", params.agent_id)
+        shelf = skills.of(key.agent, workspaces.of(key.agent))
         return {
-            "workspaceDir": str(desk.app.workspace(key.agent)),
-            "managedSkillsDir": str(desk.app.home.state / "skills"),
+            "workspaceDir": str(workspaces.of(key.agent)),
+            "managedSkillsDir": str(state_dir / "skills"),
             "agentId": key.agent,
             "skills": [_skill(item) for item in shelf.items],
         }
 
-    async def search(params: MemorySearchParams, caller: Caller) -> Any:
-        from openclaw.memory.tools import result
-
-        agent = desk.key("main", params.agent_id).agent
-        memory = desk.app.memory(agent)
-        if memory is None:
-            raise InvalidRequest(f"memory search is off for {agent}: set agents.defaults.memorySearch.enabled to true")
-        found = await memory.search(params.query, max_results=params.max_results, min_score=params.min_score)
-        return {
-            "agentId": agent,
-            "provider": found.provider,
-            "model": found.model,
-            "mode": found.mode,
-            "syncing": found.syncing,
-            "results": [result(each, cite=True) for each in found.results],
-            **({"reason": found.reason} if found.reason else {}),
-        }
-
-    async def about(params: MemoryStatusParams, caller: Caller) -> Any:
-        from openclaw.memory.citations import status_document
-
-        agent = desk.key("main", params.agent_id).agent
-        memory = desk.app.memory(agent)
-        if memory is None:
-            return {"agentId": agent, "enabled": False}
-        return {"agentId": agent, "enabled": True, **status_document(await memory.status(), memory, None)}
-
     return [
         RpcMethod("skills.status", SkillsStatusParams, status, READ),
-        RpcMethod("memory.search", MemorySearchParams, search, READ),
-        RpcMethod("memory.status", MemoryStatusParams, about, READ),
     ]
 
 
@@ -172,12 +148,19 @@ def _skill(item: ListedSkill) -> dict[str, Any]:
 MOST_LINES = 2_000
 
 
-def skill_methods(desk: SessionService, surroundings: Environment) -> list[RpcMethod]:
+def skill_methods(
+    sessions: KeyResolver,
+    home: Home,
+    workspaces: Workspaces,
+    skills: SkillService,
+    clock: Clock,
+    surroundings: Environment,
+) -> list[RpcMethod]:
     def item_of(name: str, agent_id: str | None) -> ListedSkill:
-        return desk.app.shelf(desk.key("main", agent_id).agent).get(name)
+        return skills.of(agent := sessions.key("main", agent_id).agent, workspaces.of(agent)).get(name)
 
     def shown(item: ListedSkill) -> dict[str, Any]:
-        library = desk.app.skills.library
+        library = skills.library
         known = library.ledger.read().get(item.skill.base_dir)
         lines = () if item.skill.bundled else library.ledger.diff(item.skill, known)
         found = () if item.skill.bundled else library.findings(item.skill)
@@ -198,8 +181,8 @@ def skill_methods(desk: SessionService, surroundings: Environment) -> list[RpcMe
     def decide(item: ListedSkill, params: SkillsTrustSetParams) -> None:
         if item.skill.bundled:
             raise InvalidRequest(f"{item.skill.name} comes with OpenClaw: switch it off instead")
-        ledger = desk.app.skills.library.ledger
-        entry = accepted(item.skill, "owner", desk.now)
+        ledger = skills.library.ledger
+        entry = accepted(item.skill, "owner", millis(clock))
         # What is accepted is what was looked at; files that changed since are not.
         if entry.tree_sha256 != params.tree_sha256:
             raise Conflict(f"{item.skill.name} has changed since you looked at it: look again first")
@@ -224,7 +207,7 @@ def skill_methods(desk: SessionService, surroundings: Environment) -> list[RpcMe
         entry = {name: value for name, value in wanted.items() if value is not None}
         if not entry:
             raise InvalidRequest("there is nothing to change: give enabled, apiKey or env")
-        editor = Editor(desk.app.home, surroundings.environ)
+        editor = Editor(home, surroundings.environ)
         await asyncio.to_thread(editor.patch, {"skills": {"entries": {params.skill_key: entry}}})
         return {"ok": True, "skillKey": params.skill_key}
 

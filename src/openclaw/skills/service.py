@@ -13,10 +13,8 @@ from typing import Any
 from msgspec import Struct
 
 from openclaw.agent.settings import AgentsSettings, view
-from openclaw.config import tree
-from openclaw.config.load import LoadedConfig
-from openclaw.core.errors import OpenClawError
 from openclaw.core.harness import Gate
+from openclaw.core.settings import Live
 from openclaw.core.text import Origin, origin
 from openclaw.core.tool import ApprovalRequest, Approver, Tool, ToolContext
 from openclaw.security import install_scan
@@ -48,17 +46,23 @@ class SkillService:
 
     def __init__(
         self,
-        loaded: LoadedConfig,
+        settings: Live[SkillsSettings],
+        agents: Live[AgentsSettings],
+        variables: Live[Mapping[str, str]],
+        is_set: Callable[[str], bool],
         state: Path,
         home_dir: Path,
         now: Callable[[], float],
         given: tuple[Path, ...] = (),
         plugins: Callable[[], tuple[PluginDirectory, ...]] = tuple,
     ) -> None:
-        self.settings: SkillsSettings = loaded.config.skills
+        self._live = settings
+        self._agents_live = agents
+        self._variables = variables
+        self._is_set = is_set
+        """Whether the configuration sets a path, for `requires.config`."""
+        self._for: tuple[Any, ...] = ()
         self.library = SkillStore(AcceptedSkills(state), install_scan.inspect, now)
-        self._agents: AgentsSettings = loaded.config.agents
-        self._loaded = loaded
         self._state = state
         self._home = home_dir
         self._now = now
@@ -67,6 +71,22 @@ class SkillService:
         """The directories of plugins that run."""
         self._looked: dict[tuple[str, Path, Path], _Looked] = {}
         self._shown: dict[str, SkillSnapshot] = {}
+
+    @property
+    def settings(self) -> SkillsSettings:
+        return self._live.current
+
+    @property
+    def _agents(self) -> AgentsSettings:
+        return self._agents_live.current
+
+    def _forget_stale(self) -> None:
+        """What was found under another configuration does not hold."""
+        now = (self._live.current, self._agents_live.current, self._variables.current)
+        if not self._for or any(one is not other for one, other in zip(now, self._for, strict=True)):
+            self._for = now
+            self._looked.clear()
+            self._shown.clear()
 
     @cached_property
     def _packages(self) -> tuple[Path, ...]:
@@ -91,7 +111,7 @@ class SkillService:
         if known is not None:
             return known
         started, traces, plugins = self._now(), ScanCache(), self._plugins()
-        traces.note(self._loaded.variables.get("PATH", "").split(os.pathsep))  # where the programs of skills are
+        traces.note(self._variables.current.get("PATH", "").split(os.pathsep))  # where the programs of skills are
         shelf = self.library.look(
             self.places(workspace, cwd),
             self.settings,
@@ -108,6 +128,7 @@ class SkillService:
         self, agent_id: str, workspace: Path, cwd: Path, *, first_use: bool, here: bool = False
     ) -> SkillList | None:
         """What was found last time, when that still holds; `here` only when that is told without a thread."""
+        self._forget_stale()
         last = self._looked.get((agent_id, workspace, cwd))
         if last is None:
             return None
@@ -138,7 +159,16 @@ class SkillService:
 
     def environment(self, shelf: SkillList) -> SkillVariables:
         """Variables for the commands of one run."""
-        return invoke.inject(shelf.usable, self.settings.entries, self._loaded.variables)
+        return invoke.inject(shelf.usable, self.settings.entries, self._variables.current)
+
+    def of(self, agent_id: str, workspace: Path) -> SkillList:
+        """The skills of an agent as they are now, without accepting new ones."""
+        return self.look(agent_id, workspace, workspace, first_use=False)
+
+    def directories(self, agent_id: str, workspace: Path) -> list[tuple[str, str]]:
+        """Where the usable skills of an agent are, and where the prompt says they are."""
+        shelf = self.of(agent_id, workspace)
+        return [(item.skill.base_dir, str(Path(item.skill.file_path).parent)) for item in shelf.usable]
 
     def guard(self, shelf: SkillList) -> SkillGuard:
         """Who watches one run."""
@@ -156,7 +186,7 @@ class SkillService:
         }
 
     def _machine(self) -> MachineFacts:
-        path = self._loaded.variables.get("PATH")
+        path = self._variables.current.get("PATH")
 
         @cache
         def has_bin(name: str) -> bool:
@@ -164,18 +194,11 @@ class SkillService:
 
         return MachineFacts(
             platform="linux" if sys.platform.startswith("linux") else sys.platform,
-            env=frozenset(name for name, value in self._loaded.variables.items() if value),
+            env=frozenset(name for name, value in self._variables.current.items() if value),
             has_bin=has_bin,
-            has_config=self._has_config,
+            has_config=self._is_set,
             plugins=frozenset(each.plugin for each in self._plugins()),
         )
-
-    def _has_config(self, path: str) -> bool:
-        try:
-            found: Any = tree.find(self._loaded.raw, tree.parse(path))
-        except (OpenClawError, LookupError):
-            return False
-        return bool(found)
 
 
 def _origins(item: ListedSkill, *, installed: bool) -> tuple[Origin, ...]:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from openclaw.gateway.app import App
     from openclaw.models.recording import RecordedCall
     from openclaw.runs.replay import Replay
-    from openclaw.runs.request import RecordedEvent, SessionRepaired
+    from openclaw.runs.request import RecordedEvent, SessionRenewed, SessionRepaired
 
 T = TypeVar("T")
 
@@ -370,10 +370,10 @@ class TemporaryHome:
         approver: Approver | None = None,
     ) -> "AbstractAsyncContextManager[App]":
         """The whole assistant in this process. `model` answers for every provider, or each by its name."""
-        from openclaw.gateway.app import assistant
+        from openclaw.gateway.app import open_app
         from openclaw.process.environment import Environment
 
-        return assistant(
+        return open_app(
             Environment(environ=self.environ, home_dir=self.root, cwd=self.workspace),
             clock=clock or FakeClock(),
             approver=approver or ScriptedApprover("deny"),
@@ -388,7 +388,7 @@ class Heard:
     """What one turn said: every event, and the parts a test asks about."""
 
     def __init__(self) -> None:
-        self.events: list[Event | SessionRepaired | RecordedEvent] = []
+        self.events: list[Event | SessionRepaired | SessionRenewed | RecordedEvent] = []
 
     @property
     def text(self) -> str:
@@ -419,7 +419,7 @@ async def ask(
 
     heard = Heard() if into is None else into
     wanted = RunRequest(run_id=uuid.uuid4().hex, key=app.key(session, None), text=text, **turn)
-    async with aclosing(app.turns.run(wanted, steering)) as events:
+    async with aclosing(app.turns.run(wanted, app.toolset(), steering)) as events:
         async for event in events:
             heard.events.append(event)
     return heard

@@ -8,16 +8,17 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from openclaw.agent.settings import agent_ids
+from openclaw.agent.settings import AgentsSettings, agent_ids
 from openclaw.core.errors import Conflict, InvalidRequest, NotFound
 from openclaw.core.keys import normalise_agent
+from openclaw.core.settings import Live
 from openclaw.protocol.params import NonEmpty, Params
 from openclaw.protocol.rpc import Caller, RpcMethod
 from openclaw.protocol.scopes import ADMIN, READ
-from openclaw.runs.control import SessionService
 from openclaw.storage import atomic
 from openclaw.workspace.files import BOOTSTRAP_FILES
 from openclaw.workspace.history import WorkspaceHistories
+from openclaw.workspace.seed import Workspaces
 
 
 class AgentsFilesListParams(Params, frozen=True, kw_only=True):
@@ -60,12 +61,14 @@ class AgentsFilesVersionParams(Params, frozen=True, kw_only=True):
 FILE_BYTES = 1024 * 1024
 
 
-def files_methods(desk: SessionService, histories: WorkspaceHistories) -> list[RpcMethod]:
+def files_methods(
+    workspaces: Workspaces, agents_settings: Live[AgentsSettings], histories: WorkspaceHistories
+) -> list[RpcMethod]:
     def place_of(agent_id: str) -> tuple[str, Path]:
         agent = normalise_agent(agent_id)
-        if agent not in agent_ids(desk.app.config.agents):
+        if agent not in agent_ids(agents_settings.current):
             raise NotFound(f"there is no agent {agent_id!r}: agents.list shows which there are")
-        return agent, desk.app.workspace(agent)
+        return agent, workspaces.of(agent)
 
     async def listed(params: AgentsFilesListParams, caller: Caller) -> Any:
         _, place = place_of(params.agent_id)

@@ -8,32 +8,29 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
 
+from openclaw.agent.settings import AgentsSettings, view
+from openclaw.core.clock import Clock
 from openclaw.core.errors import StateError
+from openclaw.core.settings import Live
 from openclaw.process.environment import Environment
 from openclaw.workspace.files import ALWAYS
-
-if TYPE_CHECKING:
-    from openclaw.agent.settings import AgentsSettings
+from openclaw.workspace.locate import AgentDirectory, WorkspaceRoots, locate
 
 
-def workspace_of(agents: "AgentsSettings", agent_id: str, surroundings: Environment) -> Path:
+def workspace_of(agents: AgentsSettings, agent_id: str, environment: Environment) -> Path:
     """The directory of an agent's files, whether or not it is there yet."""
-    from openclaw.agent import settings as agent_views
-    from openclaw.workspace import locate as workspaces
-
-    agent = agent_views.view(agents, agent_id)
-    environ = surroundings.environ
+    agent = view(agents, agent_id)
+    environ = environment.environ
     return Path(
-        workspaces.locate(
-            workspaces.AgentDirectory(id=agent.id, workspace=agent.workspace, default=agent.is_default),
-            workspaces.WorkspaceRoots(
-                home=str(surroundings.home_dir),
-                state_dir=str(surroundings.home.state),
+        locate(
+            AgentDirectory(id=agent.id, workspace=agent.workspace, default=agent.is_default),
+            WorkspaceRoots(
+                home=str(environment.home_dir),
+                state_dir=str(environment.home.state),
                 # Without a state directory of its own, a profile already has one that is named after it.
                 profile=environ.get("OPENCLAW_PROFILE", "") if "OPENCLAW_STATE_DIR" in environ else "",
                 override=environ.get("OPENCLAW_WORKSPACE_DIR", ""),
@@ -42,6 +39,31 @@ def workspace_of(agents: "AgentsSettings", agent_id: str, surroundings: Environm
             exists=os.path.isdir,
         )
     )
+
+
+class Workspaces:
+    """Finds the workspace of each agent, and puts the starter files there the first time."""
+
+    def __init__(self, agents: Live[AgentsSettings], environment: Environment, clock: Clock) -> None:
+        self._agents = agents
+        self._environment = environment
+        self._clock = clock
+        self._found: dict[str, Path] = {}
+        self._found_for: AgentsSettings | None = None
+        self._seeded: set[Path] = set()
+
+    def of(self, agent_id: str) -> Path:
+        """The directory of the agent's files, with its starter files in it."""
+        agents = self._agents.current
+        if agents is not self._found_for:
+            self._found, self._found_for = {}, agents
+        path = self._found.get(agent_id)
+        if path is None:
+            path = self._found[agent_id] = workspace_of(agents, agent_id, self._environment)
+        if path not in self._seeded and not agents.defaults.skip_bootstrap:
+            ensure(path, self._clock.now())
+            self._seeded.add(path)
+        return path
 
 
 STATE = ".openclaw/workspace-state.json"

@@ -15,7 +15,8 @@ from openclaw.core.errors import InvalidRequest
 from openclaw.protocol.params import NonEmpty, NonNegative, NoParams, Params, Positive, exactly_one
 from openclaw.protocol.rpc import Caller, RpcMethod
 from openclaw.protocol.scopes import ADMIN, READ, WRITE
-from openclaw.runs.control import SessionService
+from openclaw.sessions.service import SessionService
+from openclaw.sessions.system_events import SystemEvents
 
 Moment = Annotated[int, Meta(ge=0, le=8_640_000_000_000_000)]
 Visible = Annotated[str, Meta(min_length=1, pattern=r"\S")]
@@ -459,7 +460,9 @@ class UpdateParams(CronUpdateParams, frozen=True, kw_only=True):
     patch: Patch
 
 
-def cron_methods(desk: SessionService, scheduler: Scheduler, heartbeats: HeartbeatService) -> list[RpcMethod]:
+def cron_methods(
+    sessions: SessionService, system_events: SystemEvents, scheduler: Scheduler, heartbeats: HeartbeatService
+) -> list[RpcMethod]:
     instance = str(uuid.uuid4())
     book = scheduler.book
 
@@ -480,7 +483,7 @@ def cron_methods(desk: SessionService, scheduler: Scheduler, heartbeats: Heartbe
         offset, limit = params.offset or 0, params.limit or PAGE
         page = jobs[offset : offset + limit]
         return {
-            "jobs": [_job(desk, job) for job in page],
+            "jobs": [_job(sessions, job) for job in page],
             "snapshotRevision": _revision(jobs),
             **_paging(len(jobs), offset, limit, len(page)),
         }
@@ -489,17 +492,17 @@ def cron_methods(desk: SessionService, scheduler: Scheduler, heartbeats: Heartbe
         return await scheduler.status()
 
     async def get(params: CronGetParams, caller: Caller) -> Any:
-        return _job(desk, await book.find(params.id or params.job_id or ""))
+        return _job(sessions, await book.find(params.id or params.job_id or ""))
 
     async def add(params: AddParams, caller: Caller) -> Any:
-        return _job(desk, await book.add(msgspec.to_builtins(params)))
+        return _job(sessions, await book.add(msgspec.to_builtins(params)))
 
     async def update(params: UpdateParams, caller: Caller) -> Any:
         if params.patch.state is not None:
             raise InvalidRequest("the state of a job is kept by the gateway: it cannot be set")
         name = params.id or params.job_id or ""
         job = await book.update(name, msgspec.to_builtins(params.patch), params.expected_config_revision)
-        return _job(desk, job)
+        return _job(sessions, job)
 
     async def remove(params: CronRemoveParams, caller: Caller) -> Any:
         return {"ok": True, "removed": await book.remove(params.id or params.job_id or "")}
@@ -524,8 +527,8 @@ def cron_methods(desk: SessionService, scheduler: Scheduler, heartbeats: Heartbe
         return {"entries": shown_entries, **_paging(total, offset, limit, len(entries))}
 
     async def wake(params: WakeParams, caller: Caller) -> Any:
-        key = desk.key(params.session_key or "main", params.agent_id)
-        await desk.app.events.add(key, params.text, str(uuid.uuid4()))
+        key = sessions.key(params.session_key or "main", params.agent_id)
+        await system_events.add(key, params.text, str(uuid.uuid4()))
         if params.mode == "now":
             heartbeats.wake(key, "wake")
         return {"ok": True}
@@ -560,8 +563,8 @@ def cron_methods(desk: SessionService, scheduler: Scheduler, heartbeats: Heartbe
     ]
 
 
-def _job(desk: SessionService, job: CronJob) -> dict[str, Any]:
-    return {**job_to_json(job), "effectiveAgentId": job.agent_id or desk.key("main").agent}
+def _job(sessions: SessionService, job: CronJob) -> dict[str, Any]:
+    return {**job_to_json(job), "effectiveAgentId": job.agent_id or sessions.key("main").agent}
 
 
 def _revision(jobs: list[CronJob]) -> str:

@@ -12,14 +12,16 @@ from urllib.parse import urlsplit
 
 from msgspec import structs
 
-from openclaw.agent.settings import agent_ids
+from openclaw.agent.settings import AgentsSettings, agent_ids
 from openclaw.automation.cron.jobs import AgentTurn, CronJob, Delivery, JobResult, deferred
 from openclaw.automation.cron.probes import WatchProbes, watch_origins
 from openclaw.automation.cron.schedule import due, duration
 from openclaw.automation.cron.store import LEASE_MS, CronStore, JobBook, JobFire, job_to_json, run_shown
 from openclaw.automation.cron.watch import changes
 from openclaw.automation.heartbeat import answer
-from openclaw.core.clock import millis
+from openclaw.automation.settings import CronSettings
+from openclaw.budget.service import BudgetService
+from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import (
     Conflict,
     InvalidRequest,
@@ -32,15 +34,26 @@ from openclaw.core.errors import (
 )
 from openclaw.core.keys import SessionKey
 from openclaw.core.messages import Assistant, Text
+from openclaw.core.settings import Live
 from openclaw.core.text import Origin, merge_origins
-from openclaw.process.environment import local_timezone
+from openclaw.process.environment import Home, local_timezone
 from openclaw.process.tasks import supervise, supervise_once
-from openclaw.runs.control import SessionService
+from openclaw.protocol.events import EventBus
+from openclaw.runs.hooks import RunHooks
 from openclaw.runs.inbox import RunOutcome
 from openclaw.runs.queue import QueueRules
 from openclaw.runs.request import RunRequest
-from openclaw.sessions.index import SessionRow
+from openclaw.runs.toolset import MachineTools
+from openclaw.runs.turn import TurnRunner
+from openclaw.runs.worker import RunService
+from openclaw.security.sandboxes.service import SandboxService
+from openclaw.sessions.index import SessionIndex, SessionRow
+from openclaw.sessions.lifecycle import SessionLifecycle
+from openclaw.sessions.service import SessionService
+from openclaw.sessions.system_events import SystemEvents
+from openclaw.storage.database import Database
 from openclaw.tools.web_guard import AddressRules
+from openclaw.workspace.seed import Workspaces
 
 WEBHOOK_SECONDS = 15.0
 HERE = (None, "last", "webchat", "main")
@@ -49,8 +62,18 @@ HERE = (None, "last", "webchat", "main")
 class JobDelivery:
     """Hands results over; what cannot be handed over is an error with a reason."""
 
-    def __init__(self, desk: SessionService, resolve: Any = None) -> None:
-        self._desk = desk
+    def __init__(
+        self,
+        sessions: SessionService,
+        turns: TurnRunner,
+        run_hooks: RunHooks,
+        cron_settings: Live[CronSettings],
+        resolve: Any = None,
+    ) -> None:
+        self._sessions = sessions
+        self._turns = turns
+        self._run_hooks = run_hooks
+        self._cron_settings = cron_settings
         self._resolve = resolve
         """Looks names up in place of the system."""
 
@@ -65,38 +88,36 @@ class JobDelivery:
             return
         what = await self._allowed(to, what)
         if delivery.mode == "announce":
-            key = SessionKey(self._desk.key("main", fire.job.agent_id).agent, f"cron:{fire.job.id}:run:{fire.run_id}")
-            heard = await self._desk.origins(key)
+            key = SessionKey(
+                self._sessions.key("main", fire.job.agent_id).agent, f"cron:{fire.job.id}:run:{fire.run_id}"
+            )
+            heard = await self._sessions.origins(key)
             await self.say(fire.job.agent_id, what, f"cron:{fire.run_id}", heard)
         else:
             await self._post(to, {**run_shown(fire), "summary": what})
-        if (plugged := self._desk.app.plugged) is not None:
-            plugged.messages.tell_sent(to, what, plugged.errand("cron"))
+        self._run_hooks.messages.tell_sent(to, what, self._run_hooks.errand("cron"))
 
     async def _allowed(self, to: str, text: str) -> str:
         """The words that plugins agree to; one that cancels them is an error with its reason."""
-        plugged = self._desk.app.plugged
-        if plugged is None:
-            return text
-        merged = await plugged.messages.decided(to, text, plugged.errand("cron"))
+        merged = await self._run_hooks.messages.decided(to, text, self._run_hooks.errand("cron"))
         if merged.cancelled is not None:
             raise Conflict(f"not delivered: the plugin {merged.cancelled.plugin} cancelled it: {merged.cancelled.text}")
         return merged.content
 
     async def say(self, agent_id: str | None, text: str, writer: str, origins: tuple[Origin, ...] = ()) -> None:
         """A message of the assistant in the agent's main conversation, with the labels of what it was made from."""
-        key = self._desk.key("main", agent_id)
+        key = self._sessions.key("main", agent_id)
         message = Assistant(
-            content=(Text(text),), provider="openclaw", model="cron", timestamp=self._desk.now, origins=origins
+            content=(Text(text),), provider="openclaw", model="cron", timestamp=self._sessions.now, origins=origins
         )
-        await self._desk.app.turns.inject(key, message, writer)
-        await self._desk.changed(key, "inject")
+        await self._turns.inject(key, message, writer)
+        await self._sessions.changed(key, "inject")
 
     async def _post(self, url: str, document: dict[str, Any]) -> None:
         """Results leave for the open network only, unless the owner says otherwise."""
         import httpx2  # slow to import, and few installations send anything there
 
-        settings = self._desk.app.config.cron
+        settings = self._cron_settings.current
         token = settings.webhook_token
         headers = {"authorization": f"Bearer {token.reveal()}"} if token else {}
         from openclaw.tools.web_fetch import GuardedTransport, system_resolve
@@ -124,12 +145,13 @@ SWEPT_AT_ONCE = 200
 """A sweep takes no longer than so many; the next one goes on."""
 
 
-async def sweep_boxes(desk: SessionService) -> None:
+async def sweep_boxes(
+    clock: Clock, sandboxes: SandboxService, machine_tools: MachineTools, agents_settings: Live[AgentsSettings]
+) -> None:
     """Empties sandboxes that nobody uses any more (`sandbox.prune`)."""
-    app = desk.app
-    agents = list(agent_ids(app.config.agents))
+    agents = list(agent_ids(agents_settings.current))
     try:
-        roots = {app.boxes.root(app.boxes.rules(agent)) for agent in agents}
+        roots = {sandboxes.root(sandboxes.rules(agent)) for agent in agents}
     except OpenClawError as error:
         log.warning("sandboxes are left as they are: %s", error.message)
         return
@@ -138,26 +160,28 @@ async def sweep_boxes(desk: SessionService) -> None:
     # Most homes have no sandbox: what it takes is loaded by those that do.
     from openclaw.security.sandboxes.service import prune
 
-    busy = app.tools.standing.background.boxed() if app.tools.has_standing.is_set() else set()
-    await prune(app.boxes, agents, busy, app.clock)
+    busy = machine_tools.standing.background.boxed() if machine_tools.has_standing.is_set() else set()
+    await prune(sandboxes, agents, busy, clock)
 
 
-async def sweep(desk: SessionService) -> int:
+async def sweep(
+    lifecycle: SessionLifecycle, runs: RunService, index: SessionIndex, clock: Clock, cron_settings: Live[CronSettings]
+) -> int:
     """Removes what is older than `cron.sessionRetention`, transcript and all; gives how many went."""
-    kept = desk.app.config.cron.session_retention
+    kept = cron_settings.current.session_retention
     if kept is False:
         return 0
     try:
-        before = millis(desk.app.clock) - duration("24h" if kept is True else kept)
+        before = millis(clock) - duration("24h" if kept is True else kept)
     except OpenClawError as error:
         log.warning("cron.sessionRetention: %s", error.message)
         return 0
     gone = 0
-    for row in await desk.app.index.list():
+    for row in await index.list():
         key = SessionKey(row.agent_id, row.session_key.removeprefix(f"agent:{row.agent_id}:"))
-        if not disposable(key) or row.updated_at >= before or desk.runs.active(key):
+        if not disposable(key) or row.updated_at >= before or runs.active(key):
             continue
-        gone += await _remove(desk, key, row)
+        gone += await _remove(lifecycle, index, key, row)
         if gone >= SWEPT_AT_ONCE:
             break
     if gone:
@@ -170,13 +194,13 @@ def disposable(key: SessionKey) -> bool:
     return key.is_cron_run or key.rest.startswith("boot:")
 
 
-async def _remove(desk: SessionService, key: SessionKey, row: SessionRow) -> bool:
+async def _remove(lifecycle: SessionLifecycle, index: SessionIndex, key: SessionKey, row: SessionRow) -> bool:
     try:
-        aside = await desk.lifecycle.delete(key, row.session_id)
+        aside = await lifecycle.delete(key, row.session_id)
     except (NotFound, SessionBusy):
         return False  # somebody else was quicker, or it is in use after all
     if aside is not None:
-        path = desk.app.index.path(row.agent_id, row.session_id).with_name(aside)
+        path = index.path(row.agent_id, row.session_id).with_name(aside)
         await asyncio.to_thread(path.unlink, True)
     return True
 
@@ -200,24 +224,52 @@ class Scheduler:
 
     def __init__(
         self,
-        desk: SessionService,
+        sessions: SessionService,
+        lifecycle: SessionLifecycle,
+        runs: RunService,
+        index: SessionIndex,
+        system_events: SystemEvents,
+        home: Home,
+        workspaces: Workspaces,
+        db: Database,
+        clock: Clock,
+        turns: TurnRunner,
+        run_hooks: RunHooks,
+        sandboxes: SandboxService,
+        budget: BudgetService,
+        machine_tools: MachineTools,
+        bus: EventBus,
+        agents_settings: Live[AgentsSettings],
+        cron_settings: Live[CronSettings],
         wake: Callable[[SessionKey, str], None],
         environ: Mapping[str, str],
     ) -> None:
-        app = desk.app
-        self._desk = desk
-        self._clock = app.clock
+        self._sessions = sessions
+        self._lifecycle = lifecycle
+        self._runs = runs
+        self._index = index
+        self._system_events = system_events
+        self._home = home
+        self._workspaces = workspaces
+        self._clock = clock
+        self._sandboxes = sandboxes
+        self._budget = budget
+        self._machine_tools = machine_tools
+        self._bus = bus
+        self._agents_settings = agents_settings
+        self._cron_settings = cron_settings
+        self._clock = clock
         self._wake = wake
         self._environ = environ
         self._owner = str(uuid.uuid4())
-        self.announcer = JobDelivery(desk)
-        self.store = CronStore(app.db)
-        zone = app.config.agents.defaults.user_timezone or local_timezone(environ) or "UTC"
+        self.announcer = JobDelivery(sessions, turns, run_hooks, cron_settings)
+        self.store = CronStore(db)
+        zone = agents_settings.current.defaults.user_timezone or local_timezone(environ) or "UTC"
         self.book = JobBook(
             self.store,
-            app.clock,
+            clock,
             local_zone=zone,
-            check_agent=lambda agent: desk.key("main", agent),
+            check_agent=lambda agent: sessions.key("main", agent),
             told=self._told,
         )
         self.ended: Counter[tuple[str, ...]] = Counter()
@@ -253,7 +305,7 @@ class Scheduler:
         return fire.run_id
 
     async def status(self) -> dict[str, Any]:
-        home = self._desk.app.home
+        home = self._home
         path = str(home.state / "state" / "openclaw-py.sqlite")
         return {
             "enabled": self.firing and self._enabled,
@@ -267,7 +319,7 @@ class Scheduler:
 
     @property
     def _enabled(self) -> bool:
-        return self._desk.app.config.cron.enabled
+        return self._cron_settings.current.enabled
 
     def _told(self, action: str, job_id: str, job: CronJob | None, more: Mapping[str, Any]) -> None:
         payload: dict[str, Any] = {"jobId": job_id, "action": action, **more}
@@ -275,7 +327,7 @@ class Scheduler:
             payload["job"] = job_to_json(job)
             if job.state.next_run_at_ms is not None:
                 payload["nextRunAtMs"] = job.state.next_run_at_ms
-        self._desk.bus.publish("cron", payload)
+        self._bus.publish("cron", payload)
         self._changed.set()
 
     # The loop: look, take, sleep until the next slot.
@@ -297,8 +349,8 @@ class Scheduler:
             if now - swept >= SWEEP_MS:
                 swept = now
                 await self.store.forget_old(now)
-                await sweep(self._desk)
-                await sweep_boxes(self._desk)
+                await sweep(self._lifecycle, self._runs, self._index, self._clock, self._cron_settings)
+                await sweep_boxes(self._clock, self._sandboxes, self._machine_tools, self._agents_settings)
             for job in await self.store.due(now) if self._enabled else ():
                 if deferred(job, began, now):
                     waits = True
@@ -325,7 +377,7 @@ class Scheduler:
         now = millis(self._clock)
         slot = job.state.next_run_at_ms
         assert slot is not None
-        skip = self._desk.app.config.cron.skip_missed_jobs
+        skip = self._cron_settings.current.skip_missed_jobs
         try:
             plan = due(job.schedule, slot, now, job_id=job.id, misfire="skip" if skip else job.misfire)
         except OpenClawError as error:  # the time zone database may have changed under a stored job
@@ -372,7 +424,7 @@ class Scheduler:
 
     async def _carry_out(self, fire: JobFire, started: int, *, forced: bool) -> JobResult:
         job = fire.job
-        key = self._desk.key("main", job.agent_id)
+        key = self._sessions.key("main", job.agent_id)
         seen: dict[str, str] | None = None
         news: list[str] = []
         if job.watch:
@@ -390,7 +442,7 @@ class Scheduler:
             return structs.replace(self._amounts_to(outcome, started), seen=seen)
         text = "\n".join((job.payload.text, *news))
         origins = merge_origins(job.origins, watch_origins(job.watch) if news else ())
-        await self._desk.app.events.add(key, text, fire.run_id, origins)
+        await self._system_events.add(key, text, fire.run_id, origins)
         if job.wake_mode == "now":
             self._wake(key, f"cron:{job.id}")
         return JobResult(
@@ -398,10 +450,11 @@ class Scheduler:
         )
 
     async def _look(self, job: CronJob, key: SessionKey) -> tuple[dict[str, str], list[str]]:
-        row = await self._desk.app.index.get(key)
+        row = await self._index.get(key)
         contact = row.updated_at if row else 0
-        app = self._desk.app
-        looking = WatchProbes(app.workspace(key.agent), self._environ, self._clock, contact, app.accounts.ledger.zone)
+        looking = WatchProbes(
+            self._workspaces.of(key.agent), self._environ, self._clock, contact, self._budget.ledger.zone
+        )
         looks = await looking.all(job.watch)
         found = changes(looks, job.state.seen)
         seen = {**job.state.seen, **{look.name: look.mark for look in looks if look.mark}}
@@ -425,7 +478,7 @@ class Scheduler:
             origins=merge_origins(job.origins, watch_origins(job.watch) if news else ()),
             trigger="cron",
         )
-        runs = self._desk.runs
+        runs = self._runs
         submitted = await runs.submit(turn, rules=QueueRules(mode="followup"), lane="cron", priority="background")
         outcome = submitted.outcome
         while outcome is None:

@@ -16,7 +16,7 @@ from openclaw.core.errors import OpenClawError
 from openclaw.core.secret import Secret
 from openclaw.core.text import printable
 from openclaw.gateway import client_target
-from openclaw.gateway.app import assistant
+from openclaw.gateway.app import open_app
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
 from openclaw.runs.request import RunRequest
@@ -246,9 +246,9 @@ def here(surroundings: Environment, chosen: Chosen) -> int:
 
 
 async def _here(surroundings: Environment, chosen: Chosen) -> int:
-    async with assistant(surroundings, clock=SystemClock(), approver=TerminalApprover(), warn=note) as app:
+    async with open_app(surroundings, clock=SystemClock(), approver=TerminalApprover(), warn=note) as app:
         key = app.key(chosen.session_key, chosen.agent_id)
-        situation = app.models.situation(key.agent)
+        situation = app.models.model_set(key.agent)
         _welcome(str(situation.resolve(chosen.model) if chosen.model else situation.default))
         lines = _lines()
         code = 0

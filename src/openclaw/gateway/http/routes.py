@@ -21,6 +21,7 @@ from openclaw.gateway.http.stream import RunFanout
 from openclaw.gateway.http.tools import ToolInvocation
 from openclaw.protocol import scopes
 from openclaw.runs.inbox import Inbox
+from openclaw.runs.toolset import Toolset
 from openclaw.runs.worker import RunService
 from openclaw.sessions.index import SessionIndex
 
@@ -119,7 +120,9 @@ def routes(parts: HttpParts, switches: EndpointSwitches, gatekeeping: HttpAuth) 
     ]
 
 
-def parts_of(app: App, runs: RunService, ledger: Inbox, fanout: RunFanout, embed: Embed | None = None) -> HttpParts:
+def parts_of(
+    app: App, toolset: Toolset, runs: RunService, inbox: Inbox, fanout: RunFanout, embed: Embed | None = None
+) -> HttpParts:
     """What the surface needs of `app`. `fanout` must hear what `runs` tells."""
 
     async def has_history(key: SessionKey) -> bool:
@@ -127,20 +130,25 @@ def parts_of(app: App, runs: RunService, ledger: Inbox, fanout: RunFanout, embed
         return row is not None and (row.messages > 0 or row.status == "running")
 
     async def session_of(run_id: str) -> SessionKey | None:
-        entry = await ledger.get(run_id)
+        entry = await inbox.get(run_id)
         return parse(entry.session_key) if entry else None
+
+    def tool_names() -> frozenset[str]:
+        return frozenset(tool.spec.name for tool in toolset.of())
+
+    def agents() -> Sequence[str]:
+        return agent_ids(app.live.config.agents)
+
+    def tool_runner(key: SessionKey, without: Sequence[str]) -> ToolRunner:
+        return app.preparer.tool_runner(toolset, key, without=without)
 
     return HttpParts(
         runs=runs,
         fanout=fanout,
-        known=Conversations(
-            key_of=app.key,
-            has_history=has_history,
-            tool_names=lambda: frozenset(tool.spec.name for tool in app.tools.of()),
-        ),
+        known=Conversations(key_of=app.key, has_history=has_history, tool_names=tool_names),
         session_of=session_of,
-        agents=lambda: agent_ids(app.config.agents),
-        toolbox=lambda key, without: app.toolbox(key, without=without),
+        agents=agents,
+        toolbox=tool_runner,
         index=app.index,
         embed=embed,
         clock=app.clock,

@@ -44,12 +44,12 @@ class BringsEmbedders(Protocol):
 class EmbedderRegistry:
     """Opens an embedder by its name."""
 
-    def __init__(self, plugins: Callable[[], BringsEmbedders]) -> None:
+    def __init__(self, plugins: BringsEmbedders) -> None:
         self._plugins = plugins
 
     def build(self, endpoint: EmbedderEndpoint) -> Embedder:
         if endpoint.provider not in BUILT_IN:
-            return PluginEmbedder(endpoint, self._plugins())
+            return PluginEmbedder(endpoint, self._plugins)
         return open_embedder(endpoint)
 
     def problem(self, endpoint: EmbedderEndpoint) -> str:

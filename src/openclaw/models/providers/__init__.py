@@ -81,15 +81,15 @@ def encoded(request: ModelRequest) -> bytes:
 class Providers:
     """Opens a provider for each endpoint once, and closes all of them together."""
 
-    def __init__(self) -> None:
+    def __init__(self, plugins: Callable[[str], "OpensProvider | None"] | None = None) -> None:
         self._open: dict[tuple[Any, ...], Provider] = {}
-        self.foreign: Callable[[str], OpensProvider | None] = lambda name: None
+        self._plugins = plugins
         """Providers of plugins, by the name they have in `models.providers`."""
 
     def __call__(self, endpoint: Endpoint) -> Provider:
         if endpoint.api == "plugin":
             # Not kept: the plugin may be another one the next time.
-            opens = self.foreign(endpoint.provider)
+            opens = self._plugins(endpoint.provider) if self._plugins else None
             if opens is None:
                 raise ServerFailed(f"no plugin that runs provides {endpoint.provider}: see openclaw plugins list")
             return opens(endpoint)

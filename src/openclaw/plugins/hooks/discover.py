@@ -10,15 +10,12 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec import Struct, structs
 
-from openclaw.agent.settings import agent_ids
-from openclaw.config import tree
-from openclaw.config.load import LoadedConfig
-from openclaw.core.errors import OpenClawError
+from openclaw.agent.settings import AgentsSettings, agent_ids
 from openclaw.plugins.hooks.accepted import AcceptedHooks
 from openclaw.plugins.hooks.manifest import (
     FoundHooks,
@@ -34,10 +31,8 @@ from openclaw.plugins.hooks.manifest import (
     parse,
 )
 from openclaw.plugins.settings import InternalHooksSettings
-
-if TYPE_CHECKING:
-    from openclaw.process.environment import Environment
-
+from openclaw.process.environment import Environment
+from openclaw.workspace.seed import workspace_of
 
 FILE = "HOOK.md"
 FILE_BYTES = 65_536
@@ -204,31 +199,37 @@ class HookList(Struct, frozen=True, kw_only=True):
     diagnostics: tuple[HookProblem, ...] = ()
 
 
-def workspaces(loaded: LoadedConfig, surroundings: "Environment") -> dict[str, Path]:
-    """By agent, the directory of its files."""
-    from openclaw.workspace.seed import workspace_of
+class HookConfig(Struct, frozen=True, kw_only=True):
+    """What of the configuration decides which hooks run."""
 
-    agents = loaded.config.agents
+    settings: InternalHooksSettings
+    agents: AgentsSettings
+    variables: Mapping[str, str]
+    is_set: Callable[[str], bool]
+    """Whether the configuration sets a path, for `requires.config`."""
+
+
+def workspaces(agents: AgentsSettings, surroundings: Environment) -> dict[str, Path]:
+    """By agent, the directory of its files."""
     return {agent: workspace_of(agents, agent, surroundings) for agent in agent_ids(agents)}
 
 
-def look(loaded: LoadedConfig, surroundings: "Environment", ledger: AcceptedHooks) -> HookList:
+def look(config: HookConfig, surroundings: Environment, ledger: AcceptedHooks) -> HookList:
     """A look at all the places hooks come from. Nothing is run, and nothing is accepted by looking."""
-    settings: InternalHooksSettings = loaded.config.hooks.internal
-    found = find(roots(loaded, surroundings), read_matter)
-    machine = _machine(loaded)
+    found = find(roots(config, surroundings), read_matter)
+    machine = _machine(config)
     items = [
-        ListedHook(hook=hook, verdict=judge(hook, settings, machine), objection=ledger.objection(hook))
+        ListedHook(hook=hook, verdict=judge(hook, config.settings, machine), objection=ledger.objection(hook))
         for hook in found.hooks
     ]
     return HookList(items=tuple(items), diagnostics=found.diagnostics)
 
 
-def roots(loaded: LoadedConfig, surroundings: "Environment") -> list[HookRoot]:
+def roots(config: HookConfig, surroundings: Environment) -> list[HookRoot]:
     """Where hooks are looked for; what comes later replaces what came before, but a workspace only adds."""
     home = surroundings.home
-    extra = [_expanded(text, surroundings) for text in loaded.config.hooks.internal.load.extra_dirs]
-    own = dict.fromkeys(path / "hooks" for path in workspaces(loaded, surroundings).values())
+    extra = [_expanded(text, surroundings) for text in config.settings.load.extra_dirs]
+    own = dict.fromkeys(path / "hooks" for path in workspaces(config.agents, surroundings).values())
     return [
         HookRoot(path=BUNDLED, source="openclaw-bundled"),
         *(HookRoot(path=path, source="openclaw-extra") for path in extra),
@@ -247,29 +248,22 @@ def read_matter(text: str) -> Matter:
     return Matter(fields=matter.fields, ours={**ours, "requires": unpacked(ours.get("requires"))}, notes=matter.notes)
 
 
-def _expanded(text: str, surroundings: "Environment") -> Path:
+def _expanded(text: str, surroundings: Environment) -> Path:
     if text == "~" or text.startswith("~/"):
         return surroundings.home_dir / text[2:]
     return surroundings.home.state / text  # an absolute path stays what it is
 
 
-def _machine(loaded: LoadedConfig) -> HookMachine:
-    path = loaded.variables.get("PATH")
+def _machine(config: HookConfig) -> HookMachine:
+    path = config.variables.get("PATH")
 
     @cache
     def has_bin(name: str) -> bool:
         return shutil.which(name, path=path) is not None
 
-    def has_config(where: str) -> bool:
-        try:
-            found: Any = tree.find(loaded.raw, tree.parse(where))
-        except (OpenClawError, LookupError):
-            return False
-        return bool(found)
-
     return HookMachine(
         platform="linux" if sys.platform.startswith("linux") else sys.platform,
-        env=frozenset(name for name, value in loaded.variables.items() if value),
+        env=frozenset(name for name, value in config.variables.items() if value),
         has_bin=has_bin,
-        has_config=has_config,
+        has_config=config.is_set,
     )

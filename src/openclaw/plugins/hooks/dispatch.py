@@ -84,6 +84,10 @@ class HookDispatcher:
         for name in gone:
             self._sort(name)
 
+    @property
+    def any(self) -> bool:
+        return bool(self._order)
+
     def has(self, name: HookName) -> bool:
         """Whether anyone listens; where nobody does, nothing need be made up to tell."""
         return name in self._at

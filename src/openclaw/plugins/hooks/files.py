@@ -16,13 +16,14 @@ from typing import Any
 
 from msgspec import Struct
 
-from openclaw.config.load import LoadedConfig
+from openclaw.agent.settings import AgentsSettings
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import OpenClawError
 from openclaw.core.keys import SessionKey
+from openclaw.core.settings import Live
 from openclaw.plugins.hooks import handlers
 from openclaw.plugins.hooks.accepted import AcceptedHooks
-from openclaw.plugins.hooks.discover import look, workspaces
+from openclaw.plugins.hooks.discover import HookConfig, look, workspaces
 from openclaw.plugins.hooks.events import (
     NOTHING,
     BootstrapContext,
@@ -31,6 +32,7 @@ from openclaw.plugins.hooks.events import (
     HookFileAnswer,
     event,
     hears,
+    patched,
     then,
 )
 from openclaw.plugins.hooks.manifest import HookDirectory
@@ -39,6 +41,7 @@ from openclaw.plugins.settings import HookEntrySettings, InternalHooksSettings
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import supervise_once
 from openclaw.security.audit import AuditChange
+from openclaw.sessions.index import SessionRow
 from openclaw.workspace import budget, files
 from openclaw.workspace.files import MAX_BYTES, FileCache, WorkspaceFile
 
@@ -135,7 +138,7 @@ Own = Callable[[HookEvent, HookEntrySettings], Awaitable[HookFileAnswer]]
 
 
 def build(
-    loaded: LoadedConfig, surroundings: Environment, clock: Clock, zone: tzinfo, enrolled: Mapping[str, Own]
+    config: HookConfig, surroundings: Environment, clock: Clock, zone: tzinfo, enrolled: Mapping[str, Own]
 ) -> HookFileDispatcher:
     """Everyone who is to be told, as things are now. Reads files: call it in a thread."""
     state = surroundings.home.state
@@ -146,13 +149,12 @@ def build(
         "bootstrap-extra-files": handlers.extra_files,
         **enrolled,
     }
-    settings = loaded.config.hooks.internal
-    places = {agent: str(path) for agent, path in workspaces(loaded, surroundings).items()}
+    places = {agent: str(path) for agent, path in workspaces(config.agents, surroundings).items()}
     listeners = []
-    for item in look(loaded, surroundings, ledger).items:
+    for item in look(config, surroundings, ledger).items:
         if item.verdict.runs:
             _meet(item.hook, ledger, clock)
-            listeners.append(_listener(item.hook, settings, loaded.variables, own, ledger))
+            listeners.append(_listener(item.hook, config.settings, config.variables, own, ledger))
     if listeners:
         log.info("hooks: %s", ", ".join(listener.hook.name for listener in listeners))
     return HookFileDispatcher(listeners, lambda agent: places.get(agent, ""))
@@ -220,35 +222,40 @@ MOST_WAITING = 500
 class HookFiles:
     """Use `serving()` for events that nobody waits for; those that are waited for work without it."""
 
-    def __init__(self, loaded: LoadedConfig, surroundings: Environment, clock: Clock, zone: tzinfo) -> None:
-        self._loaded = loaded
+    def __init__(
+        self,
+        settings: Live[InternalHooksSettings],
+        agents: Live[AgentsSettings],
+        variables: Live[Mapping[str, str]],
+        is_set: Callable[[str], bool],
+        surroundings: Environment,
+        clock: Clock,
+        zone: tzinfo,
+        *,
+        resting: bool = False,
+    ) -> None:
+        self._settings = settings
+        self._agents = agents
+        self._variables = variables
+        self._is_set = is_set
         self._surroundings = surroundings
         self._clock = clock
         self._zone = zone
         self._enrolled: dict[str, Own] = {}
         self._built: HookFileDispatcher | None = None
+        self._built_for: tuple[Any, ...] = ()
         self._building = asyncio.Lock()
         self._group: asyncio.TaskGroup | None = None
         self._lanes: dict[str, asyncio.Queue[tuple[HookFileDispatcher, HookListener, HookEvent]]] = {}
         """What each hook has yet to hear."""
         self._workers: set[asyncio.Task[None]] = set()
-        self.resting = False
+        self._resting = resting
         """In safe mode nobody is told anything."""
-
-    def enroll(self, name: str, handler: Own) -> None:
-        """Adds the handler of a bundled hook that only a running gateway can carry out."""
-        self._enrolled[name] = handler
-        self._built = None
-
-    def reload(self, loaded: LoadedConfig) -> None:
-        """From the next event on other settings hold."""
-        self._loaded = loaded
-        self._built = None
 
     @property
     def on(self) -> bool:
         """Whether there may be anyone to tell; while there is not, nobody need describe what happened."""
-        return not self.resting and self._loaded.config.hooks.internal.wanted
+        return not self._resting and self._settings.current.wanted
 
     async def fire(self, event: HookEvent) -> HookFileAnswer:
         """Tells everyone concerned, and waits for what they say."""
@@ -271,6 +278,11 @@ class HookFiles:
         if self.on and self._group is not None:
             self._start(self._spread(event), f"the event {event.name}")
 
+    def session_patched(self, key: SessionKey, row: SessionRow | None, patch: Mapping[str, Any]) -> None:
+        """Tells which settings of a session changed."""
+        if self.on:
+            self.tell(patched(self._clock, key, row, patch))
+
     async def _spread(self, event: HookEvent) -> None:
         dispatcher = await self._dispatcher()
         for listener in dispatcher.listening(event):
@@ -281,7 +293,9 @@ class HookFiles:
                 lane.put_nowait((dispatcher, listener, event))
 
     @asynccontextmanager
-    async def serving(self) -> AsyncIterator[HookFiles]:
+    async def serving(self, own: Mapping[str, Own]) -> AsyncIterator[HookFiles]:
+        """`own` are the handlers of bundled hooks that only a running gateway can carry out."""
+        self._enrolled, self._built = dict(own), None
         async with asyncio.TaskGroup() as group:
             self._group = group
             try:
@@ -328,9 +342,13 @@ class HookFiles:
     async def _dispatcher(self) -> HookFileDispatcher:
         # The lock is fair: what happens while hooks are looked for is told in the order it happened.
         async with self._building:
-            if self._built is None:
+            now = (self._settings.current, self._agents.current, self._variables.current)
+            if self._built is None or any(one is not other for one, other in zip(now, self._built_for, strict=True)):
+                self._built_for = now
+                settings, agents, variables = now
+                config = HookConfig(settings=settings, agents=agents, variables=variables, is_set=self._is_set)
                 self._built = await asyncio.to_thread(
-                    build, self._loaded, self._surroundings, self._clock, self._zone, dict(self._enrolled)
+                    build, config, self._surroundings, self._clock, self._zone, dict(self._enrolled)
                 )
             return self._built
 

@@ -12,19 +12,18 @@ from typing import Any
 
 from msgspec import Struct
 
-from openclaw.agent import settings as views
-from openclaw.config.schema import Config
+from openclaw.agent.settings import AgentsSettings, agent_ids
 from openclaw.core.clock import Clock
 from openclaw.core.errors import ConfigError, InvalidRequest
 from openclaw.core.keys import SessionKey, normalise_agent, parse
 from openclaw.core.sandbox import AGENT_MOUNT, BOX_HOME, Mount, Sandbox, SandboxedRun, SandboxSpec, seen
-from openclaw.prompt.facts import Elevated, SandboxFacts
+from openclaw.core.settings import Live
 from openclaw.security import tool_policy
 from openclaw.security.sandboxes import policy
 from openclaw.security.sandboxes.engines import build as open_sandbox
 from openclaw.security.sandboxes.policy import PruneRules, SandboxRules, lenient, outlived
-from openclaw.security.settings import AgentToolSettings
-from openclaw.security.tool_policy import LEVELS, Elevation, ElevationRequest, elevation, refuse_reason, speaker
+from openclaw.security.settings import AgentToolSettings, CommandsSettings
+from openclaw.security.tool_policy import LEVELS, Elevation, ElevationRequest, elevation, speaker
 from openclaw.tools.settings import ToolsSettings
 
 ATTACHMENTS = ".openclaw/attachments"
@@ -35,28 +34,36 @@ class SandboxService:
 
     def __init__(
         self,
-        config: Config,
-        environ: Mapping[str, str],
+        agents: Live[AgentsSettings],
+        tools: Live[ToolsSettings],
+        commands: Live[CommandsSettings],
+        variables: Live[Mapping[str, str]],
         *,
         home: Path,
         state: Path,
         workspace: Callable[[str], Path],
-        skills: Callable[[str], Sequence[tuple[str, str]]],
+        skills: Callable[[str, Path], Sequence[tuple[str, str]]],
         build: Callable[[str, Mapping[str, str]], Sandbox] = open_sandbox,
     ) -> None:
-        self._config = config
-        self._environ = environ
+        self._agents = agents
+        self._tools = tools
+        self._commands = commands
+        self._variables = variables
         self._home = home
         self._state = state
         self._workspace = workspace
         self._skills = skills
         self._build = build
         self._engines: dict[str, Sandbox] = {}
+        self._engines_for: Mapping[str, str] | None = None
         self._rules: dict[str, SandboxRules] = {}
+        self._rules_for: AgentsSettings | None = None
 
     def rules(self, agent_id: str) -> SandboxRules:
+        agents = self._agents.current
+        if agents is not self._rules_for:
+            self._rules, self._rules_for = {}, agents
         if agent_id not in self._rules:
-            agents = self._config.agents
             own = next((entry.sandbox for entry in agents.list if normalise_agent(entry.id) == agent_id), None)
             self._rules[agent_id] = policy.resolve(agents.defaults.sandbox, own)
         return self._rules[agent_id]
@@ -72,8 +79,11 @@ class SandboxService:
         return SandboxedRun(self.engine(rules), self.box(rules, key))
 
     def engine(self, rules: SandboxRules) -> Sandbox:
+        environ = self._variables.current
+        if environ is not self._engines_for:
+            self._engines, self._engines_for = {}, environ
         if rules.backend not in self._engines:
-            self._engines[rules.backend] = self._build(rules.backend, self._environ)
+            self._engines[rules.backend] = self._build(rules.backend, environ)
         return self._engines[rules.backend]
 
     def root(self, rules: SandboxRules) -> Path:
@@ -122,46 +132,27 @@ class SandboxService:
     def _skill_mounts(self, agent_id: str) -> list[Mount]:
         """Skills are read where the prompt says they are; `~` is the box's home inside."""
         mounts = []
-        for place, called in sorted(set(self._skills(agent_id))):
+        for place, called in sorted(set(self._skills(agent_id, self._workspace(agent_id)))):
             under = Path(called).is_relative_to(self._home)
             target = f"{BOX_HOME}/{Path(called).relative_to(self._home)}" if under else called
             mounts.append(Mount(place, target))
         return mounts
 
     def tool_settings(self, agent_id: str) -> AgentToolSettings:
-        agents = self._config.agents.list
+        agents = self._agents.current.list
         return next((entry.tools for entry in agents if normalise_agent(entry.id) == agent_id), AgentToolSettings())
 
     def elevation(self, key: SessionKey, said: ElevationRequest | None, now: int) -> Elevation:
         """Whether commands of a session may leave its sandbox."""
-        defaults = self._config.agents.defaults
+        defaults = self._agents.current.defaults
         return elevation(
-            speaker(key, self._config.commands.owner_allow_from),
-            self._config.tools.elevated,
+            speaker(key, self._commands.current.owner_allow_from),
+            self._tools.current.elevated,
             self.tool_settings(key.agent).elevated,
             defaults.elevated_default,
             defaults.acknowledge_elevated_default,
             said,
             now,
-        )
-
-    def facts(self, key: SessionKey, level: Elevation) -> SandboxFacts | None:
-        """What the prompt says about the sandbox of a session."""
-        rules = self.rules(key.agent)
-        if not policy.is_boxed(rules.mode, key):
-            return None
-        who = speaker(key, self._config.commands.owner_allow_from)
-        own = self.tool_settings(key.agent)
-        exec_settings = self._config.tools.exec
-        return SandboxFacts(
-            container_workspace_dir=rules.workdir,
-            workspace_access=rules.access,
-            agent_workspace_mount={"none": "", "ro": AGENT_MOUNT, "rw": rules.workdir}[rules.access],
-            elevated=Elevated(
-                allowed=not refuse_reason(who, self._config.tools.elevated, own.elevated),
-                default_level=level.level,
-                full_access=(exec_settings.security, exec_settings.ask) == ("full", "off"),
-            ),
         )
 
     def check_child(self, parent: SessionKey, child: SessionKey, *, required: bool) -> None:
@@ -315,10 +306,10 @@ def _memory(memory: int, engine: str) -> str:
     return f"{memory} bytes of memory" + (" each" if engine in ("process", "auto") else "")
 
 
-async def listed(boxes: SandboxService, config: Config) -> list[dict[str, Any]]:
+async def listed(boxes: SandboxService, agents: AgentsSettings) -> list[dict[str, Any]]:
     """Every box with files or a container, the last used first."""
     found: dict[str, dict[str, Any]] = {}
-    for agent_id in views.agent_ids(config.agents):
+    for agent_id in agent_ids(agents):
         rules = boxes.rules(agent_id)
         for place in await asyncio.to_thread(_directories, boxes.root(rules), rules.prefix):
             found[place.name] = {
@@ -338,9 +329,9 @@ def _directories(root: Path, prefix: str) -> list[Path]:
     return sorted(place for place in root.glob(f"{prefix}*") if place.is_dir()) if root.is_dir() else []
 
 
-async def renew(boxes: SandboxService, config: Config, row: dict[str, Any]) -> None:
+async def renew(boxes: SandboxService, agents: AgentsSettings, row: dict[str, Any]) -> None:
     """Ends what runs in a box and empties its home and /tmp."""
-    for agent_id in views.agent_ids(config.agents):
+    for agent_id in agent_ids(agents):
         await boxes.engine(boxes.rules(agent_id)).discard(row["name"])
     if row["path"]:
         for name in ("home", "tmp"):

@@ -13,11 +13,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from msgspec import Struct
 
-from openclaw.agent.loop import ModelAsker
-from openclaw.agent.tool_runner import ToolRunner
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import ContextTooLong, OpenClawError, Unavailable
-from openclaw.core.harness import RunJob
+from openclaw.core.harness import AskModel, RunJob, RunTools
 from openclaw.core.messages import Message, Usage, User
 from openclaw.core.provider import System
 from openclaw.core.text import whole
@@ -48,13 +46,13 @@ class Summary(Struct, frozen=True, kw_only=True):
 
 
 class Summariser:
-    """Makes summaries. `tools` gives an empty toolbox: a summarising model has nothing to do but write."""
+    """Makes summaries. `tools` are none: a summarising model has nothing to do but write."""
 
     def __init__(
         self,
         settings: CompactionSettings,
-        model: ModelAsker,
-        tools: Callable[[], ToolRunner],
+        model: AskModel,
+        tools: RunTools,
         clock: Clock,
         *,
         window: int,
@@ -158,7 +156,7 @@ class Summariser:
 
     async def _say(self, wish: str, text: str, spent: "_Spent") -> str:
         job = RunJob(system=System(stable=wish), messages=(User(content=text),))
-        said = await self._model.ask(job, self._tools())
+        said = await self._model.ask(job, self._tools)
         spent.usage = spent.usage + said.usage
         return said.text
 
@@ -237,8 +235,8 @@ class MemoryFlush:
     def __init__(
         self,
         settings: MemoryFlushSettings,
-        model: ModelAsker,
-        tools: Callable[[Tool], ToolRunner],
+        model: AskModel,
+        tools: Callable[[Tool], RunTools],
         clock: Clock,
         *,
         workspace: Path,

@@ -5,7 +5,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from openclaw.core.errors import InvalidRequest, Unavailable
 from openclaw.core.messages import Image, Text
+from openclaw.core.settings import Live
 from openclaw.core.text import Origin, literal, origin
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
 from openclaw.process.worker import Worker, WorkerSpec
@@ -93,8 +94,8 @@ class BrowserRules(Struct, frozen=True, kw_only=True):
 class Browsers:
     """The browsers of this process, one for each profile; whoever made it closes it."""
 
-    def __init__(self, environ: Callable[[], Mapping[str, str]]) -> None:
-        self.environ = environ
+    def __init__(self, variables: Live[Mapping[str, str]]) -> None:
+        self.variables = variables
         self._open: dict[str, tuple[BrowserRules, Worker]] = {}
         self.roles: dict[str, str] = {}
         """What the refs of the last snapshot were; decides whether a click follows a link or does something."""
@@ -112,7 +113,7 @@ class Browsers:
             )
         if not is_installed():
             raise InvalidRequest(INSTALL)
-        environ = self.environ()
+        environ = self.variables.current
         place = Path(rules.state) / profile
         start = BrowserStart(
             executable=executable(rules.executable, environ),
@@ -226,7 +227,7 @@ class BrowserTool:
         path = ""
         if not problem:
             try:
-                path = executable(self._rules.executable, self._browsers.environ())
+                path = executable(self._rules.executable, self._browsers.variables.current)
                 check_root(self._rules.no_sandbox)
             except (InvalidRequest, Unavailable) as error:
                 problem = error.message

@@ -16,6 +16,7 @@ from msgspec import Struct
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import NotFound, OpenClawError, Unavailable
 from openclaw.core.messages import Image, Text
+from openclaw.core.settings import Live
 from openclaw.core.text import origin
 from openclaw.core.tool import (
     ApprovalRequest,
@@ -246,7 +247,7 @@ def open_servers(
     state: Path,
     clock: Clock,
     approver: Approver,
-    environ: Callable[[], Mapping[str, str]],
+    environ: Live[Mapping[str, str]],
     workspace: Callable[[], str],
 ) -> "McpServers":
     return McpServers(AcceptedMcpTools(state), clock, approver, environ, workspace)
@@ -260,7 +261,7 @@ class McpServers:
         ledger: AcceptedMcpTools,
         clock: Clock,
         approver: Approver,
-        environ: Callable[[], Mapping[str, str]],
+        environ: Live[Mapping[str, str]],
         workspace: Callable[[], str],
     ) -> None:
         self.ledger = ledger
@@ -352,7 +353,7 @@ class McpServers:
                     log.warning("%s", error.message)
                     continue
                 idle = self._settings.session_idle_ttl_ms / 1000
-                held = McpServer(how, idle=idle, environ=self._environ())
+                held = McpServer(how, idle=idle, environ=self._environ.current)
                 self._servers[name] = _Server(settings, how, identity(how), held, asyncio.Lock())
         return self._servers
 
