@@ -1,7 +1,7 @@
-"""Tool arguments as models send them, made into what the schema asks for, or a list of what is wrong.
+"""Validates and repairs tool arguments from a model, or lists what is wrong with them.
 
-Models write "5" for 5, `null` for absent, and their favourite names for ours. What is clearly meant is accepted;
-what is not gets a sentence per problem, which goes back to the model.
+Models write "5" for 5, `null` for absent, and other names for ours. What is clearly meant is accepted; for the rest the
+model gets one sentence per problem.
 """
 
 import re
@@ -35,7 +35,7 @@ def prepare(
 ) -> ArgumentsAccepted | ArgumentsRejected:
     """`arguments` checked against `schema`; a rejection is the text the model gets.
 
-    A parameter that is `absent` on purpose is refused with its reason, unless it was set to nothing.
+    A parameter in `absent` is refused with its reason, unless it is empty.
     """
     problems = [f"{name}: {why}" for name, why in absent.items() if arguments.get(name) not in (None, False, "", [])]
     there = {name: value for name, value in arguments.items() if name not in absent} if absent else arguments
@@ -50,7 +50,7 @@ def prepare(
 
 
 def _renamed(arguments: Mapping[str, Any], schema: Mapping[str, Any], aliases: Mapping[str, str]) -> dict[str, Any]:
-    """Other spellings of a parameter become its own; an exact name always wins."""
+    """Renames other spellings of a parameter; an exact name always wins."""
     properties = schema.get("properties", {})
     out: dict[str, Any] = {}
     for name, value in arguments.items():
@@ -76,7 +76,7 @@ def _object(value: Mapping[str, Any], schema: Mapping[str, Any], path: str, prob
                 continue
             out[name] = _value(item, properties[name], where, problems)
         elif schema.get("additionalProperties", "properties" not in schema) is False:
-            # An object that lists its properties has no others, unless it says so.
+            # An object that lists its properties allows no others, unless it says so.
             known = ", ".join(properties) or "none"
             problems.append(f"{where}: unknown parameter (known: {known})")
         else:
@@ -163,7 +163,7 @@ def _coerced(value: Any, kind: str) -> tuple[bool, Any]:
 
 
 def _parsed(text: str, kind: str) -> tuple[bool, Any]:
-    """A list or object that arrived as its JSON text."""
+    """A list or object that arrived as JSON text."""
     try:
         value = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):

@@ -1,7 +1,7 @@
-"""Ask, act, ask again, until the model has nothing left to do.
+"""The agent loop: asks the model, runs its tool calls, and repeats until it calls none.
 
-`run` yields everything that happens and returns after one `RunEnded`. Two things come from outside: what a person
-adds while it is busy (`Steering`) and cancellation, which ends the stream where it stands.
+`run` yields every event and returns after one `RunEnded`. Two things come from outside: messages that people add while
+it is busy (`Steering`), and cancellation.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -33,7 +33,7 @@ from openclaw.core.provider import Admits, Model, ModelRequest
 LOOPS_ALLOWED = 1
 LOOPING = "stopped: the model kept repeating calls that bring nothing new"
 CROWDED = "context_crowded"
-"""How a run ends that should be gone on with after a compaction."""
+"""How a run ends that should continue after a compaction."""
 PERSISTED = "compaction_loop_persisted"
 FULL_SHARE = 0.99
 CLOSING_ATTEMPTS = 2
@@ -41,7 +41,7 @@ WITHOUT_SUMMARY = "The work is done, but the model gave no summary of it. Ask fo
 
 
 class EmptyReply(BadResponse):
-    """The model ended its turn without a word or a call."""
+    """The model ended its turn without text or a call."""
 
     reason = "empty_response"
 
@@ -54,7 +54,7 @@ async def run(
     clock: Clock,
     crowded: Callable[[Sequence[Message]], bool] = lambda messages: False,
 ) -> AsyncGenerator[Event, None]:
-    """One run, from its messages to its end; `crowded` is asked between steps and ends it where it stands."""
+    """One run, from its messages to its end; `crowded` is asked between steps and ends it early."""
     messages = list(job.messages)
     usage = Usage()
     turns = closing = 0
@@ -79,7 +79,7 @@ async def run(
             if not acted:
                 yield RunEnded("error", usage, route.verdict(error), error.reason, turns)
                 return
-            # The work was done and nothing said of it: it is asked to say it, with its hands tied.
+            # Tools ran but the model said nothing: ask again, with tool calls disabled.
             closing += 1
             if closing <= CLOSING_ATTEMPTS:
                 continue
@@ -102,7 +102,7 @@ async def run(
                     yield act
                     if isinstance(act, ToolEnded):
                         results[act.call.id] = act.result
-            # They arrive as they finish; the model has them in the order it asked.
+            # Results arrive as they finish; the model gets them in the order of its calls.
             messages.extend(results[call.id] for call in reply.calls)
             if tools.loops > LOOPS_ALLOWED:
                 yield RunEnded("error", usage, LOOPING, "tool_loop", turns)
@@ -128,7 +128,7 @@ async def _ask(
     acted: bool = False,
     closing: bool = False,
 ) -> AsyncGenerator[Event, None]:
-    """One answer, from whichever model the route ends up with. One that has `acted` may have nothing left to say."""
+    """One answer, from whichever model the router ends up with. After tool calls (`acted`) it may be empty."""
     while True:
         attempt = route.attempt
         model = attempt.model
@@ -203,7 +203,7 @@ def _fills(usage: Usage, model: Model) -> bool:
 
 
 def _with_own_ids(message: Assistant, before: tuple[Message, ...], now: int) -> Assistant:
-    """`message` with a time, and with call ids that nobody else in the conversation has."""
+    """`message` with a timestamp, and with call ids that are unique in the conversation."""
     seen = {call.id for earlier in before if isinstance(earlier, Assistant) for call in earlier.calls}
     content = []
     for block in message.content:
@@ -219,7 +219,7 @@ def _with_own_ids(message: Assistant, before: tuple[Message, ...], now: int) -> 
 
 
 class ModelAsker:
-    """A model, or a chain of them, to be asked aside; each question goes through the chain from its start."""
+    """Asks a model, with its fallbacks, a single question outside of a run."""
 
     def __init__(self, route: Callable[[], Awaitable[ModelRouter]], clock: Clock) -> None:
         self._route = route

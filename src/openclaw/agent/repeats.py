@@ -1,4 +1,4 @@
-"""Noticing that a run goes in circles: the same calls, the same answers, no progress."""
+"""Detects loops (the same calls, the same results, no progress), and caps the size of tool results."""
 
 import hashlib
 from collections import deque
@@ -11,15 +11,17 @@ from msgspec import Struct, structs
 from openclaw.core.messages import Image, Text
 from openclaw.core.tool import Output
 
+# The size of results.
+
 
 def result_cap(context_window: int) -> int:
-    """Characters of one tool result, by the size of the model's window."""
+    """The maximum characters of one tool result, by the model's context window."""
     by_size = 64_000 if context_window >= 200_000 else 32_000 if context_window >= 100_000 else 16_000
     return max(1_000, min(by_size, int(context_window * 0.3 * 4)))
 
 
 def shorten(output: Output, cap: int) -> Output:
-    """`output` within `cap` characters; the cut says how much is missing."""
+    """`output` truncated to `cap` characters, with a note of how much is missing."""
     total = sum(len(block.text) for block in output.content if isinstance(block, Text))
     if total <= cap:
         return output
@@ -40,9 +42,11 @@ def shorten(output: Output, cap: int) -> Output:
     return structs.replace(output, content=(*content, Text(note)))
 
 
+# Loops.
+
 UNKNOWN_TOOL_LIMIT = 10
 AFTER_COMPACTION = 3
-"""Calls after a compaction that are watched: the same one with the same result each time is the loop that filled it."""
+"""How many calls after a compaction are watched: if all are the same with the same result, the loop persists."""
 
 
 class RepeatLimits(Struct, frozen=True, kw_only=True):
@@ -80,7 +84,7 @@ def signature(tool: str, arguments: Mapping[str, Any]) -> str:
 
 
 def outcome(output: Output) -> str:
-    """What came back, without what differs every time (durations, ids)."""
+    """A hash of the result, without what differs every time (durations, ids)."""
     details = output.details or {}
     exit_code = details.get("exitCode")
     return _hash(f"{output.is_error}\0{exit_code}\0{output.text}".encode(errors="replace"))
@@ -91,7 +95,7 @@ def _hash(data: bytes) -> str:
 
 
 class Repeats:
-    """The recent calls of one run."""
+    """The recent calls of one run, and whether the next one is a loop."""
 
     def __init__(self, limits: RepeatLimits) -> None:
         self._limits = limits
@@ -99,21 +103,21 @@ class Repeats:
         self._unknown = 0
         self._fresh: list[_Seen] | None = None
         self.persisted = False
-        """Whether a loop went on after a compaction."""
+        """Whether a loop continued after a compaction."""
 
     def compacted(self) -> None:
-        """The conversation was just shortened; whoever went in circles before may have forgotten that."""
+        """The conversation was just compacted; watch whether an earlier loop continues."""
         self._fresh = [] if self._limits.enabled else None
 
     def unknown(self, tool: str) -> Verdict:
-        """A tool that does not exist was called."""
+        """Counts a call of a tool that does not exist."""
         self._unknown += 1
         if self._limits.enabled and self._unknown >= UNKNOWN_TOOL_LIMIT:
             return RepeatBlocked(f"{self._unknown} calls to tools that do not exist, {tool} the last")
         return NoRepeat()
 
     def before(self, tool: str, arguments: Mapping[str, Any]) -> Verdict:
-        """Whether a call that is about to run may run."""
+        """Whether the next call may run."""
         if not self._limits.enabled:
             return NoRepeat()
         mine = signature(tool, arguments)
@@ -149,7 +153,7 @@ class Repeats:
                 self._fresh = None
 
     def _stagnant(self) -> int:
-        """How many of the latest calls in a row only repeated a call and result already seen."""
+        """How many of the latest calls only repeated a call and result already seen."""
         seen_before: set[tuple[str, str]] = set()
         run = 0
         for seen in self._seen:

@@ -1,4 +1,4 @@
-"""Settings of `agents`: who the agents are and how they run."""
+"""Settings of `agents`: the agents, their defaults, and the resolved view of one."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -137,7 +137,7 @@ class AgentsSettings(Settings, frozen=True):
 
 
 class AgentView(Struct, frozen=True, kw_only=True):
-    """What a turn needs to know of its agent."""
+    """The resolved settings of one agent, for a turn."""
 
     id: str
     is_default: bool
@@ -160,7 +160,7 @@ def agent_ids(agents: AgentsSettings) -> tuple[str, ...]:
 
 
 def view(agents: AgentsSettings, agent_id: str) -> AgentView:
-    """The agent called `agent_id`."""
+    """The resolved agent called `agent_id`."""
     wanted = normalise_agent(agent_id)
     known = agent_ids(agents)
     if wanted not in known:
@@ -168,7 +168,7 @@ def view(agents: AgentsSettings, agent_id: str) -> AgentView:
     entry = next((item for item in agents.list if normalise_agent(item.id) == wanted), AgentEntry(id=wanted))
     defaults = agents.defaults
     own, shared = _choice(entry.model), _choice(defaults.model)
-    # An agent that names its model as plain text wants that model, not somebody else's fallbacks.
+    # An agent with a model as plain text uses that model without the defaults' fallbacks.
     fallbacks = own.fallbacks if own.primary else shared.fallbacks
     return AgentView(
         id=wanted,
@@ -183,7 +183,7 @@ def view(agents: AgentsSettings, agent_id: str) -> AgentView:
 
 
 def image_model(agents: AgentsSettings) -> str | None:
-    """The model that looks at images for those that cannot."""
+    """The model that describes images for models without vision."""
     return _choice(agents.defaults.image_model).primary
 
 

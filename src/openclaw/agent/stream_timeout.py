@@ -1,4 +1,4 @@
-"""A stream that goes silent is ended, whatever it is waiting for."""
+"""Ends a model stream that goes silent."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class _Watch:
-    """How long the stream has been silent, and the task that waits for it."""
+    """How long the stream has been silent, and the task that awaits it."""
 
     def __init__(self, clock: Clock, first: float, idle: float) -> None:
         self._clock = clock
@@ -22,14 +22,14 @@ class _Watch:
         self.expired = False
 
     async def keep(self) -> None:
-        """Interrupts the waiting task when the limit is reached. One sleeper a stream, not a timer an event."""
+        """Interrupts the awaiting task when the limit is reached. One sleeper per stream, not a timer per event."""
         while self._step:
             left = self.since + self.limit - self._clock.now() if self.limit else self._step
             if left <= 0 and self.waiting is not None:
                 self.expired = True
                 self.waiting.cancel()
                 return
-            # The limit may change while we sleep, so never longer than the shorter of the two.
+            # The limit may change during the sleep, so sleep no longer than the shorter of the two.
             await self._clock.sleep(min(left, self._step) if left > 0 else self._step)
 
 
@@ -38,7 +38,7 @@ async def watched(
 ) -> AsyncGenerator[T, None]:
     """`events`, or `ProviderTimeout` after `first` silent seconds at the start or `idle` later on; 0 = no limit.
 
-    It interrupts us only while we wait for the stream, never while our consumer works.
+    It interrupts only while we await the stream, never while our consumer works.
     """
     watch = _Watch(clock, first, idle)
     dog = asyncio.create_task(watch.keep(), name=f"watchdog:{who}")
@@ -53,7 +53,7 @@ async def watched(
             except StopAsyncIteration:
                 return
             except asyncio.CancelledError:
-                # Somebody else may have cancelled us at the same moment, and goes first.
+                # A cancellation from outside at the same moment takes precedence.
                 if not watch.expired or task.uncancel() > cancelled:
                     raise
                 raise ProviderTimeout(
@@ -67,7 +67,7 @@ async def watched(
     finally:
         dog.cancel()
         try:
-            # First, because somebody who stops us twice must not leave the stream open.
+            # First, because a second cancellation must not leave the stream open.
             if isinstance(events, AsyncGenerator):
                 await events.aclose()
         finally:

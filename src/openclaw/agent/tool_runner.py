@@ -1,4 +1,4 @@
-"""Running the tool calls of one reply: plan, admit, run, finish. Every call gets exactly one result."""
+"""Runs the tool calls of one reply: plan, admit, run, finish. Every call gets exactly one result."""
 
 import asyncio
 import logging
@@ -26,7 +26,7 @@ ALIASES = {"bash": "exec", "apply-patch": "apply_patch"}
 
 
 class _Ready(Struct, frozen=True):
-    """A call that makes sense; `warning` goes with its result."""
+    """A valid call; `warning` is added to its result."""
 
     tool: Tool
     args: dict[str, Any]
@@ -37,7 +37,7 @@ _Plan = _Ready | Output | RepeatBlocked
 
 
 class _Objection(Exception):
-    """A call that is not made."""
+    """A call that is refused."""
 
     def __init__(self, why: str) -> None:
         super().__init__(why)
@@ -68,7 +68,7 @@ NO_TOOLS = NoTools()
 
 
 class ToolRunner:
-    """The tools of one run."""
+    """The tools of one run: validates, gates and runs their calls."""
 
     def __init__(
         self,
@@ -92,9 +92,9 @@ class ToolRunner:
         self._interceptor = interceptor
         self._busy: dict[str, asyncio.Lock] = {}
         self.loops = 0
-        """How many replies were stopped for going in circles."""
+        """How many replies were stopped as loops."""
         self.persisted = False
-        """Whether the run goes in the same circle as before its conversation was shortened."""
+        """Whether the run continues a loop from before its compaction."""
         self.ended = False
         """Whether a tool has ended the run."""
 
@@ -110,15 +110,15 @@ class ToolRunner:
         return tuple(tool.spec for _, tool in sorted(self._tools.items()))
 
     def heard(self, message: Message) -> None:
-        """A person, or whoever else, was heard in the middle of the run."""
+        """Tells the labels about a message added during the run."""
         self._labels.heard(message)
 
     async def run_all(
         self, calls: Sequence[ToolCall], interrupted: Callable[[], bool] = lambda: False
     ) -> AsyncGenerator[ToolEvent, None]:
-        """Runs `calls` side by side; calls that need the same resource wait for each other in order.
+        """Runs `calls` concurrently; calls that need the same resource run in order.
 
-        `interrupted` says that a person waits to be heard: what has not begun by then is skipped.
+        `interrupted` says that a person's message waits: calls that have not started by then are skipped.
         """
         events: asyncio.Queue[ToolEvent] = asyncio.Queue()
         tasks = [
@@ -137,7 +137,7 @@ class ToolRunner:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def _plans(self, calls: Sequence[ToolCall]) -> list[_Ready | Output]:
-        """What becomes of each call; one that goes in circles stops all of them."""
+        """The plan of each call; a loop stops all of them."""
         plans = [self._plan(call) for call in calls]
         blocked = next((plan for plan in plans if isinstance(plan, RepeatBlocked)), None)
         if blocked is None:
@@ -189,11 +189,11 @@ class ToolRunner:
         events.put_nowait(ToolEnded(call, self._result(call, output), self._clock.now() - began))
 
     async def _finished(self, plan: _Ready, context: ToolContext, interrupted: Callable[[], bool]) -> Output:
-        """The answer to one call. A bug in one tool is that call's failure and nobody else's."""
+        """The result of one call. An exception in a tool is that call's failure only."""
         name = plan.tool.spec.name
         began, asked = self._clock.now(), plan.args
         try:
-            if interrupted():  # before a person is asked to approve what would be skipped anyway
+            if interrupted():  # before a person is asked to approve a call that would be skipped anyway
                 raise _Objection(SKIPPED)
             if self._interceptor is not None:
                 plan = await self._intercepted(plan, context, self._interceptor)
@@ -216,7 +216,7 @@ class ToolRunner:
         return output
 
     async def _intercepted(self, plan: _Ready, context: ToolContext, interceptor: CallObserver) -> _Ready:
-        """The call with the arguments it is to have; what others made of them must fit as the model's own must."""
+        """The call with the observer's arguments, which are validated like the model's own."""
         spec = plan.tool.spec
         decided = await interceptor.before(spec.name, plan.args, context)
         if isinstance(decided, str):
@@ -241,13 +241,13 @@ class ToolRunner:
             return await self._called(plan, context)
 
     async def _called(self, plan: _Ready, context: ToolContext) -> Output:
-        """The call itself; a failure too passes the labels, for it may be in a stranger's words."""
+        """Calls the tool; failures pass the labels too, because they may contain untrusted text."""
         began = await self._labels.before(plan.tool, plan.args, context)
         try:
             output = await plan.tool.call(plan.args, context)
         except OpenClawError as error:
             output = _failed({"status": "error", "tool": plan.tool.spec.name, "error": error.message})
-        # Cut before it is enclosed, so that no cut takes the end marker away.
+        # Truncated before it is wrapped, so that the end marker is never cut off.
         return await self._labels.after(plan.tool, plan.args, context, began, shorten(output, self._cap))
 
     def _result(self, call: ToolCall, output: Output) -> ToolResult:
@@ -264,7 +264,7 @@ class ToolRunner:
 
 
 def _storable(details: dict[str, Any] | None) -> dict[str, Any] | None:
-    """`details` when a transcript can hold them: nothing a tool returns may keep its answer from being written."""
+    """`details` if a transcript can store them: a tool's return value must not prevent storing its result."""
     try:
         msgspec.json.encode(details)
     except (TypeError, ValueError, RecursionError):
@@ -273,6 +273,6 @@ def _storable(details: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _failed(body: Mapping[str, str], **details: str) -> Output:
-    """A failure the model reads as JSON."""
+    """A failure that the model reads as JSON."""
     plain = {name: whole(value) for name, value in body.items()}
     return Output.failed(msgspec.json.format(msgspec.json.encode(plain), indent=2).decode(), **details)

@@ -1,4 +1,4 @@
-"""The channel seam: a place people talk."""
+"""The channel seam: the messages a chat platform delivers and takes, and what an adapter must implement."""
 
 from collections.abc import AsyncIterator
 from typing import Protocol, runtime_checkable
@@ -7,7 +7,7 @@ from msgspec import Struct
 
 
 class Address(Struct, frozen=True, kw_only=True):
-    """Where a reply goes: the channel, and the place in it."""
+    """Where a reply goes: the channel, the account, and the chat and thread in it."""
 
     channel: str
     to: str
@@ -16,7 +16,7 @@ class Address(Struct, frozen=True, kw_only=True):
 
 
 class Inbound(Struct, frozen=True, kw_only=True):
-    """One message as a channel heard it."""
+    """One message as a channel received it."""
 
     id: str
     channel: str
@@ -35,7 +35,7 @@ class Inbound(Struct, frozen=True, kw_only=True):
 
 
 class Outbound(Struct, frozen=True, kw_only=True):
-    """One message to hand over."""
+    """One message to send."""
 
     to: Address
     text: str
@@ -44,7 +44,7 @@ class Outbound(Struct, frozen=True, kw_only=True):
 
 
 class Receipt(Struct, frozen=True, kw_only=True):
-    """The platform's word that a message arrived."""
+    """The platform's confirmation that a message arrived."""
 
     id: str
     timestamp: int = 0

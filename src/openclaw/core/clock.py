@@ -1,4 +1,4 @@
-"""The clock seam: time is handed in, so that a test can make it Tuesday."""
+"""The clock seam: time is passed in, so that tests control it."""
 
 from typing import Protocol
 

@@ -1,4 +1,4 @@
-"""Commands in a message: which one, with what. Pure."""
+"""Parses slash commands and stop words in a message. Pure."""
 
 import re
 import unicodedata
@@ -59,14 +59,14 @@ _COMMAND = re.compile(r"/([a-z][a-z_-]{0,31})(?:\s*:\s*|\s+|$)(.*)", re.IGNORECA
 
 
 class SlashCommand(Struct, frozen=True):
-    """A command and the text behind it."""
+    """A command and its arguments."""
 
     name: str
     args: str = ""
 
 
 def parse(text: str) -> SlashCommand | None:
-    """The command a message consists of; None when it is for the assistant."""
+    """The command in a message; None when the message is for the model."""
     message = text.strip()
     if _is_abort_word(message):
         return SlashCommand("stop")
@@ -78,7 +78,7 @@ def parse(text: str) -> SlashCommand | None:
 
 
 def is_command(text: str) -> bool:
-    """Whether this may be a command: one of ours, or something with a slash that a skill may answer to."""
+    """Whether `text` may be a command: a built-in one, or a slash word that a skill or plugin may handle."""
     return text.lstrip().startswith("/") or parse(text) is not None
 
 

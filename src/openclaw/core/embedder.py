@@ -1,4 +1,4 @@
-"""The embedder seam: texts in, vectors out, so that what means the same lies close together."""
+"""The embedder seam: turns texts into vectors whose distance reflects their meaning."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
@@ -11,18 +11,18 @@ Vector = Sequence[float]
 
 
 class Traits(Struct, frozen=True, kw_only=True):
-    """What a reader of vectors must know of the model that made them."""
+    """Properties of an embedding model that readers of its vectors need."""
 
     max_bytes: int = 24_000
-    """The longest text it reads whole; what is longer is handed over in pieces."""
+    """The longest text the model reads whole; longer ones are split."""
     unrelated: float = 0.0
-    """The cosine of two texts that have nothing to do with each other."""
+    """The cosine of two unrelated texts."""
     alike: float = 1.0
     """The cosine of a question and a text that answers it well."""
 
 
 class Embedder(Protocol):
-    """One model. A vector of zeros means that the model cannot read the text; a failure is a `ProviderError`."""
+    """One embedding model. A zero vector means that it cannot read the text; failures raise `ProviderError`."""
 
     @property
     def model(self) -> str: ...
@@ -34,7 +34,7 @@ class Embedder(Protocol):
 
 @runtime_checkable
 class EmbedsQueries(Protocol):
-    """A model that reads a question differently from a text that may answer it."""
+    """A model that embeds queries differently from documents."""
 
     async def embed_query(self, text: str) -> Vector: ...
 
@@ -47,7 +47,7 @@ class HasTraits(Protocol):
 
 @runtime_checkable
 class Prepares(Protocol):
-    """An embedder that learns its model by asking; before `prepared`, its `model` and `traits` mean nothing."""
+    """An embedder that asks its server which model it runs; before `prepared`, `model` and `traits` are meaningless."""
 
     @property
     def prepared(self) -> bool: ...
@@ -56,7 +56,7 @@ class Prepares(Protocol):
 
 
 class EmbedderEndpoint(Struct, frozen=True, kw_only=True):
-    """How an embedder is reached; the adapters are built from this."""
+    """How to reach an embedder; adapters are built from this."""
 
     provider: str
     model: str = ""
@@ -64,5 +64,5 @@ class EmbedderEndpoint(Struct, frozen=True, kw_only=True):
     key: Secret | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     model_path: str = ""
-    """A model file on this machine, in place of the one that is installed."""
+    """A local model file, instead of the installed one."""
     timeout: float = 120.0

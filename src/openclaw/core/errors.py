@@ -1,4 +1,4 @@
-"""Every way we fail on purpose, each with the code it has on the wire.
+"""All expected failures, each with its code on the wire.
 
 A message tells the person what to do next. Anything raised that is not in this tree is a bug.
 """
@@ -15,7 +15,7 @@ class OpenClawError(Exception):
 
 
 class InvalidRequest(OpenClawError):
-    """The caller asked for something that cannot be."""
+    """The request is malformed or cannot be fulfilled."""
 
     code = "INVALID_REQUEST"
 
@@ -25,7 +25,7 @@ class NotFound(OpenClawError):
 
 
 class Conflict(OpenClawError):
-    """What the caller saw is no longer what is there."""
+    """The resource changed since the caller read it."""
 
     code = "CONFLICT"
 
@@ -41,7 +41,7 @@ class Unavailable(OpenClawError):
 
 
 class ConfigError(OpenClawError):
-    """The configuration cannot be used; `path` is the setting, `file` where it stands."""
+    """The configuration is invalid; `path` is the setting, `file` where it is written."""
 
     code = "CONFIG_INVALID"
 
@@ -52,7 +52,7 @@ class ConfigError(OpenClawError):
 
 
 class StateError(OpenClawError):
-    """Something on disk cannot be read or written; nothing was changed."""
+    """A state file cannot be read or written; nothing was changed."""
 
     code = "STATE"
 
@@ -128,19 +128,19 @@ class Refused(ProviderError):
 
 
 class OverBudget(ProviderError):
-    """A call was not sent: it would cost more than is allowed."""
+    """The call was not sent because it would exceed the budget."""
 
     reason = "budget"
 
 
 class BadRequest(ProviderError):
-    """The provider rejected the shape of what we sent."""
+    """The provider rejected the format of the request."""
 
     reason = "format"
 
 
 class BadResponse(ProviderError):
-    """The provider answered something we cannot read."""
+    """The provider's answer cannot be parsed."""
 
     reason = "server_error"
     retryable = True

@@ -1,4 +1,4 @@
-"""Everything a model stream and a run can say."""
+"""The events of a model stream and of a run."""
 
 from typing import Literal
 
@@ -7,7 +7,7 @@ from msgspec import Struct
 from openclaw.core.messages import Assistant, StopReason, ToolCall, ToolResult, Usage, User
 
 Trigger = Literal["user", "heartbeat", "cron", "memory", "system"]
-"""What began a run; `system` is the gateway itself: a sub-agent's errand, news of a command that ended."""
+"""What started a run; `system` is the gateway itself: a sub-agent's task, or a background command that ended."""
 
 # What a provider yields. A stream is any number of deltas, then exactly one `Done`.
 
@@ -33,13 +33,13 @@ class Done(Struct, frozen=True):
 
     message: Assistant
     sent: bytes = b""
-    """What the provider was sent for it, where that went over a wire."""
+    """The request body sent to the provider, where it went over a network."""
 
 
 ModelEvent = TextDelta | ThinkingDelta | CallDelta | Done
 
 
-# What a run yields beside the deltas.
+# What a run yields besides the deltas.
 
 
 class ModelCalled(Struct, frozen=True):
@@ -64,7 +64,7 @@ class MessageEnded(Struct, frozen=True):
 
 
 class Steered(Struct, frozen=True):
-    """A person added something while the run was busy."""
+    """A message was added while the run was busy."""
 
     message: User
 
@@ -85,7 +85,7 @@ class ToolEnded(Struct, frozen=True):
 
 
 class RunNotice(Struct, frozen=True):
-    """A word to the person that is no part of the answer: who answered instead, what is left of a budget."""
+    """A notice to the person that is not part of the answer, such as a model fallback or the remaining budget."""
 
     text: str
 
@@ -98,28 +98,28 @@ class CompactionStarted(Struct, frozen=True, kw_only=True):
 
     reason: CompactionReason
     tokens: int
-    """How large the conversation is, by estimate."""
+    """The estimated size of the conversation."""
 
 
 class CompactionEnded(Struct, frozen=True, kw_only=True):
-    """It was, or it was not and `error` says why; then the conversation is as before."""
+    """Compaction finished; on failure `error` says why and the conversation is unchanged."""
 
     reason: CompactionReason
     ok: bool
     tokens_before: int = 0
     tokens_after: int = 0
     removed: int = 0
-    """Messages that the summary stands for."""
+    """Messages replaced by the summary."""
     kept: int = 0
-    """Messages that stay in sight."""
+    """Messages kept verbatim."""
     will_retry: bool = False
-    """Whether the call that failed for want of room is made again."""
+    """Whether the call that overflowed the context is retried."""
     error: str = ""
     usage: Usage = Usage()
 
     @property
     def line(self) -> str:
-        """What became of it, for people."""
+        """The outcome, as text for people."""
         if not self.ok:
             return f"not compacted: {self.error}"
         return f"compacted: about {self.tokens_before:,} tokens became {self.tokens_after:,}; all of it is kept on disk"
@@ -135,7 +135,7 @@ class RunEnded(Struct, frozen=True):
     turns: int = 0
 
 
-# What a run says beside the words of the model: readers of any kind may have it as it is.
+# Everything besides the model's text; readers of any kind get these events unchanged.
 PlainEvent = (
     CallDelta
     | ModelCalled

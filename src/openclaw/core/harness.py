@@ -16,8 +16,11 @@ from openclaw.core.tool import Output, Tool, ToolContext, ToolSpec
 ToolEvent = ToolStarted | ToolUpdated | ToolEnded
 
 
+# Tool calls.
+
+
 class Gate(Protocol):
-    """Decides, outside the model's reach, whether a call may happen."""
+    """Decides, independently of the model, whether a tool call may run."""
 
     async def admit(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> str | None:
         """None when the call may run; otherwise the reason it may not, for the model to read."""
@@ -25,10 +28,10 @@ class Gate(Protocol):
 
 
 class CallObserver(Protocol):
-    """Others who look at every call before policy does, and are told how it went."""
+    """Sees every call before policy does, may change or refuse it, and learns its result."""
 
     async def before(self, tool: str, args: dict[str, Any], context: ToolContext) -> dict[str, Any] | str:
-        """The arguments to go on with; or the reason the call may not be made, for the model to read."""
+        """The arguments to continue with; or the reason for the model why the call is refused."""
         ...
 
     def after(
@@ -37,7 +40,7 @@ class CallObserver(Protocol):
 
 
 class LabelTracker(Protocol):
-    """Follows where the text of a run comes from, and what becomes of it."""
+    """Tracks which untrusted text a run has read, and labels what it produces."""
 
     @property
     def origins(self) -> tuple[Origin, ...]: ...
@@ -45,22 +48,22 @@ class LabelTracker(Protocol):
     def heard(self, message: Message) -> None: ...
 
     async def before(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> Any:
-        """What `after` needs to know of the time before a call that was admitted."""
+        """The state before an admitted call, which `after` needs."""
         ...
 
     async def after(
         self, tool: Tool, args: Mapping[str, Any], context: ToolContext, began: Any, output: Output
     ) -> Output:
-        """The result as the model may read it."""
+        """The result as the model may read it: cleaned, wrapped and labelled."""
         ...
 
     def cleaned(self, text: str) -> str:
-        """Words of ours with a stranger's in them, made harmless."""
+        """`text` of ours that quotes untrusted text, with forged markers removed."""
         ...
 
 
 class NoLabels:
-    """For a run whose model reads nothing but what we wrote ourselves."""
+    """For a run that reads no untrusted text."""
 
     origins: tuple[Origin, ...] = ()
 
@@ -108,7 +111,7 @@ class RunTools(Protocol):
 
 
 class Attempt(Struct, frozen=True, kw_only=True):
-    """Who is asked now, and how long they may be silent (0 = for ever)."""
+    """The model to ask now, and its timeouts in seconds (0 = none)."""
 
     model: Model
     provider: Provider
@@ -118,13 +121,13 @@ class Attempt(Struct, frozen=True, kw_only=True):
 
 
 class ModelRouter(Protocol):
-    """Which model answers, and what happens when it fails."""
+    """Chooses the model that answers, and the next one when it fails."""
 
     @property
     def attempt(self) -> Attempt: ...
 
     def failed(self, error: ProviderError) -> float | None:
-        """Seconds to wait before asking `attempt` (perhaps another one now); None to give up."""
+        """Seconds to wait before retrying with `attempt`, which may be another model by now; None to give up."""
         ...
 
     def answered(self) -> None: ...
@@ -134,8 +137,11 @@ class ModelRouter(Protocol):
         ...
 
 
+# The run.
+
+
 class RunJob(Struct, frozen=True, kw_only=True):
-    """What a run starts from."""
+    """The input of a run."""
 
     system: System
     messages: tuple[Message, ...]
@@ -146,7 +152,7 @@ class RunJob(Struct, frozen=True, kw_only=True):
 
 
 class Steering:
-    """What people add while the run is busy; read between steps."""
+    """Messages that people add while a run is busy; the loop takes them between steps."""
 
     def __init__(self) -> None:
         self._queue: deque[User] = deque()
@@ -155,7 +161,7 @@ class Steering:
         self._queue.append(message)
 
     def take(self) -> User | None:
-        """The next of them: each gets an answer of its own."""
+        """The next message; each gets its own answer."""
         return self._queue.popleft() if self._queue else None
 
     @property
@@ -164,12 +170,12 @@ class Steering:
 
     @property
     def left(self) -> tuple[User, ...]:
-        """Those nobody has taken yet."""
+        """Messages that were not taken."""
         return tuple(self._queue)
 
 
 class ModelAnswer(Struct, frozen=True):
-    """What came of it."""
+    """The text and usage of an answer."""
 
     text: str
     usage: Usage

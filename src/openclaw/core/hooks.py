@@ -1,8 +1,7 @@
-"""The hook seam: the points at which a plugin may look on, add something or object.
+"""The hook seam: the points at which a plugin may observe, add something or object.
 
-Every point has one event type and, unless it only observes, one answer type. The field names on the border are camel
-case: the same words in a plugin's dict, over a pipe and in the docs. What several answers amount to is decided in
-`hooks/merge`.
+Every point has one event type and, unless it only observes, one answer type. Field names on the border are camel case:
+the same in a plugin's dict, over a pipe and in the docs. `plugins/hooks/merge` combines several answers.
 """
 
 from collections.abc import Awaitable, Callable
@@ -38,15 +37,15 @@ EndReason = Literal["new", "reset", "idle", "daily", "compaction", "deleted", "s
 
 
 class _Border(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """The base of what crosses the seam."""
+    """The base of events and answers."""
 
 
 class _Answer(_Border, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The base of answers: a misspelt field is an error, not a wish that quietly comes to nothing."""
+    """The base of answers: a misspelt field is an error instead of being ignored."""
 
 
 class HookContext(_Border, frozen=True, kw_only=True):
-    """Where something happens; what does not apply is empty."""
+    """The run, session and agent of an event; fields that do not apply are empty."""
 
     agent_id: str = ""
     session_key: str = ""
@@ -62,13 +61,13 @@ class HookContext(_Border, frozen=True, kw_only=True):
 
 
 class Attachment(_Border, frozen=True, kw_only=True):
-    """A picture that came with the message, without its bytes."""
+    """An image that came with the message, without its bytes."""
 
     mime_type: str
 
 
 class BeforeModelResolve(_Border, frozen=True, kw_only=True):
-    """A turn is about to choose its model; nothing of the conversation is shown."""
+    """A turn is about to choose its model; the event does not contain the conversation."""
 
     prompt: str
     attachments: tuple[Attachment, ...] = ()
@@ -88,28 +87,28 @@ class BeforePromptBuild(_Border, frozen=True, kw_only=True):
 
 class PromptChange(_Answer, frozen=True, kw_only=True):
     system_prompt: str | None = None
-    """In place of ours; needs `allowPromptReplace`."""
+    """Replaces the system prompt; needs `allowPromptReplace`."""
     prepend_context: str | None = None
     """Before the person's message, in this turn only."""
     append_context: str | None = None
-    """Behind the person's message, in this turn only."""
+    """After the person's message, in this turn only."""
     prepend_system_context: str | None = None
     """Before the system prompt: text that stays the same from turn to turn."""
     append_system_context: str | None = None
-    """Behind the system prompt: text that stays the same from turn to turn."""
+    """After the system prompt: text that stays the same from turn to turn."""
     tools_allow: tuple[str, ...] | None = None
-    """The only tools of this turn, out of those it would have."""
+    """Limits this turn to these of its tools."""
 
 
 class BeforeAgentStart(_Border, frozen=True, kw_only=True):
-    """The older form of the two above: asked in both phases, the first time without messages."""
+    """The older form of the two above: called in both phases, the first time without messages."""
 
     prompt: str
     messages: tuple[Message, ...] | None = None
 
 
 class AgentStart(_Answer, frozen=True, kw_only=True):
-    """All that the two newer points may answer; each phase heeds its own fields."""
+    """All fields of the two newer answers; each phase uses its own."""
 
     model_override: str | None = None
     provider_override: str | None = None
@@ -122,20 +121,20 @@ class AgentStart(_Answer, frozen=True, kw_only=True):
 
 
 class BeforeAgentReply(_Border, frozen=True, kw_only=True):
-    """A message is on record and a model is about to be asked for the answer."""
+    """The message is stored and the model is about to be asked."""
 
     cleaned_body: str
 
 
 class ReplyClaim(_Answer, frozen=True, kw_only=True):
-    """`handled` takes the turn: `reply` is the answer, and without one there is none."""
+    """With `handled`, `reply` replaces the model's answer; without a `reply` there is no answer."""
 
     handled: bool = False
     reply: str | None = None
 
 
 class AgentEnd(_Border, frozen=True, kw_only=True):
-    """A run is over."""
+    """A run has ended."""
 
     run_id: str
     messages: tuple[Message, ...]
@@ -144,7 +143,7 @@ class AgentEnd(_Border, frozen=True, kw_only=True):
     duration_ms: int = 0
 
 
-# A conversation grows too long.
+# Compaction.
 
 
 class BeforeCompaction(_Border, frozen=True, kw_only=True):
@@ -155,9 +154,9 @@ class BeforeCompaction(_Border, frozen=True, kw_only=True):
 
 class AfterCompaction(_Border, frozen=True, kw_only=True):
     message_count: int
-    """How many messages the model sees from now on."""
+    """Messages the model sees from now on."""
     compacted_count: int
-    """How many the summary stands for."""
+    """Messages the summary replaces."""
     token_count: int
     session_file: str
 
@@ -166,7 +165,7 @@ class AfterCompaction(_Border, frozen=True, kw_only=True):
 
 
 class BeforeToolCall(_Border, frozen=True, kw_only=True):
-    """A call with checked arguments, before policy and people are asked about it."""
+    """A call with checked arguments, before policy and approval."""
 
     tool_name: str
     params: dict[str, Any]
@@ -175,7 +174,7 @@ class BeforeToolCall(_Border, frozen=True, kw_only=True):
 
 
 class RequireApproval(_Answer, frozen=True, kw_only=True):
-    """A person must agree to the call."""
+    """Asks a person to approve the call."""
 
     title: str
     description: str = ""
@@ -185,7 +184,7 @@ class RequireApproval(_Answer, frozen=True, kw_only=True):
 
 class ToolVerdict(_Answer, frozen=True, kw_only=True):
     params: dict[str, Any] | None = None
-    """In place of the call's own."""
+    """Replaces the call's arguments."""
     block: bool = False
     block_reason: str = ""
     require_approval: RequireApproval | None = None
@@ -202,18 +201,18 @@ class AfterToolCall(_Border, frozen=True, kw_only=True):
 
 
 class ToolResultPersist(_Border, frozen=True, kw_only=True):
-    """A result is about to be written down. Handlers are plain functions: they answer at once."""
+    """A result is about to be stored. Handlers are synchronous functions."""
 
     tool_name: str
     tool_call_id: str
     message: ToolResult
     is_synthetic: bool = False
-    """It stands in for a result that never came."""
+    """It stands for a result that never arrived."""
 
 
 class PersistedResult(_Answer, frozen=True, kw_only=True):
     message: ToolResult | None = None
-    """What is written instead; which call it answers cannot be changed."""
+    """Stored instead; the call it belongs to cannot be changed."""
 
 
 # Installing.
@@ -228,18 +227,18 @@ class InstallFinding(_Border, frozen=True, kw_only=True):
 
 
 class BeforeInstall(_Border, frozen=True, kw_only=True):
-    """A skill or plugin waits, unpacked; the operator's rule has let it through."""
+    """A skill or plugin is unpacked and the operator's install policy has passed it."""
 
     target_type: Literal["skill", "plugin"]
     target_name: str
     source_path: str
-    """Where it waits."""
+    """The directory it is unpacked in."""
     spec: str
     """Where it came from."""
     tree_sha256: str
     mode: Literal["install", "update"] = "install"
     findings: tuple[InstallFinding, ...] = ()
-    """What our own look through it found."""
+    """What our own scan found."""
 
 
 class InstallVerdict(_Answer, frozen=True, kw_only=True):
@@ -264,7 +263,7 @@ class MessageSending(_Border, frozen=True, kw_only=True):
 
 class SendingVerdict(_Answer, frozen=True, kw_only=True):
     content: str | None = None
-    """What is sent instead."""
+    """Sent instead."""
     cancel: bool = False
     cancel_reason: str = ""
 
@@ -299,18 +298,18 @@ class GatewayStop(_Border, frozen=True, kw_only=True):
 
 
 class Point(Struct, frozen=True, kw_only=True):
-    """What is known of a point without asking anyone."""
+    """The static properties of a hook point."""
 
     name: HookName
     kind: Literal["modify", "claim", "gate", "observe", "sync"]
     event: type[Any]
     answer: type[Any] | None = None
     seconds: float
-    """How long one handler may take, unless the operator says otherwise; 0 is for ever."""
+    """The default timeout of one handler; 0 means none."""
     fails: Literal["open", "closed"] = "open"
-    """Whether a handler that fails is passed over, or counts as an objection."""
+    """Whether a handler that fails is skipped (open) or counts as an objection (closed)."""
     conversation: bool = False
-    """Whether it shows what people say, so that a plugin that is not ours needs `allowConversationAccess`."""
+    """Whether it shows conversation text, so that a plugin not bundled needs `allowConversationAccess`."""
 
 
 POINTS: dict[HookName, Point] = {
@@ -386,8 +385,8 @@ class HookSettings(Settings, frozen=True):
 
 
 Handler = Callable[[Any, HookContext], Awaitable[Any] | Any]
-"""Called with an event and a context. It gives the point's answer type, a mapping with the same fields, or nothing;
-it may be a coroutine function everywhere but at `tool_result_persist`."""
+"""Called with an event and a context. It returns the point's answer type, a mapping with the same fields, or None; it
+may be a coroutine function everywhere but at `tool_result_persist`."""
 
 
 class HookRegistration(Struct, frozen=True, kw_only=True):
@@ -397,17 +396,17 @@ class HookRegistration(Struct, frozen=True, kw_only=True):
     hook: HookName
     handler: Handler
     priority: int = 0
-    """Higher comes first; equals in the order they came."""
+    """Higher runs first; equal ones in order of registration."""
     settings: HookSettings = HookSettings()
     bundled: bool = False
     """Whether the plugin comes with OpenClaw."""
     tools: tuple[str, ...] = ()
     """At the tool points: only these tools, `*` standing for any letters."""
     triggers: tuple[Trigger, ...] = ()
-    """Only turns that began like this."""
+    """Only runs with these triggers."""
 
     @property
     def seconds(self) -> float:
-        """How long the handler may take."""
+        """The handler's timeout."""
         own = self.settings.timeouts.get(self.hook, self.settings.timeout_ms)
         return POINTS[self.hook].seconds if own is None else own / 1000

@@ -1,4 +1,4 @@
-"""Session keys: which conversation a message belongs to. Parse, format, relate; nothing else."""
+"""Session keys: parses and formats the key of the conversation a message belongs to. Pure."""
 
 import hashlib
 import re
@@ -18,22 +18,22 @@ _PLAIN = re.compile(r"[a-z0-9_.@+-]{1,128}\Z")
 
 Kind = Literal["direct", "group", "channel", "room"]
 _KINDS = ("direct", "group", "channel", "room")
-# First words that are no channel: what follows them is an id, never a kind of chat.
+# First segments that are not a channel: an id follows them, never a kind of chat.
 NO_CHANNEL = frozenset(("cron", "hook", "subagent", "acp", "node", "boot", "explicit", "dashboard", "agent"))
 
 _THREAD = re.compile(r"(.+):thread:(.+)\Z", re.IGNORECASE | re.ASCII | re.DOTALL)
-# A Signal group id is one segment; a Matrix room id has colons of its own and goes on to the end.
+# A Signal group id is one segment; a Matrix room id contains colons and extends to the end.
 _OPAQUE = re.compile(
     r"(?:^|:)(?:signal:group:(?P<signal>[^:]*)|matrix:(?:channel|group):(?P<matrix>.*))",
     re.IGNORECASE | re.ASCII | re.DOTALL,
 )
 _CRON_RUN = re.compile(r"cron:[^:]+:run:[^:]")
-# Control characters, half a surrogate pair, and what breaks a line or turns text round in a terminal.
+# Control characters, lone surrogates, line separators and characters that reorder text in a terminal.
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class ChatRoute(Struct, frozen=True):
-    """Where the chat behind a key takes place."""
+    """The chat that a session key names."""
 
     channel: str
     kind: Kind
@@ -112,16 +112,16 @@ class SessionKey(Struct, frozen=True):
 
 
 def peer_part(name: str) -> str:
-    """A platform's id as a part of a key. Two ids never become one, whatever is in them."""
+    """A platform's id as a segment of a key. Different ids never collide."""
     if _PLAIN.match(name):
         return name
     slug = re.sub(r"[^a-z0-9_.@+-]+", "-", name.lower()).strip("-")[:40] or "id"
-    # No plain id has a `~`, so nobody can choose an id that ends up as this one.
+    # Plain ids contain no `~`, so nobody can choose an id that collides with this one.
     return f"{slug}~{hashlib.sha256(name.encode(errors='surrogatepass')).hexdigest()[:16]}"
 
 
 def normalise_agent(agent: str) -> str:
-    """`agent` as an id, or an error that says what one looks like."""
+    """`agent` as a valid id; raises an error that describes one otherwise."""
     cleaned = agent.strip().lower()
     if not AGENT_ID.match(cleaned):
         raise InvalidRequest(

@@ -1,6 +1,6 @@
-"""What a conversation is made of: user, assistant and tool-result messages, and their content blocks.
+"""The messages of a conversation (user, assistant, tool result) and their content blocks.
 
-These are also the shapes inside a transcript file, hence the camel-case names on the border.
+These are also the records of a transcript file, hence the camel-case names on the border.
 """
 
 from collections.abc import Callable
@@ -43,9 +43,9 @@ class ToolCall(Struct, frozen=True, tag_field="type", tag="toolCall", rename="ca
     name: str
     arguments: dict[str, Any] = field(default_factory=dict)
     signature: str | None = None
-    """What the provider wants replayed with the call (Google's thought signature)."""
+    """What the provider wants sent back with the call (Google's thought signature)."""
     broken: str | None = None
-    """The raw argument text when it was not an object; such a call is answered with an error, never run."""
+    """The raw argument text when it was not a JSON object; such a call is answered with an error and never run."""
 
 
 class Cost(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -96,7 +96,7 @@ class Usage(Struct, frozen=True, rename="camel"):
 class _Said(Struct, frozen=True, dict=True):
     @cached_property
     def findings(self) -> dict[Any, Any]:
-        """What was worked out about this message; it never changes, and goes with the message."""
+        """A cache of values derived from this message, which never changes."""
         return {}
 
 
@@ -128,7 +128,7 @@ class Assistant(_Said, frozen=True, tag_field="role", tag="assistant", rename="c
     timestamp: int = 0
     response_id: str | None = None
     origins: tuple[Origin, ...] = ()
-    """Set only when it was put here from another conversation that had read untrusted text."""
+    """Set only when the message was copied from another conversation that had read untrusted text."""
 
     @cached_property
     def text(self) -> str:
@@ -144,7 +144,7 @@ class Assistant(_Said, frozen=True, tag_field="role", tag="assistant", rename="c
 
 
 class ToolResult(_Said, frozen=True, tag_field="role", tag="toolResult", rename="camel", omit_defaults=True):
-    """The one answer to a tool call. `details` is for the runtime; models never see it."""
+    """The result of a tool call. `details` is for the runtime; models never see it."""
 
     tool_call_id: str
     tool_name: str
@@ -164,7 +164,7 @@ Message = User | Assistant | ToolResult
 
 
 def once(work: Callable[[M, *Ts], T]) -> Callable[[M, *Ts], T]:
-    """`work`, done once for a message and what else it is given: a long conversation is gone through in every turn."""
+    """Caches the result of `work` on the message, because every turn walks the whole conversation."""
 
     @wraps(work)
     def found(message: M, *args: *Ts) -> T:

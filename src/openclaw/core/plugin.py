@@ -1,6 +1,6 @@
-"""What a plugin can bring: each thing a frozen value, collected by the `Api` that `register(api)` is given.
+"""The plugin API: what a plugin registers, as frozen values collected by the `Api` that `register(api)` is given.
 
-Registering only collects. Nothing is started, opened or changed by it, so what a plugin brings can be looked at first.
+Registering only collects. Nothing is started, opened or changed, so that the contributions can be inspected first.
 """
 
 import inspect
@@ -35,7 +35,7 @@ class CommandCall(Struct, frozen=True, kw_only=True):
 
 
 class CommandReply(Struct, frozen=True, kw_only=True):
-    """What is said at once, and what the assistant is then told to go on with, if anything."""
+    """The immediate answer of a command, and the text the model then continues with, if any."""
 
     text: str = ""
     then: str = ""
@@ -48,11 +48,11 @@ class Command(Struct, frozen=True, kw_only=True):
     description: str
     run: Callable[[CommandCall], "Awaitable[CommandReply | str] | CommandReply | str"]
     args: str = ""
-    """How its arguments look in the list of commands; empty when it takes none."""
+    """The usage of its arguments in the command list; empty when it takes none."""
 
 
 class Method(Struct, frozen=True, kw_only=True):
-    """A method of the gateway's protocol. `run` gets the params and gives the payload."""
+    """A gateway RPC method. `run` gets the params and returns the payload."""
 
     name: str
     run: Callable[[Mapping[str, Any]], Any]
@@ -60,7 +60,7 @@ class Method(Struct, frozen=True, kw_only=True):
 
 
 class HttpRequest(Struct, frozen=True, kw_only=True):
-    """A request to a plugin's address. Credentials for the gateway are not among the headers."""
+    """A request to a plugin's route. The gateway's credentials are removed from the headers."""
 
     method: str
     path: str
@@ -77,18 +77,18 @@ class HttpAnswer(Struct, frozen=True, kw_only=True):
 
 
 class HttpRoute(Struct, frozen=True, kw_only=True):
-    """An address under the gateway's port."""
+    """An HTTP route on the gateway's port."""
 
     path: str
     run: Callable[[HttpRequest], "Awaitable[HttpAnswer] | HttpAnswer"]
     auth: Literal["gateway", "plugin"] = "gateway"
-    """Whether the gateway's secret is asked for, or the plugin checks each request by itself (a signature)."""
+    """Whether the gateway authenticates requests, or the plugin does (for example by a signature)."""
     match: Literal["exact", "prefix"] = "exact"
     scope: Scope = "operator.write"
 
 
 class Service(Protocol):
-    """Something that works in the background for as long as the plugin does."""
+    """A background service with the lifetime of the plugin."""
 
     async def start(self) -> None: ...
 
@@ -96,14 +96,14 @@ class Service(Protocol):
 
 
 class Hook(Struct, frozen=True, kw_only=True):
-    """A handler at a hook point: `run(event, context)` gives the point's answer type, a mapping like it, or None."""
+    """A handler at a hook point: `run(event, context)` returns the point's answer type, a mapping like it, or None."""
 
     point: str
     run: Callable[[Any, Any], Any]
     priority: int = 0
     timeout_ms: int | None = None
     matcher: tuple[str, ...] = ()
-    """For hook points about tools: only calls of these; all when empty."""
+    """At tool hook points: only calls of these tools; all when empty."""
 
 
 OpensProvider = Callable[[Endpoint], Provider]
@@ -111,7 +111,7 @@ OpensEmbedder = Callable[[EmbedderEndpoint], Embedder]
 
 
 class Brought(Struct, frozen=True, kw_only=True):
-    """Everything one plugin brings."""
+    """Everything one plugin registered."""
 
     tools: tuple[Tool, ...] = ()
     optional_tools: frozenset[str] = frozenset()
@@ -126,7 +126,7 @@ class Brought(Struct, frozen=True, kw_only=True):
     services: Mapping[str, Service] = field(default_factory=dict)
 
     def names(self) -> dict[str, tuple[str, ...]]:
-        """What there is, by kind, for people and for comparing with what was declared."""
+        """The names registered, by kind; compared with the manifest and shown to people."""
         return {
             "tools": tuple(tool.spec.name for tool in self.tools),
             "hooks": tuple(dict.fromkeys(hook.point for hook in self.hooks)),
@@ -141,7 +141,7 @@ class Brought(Struct, frozen=True, kw_only=True):
 
 
 class FunctionTool:
-    """A tool made of one function: `run(args, context)` gives text or an `Output`, at once or awaited."""
+    """A tool made of one function: `run(args, context)` returns text or an `Output`, directly or awaited."""
 
     def __init__(
         self,
@@ -185,12 +185,12 @@ class FunctionTool:
 
 
 def output_of(found: Any) -> Output:
-    """What a function gave, as a tool's output."""
+    """A function's return value as a tool's output."""
     return found if isinstance(found, Output) else Output.of(str(found))
 
 
 class Api:
-    """What `register(api)` is given: facts about the plugin, and a place to put everything it brings."""
+    """The argument of `register(api)`: facts about the plugin, and methods that register what it contributes."""
 
     def __init__(
         self,
@@ -221,7 +221,7 @@ class Api:
         self._services: dict[str, Service] = {}
 
     def tool(self, tool: Tool, *, optional: bool = False) -> None:
-        """A tool for the model; an optional one only for those who allow it by name."""
+        """Registers a tool; an optional one is offered only to agents that allow it by name."""
         self._put(self._tools, tool.spec.name, tool, "tool")
         if optional:
             self._optional.add(tool.spec.name)
@@ -235,23 +235,23 @@ class Api:
         timeout_ms: int | None = None,
         matcher: tuple[str, ...] = (),
     ) -> None:
-        """A handler at a hook point; those with a higher priority run first."""
+        """Registers a handler at a hook point; higher priorities run first."""
         if timeout_ms is not None and not 0 < timeout_ms <= 600_000:
             raise InvalidRequest(f"the timeout of {point} is {timeout_ms} ms: use 1 to 600000")
         self._hooks.append(Hook(point=point, run=run, priority=priority, timeout_ms=timeout_ms, matcher=matcher))
 
     def command(self, command: Command) -> None:
-        """A slash command that everybody who may command the assistant can type."""
+        """Registers a slash command for everybody who may command the assistant."""
         if not COMMAND.match(command.name):
             raise InvalidRequest(f"/{command.name} cannot be typed: use letters in lower case, digits, - and _")
         self._put(self._commands, command.name, command, "command")
 
     def method(self, method: Method) -> None:
-        """A method that clients of the gateway can call."""
+        """Registers an RPC method of the gateway."""
         self._put(self._methods, method.name, method, "method")
 
     def route(self, route: HttpRoute) -> None:
-        """An HTTP address under the gateway's port."""
+        """Registers an HTTP route on the gateway's port."""
         if not PATH.match(route.path) or "//" in route.path or "/.." in route.path:
             raise InvalidRequest(f"{route.path!r} is not an address: use a path like /hello/there")
         if route.path.rstrip("/") in self._routes:
@@ -259,19 +259,19 @@ class Api:
         self._routes[route.path.rstrip("/")] = route
 
     def channel(self, channel: Channel) -> None:
-        """A place people talk."""
+        """Registers a chat channel."""
         self._put(self._channels, channel.name, channel, "channel")
 
     def provider(self, name: str, opens: OpensProvider) -> None:
-        """Models. It answers for `models.providers.<name>` of the configuration, and for nothing else."""
+        """Registers a model provider, used for `models.providers.<name>` of the configuration only."""
         self._put(self._providers, name, opens, "provider")
 
     def embedder(self, name: str, opens: OpensEmbedder) -> None:
-        """Texts to vectors, for `memorySearch.provider: <name>`."""
+        """Registers an embedder for `memorySearch.provider: <name>`."""
         self._put(self._embedders, name, opens, "embedder")
 
     def service(self, name: str, service: Service) -> None:
-        """Work in the background, started when the plugin is ready and stopped with it."""
+        """Registers a background service, started when the plugin is ready and stopped with it."""
         self._put(self._services, name, service, "service")
 
     def brought(self) -> Brought:

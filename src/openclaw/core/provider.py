@@ -50,7 +50,7 @@ class Compat(Struct, frozen=True, rename="camel", omit_defaults=True):
     requires_tool_result_name: bool | None = None
     requires_thinking_as_text: bool | None = None
     reasoning_tags: bool | None = None
-    """It has no channel for reasoning: it is asked to think in `<think>` and to answer in `<final>`."""
+    """It has no reasoning channel: it is asked to think in `<think>` and to answer in `<final>`."""
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] | None = None
     thinking_format: Literal["openai", "zai", "qwen", "deepseek"] | None = None
     reasoning_effort_map: Mapping[str, str] | None = None
@@ -58,7 +58,7 @@ class Compat(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class Model(Struct, frozen=True, kw_only=True):
-    """A model we can call: where it is, what it can do, what it costs."""
+    """A model: its endpoint, capabilities and price."""
 
     provider: str
     id: str
@@ -103,17 +103,17 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...] = ()
     tool_choice: ToolChoice = "auto"
-    """`none`: the tools are told, so that the conversation can be read, and none may be called."""
+    """`none` sends the tools, so that earlier calls can be read, but forbids calling them."""
     thinking: ThinkingLevel = "off"
     max_tokens: int | None = None
     temperature: float | None = None
     cache_key: str = ""
-    """The session, so that a provider can route to a warm cache."""
+    """The session key, so that a provider can route to a warm cache."""
     cache_retention: CacheRetention = "short"
 
 
 class Provider(Protocol):
-    """Something that answers. `stream` yields deltas and then one `Done`, or raises a `ProviderError`."""
+    """Answers model requests. `stream` yields deltas and then one `Done`, or raises a `ProviderError`."""
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]: ...
 
@@ -127,29 +127,31 @@ class ListsModels(Protocol):
 
 @runtime_checkable
 class Admits(Protocol):
-    """Something that looks at a request before it is sent, and may refuse it with a `ProviderError`."""
+    """Checks a request before it is sent, and may refuse it with a `ProviderError`."""
 
     async def admit(self, request: ModelRequest) -> None: ...
 
 
 class Endpoint(Struct, frozen=True, kw_only=True):
-    """How a provider of one wire API is reached; adapters are built from this."""
+    """How to reach a provider's API; adapters are built from this."""
 
     provider: str
     api: Api
     base_url: str
     key: Secret | None = None
     bearer: bool = False
-    """Send the key as a bearer token where the API would use its own header."""
+    """Sends the key as a bearer token instead of in the API's own header."""
     headers: Mapping[str, str] = field(default_factory=dict)
     timeout_seconds: float | None = None
 
+
+# What adapters share: costs, arguments, collecting a reply.
 
 MAX_ARGUMENT_CHARS = 1_000_000
 
 
 def cost_of(usage: Usage, price: Price | None) -> Cost | None:
-    """What `usage` costs, or None when the price is not known: an unknown price is not a free call."""
+    """The cost of `usage`; None when the price is unknown, which does not mean free."""
     if price is None:
         return None
     parts = (
@@ -162,7 +164,7 @@ def cost_of(usage: Usage, price: Price | None) -> Cost | None:
 
 
 def parse_arguments(raw: str) -> tuple[dict[str, Any], str | None]:
-    """Tool arguments from their JSON text, and the raw text when it is not an object."""
+    """Parses tool arguments from JSON; also returns the raw text when it is not an object."""
     if not raw.strip():
         return {}, None
     if len(raw) > MAX_ARGUMENT_CHARS:
@@ -175,7 +177,7 @@ def parse_arguments(raw: str) -> tuple[dict[str, Any], str | None]:
 
 
 def _repaired(raw: str) -> Any:
-    """The object inside `raw` when all that is wrong is a little junk around it."""
+    """The object inside `raw` when only surrounding junk is wrong."""
     start, end = raw.find("{"), raw.rfind("}")
     if start < 0 or end < start or start > 96 or len(raw) - end - 1 > 3 or len(raw) > 64_000:
         return None
@@ -198,7 +200,7 @@ class _Block:
 
 
 class ReplyBuilder:
-    """Collects the blocks of one assistant message in the order they began."""
+    """Collects the content blocks of one assistant message in the order they began."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -214,13 +216,13 @@ class ReplyBuilder:
         self._block(key, "thinking").parts.append(part)
 
     def signature(self, key: Any, kind: str, value: str, *, redacted: bool = False) -> None:
-        """A signature for the block `key`, kept exactly as it came."""
+        """Sets the signature of the block `key`, verbatim."""
         block = self._block(key, kind)
         block.signature = (block.signature or "") + value if kind == "thinking" and not redacted else value
         block.redacted = block.redacted or redacted
 
     def call(self, key: Any, call_id: str = "", name: str = "", fragment: str = "") -> tuple[str, str]:
-        """Adds to the tool call `key`; gives its id and name as known so far."""
+        """Adds to the tool call `key`; returns its id and name as known so far."""
         block = self._block(key, "call")
         block.call_id = block.call_id or call_id
         block.name = block.name or name
@@ -228,7 +230,7 @@ class ReplyBuilder:
         return block.call_id, block.name
 
     def replace_call(self, key: Any, arguments: str) -> None:
-        """The complete argument text of the call `key`, when a provider repeats it at the end."""
+        """Sets the complete argument text of the call `key`, which some providers repeat at the end."""
         self._block(key, "call").parts = [arguments]
 
     @property
@@ -284,7 +286,7 @@ def _finish(block: _Block, key: Any, cut: bool, *, starved: bool) -> AssistantBl
     if block.kind == "thinking":
         return Thinking(body, block.signature, block.redacted) if body or block.signature else None
     if cut or not block.name:
-        return None  # a call cut off in the middle is never run
+        return None  # a truncated call is never run
     arguments, broken = ({}, "") if starved and not body.strip() else parse_arguments(body)
     call_id = block.call_id or f"call_{key[1]}"
     return ToolCall(id=call_id, name=block.name, arguments=arguments, signature=block.signature, broken=broken)

@@ -1,7 +1,7 @@
-"""The sandbox seam: a box in which tools run, and how a program is started inside one.
+"""The sandbox seam: describes an isolated environment for tools, and how an engine starts programs in it.
 
-A box is a description; a sandbox knows how to start a program in it. The file tools run inside as well, so that
-what `read` sees is what a command sees.
+A `SandboxSpec` is data; a `Sandbox` engine starts programs in it. The file tools run inside too, so that `read` sees
+the same files as a command.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,11 +16,11 @@ AGENT_MOUNT = "/agent"
 BOX_HOME = "/home/agent"
 TMP = "/tmp"  # noqa: S108 (the box has one of its own)
 RUNTIME = "/opt/openclaw"
-"""Where our own file tools stand inside a box, read-only."""
+"""Where our file tools are mounted inside a sandbox, read-only."""
 
 
 class Mount(Struct, frozen=True):
-    """A directory or file of this machine as the box sees it."""
+    """A host file or directory and its path inside the sandbox."""
 
     source: str
     target: str
@@ -28,33 +28,33 @@ class Mount(Struct, frozen=True):
 
 
 class BoxLimits(Struct, frozen=True, kw_only=True):
-    """What programs in a box may use; 0 sets no limit."""
+    """Resource limits of a sandbox; 0 means no limit."""
 
     processes: int = 512
     memory: int = 0
-    """Bytes: of the whole box where the engine can count that, else of each process."""
+    """In bytes, of the whole sandbox where the engine supports that, else of each process."""
     cpus: float = 0.0
     files: int = 4096
-    """Open files of one process."""
+    """Open files per process."""
 
 
 class SandboxSpec(Struct, frozen=True, kw_only=True):
-    """One box: its name, what it sees and what it may use."""
+    """One sandbox: its name, mounts, network and limits."""
 
     name: str
     root: str
-    """The directory of this machine that holds what the box keeps: its home, its /tmp, its own workspace."""
+    """The host directory for what persists: its home, /tmp and own workspace."""
     workdir: str = WORKDIR
     access: Access = "none"
     mounts: tuple[Mount, ...] = ()
     network: str = "none"
-    """`none`, or what the engine calls the network it is given."""
+    """`none`, or the engine's name of a network."""
     env: Mapping[str, str] = field(default_factory=dict)
     limits: BoxLimits = BoxLimits()
     image: str = "openclaw-sandbox:bookworm-slim"
     user: str = ""
     setup: str = ""
-    """A command that is run once in a new container."""
+    """A command run once in a new container."""
 
 
 def _all(box: SandboxSpec) -> tuple[Mount, ...]:
@@ -62,7 +62,7 @@ def _all(box: SandboxSpec) -> tuple[Mount, ...]:
 
 
 def seen(box: SandboxSpec, path: str) -> str | None:
-    """What a path of this machine is called inside; None when it cannot be seen there."""
+    """The path inside the sandbox of a host path; None when it is not mounted."""
     for mount in sorted(_all(box), key=lambda mount: -len(mount.source)):
         if path == mount.source or path.startswith(f"{mount.source}/"):
             return mount.target + path[len(mount.source) :]
@@ -70,7 +70,7 @@ def seen(box: SandboxSpec, path: str) -> str | None:
 
 
 def outside(box: SandboxSpec, path: str) -> str | None:
-    """Where on this machine the file is that a path inside names; links inside are not followed."""
+    """The host path of a path inside the sandbox; links inside are not followed."""
     for mount in sorted(_all(box), key=lambda mount: -len(mount.target)):
         if path == mount.target or path.startswith(f"{mount.target}/"):
             return mount.source + path[len(mount.target) :]
@@ -78,27 +78,27 @@ def outside(box: SandboxSpec, path: str) -> str | None:
 
 
 class SandboxLaunch(Struct, frozen=True, kw_only=True):
-    """What to start on this machine so that a program starts in the box."""
+    """The host command that starts a program in a sandbox."""
 
     argv: tuple[str, ...]
     cwd: str
     env: Mapping[str, str]
     after: tuple[str, ...] = ()
-    """What to run once it has ended, so that nothing it started lives on in the box."""
+    """A command to run afterwards that kills what the program left running in the sandbox."""
 
 
 class RunningSandbox(Struct, frozen=True, kw_only=True):
-    """A box there is now."""
+    """A sandbox that exists now."""
 
     name: str
     engine: str
     state: str
-    """`running`, or what the engine says."""
+    """`running`, or the engine's own word."""
     image: str = ""
 
 
 class Sandbox(Protocol):
-    """An engine for boxes. What cannot be boxed is refused with what to install or change; it never runs outside."""
+    """A sandbox engine. What it cannot isolate it refuses, saying what to install; nothing ever runs outside."""
 
     @property
     def name(self) -> str: ...
@@ -110,24 +110,24 @@ class Sandbox(Protocol):
     async def launch(
         self, box: SandboxSpec, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], terminal: bool = False
     ) -> SandboxLaunch:
-        """How to start `argv` in `box`, in its directory `cwd`. Raises when the box cannot be had."""
+        """The command that starts `argv` in `box`, in its directory `cwd`. Raises when the sandbox is unavailable."""
         ...
 
     async def python(self, box: SandboxSpec) -> str:
-        """The interpreter the file tools run with inside."""
+        """The Python interpreter for the file tools inside."""
         ...
 
     async def standing(self, prefix: str) -> tuple[RunningSandbox, ...]:
-        """The boxes whose name starts with `prefix` that hold something running."""
+        """Running sandboxes whose name starts with `prefix`."""
         ...
 
     async def discard(self, name: str) -> None:
-        """Ends what runs in the box called `name`. Its directory stays."""
+        """Stops the sandbox called `name`. Its directory stays."""
         ...
 
 
 class SandboxedRun(Struct, frozen=True):
-    """A box and the engine that runs it."""
+    """A sandbox and the engine that runs it."""
 
     sandbox: Sandbox
     box: SandboxSpec
@@ -135,7 +135,7 @@ class SandboxedRun(Struct, frozen=True):
 
 @runtime_checkable
 class WorksInBox(Protocol):
-    """A tool whose paths are those of a box, for those of its calls that are contained."""
+    """A tool with calls that run in a sandbox, whose paths mean files inside it."""
 
     @property
     def boxed(self) -> SandboxedRun | None: ...

@@ -1,4 +1,4 @@
-"""A secret is a handle: it can be used, but not printed."""
+"""Secret values: usable, but never printed by accident."""
 
 import re
 from typing import Any, NoReturn
@@ -39,7 +39,7 @@ class Secret:
 
 
 def hide(text: str, *secrets: Secret | None) -> str:
-    """`text` with each of the `secrets` blotted out."""
+    """`text` with each of the `secrets` redacted."""
     for secret in secrets:
         if secret and len(secret.reveal()) >= 6:
             text = text.replace(secret.reveal(), REDACTED)
@@ -63,5 +63,5 @@ _NOT_SECRET = re.compile(
 
 
 def is_secret_place(path: str) -> bool:
-    """Whether a file usually holds credentials, as far as its name tells."""
+    """Whether a file usually holds credentials, judging by its name."""
     return bool(_SECRET_NAMES.search(path)) and not _NOT_SECRET.search(path)

@@ -1,4 +1,4 @@
-"""How a room declares its settings: frozen types whose fields carry one line of documentation each.
+"""The base of all settings types: frozen structs whose fields carry one line of documentation each.
 
 Secrets arrive as text, as `${ENV}` or as a reference; `config` resolves them, so that a loaded value is a `Secret`.
 """
@@ -11,7 +11,7 @@ from openclaw.core.secret import Secret
 
 
 class SecretRef(Struct, frozen=True, forbid_unknown_fields=True):
-    """A credential kept elsewhere."""
+    """A reference to a credential stored elsewhere."""
 
     source: Literal["env", "file", "exec", "store"]
     id: str

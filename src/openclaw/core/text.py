@@ -1,4 +1,4 @@
-"""Text on its way to a model: never a bare string, always with a source and a label.
+"""Text for prompts: sanitising, fencing, measuring, and labels of where it came from.
 
 Three classes of string enter a prompt, each with its own cleaning: a `literal` (one line: a path, an id), a `block`
 (several lines someone else wrote), and our own wording, which needs none. `neutralise` keeps a block from forging the
@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Literal, cast, get_args
 
 from msgspec import Struct
+
+# The vocabulary of the label policy.
 
 ActionKind = Literal[
     "read",
@@ -27,13 +29,15 @@ ActionKind = Literal[
     "spend",
     "delegate",
 ]
-"""What a call does, as far as policy cares."""
+"""What a tool call does, in the categories of the label policy."""
 LabelDecision = Literal["allow", "ask", "deny"]
 LabelColumn = Literal["none", "skill", "tool", "external", "stranger"]
-"""The least trusted label of what stands in the context; `none` when all of it is the owner's."""
+"""The least trusted label in the context; `none` when everything is the owner's."""
 DEEDS: tuple[ActionKind, ...] = get_args(ActionKind)
 COLUMNS: tuple[LabelColumn, ...] = get_args(LabelColumn)
 
+
+# Patterns compiled on first use.
 
 _PARTS = ("search", "match", "fullmatch", "finditer", "findall", "sub", "subn", "split", "pattern", "flags")
 
@@ -43,7 +47,7 @@ class _Lazy:
         self._source = (pattern, flags)
 
     def __getattr__(self, name: str) -> Any:
-        # Reached once: from then on the parts of the compiled pattern are this object's own.
+        # Runs once: afterwards the attributes of the compiled pattern are set on this object.
         if name not in _PARTS:
             raise AttributeError(name)
         compiled = re.compile(*self._source)
@@ -53,9 +57,11 @@ class _Lazy:
 
 
 def lazy(pattern: str, flags: int = 0) -> re.Pattern[str]:
-    """A pattern for a module to hold."""
+    """A pattern compiled at its first use, so that importing a module stays cheap."""
     return cast(re.Pattern[str], _Lazy(pattern, flags))
 
+
+# Prompt text.
 
 Label = Literal["owner", "system", "agent", "workspace", "skill", "tool", "external", "stranger"]
 
@@ -78,7 +84,7 @@ class PromptText(Struct, frozen=True):
 
 
 class ContextFile(Struct, frozen=True, kw_only=True):
-    """A workspace file as the prompt carries it: cut to size, with what was cut away."""
+    """A workspace file in the prompt, truncated to its budget."""
 
     name: str
     path: str
@@ -86,7 +92,7 @@ class ContextFile(Struct, frozen=True, kw_only=True):
     raw_chars: int
     missing: bool = False
     problem: str = ""
-    """Why the file could not be read, if it could not."""
+    """Why the file could not be read; empty when it could."""
     truncated: bool = False
     causes: tuple[str, ...] = ()
 
@@ -96,9 +102,11 @@ class ContextFile(Struct, frozen=True, kw_only=True):
 
     @property
     def spared(self) -> bool:
-        """Whether the file has something to say that was left out altogether."""
+        """Whether the file has content that was left out entirely."""
         return self.truncated and not self.content
 
+
+# Cleaning.
 
 # Unicode categories Cc and Cf as ranges (newer assignments included), plus the two line separators and lone surrogates.
 _BIDI = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
@@ -113,19 +121,19 @@ _IS_BIDI = lazy(f"[{_BIDI}]")
 
 
 def literal(value: str) -> str:
-    """`value` as one harmless line: control and format characters and line separators removed."""
+    """`value` as one safe line: control and format characters and line separators removed."""
     return _NOT_LITERAL.sub("", value)
 
 
 def block(value: str) -> str:
-    """`value` as harmless lines: Unix line ends, tabs kept, every other control or format character removed."""
+    """`value` as safe lines: Unix line ends, tabs kept, other control and format characters removed."""
     if "\r" in value:
         value = value.replace("\r\n", "\n").replace("\r", "\n")
     return _NOT_BLOCK.sub("", value)
 
 
 def whole(text: str) -> str:
-    """`text` with half surrogate pairs, which no file can hold, replaced by a question mark."""
+    """`text` with lone surrogates, which no file can hold, replaced by a question mark."""
     return text if text.isascii() else text.encode(errors="replace").decode()
 
 
@@ -138,20 +146,23 @@ def hidden(text: str) -> Iterator[tuple[int, str, bool]]:
         yield found.start(), f"U+{ord(char):04X}", bool(_IS_BIDI.match(char))
 
 
+# Measuring and cutting.
+
+
 def units(text: str) -> int:
-    """How long `text` is in UTF-16 code units, the measure of every limit."""
+    """The length of `text` in UTF-16 code units, the unit of every limit."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def head(text: str, count: int) -> str:
-    """The longest beginning of `text` within `count` units; a pair of surrogates is never split."""
+    """The longest prefix of `text` within `count` units; surrogate pairs are never split."""
     if text.isascii():
         return text[: max(0, count)]
     return text.encode("utf-16-le", "surrogatepass")[: max(0, count) * 2].decode("utf-16-le", "ignore")
 
 
 def tail(text: str, count: int) -> str:
-    """The longest end of `text` within `count` units."""
+    """The longest suffix of `text` within `count` units."""
     if count <= 0:
         return ""
     if text.isascii():
@@ -163,9 +174,11 @@ def tail(text: str, count: int) -> str:
 
 
 def tokens(chars: int) -> int:
-    """What `chars` cost, by the rule of thumb the reports use."""
+    """The estimated tokens of `chars` characters, by the rule of thumb the reports use."""
     return -(-max(0, chars) // 4)
 
+
+# Fences and markers.
 
 _OPEN = "\uff1c\u2329\u3008\u2039\u27e8\ufe64\u00ab\u300a\u27ea\u27ec\u27ee\u276c\u276e\u02c2"
 _CLOSE = "\uff1e\u232a\u3009\u203a\u27e9\ufe65\u00bb\u300b\u27eb\u27ed\u27ef\u276d\u276f\u02c3"
@@ -188,12 +201,12 @@ _MARKER = lazy(
 
 
 def fold(text: str) -> str:
-    """`text` as a careless reader sees it: wide letters and bracket look-alikes plain, zero-width characters gone."""
+    """`text` with wide letters and bracket look-alikes made plain and zero-width characters removed."""
     return text.translate(_FOLD) if not text.isascii() and _FOLDABLE.search(text) else text
 
 
 def markers(text: str) -> Iterator[tuple[int, int, bool]]:
-    """Where `text` imitates one of our markers: start, end, and whether it imitates an end marker."""
+    """Imitations of our markers in `text`: start, end, and whether it is an end marker."""
     folded = fold(text)
     found = list(_MARKER.finditer(folded))
     if not found:
@@ -215,7 +228,7 @@ def neutralise(text: str) -> str:
 
 
 def fence(kind: FenceKind, fence_id: str, text: str, **attributes: str) -> str:
-    """`text` between a start and an end marker that only someone who knows `fence_id` could write."""
+    """`text` between start and end markers that only someone who knows `fence_id` could write."""
     named = "".join(f' {key}="{_attribute(value)}"' for key, value in attributes.items())
     return f'<<<{kind} id="{fence_id}"{named}>>>\n{text}\n<<<END_{kind} id="{fence_id}">>>'
 
@@ -224,6 +237,8 @@ def _attribute(value: str) -> str:
     return re.sub(r'[<>"]', "_", fold(literal(value)))
 
 
+# Origins.
+
 UNTRUSTED: tuple[Label, ...] = ("stranger", "external", "tool", "skill")
 """Least trusted first."""
 MOST = 24
@@ -231,7 +246,7 @@ SOURCE_CHARS = 160
 
 
 class Origin(Struct, frozen=True):
-    """A label and a name a person can follow: a file, an address, a tool."""
+    """A label and a source a person can look up: a file, an address, a tool."""
 
     label: Label
     source: str
@@ -242,7 +257,7 @@ class Origin(Struct, frozen=True):
 
 
 def origin(label: Label, source: str) -> Origin:
-    """An origin whose name fits on a line and does nothing there."""
+    """An origin with its source as one safe, short line."""
     name = " ".join(literal(source.replace("\n", " ")).split())
     return Origin(label, name if len(name) <= SOURCE_CHARS else name[: SOURCE_CHARS - 1] + "…")
 
@@ -256,8 +271,11 @@ def merge_origins(*groups: Iterable[Origin]) -> tuple[Origin, ...]:
     return tuple(dict.fromkeys((worst, *found[: MOST // 2], *found[-(MOST // 2 - 1) :])))
 
 
+# Text on a terminal.
+
+
 def printable(text: str) -> str:
-    """`text` without what would move the cursor, change colours or hide something; line breaks and tabs stay."""
+    """`text` without terminal control sequences and invisible characters; line breaks and tabs stay."""
     return "\n".join(line if line.isprintable() else _kept(line) for line in text.split("\n"))
 
 
@@ -266,5 +284,5 @@ def _kept(line: str) -> str:
 
 
 def spelled(text: str, kept: str = "\n") -> str:
-    """`text` with what nobody would see written out: a command must look like what it does."""
+    """`text` with invisible characters spelled out as code points, for showing a command to an approver."""
     return "".join(char if char in kept or char.isprintable() else f"⟨U+{ord(char):04X}⟩" for char in text)

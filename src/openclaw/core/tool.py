@@ -1,4 +1,4 @@
-"""The tool seam: what a tool says of itself, what it may do, and how it is called."""
+"""The tool seam: a tool's description, effects, call and result; approvals; and MCP-style tool servers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import Flag, auto
@@ -13,11 +13,13 @@ from openclaw.core.messages import Image, Text
 from openclaw.core.secret import Secret
 from openclaw.core.text import Origin
 
+# Approvals.
+
 Decision = Literal["allow-once", "allow-always", "deny"]
 
 
 class ApprovalRequest(Struct, frozen=True, kw_only=True):
-    """What a person must see before they can say yes."""
+    """What a person must see to decide on an approval."""
 
     id: str
     tool: str
@@ -27,9 +29,9 @@ class ApprovalRequest(Struct, frozen=True, kw_only=True):
     session_key: str
     why: str = ""
     origins: tuple[Origin, ...] = ()
-    """The untrusted text that was read before, and may be what asked for it."""
+    """The untrusted text read before, which may have caused the call."""
     standing: bool = True
-    """Whether "always" means anything for it."""
+    """Whether "always" is a possible answer."""
 
 
 class ApprovalAnswer(Struct, frozen=True):
@@ -37,15 +39,18 @@ class ApprovalAnswer(Struct, frozen=True):
     by: str = ""
     why: str = ""
     nobody: bool = False
-    """No person answered: it expired, or there was nobody to ask."""
+    """No person answered: it expired, or nobody could be asked."""
 
 
 class Approver(Protocol):
     async def decide(self, request: ApprovalRequest) -> ApprovalAnswer: ...
 
 
+# Tools.
+
+
 class Effects(Flag):
-    """What a call can do to the world; policy decides on these, never on the tool's name."""
+    """What a call can do to the world; policy decides on these, not on the tool's name."""
 
     NONE = 0
     READS_FILES = auto()
@@ -56,18 +61,18 @@ class Effects(Flag):
     SPENDS = auto()
     CHANGES_CONFIG = auto()
     CONTAINED = auto()
-    """It happens in a sandbox and cannot leave it."""
+    """It runs in a sandbox and cannot leave it."""
     LEAVES_SANDBOX = auto()
-    """The run is in a sandbox, and this call is not."""
+    """The run is sandboxed and this call is not."""
     SCHEDULES = auto()
-    """Work that starts by itself, later."""
+    """Starts work later, by itself."""
     DELETES = auto()
     DELEGATES = auto()
-    """Hands text to another conversation of the owner's, labels and all."""
+    """Hands text, with its labels, to another conversation of the owner."""
 
 
 class ToolSpec(Struct, frozen=True, kw_only=True, dict=True):
-    """What the model is told. `parameters` is a plain JSON Schema object."""
+    """A tool as the model sees it. `parameters` is a plain JSON Schema object."""
 
     name: str
     label: str
@@ -78,32 +83,32 @@ class ToolSpec(Struct, frozen=True, kw_only=True, dict=True):
     aliases: Mapping[str, str] = field(default_factory=dict)
     """Parameter names models also use, and the real name of each."""
     absent: Mapping[str, str] = field(default_factory=dict)
-    """Parameters that models may know from elsewhere and this tool lacks: what it answers to whoever uses one."""
+    """Parameters known from other implementations that this tool lacks, and the error for each."""
 
     @cached_property
     def schema(self) -> bytes:
-        """`parameters` as JSON. Most tools live as long as the process, and every turn asks for this several times."""
+        """`parameters` as JSON, cached because every turn needs it several times."""
         return msgspec.json.encode(self.parameters)
 
 
 class Output(Struct, frozen=True, kw_only=True):
-    """What a tool hands back; a failure is an output too."""
+    """The result of a call; a failure is an output too."""
 
     content: tuple[Text | Image, ...] = ()
     details: dict[str, Any] | None = None
     is_error: bool = False
     ends_run: bool = False
-    """The answer comes from elsewhere, later: the model is not asked again in this run."""
+    """The answer follows later from elsewhere: the model is not asked again in this run."""
     end_matters: bool = False
-    """When it is too long, keep its end: the last lines of a command say how it went."""
+    """When it is too long, truncate its start: the last lines of a command say how it went."""
     origins: tuple[Origin, ...] = ()
-    """Untrusted sources of what it says, where the tool knows them; others are told by what the call does."""
+    """Untrusted sources of the text, where the tool knows them; otherwise they follow from the call's effects."""
     touched: tuple[str, ...] = ()
-    """Absolute paths whose contents are shown in it."""
+    """Absolute paths whose contents are in it."""
     listed: tuple[str, ...] = ()
-    """Absolute paths of which only the names are shown."""
+    """Absolute paths of which only the names are in it."""
     enclosed: bool = False
-    """The tool has cleaned and enclosed what strangers wrote, and the markers in it are ours."""
+    """The tool has sanitised and wrapped untrusted text itself, so the markers in it are ours."""
 
     @classmethod
     def of(cls, text: str, **details: Any) -> "Output":
@@ -119,24 +124,24 @@ class Output(Struct, frozen=True, kw_only=True):
 
 
 class ToolContext(Struct, frozen=True, kw_only=True):
-    """What one call is given: where it works, for whom, and a way to show progress."""
+    """The context of one call: workspace, session, run, and a way to report progress."""
 
     call_id: str
     workspace: Path
     session_key: str = ""
     run_id: str = ""
     tools: tuple[str, ...] = ()
-    """The names of all tools of the run, for a tool that hands some of them on."""
+    """All tools of the run, for a tool that passes some of them on."""
     agent_id: str = "main"
     report: Callable[[str], None] = lambda text: None
     accepts_images: bool = True
     origins: tuple[Origin, ...] = ()
-    """The untrusted sources the run has read so far: what it hands on carries them."""
+    """The untrusted sources the run has read so far; whatever it passes on carries them."""
     env: Mapping[str, str] = field(default_factory=dict)
 
 
 class Tool(Protocol):
-    """One ability. Cancelling the task stops the work; only what was put in the background outlives the call."""
+    """One tool. Cancelling the task stops the work; only background commands outlive the call."""
 
     @property
     def spec(self) -> ToolSpec: ...
@@ -144,28 +149,30 @@ class Tool(Protocol):
     def effects(self, args: Mapping[str, Any]) -> Effects: ...
 
     def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
-        """Names of what this call needs alone (absolute paths, usually); calls that share one run in order."""
+        """Resources the call needs exclusively (usually absolute paths); calls that share one run in order."""
         ...
 
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output: ...
 
 
+# Tool servers (MCP).
+
 Transport = Literal["stdio", "sse", "streamable-http"]
 
 
 class OfferedTool(Struct, frozen=True, kw_only=True):
-    """A tool as its server describes it, word for word."""
+    """A tool exactly as its server describes it."""
 
     name: str
     title: str = ""
     description: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     read_only: bool = False
-    """What the server says of it; good enough to spare a question, not to grant anything."""
+    """The server's claim; enough to skip a question, not to grant anything."""
 
 
 class ServerResult(Struct, frozen=True, kw_only=True):
-    """What a call gave back."""
+    """The result of a server's tool call."""
 
     content: tuple[Text | Image, ...] = ()
     structured: Any = None
@@ -173,7 +180,7 @@ class ServerResult(Struct, frozen=True, kw_only=True):
 
 
 class ServerLaunch(Struct, frozen=True, kw_only=True):
-    """How a server is reached: a program that is started, or an address."""
+    """How to start or reach a server: a program, or an address."""
 
     name: str
     transport: Transport
@@ -191,7 +198,7 @@ class ServerLaunch(Struct, frozen=True, kw_only=True):
 
 
 class ToolServer(Protocol):
-    """One server. It is started by the first question and again after it died; `close` ends it for good."""
+    """One tool server. It starts on first use, restarts after a crash, and ends with `close`."""
 
     async def list(self) -> Sequence[OfferedTool]: ...
 
@@ -199,12 +206,12 @@ class ToolServer(Protocol):
 
     @property
     def alive(self) -> bool:
-        """Whether it runs now."""
+        """Whether it is running."""
         ...
 
     @property
     def listings(self) -> int:
-        """Grows whenever what the server offers may have become something else."""
+        """Increases whenever the server's tool list may have changed."""
         ...
 
     async def close(self) -> None: ...

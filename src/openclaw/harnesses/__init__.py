@@ -1,0 +1,7 @@
+"""External runtimes that carry out a turn in place of our loop.
+
+`acp` (`AcpHarness`, `AcpAgent`) makes an external coding agent look like a model provider; `acp_worker` is the worker
+process that speaks the Agent Client Protocol with it.
+
+Start with `acp`.
+"""

@@ -1,6 +1,6 @@
-"""External coding agents as something that answers: a `Provider` whose answers come from a program on this machine.
+"""External coding agents (ACP) as model providers: their answers come from a program on this machine.
 
-The program has tools of its own; when it asks for permission, the owner is asked as for one of our commands.
+The program has its own tools; when it asks for permission, the owner is asked as for one of our commands.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from openclaw.tools.settings import AcpSettings
 INSTALL = "External agents need the extra `acp`: install it with: pip install 'openclaw-py[acp]'"
 IDLE_SECONDS = 900.0
 LONGEST = 6 * 3600.0
-"""The run that waits has a limit of its own; this is for one that has none."""
+"""The maximum for a run without a limit of its own."""
 _KINDS: dict[Decision, tuple[str, ...]] = {
     "allow-once": ("allow_once",),
     "allow-always": ("allow_always", "allow_once"),
@@ -39,8 +39,11 @@ _KINDS: dict[Decision, tuple[str, ...]] = {
 }
 
 
+# Agents as providers.
+
+
 class RunningAgent(Struct, frozen=True, kw_only=True):
-    """One agent, for one conversation of ours."""
+    """One external agent, for one conversation."""
 
     name: str
     command: str
@@ -52,7 +55,7 @@ class RunningAgent(Struct, frozen=True, kw_only=True):
 
 
 class AcpAgents:
-    """All that were started, one process for each conversation; whoever made it closes it."""
+    """All running agents, one process for each conversation; whoever made it closes it."""
 
     def __init__(self, approver: Approver, variables: Live[Mapping[str, str]]) -> None:
         self._approver = approver
@@ -60,7 +63,7 @@ class AcpAgents:
         self._open: dict[str, AcpAgent] = {}
 
     def agent(self, hired: RunningAgent) -> "AcpAgent":
-        """The provider for a conversation; the same one as long as it is set up the same way."""
+        """The provider for a conversation; the same one while its settings stay the same."""
         known = self._open.get(hired.session_key)
         if known is None or known.hired != hired:
             self._open[hired.session_key] = known = AcpAgent(hired, self._approver, self._variables.current)
@@ -73,7 +76,7 @@ class AcpAgents:
 
 
 class AcpAgent:
-    """A `Provider`: what is said last goes to the program, what it says comes back as it comes."""
+    """A `Provider`: sends the last message to the program and streams what it answers."""
 
     def __init__(self, hired: RunningAgent, approver: Approver, environ: Mapping[str, str]) -> None:
         self.hired = hired
@@ -156,13 +159,15 @@ class AcpAgent:
             await self._helper.tell({"permission": news["permission"], "option": chosen})
 
 
+# The harness.
+
 PROVIDER = "acp"
 SILENCE = 3_600.0
-"""It works for itself and may say nothing for long."""
+"""It works on its own and may be silent for long."""
 
 
 def chosen(settings: AcpSettings, named: str) -> str:
-    """The agent that is meant, or why there is none."""
+    """The agent to use; raises when there is none."""
     if not settings.enabled:
         raise InvalidRequest("acp.enabled is false: no work is handed to external agents.")
     name = named or settings.default_agent
@@ -204,7 +209,7 @@ class AcpHarness:
 
 
 def acp_model_set(settings: AcpSettings, ref: str) -> ModelSet:
-    """The models as a conversation with an external agent sees them: there is one, and it is the agent."""
+    """The models in a conversation with an external agent: only the agent."""
     name = chosen(settings, ref.partition("/")[2])
     provider = ProviderSettings(
         base_url="http://localhost/acp",

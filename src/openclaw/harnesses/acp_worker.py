@@ -1,4 +1,4 @@
-"""The helper process that holds one external coding agent: the official ACP library runs here, the agent below it."""
+"""The worker process of one external coding agent: runs the official ACP library, with the agent as its child."""
 
 import asyncio
 import sys
@@ -35,7 +35,8 @@ class AcpStart(Struct, frozen=True, kw_only=True):
 
 
 class AcpClientSide:
-    """What the agent may ask of us: only a person's permission. It reads, writes and runs things by itself."""
+    """The client side of ACP: the agent may only ask for a person's permission. It reads, writes and runs things
+    itself."""
 
     def __init__(self, voice: WorkerOutput) -> None:
         self._voice = voice
@@ -70,13 +71,13 @@ class AcpClientSide:
         return RequestPermissionResponse(outcome=AllowedOutcome(outcome="selected", option_id=chosen))
 
     def heard(self, body: Any) -> None:
-        """A person has answered."""
+        """Takes a person's answer."""
         waiting = self._asked.pop(body["permission"], None)
         if waiting is not None and not waiting.done():
             waiting.set_result(body.get("option"))
 
     def drop(self) -> None:
-        """Nobody waits for the work any more, so nobody answers either."""
+        """Cancels open permission requests when nobody waits for the work any more."""
         for waiting in self._asked.values():
             if not waiting.done():
                 waiting.set_result(None)
@@ -163,11 +164,11 @@ async def hold(start: AcpStart, questions: "asyncio.Queue[WorkerRequest | None]"
 
 
 async def _gone(process: Any, words: LastWords, voice: WorkerOutput) -> None:
-    """An agent that ends answers nothing any more: whoever waits is told, and this process ends."""
+    """When the agent exits: reports it to whoever waits, and ends this process."""
     import os
 
     await process.wait()
-    await asyncio.sleep(0.1)  # its last words may still be on the way
+    await asyncio.sleep(0.1)  # its last output may still be on the way
     voice.say(RpcEvent(error=words.after(f"its process ended with code {process.returncode}")))
     kill(descendants())
     os._exit(3)

@@ -1,4 +1,4 @@
-"""Child processes: started in a session of their own, read without waiting, gone when the call ends."""
+"""Child processes: each in its own session, with non-blocking output, killed with its group when the call ends."""
 
 import asyncio
 import os
@@ -15,7 +15,7 @@ from openclaw.process.tasks import finish
 
 CHUNK = 64 * 1024
 STRAGGLERS = 0.1
-"""Seconds we still listen after the main process ended, for a child that shares its output."""
+"""Seconds to keep reading after the main process ended, for a child that shares its output."""
 MAX_DRAINED = 64
 CLEARING = 30.0
 
@@ -28,16 +28,16 @@ class ChildProcess(Protocol):
     pid: int
     outputs: Sequence[int]
     input: int | None
-    """Where its input is written, None when it has none (any more)."""
+    """The descriptor of its standard input, None without one or after it was closed."""
     after: Sequence[str]
-    """A command that ends what it left behind where we cannot reach, to be run after its end."""
+    """A command to run after its end that kills what it left where signals do not reach (a container)."""
 
     def end_input(self) -> None:
-        """Says that nothing more will be typed."""
+        """Closes its input."""
         ...
 
     def poll(self) -> int | None:
-        """Its exit code once it has ended (negative: the signal); reaps it."""
+        """The exit code after it ended (negative: the signal); reaps it."""
         ...
 
     def close(self) -> None: ...
@@ -45,17 +45,17 @@ class ChildProcess(Protocol):
 
 class ChildEnded(Struct, frozen=True, kw_only=True):
     code: int | None
-    """None when it had to be stopped."""
+    """None when it was stopped by us."""
     timed_out: bool = False
     limit: float = 0.0
-    """The seconds it was given, 0 for no end."""
+    """The timeout in seconds, 0 for none."""
     seconds: float = 0.0
     crowd: int = 0
-    """How many processes it had when it was stopped for having too many."""
+    """How many processes it had when it was stopped for exceeding the limit."""
 
 
 class Piped:
-    """A process whose output comes through pipes; its input is closed unless it is `fed`."""
+    """A process with piped output; its standard input is closed unless `fed`."""
 
     def __init__(
         self,
@@ -106,15 +106,15 @@ class Piped:
 
 
 class InTerminal:
-    """A process in a terminal of its own."""
+    """A process in a pseudo-terminal."""
 
     def __init__(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], after: Sequence[str] = ()) -> None:
         from ptyprocess import PtyProcess
 
         self.after = after
 
-        # The library changes directory after the fork and outside of any handler: an error there would leave a second
-        # copy of us running. A small shell does it instead, and what cannot be passed on fails here, before the fork.
+        # ptyprocess changes directory after the fork, outside of any handler: an error there would leave a second copy
+        # of us running. So a small shell changes directory, and unencodable arguments fail here, before the fork.
         words = ["/bin/sh", "-c", 'cd -- "$0" && exec "$@"', str(cwd), *argv]
         for word in (*words, *env, *env.values()):
             os.fsencode(word)
@@ -125,7 +125,7 @@ class InTerminal:
         self._code: int | None = None
 
     def end_input(self) -> None:
-        # A terminal has no end; the key that means it is Control-D.
+        # A terminal has no end of file; Control-D is its equivalent.
         if self.input is not None:
             os.write(self.input, b"\x04")
 
@@ -139,7 +139,7 @@ class InTerminal:
     def close(self) -> None:
         self.input = None
         self._terminal.fileobj.close()
-        # Its own close would sleep and signal; the process has been seen to already.
+        # PtyProcess.close would sleep and signal; the process has ended already.
         self._terminal.closed = True
 
 
@@ -153,8 +153,8 @@ async def attend(
 ) -> ChildEnded:
     """Feeds output to `sinks` until `child` ends, `timeout` passes, `enough` is set or the call is cancelled.
 
-    With `most` it is also stopped when it has more processes than that. Whenever it is stopped, the whole family is
-    ended before this returns or raises. Processes that a command left in the background on purpose live on when it
+    With `most` it is also stopped when it has more processes than that. Whenever it is stopped, its whole process group
+    is gone before this returns or raises. Processes that a command left in the background on purpose survive when it
     ends by itself.
     """
     loop = asyncio.get_running_loop()
@@ -178,13 +178,13 @@ async def attend(
                 for tap in taps:
                     await tap.ended.wait()
     finally:
-        # What cannot be interrupted first.
+        # First the steps that cannot be interrupted.
         for tap in taps:
             tap.close()
         child.close()
         if crowded is not None:
             crowded.cancel()
-        # In one piece: whoever is cancelled again and again must not leave something running where we cannot reach.
+        # Shielded as one piece: repeated cancellation must not leave anything running out of our reach.
         await finish(_leave(crowded, child.after))
     many = crowded.result() if crowded is not None and not crowded.cancelled() and code is None else 0
     return ChildEnded(code=code, timed_out=timed_out, limit=timeout or 0.0, seconds=loop.time() - started, crowd=many)
@@ -193,7 +193,7 @@ async def attend(
 async def _outcome(
     child: ChildProcess, enough: asyncio.Event | None, crowded: "asyncio.Task[int] | None" = None
 ) -> int | None:
-    """The exit code, or None as soon as `enough` is set or there are too many of it."""
+    """The exit code, or None as soon as `enough` is set or it has too many processes."""
     exit_code = asyncio.ensure_future(_exited(child))
     waiting: set[asyncio.Future[Any]] = {exit_code}
     if enough is not None:
@@ -216,7 +216,7 @@ async def _exited(child: ChildProcess) -> int:
 
 
 async def _ending(pid: int) -> None:
-    """Waits until `pid` has ended; returns at once where that cannot be watched."""
+    """Waits until `pid` has ended; returns at once where pidfds are not supported."""
     try:
         watch = os.pidfd_open(pid)
     except (AttributeError, OSError):
@@ -262,7 +262,7 @@ async def _stop(child: ChildProcess, *, at_once: bool = False) -> None:
 
 
 class _Tap:
-    """Passes what arrives at a descriptor to a sink."""
+    """Forwards the bytes of a descriptor to a sink."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, descriptor: int, sink: Sink) -> None:
         self._loop = loop
@@ -273,13 +273,13 @@ class _Tap:
         loop.add_reader(descriptor, self._pull)
 
     def _pull(self) -> bool:
-        """Whether there was something."""
+        """Reads once; whether there was data."""
         try:
             chunk = os.read(self._descriptor, CHUNK)
         except BlockingIOError:
             return False
         except OSError:
-            chunk = b""  # how a terminal says that nobody is left on the other side
+            chunk = b""  # a terminal reports a closed other side as an error
         if not chunk:
             self.close()
             self.ended.set()
@@ -288,7 +288,7 @@ class _Tap:
         return True
 
     def drain(self) -> None:
-        """Takes what is already there; bounded, because another process may still be writing."""
+        """Reads what is available now; bounded, because another process may still be writing."""
         for _ in range(MAX_DRAINED):
             if self.ended.is_set() or not self._pull():
                 return

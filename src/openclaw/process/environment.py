@@ -1,4 +1,4 @@
-"""Which variables a command may inherit and which a model may set. No I/O."""
+"""The process environment: the home directory, the time zone, and filtered variables for commands. No I/O."""
 
 import os
 import re
@@ -14,7 +14,7 @@ PROFILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z")
 
 
 class Home(Struct, frozen=True, kw_only=True):
-    """The directory of everything we keep, and the configuration file."""
+    """The state directory and the configuration file."""
 
     state: Path
     config: Path
@@ -26,7 +26,7 @@ class Home(Struct, frozen=True, kw_only=True):
 
 
 def locate(environ: Mapping[str, str], home: Path, cwd: Path) -> Home:
-    """Where this user's installation is; `home` and `cwd` stand for `~` and for relative paths."""
+    """Locates this user's installation; `home` and `cwd` resolve `~` and relative paths."""
     if environ.get("OPENCLAW_HOME"):
         home = _absolute(environ["OPENCLAW_HOME"], home, cwd)
     profile = environ.get("OPENCLAW_PROFILE") or None
@@ -53,7 +53,7 @@ def _absolute(text: str, home: Path, cwd: Path) -> Path:
 
 
 class Environment(msgspec.Struct, frozen=True, kw_only=True):
-    """What the process was started with."""
+    """The variables, home and working directory the process was started with."""
 
     environ: Mapping[str, str]
     home_dir: Path
@@ -68,8 +68,11 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
         return locate(self.environ, self.home_dir, self.cwd)
 
 
+# The time zone.
+
+
 def local_timezone(environ: Mapping[str, str]) -> str:
-    """The machine's IANA time zone, or nothing when it does not say."""
+    """The machine's IANA time zone, or an empty string when unknown."""
     named = environ.get("TZ", "").lstrip(":")
     if named and "/" in named and not named.startswith("/"):
         return named
@@ -80,9 +83,11 @@ def local_timezone(environ: Mapping[str, str]) -> str:
     return target.partition("/zoneinfo/")[2]
 
 
+# Which variables a command may inherit, and which a model may set.
+
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
-# Names that hold a credential when one of these is a word of them, or ends one of their words.
+# A name holds a credential when one of these is one of its words, or ends one.
 _SECRET_WORDS = frozenset(
     "KEY KEYS APIKEY TOKEN TOKENS SECRET SECRETS PASSWORD PASSWORDS PASSWD PASS PASSPHRASE CREDENTIAL CREDENTIALS "
     "CREDS AUTH AUTHORIZATION COOKIE COOKIES PAT JWT BEARER DSN PRIVATE".split()
@@ -90,13 +95,13 @@ _SECRET_WORDS = frozenset(
 _SECRET_ENDING = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS)\Z")
 _SECRET_NAMES = frozenset({"MYSQL_PWD", "PGPASSFILE", "NETRC"})
 _NOT_SECRET = frozenset({"SSH_AUTH_SOCK", "XAUTHORITY", "GPG_TTY", "SSH_AGENT_PID"})
-# Values that are credentials whatever their name: known key prefixes, private keys, a login inside a URL.
+# Values that are credentials whatever their name: known key prefixes, private keys, a login in a URL.
 _SECRET_VALUE = re.compile(
     r"\A(?:sk-|sk_live_|rk_live_|gh[pousr]_|github_pat_|glpat-|xox[abeprs]-|xapp-|AKIA|ASIA|AIza|hf_|npm_|pypi-|eyJ)"
     r"[A-Za-z0-9_\-.]{12,}|-----BEGIN [A-Z ]*PRIVATE KEY|://[^/\s:@]*:[^/\s@]+@"
 )
 
-# Variables that make an ordinary command run something else: loaders, interpreters, shells, helpers of git, editors.
+# Variables that make an ordinary command run something else: loaders, interpreters, shells, git helpers, editors.
 _HIJACKS = frozenset(
     "PATH HOME SHELL IFS ENV BASH_ENV SHELLOPTS BASHOPTS PS4 PROMPT_COMMAND ZDOTDIR CDPATH GLOBIGNORE FPATH "
     "NODE_OPTIONS NODE_PATH PERL5LIB PERL5OPT PERL5DB PERLLIB RUBYOPT RUBYLIB PHPRC PHP_INI_SCAN_DIR LUA_INIT "
@@ -115,7 +120,7 @@ _HARMLESS = frozenset(
 
 
 def safe_env(environ: Mapping[str, str]) -> dict[str, str]:
-    """`environ` without what looks like a credential, so that a command cannot print the owner's keys."""
+    """`environ` without variables that look like credentials, so that a command cannot print the owner's keys."""
     return {name: value for name, value in environ.items() if not _is_secret(name, value)}
 
 
@@ -132,7 +137,7 @@ def _is_secret(name: str, value: str) -> bool:
 
 
 def check_overrides(env: Mapping[str, str]) -> None:
-    """Refuses variables that would change what a command means without being seen in it."""
+    """Refuses variables that change what a command does without being visible in it."""
     for name, value in env.items():
         if not _NAME.match(name):
             raise InvalidRequest(f"{name!r} is not a variable name: use letters, digits and _.")

@@ -1,4 +1,4 @@
-"""The family of a started process: who is still alive, and ending all of them."""
+"""Process groups and sessions: lists their live members and kills them; detects fork bombs."""
 
 import asyncio
 import os
@@ -11,14 +11,14 @@ _PROC = Path("/proc")
 
 
 def members(leader: int) -> set[int]:
-    """Live processes of the group or the session that `leader` began. A zombie is not alive."""
+    """Live processes of the group or session that `leader` started. A zombie is not alive."""
     if not (_PROC / "self" / "stat").exists():
         return {leader} if _group_exists(leader) else set()
     return {int(entry.name) for entry in os.scandir(_PROC) if entry.name.isdigit() and _belongs(entry.path, leader)}
 
 
 def lingers(leader: int) -> bool:
-    """Whether something of the group still runs; cheap when, as usual, nothing does."""
+    """Whether any process of the group is left; cheap in the usual case that none is."""
     return _group_exists(leader) and bool(members(leader))
 
 
@@ -36,14 +36,14 @@ def _belongs(process: str, leader: int) -> bool:
     try:
         stat = Path(process, "stat").read_bytes()
     except OSError:
-        return False  # it ended while we looked
-    # The name stands in brackets and may hold anything; the fields we want come after the last one.
+        return False  # it ended meanwhile
+    # The name is in brackets and may contain anything; the fields we want follow the last bracket.
     state, _, group, session = stat[stat.rindex(b")") + 2 :].split()[:4]
     return state not in (b"Z", b"X") and leader in (int(group), int(session))
 
 
 async def end(leader: int, grace: float = GRACE) -> bool:
-    """Asks the whole family to stop, kills what remains after `grace` seconds; whether all are gone."""
+    """Terminates the group, kills what remains after `grace` seconds; returns whether all are gone."""
     _signal(leader, signal.SIGTERM)
     if await _gone(leader, grace):
         return True
@@ -57,7 +57,7 @@ async def end(leader: int, grace: float = GRACE) -> bool:
 def _signal(leader: int, number: signal.Signals) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, number)
-    # Job control moves children to groups of their own; they are still of the session.
+    # Job control moves children to their own groups; they are still in the session.
     for pid in members(leader):
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
@@ -76,15 +76,17 @@ async def _gone(leader: int, within: float) -> bool:
     return True
 
 
+# Fork bombs.
+
 LOOK_EVERY = 0.05
 _LOAD = Path("/proc/loadavg")
 
 
 async def outgrown(leader: int, most: int) -> int:
-    """Returns when the family of `leader` has more than `most` processes, with how many they are.
+    """Returns the number of processes in the group of `leader` as soon as it exceeds `most`.
 
-    Counting a family means reading about every process, so that is done only when the whole machine has grown enough,
-    and while the family holds still: a bomb would leave us no time to count.
+    Counting means reading about every process, so it happens only after the whole machine has grown by that many, and
+    with the group stopped: a fork bomb would outrun the count.
     """
     base = _everything()
     while True:
@@ -97,7 +99,7 @@ async def outgrown(leader: int, most: int) -> int:
         if (count := len(members(leader))) > most:
             return count
         _signal_all(leader, signal.SIGCONT)
-        base = now  # somebody else has grown
+        base = now  # other processes account for the growth
 
 
 def _signal_all(leader: int, number: signal.Signals) -> None:
@@ -106,7 +108,7 @@ def _signal_all(leader: int, number: signal.Signals) -> None:
 
 
 def _everything() -> int:
-    """Threads of the whole machine; 0 where nobody tells."""
+    """The number of threads on the machine; 0 where it is not known."""
     try:
         return int(_LOAD.read_bytes().split()[3].partition(b"/")[2])
     except (OSError, ValueError, IndexError):
@@ -114,7 +116,7 @@ def _everything() -> int:
 
 
 async def end_all(leader: int) -> None:
-    """Kills the family without asking first: every moment of patience is a thousand processes more."""
+    """Kills the group with SIGKILL at once: a fork bomb would use any grace period to multiply."""
     for _ in range(200):
         _signal_all(leader, signal.SIGKILL)
         left = members(leader)

@@ -1,7 +1,7 @@
-"""The inside of a helper process: a heavy or foreign library runs here, so that whatever it does, it does it here.
+"""The worker side of a helper process: JSON lines over standard input and output, isolating a heavy or foreign library.
 
-Questions come on standard input and answers go to standard output. The process ends with its input, and everything it
-started ends with it: also when the library is stuck, and when more arrives than memory is meant to hold.
+The process ends with its input, and kills everything it started: also when the library hangs or memory runs over its
+limit. `worker` is the other side.
 """
 
 import asyncio
@@ -23,23 +23,24 @@ LONGEST_LINE = 24 * 1024 * 1024
 
 
 class WorkerRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A line down. The first has id 0 and says what the helper is to hold; credentials travel here and nowhere else."""
+    """A line to the worker. The first has id 0 and configures it; credentials travel here and nowhere else."""
 
     id: int
     body: Any = None
     stop: bool = False
-    """Takes an earlier question back."""
+    """Cancels an earlier request."""
 
 
 class RpcEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A line up. Without an id it is about the helper itself: ready, news, or failed with an `error`."""
+    """A line from the worker. Without an id it is about the worker itself: ready, a notification, or failed with
+    `error`."""
 
     id: int = 0
     body: Any = None
     ready: bool = False
     error: str = ""
     over: bool = False
-    """It cannot go on: whoever asks next starts another process."""
+    """The worker cannot continue: the next request starts a new process."""
     progress: str = ""
 
 
@@ -50,13 +51,13 @@ def line(document: WorkerRequest | RpcEvent) -> bytes:
 MOST_MEMORY = 600 * 1024 * 1024
 LAST_WORDS = 1_500
 FAREWELL = 7.0
-"""Seconds for an orderly end after the input has ended."""
+"""Seconds for an orderly shutdown after the input has ended."""
 
 Questions = "asyncio.Queue[Ask | None]"
 
 
 class WorkerOutput:
-    """Standard output, one whole line at a time. What libraries print goes to standard error instead."""
+    """Standard output, one whole line at a time. What libraries print is redirected to standard error."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -73,7 +74,7 @@ class WorkerOutput:
 
 
 class LastWords:
-    """The end of what a program wrote to its standard error."""
+    """The tail of what a program wrote to its standard error."""
 
     def __init__(self) -> None:
         reading, writing = os.pipe()
@@ -86,13 +87,13 @@ class LastWords:
             self._kept = (self._kept + chunk)[-LAST_WORDS:]
 
     def after(self, reason: str) -> str:
-        """`reason`, with what was written."""
+        """`reason`, followed by that tail."""
         said = self._kept.decode("utf-8", "replace").strip()
         return f"{reason}. It wrote: {said}" if said else reason
 
 
 class RequestLoop:
-    """Answers questions side by side; one that is taken back is cancelled."""
+    """Runs requests concurrently and cancels those that are withdrawn."""
 
     def __init__(
         self,
@@ -108,7 +109,7 @@ class RequestLoop:
     async def serve(self, questions: "asyncio.Queue[WorkerRequest | None]") -> None:
         try:
             while (ask := await questions.get()) is not None:
-                if not ask.id:  # it wants no answer
+                if not ask.id:  # a notification, not answered
                     self._heard(ask.body)
                     continue
                 if ask.stop:
@@ -129,14 +130,14 @@ class RequestLoop:
 
 
 def describe_error(error: BaseException) -> str:
-    """The reason inside groups of groups, in one line."""
+    """The innermost error of nested exception groups, in one line."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return f"{type(error).__name__}: {error}"[:1000] if str(error) else type(error).__name__
 
 
 def descendants() -> set[int]:
-    """Everything this process started, directly or not."""
+    """All descendants of this process."""
     import psutil  # type: ignore[import-untyped]
 
     try:
@@ -146,7 +147,7 @@ def descendants() -> set[int]:
 
 
 def kill(leaders: set[int]) -> None:
-    """Ends processes and what is left of the sessions they led, children left behind included."""
+    """Kills processes and the remains of the sessions they led, orphans included."""
     for pid in leaders.union(*(group.members(leader) for leader in leaders)):
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)
@@ -155,7 +156,7 @@ def kill(leaders: set[int]) -> None:
 def run(
     library: str, hold: Callable[[Any, "asyncio.Queue[WorkerRequest | None]", WorkerOutput], Awaitable[None]]
 ) -> int:
-    """The main function of a helper: reads what to hold, and holds it until the input ends."""
+    """The main function of a worker: reads its configuration and runs `hold` until the input ends."""
     start = msgspec.json.decode(sys.stdin.buffer.readline(), type=WorkerRequest)
     voice = WorkerOutput()
     try:
@@ -176,18 +177,18 @@ def run(
 
 
 def _listen(loop: asyncio.AbstractEventLoop, questions: "asyncio.Queue[WorkerRequest | None]") -> None:
-    """Reads standard input to its end; whoever is gone by then takes everything here along."""
+    """Reads standard input to its end; if shutdown then takes too long, kills this process and all descendants."""
     for text in sys.stdin.buffer:
         with suppress(msgspec.DecodeError, RuntimeError):
             loop.call_soon_threadsafe(questions.put_nowait, msgspec.json.decode(text, type=WorkerRequest))
-    with suppress(RuntimeError):  # the loop ended first
+    with suppress(RuntimeError):  # the loop has ended already
         loop.call_soon_threadsafe(questions.put_nowait, None)
     time.sleep(FAREWELL)
     _end_all()
 
 
 def _watch_memory(voice: WorkerOutput) -> None:
-    """A program can send one endless line, which nothing in between would stop."""
+    """Ends the process at its memory limit: a program can send one endless line, which nothing else would stop."""
     page = os.sysconf("SC_PAGE_SIZE")
     while True:
         time.sleep(0.25)
@@ -202,6 +203,6 @@ def _watch_memory(voice: WorkerOutput) -> None:
 
 
 def _end_all() -> None:
-    """Ends this process and everything it started, at once."""
+    """Kills this process and all its descendants at once."""
     kill(descendants())
     os._exit(3)

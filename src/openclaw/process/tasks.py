@@ -1,4 +1,4 @@
-"""Work that is seen through to its end, also when the call around it is cancelled."""
+"""Running tasks: the system clock, work shielded from cancellation, timeouts, supervision."""
 
 import asyncio
 import logging
@@ -23,12 +23,12 @@ T = TypeVar("T")
 
 
 async def finish(work: Coroutine[Any, Any, T]) -> T:
-    """Runs `work` to its end even if the caller is cancelled meanwhile; the cancellation follows after."""
+    """Runs `work` to its end even if the caller is cancelled meanwhile; the cancellation is re-raised after it."""
     return await _outlast(asyncio.ensure_future(work), lambda: None)
 
 
 async def offload(work: Callable[[Event], T]) -> T:
-    """Runs `work` in a thread. On cancellation its event is set, and the call ends when the thread has ended."""
+    """Runs `work` in a thread. Cancellation sets its event, and the call returns after the thread has ended."""
     stop = Event()
     return await _outlast(asyncio.get_running_loop().run_in_executor(None, work, stop), stop.set)
 
@@ -42,7 +42,7 @@ async def _outlast(future: asyncio.Future[T], cancelled: Callable[[], None]) -> 
             pending = error
             cancelled()
     if pending is not None:
-        # Reading the outcome keeps the loop from complaining that nobody did.
+        # Retrieving the exception keeps asyncio from logging it as never retrieved.
         if not future.cancelled():
             future.exception()
         raise pending
@@ -64,6 +64,8 @@ async def with_timeout(work: Coroutine[Any, Any, T], seconds: float, clock: Cloc
         await asyncio.gather(task, timer, return_exceptions=True)
 
 
+# Supervision.
+
 log = logging.getLogger(__name__)
 
 FIRST_PAUSE = 1.0
@@ -71,7 +73,7 @@ LONGEST_PAUSE = 60.0
 
 
 async def supervise_once(work: Awaitable[None], what: str) -> None:
-    """One piece of work; a bug in it is logged and ends here."""
+    """Runs `work` once; logs an exception instead of raising it."""
     try:
         await work
     except Exception:
@@ -79,7 +81,7 @@ async def supervise_once(work: Awaitable[None], what: str) -> None:
 
 
 async def supervise(start: Callable[[], Awaitable[None]], what: str, clock: Clock) -> None:
-    """Work that goes on for ever; after a failure it is begun again, more slowly each time. Ending well ends it."""
+    """Runs a long-lived task; restarts it after a failure with growing delays. A normal return ends it."""
     pause = FIRST_PAUSE
     while True:
         try:

@@ -1,4 +1,7 @@
-"""A helper process as we see it: asked, waited for with a limit, and ended with everything it started."""
+"""Our side of a helper process: starts it on demand, sends requests with a timeout, kills it with all descendants.
+
+`stdio_rpc` is the other side.
+"""
 
 import asyncio
 import os
@@ -19,23 +22,23 @@ from openclaw.process.stdio_rpc import LONGEST_LINE, RpcEvent, WorkerRequest, li
 from openclaw.process.tasks import finish
 
 STOP_SECONDS = 9.0
-"""A helper ends in an orderly way within this, or is killed with all its children."""
+"""The time for an orderly exit; after it the worker is killed with all its children."""
 _INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "LC_ALL", "TZ", "PYTHONPATH")
 
 
 class WorkerSpec(Struct, frozen=True, kw_only=True):
-    """What a helper is for."""
+    """The static description of a worker."""
 
     name: str
-    """How it is called in what people read."""
+    """Its name in messages to people."""
     module: str
     missing: str
-    """What to say when its library is not installed."""
+    """The message when its library is not installed."""
     start_seconds: float = 60.0
     secrets: tuple[Secret, ...] = ()
-    """Never to be seen in an error."""
+    """Redacted from errors."""
     variables: tuple[str, ...] = ()
-    """Variables of ours that it needs beside the usual few."""
+    """Environment variables it needs besides the usual few."""
 
 
 class _Waiting(Struct):
@@ -44,7 +47,7 @@ class _Waiting(Struct):
 
 
 class Worker:
-    """One helper process: started by the first question, started again after it died, ended when idle."""
+    """One helper process: started by the first request, restarted after a crash, stopped when idle."""
 
     def __init__(
         self,
@@ -78,11 +81,11 @@ class Worker:
 
     @property
     def pid(self) -> int | None:
-        """The process id, while it lives."""
+        """The process id, while it runs."""
         return self._child.pid if self._child is not None and self._child.returncode is None else None
 
     async def ask(self, body: Any, seconds: float, report: Callable[[str], None] = lambda text: None) -> Any:
-        """The answer; raises what kept it from coming."""
+        """Sends a request and returns the answer; raises when there is none."""
         await self._running()
         self._last += 1
         number = self._last
@@ -94,10 +97,10 @@ class Worker:
                 await self._send(WorkerRequest(id=number, body=body))
                 tell = await waiting.answer
         except TimeoutError as error:
-            await self.stop(patient=False)  # whatever it is busy with, the next question finds a fresh one
+            await self.stop(patient=False)  # it may be stuck, so the next request gets a new process
             raise Unavailable(f"{self._role.name} gave no answer within {seconds:g} s and was stopped") from error
         except asyncio.CancelledError:
-            # Being cancelled cancels what was waited for, too; an answer that came in time needs no taking back.
+            # Cancellation also cancels the awaited future; an answer that arrived in time needs no withdrawal.
             if waiting.answer.cancelled() or not waiting.answer.done():
                 self._take_back(number)
             raise
@@ -109,7 +112,7 @@ class Worker:
         return tell.body
 
     async def tell(self, body: Any) -> None:
-        """Says something that has no answer, to a helper that runs."""
+        """Sends a notification to a running worker."""
         await self._send(WorkerRequest(id=0, body=body))
 
     async def close(self) -> None:
@@ -119,7 +122,7 @@ class Worker:
             await asyncio.gather(*self._ending, return_exceptions=True)
 
     async def stop(self, *, patient: bool = True) -> None:
-        """Ends the process: by the end of its input, or with everything below it."""
+        """Stops the process: by closing its input, or by killing it and its descendants."""
         self._rest(False)
         child, reader, self._child, self._reader = self._child, self._reader, None, None
         if child is None:
@@ -174,7 +177,7 @@ class Worker:
         self.starts += 1
 
     def _take_back(self, number: int) -> None:
-        """Says that nobody wants an answer any more, without waiting for it to be heard: it may never be."""
+        """Withdraws a request without waiting for the write, which may never complete."""
         if self._child is not None and self._child.stdin is not None:
             with suppress(ConnectionError, RuntimeError):
                 self._child.stdin.write(line(WorkerRequest(id=number, stop=True)))
@@ -190,7 +193,7 @@ class Worker:
             raise Unavailable(f"{self._role.name} has just ended: try again") from error
 
     async def _read(self, child: Process, ready: "asyncio.Future[None]") -> None:
-        """Passes answers on until the process ends; then nobody waits for it any more."""
+        """Dispatches answers until the process ends, then fails all pending requests."""
         assert child.stdout is not None
         reason = "it ended unexpectedly"
         try:
@@ -213,7 +216,7 @@ class Worker:
             for future in left:
                 if not future.done():
                     future.set_exception(failure)
-                    future.exception()  # somebody may have stopped waiting; that is no news
+                    future.exception()  # marks the exception as retrieved, since the caller may have stopped waiting
 
     def _take(self, tell: RpcEvent) -> None:
         waiting = self._waiting.get(tell.id)
@@ -249,7 +252,7 @@ async def _gathered(task: "asyncio.Task[None]") -> None:
 
 
 def _kill_family(pid: int) -> None:
-    """Ends a process at once, with everything it started and everything that was left behind below."""
+    """Kills a process and all its descendants, including orphans in the sessions they led."""
     import psutil  # type: ignore[import-untyped]
 
     with suppress(psutil.Error):

@@ -1,4 +1,4 @@
-"""Whether a client may come in, as decisions: the secret, the device rule, pairing, what scopes remain. Pure."""
+"""Authentication of a connecting client: credentials, device proof, pairing, rate limits and granted scopes. Pure."""
 
 import base64
 import binascii
@@ -16,9 +16,11 @@ from openclaw.protocol.frames import HANDSHAKE_TIMEOUT_MS
 from openclaw.protocol.peer import BROWSER_CLIENTS, NotVouched, Peer, Vouched
 from openclaw.protocol.scopes import allows, covers, known
 
+# Devices and their tokens.
+
 
 class DeviceClaim(Struct, frozen=True, kw_only=True):
-    """A device that has proven its key, and what it asks for."""
+    """A device that has proven its key, and the role and scopes it requests."""
 
     device_id: str
     public_key: str
@@ -33,7 +35,7 @@ class DeviceClaim(Struct, frozen=True, kw_only=True):
 
 
 class DeviceState(Struct, frozen=True, kw_only=True):
-    """What an approved device may do. `token_scopes` is None unless it showed a token that is good for its role."""
+    """What an approved device may do. `token_scopes` is None unless it presented a valid token for its role."""
 
     roles: tuple[str, ...]
     scopes: tuple[str, ...]
@@ -43,24 +45,26 @@ class DeviceState(Struct, frozen=True, kw_only=True):
 
 
 class DeviceGrant(Struct, frozen=True):
-    """What a device may be: a role, and what it may do in it."""
+    """A role, and the scopes in it."""
 
     role: str
     scopes: tuple[str, ...] = ()
 
 
 class DeviceToken(Struct, frozen=True):
-    """A token as it is handed out, once."""
+    """A newly issued token; shown once."""
 
     token: Secret
     issued_at_ms: int
 
 
 class SetUp(Struct, frozen=True):
-    """What a device has after it came with a setup code: a token for each role."""
+    """The tokens, one per role, that a device received for its setup code."""
 
     tokens: tuple[tuple[DeviceGrant, DeviceToken], ...]
 
+
+# Rate limits.
 
 MAX_ADDRESSES = 10_000
 
@@ -72,7 +76,7 @@ class RateLimits(Struct, frozen=True, kw_only=True):
 
 
 class AuthLimiter:
-    """Counts failures; after `max_attempts` within the window an address waits out the lockout."""
+    """Counts failures by address; after `max_attempts` within the window the address is locked out."""
 
     def __init__(self, limits: RateLimits | None = None) -> None:
         self._limits = limits or RateLimits()
@@ -80,7 +84,7 @@ class AuthLimiter:
         self._locked: dict[str, int] = {}
 
     def wait_ms(self, key: str, now: int) -> int:
-        """How long `key` has to wait before its next attempt is looked at; 0 when it may try."""
+        """Milliseconds until `key` may try again; 0 when it may now."""
         until = self._locked.get(key, 0)
         if until <= now:
             self._locked.pop(key, None)
@@ -99,15 +103,17 @@ class AuthLimiter:
             _forget_oldest(self._failures)
 
     def clear(self, key: str) -> None:
-        """A good attempt: whatever was counted against `key` is forgotten."""
+        """Forgets the failures of `key` after a successful attempt."""
         self._failures.pop(key, None)
 
 
 def _forget_oldest(table: dict[str, int] | dict[str, list[int]]) -> None:
-    # Many addresses, or many made-up ones, must not become many bytes.
+    # Many addresses, or many forged ones, must not grow the tables without limit.
     while len(table) > MAX_ADDRESSES:
         del table[next(iter(table))]
 
+
+# The device's signature.
 
 SIGNED_WITHIN_MS = 120_000
 KEY_BYTES = 32
@@ -116,7 +122,7 @@ Version = Literal["v3", "v2"]
 VERSIONS: tuple[Version, ...] = ("v3", "v2")
 
 Verify = Callable[[bytes, bytes, bytes], bool]
-"""`verify(public_key, signature, message)`: the Ed25519 check, handed in."""
+"""`verify(public_key, signature, message)`: the Ed25519 check, passed in."""
 
 Reason = Literal[
     "device-id-mismatch",
@@ -137,7 +143,7 @@ CODES: dict[Reason, str] = {
 
 
 class Signed(Struct, frozen=True, kw_only=True):
-    """The fields under the signature."""
+    """The fields covered by the signature."""
 
     device_id: str
     client_id: str
@@ -171,7 +177,7 @@ class Signed(Struct, frozen=True, kw_only=True):
 
 
 def signed_fields(params: ConnectParams, device_id: str, signed_at: int, nonce: str) -> Signed:
-    """What a client with these connect params signs."""
+    """The fields a client with these connect params signs."""
     auth = params.auth
     token = (auth.token or auth.device_token or auth.bootstrap_token) if auth else None
     return Signed(
@@ -189,7 +195,7 @@ def signed_fields(params: ConnectParams, device_id: str, signed_at: int, nonce: 
 
 
 def proof_problem(params: ConnectParams, nonce: str, now_ms: int, verify: Verify) -> Reason | None:
-    """What is wrong with the proof in `params`, checked in the order clients rely on."""
+    """The problem of the proof in `params`, checked in the order clients rely on; None when it is valid."""
     device = params.device
     if device is None:
         return "device-id-mismatch"
@@ -216,7 +222,7 @@ def device_id(public_key: bytes) -> str:
 
 
 def plain(text: str) -> str:
-    """A platform or family name as it is signed and compared: trimmed, ASCII letters lower-case."""
+    """A platform or family name normalised for signing and comparing: trimmed, ASCII letters lower-case."""
     return "".join(char.lower() if char.isascii() else char for char in text.strip())
 
 
@@ -235,6 +241,8 @@ def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "replace")
 
 
+# Decisions about credentials, pairing and scopes.
+
 Mode = Literal["token", "password", "none", "trusted-proxy"]
 Method = Literal["token", "password", "none", "trusted-proxy", "device-token", "bootstrap-token"]
 PairingReason = Literal["not-paired", "role-upgrade", "scope-upgrade", "metadata-upgrade"]
@@ -243,16 +251,16 @@ _KEEPS_SCOPES = {("cli", "cli"), ("gateway-client", "backend")}
 
 
 class AuthPolicy(Struct, frozen=True, kw_only=True):
-    """What the gateway demands of whoever connects."""
+    """The authentication the gateway requires."""
 
     mode: Mode = "token"
     secret: Secret | None = None
-    """With `trusted-proxy`: what programs of this machine present, which come without the proxy."""
+    """With `trusted-proxy`: what local programs present, which connect without the proxy."""
     auto_approve: tuple[str, ...] = ()
-    """Scopes up to which a device of somebody the proxy vouches for needs no approval."""
+    """Scopes up to which a device of a user the proxy vouches for is approved automatically."""
     allowed_origins: tuple[str, ...] = ()
     known_hosts: tuple[str, ...] = ()
-    """Names a browser may reach this gateway under, beside loopback and plain addresses."""
+    """Host names under which browsers may reach this gateway, besides loopback and IP addresses."""
     trusted_proxies: tuple[str, ...] = ()
     ready: bool = True
     handshake_timeout_ms: int = HANDSHAKE_TIMEOUT_MS
@@ -267,31 +275,31 @@ class AuthPolicy(Struct, frozen=True, kw_only=True):
 
 
 def secret_kind(mode: Mode) -> Literal["token", "password"]:
-    """What the secret of a mode is called."""
+    """The name of a mode's secret."""
     return "password" if mode == "password" else "token"
 
 
 class SharedSecretClaim(Struct, frozen=True):
-    """Whoever it is knows the gateway's secret, or none is asked for."""
+    """The client knows the gateway's secret, or none is required."""
 
     method: Method
 
 
 class TryDeviceToken(Struct, frozen=True):
-    """Not the secret, but perhaps a token this device was given. `field` is where it was sent."""
+    """Not the secret, but possibly a device token. `field` is where it was sent."""
 
     token: Secret
     field: Literal["token", "deviceToken"]
 
 
 class TrySetupCode(Struct, frozen=True):
-    """A code that was made on the gateway's machine for a device that is new."""
+    """A setup code created on the gateway's machine for a new device."""
 
     code: Secret
 
 
 class Wrong(Struct, frozen=True):
-    """A secret was sent and is not ours."""
+    """The secret is wrong."""
 
 
 class MissingCredential(Struct, frozen=True):
@@ -302,13 +310,13 @@ Credential = SharedSecretClaim | TryDeviceToken | TrySetupCode | Wrong | Missing
 
 
 def judge_credential(policy: AuthPolicy, auth: ConnectAuth | None, has_device: bool, peer: Peer) -> Credential:
-    """What the credentials in `auth` are worth; the field that matches the mode wins over the other one."""
+    """Classifies the credentials in `auth`; the field that matches the mode wins over the other one."""
     if policy.mode == "none":
         return SharedSecretClaim("none")
     if policy.mode == "trusted-proxy":
         if isinstance(peer.vouched, Vouched):
             return SharedSecretClaim("trusted-proxy")
-        if not peer.local:  # past the proxy come only programs of this machine, which know the token
+        if not peer.local:  # bypassing the proxy is for local programs that know the token
             return peer.vouched or NotVouched("trusted_proxy_untrusted_source")
     if auth is None:
         return MissingCredential()
@@ -328,12 +336,12 @@ def judge_credential(policy: AuthPolicy, auth: ConnectAuth | None, has_device: b
 
 
 def same(given: str, secret: Secret) -> bool:
-    """In constant time; hashing first hides the length too."""
+    """Compares in constant time; hashing first hides the length too."""
     return hmac.compare_digest(_digest(given), _digest(secret.reveal()))
 
 
 def protocol_fits(params: ConnectParams, current: int, oldest_probe: int) -> bool:
-    """Whether we can talk: probes and nodes may be one version behind."""
+    """Whether the protocol versions overlap: probes and nodes may be one version behind."""
     low, high = params.min_protocol, params.max_protocol
     if low <= current <= high:
         return True
@@ -344,15 +352,15 @@ def protocol_fits(params: ConnectParams, current: int, oldest_probe: int) -> boo
 
 
 def needs_no_pairing(params: ConnectParams, method: Method) -> bool:
-    """Whether a page is let in on the word of a proxy: who may use it is decided there."""
+    """Whether a web page needs no pairing because a trusted proxy authenticated its user."""
     return (
         method == "trusted-proxy" and params.client.id in BROWSER_CLIENTS and (params.role or "operator") == "operator"
     )
 
 
 def granted_without_device(params: ConnectParams, peer: Peer, method: Method) -> tuple[str, ...]:
-    """Declared scopes are only worth something from a page a proxy vouches for, or from a program on this machine that
-    no web page can be."""
+    """The scopes of a client without a device: those it declares, if a trusted proxy vouches for its page or it is a
+    local program that no web page can imitate; else none."""
     if needs_no_pairing(params, method):
         return declared(params, peer)
     client = (params.client.id, params.client.mode)
@@ -362,7 +370,7 @@ def granted_without_device(params: ConnectParams, peer: Peer, method: Method) ->
 
 
 def declared(params: ConnectParams, peer: Peer) -> tuple[str, ...]:
-    """The scopes asked for that exist and that the upgrade request did not rule out."""
+    """The requested scopes that exist and that the upgrade request did not exclude."""
     asked = known(params.scopes or ())
     if peer.scopes_cap is None:
         return asked
@@ -370,7 +378,7 @@ def declared(params: ConnectParams, peer: Peer) -> tuple[str, ...]:
 
 
 def pairing_reason(standing: DeviceState | None, claim: DeviceClaim) -> PairingReason | None:
-    """Why a person must approve this device first; None when everything it asks for was approved before."""
+    """Why a person must approve this device; None when everything it requests was approved before."""
     if standing is None:
         return "not-paired"
     if claim.role not in standing.roles:
@@ -384,13 +392,13 @@ def pairing_reason(standing: DeviceState | None, claim: DeviceClaim) -> PairingR
 
 
 def approves_by_proxy(reason: PairingReason, claim: DeviceClaim, policy: AuthPolicy, method: Method) -> bool:
-    """Whether the word of a proxy is approval enough for a device."""
+    """Whether a trusted proxy's authentication approves the device."""
     asks = reason in ("not-paired", "scope-upgrade") and claim.role == "operator" and bool(claim.scopes)
     return asks and method == "trusted-proxy" and covers(policy.auto_approve, claim.scopes)
 
 
 def approves_silently(reason: PairingReason, peer: Peer, client_id: str, method: Method) -> bool:
-    """Whether being at this machine is approval enough."""
+    """Whether connecting from this machine approves the device."""
     in_browser = client_id in BROWSER_CLIENTS
     if not peer.local or (peer.origin is not None and not in_browser):
         return False

@@ -1,10 +1,10 @@
-"""The other end: an asyncio client of a gateway.
+"""An asyncio client of a gateway.
 
     async with connect("ws://127.0.0.1:18789", Introduction(…, token=token, scopes=(READ,))) as client:
         health = await client.call("health")
         async for event in client.events(): …
 
-It reconnects never: a lost connection ends every call and every reader with `ConnectionLost`, and the caller decides.
+It never reconnects: a lost connection ends every call and every reader with `ConnectionLost`, and the caller decides.
 """
 
 import asyncio
@@ -47,6 +47,9 @@ if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection
 
 
+# The connect request.
+
+
 class Signer(Protocol):
     """A device identity: its id, its public key as base64url, and signatures in the same form."""
 
@@ -60,7 +63,7 @@ class Signer(Protocol):
 
 
 class Introduction(Struct, frozen=True, kw_only=True):
-    """Who a client is and what it asks for."""
+    """The identity of a client and what it requests."""
 
     client_id: ClientId = "cli"
     mode: ClientMode = "cli"
@@ -86,7 +89,7 @@ class Challenge(Struct, frozen=True):
 
 
 def read_challenge(event: EventFrame) -> Challenge:
-    """The challenge in the first event; one without a nonce is no gateway of ours."""
+    """The challenge in the first event; raises when it has no nonce."""
     payload: Any = event.payload
     nonce = payload.get("nonce") if isinstance(payload, dict) else None
     ts = payload.get("ts") if isinstance(payload, dict) else None
@@ -104,7 +107,7 @@ def connect_request(
     signer: Signer | None = None,
     version: Version = "v3",
 ) -> RequestFrame:
-    """The `connect` request, signed when there is an identity to sign with."""
+    """The `connect` request, signed when there is a signer."""
     params = _params(introduction)
     if signer is not None:
         fields = signed_fields(params, signer.device_id, challenge.ts, challenge.nonce)
@@ -152,6 +155,8 @@ def _text(secret: Secret | None) -> str | None:
     return secret.reveal() if secret else None
 
 
+# The connection.
+
 log = logging.getLogger(__name__)
 
 CALL_TIMEOUT = 30.0
@@ -159,7 +164,7 @@ MAX_UNREAD_EVENTS = 10_000
 
 
 class CallFailed(OpenClawError):
-    """The gateway answered with an error; `error` is all of it, `payload` what came with it."""
+    """The gateway answered with an error; `error` is the whole error, `payload` what came with it."""
 
     def __init__(self, error: ErrorShape, payload: Any = None) -> None:
         super().__init__(error.message)
@@ -169,14 +174,14 @@ class CallFailed(OpenClawError):
 
     @property
     def reason(self) -> str:
-        """The machine's reason, `details.code`, or an empty string."""
+        """The machine-readable reason `details.code`, or an empty string."""
         details = self.error.details
         found = details.get("code") if isinstance(details, dict) else None
         return found if isinstance(found, str) else ""
 
 
 class ConnectionLost(OpenClawError):
-    """The socket is gone; `close_code` says why when the gateway did."""
+    """The connection is lost; `close_code` is the gateway's, if it sent one."""
 
     code = "UNAVAILABLE"
 
@@ -186,13 +191,13 @@ class ConnectionLost(OpenClawError):
 
 
 class NoAnswer(OpenClawError):
-    """The gateway is there but took too long."""
+    """The gateway did not answer in time."""
 
     code = "UNAVAILABLE"
 
 
 class EventGap(Struct, frozen=True):
-    """Events were lost between two numbers: reload what you show."""
+    """Events were lost between two sequence numbers: reload what you show."""
 
     expected: int
     got: int
@@ -214,8 +219,8 @@ class GatewayClient:
     async def call(
         self, method: str, params: Any = None, *, timeout: float | None = CALL_TIMEOUT, final: bool = False
     ) -> Any:
-        """The payload of the answer. With `final` an `accepted` answer is waited past; a run may take hours, so give
-        `timeout=None` with it."""
+        """The payload of the answer. With `final` it waits past an `accepted` answer; a run may take hours, so pass
+        `timeout=None` then."""
         try:
             async with asyncio.timeout(timeout), aclosing(self.answers(method, params)) as answers:
                 async for payload in answers:
@@ -226,7 +231,7 @@ class GatewayClient:
         raise self._loss()
 
     async def answers(self, method: str, params: Any = None) -> AsyncGenerator[Any, None]:
-        """Every answer to one request, until the reader stops or the connection ends."""
+        """Yields every answer to one request until the reader stops or the connection ends."""
         self._next_id += 1
         request_id = f"{self._next_id}:{method}"
         queue = self._calls[request_id] = asyncio.Queue()
@@ -241,7 +246,7 @@ class GatewayClient:
             del self._calls[request_id]
 
     async def events(self) -> AsyncGenerator[EventFrame | EventGap, None]:
-        """Events as they come, ticks left out; a `Gap` where some were lost. Ends with `ConnectionLost`."""
+        """Yields events without ticks, and an `EventGap` where some were lost. Ends with `ConnectionLost`."""
         while True:
             yield await self._next(self._events)
 
@@ -249,7 +254,7 @@ class GatewayClient:
         await self._socket.close(CLOSE_NORMAL)
 
     async def _next(self, queue: "asyncio.Queue[Any]") -> Any:
-        """The next item; what arrived before the connection was lost is still read."""
+        """The next item; items that arrived before the connection was lost are still delivered."""
         if queue.empty() and not self._gone.is_set():
             getting = asyncio.ensure_future(queue.get())
             gone = asyncio.ensure_future(self._gone.wait())
@@ -278,7 +283,7 @@ class GatewayClient:
             raise _lost(error) from error
 
     async def greet(self, introduction: Introduction, signer: Signer | None) -> None:
-        """Answers the challenge and reads hello; a refusal is a `CallFailed`."""
+        """Answers the challenge and reads hello; a rejection raises `CallFailed`."""
         try:
             async with asyncio.timeout(HANDSHAKE_TIMEOUT_MS / 1000):
                 answer = await self._introduce(introduction, signer)
@@ -298,7 +303,7 @@ class GatewayClient:
         return answer
 
     async def read(self) -> None:
-        """Reads until the connection ends, and hands out what comes."""
+        """Reads frames until the connection ends, and dispatches them."""
         silence = 2 * self._tick_interval_ms() / 1000
         try:
             while True:
@@ -327,7 +332,7 @@ class GatewayClient:
                 self._offer(frame)
 
     def _offer(self, item: EventFrame | EventGap) -> None:
-        # A reader that stopped reading must not fill the memory; it finds a gap when it comes back.
+        # A consumer that stopped reading must not fill the memory; it finds a gap when it comes back.
         if self._events.qsize() >= MAX_UNREAD_EVENTS:
             seq = self._seq or 0
             while not self._events.empty():
@@ -353,10 +358,10 @@ class GatewayClient:
 async def connect(
     url: str, introduction: Introduction, signer: Signer | None = None, *, allow_plain: bool = False, pinned: str = ""
 ) -> AsyncIterator[GatewayClient]:
-    """A greeted connection for the length of the block. Plain `ws://` leaves this machine only with `allow_plain`.
+    """A connection after its handshake, for the length of the block. Plain `ws://` elsewhere needs `allow_plain`.
 
-    `pinned` is the SHA-256 of the certificate a `wss://` gateway must show, in hexadecimal; without it the system
-    decides whether the certificate is good.
+    `pinned` is the SHA-256 of the certificate a `wss://` gateway must present, in hexadecimal; without it the system's
+    trust store decides.
     """
     import websockets.asyncio.client
     from websockets.exceptions import InvalidHandshake, InvalidURI
@@ -394,19 +399,19 @@ def _for_pinning() -> "ssl.SSLContext":
 
     context = ssl.create_default_context()
     context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE  # the one certificate that is good is known
+    context.verify_mode = ssl.CERT_NONE  # the one valid certificate is known by its digest
     return context
 
 
 def _check_pin(socket: "ClientConnection", pinned: str) -> None:
-    """Before a secret is sent: whether this is the gateway that was meant."""
+    """Checks the certificate's digest, before any secret is sent."""
     shown = socket.transport.get_extra_info("ssl_object").getpeercert(binary_form=True) or b""
     if not hmac.compare_digest(hashlib.sha256(shown).hexdigest(), pinned.replace(":", "").lower()):
         raise ConnectionLost("the gateway shows another certificate than expected: something else answers there")
 
 
 def check_url(url: str, allow_plain: bool) -> None:
-    """Refuses to send a secret in the clear to another machine."""
+    """Refuses to send a secret unencrypted to another machine."""
     parts = urlsplit(url)
     if parts.scheme not in ("ws", "wss") or not parts.hostname:
         raise InvalidRequest(f"not a gateway address: {url}; it looks like ws://127.0.0.1:18789")

@@ -1,4 +1,4 @@
-"""The handshake: what a client declares about itself."""
+"""The `connect` request and the hello answer: what client and gateway declare about themselves."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
@@ -12,6 +12,9 @@ MAX_ATTACHMENT_BYTES = 19_464_192
 MAX_IMAGE_BYTES = 6_291_456
 
 
+# Hello: the gateway's answer.
+
+
 class SessionDefaults(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     default_agent_id: str
     main_key: str
@@ -21,7 +24,7 @@ class SessionDefaults(Struct, frozen=True, kw_only=True, rename="camel", omit_de
 
 
 class HelloSnapshot(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """The state of the gateway at the moment of hello. `config_path`, `state_dir` and `auth_mode` are for admins."""
+    """The gateway's state at the moment of hello. `config_path`, `state_dir` and `auth_mode` are for admins."""
 
     presence: tuple[Any, ...]
     health: Any
@@ -38,7 +41,7 @@ class HelloSnapshot(Struct, frozen=True, kw_only=True, rename="camel", omit_defa
 
 
 class Offer(Struct, frozen=True, kw_only=True):
-    """What this gateway can do; `methods` is what its registry advertises."""
+    """The gateway's features; `methods` is what its registry advertises."""
 
     version: str
     methods: Sequence[str]
@@ -71,6 +74,8 @@ def hello_ok(
         },
     }
 
+
+# Connect: the client's request.
 
 ClientId = Literal[
     "cli",

@@ -1,10 +1,10 @@
-"""A client that is in: what it may hear, in which order, and when its socket has to go. It holds no socket.
+"""A client after its handshake: filters and numbers its events, and decides when to close it. It holds no socket.
 
 match connection.receive(data):
     case Request() as request: …            # intake, then rpc.dispatch
     case Send(data) | Close() as action: …  # answer, or end
 for action in connection.answer(response, buffered): …
-action = connection.hear(news, buffered)        # Send, Close, or None when it is not for this client
+action = connection.hear(broadcast, buffered)   # Send, Close, or None when it is not for this client
 """
 
 from typing import Any
@@ -41,15 +41,17 @@ from openclaw.protocol.frames import (
 from openclaw.protocol.rpc import Caller
 from openclaw.protocol.scopes import ADMIN, audible, is_wrong_role
 
+# Actions for whoever holds the socket.
+
 
 class Send(Struct, frozen=True):
-    """Write these bytes as one text message."""
+    """Send these bytes as one text message."""
 
     data: bytes
 
 
 class Close(Struct, frozen=True):
-    """Close the socket; what was to be sent before has been."""
+    """Close the socket, after everything sent before."""
 
     code: int
     reason: str = ""
@@ -58,6 +60,8 @@ class Close(Struct, frozen=True):
 def closing(code: int, message: str = "") -> Close:
     return Close(code, close_reason(message))
 
+
+# Broadcasts.
 
 MAX_ROLE_ERRORS = 10
 TOOL_EVENTS = "tool-events"
@@ -69,7 +73,7 @@ TOO_MANY = ErrorShape(code=UNAVAILABLE, message="too many requests are waiting; 
 
 
 class Broadcast:
-    """One event for everyone who may hear it. It is encoded once, when the first one does: only its number differs."""
+    """One event for all permitted clients. It is encoded once, for the first: only the sequence number differs."""
 
     __slots__ = ("_head", "_payload", "_tail", "droppable", "event", "session_key", "stream")
 
@@ -93,7 +97,7 @@ class Broadcast:
         self._tail = b"}" if state_version is None else b',"stateVersion":%b}' % bytes(raw(state_version))
 
     def numbered(self, seq: int) -> bytes:
-        """The frame that carries this number."""
+        """The encoded frame with this sequence number."""
         if not self._head:
             self._head = encode(EventFrame(event=self.event, payload=self._payload))[:-1] + b',"seq":'
         return b"%b%d%b" % (self._head, seq, self._tail)
@@ -108,7 +112,8 @@ def broadcast(
     stream: str | None = None,
     state_version: StateVersion | None = None,
 ) -> Broadcast:
-    """`droppable` says a slow client can do without it; by default only news that the next one replaces are."""
+    """Makes a broadcast. `droppable` means that a slow client may miss it; by default only events that the next one
+    supersedes are."""
     return Broadcast(
         event,
         payload,
@@ -117,6 +122,9 @@ def broadcast(
         stream=stream,
         state_version=state_version,
     )
+
+
+# Withdrawn access.
 
 
 class DeviceRemoved(Struct, frozen=True):
@@ -131,10 +139,13 @@ class TokenWithdrawn(Struct, frozen=True):
 
 
 class GatewayAuthChanged(Struct, frozen=True):
-    """The shared secret or the auth mode is another one now."""
+    """The shared secret or the auth mode changed."""
 
 
 Withdrawal = DeviceRemoved | TokenWithdrawn | GatewayAuthChanged
+
+
+# The connection.
 
 
 class Connection:
@@ -148,7 +159,7 @@ class Connection:
         self.seq = 0
         self.dropped = 0
         self.follows_sessions = False
-        """Set by `sessions.subscribe`: hears `sessions.changed`, and `session.message` of every session."""
+        """Set by `sessions.subscribe`: receives `sessions.changed`, and `session.message` of every session."""
         self.followed: set[str] = set()
         """Session keys of `sessions.messages.subscribe`."""
         self._audible = audible(caller.scopes)
@@ -157,7 +168,7 @@ class Connection:
         self._role_errors = 0
 
     def hello(self, request_id: str, offer: Offer, snapshot: HelloSnapshot) -> Send:
-        """The answer to `connect`; a fresh device token is in it, and only here."""
+        """The answer to `connect`; a new device token is sent here only."""
         auth: dict[str, Any] = {
             "role": self.caller.role,
             "scopes": list(self.caller.scopes),
@@ -181,7 +192,7 @@ class Connection:
         return Send(encode(success(request_id, payload)))
 
     def receive(self, data: bytes | str) -> RequestFrame | Send | Close | None:
-        """What one frame asks for; None for text that cannot be answered."""
+        """The request in one frame, or the answer to a bad one; None for text that cannot be answered."""
         if size(data) > MAX_PAYLOAD_BYTES:
             return closing(CLOSE_TOO_BIG)
         match parse_request(data):
@@ -196,7 +207,7 @@ class Connection:
                 return None
 
     def answer(self, response: Response, buffered: int) -> tuple[Send | Close, ...]:
-        """Sends an answer; the client that keeps using the wrong role, or does not read, is shown out."""
+        """Sends an answer; closes the connection of a client that keeps using the wrong role, or does not read."""
         if buffered > MAX_BUFFERED_BYTES:
             return (_slow(),)
         sent = Send(encode(response))
@@ -209,7 +220,7 @@ class Connection:
         return sent, closing(CLOSE_POLICY, "repeated unauthorized role")
 
     def wants(self, news: Broadcast) -> bool:
-        """Whether this client may hear `news` and asked to."""
+        """Whether this client may receive `news` and subscribed to it."""
         if news.event not in self._audible:
             return False
         if news.event == "agent" and news.stream == "tool":
@@ -222,7 +233,7 @@ class Connection:
         return True
 
     def hear(self, news: Broadcast, buffered: int) -> Send | Close | None:
-        """Numbers and sends `news`; `buffered` is what the socket holds back. A dropped one uses up its number."""
+        """Numbers and sends `news`; `buffered` is what the socket still holds. A dropped event uses up its number."""
         if not self.wants(news):
             return None
         self.seq += 1
@@ -234,13 +245,13 @@ class Connection:
         return Send(news.numbered(self.seq))
 
     def tell(self, event: str, payload: Any, buffered: int) -> Send | Close:
-        """An event for this client alone, without a number."""
+        """An event for this client only, without a sequence number."""
         if buffered > MAX_BUFFERED_BYTES:
             return _slow()
         return Send(encode(EventFrame(event=event, payload=payload)))
 
     def withdrawn(self, change: Withdrawal) -> Close | None:
-        """The close this change means for this connection, if it does."""
+        """The close that `change` requires for this connection; None when it is not affected."""
         match change:
             case DeviceRemoved(device_id) if device_id == self.caller.device_id:
                 return closing(CLOSE_WITHDRAWN, "device removed")
@@ -251,8 +262,11 @@ class Connection:
         return None
 
 
+# Waiting requests.
+
+
 class RequestIntake:
-    """The one queue operator requests start through: so many, or so many bytes, and no more."""
+    """Limits how many operator requests, and bytes of them, may wait to start."""
 
     def __init__(self, requests: int = MAX_WAITING_REQUESTS, size: int = MAX_WAITING_BYTES) -> None:
         self._requests = requests
@@ -261,14 +275,14 @@ class RequestIntake:
         self.bytes = 0
 
     def offer(self, size: int) -> "RequestSlot | None":
-        """A place for a request of `size` bytes, or None when there is none left."""
+        """A slot for a request of `size` bytes; None when the limit is reached."""
         if self.waiting >= self._requests or self.bytes + size > self._size:
             return None
         return RequestSlot(self, size)
 
 
 class RequestSlot:
-    """Where one request waits, until it starts or is given up; leaving twice is harmless."""
+    """One waiting request; leaving twice is harmless."""
 
     __slots__ = ("_intake", "_size")
 

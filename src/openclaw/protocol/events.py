@@ -1,4 +1,4 @@
-"""The bus: what happens, to everyone who listens. Publishing never waits; a listener that lags is told so."""
+"""The event bus: publishes to all listeners. Publishing never waits; a listener that lags is told so."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -11,7 +11,7 @@ MOST_WAITING = 10_000
 
 
 class BusEvent(Struct, frozen=True):
-    """One thing that happened, in the words of the wire."""
+    """One event, with the wire's name and payload."""
 
     event: str
     payload: dict[str, Any] = field(default_factory=dict)
@@ -19,12 +19,12 @@ class BusEvent(Struct, frozen=True):
 
 
 class BusListener:
-    """One reader of the bus."""
+    """One subscriber of the bus."""
 
     def __init__(self) -> None:
         self.queue: asyncio.Queue[BusEvent] = asyncio.Queue(MOST_WAITING)
         self.missed = 0
-        """How many came while it lagged; whoever makes them good sets it back."""
+        """How many events were dropped while it lagged; whoever recovers from that resets it."""
 
     def put(self, notice: BusEvent) -> None:
         try:
@@ -37,7 +37,7 @@ class BusListener:
             yield await self.queue.get()
 
     async def some(self, most: int) -> list[BusEvent]:
-        """What waits to be read, up to `most`; waits for the first."""
+        """Up to `most` waiting events; waits for the first."""
         found = [await self.queue.get()]
         while len(found) < most and not self.queue.empty():
             found.append(self.queue.get_nowait())
@@ -55,7 +55,7 @@ class EventBus:
 
     @contextmanager
     def listening(self) -> Iterator[BusListener]:
-        """A listener for as long as the block lasts."""
+        """Subscribes for the length of the block."""
         listener = BusListener()
         self._listeners.add(listener)
         try:

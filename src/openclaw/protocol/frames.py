@@ -1,6 +1,6 @@
-"""The frames of gateway protocol 4: bytes become a frozen value here, or a problem that says how to answer.
+"""The frames of gateway protocol 4: parses bytes into frozen values, or into a problem that says how to answer.
 
-Params and payloads stay raw until someone who knows their type asks for them, so each byte is decoded once.
+Params and payloads stay raw until someone who knows their type decodes them, so each byte is decoded once.
 """
 
 import json
@@ -46,13 +46,13 @@ CLOSE_WITHDRAWN = 4001
 
 MAX_CLOSE_REASON_BYTES = 123
 UNKNOWN_ID = "invalid"
-"""The id of an answer to a frame that has none of its own."""
+"""The id of an answer to a frame without an id."""
 
 Id = Annotated[str, Meta(min_length=1)]
 
 
 class ErrorShape(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """Why a request failed; `details["code"]` is the reason a machine reads."""
+    """Why a request failed; `details["code"]` is the machine-readable reason."""
 
     code: str
     message: str
@@ -64,7 +64,7 @@ class ErrorShape(Struct, frozen=True, kw_only=True, rename="camel", omit_default
 class RequestFrame(
     Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True, tag_field="type", tag="req"
 ):
-    """What a client asks; `params` is still JSON text, empty when there are none."""
+    """A client's request; `params` is still JSON text, empty when there are none."""
 
     id: Id
     method: Annotated[str, Meta(min_length=1)]
@@ -74,7 +74,7 @@ class RequestFrame(
 
 
 class Response(Struct, frozen=True, kw_only=True, tag_field="type", tag="res"):
-    """An answer; one request may get two."""
+    """An answer; one request may get several."""
 
     id: str
     ok: bool
@@ -88,7 +88,7 @@ class StateVersion(Struct, frozen=True):
 
 
 class EventFrame(Struct, frozen=True, kw_only=True, rename="camel", tag_field="type", tag="event"):
-    """Something the gateway says unasked; `seq` counts the broadcasts of one connection."""
+    """An event from the gateway; `seq` counts the broadcasts of one connection."""
 
     event: str
     payload: Any = UNSET
@@ -98,11 +98,11 @@ class EventFrame(Struct, frozen=True, kw_only=True, rename="camel", tag_field="t
 
 
 class NotJson(Struct, frozen=True):
-    """Text that is no JSON at all: nothing in it can be answered."""
+    """Text that is not JSON: it cannot be answered."""
 
 
 class NotARequest(Struct, frozen=True):
-    """JSON, but no request: answered under its own id when it has one."""
+    """JSON, but not a request: answered under its own id if it has one."""
 
     id: str
     message: str
@@ -111,7 +111,7 @@ class NotARequest(Struct, frozen=True):
         return failure(self.id, ErrorShape(code=INVALID_REQUEST, message=self.message))
 
 
-# A union, because a lone type would let a frame without its `type` pass.
+# A union, because decoding a single type would accept a frame without `type`.
 _request = msgspec.json.Decoder(RequestFrame | Response)
 _syntax = msgspec.json.Decoder(Raw)
 _encoder = msgspec.json.Encoder()
@@ -121,12 +121,12 @@ _from_server = msgspec.json.Decoder(Response | EventFrame)
 
 
 def parse_request(data: bytes | str) -> RequestFrame | NotJson | NotARequest:
-    """The request in one frame a client sent. Never raises."""
+    """Parses one frame from a client. Never raises."""
     try:
         try:
             frame = _request.decode(data)
         except msgspec.ValidationError as error:
-            _syntax.decode(data)  # The complaint may have come before the text stopped being JSON.
+            _syntax.decode(data)  # The type error may precede a syntax error.
             return NotARequest(_own_id(data), f"invalid request frame: {describe(str(error))}")
     except (msgspec.DecodeError, UnicodeError):
         mended = _mended(data)
@@ -139,7 +139,7 @@ def parse_request(data: bytes | str) -> RequestFrame | NotJson | NotARequest:
 
 
 def parse_from_server(data: bytes | str) -> Response | EventFrame | None:
-    """The answer or event in one frame a gateway sent, its payload decoded; None for anything else."""
+    """Parses one frame from a gateway and decodes its payload; None for anything else."""
     try:
         frame: Response | EventFrame = _from_server.decode(data)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -148,7 +148,7 @@ def parse_from_server(data: bytes | str) -> Response | EventFrame | None:
 
 
 def encode(frame: RequestFrame | Response | EventFrame) -> bytes:
-    """One frame as the bytes of a text message."""
+    """Encodes one frame as a text message."""
     if isinstance(frame, RequestFrame) and not bytes(frame.params):
         return _encoder.encode({"type": "req", "id": frame.id, "method": frame.method})
     return _encoder.encode(frame)
@@ -163,17 +163,17 @@ def failure(request_id: str, error: ErrorShape, payload: Any = UNSET) -> Respons
 
 
 def raw(value: Any) -> Raw:
-    """`value` as JSON text, so that it is encoded once however many connections hear it."""
+    """`value` as JSON text, so that it is encoded once however many connections receive it."""
     return value if isinstance(value, Raw) else Raw(_encoder.encode(value))
 
 
 def size(data: bytes | str) -> int:
-    """How many bytes a text message takes."""
+    """The length of a text message in bytes."""
     return len(data) if isinstance(data, bytes) or data.isascii() else len(data.encode("utf-8", "replace"))
 
 
 def close_reason(message: str) -> str:
-    """`message` cut to what a close frame can carry, never inside a character."""
+    """`message` truncated to what a close frame can carry, never inside a character."""
     return message.encode("utf-8", "replace")[:MAX_CLOSE_REASON_BYTES].decode("utf-8", "ignore")
 
 
@@ -193,7 +193,7 @@ def _own_id(data: bytes | str) -> str:
 
 
 def _mended(data: bytes | str) -> str | None:
-    """The same JSON without half surrogate pairs, which a client sends that cuts a string inside an emoji."""
+    """The same JSON without lone surrogates, which clients produce that cut a string inside an emoji."""
     text = data if isinstance(data, str) else data.decode("utf-8", "replace")
     if "\\ud" not in text and "\\uD" not in text:
         return None

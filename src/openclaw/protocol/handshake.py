@@ -1,10 +1,10 @@
-"""The first phase of a socket: a challenge, one `connect`, and either a `Connection` or a close.
+"""The handshake of a socket: a challenge, one `connect`, and then a `Connection` or a close.
 
-It holds no socket, no clock and no database. Feed it frames; do what the actions say. Three of them are questions about
-devices, which only the pairing book can answer: put the reply back with `answer`, or let `settle` do both.
+It holds no socket, no clock and no database. Feed it frames; do what the actions say. Four of them are questions about
+devices, which only the device directory can answer: pass the reply to `answer`, or let `settle` do both.
 
     handshake = Handshake(policy, peer, conn_id=…, nonce=…, now=ms, limiter=limiter, verify=signature.verify)
-    for action in await settle(handshake, handshake.feed(data, now), desk, now): …
+    for action in await settle(handshake, handshake.feed(data, now), directory, now): …
 """
 
 from collections.abc import Generator, Sequence
@@ -55,14 +55,14 @@ CHALLENGE_CAPABILITIES = ("model-catalog-snapshot",)
 
 
 class FindDevice(Struct, frozen=True):
-    """Question: what may this device do, and is the token it shows one of ours? Reply: DeviceStanding or None."""
+    """Question: what may this device do, and is its token valid? Reply: DeviceState or None."""
 
     claim: DeviceClaim
     token: Secret | None
 
 
 class AdmitDevice(Struct, frozen=True):
-    """Question: note that it is here; `approve` what it asks for, `issue` a token. Reply: DeviceToken or None."""
+    """Question: record that it connects, `approve` its request, `issue` a token. Reply: DeviceToken or None."""
 
     claim: DeviceClaim
     approve: bool
@@ -70,22 +70,22 @@ class AdmitDevice(Struct, frozen=True):
 
 
 class RequestPairing(Struct, frozen=True):
-    """Question: under which id does a person find this request? Reply: the request id."""
+    """Question: what is the id of this pairing request? Reply: the request id."""
 
     claim: DeviceClaim
     reason: PairingReason
 
 
 class UseSetupCode(Struct, frozen=True):
-    """Question: what is this code worth to this device? Reply: SetUp; one without tokens when it asks for more than
-    the code gives; None when it is no good."""
+    """Question: what does this code grant this device? Reply: SetUp; without tokens when it requests more than the code
+    grants; None when the code is invalid."""
 
     claim: DeviceClaim
     code: Secret
 
 
 class Established(Struct, frozen=True):
-    """The client is in: answer `request_id` with `connection.hello(…)`, then read the frames that waited."""
+    """The client is connected: answer `request_id` with `connection.hello(…)`, then read the waiting frames."""
 
     connection: Connection
     request_id: str
@@ -101,7 +101,7 @@ class HandshakeLimiter(Protocol):
     """Counts failed attempts by address."""
 
     def wait_ms(self, key: str, now: int) -> int:
-        """How long this address has to wait; 0 when it may try."""
+        """Milliseconds until this address may try again; 0 when it may now."""
         ...
 
     def fail(self, key: str, now: int) -> None: ...
@@ -110,7 +110,7 @@ class HandshakeLimiter(Protocol):
 
 
 class DeviceDirectory(Protocol):
-    """The pairing book, as far as a handshake needs it."""
+    """What a handshake needs of the store of paired devices."""
 
     async def standing(self, claim: DeviceClaim, token: Secret | None) -> DeviceState | None: ...
 
@@ -160,16 +160,16 @@ class Handshake:
         self.over = False
 
     def open(self) -> Send:
-        """The challenge, sent before anything else."""
+        """The challenge, sent first."""
         payload = {"nonce": self._nonce, "ts": self._opened, "capabilities": list(CHALLENGE_CAPABILITIES)}
         return Send(encode(EventFrame(event="connect.challenge", payload=payload)))
 
     def expire(self) -> tuple[Action, ...]:
-        """The time limit has passed: a plain close, unless it is over anyway."""
+        """Closes after the time limit, unless the handshake is over."""
         return () if self.over else self._end(closing(CLOSE_NORMAL))
 
     def feed(self, data: bytes | str, now: int) -> tuple[Action, ...]:
-        """One frame from the client."""
+        """Takes one frame from the client."""
         if self.over:
             return ()
         if size(data) > MAX_BYTES_BEFORE_CONNECT:
@@ -193,7 +193,7 @@ class Handshake:
                 return self._advance(None)
 
     def answer(self, reply: Reply) -> tuple[Action, ...]:
-        """The reply to the question `feed` or `answer` gave last; an error of ours ends the handshake politely."""
+        """Takes the reply to the last question; an `OpenClawError` ends the handshake with an error answer."""
         if self.over or self._judging is None:
             return ()
         if isinstance(reply, OpenClawError):
@@ -219,7 +219,7 @@ class Handshake:
         return actions
 
     def _judge(self, request: RequestFrame, now: int) -> Judging:
-        """Every check, in the order clients rely on."""
+        """All checks, in the order clients rely on."""
         if request.method != "connect":
             raise _Rejected(refusals.not_connect())
         if not self.policy.ready:
@@ -370,7 +370,7 @@ class Handshake:
 async def settle(
     handshake: Handshake, actions: Sequence[Action], desk: DeviceDirectory, now: int
 ) -> tuple[Send | Close | Established, ...]:
-    """The actions with every question put to `desk`, until only things to do are left."""
+    """Answers all questions in `actions` from `desk`, until only things to do are left."""
     done: list[Send | Close | Established] = []
     waiting = list(actions)
     while waiting:
@@ -383,7 +383,7 @@ async def settle(
 
 
 async def ask(question: Question, desk: DeviceDirectory, now: int) -> Reply:
-    """The desk's reply to one question."""
+    """Puts one question to the device directory."""
     try:
         match question:
             case FindDevice(claim, token):

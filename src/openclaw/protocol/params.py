@@ -1,6 +1,7 @@
-"""What is wrong with params, in the words clients expect: `at /path: must be string`. Pure.
+"""The base of method params, types several methods share, and decoding errors in the protocol's words. Pure.
 
-The decoder speaks of Python types and `$.paths`; the protocol speaks of JSON types and slashes.
+The decoder speaks of Python types and `$.paths`; the protocol speaks of JSON types and slashes: `at /path: must be
+string`.
 """
 
 import re
@@ -14,18 +15,18 @@ Positive = Annotated[int, Meta(ge=1)]
 
 
 class Params(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
-    """The base of every params type: closed, and silent about its values, which may be secrets."""
+    """The base of every params type: closed, with a repr that hides the values, which may be secrets."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(…)"
 
 
 class NoParams(Params, frozen=True):
-    """For a method that takes none: absent, null or an empty object."""
+    """For a method without params: absent, null or an empty object."""
 
 
 def exactly_one(**given: object) -> None:
-    """A rule over fields, named as on the wire, that the decoder cannot state."""
+    """Requires exactly one of the fields, given by their wire names."""
     present = [name for name, value in given.items() if value is not None]
     if not present:
         raise ValueError(f"must have required property '{next(iter(given))}'")
@@ -49,7 +50,7 @@ PermissionMode = Literal["read-only", "guarded", "workspace", "full"]
 
 
 class HumanMention(Params, frozen=True, kw_only=True):
-    """A person named in a message, and where."""
+    """A person mentioned in a message, and where."""
 
     profile_id: Annotated[str, Meta(min_length=1, max_length=256)]
     start: Annotated[int, Meta(ge=0, le=9_007_199_254_740_991)]
@@ -60,7 +61,7 @@ Mentions = Annotated[tuple[HumanMention, ...], Meta(max_length=10)]
 
 
 class AttachmentParam(Params, frozen=True, kw_only=True, forbid_unknown_fields=False):
-    """A file that travels with a message; what it is may be said in more fields than these."""
+    """A file sent with a message; clients may describe it with further fields."""
 
     type: str | None = None
     mime_type: str | None = None
@@ -74,7 +75,7 @@ class AttachmentParam(Params, frozen=True, kw_only=True, forbid_unknown_fields=F
 
 
 class InputProvenance(Params, frozen=True, kw_only=True):
-    """Where a message that no person typed came from."""
+    """The origin of a message that no person typed."""
 
     kind: Literal["external_user", "inter_session", "internal_system"]
     origin_session_id: str | None = None
@@ -96,6 +97,8 @@ class SessionToolOverrides(Params, frozen=True, kw_only=True):
     web_search: bool | None = None
 
 
+# Decoding errors.
+
 _AT = re.compile(r" - at (?:the key in )?`\$?(?P<path>[^`]*)`\Z")
 _STEP = re.compile(r"\.([^.\[\]]+)|\[([^\]]*)\]")
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`\Z", re.DOTALL)
@@ -110,7 +113,7 @@ _NAMES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean
 
 
 def describe(message: str) -> str:
-    """One decoding error as `<path>: <rule>`; at the root only an unexpected property names its place."""
+    """One decoding error as `<path>: <rule>`; at the root only an unexpected property has a path."""
     found = _AT.search(message)
     path = pointer(found["path"]) if found else ""
     rule = message[: found.start()] if found else message
@@ -120,12 +123,12 @@ def describe(message: str) -> str:
 
 
 def invalid_params(method: str, message: str) -> str:
-    """The message a client gets for params that do not fit `method`."""
+    """The error message for params that do not fit `method`."""
     return f"invalid {method} params: {describe(message)}"
 
 
 def pointer(path: str) -> str:
-    """`.a[0].b` as `/a/0/b`; the key of a map is not known and shows as `*`."""
+    """`.a[0].b` as `/a/0/b`; the key of a map is unknown and becomes `*`."""
     steps = [name or (index if index.isdigit() else "*") for name, index in _STEP.findall(path)]
     return "".join(f"/{step}" for step in steps)
 

@@ -1,7 +1,7 @@
-"""Where a connection comes from: loopback or not, through a proxy or not, from which web page. Pure.
+"""The origin of a connection: loopback or not, through a proxy or not, from which web page. Pure.
 
-A web page can make a browser open a socket to this machine. Two things give it away: the `Origin` header, which a page
-cannot forge, and the `Host` header, which names the attacker's own domain when its DNS was pointed here.
+A web page can make a browser open a socket to this machine. Two headers reveal it: `Origin`, which a page cannot forge,
+and `Host`, which names the attacker's domain when its DNS was pointed here.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 BROWSER_CLIENTS = frozenset(("openclaw-control-ui", "webchat-ui", "webchat"))
-"""Clients that run in a web page, and so always have an origin."""
+"""Clients that run in a web page and so always have an origin."""
 
 _PROXY_HEADERS = (
     "forwarded",
@@ -26,13 +26,13 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class Vouched(Struct, frozen=True):
-    """A proxy we trust says who this is."""
+    """A trusted proxy authenticated the user."""
 
     user: str
 
 
 class NotVouched(Struct, frozen=True):
-    """Nobody whose word counts says who this is; `reason` is for the log and the client."""
+    """No trusted proxy authenticated the user; `reason` is for the log and the client."""
 
     reason: str
 
@@ -48,11 +48,11 @@ class Peer(Struct, frozen=True, kw_only=True):
     scopes_cap: tuple[str, ...] | None = None
     user_agent: str = ""
     vouched: Vouched | NotVouched | None = None
-    """What a proxy in front says of it; None where no proxy is asked."""
+    """The trusted proxy's result; None where proxies are not used for authentication."""
 
     @classmethod
     def of(cls, remote_ip: str, headers: Mapping[str, str]) -> "Peer":
-        """`headers` has lower-case names."""
+        """Reads the upgrade request; `headers` has lower-case names."""
         cap = headers.get("x-openclaw-scopes")
         return cls(
             remote_ip=remote_ip,
@@ -66,27 +66,27 @@ class Peer(Struct, frozen=True, kw_only=True):
 
     @property
     def local(self) -> bool:
-        """Someone on this machine who asked for this machine, with nothing in between."""
+        """A direct connection from this machine to a loopback host."""
         between = self.proxied or isinstance(self.vouched, Vouched)
         return is_loopback(self.remote_ip) and is_loopback(host_name(self.host)) and not between
 
 
 class ProxyRules(Struct, frozen=True, kw_only=True):
-    """Whose word counts, and what it must say. Header names are lower-case."""
+    """Which proxies are trusted, and which headers they must set. Header names are lower-case."""
 
     proxies: tuple[str, ...]
     user_header: str
     required_headers: tuple[str, ...] = ()
     allow_users: tuple[str, ...] = ()
-    """Everyone the proxy knows, when empty."""
+    """All users the proxy knows, when empty."""
     allow_loopback: bool = False
 
 
 def vouch(rules: ProxyRules, remote_ip: str, headers: Sequence[tuple[str, str]]) -> Vouched | NotVouched:
-    """Who a request comes from according to a proxy we trust, or why that cannot be said.
+    """The user a trusted proxy authenticated, or why there is none.
 
-    Anyone can write a header. What makes one worth something is the address it comes from, and that the proxy
-    overwrites it; one that comes twice is worth nothing, because nobody can say which of the two the proxy wrote.
+    Anyone can write a header. It counts only from the proxy's address, and only because the proxy overwrites it; a
+    header that occurs twice is rejected, because it is unknown which one the proxy wrote.
     """
     if not _is_one_of(remote_ip, rules.proxies):
         return NotVouched("trusted_proxy_untrusted_source")
@@ -104,14 +104,14 @@ def vouch(rules: ProxyRules, remote_ip: str, headers: Sequence[tuple[str, str]])
 
 
 def is_vouched(peer: Peer) -> bool | None:
-    """Whether a proxy lets this request in; None when a credential is asked of it instead."""
+    """Whether a proxy authenticated this request; None when a credential is required instead."""
     if peer.vouched is None or peer.local:
         return None
     return isinstance(peer.vouched, Vouched)
 
 
 def client_ip(peer: Peer, trusted_proxies: Iterable[str]) -> str:
-    """Who to blame for a failure: the nearest hop that is not a proxy of ours."""
+    """The address to rate-limit: the nearest hop that is not a trusted proxy."""
     trusted = tuple(trusted_proxies)
     if not _is_one_of(peer.remote_ip, trusted):
         return peer.remote_ip
@@ -122,7 +122,7 @@ def client_ip(peer: Peer, trusted_proxies: Iterable[str]) -> str:
 
 
 def origin_problem(peer: Peer, client_id: str, allowed: Iterable[str], known_hosts: Iterable[str]) -> str | None:
-    """Why this web page may not talk to the gateway; None when it may, or when there is no page."""
+    """Why this web page may not use the gateway; None when it may, or when there is no page."""
     if peer.origin is None:
         return "origin missing" if client_id in BROWSER_CLIENTS else None
     origin = _origin(peer.origin)
@@ -133,7 +133,7 @@ def origin_problem(peer: Peer, client_id: str, allowed: Iterable[str], known_hos
     scheme, name, port = origin
     if (name, port) != _host(peer.host, _PORTS.get(scheme)):
         return "origin not allowed"
-    # A name that merely resolves to us proves nothing: anyone can point a domain at 127.0.0.1.
+    # A name that resolves to us proves nothing: anyone can point a domain at 127.0.0.1.
     if is_loopback(name) or _address(name) is not None or name in {host.lower() for host in known_hosts}:
         return None
     return "host not known"
@@ -149,7 +149,7 @@ def is_loopback(name: str) -> bool:
 
 
 def host_name(host: str) -> str:
-    """The name in a `Host` header, without its port."""
+    """The name in a `Host` header, without the port."""
     return _host(host, None)[0]
 
 
@@ -174,7 +174,7 @@ def _origin(text: str) -> tuple[str, str, int | None] | None:
 
 
 def _is_one_of(text: str, proxies: Iterable[str]) -> bool:
-    """Whether an address is one of the proxies, which are addresses or networks."""
+    """Whether an address is one of the proxies, given as addresses or networks."""
     address = _address(text)
     if address is None:
         return False

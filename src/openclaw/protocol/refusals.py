@@ -1,4 +1,4 @@
-"""Every way a handshake ends badly: the error a client reads and the code its socket is closed with. Pure."""
+"""All rejections of a handshake: the error the client reads and the close code that follows. Pure."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ _PAIRING = {
 
 
 class Rejection(Struct, frozen=True):
-    """An error answer to `connect`, and the close that follows it."""
+    """An error answer to `connect`, and the close code that follows it."""
 
     error: ErrorShape
     close: int = CLOSE_POLICY

@@ -1,7 +1,7 @@
-"""Methods: registered with their params type, found, checked, run; the one place an exception becomes a frame.
+"""RPC methods: registered with their params type, authorised, decoded and called; exceptions become error frames here.
 
-    registry = Registry()
-    registry.add(Method("wake", WakeParams, scope=WRITE, handler=wake))
+    registry = MethodRegistry()
+    registry.add(RpcMethod("wake", WakeParams, wake, scope=WRITE))
     async for response in dispatch(registry, request, caller): ...
 
 A handler is `async def wake(params, caller) -> payload`, or an async generator when a request has more than one answer.
@@ -33,7 +33,7 @@ from openclaw.protocol.scopes import ADMIN, Role, allows, missing_scope, wrong_r
 
 
 class Caller(Struct, frozen=True, kw_only=True):
-    """One authenticated client. `scopes` is what the gateway grants, never what the client declared."""
+    """An authenticated client. `scopes` is what the gateway granted, never what the client declared."""
 
     conn_id: str
     role: Role = "operator"
@@ -50,7 +50,7 @@ class Caller(Struct, frozen=True, kw_only=True):
     commands: tuple[str, ...] = ()
     remote_ip: str = ""
     local: bool = False
-    """A loopback peer that asked for a loopback host, with no proxy in between."""
+    """A direct loopback connection to a loopback host."""
 
     def may(self, scope: str | None) -> bool:
         return scopes.allows(self.scopes, scope)
@@ -63,7 +63,7 @@ Handler = Callable[[Any, Caller], Awaitable[Any] | AsyncIterator[Any]]
 
 
 class MethodRefusal(OpenClawError):
-    """A handler's failure in the protocol's own terms, when the tree of errors cannot say it."""
+    """A handler's failure with a protocol error code that `core.errors` lacks."""
 
     def __init__(
         self,
@@ -81,18 +81,18 @@ class MethodRefusal(OpenClawError):
 
 
 class MethodFailed(Struct, frozen=True):
-    """An answer that failed and still has something to show: a run that ended in an error."""
+    """A failed answer that still has a payload, such as a run that ended in an error."""
 
     error: ErrorShape
     payload: Any = UNSET
 
 
 class RpcMethod(Struct, frozen=True):
-    """One thing a client can ask for. `scope` None is open to every connection of the right role."""
+    """One method. `scope` None is open to every connection with the right role."""
 
     name: str
     params: type[Any]
-    """A `Params`; for methods of plugins, which check for themselves, any object."""
+    """A `Params` type; plugin methods, which validate themselves, take any object."""
     handler: Handler
     scope: str | None = ADMIN
     roles: tuple[Role, ...] = ("operator",)
@@ -106,7 +106,7 @@ class FindsMethods(Protocol):
 
 
 class MethodRegistry:
-    """Every method this gateway answers; nothing else is advertised."""
+    """All methods of this gateway; nothing else is advertised."""
 
     def __init__(self, methods: Iterable[RpcMethod] = ()) -> None:
         self._methods: dict[str, RpcMethod] = {}
@@ -125,7 +125,7 @@ class MethodRegistry:
         yield from self._methods.values()
 
     def own(self) -> tuple[str, ...]:
-        """The names of the methods that were added."""
+        """The names of the methods that were added, without those of plugins."""
         return tuple(self._methods)
 
     def advertised(self, role: Role = "operator") -> list[str]:
@@ -167,7 +167,7 @@ def admitted(registry: FindsMethods, name: str, caller: Caller) -> RpcMethod:
 
 
 def read_params(method: str, kind: type[P], params: Raw) -> P:
-    """Params as their type; absent ones are an empty object."""
+    """Decodes params as their type; absent ones are an empty object."""
     text = bytes(params)
     if text in (b"", b"null"):
         text = b"{}"
@@ -183,7 +183,7 @@ def read_params(method: str, kind: type[P], params: Raw) -> P:
 
 
 def shape_of(error: OpenClawError) -> ErrorShape:
-    """A failure of ours as clients see it: few codes on the wire, many in the tree."""
+    """An error as clients see it: few codes on the wire, many in the tree."""
     match error:
         case MethodRefusal():
             return error.error
@@ -219,14 +219,14 @@ async def _answers(method: RpcMethod, params: Params, caller: Caller) -> AsyncGe
 
 
 def _response(request_id: str, answer: Any) -> Response:
-    # Encoding here means a payload that cannot be encoded is this handler's failure, not the connection's end.
+    # Encoded here, so that a payload that cannot be encoded fails this request and not the connection.
     if isinstance(answer, MethodFailed):
         return failure(request_id, answer.error, UNSET if answer.payload is UNSET else raw(answer.payload))
     return success(request_id, raw(answer))
 
 
 def _null_at(value: Any, given: Any) -> str | None:
-    """Where `given` says null for a field that may be left out but not be null."""
+    """The path where `given` has null for a field that may be absent but not null."""
     if isinstance(value, Struct) and isinstance(given, dict):
         fields = msgspec.structs.fields(type(value))
         for field in fields:

@@ -1,4 +1,4 @@
-"""Roles, scopes, what implies what, and which event goes to whom. Pure."""
+"""Roles and scopes: what implies what, and who receives which event. Pure."""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -33,17 +33,17 @@ WRONG_ROLE = "unauthorized role: "
 
 
 def known(scopes: Iterable[str]) -> tuple[str, ...]:
-    """The scopes that exist, in the order given, each once."""
+    """The scopes that exist, in the given order, each once."""
     return tuple(dict.fromkeys(scope for scope in scopes if scope in SCOPES))
 
 
 def allows(held: Iterable[str], needed: str | None) -> bool:
-    """Whether someone who holds `held` may do what needs `needed`; None needs nothing."""
+    """Whether `held` scopes permit what needs `needed`; None needs nothing."""
     return needed is None or any(needed in _IMPLIED.get(scope, (scope,)) for scope in held)
 
 
 def covers(held: Iterable[str], wanted: Iterable[str]) -> bool:
-    """Whether `held` already includes everything `wanted` would give."""
+    """Whether `held` includes everything in `wanted`."""
     held = tuple(held)
     return all(allows(held, scope) for scope in wanted)
 
@@ -96,12 +96,12 @@ EVENT_SCOPES: dict[str, tuple[str, ...]] = {
     "talk.mode": (TALK,),
     "talk.voice.change": (TALK,),
 }
-"""Each broadcast and the scopes of which one is enough; an empty tuple means every connection."""
+"""Each broadcast and the scopes of which one suffices; an empty tuple means every connection."""
 
 
 @lru_cache(maxsize=64)
 def audible(held: tuple[str, ...]) -> frozenset[str]:
-    """The broadcasts a connection with `held` gets; an event not in the table goes to nobody."""
+    """The broadcasts a connection with `held` receives; an event not in the table goes to nobody."""
     return frozenset(
         event for event, needed in EVENT_SCOPES.items() if not needed or any(allows(held, scope) for scope in needed)
     )

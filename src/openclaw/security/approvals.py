@@ -1,6 +1,6 @@
-"""What people allowed for good: `exec-approvals.json` in the state directory.
+"""Approvals of commands: those people gave for good (`exec-approvals.json`), and the requests waiting for an answer.
 
-Others write this document too, with fields we do not know: a change is made in the document as it was read.
+Other programs write the file too, with fields we do not know: a change is made in the document as it was read.
 """
 
 import asyncio
@@ -24,6 +24,9 @@ from openclaw.storage.locks import Holder, KernelLock
 LOCK_SECONDS = 5.0
 
 
+# The approvals file.
+
+
 class _Policy(Struct, frozen=True, kw_only=True, rename="camel"):
     security: Literal["deny", "allowlist", "full"] | None = None
     ask: Literal["off", "on-miss", "always"] | None = None
@@ -36,21 +39,21 @@ class StoredAgentApprovals(_Policy, frozen=True, kw_only=True):
 
 
 class ApprovalsDocument(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What we read of the file."""
+    """The part of the file that we read."""
 
     defaults: _Policy = _Policy()
     agents: Mapping[str, StoredAgentApprovals] = field(default_factory=dict)
 
 
 class _Allowed(Struct):
-    """What every entry of an allowlist must have."""
+    """What every allowlist entry must have."""
 
     pattern: str
     id: str = ""
 
 
 class ApprovalFile:
-    """Reads and extends the document; a change somebody else made in between is kept."""
+    """Reads and extends the file; concurrent changes by others are kept."""
 
     def __init__(self, path: Path, lock_seconds: float = LOCK_SECONDS) -> None:
         self._path = path
@@ -61,14 +64,14 @@ class ApprovalFile:
 
     @property
     def hash(self) -> str:
-        """What a change can be based on; empty when there is no file."""
+        """The hash that a change can be based on; empty when there is no file."""
         try:
             return hashlib.sha256(self._path.read_bytes()).hexdigest()
         except OSError:
             return ""
 
     def shown(self) -> dict[str, Any]:
-        """The whole document for people, without the key of its socket."""
+        """The whole document for people, without its socket's token."""
         raw = self._raw()
         self._checked(raw)
         if isinstance(raw.get("socket"), dict):
@@ -76,7 +79,7 @@ class ApprovalFile:
         return raw
 
     def allow(self, agent_id: str, grants: Sequence[Mapping[str, Any]], now: int) -> None:
-        """Adds `grants` to the agent's allowlist; one that is there already is renewed where it stands."""
+        """Adds `grants` to the agent's allowlist; existing ones are refreshed in place."""
         with self._changing(now) as raw:
             agent = raw.setdefault("agents", {}).setdefault(agent_id, {})
             allowlist = agent.setdefault("allowlist", [])
@@ -88,7 +91,7 @@ class ApprovalFile:
                     allowlist[place]["identity"] = grant["identity"]
 
     def withdraw(self, wanted: str, agent_id: str | None, now: int) -> list[tuple[str, dict[str, Any]]]:
-        """Takes back what is meant by an id, the start of one, or a pattern; gives what was taken, with its agent."""
+        """Removes the grants with an id, an id prefix, or a pattern; returns them with their agents."""
         with self._changing(now) as raw:
             found: list[tuple[str, dict[str, Any]]] = []
             for name, agent in raw.get("agents", {}).items():
@@ -103,7 +106,7 @@ class ApprovalFile:
             return found
 
     def put(self, document: Mapping[str, Any], base_hash: str | None, now: int) -> None:
-        """Puts another document in place, unless somebody else changed it since `base_hash`. The socket stays ours."""
+        """Replaces the document, unless somebody else changed it since `base_hash`. Our socket settings are kept."""
         with self._changing(now) as raw:
             if base_hash is not None and base_hash != self.hash:
                 raise Conflict("the approvals were changed by somebody else: read them again, then set them")
@@ -114,7 +117,7 @@ class ApprovalFile:
 
     @contextmanager
     def _changing(self, now: int) -> Iterator[dict[str, Any]]:
-        """The document, to be changed in place; written when the block ends well."""
+        """The document, to be changed in place; written when the block succeeds."""
         with KernelLock(self._path.with_name(self._path.name + ".lock")) as lock:
             if not lock.wait(Holder(pid=os.getpid(), created_at=now, owner="approvals"), self._lock_seconds):
                 raise StateError(f"{self._path} is being changed by another process: try again")
@@ -124,7 +127,7 @@ class ApprovalFile:
             atomic.replace(self._path, msgspec.json.format(msgspec.json.encode(raw), indent=2) + b"\n")
 
     def _raw(self) -> dict[str, Any]:
-        """The whole document, in today's form."""
+        """The whole document, in the current format."""
         try:
             data = self._path.read_bytes()
         except FileNotFoundError:
@@ -166,10 +169,10 @@ def _what(entry: Mapping[str, Any]) -> tuple[Any, Any]:
 
 
 def _merge_default(agents: dict[str, Any]) -> None:
-    """`default` is an old name of the main agent; what stands under the new name wins."""
+    """`default` is an old name of the main agent; entries under the new name win."""
     old, new = agents["default"], agents.get(DEFAULT_AGENT, {})
     if not (isinstance(old, dict) and isinstance(new, dict)):
-        return  # the check says what is wrong with it
+        return  # validation reports what is wrong with it
     del agents["default"]
     merged = {**old, **new}
     lists = [each.get("allowlist", []) for each in (old, new)]
@@ -178,12 +181,14 @@ def _merge_default(agents: dict[str, Any]) -> None:
     agents[DEFAULT_AGENT] = merged
 
 
+# Pending requests.
+
 EXPIRES_AFTER = 1_800.0
 KEPT = 200
 
 
 class PendingApproval(Struct, frozen=True, kw_only=True):
-    """A request on the table."""
+    """A request waiting for an answer."""
 
     request: ApprovalRequest
     created_at: int
@@ -191,7 +196,7 @@ class PendingApproval(Struct, frozen=True, kw_only=True):
 
 
 class ApprovalOutcome(Struct, frozen=True, kw_only=True):
-    """How a question ended."""
+    """How a request ended."""
 
     id: str
     decision: Decision | Literal["expired"]
@@ -200,7 +205,7 @@ class ApprovalOutcome(Struct, frozen=True, kw_only=True):
 
 
 class PendingApprovals:
-    """An `Approver` for people who are not at this terminal: clients list the questions and answer by id."""
+    """An `Approver` for people who are not at this terminal: clients list the requests and answer by id."""
 
     def __init__(
         self,
@@ -237,7 +242,7 @@ class PendingApprovals:
                 self._close(question, "expired", "the run ended")
 
     def resolve(self, wanted: str, decision: str, by: str = "") -> ApprovalOutcome:
-        """Answers a question by its id or the unique start of it."""
+        """Answers a request by its id or a unique prefix of it."""
         if decision not in ("allow-once", "allow-always", "deny"):
             raise InvalidRequest(f"{decision!r} is not a decision: use allow-once, allow-always or deny")
         question, answer = self._find(wanted)

@@ -1,9 +1,8 @@
-"""The audit of what plugins changed: entries, their chain, and whether a chain holds. Pure.
+"""The audit of what plugins changed: hash-chained entries, and verifying the chain. Pure.
 
-Each entry holds the digest of the one before it, so that none can be altered, taken out or put in without its followers
-showing it.
+Each entry holds the digest of the one before it, so that altering, removing or inserting one is detected.
 
-An entry has sizes and digests, never the text itself: it can be kept and shown without giving anything away.
+An entry has sizes and digests, never the text itself: it can be kept and shown without disclosing anything.
 """
 
 import hashlib
@@ -15,11 +14,11 @@ from msgspec import Struct, structs
 from openclaw.core.text import units
 
 FIRST = "0" * 64
-"""What the first entry of all names as the one before it."""
+"""The predecessor digest of the first entry."""
 
 
 class AuditChange(Struct, frozen=True, kw_only=True):
-    """Something that is to go on record."""
+    """A change to record."""
 
     plugin: str
     hook: str
@@ -28,9 +27,9 @@ class AuditChange(Struct, frozen=True, kw_only=True):
     after: str = ""
     priority: int = 0
     refused: str = ""
-    """Why it came to nothing; empty when it took effect."""
+    """Why it was refused; empty when it took effect."""
     note: str = ""
-    """What else a reader should know: the tool, the sections that fell away."""
+    """Further information: the tool, the sections that were dropped."""
 
 
 class AuditEntry(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
@@ -59,22 +58,22 @@ class AuditEntry(Struct, frozen=True, kw_only=True, rename="camel", omit_default
 
 
 class AuditHead(Struct, frozen=True, rename="camel"):
-    """Where the chain stands; kept beside it, so that a cut-off end shows."""
+    """The end of the chain; stored beside it, so that a truncated chain is detected."""
 
     seq: int = 0
     hash: str = FIRST
     first: int = 1
-    """The oldest entry that is kept."""
+    """The oldest entry kept."""
 
 
 class Checked(Struct, frozen=True, kw_only=True):
-    """What a look through the whole chain found."""
+    """The result of verifying a chain."""
 
     entries: int = 0
     first: int = 0
     last: int = 0
     problems: tuple[str, ...] = ()
-    """Each is something that only changing the files by hand explains."""
+    """Findings that only manual changes to the files explain."""
     notes: tuple[str, ...] = ()
 
 
@@ -83,7 +82,7 @@ def digest(text: str) -> str:
 
 
 def sealed(deed: AuditChange, *, seq: int, previous: str, at: int, run_id: str, session_key: str) -> AuditEntry:
-    """The entry for a deed, bound to the one before it."""
+    """Makes the entry for a change, chained to the previous one."""
     entry = AuditEntry(
         seq=seq,
         at=at,
@@ -109,7 +108,7 @@ def _own_hash(entry: AuditEntry) -> str:
 
 
 def read(line: bytes) -> AuditEntry | None:
-    """The entry in a line; None when it holds none, or not exactly what was written."""
+    """Parses one line; None when it is not exactly an entry as written."""
     try:
         entry = msgspec.json.decode(line, type=AuditEntry)
     except msgspec.DecodeError:
@@ -118,9 +117,9 @@ def read(line: bytes) -> AuditEntry | None:
 
 
 def check(lines: Iterable[bytes], head: AuditHead | None, witnessed: Sequence[tuple[int, str]] = ()) -> Checked:
-    """Whether the chain holds, from its oldest line to its newest.
+    """Verifies the chain from its oldest line to its newest.
 
-    `witnessed` are entries (number and hash) that something outside the chain remembers.
+    `witnessed` are entries (number and hash) recorded outside the chain.
     """
     problems: list[str] = []
     hashes: dict[int, str] = {}
@@ -129,8 +128,8 @@ def check(lines: Iterable[bytes], head: AuditHead | None, witnessed: Sequence[tu
     for number, line in enumerate(lines, 1):
         entry = read(line)
         if entry is None:
-            # A line that was cut off by a kill breaks nothing: its follower names the one before it. An altered line
-            # does, because its follower names what it was.
+            # A line truncated by a kill breaks nothing: the next entry names the last complete one. An altered line
+            # does, because the next entry names its old digest.
             torn += 1
             continue
         problem = _problem(entry, before, head)
@@ -169,7 +168,7 @@ def _problem(entry: AuditEntry, before: AuditEntry | None, head: AuditHead | Non
 
 
 def _missing(hashes: dict[int, str], last: AuditEntry | None, head: AuditHead | None) -> list[str]:
-    """What the head remembers and the chain has lost."""
+    """Entries that the head remembers and the chain lacks."""
     if head is None or head.seq == 0:
         return []
     end = last.seq if last else 0

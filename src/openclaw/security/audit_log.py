@@ -1,7 +1,7 @@
-"""The audit on disk: one file of JSON lines a day below `audit/`, written before the change it tells of takes effect.
+"""The audit on disk: one file of JSON lines per day below `audit/`, written before the change takes effect.
 
-An entry is on the disk when `append` returns. A kill can cut off the last line at most; the next writer ends that line
-and goes on from the last whole entry.
+An entry is on disk when `append` returns. A kill can truncate at most the last line; the next writer ends that line and
+continues from the last complete entry.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ class AuditLog:
         self._clock = clock
         self._mine = threading.Lock()
         self._end: tuple[Path, int, AuditHead] | None = None
-        """Where we left the chain: the file, its size then, and what its last entry was."""
+        """The end of the chain after our last write: the file, its size, and the head."""
 
     async def record(
         self, deeds: Sequence[AuditChange], *, run_id: str = "", session_key: str = ""
@@ -44,7 +44,7 @@ class AuditLog:
     def append(
         self, deeds: Sequence[AuditChange], *, run_id: str = "", session_key: str = ""
     ) -> tuple[AuditEntry, ...]:
-        """Puts deeds on record; they are on disk when this returns."""
+        """Records changes; they are on disk when this returns."""
         if not deeds:
             return ()
         with self._mine, self._writing():
@@ -70,7 +70,7 @@ class AuditLog:
         return tuple(entries)
 
     def entries(self, run_id: str | None = None, limit: int | None = None) -> list[AuditEntry]:
-        """What is on record, the latest first; of one run (or the unique start of its id), or of all."""
+        """The entries, the latest first; of one run (given by its id or a prefix of it), or all."""
         found: list[AuditEntry] = []
         for path in reversed(self._files()):
             for line in reversed(_lines(path)):
@@ -82,7 +82,7 @@ class AuditLog:
         return found
 
     def verify(self, witnessed: Sequence[tuple[int, str]] = ()) -> Checked:
-        """Whether the record is whole; see `audit.check`."""
+        """Verifies the chain; see `audit.check`."""
         with self._mine, self._writing():
             lines = [line for path in self._files() for line in _lines(path)]
             return check(lines, self._head(), witnessed)
@@ -102,10 +102,10 @@ class AuditLog:
             ) from error
 
     def _place(self, today: date) -> tuple[Path, AuditHead]:
-        """The file to write to and the end of the chain; what is too old goes when a new day begins."""
+        """The file to write to and the end of the chain; deletes files that are too old when a new day begins."""
         files = self._files()
         latest = files[-1] if files else None
-        # Names never go back, even when the clock does: the order of the names is the order of the chain.
+        # File names never go back, even when the clock does: their order is the order of the chain.
         day = max(today, _day(latest) or today) if latest else today
         path = self.directory / f"{day.isoformat()}.jsonl"
         if self._end is not None and latest == path == self._end[0] and path.stat().st_size == self._end[1]:
@@ -116,10 +116,10 @@ class AuditLog:
         return path, head
 
     def _chain_end(self, files: Sequence[Path]) -> AuditHead:
-        """What the next entry follows: the last whole one, which the head file may lag behind after a kill.
+        """The last complete entry, which the head file may lag behind after a kill.
 
-        Where the head knows more than the files, or something else, someone has changed them: going on from the head
-        keeps that visible for ever.
+        Where the head is ahead of the files or contradicts them, someone changed them: continuing from the head keeps
+        that visible.
         """
         kept = self._head() or AuditHead()
         lines = (line for path in reversed(files) for line in reversed(_lines(path)))
@@ -133,7 +133,7 @@ class AuditLog:
         left = [path for path in files if path not in old]
         following = next((entry for path in left for line in _lines(path) if (entry := read(line))), None)
         head = AuditHead(head.seq, head.hash, following.seq if following else head.seq + 1)
-        # The head first: after a kill in between, entries are left over, not missing.
+        # The head first: a kill in between leaves surplus entries, not missing ones.
         atomic.replace(self._head_file, msgspec.json.encode(head))
         for path in old:
             path.unlink(missing_ok=True)
@@ -146,6 +146,7 @@ class AuditLog:
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
             try:
                 size = os.fstat(fd).st_size
+                # End a line that a kill truncated.
                 if size and _last_byte(fd) != b"\n":
                     data = b"\n" + data
                 whole = os.write(fd, data) == len(data)

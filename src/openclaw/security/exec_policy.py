@@ -1,4 +1,4 @@
-"""May this command run: a pure decision from the command, the settings and what was granted before."""
+"""Decides whether a command may run, from the command, the settings and earlier grants. Pure."""
 
 import fnmatch
 import hashlib
@@ -18,7 +18,7 @@ _COMMAND_PIN = "sha256:command:"
 
 
 class ExecGrant(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A program someone allowed for good."""
+    """A program that someone allowed permanently."""
 
     pattern: str
     id: str = ""
@@ -28,7 +28,7 @@ class ExecGrant(Struct, frozen=True, rename="camel", omit_defaults=True):
     last_used_command: str | None = None
     last_resolved_path: str | None = None
     identity: str | None = None
-    """What the program and the script were when it was given; another one by the same name is not meant."""
+    """The digest of program and script when it was granted; a changed file is not covered."""
 
 
 class Allow(Struct, frozen=True):
@@ -45,13 +45,13 @@ class Deny(Struct, frozen=True):
 
 Ruling = Allow | AskPerson | Deny
 Resolve = Callable[[str], str | None]
-"""The path of the program a word would start, or None."""
+"""Resolves a word to the path of the program it would start, or None."""
 Identify = Callable[[Sequence[str]], str]
-"""A name for the content of the programs and scripts that words of a command name; empty when there are none."""
+"""Digests the programs and scripts that the words of a command name; empty when there are none."""
 
 
 def unidentified(words: Sequence[str]) -> str:
-    """For deciding where no file can be looked at."""
+    """The `Identify` for decisions without file access."""
     return ""
 
 
@@ -61,7 +61,7 @@ MODES: dict[ExecMode, tuple[Security, Ask]] = {
     "ask": ("allowlist", "on-miss"),
     "full": ("full", "off"),
 }
-"""One word for both."""
+"""The settings each `mode` stands for."""
 
 
 def stricter(one: tuple[Security, Ask], other: tuple[Security, Ask]) -> tuple[Security, Ask]:
@@ -82,7 +82,7 @@ def decide(
     identify: Identify = unidentified,
     strict: bool = True,
 ) -> Ruling:
-    """Whether `command` runs, waits for a person, or does not run."""
+    """Whether `command` runs, needs a person's approval, or is denied."""
     if security == "deny":
         return Deny("running commands is switched off (tools.exec.security is deny)")
     if ask == "always":
@@ -150,7 +150,7 @@ def _unlisted(
 
 
 def _is_pinned(grant: ExecGrant) -> bool:
-    """Whether it is for exactly these arguments; whoever gave it saw all of them."""
+    """Whether the grant is for exactly these arguments, all of which its approver saw."""
     return grant.arg_pattern is not None and grant.arg_pattern.startswith((_ARGV_PIN, _COMMAND_PIN))
 
 
@@ -159,7 +159,7 @@ def _is_the_same(grant: ExecGrant, words: Sequence[str], identify: Identify) -> 
 
 
 def words_of(command: str) -> tuple[str, ...]:
-    """Every word of a command that may name a file, however the shell would read the rest."""
+    """Every word of a command that may name a file, whatever the shell would make of the rest."""
     return tuple(word.strip("'\"") for word in re.split(r"[\s;|&<>()`$=]+", command) if word.strip("'\""))
 
 
@@ -181,12 +181,12 @@ def matches(grant: ExecGrant, segment: CommandSegment, path: str, cwd: str) -> b
 
 
 def argv_pin(segment: CommandSegment, cwd: str) -> str:
-    """A name for exactly these arguments in exactly this directory."""
+    """A digest of exactly these arguments in exactly this directory."""
     return _pin(_ARGV_PIN, cwd, *segment.argv)
 
 
 def command_pin(command: str, cwd: str) -> str:
-    """A name for exactly this text in exactly this directory."""
+    """A digest of exactly this text in exactly this directory."""
     return _pin(_COMMAND_PIN, cwd, command)
 
 
@@ -202,9 +202,9 @@ def grants_for(
     identify: Identify = unidentified,
     strict: bool = False,
 ) -> tuple[ExecGrant, ...]:
-    """What "always" means for this command: these programs with these arguments here, and nothing wider.
+    """What "always" grants for this command: these programs with these arguments here, and nothing wider.
 
-    With `strict` code in an argument is never allowed for good.
+    With `strict`, code in an argument is never granted.
     """
     segments = parse(command)
     if isinstance(segments, UnclearCommand):
@@ -222,7 +222,7 @@ def grants_for(
 
 
 def _carries_code(command: str) -> bool:
-    """Whether an interpreter is given code in a command that cannot be read further."""
+    """Whether a command that cannot be parsed passes code to an interpreter."""
     words = words_of(command)
     return any(find_inline_code(words[place:], words[place]) for place in range(len(words)))
 
@@ -239,16 +239,19 @@ def _granted(grant_id: str, pattern: str, pin: str, command: str, path: str | No
     )
 
 
+# Safe filters, which run without a grant.
+
+
 class _Filter(Struct, frozen=True):
-    """A program that only reads its standard input, when it is called like this."""
+    """How a program may be called so that it only reads its standard input."""
 
     switches: str
-    """Letters that stand alone."""
+    """Flags without a value."""
     valued: str = ""
-    """Letters that take a value, which is never a file."""
+    """Flags with a value that is never a file."""
     long: tuple[str, ...] = ()
     words: int = 0
-    """How many arguments that are not files it takes."""
+    """How many arguments it takes that are not files."""
     number: bool = False
     """Whether `-5` is a flag."""
 
@@ -272,11 +275,11 @@ _FILTERS = {
     "sort": _Filter("bdfghiMnrRVzsuc", "kt", ("reverse", "numeric-sort", "unique", "key", "field-separator")),
     "grep": _Filter("chilnoqsvwxEFP", "mABC", ("ignore-case", "invert-match", "count", "max-count"), words=1),
 }
-"""Anything else that is configured as safe (sed, awk, jq) can do more than filter, and is never safe."""
+"""Other programs configured as safe (sed, awk, jq) can do more than filter, and are never treated as safe."""
 
 
 def is_safe(segment: CommandSegment, path: str, safe_bins: Sequence[str]) -> bool:
-    """A small filter on its standard input: known flags, no files of its own, from the system's directories."""
+    """Whether the call is a filter on standard input: known flags, no files, from a system directory."""
     name, *arguments = segment.argv
     known = _FILTERS.get(name)
     if known is None or name not in safe_bins or not path.startswith(("/bin/", "/usr/bin/")):
@@ -301,7 +304,7 @@ def is_safe(segment: CommandSegment, path: str, safe_bins: Sequence[str]) -> boo
 
 
 def _takes_next(letters: str, known: _Filter) -> bool | None:
-    """Whether the value of a cluster of flags is the next argument; None when it is not understood."""
+    """Whether the value of a cluster of flags is the next argument; None when the cluster is not understood."""
     if known.number and letters.isdecimal():
         return False
     for place, letter in enumerate(letters):

@@ -1,4 +1,5 @@
-"""Text from elsewhere, enclosed so that a model can tell it from what we say. Pure: the random id is handed in."""
+"""Wraps external text in markers, so that a model can tell it from ours, and sanitises it. Pure: the random id is
+passed in."""
 
 import re
 from typing import Literal
@@ -35,7 +36,7 @@ _CONTROLS = (
     r"channel|message|return|call|reserved_special_token_\d{1,6})\|>|\[/?INST\]|<</?SYS>>|</?s>|<(?:start|end)_of_turn>"
 )
 _TOKENS = lazy(_CONTROLS, re.IGNORECASE)
-# What only the runtime says, in the words it says it with: in text from elsewhere it is quoted, not said.
+# Phrases that only the runtime uses: in external text they are quoted, so that they do not look genuine.
 _BRACKETED = lazy(
     r"\[(?=\s*(?:Subagent (?:Context|Task)|OpenClaw [a-z -]{1,40}|System(?: Message)?|Assistant|Internal|Developer"
     r"|Message from session [^\]\n]{1,200})\s*\]|cron:)",
@@ -53,22 +54,22 @@ _LINES = lazy(r"[\r\n\u2028\u2029]+")
 
 
 def sanitize_external_text(text: str) -> str:
-    """`text` without what imitates our markers, our own notices or a model's control tokens."""
+    """`text` without imitations of our markers, our notices or a model's control tokens."""
     cleaned = _TOKENS.sub(REMOVED_TOKEN, neutralise(block(text)))
     cleaned = _TAGGED.sub("&lt;", _BRACKETED.sub("(", cleaned))
     return _SPOKEN.sub(r"\1\2 (quoted)\3", cleaned)
 
 
 def sanitize_own_text(text: str) -> str:
-    """A result that is the owner's own: only what no file needs and a model could take for its runtime is removed.
+    """A result with the owner's own text: removes only what no file needs and a model could take for its runtime.
 
-    `<s>` stays: it is a tag in many a page, and the file may be written back as it was read.
+    `<s>` stays: it is a common HTML tag, and the file may be written back as it was read.
     """
     return _PLAIN_TOKENS.sub(REMOVED_TOKEN, neutralise(text))
 
 
 def truncate_sanitized(text: str, most: int) -> str:
-    """The cleaned form of the longest beginning of `text` that fits into `most` units once cleaned."""
+    """The sanitised form of the longest prefix of `text` that fits into `most` units after sanitising."""
     cleaned = sanitize_external_text(text)
     if units(cleaned) <= most:
         return cleaned
@@ -83,7 +84,7 @@ def truncate_sanitized(text: str, most: int) -> str:
 
 
 def detect_suspicious_patterns(text: str) -> tuple[str, ...]:
-    """The patterns of typical injected orders that `text` shows."""
+    """The typical prompt-injection patterns that `text` matches."""
     return suspicious_patterns(text)
 
 
@@ -99,7 +100,7 @@ def wrap_external_content(
 ) -> str:
     """`content` between markers that carry `marker_id`, 16 hex digits nobody outside can know.
 
-    The warning is left out only inside a block that has one already.
+    Omit the warning only inside a block that has one already.
     """
     about = [("Source", LABELS[source]), ("Task", task_name), ("From", sender), ("Subject", subject)]
     lines = [f"{name}: {_line(value)}" for name, value in about if value]
@@ -138,12 +139,12 @@ def build_safe_external_prompt(
 
 
 def is_wrapped(text: str) -> bool:
-    """Whether `text` holds enclosed external content, and so an untrusted part."""
+    """Whether `text` contains wrapped external content."""
     return START in text
 
 
 def inside(text: str) -> str:
-    """What stands between the markers; all of it when there are none."""
+    """The text between the markers; all of `text` when there are none."""
     found = _ENCLOSED.findall(text)
     return "\n".join(found) if found else text
 

@@ -1,7 +1,7 @@
-"""Which files hold text from elsewhere: a list beside the state, because a file itself cannot carry a label.
+"""Labels of files: a list beside the state of which files hold untrusted text, and labels by a file's location.
 
-Two kinds of entry: a path that a tool wrote while such text was in the conversation, and a span of time in which a
-command ran that may have brought some; files changed in such a span are of that origin. Both outlive the process.
+The list has two kinds of entry: a path that a tool wrote while untrusted text was in the conversation, and a time span
+in which a command ran that may have fetched some; files changed in that span get its origins. Both outlive the process.
 """
 
 import fnmatch
@@ -22,7 +22,7 @@ RUN_BY_NAME = frozenset("makefile gnumakefile justfile dockerfile package.json t
 
 
 class LabelledFile(Struct, frozen=True, omit_defaults=True):
-    """A line of the list. A path without origins takes an earlier entry back; `span` is in nanoseconds."""
+    """A line of the list. A path without origins revokes an earlier entry; `span` is in nanoseconds."""
 
     path: str = ""
     span: tuple[int, int] | None = None
@@ -30,7 +30,7 @@ class LabelledFile(Struct, frozen=True, omit_defaults=True):
 
 
 class LabelledFiles:
-    """The list. Several processes may add to it; each reads on when it has grown."""
+    """The list. Several processes may append to it; each reads on when it has grown."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -39,27 +39,27 @@ class LabelledFiles:
         self._read = 0
 
     def mark(self, paths: Iterable[str], origins: Sequence[Origin]) -> None:
-        """From now on these files hold text of `origins` too."""
+        """Records that these files now contain text of `origins`."""
         here = self._current()
         new = [(path, merge_origins(here.get(path, ()), origins)) for path in paths]
         self._append(LabelledFile(path=path, origins=after) for path, after in new if after and after != here.get(path))
 
     def clear(self, paths: Iterable[str]) -> None:
-        """Their text is the owner's again: it was replaced as a whole, or he looked at it."""
+        """Records that their text is the owner's again: it was replaced entirely, or he reviewed it."""
         here = self._current()
         self._append(LabelledFile(path=path) for path in paths if path in here)
 
     def now(self) -> int:
-        """This moment by the clock that also stamps files."""
+        """The current time by the clock that also stamps files."""
         self._append((LabelledFile(),))
         return self._path.stat().st_mtime_ns
 
     def ran(self, start: int, end: int, origins: Sequence[Origin]) -> None:
-        """A command ran between two moments and may have written what it brought."""
+        """Records a command that ran between two moments and may have written untrusted text."""
         self._append((LabelledFile(span=(start, end), origins=tuple(origins)),))
 
     def of(self, *paths: str) -> tuple[Origin, ...]:
-        """Where the text of files came from, as far as it is listed."""
+        """The listed origins of files."""
         here = self._current()
         found = [here[path] for path in paths if path in here]
         for path in paths if self._spans else ():
@@ -71,7 +71,7 @@ class LabelledFiles:
         return merge_origins(*found)
 
     def code_below(self, directory: str) -> tuple[Origin, ...]:
-        """The origins of listed files below `directory` that a program may run or obey without being told to."""
+        """The origins of listed files below `directory` that a program may run or load implicitly."""
         root = directory.rstrip("/") + "/"
         return merge_origins(
             *(
@@ -112,7 +112,7 @@ class LabelledFiles:
             try:
                 yield msgspec.json.decode(line, type=LabelledFile)
             except msgspec.DecodeError:
-                continue  # half a line that a killed process left, glued to the next one
+                continue  # a truncated line from a killed process, merged with the next one
 
     def _append(self, entries: Iterable[LabelledFile]) -> None:
         lines = b"".join(msgspec.json.encode(entry) + b"\n" for entry in entries)
@@ -121,7 +121,7 @@ class LabelledFiles:
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
-            # A line that was cut short is closed first, so that it takes no other with it.
+            # Terminate a truncated line first, so that it does not corrupt the next one.
             os.write(fd, (b"\n" if self._torn() else b"") + lines)
         finally:
             os.close(fd)
@@ -139,6 +139,8 @@ def _is_code(path: str) -> bool:
     return name in RUN_BY_NAME or Path(name).suffix in CODE
 
 
+# Labels by location.
+
 VENDORED = frozenset(
     "node_modules bower_components site-packages dist-packages vendor third_party .venv venv .tox".split()
 )
@@ -147,21 +149,21 @@ SHARED = ("/tmp/", "/var/tmp/", "/dev/shm/", "/var/mail/", "/var/spool/")  # noq
 
 
 class TrustedPlaces(Struct, frozen=True, kw_only=True):
-    """What a run knows about directories; all of them absolute and without links."""
+    """What a run knows about directories; all paths are absolute and without links."""
 
     own: Sequence[str] = ()
-    """Where the owner's files are: the workspace, the directory he is in, what he named as trusted."""
+    """The owner's directories: the workspace, the current directory, configured trusted paths."""
     untrusted: Sequence[str] = ()
-    """Patterns of paths below them that hold what others wrote."""
+    """Glob patterns below them of files that others wrote."""
     directories: Mapping[str, tuple[Origin, ...]] = field(default_factory=dict)
-    """Directories whose standing is known by other means: skills."""
+    """Directories with known origins: skills."""
 
 
 def label_of(path: str, places: TrustedPlaces, *, name_only: bool = False) -> tuple[Origin, ...]:
-    """The origin of a file by its place; empty when it is the owner's own.
+    """The origins of a file by its location; empty when it is the owner's own.
 
-    With `name_only` its name is shown and not its content: outside the owner's directories too, a name is a person's
-    choice, unless it lies where others put things.
+    With `name_only` its name is shown but not its content: outside the owner's directories too, a name is a person's
+    choice, unless it is in a directory where others put files.
     """
     for known, origins in places.directories.items():
         if _inside(path, known):
@@ -170,7 +172,7 @@ def label_of(path: str, places: TrustedPlaces, *, name_only: bool = False) -> tu
     if not roots:
         open_to_all = path.startswith(SHARED) or any(part.lower() in VENDORED | INBOXES for part in path.split("/"))
         return () if name_only and not open_to_all else (origin("external", f"file {path}"),)
-    # The innermost directory of the owner's decides: a path he named inside a vendored tree is his choice.
+    # The innermost of the owner's directories decides: a path he trusted inside a vendored tree is his choice.
     root = max(roots, key=len)
     parts = Path(path).relative_to(root).parts
     if any(part.lower() in VENDORED | INBOXES for part in parts[:-1]) or _is_inbox(path, parts):
@@ -189,5 +191,5 @@ def _inside(path: str, root: str) -> bool:
 
 
 def _is_inbox(path: str, parts: Sequence[str]) -> bool:
-    """Whether it is such a directory itself: the names in it are others' too."""
+    """Whether it is such a directory itself: others chose the names in it."""
     return bool(parts) and parts[-1].lower() in VENDORED | INBOXES and Path(path).is_dir()

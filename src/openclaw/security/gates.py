@@ -1,4 +1,4 @@
-"""The gate between a model's wish and its effect: policy decides, a person is asked, the answer is kept."""
+"""The gates for tool calls: apply the policies, ask a person where they require it, and store the answer."""
 
 import asyncio
 import hashlib
@@ -38,13 +38,16 @@ from openclaw.security.run_labels import RunLabels
 from openclaw.security.settings import Ask, Security
 
 SYSTEM = ("/usr/", "/bin/", "/sbin/", "/lib/", "/lib64/", "/nix/store/", "/gnu/store/")
-"""Programs of the system change with its updates, and only whoever may do everything can change them."""
+"""System programs change only with updates and by root, so their content is not pinned."""
 SCRIPTS = (".sh", ".bash", ".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".lua", ".r", ".ps1")
 LARGEST = 256 * 1024 * 1024
 
 
+# The identity of the programs and scripts in a command.
+
+
 def identity(words: Sequence[str], cwd: str, resolve: Callable[[str], str | None]) -> str:
-    """A name for the content of what `words` start; empty when only the system's own programs are named."""
+    """A digest of the programs and scripts that `words` start; empty when only system programs are named."""
     parts = []
     for place, word in enumerate(words):
         path = (resolve(word) if place == 0 or "/" in word else None) or os.path.join(cwd, word)  # noqa: PTH118
@@ -58,7 +61,7 @@ def identity(words: Sequence[str], cwd: str, resolve: Callable[[str], str | None
 
 
 def _digest(path: Path) -> str:
-    """The content of a file that can be run; empty for anything else."""
+    """The digest of an executable or script; empty for anything else."""
     try:
         about = path.stat()
         if not stat.S_ISREG(about.st_mode):
@@ -66,7 +69,7 @@ def _digest(path: Path) -> str:
         runs = about.st_mode & 0o111 or path.suffix.lower() in SCRIPTS
         if not runs:
             return ""
-        if about.st_size > LARGEST:  # nobody waits for that; its size and time tell almost as much
+        if about.st_size > LARGEST:  # too large to hash; size and time are almost as good
             return f"{about.st_size}:{about.st_mtime_ns}:{about.st_ino}"
         with path.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
@@ -74,8 +77,11 @@ def _digest(path: Path) -> str:
         return ""
 
 
+# Answers that hold for a conversation.
+
+
 class Exactly(Struct, frozen=True, kw_only=True):
-    """One command, as it was shown: its text, where it runs, and what its programs and scripts contain."""
+    """One command as it was shown: its text, directory, and the digest of its programs and scripts."""
 
     command: str
     cwd: str
@@ -84,7 +90,7 @@ class Exactly(Struct, frozen=True, kw_only=True):
 
 
 class AllowedExactly:
-    """Kept for a conversation until it starts over, and not beyond the process: a new one asks again."""
+    """Commands a person always allows in a conversation, until it is reset or the process ends."""
 
     def __init__(self) -> None:
         self._known: defaultdict[str, set[Exactly]] = defaultdict(set)
@@ -100,11 +106,14 @@ class AllowedExactly:
 
 
 HERE = "Always: you are not asked about exactly this command again in this conversation"
-"""What "always" adds where text from elsewhere made us ask."""
+"""What "always" means when untrusted text is the reason to ask."""
+
+
+# The gate for commands.
 
 
 class _Wish(Struct, frozen=True, kw_only=True):
-    """A command as a person must see it: all that decides what it does."""
+    """Everything about a command that an approver must see."""
 
     command: str
     cwd: str
@@ -140,12 +149,12 @@ class ExecGate:
         self._clock = clock
         self._path = path
         self._asking: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        """Held while a question of a conversation is open, by session key; gone with the last one that waits."""
+        """By session key, held while a request of that conversation is open; dropped with its last waiter."""
 
     async def admit(
         self, tool: Tool, args: Mapping[str, Any], context: ToolContext, cause: str = "", bulk: str = ""
     ) -> str | None:
-        """A `cause` asks a person even where the list would not, and `bulk` also about what was settled before."""
+        """A `cause` asks a person even if the allowlist permits the call; `bulk` also if it was settled before."""
         effects = tool.effects(args)
         if Effects.RUNS_CODE not in effects:
             return None
@@ -162,8 +171,8 @@ class ExecGate:
         ruling = self._despite(wish, context, leaving, cause, bulk)
         if not isinstance(ruling, AskPerson):
             return _refusal(ruling)
-        # In a conversation one question at a time, since the last answer may have settled this one. Other conversations
-        # do not wait: a question nobody answers must not hold them up.
+        # One request per conversation at a time, since the last answer may have settled this one. Other conversations
+        # do not wait: an unanswered request must not block them.
         async with self._asking.setdefault(context.session_key, asyncio.Lock()):
             ruling = self._despite(wish, context, leaving, cause, bulk)
             if not isinstance(ruling, AskPerson):
@@ -172,7 +181,7 @@ class ExecGate:
             return await self._asked(tool, wish, ruling.why, context, fallback, labelled=bool(cause))
 
     def _despite(self, wish: _Wish, context: ToolContext, leaving: bool, cause: str, bulk: str) -> Ruling:
-        """What the list says, unless there is a cause to ask all the same."""
+        """The allowlist's ruling, unless there is a cause to ask anyway."""
         ruling = self._rule(wish, context.agent_id, leaving)
         if isinstance(ruling, Deny):
             return ruling
@@ -185,7 +194,7 @@ class ExecGate:
         return AskPerson(_joined(cause, bulk)) if cause or bulk else ruling
 
     def _is_settled(self, wish: _Wish, context: ToolContext) -> bool:
-        """Whether a person said "always" to this very command here, and has not taken it back since."""
+        """Whether a person said "always" to exactly this command here, and has not revoked it."""
         what = Exactly(command=wish.command, cwd=wish.cwd, identity=self._seen(wish))
         return self._settled.knows(context.session_key, what) and self._is_listed(wish, context.agent_id)
 
@@ -195,7 +204,7 @@ class ExecGate:
     async def _inside(
         self, tool: Tool, args: Mapping[str, Any], context: ToolContext, cause: str, bulk: str
     ) -> str | None:
-        """In a sandbox the box is what limits a command, not the list."""
+        """In a sandbox its isolation limits a command, not the allowlist."""
         security, ask = stricter(self._effective(context.agent_id), _own_limits(args))
         if security == "deny":
             return "Not run: tools.exec.security is deny."
@@ -213,7 +222,7 @@ class ExecGate:
         return _denied(answer)
 
     async def _typed(self, tool: Tool, args: Mapping[str, Any], context: ToolContext, cause: str) -> str | None:
-        """What is typed to a running program can be anything, so no list knows it: a person does, or nobody."""
+        """Input to a running program can be anything, so the allowlist does not apply and a person decides."""
         security, ask = self._effective(context.agent_id)
         if security == "deny":
             return "Not run: tools.exec.security is deny."
@@ -224,7 +233,7 @@ class ExecGate:
         return await self.ask(tool, args, context, cause or "it is typed to a running program")
 
     async def ask(self, tool: Tool, args: Mapping[str, Any], context: ToolContext, why: str) -> str | None:
-        """Asks a person about a call that is no command; the answer holds this once."""
+        """Asks a person about a call that is not a command; the answer holds once."""
         return _denied(await self._answer(tool, args, context, why))
 
     async def _answer(
@@ -256,7 +265,7 @@ class ExecGate:
     def _rule(self, wish: _Wish, agent_id: str, leaving: bool = False) -> Ruling:
         agent = self._approvals.read().agents.get(agent_id)
         security, ask = stricter(self._effective(agent_id), (wish.security, wish.ask))
-        if leaving:  # the owner let this session out, and still sees what goes
+        if leaving:  # the owner let this session leave its sandbox, and still approves each command
             security, ask = stricter((security, ask), ("allowlist", "on-miss"))
         grants = [_grant(entry) for entry in (agent.allowlist if agent else ())]
         return self._judge(wish, security, ask, grants)
@@ -278,7 +287,7 @@ class ExecGate:
         return identity(words, cwd, lambda word: self._resolve(word, cwd))
 
     def _fallback(self, agent_id: str) -> str:
-        """What the approvals file says for a question that nobody answers; absent means no."""
+        """The approvals file's fallback for an unanswered request; deny when absent."""
         document = self._approvals.read()
         own = document.agents.get(agent_id)
         return (own.ask_fallback if own else None) or document.defaults.ask_fallback or "deny"
@@ -305,6 +314,7 @@ class ExecGate:
             return None
         if answer.decision == "deny":
             return _denied(answer)
+        # The files may have been swapped while the person was reading.
         if self._seen(wish) != seen:
             return "Not run: a program or script in it was changed while the user was asked. Ask again."
         if answer.decision == "allow-always" and grants:
@@ -317,7 +327,7 @@ class ExecGate:
         return None
 
     def _grants(self, wish: _Wish) -> tuple[ExecGrant, ...]:
-        """What "always" would mean; nothing for code in an argument."""
+        """What "always" would grant; nothing for code in an argument."""
         return grants_for(
             wish.command,
             wish.cwd,
@@ -328,7 +338,7 @@ class ExecGate:
         )
 
     def _goes_on(self, wish: _Wish, agent_id: str, fallback: str) -> bool:
-        """Whether a command nobody answered for runs: all with `full`, what is listed with `allowlist`."""
+        """Whether a command runs although nobody answered: always with `full`, if listed with `allowlist`."""
         return self._is_listed(wish, agent_id) if fallback == "allowlist" else fallback == "full"
 
     def _is_listed(self, wish: _Wish, agent_id: str) -> bool:
@@ -338,7 +348,7 @@ class ExecGate:
         return isinstance(ruling, Allow)
 
     def _resolve(self, word: str, cwd: str) -> str | None:
-        """The program `word` starts in `cwd`, links followed."""
+        """The program that `word` starts in `cwd`, links resolved."""
         places = [str(Path(cwd, place)) for place in self._path.split(os.pathsep)]
         found = shutil.which(str(Path(cwd, word)) if "/" in word else word, path=os.pathsep.join(places))
         return str(Path(found).resolve()) if found else None
@@ -369,14 +379,14 @@ def _grant(entry: Mapping[str, Any]) -> ExecGrant:
 
 
 def _visible(args: Mapping[str, Any]) -> str:
-    """The command with the variables it is given: they are part of what is approved."""
+    """The command with its environment variables, which are part of what is approved."""
     env = args.get("env") or {}
     exports = "".join(f"export {name}={shlex.quote(str(value))}; " for name, value in sorted(env.items()))
     return exports + str(args.get("command", ""))
 
 
 def _own_limits(args: Mapping[str, Any]) -> tuple[Security, Ask]:
-    """What a call asks for itself; it can only be stricter than what holds anyway."""
+    """The call's own limits; they can only be stricter than the configured ones."""
     security, ask = args.get("security"), args.get("ask")
     return (
         security if security in ("deny", "allowlist") else "full",
@@ -385,16 +395,18 @@ def _own_limits(args: Mapping[str, Any]) -> tuple[Security, Ask]:
 
 
 def _workdir(args: Mapping[str, Any], context: ToolContext) -> Path:
-    """Where the command runs. Only the literal name counts: what is shown to a person must be where it happens."""
+    """The directory of the command, taken literally: what a person is shown must be where it runs."""
     given = str(args.get("workdir") or "")
     return context.workspace / (Path(given).expanduser() if given == "~" or given.startswith("~/") else given)
 
+
+# The gate for labels.
 
 SENDING: frozenset[ActionKind] = frozenset({"send", "fetch-composed"})
 
 
 class LabelGate:
-    """Knows what its model has read, and lets text from elsewhere bring about nothing the owner did not want."""
+    """Applies the label policy and the circuit breaker to every call, then the exec gate."""
 
     def __init__(self, inner: ExecGate, labels: RunLabels, table: Table, breaker: CircuitBreaker, clock: Clock) -> None:
         self._inner = inner
@@ -436,7 +448,7 @@ class LabelGate:
 
 
 def _counts(deeds: tuple[ActionKind, ...], effects: Effects, args: Mapping[str, Any]) -> dict[Kind, int]:
-    """How much of what cannot be taken back a call does."""
+    """How many irreversible actions of each kind a call performs."""
     command = args.get("command")
     gone = deletes(command) if isinstance(command, str) and Effects.RUNS_CODE in effects else 0
     if "delete" in deeds:

@@ -1,4 +1,4 @@
-"""Asking an operator's program whether something may be installed. Whatever goes wrong means no."""
+"""Asks the operator's policy program whether something may be installed. Any failure means no."""
 
 import contextlib
 import os
@@ -37,7 +37,7 @@ class PolicyQuestion(Struct, frozen=True, kw_only=True):
     target: Literal["skill", "plugin"]
     name: str
     staged: Path
-    """Where it waits, unpacked."""
+    """The directory it is unpacked in."""
     kind: Literal["path", "git", "archive", "registry"]
     spec: str
     tree_sha256: str
@@ -50,7 +50,7 @@ def ask(
     environ: Mapping[str, str],
     confirm: Callable[[str], bool],
 ) -> str:
-    """Why the operator's program stops the install; empty when it does not. A warning needs a person's yes."""
+    """Why the operator's program refuses the install; empty when it does not. A warning needs a person's yes."""
     if not settings.enabled or question.target not in settings.targets:
         return ""
     if settings.exec is None:
@@ -139,7 +139,7 @@ def _talk(child: "subprocess.Popen[bytes]", question: bytes, limit: int, said: l
 
 
 def _end(child: "subprocess.Popen[bytes]", late: bool) -> int:
-    """Waits for the program, or ends it and everything it started."""
+    """Waits for the program, or kills it with everything it started."""
     try:
         code = None if late else child.wait(timeout=1.0)
     except subprocess.TimeoutExpired:

@@ -1,7 +1,7 @@
-"""What known supply-chain attacks on skills have in common, as a table of patterns. Pure data.
+"""Scans skills and plugins for known supply-chain attacks: a table of patterns, and checks of file contents. Pure.
 
 `critical` is what no honest skill needs; `warn` is what an honest one may need and a person should know of. Patterns
-take no time that grows faster than the text: repetitions are bounded or possessive.
+run in linear time: repetitions are bounded or possessive.
 """
 
 import re
@@ -21,7 +21,7 @@ class AttackRule(Struct, frozen=True):
     severity: Severity
     message: str
     needs: tuple[str, ...]
-    """Without one of these words, in small letters, the pattern cannot match and is not tried."""
+    """Lower-case words, one of which must occur for the pattern to be tried."""
     pattern: re.Pattern[str]
 
 
@@ -244,15 +244,17 @@ RULES: tuple[AttackRule, ...] = (
 )
 
 
+# The scan.
+
 MAX_FILE = 1 << 18
 MAX_TOTAL = 1 << 21
-"""More than this nobody would read either; the rest is named instead of looked through."""
+"""Nobody would read more than this either; files beyond it are listed instead of scanned."""
 PER_RULE = 5
 BLOB = 240
 
 
 class ScanFinding(Struct, frozen=True, kw_only=True):
-    """One thing to look at, and where."""
+    """One finding, and where it is."""
 
     rule: str
     severity: Severity
@@ -302,7 +304,7 @@ _LOADED_BY_OTHERS = (".npmrc", ".pypirc", "sitecustomize.py", "usercustomize.py"
 
 
 def inspect(files: Mapping[str, bytes]) -> tuple[ScanFinding, ...]:
-    """Everything worth a look in `files`, by path; the grave first."""
+    """All findings in `files`, by path; the critical ones first."""
     found: list[ScanFinding] = []
     left = MAX_TOTAL
     for path, data in sorted(files.items()):
@@ -345,10 +347,10 @@ def _kind(path: str, data: bytes) -> Iterator[ScanFinding]:
 
 
 def _words(path: str, text: str) -> Iterator[ScanFinding]:
-    """What the general scan of text sends a person to look at."""
+    """The findings of the general text scan."""
     for found in scan(text):
         if found.kind == "pattern" and found.severity == "warn" and not path.endswith((".md", ".txt")):
-            continue  # a script may say `rm -rf build`; prose that gives orders is another matter
+            continue  # a script may say `rm -rf build`; prose that gives orders is different
         if found.kind == "pattern" and found.severity == "warn" and "rm" in found.detail:
             continue
         yield ScanFinding(

@@ -1,4 +1,4 @@
-"""Builds what follows text from elsewhere through a run: the labels, the gate that reads them, the undo journal."""
+"""Builds the label tracking of a run: its `RunLabels`, the `LabelGate` that reads them, and the undo journal."""
 
 import os
 import secrets
@@ -56,11 +56,11 @@ class LabelService:
         self._table = table(external.table, external.taint_tools)
 
     def know(self, secrets: Iterable[Secret]) -> None:
-        """No tool shows these to a model from now on."""
+        """Adds secrets to redact from tool results."""
         self._redactor.know(secrets)
 
     def of_job(self, name: str, command: str) -> tuple[Origin, ...]:
-        """What the output of a command in the background brings."""
+        """The origins of a background command's output."""
         found = self._jobs.get(name)
         if found is None and reaches_out(command):
             return (origin("external", f"exec {command}"),)
@@ -98,14 +98,14 @@ class LabelService:
         return RunLabels(known, origins=merge_origins(origins, self._in_prompt(workspace)), said=said)
 
     def _in_prompt(self, workspace: Path) -> tuple[Origin, ...]:
-        """The labels of workspace files that go into the prompt itself."""
+        """The labels of workspace files that are part of the prompt."""
         root = self._real(workspace)
         listed = self.files.of(*(f"{root}/{name}" for name in (*ALWAYS, *WHEN_PRESENT)))
         return merge_origins(listed, note_origins(f"{root}/MEMORY.md"), note_origins(f"{root}/memory.md"))
 
     def _real(self, path: Path) -> str:
-        """A directory of the owner's without links, as it was when it was first asked for: one that is exchanged later
-        is not his by that."""
+        """The real path of one of the owner's directories when it was first seen, so that replacing it with a link
+        later does not make the target trusted."""
         if path not in self._reals:
             self._reals[path] = os.path.realpath(path.expanduser())
         return self._reals[path]
@@ -119,6 +119,6 @@ class LabelService:
 
 
 def wrap(content: str, source: str, *, warn: bool = True) -> str:
-    """`content` enclosed under a fresh id; a source nobody knows is `unknown`."""
+    """`content` wrapped under a fresh id; an unlisted source becomes `unknown`."""
     known: Source = source if source in LABELS else "unknown"
     return wrap_external_content(content, known, marker_id=secrets.token_hex(8), include_warning=warn)

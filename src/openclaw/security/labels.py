@@ -1,6 +1,7 @@
-"""The table: what text from elsewhere may bring about. Labels in the context x what a call does -> allow, ask, deny.
+"""The label policy: labels in the context × what a call does → allow, ask or deny. Pure.
 
-Pure. The configuration may change every field of it (`security.externalContent.table`).
+Also the circuit breaker, what a call does by its effects, which words may leave the machine, and the labels of
+messages. The configuration may change every cell of the table (`security.externalContent.table`).
 """
 
 import re
@@ -28,20 +29,22 @@ from openclaw.core.tool import Effects
 from openclaw.security.exec_policy import Allow, AskPerson, Deny, Ruling
 from openclaw.security.external import is_wrapped
 
+# The circuit breaker.
+
 Kind = Literal["deletes", "sends"]
 MINUTE = 60.0
 BREAKER_WORDS: dict[Kind, str] = {"deletes": "deletes", "sends": "messages and requests with words of its own"}
 
 
 class CircuitBreaker:
-    """Counts over one minute; a person's yes begins a new count."""
+    """Limits irreversible actions per minute; a person's approval resets the count."""
 
     def __init__(self, limits: dict[Kind, int]) -> None:
         self._limits = limits
         self._times: dict[Kind, deque[float]] = {"deletes": deque(), "sends": deque()}
 
     def tripped(self, kind: Kind, count: int, now: float) -> str | None:
-        """Why a person must look before `count` more; None when there is room. 0 as a limit means none."""
+        """Why a person must approve before `count` more; None when within the limit. A limit of 0 means none."""
         limit, times = self._limits[kind], self._times[kind]
         if not limit or not count:
             return None
@@ -55,9 +58,11 @@ class CircuitBreaker:
         self._times[kind].extend([now] * min(count, 10_000))
 
     def excused(self, kind: Kind) -> None:
-        """A person looked and said yes."""
+        """Resets the count after a person's approval."""
         self._times[kind].clear()
 
+
+# What a call does.
 
 ACTION_WORDS: dict[ActionKind, str] = {
     "read": "reads files",
@@ -89,24 +94,24 @@ _INSTRUCTIONS = frozenset(
     "agents.md soul.md tools.md identity.md user.md heartbeat.md bootstrap.md memory.md claude.md".split()
 )
 _STANDING = frozenset({"skills", "hooks"})
-"""Directories at the top of a workspace whose files are followed or run without being asked for."""
+"""Top-level workspace directories whose files are followed or run automatically."""
 
 
 class Facts(Struct, frozen=True, kw_only=True):
-    """What has to be known of a call beside its effects."""
+    """Facts about a call besides its effects."""
 
     reads: Sequence[str] = ()
-    """Absolute paths it reads."""
+    """Absolute paths that it reads."""
     writes: Sequence[str] = ()
     workspace: str = ""
     address_known: bool = True
-    """Whether every address and word it sends out stands in what was read or said before."""
+    """Whether every address and word it sends occurs in what was read or said before."""
     named: Sequence[str] = ()
     """What the owner wrote in this conversation."""
 
 
 def actions_of(effects: Effects, facts: Facts) -> tuple[ActionKind, ...]:
-    """Everything a call does, most serious first."""
+    """All actions of a call, the most serious first."""
     found: list[ActionKind] = [deed for effect, deed in _BY_EFFECT if effect in effects]
     if Effects.FETCHES in effects:
         found.append("fetch" if facts.address_known else "fetch-composed")
@@ -154,7 +159,7 @@ _DELETING = re.compile(
 
 
 def reaches_out(command: str) -> bool:
-    """Whether a command line may bring text from elsewhere, as far as its words tell. Too often rather than not."""
+    """Whether a command line may fetch external text, judging by its words. Prefers false positives."""
     return bool(_NETWORK.search(command))
 
 
@@ -162,6 +167,8 @@ def deletes(command: str) -> int:
     """How many deleting programs a command line names."""
     return len(_DELETING.findall(command))
 
+
+# The table.
 
 Mode = Literal["off", "approve", "deny"]
 Table = Mapping[ActionKind, Mapping[LabelColumn, LabelDecision]]
@@ -195,7 +202,7 @@ TABLE: Table = {
 
 
 def table(changes: Mapping[LabelColumn, Mapping[ActionKind, LabelDecision]], mode: Mode = "approve") -> Table:
-    """The table with the owner's changes; `mode` softens it (off) or turns every question into a no (deny)."""
+    """The table with the owner's changes; `mode` off ignores labels, `deny` denies where a label would ask."""
     made: dict[ActionKind, dict[LabelColumn, LabelDecision]] = {}
     for deed in DEEDS:
         made[deed] = {}
@@ -210,7 +217,7 @@ def table(changes: Mapping[LabelColumn, Mapping[ActionKind, LabelDecision]], mod
 
 
 def decide(deeds: Sequence[ActionKind], origins: Sequence[Origin], rules: Table) -> Ruling:
-    """The ruling on a call that does `deeds`, in a conversation that holds text from `origins`."""
+    """The ruling on a call that does `deeds`, in a conversation that contains text from `origins`."""
     here = merge_origins(origins)
     columns: tuple[LabelColumn, ...] = tuple({_column(each) for each in here}) or ("none",)
     ranked = [(rules[deed][column], deed) for deed in deeds for column in (*columns, "none")]
@@ -223,7 +230,7 @@ def decide(deeds: Sequence[ActionKind], origins: Sequence[Origin], rules: Table)
 
 
 def explain(deed: ActionKind, origins: Sequence[Origin]) -> str:
-    """Why a person is asked, with the texts that may be behind it."""
+    """Why a person is asked, with the texts that may have caused it."""
     named = [each.source for each in sorted(origins, key=lambda each: UNTRUSTED.index(each.label))]
     more = f" and {len(named) - SHOWN} more" if len(named) > SHOWN else ""
     return f"it {ACTION_WORDS[deed]}, and untrusted content was read before it: {'; '.join(named[:SHOWN])}{more}"
@@ -247,6 +254,8 @@ def render_table(rules: Table) -> str:
     return "\n".join(lines)
 
 
+# Which words may leave the machine.
+
 _URL = re.compile(r"^[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _PLAIN_WORD = re.compile(r"^[^\W\d_]{1,24}(?:[-'’][^\W\d_]{1,24})*$")
 _SITE = re.compile(r"^-?(?:site:)?[a-z]{2,24}(?:\.[a-z]{2,24}){1,3}$")
@@ -258,16 +267,16 @@ GOES_ON = re.compile(r"[\w\-.~%&=+$@!*',:]")
 
 
 def was_given(args: Mapping[str, Any], said: Sequence[str], public: Sequence[str], owner: Sequence[str]) -> bool:
-    """Whether every word in `args` is harmless to send.
+    """Whether every word in `args` is harmless to send out.
 
-    `said` is what people and strangers wrote and no model did, `public` the part of it that is no secret to strangers,
-    `owner` what the owner wrote.
+    `said` is what people wrote and no model did, `public` the part of it that is no secret to outsiders, `owner` what
+    the owner wrote.
     """
     return all(_address(text, said, owner) if _URL.match(text) else _words(text, public) for text in strings(args))
 
 
 def strings(value: Any) -> Iterable[str]:
-    """Every text in the arguments of a call, names of fields aside."""
+    """Every string value in the arguments of a call."""
     if isinstance(value, str):
         if value.strip():
             yield value.strip()
@@ -299,7 +308,7 @@ def _bare(url: str) -> str:
 
 
 def _stands(wanted: str, text: str) -> bool:
-    """Whether `wanted` stands in `text` as a whole, or as the directory of an address there."""
+    """Whether `wanted` occurs in `text` as a whole, or as the directory of an address there."""
     at = text.find(wanted)
     while wanted and at >= 0:
         end = at + len(wanted)
@@ -312,12 +321,12 @@ def _stands(wanted: str, text: str) -> bool:
 
 
 def _sentence_ends(text: str, end: int) -> bool:
-    """A full stop or comma behind an address belongs to the sentence."""
+    """Whether punctuation after an address belongs to the sentence."""
     return text[end] in ".,:!'*" and (end + 1 >= len(text) or text[end + 1].isspace() or text[end + 1] in "\"'*)\\")
 
 
 def _words(text: str, public: Sequence[str]) -> bool:
-    """Plain words can go to a search engine; a key, a number or an encoded text cannot, unless it was given."""
+    """Whether words may go to a search engine: plain ones may; keys, numbers and encoded text only if given."""
     words = [word for piece in text.split() for word in (piece.strip(_TRIM),) if word]
     if len(words) > MOST_WORDS:
         return False
@@ -327,13 +336,16 @@ def _words(text: str, public: Sequence[str]) -> bool:
         for word in words
         if not (_PLAIN_WORD.match(word) or _SITE.match(word.lower()) or any(word.lower() in each for each in known))
     ]
-    # "python 3.12" and "GPT-4" are ordinary; two short pieces hold no key.
+    # "python 3.12" and "GPT-4" are ordinary; two short pieces cannot hold a key.
     return len(strange) <= MOST_ODD and all(_ODD.match(word) for word in strange)
+
+
+# Labels of messages.
 
 
 @once
 def message_origins(message: Message) -> tuple[Origin, ...]:
-    """The same for one message."""
+    """The untrusted origins of one message."""
     if message.origins:
         return message.origins
     if not isinstance(message, Assistant) and is_wrapped(message.text):
@@ -343,15 +355,15 @@ def message_origins(message: Message) -> tuple[Origin, ...]:
 
 
 GIVING = ("web_fetch", "web_search")
-"""Tools whose results are what somebody else published, word for word."""
+"""Tools whose results are published text, verbatim."""
 READING = ("read", "grep", "ls", "find")
 
 
 def is_given(message: Message, origins: Sequence[Origin]) -> bool:
-    """Whether a message holds only what the owner or a stranger wrote, and nothing a model put together.
+    """Whether a message contains only what the owner or a stranger wrote, and nothing a model composed.
 
-    Task texts, answers of sub-agents and jobs do not count: a model under a stranger's influence wrote them, and may
-    have put something private into them.
+    Task texts and results of sub-agents and jobs do not count: a model under a stranger's influence may have put
+    private data into them.
     """
     if isinstance(message, ToolResult):
         return is_given_by(message.tool_name, origins)
@@ -362,12 +374,12 @@ def is_given(message: Message, origins: Sequence[Origin]) -> bool:
 
 
 def is_given_by(tool: str, origins: Sequence[Origin]) -> bool:
-    """The same for a result; files that a run wrote after reading text from elsewhere are that run's words."""
+    """The same for a tool result; files that a run wrote after reading untrusted text count as composed by that run."""
     if tool in GIVING:
         return True
     return tool in READING and all(each.source.startswith("file ") for each in origins)
 
 
 def copied(source: Origin, path: str) -> Origin:
-    """The origin of a file that was written after reading `source`."""
+    """The origin of a file written after reading `source`."""
     return origin(source.label, f"{path}, written after {source.source}")

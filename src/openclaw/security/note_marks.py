@@ -1,6 +1,6 @@
-"""Notes written from what strangers said carry a mark, and keep it when they are found again. Pure.
+"""Label marks in notes: text from untrusted sources carries one, and keeps it when the note is read again.
 
-A mark is a comment that Markdown does not show: `<!-- label: external -->` before the lines, `<!-- /label -->` behind.
+A mark is an invisible Markdown comment: `<!-- label: external -->` before the lines, `<!-- /label -->` after them.
 """
 
 import difflib
@@ -24,13 +24,13 @@ def start(label: Label) -> str:
 
 
 def wrapped(text: str, label: Label) -> str:
-    """`text` between the marks of `label`; imitations of a mark inside it lose their effect."""
+    """`text` between the marks of `label`; imitated marks inside are defused."""
     inner = "\n".join("\\" + line if _MARK.match(line.strip()) else line for line in text.split("\n"))
     return f"{start(label)}\n{inner}\n{END}"
 
 
 def by_line(text: str) -> list[str]:
-    """The label of each line; nothing where none was given."""
+    """The label of each line; empty where there is none."""
     if "<!--" not in text:
         return []
     current = ""
@@ -46,16 +46,16 @@ def by_line(text: str) -> list[str]:
 
 
 def least_trusted(labels: Sequence[str], first: int, last: int) -> str:
-    """The label of lines `first` to `last`: that of the line trusted least."""
+    """The least trusted label of lines `first` to `last`."""
     if not labels:
         return ""
     return worse(*labels[first - 1 : last])
 
 
 def mark_lines(before: str, after: str, label: Label) -> str:
-    """`after` with a mark round every line that is not in `before`; lines that were there keep the label they had.
+    """`after` with marks around every line that is not in `before`; existing lines keep their label.
 
-    Marks are put anew from the lines' labels, so an edit can neither take one away nor close it early.
+    Marks are written anew from the lines' labels, so an edit can neither remove one nor close it early.
     """
     old, old_labels = _lines(before)
     new, new_labels = _lines(after)
@@ -89,9 +89,11 @@ def _lines(text: str) -> tuple[list[str], list[str]]:
 
 
 def worse(*labels: str) -> str:
-    """The one of `labels` that is trusted least."""
+    """The least trusted of `labels`."""
     return next((label for label in UNTRUSTED if label in labels), "")
 
+
+# Notes on disk.
 
 NOTE_BYTES = 1 << 20
 
@@ -105,7 +107,7 @@ def is_note(path: str, workspace: Path) -> bool:
 
 
 def note_origins(path: str) -> tuple[Origin, ...]:
-    """The labels that stand in a note itself."""
+    """The labels in a note itself."""
     if not path.endswith(".md") or not os.path.exists(path):  # noqa: PTH110 (asked twice in every turn)
         return ()
     try:
@@ -117,7 +119,7 @@ def note_origins(path: str) -> tuple[Origin, ...]:
 
 
 def mark_note(path: Path, before: str, origins: Sequence[Origin]) -> None:
-    """Puts the label round the lines a labelled run added to a note."""
+    """Marks the lines that a run with untrusted text added to a note."""
     try:
         after = path.read_text(encoding="utf-8", errors="replace")
     except OSError:

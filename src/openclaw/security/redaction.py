@@ -1,4 +1,4 @@
-"""Keeps credentials out of the logs: those we know by value, and those that can be told by their shape."""
+"""Redacts credentials from text and logs: known values, and strings with the shape of a credential."""
 
 import json
 import re
@@ -12,13 +12,13 @@ from openclaw.core.secret import REDACTED, Secret
 from openclaw.core.text import lazy
 
 LEAST_VALUE = 6
-"""A shorter value occurs in innocent text."""
+"""A shorter value occurs in ordinary text."""
 
 _SECRET_NAME = lazy(
     r"(?:^|_)(?:token|secret|password|passwd|passphrase|api_?key|access_?key|private_?key|credentials?)s?$",
     re.IGNORECASE,
 )
-# Prefixes are bounded: without that, a long line of dashes would be searched from each of its places to its end.
+# Prefixes are bounded: otherwise a long line of dashes would be scanned to its end from every position.
 _WORD = (
     r"(?:[\w-]{0,40}(?:api[_-]?key|access[_-]?key|private[_-]?key|signing[_-]?key|secret|passw(?:or)?d|passphrase"
     r"|credentials?)|(?:[\w-]{0,40}[_-])?token|(?:access|refresh|bearer|bot|auth|session|id|device)token)"
@@ -72,7 +72,7 @@ class _Known(Struct, frozen=True):
 
 
 class Redactor:
-    """Blots credentials out of text. Values are added as they become known and are never given back."""
+    """Redacts credentials in text. Values are added as they become known and never returned."""
 
     def __init__(self) -> None:
         self._known = _Known(frozenset(), None)
@@ -81,18 +81,18 @@ class Redactor:
         return f"Redactor({len(self._known.values)} values)"
 
     def know(self, secrets: Iterable[Secret]) -> None:
-        """Also blots out these from now on, in the spellings they have in addresses and in JSON."""
+        """Redacts these too from now on, also URL-encoded and JSON-escaped."""
         values = set(self._known.values)
         for secret in secrets:
             values |= _spellings(secret.reveal())
         if values == self._known.values:
             return
-        # The longest first, so that one that contains another goes as a whole.
+        # The longest first, so that a value containing another is replaced as a whole.
         ordered = sorted(values, key=len, reverse=True)
         self._known = _Known(frozenset(values), re.compile("|".join(map(re.escape, ordered))))
 
     def known(self, text: str) -> str:
-        """`text` without the values that are known; what only looks like a credential stays."""
+        """`text` without the known values; strings that only look like credentials stay."""
         pattern = self._known.pattern
         return text if pattern is None else pattern.sub(REDACTED, text)
 
@@ -116,7 +116,7 @@ def _spellings(value: str) -> set[str]:
 
 
 def secrets_in(value: Any) -> Iterator[Secret]:
-    """Every credential a configuration holds, wherever it stands."""
+    """Every credential in a configuration, at any depth."""
     if isinstance(value, Secret):
         yield value
     elif isinstance(value, Struct):
@@ -131,8 +131,8 @@ def secrets_in(value: Any) -> Iterator[Secret]:
 
 
 def secret_variables(environ: Mapping[str, str]) -> Iterator[Secret]:
-    """The variables whose names say that they hold a credential."""
+    """The variables whose names suggest a credential."""
     for name, value in environ.items():
-        # `MAX_TOKENS=100000` is a number, and numbers are everywhere.
+        # `MAX_TOKENS=100000` is a number, and would match everywhere.
         if _SECRET_NAME.search(name) and len(value) >= LEAST_VALUE and not (value.isdecimal() and len(value) < 12):
             yield Secret(value)

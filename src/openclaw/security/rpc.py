@@ -1,4 +1,4 @@
-"""Approvals of commands."""
+"""RPC methods for approvals, with their params, and the events about them."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,6 +12,8 @@ from openclaw.protocol.params import NonEmpty, NonNegative, NoParams, Params, Po
 from openclaw.protocol.rpc import Caller, MethodRefusal, RpcMethod
 from openclaw.protocol.scopes import ADMIN, APPROVALS
 from openclaw.security.approvals import ApprovalFile, ApprovalOutcome, PendingApproval, PendingApprovals
+
+# Params.
 
 
 class AllowlistRule(Params, frozen=True, kw_only=True):
@@ -222,6 +224,8 @@ class ExecApprovalWaitDecisionParams(Params, frozen=True, kw_only=True):
     id: NonEmpty
 
 
+# Methods and events.
+
 DECISIONS = ["allow-once", "allow-always", "deny"]
 
 
@@ -261,7 +265,7 @@ def approvals_methods(approvals: PendingApprovals, granted: ApprovalFile, path: 
 
 
 def _without_nothing(value: Any) -> Any:
-    """`value` without what was left open: a document says only what somebody said."""
+    """`value` without unset fields."""
     if isinstance(value, dict):
         return {name: _without_nothing(each) for name, each in value.items() if each is not None}
     return [_without_nothing(each) for each in value] if isinstance(value, list | tuple) else value

@@ -1,6 +1,6 @@
-"""The labels of one run: what untrusted text its model has read, what of it each result brings, where it is written to.
+"""The labels of one run: which untrusted text its model has read, which each result adds, and where it is written.
 
-Every result of every tool passes `after`, the one place where text from elsewhere is cleaned, enclosed and labelled.
+Every result of every tool passes `after`, the one place where untrusted text is sanitised, wrapped and labelled.
 """
 
 import asyncio
@@ -42,12 +42,15 @@ from openclaw.security.undo import RunJournal
 
 PATH_ARGUMENTS = ("path", "image", "images", "file", "files")
 SYSTEM = ("/usr/", "/bin/", "/sbin/", "/lib", "/opt/", "/dev/", "/nix/")
-"""Programs of the machine: naming one in a command reads nothing that strangers wrote."""
+"""System programs: naming one in a command reads no untrusted text."""
 MOST = 200
 
 
+# The files a call names.
+
+
 def box_of(tool: Tool, args: Mapping[str, Any]) -> SandboxSpec | None:
-    """The sandbox a call is carried out in: its paths mean something else there."""
+    """The sandbox a call runs in, which determines what its paths mean; None on the host."""
     if not isinstance(tool, WorksInBox) or tool.boxed is None:
         return None
     leaves = Effects.RUNS_CODE in tool.effects(args) and Effects.CONTAINED not in tool.effects(args)
@@ -55,7 +58,7 @@ def box_of(tool: Tool, args: Mapping[str, Any]) -> SandboxSpec | None:
 
 
 def directory(args: Mapping[str, Any], context: ToolContext, box: SandboxSpec | None = None) -> str:
-    """Where a command runs, as this machine knows it."""
+    """The directory of a command, as a host path."""
     given = str(args.get("workdir") or "")
     if box is not None:
         return os.path.realpath(_outside(given or ".", box.workdir, box) or box.root)
@@ -63,13 +66,13 @@ def directory(args: Mapping[str, Any], context: ToolContext, box: SandboxSpec | 
 
 
 def _outside(text: str, cwd: str, box: SandboxSpec) -> str | None:
-    """The file of this machine behind a path inside; None for what only the box has, or the system lends it."""
+    """The host path of a path inside a sandbox; None for files that exist only inside or belong to the system."""
     inside = BOX_HOME + text[1:] if text == "~" or text.startswith("~/") else text
     return outside(box, os.path.normpath(Path(cwd, inside)))
 
 
 def paths_in(args: Mapping[str, Any], context: ToolContext, box: SandboxSpec | None = None) -> list[str]:
-    """The files a call names, as absolute paths without links."""
+    """The files in a call's path arguments, as absolute paths without links."""
     found: list[str] = []
     for name in PATH_ARGUMENTS:
         value = args.get(name)
@@ -82,7 +85,7 @@ def paths_in(args: Mapping[str, Any], context: ToolContext, box: SandboxSpec | N
 
 
 def files_in(command: str, cwd: str, box: SandboxSpec | None = None) -> list[str]:
-    """The files there are under the words of a command line; quoted lines are looked through too."""
+    """The existing files among the words of a command line, including words inside quotes."""
     try:
         words = shlex.split(command.replace("\n", " ; "))
     except ValueError:
@@ -103,6 +106,8 @@ def _expanded(text: str) -> Path:
     return Path.home() / text[2:] if text == "~" or text.startswith("~/") else Path(text)
 
 
+# The labels.
+
 LONGEST_JOB_NS = 1_800_000_000_000
 COMMAND_CHARS = 100
 _RUNNERS = re.compile(
@@ -112,44 +117,44 @@ _RUNNERS = re.compile(
 
 
 class KnownSecrets(Struct, frozen=True, kw_only=True):
-    """What the labels of a run are made with."""
+    """What a run's labels depend on."""
 
     files: LabelledFiles
     places: TrustedPlaces
     keepsakes: RunJournal
     hide: Callable[[str], str] = lambda text: text
-    """Blots known credentials out."""
+    """Redacts known credentials."""
     jobs: dict[str, tuple[Origin, ...]]
-    """Commands in the background, by their name: what their output brings. Shared by all runs of the process."""
+    """The origins of background commands' output, by name. Shared by all runs of the process."""
 
 
 class RunLabels:
-    """Grows with the run; what it holds at a moment is what a call at that moment may be led by."""
+    """The untrusted origins a run has read so far, which may influence its next call."""
 
     def __init__(self, known: KnownSecrets, *, origins: Sequence[Origin] = (), said: Sequence[Message] = ()) -> None:
         self._known = known
         self._origins = merge_origins(origins, *(message_origins(message) for message in said))
         self._given: list[str] = []
-        """What the model was given and did not write itself, nor had another run write for it."""
+        """Text the model was given, that neither it nor another run wrote."""
         self._public: list[str] = []
-        """The part of it that is no secret: strangers' words, and what the owner said himself."""
+        """The part of it that is not secret: strangers' words, and what the owner said himself."""
         self._untrusted: list[tuple[Origin, str]] = []
         self._owner: list[str] = []
         self._vouched: set[str] = set()
         self._unheard = list(said)
-        """What was said before, gone through when a call asks for it: most turns call nothing."""
+        """Earlier messages, processed at the first call: most turns call nothing."""
 
     @property
     def origins(self) -> tuple[Origin, ...]:
         return self._origins
 
     def heard(self, message: Message) -> None:
-        """Something that is now in the context."""
+        """Adds a message that is now in the context."""
         self._origins = merge_origins(self._origins, message_origins(message))
         self._unheard.append(message)
 
     def _catch_up(self) -> None:
-        """Takes in what was said since a call last asked."""
+        """Processes the messages added since the last call."""
         unheard, self._unheard = self._unheard, []
         for message in unheard:
             if isinstance(message, Assistant) and not message.origins:
@@ -168,7 +173,7 @@ class RunLabels:
         self._untrusted += [(each, text) for each in origins]
 
     def asked_by(self, call: str) -> str:
-        """The untrusted text that most resembles a call: its source and the words in question; empty when none does."""
+        """The untrusted text that most resembles a call: its source and the matching words; empty when none does."""
         self._catch_up()
         wanted = set(re.findall(r"[\w./:@-]{4,}", call.lower()))
         best, shared = None, 0
@@ -182,7 +187,7 @@ class RunLabels:
         return f"{best[0].source}: “{_around(best[1], wanted)}”"
 
     def vouch(self, call_id: str) -> None:
-        """The owner has seen this call and said yes: what it writes is as good as his own."""
+        """Records that the owner approved this call, so that what it writes counts as his own."""
         self._vouched.add(call_id)
 
     def cleaned(self, text: str) -> str:
@@ -191,7 +196,7 @@ class RunLabels:
     # Before a call.
 
     def deeds(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> tuple[ActionKind, ...]:
-        """What a call amounts to."""
+        """The actions of a call, for the label policy."""
         self._catch_up()
         effects = tool.effects(args)
         writes = [path for path in tool.resources(args, context) if path.startswith("/")]
@@ -205,7 +210,7 @@ class RunLabels:
         return actions_of(effects, facts)
 
     def behind(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> tuple[Origin, ...]:
-        """The origins that may be behind a call: what was read, and what the files hold that it would run."""
+        """The origins that may have caused a call: those read so far, and those of files it would run."""
         command = args.get("command")
         if Effects.RUNS_CODE not in tool.effects(args) or not isinstance(command, str):
             return self._origins
@@ -223,7 +228,7 @@ class RunLabels:
             yield self._known.files.code_below(directory(args, context, box))
 
     async def before(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> "CallStart":
-        """Files are kept as they are, and labelled before anything is written, so that no crash comes in between."""
+        """Snapshots files for undo and labels them before anything is written, so that a crash loses neither."""
         effects = tool.effects(args)
         began = CallStart()
         if Effects.RUNS_CODE in effects:
@@ -246,7 +251,7 @@ class RunLabels:
     async def after(
         self, tool: Tool, args: Mapping[str, Any], context: ToolContext, began: "CallStart", output: Output
     ) -> Output:
-        """The result as the model may read it, with its label."""
+        """The result as the model may read it, labelled."""
         if began.paths:
             await asyncio.to_thread(self._settle, tool, context, began, output)
         found = await asyncio.to_thread(self._brought, tool, args, context, output)
@@ -281,7 +286,7 @@ class RunLabels:
         return merge_origins(*found)
 
     def _printed(self, tool: Tool, command: str, args: Mapping[str, Any], context: ToolContext) -> tuple[Origin, ...]:
-        """What the output of a command may hold: pages it fetches, files it names."""
+        """The origins of a command's output: pages it fetches, files it names."""
         box = box_of(tool, args)
         named = files_in(command, directory(args, context, box), box)
         files = [self.of_name(path) if Path(path).is_dir() else self.of_file(path) for path in named]
@@ -289,19 +294,19 @@ class RunLabels:
         return merge_origins(here, *files)
 
     def of_file(self, path: str) -> tuple[Origin, ...]:
-        """Whose words a file holds: by its place, by who wrote it, by the marks in a note."""
+        """The origins of a file's text: by location, by the list of labelled files, by marks in a note."""
         real = os.path.realpath(path)
         written = [copied(each, real) for each in self._known.files.of(real)]
         return merge_origins(label_of(real, self._known.places), written, note_origins(real))
 
     def of_name(self, path: str) -> tuple[Origin, ...]:
-        """Whose word the name of a file is."""
+        """The origins of a file's name."""
         real = os.path.realpath(path)
         written = [copied(each, real) for each in self._known.files.of(real)]
         return merge_origins(label_of(real, self._known.places, name_only=True), written)
 
     def _settle(self, tool: Tool, context: ToolContext, began: "CallStart", output: Output) -> None:
-        """Labels of written files as they should stay: notes carry theirs inside, untouched files lose theirs."""
+        """Settles the labels of written files: notes carry theirs inside, unchanged files lose theirs."""
         files, keepsakes = self._known.files, self._known.keepsakes
         for path in began.paths:
             changed = keepsakes.settled(context.run_id, began.kept.get(path))
@@ -340,7 +345,7 @@ class RunLabels:
 
 
 class CallStart(Struct, frozen=True, kw_only=True):
-    """What was noted before a call."""
+    """The state noted before a call."""
 
     paths: tuple[str, ...] = ()
     kept: Mapping[str, Any] = {}
@@ -361,7 +366,7 @@ def _about(args: Mapping[str, Any]) -> str:
 
 
 def _around(text: str, wanted: set[str]) -> str:
-    """The place in `text` where the words of a call stand, in one short line."""
+    """The passage in `text` with the words of a call, in one short line."""
     low = text.lower()
     longest = max((word for word in wanted if word in low), key=len, default="")
     at = low.find(longest)

@@ -1,4 +1,4 @@
-"""Looking through text for what it should not contain. Findings are for people; nothing here changes the text."""
+"""Scans text for hidden characters, prompt-injection patterns, forged markers and control tokens. Never changes it."""
 
 import re
 from bisect import bisect_left
@@ -13,7 +13,7 @@ from openclaw.core.text import fold, hidden, lazy, markers
 Kind = Literal["hidden", "bidi", "pattern", "marker", "token"]
 Severity = Literal["warn", "critical"]
 
-# What each pattern is known by, and the same pattern written so that no input makes it slow.
+# Each pattern as it is documented, and an equivalent that runs in linear time on any input.
 _PATTERNS: tuple[tuple[str, str], ...] = (
     (
         r"ignore\s+(all\s+)?(previous|prior|above)\s+(instructions?|prompts?)",
@@ -44,7 +44,7 @@ _COMPILED = tuple((source, lazy(safe, re.I | re.M)) for source, safe in _PATTERN
 _EXEC = lazy(r"\bexec\b", re.I)
 _COMMAND = lazy(r"command\s*+=", re.I)
 
-# These give orders over the head of the prompt; the rest may well be honest notes about commands.
+# These override the prompt; the others may be honest notes about commands.
 _OVERRIDES = frozenset((*SUSPICIOUS[:3], SUSPICIOUS[10], SUSPICIOUS[11]))
 
 _TOKENS = lazy(
@@ -54,7 +54,7 @@ _TOKENS = lazy(
 
 
 class TextFinding(Struct, frozen=True, kw_only=True):
-    """One thing a person should look at."""
+    """One finding for a person to review."""
 
     kind: Kind
     severity: Severity
@@ -66,19 +66,19 @@ class TextFinding(Struct, frozen=True, kw_only=True):
 
 
 def scan(text: str) -> tuple[TextFinding, ...]:
-    """Everything suspicious in `text`, by line."""
+    """All findings in `text`, by line."""
     found = [*_unseen(text), *_forged(text), *_orders(text), *_control_tokens(text)]
     return tuple(sorted(found, key=lambda finding: finding.line))
 
 
 def suspicious_patterns(text: str) -> tuple[str, ...]:
-    """The patterns `text` matches, each by the source it is documented with, in their documented order."""
+    """The patterns `text` matches, each by its documented source, in their documented order."""
     matched = {source for source, _ in _matches(fold(text))}
     return tuple(source for source in SUSPICIOUS if source in matched)
 
 
 def is_critical(findings: tuple[TextFinding, ...]) -> bool:
-    """Whether a file with these findings should be held back where the settings say so."""
+    """Whether a file with these findings should be withheld where the settings say so."""
     return any(finding.severity == "critical" for finding in findings)
 
 
@@ -100,7 +100,7 @@ def _unseen(text: str) -> Iterator[TextFinding]:
 
 
 def _joins(text: str, at: int) -> bool:
-    """A joiner between two symbols is part of an emoji, and hides nothing."""
+    """Whether a joiner is between two symbols, where it is part of an emoji."""
     return text[at] == "\u200d" and 0 < at < len(text) - 1 and not text[at - 1].isascii() and ord(text[at + 1]) > 0x2000
 
 

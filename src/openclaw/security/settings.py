@@ -1,4 +1,4 @@
-"""Settings that take tools away from some: an agent, a provider, a group, a sender, a sandbox."""
+"""Settings of `security`, of sandboxes, and of the rules that remove tools for an agent, provider, group or sender."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal

@@ -1,7 +1,7 @@
-"""Reading a command line the way an approver must: every program it would start, or "not clear".
+"""Parses a command line conservatively into every program it would start, or "unclear".
 
 This is not a shell. Whatever it does not fully understand, or what sh, bash, zsh and ksh read differently (expansion,
-redirection, grouping, control words, builtins that change the shell), is `Unclear`, and unclear never matches an
+redirection, grouping, control words, builtins that change the shell), is `UnclearCommand`, and unclear never matches an
 allowlist.
 """
 
@@ -10,35 +10,37 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+# Programs whose arguments run something else.
+
 _VERSION = re.compile(r"[0-9.]+\Z")
 _INTERPRETERS = frozenset(
     "python pypy ipython bpython node nodejs deno bun qjs jjs gjs ruby irb perl php lua luajit Rscript R julia octave "
     "osascript sh bash dash zsh ksh mksh ash fish csh tcsh pwsh tclsh wish expect guile racket sbcl clisp ghci runghc "
     "groovy scala kotlin jshell elixir erl".split()
 )
-"""They run what a file says. An argument before the file, or no file at all, and nobody can see what runs."""
+"""They run a script file. With an argument before the file, or without a file, it is unknown what runs."""
 _NEVER = frozenset(
     "awk gawk mawk nawk original-awk sed jq yq make gmake cmake ninja meson scons just rake ant mvn gradle vi vim nvim "
     "view ex ed emacs nano pico joe less more most man info gdb lldb bpftrace dtrace stap at batch crontab screen tmux "
     "byobu socat nc ncat netcat telnet ftp sftp lftp mail mutt eval exec run-parts start-stop-daemon npx pnpx uvx bunx "
     "pipx docker podman nerdctl kubectl ctr lxc vagrant ansible terraform".split()
 )
-"""What they are told is a program in itself."""
+"""Their arguments are a program themselves."""
 
 
 class _Risk(Struct, frozen=True, kw_only=True):
-    """What of a program's arguments starts something else."""
+    """The arguments of a program that start something else."""
 
     short: str = ""
     """Letters of single-dash flags, alone or in a cluster."""
     long: tuple[str, ...] = ()
-    """Words behind two dashes; shortened forms count."""
+    """Long flags; abbreviations count."""
     words: tuple[str, ...] = ()
     """Whole arguments."""
     leads: tuple[str, ...] = ()
-    """How an argument begins."""
+    """Prefixes of arguments."""
     parts: tuple[str, ...] = ()
-    """What an argument contains."""
+    """Substrings of arguments."""
 
 
 _RISKS = {
@@ -120,7 +122,7 @@ _RISKS = {
 
 
 def find_inline_code(argv: Sequence[str], path: str) -> str:
-    """Why this call is more than its program's name says; empty when it is not. `path` is what it resolves to."""
+    """Why this call runs more than its program's name says; empty when it does not. `path` is the resolved program."""
     for name in dict.fromkeys((_name(argv[0]), _name(path))):
         if why := _hidden(name, argv[1:]):
             return why
@@ -156,8 +158,10 @@ def _risky(word: str, risk: _Risk) -> bool:
     return word.startswith("-") and bool(set(word[1:]) & set(risk.short))
 
 
+# The parser.
+
 LONGEST = 16_000
-"""Characters of a command that is read at all; nobody approves by rule what nobody can read."""
+"""Longer commands are not parsed: nobody approves by rule what nobody can read."""
 
 
 class CommandSegment(Struct, frozen=True):
@@ -200,8 +204,8 @@ _WHY = {
     "\\": "it continues over several lines",
 }
 
-# Control words, and builtins that change the shell or run what they are given. What remains of the builtins (echo,
-# true, pwd, kill …) does what the program of the same name does.
+# Control words, and builtins that change the shell or run their arguments. The other builtins (echo, true, pwd, kill …)
+# act like the programs of the same name.
 _SHELLS_OWN = frozenset(
     "if then else elif fi for foreach while until do done case esac end function select repeat in time coproc ! [[ ]] "
     "[ - . source eval exec builtin trap set unset export declare typeset local readonly alias unalias cd pushd popd "
@@ -211,7 +215,7 @@ _SHELLS_OWN = frozenset(
     "integer float functions unfunction print whence global inlib nameref".split()
 )
 _CARRIED = {"env": 0, "nohup": 0, "nice": 0, "setsid": 0, "command": 0, "timeout": 1}
-"""Programs that only start the next one, and how many words of their own come first."""
+"""Programs that only start another one, and how many words of their own come first."""
 _CARRIERS = frozenset(
     "sudo doas su runuser pkexec gosu su-exec setpriv capsh runcon sg newgrp setuidgid s6-setuidgid chpst softlimit "
     "stdbuf ionice chrt taskset prlimit cpulimit numactl choom setarch linux32 linux64 i386 x86_64 eatmydata nocache "
@@ -223,7 +227,7 @@ _CARRIERS = frozenset(
 
 
 def parse(command: str) -> tuple[CommandSegment, ...] | UnclearCommand:
-    """The programs `command` starts, in order."""
+    """The programs that `command` starts, in order."""
     if len(command) > LONGEST:
         return UnclearCommand("it is too long to read")
     if not command.replace("\n", "").replace("\t", "").isprintable():
@@ -285,7 +289,7 @@ def _checked(segments: list[list[str]]) -> tuple[CommandSegment, ...] | UnclearC
 
 
 def _carried(argv: list[str]) -> list[str] | UnclearCommand:
-    """What is really started when the first word only starts the next."""
+    """The program that is started when the first word only starts another one."""
     while argv[0] in _CARRIED:
         own = _CARRIED[argv[0]]
         if len(argv) <= own + 1 or any(word.startswith("-") for word in argv[1 : own + 2]):

@@ -1,4 +1,4 @@
-"""Whether a run in a sandbox may have commands outside it. Pure."""
+"""Which tools remain for a run, and whether it may leave its sandbox (elevation). Pure."""
 
 import fnmatch
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,12 +19,14 @@ from openclaw.security.settings import (
 )
 from openclaw.tools.settings import ToolsSettings
 
+# Elevation.
+
 Level = Literal["off", "on", "ask", "full"]
 LEVELS: tuple[Level, ...] = ("off", "on", "ask", "full")
 
 
 class Speaker(Struct, frozen=True, kw_only=True):
-    """Who is behind a run, as far as the gateway itself has checked it."""
+    """Who is behind a run, as verified by the gateway."""
 
     channel: str = ""
     id: str = ""
@@ -32,18 +34,18 @@ class Speaker(Struct, frozen=True, kw_only=True):
 
 
 def speaker(key: SessionKey, owners: Sequence[str]) -> Speaker:
-    """Who speaks in a session, as far as its key tells. What nobody typed has no owner behind it."""
+    """Who speaks in a session, judging by its key. Sessions nobody types in have no owner."""
     route = key.route
     if route is None:
         return Speaker(owner=not (key.is_cron or key.is_hook or key.is_subagent))
     direct = route.kind == "direct"
-    # An id means somebody only together with its channel: 7 on one platform is not 7 on another.
+    # An id identifies somebody only together with its channel.
     named = any(_is(name.strip(), route.channel, route.peer) for name in owners)
     return Speaker(channel=route.channel, id=route.peer if direct else "", owner=direct and named)
 
 
 def _is(name: str, channel: str, peer: str) -> bool:
-    """Whether a configured name (an id, or `channel:id`) is the one that a key has as `peer`."""
+    """Whether a configured name (an id, or `channel:id`) matches the `peer` of a key."""
     place, colon, rest = name.partition(":")
     if colon and place.lower() != channel:
         return False
@@ -51,19 +53,19 @@ def _is(name: str, channel: str, peer: str) -> bool:
 
 
 def is_shared(key: SessionKey, owners: Sequence[str]) -> bool:
-    """Whether somebody else than the owner speaks in a session, as far as its key tells."""
+    """Whether somebody other than the owner speaks in a session, judging by its key."""
     return key.route is not None and not speaker(key, owners).owner
 
 
 class ElevationRequest(Struct, frozen=True):
-    """What /elevated was set to in a session, and when."""
+    """The /elevated setting of a session, and when it was set."""
 
     level: Level
     at: int
 
 
 class Elevation(Struct, frozen=True):
-    """The level of a run, and why it is no higher."""
+    """The level of a run, and why it is not higher."""
 
     level: Level
     why: str = ""
@@ -81,7 +83,7 @@ def elevation(
     said: ElevationRequest | None,
     now: int,
 ) -> Elevation:
-    """The level that holds: what the session was set to while it lasts, else the default as far as that is allowed."""
+    """The effective level: the session's setting until it expires, else the default where that is permitted."""
     if why := refuse_reason(speaker, shared, own):
         return Elevation("off", why)
     lasts = shared.expires_minutes * 60_000
@@ -90,7 +92,7 @@ def elevation(
     level: Level = "on" if default is True else default or "off"
     if level == "off":
         return Elevation("off", "it is switched off: /elevated on")
-    # A default holds for everybody who can reach the session, so it counts only where somebody said who that is.
+    # A default applies to everybody who can reach the session, so it counts only where the configuration names who may.
     named = [name for names in shared.allow_from.values() for name in names]
     if not acknowledged or not named or "*" in map(str, named):
         return Elevation(
@@ -100,7 +102,7 @@ def elevation(
 
 
 def refuse_reason(speaker: Speaker, shared: ElevatedSettings, own: AgentElevated) -> str:
-    """Why this speaker may not have it at all; empty when they may."""
+    """Why this speaker may not be elevated at all; empty when they may."""
     for settings, name in ((shared, "tools.elevated"), (own, "agents.list[].tools.elevated")):
         if not settings.enabled:
             return f"{name}.enabled is false"
@@ -117,6 +119,8 @@ def _named(speaker: Speaker, allowed: Mapping[str, Sequence[Id]]) -> bool:
     names = [str(name) for name in allowed.get(speaker.channel, ())]
     return "*" in names or speaker.id in names or any(_is(name, speaker.channel, speaker.id) for name in names)
 
+
+# Tool names and layers.
 
 ALIASES = {
     "bash": "exec",
@@ -175,20 +179,20 @@ _GLOB = frozenset("*?[")
 
 
 class ToolLayer(Struct, frozen=True, kw_only=True):
-    """One place that may remove tools; `allow` None allows all."""
+    """One layer that may remove tools; `allow` None allows all."""
 
     name: str
     allow: tuple[str, ...] | None = None
     deny: tuple[str, ...] = ()
     key: str = ""
-    """Where in the configuration it stands; `.allow` or `.deny` follows unless `exact_key`."""
+    """Its path in the configuration; `.allow` or `.deny` follows unless `exact_key`."""
     exact_key: bool = False
     explicit: bool = False
-    """Somebody wrote this allowlist: when it leaves nothing, that is a mistake to be told."""
+    """Somebody wrote this allowlist: leaving no tool is a mistake to report."""
 
 
 class Removed(Struct, frozen=True):
-    """A tool that is gone: the layer that took it, and the setting to look at."""
+    """A removed tool: the layer that removed it, and the setting behind it."""
 
     tool: str
     by: str
@@ -221,7 +225,7 @@ def _listed(tool: str, entries: set[str]) -> bool:
 
 
 def remaining(tools: Sequence[str], layers: Sequence[ToolLayer]) -> tuple[tuple[str, ...], tuple[Removed, ...]]:
-    """The tools every layer lets through, and for each of the others the first layer that did not."""
+    """The tools that pass every layer, and for each of the others the first layer that removed it."""
     kept = list(tools)
     removed: list[Removed] = []
     for layer in layers:
@@ -243,7 +247,7 @@ def _key(layer: ToolLayer, denied: bool) -> str:
 
 
 def emptied(tools: Sequence[str], layers: Sequence[ToolLayer]) -> str:
-    """The allowlist somebody wrote that leaves no tool at all; empty when there is none."""
+    """The allowlist that leaves no tool at all; empty when there is none."""
     for count in range(1, len(layers) + 1):
         layer = layers[count - 1]
         if layer.explicit and layer.allow and tools and not remaining(tools, layers[:count])[0]:
@@ -252,7 +256,7 @@ def emptied(tools: Sequence[str], layers: Sequence[ToolLayer]) -> str:
 
 
 def unknown(tools: Sequence[str], layers: Sequence[ToolLayer]) -> tuple[str, ...]:
-    """Entries of written lists that name no tool and no group, each with its setting."""
+    """Configured entries that name no tool and no group, each with its setting."""
     known = {name.lower() for name in tools} | {name for group in GROUPS.values() for name in group}
     found: list[str] = []
     for layer in layers:
@@ -270,6 +274,8 @@ def _listed_any(entry: str, known: Iterable[str]) -> bool:
     return any(fnmatch.fnmatchcase(name, pattern) for name in known)
 
 
+# Layers from the configuration.
+
 BOXED_ALLOW = (
     "exec process read ls grep find write edit apply_patch image sessions_list sessions_history sessions_send "
     "sessions_spawn sessions_yield subagents session_status"
@@ -280,7 +286,7 @@ READ_ONLY = ("write", "edit", "apply_patch")
 
 
 class RequestSender(Struct, frozen=True, kw_only=True):
-    """Who speaks, in the terms `toolsBySender` uses."""
+    """The sender, with the names `toolsBySender` can match."""
 
     channel: str = ""
     id: str = ""
@@ -290,15 +296,15 @@ class RequestSender(Struct, frozen=True, kw_only=True):
 
 
 class ToolRequest(Struct, frozen=True, kw_only=True):
-    """For whom the tools are wanted."""
+    """For whom the tools are requested."""
 
     agent: str = "main"
     model: str = ""
-    """provider/model; without one no rule for a provider counts."""
+    """provider/model; without one no provider rule applies."""
     sender: RequestSender | None = None
-    """Nobody in particular where only the owner is; in a group at least its channel is known."""
+    """None where only the owner speaks; in a group at least the channel is known."""
     group: str = ""
-    """The group, channel or room of `sender.channel` it is for."""
+    """The group, channel or room of `sender.channel`."""
     boxed: bool = False
     read_only: bool = False
     """The sandbox mounts the workspace read-only."""
@@ -310,7 +316,7 @@ def layers(
     asked: ToolRequest,
     channels: Mapping[str, ChannelSettings] = NO_CHANNELS,
 ) -> list[ToolLayer]:
-    """What the configuration takes away, first the widest rules."""
+    """The layers of the configuration, the widest rules first."""
     mine = f"agents.list[{asked.agent}].tools"
     found = [_profile(shared, own, mine)]
     found += [
@@ -363,14 +369,14 @@ def _rules(name: str, key: str, rules: NarrowSettings) -> ToolLayer:
 
 
 def _of_provider(table: Mapping[str, ProviderRules], model: str, where: str) -> list[tuple[str, ProviderRules]]:
-    """The rules for the provider, then those for the model itself."""
+    """The rules for the provider, then those for the model."""
     provider = model.partition("/")[0].lower()
     wanted = [provider, model.lower()] if provider else []
     return [(f"{where}.{name}", rules) for want in wanted for name, rules in table.items() if name.lower() == want]
 
 
 def group_of(channels: Mapping[str, ChannelSettings], channel: str, group: str) -> tuple[str, GroupSettings] | None:
-    """The rules for a group with the key they stand under; the group's own come before those for all."""
+    """The rules for a group and their key; the group's own before those for all."""
     groups = next((each.groups for name, each in channels.items() if name.lower() == channel.lower()), {})
     lowered = {spelled: name for name in groups for spelled in (peer_part(name), name.lower())}
     name = lowered.get(group.lower()) or lowered.get("*")
@@ -378,7 +384,7 @@ def group_of(channels: Mapping[str, ChannelSettings], channel: str, group: str) 
 
 
 def by_sender(table: Mapping[str, NarrowSettings], sender: RequestSender | None) -> tuple[str, NarrowSettings] | None:
-    """The first entry that names `sender`, the most exact kind first."""
+    """The first entry that matches `sender`, the most specific kind first."""
     if sender is None or not table:
         return None
     keys = [f"channel:{sender.channel}:{sender.id}"] if sender.channel and sender.id else []
@@ -392,7 +398,7 @@ def by_sender(table: Mapping[str, NarrowSettings], sender: RequestSender | None)
 
 
 def _in_key(name: str) -> str:
-    """An entry with its id as session keys have it, which is where a sender's id is read from."""
+    """An entry with its id as session keys spell it, which is where a sender's id comes from."""
     kind, _, rest = name.rpartition(":")
     return f"{kind}:{peer_part(rest)}" if kind else name
 
@@ -402,7 +408,7 @@ def _names(sender: RequestSender) -> tuple[tuple[str, str], ...]:
 
 
 def _boxed(shared: ToolsSettings, own: AgentToolSettings, mine: str, read_only: bool) -> list[ToolLayer]:
-    """Inside a sandbox only tools that stay inside remain, unless the owner named others."""
+    """In a sandbox only tools that stay inside remain, unless the owner named others."""
     rules, key = (
         (own.sandbox.tools, f"{mine}.sandbox.tools") if own.sandbox else (shared.sandbox.tools, "tools.sandbox.tools")
     )

@@ -1,6 +1,6 @@
-"""Files as they were before tools changed them: contents by digest, and for each run a list of what it changed.
+"""The undo journal: file contents by digest, and for each run a list of what it changed.
 
-Everything is written before the change it makes undoable, so a killed process leaves nothing that cannot be undone.
+Everything is written before the change it can undo, so a killed process leaves nothing that cannot be undone.
 """
 
 import difflib
@@ -46,10 +46,10 @@ class Journal:
         self._budget = budget
         self._numbers: dict[str, int] = {}
 
-    # While a run goes on.
+    # During a run.
 
     def keep(self, run_id: str, session_key: str, tool: str, paths: Sequence[str]) -> dict[str, Before]:
-        """Keeps files as they are; what is handed back goes to `settled`."""
+        """Snapshots files; pass each result to `settled`."""
         if not self._budget.enabled or not run_id:
             return {}
         self._open(run_id, session_key)
@@ -61,7 +61,7 @@ class Journal:
         return kept
 
     def settled(self, run_id: str, before: Before) -> bool:
-        """Notes how a file is after the call; whether it was changed."""
+        """Records a file's state after the call; whether it changed."""
         now = self.state(before.path)
         self._append(run_id, FileAfter(before.number, now))
         return now != before.digest or bool(before.lost)
@@ -75,7 +75,7 @@ class Journal:
         if run_id in self._numbers:
             return
         file = self._file(run_id)
-        if file.exists():  # begun by an earlier process
+        if file.exists():  # started by an earlier process
             self._numbers[run_id] = max(
                 (each.number for each in self._read(file) if isinstance(each, Before)), default=0
             )
@@ -112,7 +112,7 @@ class Journal:
             fresh.replace(place)
         return digest
 
-    # Afterwards.
+    # After a run.
 
     def stories(self) -> list[Story]:
         """The runs that changed files, the latest first."""
@@ -120,7 +120,7 @@ class Journal:
         return [each for each in reversed(told) if each.changes]
 
     def find(self, wanted: str) -> Story:
-        """The run meant by an id, the start of one, or `last`."""
+        """The run with an id, an id prefix, or `last`."""
         told = self.stories()
         if wanted == "last" and told:
             return told[0]
@@ -144,7 +144,7 @@ class Journal:
             ) from error
 
     def state(self, path: str) -> str:
-        """The digest of a file as it is now."""
+        """The current digest of a file."""
         try:
             with Path(path).open("rb") as file:
                 return hashlib.file_digest(file, "sha256").hexdigest()
@@ -154,15 +154,15 @@ class Journal:
             return "?"
 
     def left_by(self, run_id: str, path: str) -> bool:
-        """Whether a file of a run that was cut short looks as if that run had changed it last."""
+        """Whether a file of an interrupted run looks as if that run changed it last."""
         try:
             written, noted = Path(path).stat().st_mtime_ns, self._file(run_id).stat().st_mtime_ns
         except FileNotFoundError:
-            return True  # it was deleted, or never made
+            return True  # it was deleted, or never created
         return written <= noted + CUT_SHORT_NS
 
     def prune(self) -> None:
-        """Forgets the oldest runs, as far as the budget wants it, and contents nobody needs."""
+        """Deletes the oldest runs beyond the budget, and contents nothing refers to."""
         files = self._files()
         oldest = millis(self._clock) - self._budget.days * 86_400_000
         sizes: dict[str, int] = {}
@@ -178,7 +178,7 @@ class Journal:
             kept.append(file)
         newest = max((file.stat().st_mtime_ns for file in kept), default=0)
         for place in self._objects.glob("*/*"):
-            # Another process may have put it there for a line it has not written yet.
+            # Another process may have stored it for a record that it has not written yet.
             if place.name not in sizes and place.stat().st_mtime_ns < newest - GRACE_NS:
                 place.unlink(missing_ok=True)
 
@@ -216,7 +216,7 @@ class Journal:
 
 
 def _records(data: bytes) -> Iterator[Record]:
-    """Lines begin with their line end, so that one cut short by a kill does not take the next with it."""
+    """Lines start with their newline, so that a line truncated by a kill does not corrupt the next one."""
     for line in data.split(b"\n"):
         if line:
             try:
@@ -226,7 +226,7 @@ def _records(data: bytes) -> Iterator[Record]:
 
 
 class RunJournal:
-    """The journal, for one session. Without a run there is nothing to undo by, but a note still needs its old text."""
+    """The journal, for one session. Without a run nothing can be undone, but a note still needs its old text."""
 
     def __init__(self, journal: Journal, session_key: str) -> None:
         self._journal = journal
@@ -251,6 +251,8 @@ class RunJournal:
             return ""
 
 
+# Undoing a run.
+
 DIFF_LINES = 60
 
 
@@ -260,7 +262,7 @@ def steps(journal: Journal, told: Story) -> list[UndoStep]:
 
 
 def carry_out(journal: Journal, told: Story, chosen: Sequence[UndoStep], run_id: str) -> list[str]:
-    """Puts files back as they were; gives the paths."""
+    """Restores files; returns the paths."""
     done: list[str] = []
     for step in chosen:
         kept = journal.keep(run_id, told.run.session_key, "undo", (step.path,))
@@ -282,7 +284,7 @@ def carry_out(journal: Journal, told: Story, chosen: Sequence[UndoStep], run_id:
 
 
 def difference(journal: Journal, step: UndoStep) -> str:
-    """From the file as it is to the file as it would be."""
+    """The diff from the current file to the restored one."""
     try:
         now = Path(step.path).read_bytes()
     except OSError:

@@ -1,4 +1,4 @@
-"""What undoing a run means for each file it changed. Pure."""
+"""Plans the undo of a run, for each file it changed. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
@@ -6,11 +6,11 @@ from typing import Literal
 from msgspec import Struct
 
 GONE = ""
-"""The state of a file that is not there."""
+"""The digest of a file that does not exist."""
 
 
 class Before(Struct, frozen=True, tag_field="kind", tag="before", omit_defaults=True):
-    """A file as it was before a call: the digest of its content, or `GONE`."""
+    """A file before a call: the digest of its content, or `GONE`."""
 
     number: int
     tool: str
@@ -18,7 +18,7 @@ class Before(Struct, frozen=True, tag_field="kind", tag="before", omit_defaults=
     digest: str = GONE
     mode: int = 0o644
     lost: str = ""
-    """Why its content was not kept."""
+    """Why its content was not stored."""
 
 
 class FileAfter(Struct, frozen=True, tag_field="kind", tag="after", omit_defaults=True):
@@ -27,7 +27,7 @@ class FileAfter(Struct, frozen=True, tag_field="kind", tag="after", omit_default
 
 
 class Ran(Struct, frozen=True, tag_field="kind", tag="ran"):
-    """A command: what it changed is not known, so it is named and not undone."""
+    """A command: its changes are unknown, so it is listed and not undone."""
 
     command: str
 
@@ -42,7 +42,7 @@ Record = Before | FileAfter | Ran | Run
 
 
 class UndoStep(Struct, frozen=True, kw_only=True):
-    """What is done about one file."""
+    """The action for one file."""
 
     path: str
     does: Literal["restore", "remove", "nothing", "conflict", "lost"]
@@ -52,16 +52,16 @@ class UndoStep(Struct, frozen=True, kw_only=True):
 
 
 class Story(Struct, frozen=True, kw_only=True):
-    """A run as far as files are concerned."""
+    """The file changes of a run."""
 
     run: Run
     changes: Mapping[str, tuple[Before, str | None]] = {}
-    """For each path: how it was first, and the digest it had last; None when the run was cut short in between."""
+    """For each path: its first state, and its last digest; None when the run was interrupted in between."""
     commands: Sequence[str] = ()
 
 
 def story(records: Sequence[Record]) -> Story:
-    """The records of a run, put together; calls that changed nothing are left out."""
+    """Assembles the records of a run; calls that changed nothing are left out."""
     run = next((each for each in records if isinstance(each, Run)), Run("?"))
     after = {each.number: each.digest for each in records if isinstance(each, FileAfter)}
     changes: dict[str, tuple[Before, str | None]] = {}
@@ -75,7 +75,7 @@ def story(records: Sequence[Record]) -> Story:
 
 
 def plan(told: Story, state: Callable[[str], str], cut_short: Callable[[str], bool]) -> list[UndoStep]:
-    """The steps back. `state` is the digest of a file now; `cut_short`, whether it looks as the run left it."""
+    """The undo steps. `state` gives a file's current digest; `cut_short`, whether it looks as the run left it."""
     steps = []
     for path, (first, last) in told.changes.items():
         now = state(path)

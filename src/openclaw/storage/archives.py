@@ -1,4 +1,4 @@
-"""Taking what is to be installed out of a directory, a tarball or a zip file: bounded, plain files only."""
+"""Reads the files of an install source (directory, tarball or zip): bounded, regular files only."""
 
 import gzip
 import io
@@ -21,7 +21,7 @@ MAX_FILE_BYTES = 1 << 20
 MAX_TOTAL_BYTES = 8 << 20
 MAX_ARCHIVE_BYTES = 16 << 20
 MAX_STREAM_BYTES = MAX_TOTAL_BYTES + MAX_FILES * 8_192
-"""A tarball's files and their headers; whatever unpacks to more is a bomb."""
+"""The limit for a decompressed tarball, headers included; anything larger is treated as a bomb."""
 MAX_PATH = 200
 MAX_PARTS = 12
 
@@ -31,15 +31,15 @@ LEFT_OUT = frozenset(
 _RESERVED = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?\Z", re.IGNORECASE)
 
 Piece = tuple[str, bytes, bool]
-"""A path, its bytes, and whether it may be run."""
+"""A path, its bytes, and whether it is executable."""
 
 
 class ArchiveRefused(InvalidRequest):
-    """The material is not something we unpack; nothing was written."""
+    """The archive is refused; nothing was written."""
 
 
 def pieces(source: Path, marker: str) -> dict[str, tuple[bytes, bool]]:
-    """The files of the one thing in `source`, by path below the directory of its `marker` file."""
+    """The files of the package in `source`, by path relative to its `marker` file."""
     try:
         if source.is_dir():
             found = _from_directory(source)
@@ -62,7 +62,7 @@ def _regular(source: Path) -> Path:
 
 
 def _collected(found: Iterator[Piece]) -> dict[str, tuple[bytes, bool]]:
-    """Every piece within the limits; two names that are one file on some system are refused."""
+    """All files within the limits; refuses two names that are the same file on some system."""
     kept: dict[str, tuple[bytes, bool]] = {}
     seen: set[str] = set()
     total = 0
@@ -83,7 +83,7 @@ def _collected(found: Iterator[Piece]) -> dict[str, tuple[bytes, bool]]:
 
 
 def _beside(marker: str, kept: dict[str, tuple[bytes, bool]], source: Path) -> dict[str, tuple[bytes, bool]]:
-    """What lies beside the one marker, with that as the top."""
+    """The files beside and below the single marker."""
     tops = sorted({path.rpartition("/")[0] for path in kept if path.rpartition("/")[2] == marker}, key=len)
     outer = [
         top for top in tops if not any(top != other and top.startswith(f"{other}/" if other else "") for other in tops)
@@ -97,7 +97,7 @@ def _beside(marker: str, kept: dict[str, tuple[bytes, bool]], source: Path) -> d
 
 
 def checked(name: str) -> str:
-    """A member's path as a safe relative one; raises `Refused` for anything that could land elsewhere."""
+    """A member's path as a safe relative one; raises `ArchiveRefused` for anything that could land elsewhere."""
     path = name.replace("\\", "/") if os.name == "nt" else name
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if path.startswith("/") or re.match(r"[A-Za-z]:", path) or "\\" in path:
@@ -167,7 +167,7 @@ def _from_zip(source: Path) -> Iterator[Piece]:
 
 
 class _Bounded(io.RawIOBase):
-    """A stream that ends in a refusal after so many bytes, whatever it claims to hold."""
+    """A stream that raises after so many bytes, whatever its header claims."""
 
     def __init__(self, inner: "io.BufferedIOBase | gzip.GzipFile") -> None:
         self._inner = inner
@@ -205,8 +205,11 @@ def _from_tar(source: Path) -> Iterator[Piece]:
             raise ArchiveRefused(f"{source} is not an archive we can read (.tgz, .tar or .zip): {error}") from error
 
 
+# Swapping a directory into place, and recovering when that was interrupted.
+
+
 def swap(new: Path, target: Path, old: Path) -> None:
-    """`new` becomes `target`; what stood there waits as `old` until it has."""
+    """Moves `new` to `target`; what was there is kept as `old` until that succeeded."""
     moved = target.exists()
     if moved:
         target.rename(old)
@@ -220,7 +223,7 @@ def swap(new: Path, target: Path, old: Path) -> None:
 
 
 def mend(root: Path, prefix: str) -> None:
-    """Finishes or takes back what was cut off half way; `prefix` marks what waits. The caller holds the root's lock."""
+    """Completes or rolls back interrupted swaps; `prefix` marks old directories. The caller holds the root's lock."""
     for old in root.glob(f"{prefix}*"):
         target = root / old.name.removeprefix(prefix)
         if target.exists():

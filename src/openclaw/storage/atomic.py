@@ -1,4 +1,4 @@
-"""Replacing a small file so that a reader sees the old one or the new one, and a full disk leaves the old one."""
+"""Replaces small files atomically: a reader sees the old or the new one, and a full disk leaves the old one."""
 
 import contextlib
 import os
@@ -13,7 +13,7 @@ from openclaw.storage.digests import identity_of
 
 
 def private_directory(path: Path) -> None:
-    """Makes `path`, and what is missing above it, for its owner alone."""
+    """Creates `path` and its missing parents, accessible to the owner only."""
     missing = []
     while not path.exists():
         missing.append(path)
@@ -23,7 +23,7 @@ def private_directory(path: Path) -> None:
 
 
 def replace(path: Path, data: bytes, mode: int = 0o600) -> None:
-    """Writes `data` to `path` in one step; on any failure the old file is untouched and nothing is left behind."""
+    """Writes `data` to `path` in one step; on failure the old file is untouched and no temporary file remains."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         private_directory(path.parent)
@@ -31,6 +31,7 @@ def replace(path: Path, data: bytes, mode: int = 0o600) -> None:
         with os.fdopen(fd, "wb") as file:
             file.write(data)
             file.flush()
+            # Before the rename: otherwise a power cut could leave an empty file under the final name.
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
@@ -44,7 +45,7 @@ def replace(path: Path, data: bytes, mode: int = 0o600) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """Makes new names in `directory` survive a power cut, where the system can do that."""
+    """Syncs `directory`, where the system can, so that new names survive a power cut."""
     if os.name == "nt":
         return
     with contextlib.suppress(OSError):
@@ -59,7 +60,7 @@ T = TypeVar("T")
 
 
 class JsonFile(Generic[T]):
-    """The document at `path`; `otherwise` tells a person what to do with one that cannot be read."""
+    """A typed JSON document at `path`; `otherwise` is the advice for people when it cannot be read."""
 
     def __init__(self, path: Path, kind: type[T], otherwise: str) -> None:
         self.path = path
@@ -68,7 +69,7 @@ class JsonFile(Generic[T]):
         self._known: tuple[object, T] | None = None
 
     def read(self) -> T | None:
-        """None when there is none; raises `StateError` when it cannot be used."""
+        """The document; None when the file does not exist. Raises `StateError` when it is unusable."""
         try:
             identity = identity_of(self.path.stat())
             if self._known is None or self._known[0] != identity:

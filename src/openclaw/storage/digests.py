@@ -1,4 +1,4 @@
-"""One digest over everything in a directory; a file is read again only when it changed."""
+"""Digests of directories; a file is hashed again only when it changed."""
 
 import hashlib
 import os
@@ -13,12 +13,12 @@ MAX_FILES = 5_000
 MAX_BYTES = 128 << 20
 MAX_DEPTH = 12
 RACY = 0.1
-"""A file that changed this recently may change again within the same timestamp, so its digest is not kept."""
+"""A file that changed this recently may change again within the same timestamp, so its digest is not cached."""
 
 UNCOUNTED = frozenset({".openclaw", ".git", ".DS_Store", "Thumbs.db"})
-"""Our own records and what tools leave behind. None of it is vouched for, so none of it may be used either."""
+"""Our own records and leftovers of other tools. They are not covered by a digest, so they must not be used either."""
 UNCOUNTED_HERE = UNCOUNTED | {"__pycache__"}
-"""For what lies inside this package: whoever installs it may compile it, and could change the program itself."""
+"""For directories inside this package: installers may compile it, and whoever can write there controls us anyway."""
 
 _READ = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
 
@@ -33,14 +33,14 @@ class DigestedFile(Struct, frozen=True, array_like=True):
 
 
 class TreeDigest(Struct, frozen=True):
-    """Everything in a directory, as one digest and file by file."""
+    """The digest of a directory, and of each file in it."""
 
     sha256: str
     files: tuple[DigestedFile, ...] = ()
 
 
 class Unverifiable(ValueError):
-    """A directory nobody can vouch for; the text says why."""
+    """A directory that cannot be verified; the text says why."""
 
 
 class _Entry(Struct, frozen=True, omit_defaults=True):
@@ -50,7 +50,7 @@ class _Entry(Struct, frozen=True, omit_defaults=True):
 
 
 class Hasher:
-    """Digests of files and directories, remembered by what `stat` says of them."""
+    """Digests of files and directories, cached by their `stat` results."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
@@ -59,7 +59,7 @@ class Hasher:
         self.files_read = 0
 
     def tree(self, base: str, uncounted: frozenset[str] = UNCOUNTED) -> TreeDigest:
-        """The digest of `base`; raises `Unverifiable` for links, special files and what is too much to read."""
+        """The digest of `base`; raises `Unverifiable` for links, special files and oversized directories."""
         try:
             entries = _walk(base, uncounted)
             signature = tuple((path, identity) for path, identity, _ in entries)
@@ -94,7 +94,7 @@ class Hasher:
         return TreeDigest(f"sha256:{digest}", tuple(files)), steady
 
     def file(self, path: str, about: os.stat_result) -> str:
-        """The digest of a regular file as it is now."""
+        """The digest of a regular file in its current state."""
         known = self._files.get(path)
         if known is not None and known[0] == identity_of(about):
             return known[1]
@@ -105,14 +105,14 @@ class Hasher:
         return sha256
 
     def remember(self, path: str, about: os.stat_result, sha256: str) -> None:
-        """Keeps a digest somebody computed from the same open file."""
+        """Caches a digest that was computed from the same open file."""
         if self.steady(about):
             self._files[path] = (identity_of(about), sha256)
         else:
             self._files.pop(path, None)
 
     def steady(self, about: os.stat_result) -> bool:
-        """Whether a later change to this file is sure to show in its timestamps."""
+        """Whether a later change to this file is sure to change its timestamps."""
         return self._now() - max(about.st_mtime, about.st_ctime) > RACY
 
 
@@ -121,7 +121,7 @@ def identity_of(about: os.stat_result) -> Identity:
 
 
 def identity_at(path: "str | Path", *, follow: bool = True) -> Identity | None:
-    """What tells whether the file at `path` is the one it was; None when there is none to be seen."""
+    """What identifies an unchanged file at `path`; None when it cannot be seen."""
     try:
         return identity_of(os.stat(path, follow_symlinks=follow))  # noqa: PTH116 (asked often in every turn)
     except OSError:
@@ -142,7 +142,7 @@ def read_regular(path: str, limit: int) -> tuple[bytes, os.stat_result]:
 
 
 def _walk(base: str, uncounted: frozenset[str]) -> "list[tuple[str, Identity | None, os.stat_result | None]]":
-    """Everything below `base` that counts, sorted by name in each directory."""
+    """All counted entries below `base`, sorted by name in each directory."""
     found: list[tuple[str, Identity | None, os.stat_result | None]] = []
     total = 0
 
@@ -174,7 +174,7 @@ def _walk(base: str, uncounted: frozenset[str]) -> "list[tuple[str, Identity | N
 
 
 def contents(base: Path, tree: TreeDigest, limit: int = 1 << 20) -> dict[str, bytes]:
-    """The files of `tree` that are no larger than `limit`, for reading through them."""
+    """The contents of those files of `tree` that are no larger than `limit`."""
     found: dict[str, bytes] = {}
     for file in tree.files:
         try:

@@ -1,4 +1,4 @@
-"""Keys this installation made for itself: one random secret on disk, and what is derived from it."""
+"""Keys of this installation, derived from one random secret on disk."""
 
 import hashlib
 import hmac
@@ -12,18 +12,18 @@ from openclaw.storage.atomic import private_directory
 
 
 class StateKeys:
-    """Derived keys; the secret behind them is made at the first need and never leaves this object."""
+    """Derived keys; the secret is created on first use and never leaves this object."""
 
     def __init__(self, state: Path) -> None:
         self._path = state / "credentials" / "prompt.key"
         self._root: bytes | None = None
 
     def owners(self) -> Secret:
-        """The key of owner ids in prompts."""
+        """The key that pseudonymises owner ids in prompts."""
         return Secret(self._derive("owner-display"))
 
     def fence(self) -> str:
-        """The id in the fences round workspace files: the same in every process, so that cached prompts hold."""
+        """The id in the fences around workspace files: the same in every process, so that cached prompts stay valid."""
         return self._derive("fence")[:16]
 
     def _derive(self, purpose: str) -> str:
@@ -53,6 +53,6 @@ class StateKeys:
         try:
             os.link(draft, self._path)
         except FileExistsError:
-            pass  # another process was quicker; its key is the key
+            pass  # another process created the key first; use that one
         finally:
             draft.unlink()

@@ -1,6 +1,6 @@
-"""A lock that the kernel holds: when its owner dies, however it dies, the lock is gone.
+"""File locks held by the kernel, which releases them however their owner dies.
 
-The file's body only says who holds it, for the person who has to wait.
+The file's content only names the holder, for people who wait.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ HOLD_SECONDS = 10.0
 
 
 class Holder(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Who holds a lock, as written into its file."""
+    """The holder of a lock, as written into its file."""
 
     pid: int
     created_at: int
@@ -34,14 +34,14 @@ class Holder(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class KernelLock:
-    """One lock file. Not reentrant: a second `KernelLock` on the same path waits like any other process."""
+    """One lock file. Not reentrant: a second `KernelLock` on the same path waits like another process."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._fd: int | None = None
 
     def take(self, holder: Holder) -> bool:
-        """Tries once; True when the lock is ours."""
+        """Tries once; True when the lock was acquired."""
         if self._fd is not None:
             raise RuntimeError(f"{self.path} is already held by this object")
         try:
@@ -54,14 +54,14 @@ class KernelLock:
             raise StateError(f"cannot lock {self.path}: {error.strerror}. Check its owner and permissions.") from error
         if fd is None:
             return False
-        # The name is a courtesy: on a full disk the lock holds without it.
+        # Naming the holder is optional: on a full disk the lock holds without it.
         with contextlib.suppress(OSError):
             os.ftruncate(fd, os.write(fd, msgspec.json.encode(holder)))
         self._fd = fd
         return True
 
     def wait(self, holder: Holder, seconds: float) -> bool:
-        """Tries for `seconds`, blocking this thread: for changes that take no time."""
+        """Tries for `seconds`, blocking this thread: for short critical sections."""
         deadline = time.monotonic() + seconds
         while not self.take(holder):
             if time.monotonic() >= deadline:
@@ -70,13 +70,14 @@ class KernelLock:
         return True
 
     def release(self) -> None:
-        """Gives the lock up; calling it twice is harmless."""
+        """Releases the lock; calling it twice is harmless."""
         if self._fd is None:
             return
         fd, self._fd = self._fd, None
         try:
-            # A file that cannot be removed is no lock once it is closed.
+            # A file that cannot be removed is harmless: closing it releases the lock.
             with contextlib.suppress(OSError):
+                # Unlinked while still locked: after the close another process may hold this file.
                 if sys.platform != "win32" and _same_file(fd, self.path):
                     self.path.unlink()
         finally:
@@ -92,7 +93,7 @@ class KernelLock:
 
 
 def read_holder(path: Path) -> Holder | None:
-    """Who the lock file says holds it; None when it does not say."""
+    """The holder named in the lock file; None when it names none."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Holder)
     except (OSError, ValueError):
@@ -100,7 +101,7 @@ def read_holder(path: Path) -> Holder | None:
 
 
 def _locked(path: Path) -> int | None:
-    """The open, locked file; None when somebody else has it."""
+    """The open, locked file; None when another process holds it."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         got = _lock(fd)
@@ -124,7 +125,7 @@ if sys.platform == "win32":
     import msvcrt
 
     def _lock(fd: int) -> bool:
-        # Far behind the body, so that a waiting process can still read who holds the lock.
+        # Lock a byte far behind the content, so that a waiting process can still read the holder.
         os.lseek(fd, 1 << 20, os.SEEK_SET)
         try:
             msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
@@ -146,7 +147,7 @@ else:
 
 @contextlib.contextmanager
 def holding(path: Path, what: str, wait: Callable[[float], None] = time.sleep) -> Iterator[None]:
-    """Holds the lock file `path` for a change of `what`; gives up after a while and says who has it."""
+    """Holds the lock file `path` during a change of `what`; on timeout raises an error that names the holder."""
     lock, waited, pause = KernelLock(path), 0.0, 0.01
     while not lock.take(Holder(pid=os.getpid(), created_at=0, owner=what)):
         if waited >= HOLD_SECONDS:

@@ -1,4 +1,4 @@
-"""The state database's history: a list that only grows at its end."""
+"""The schema migrations of the state database, append-only."""
 
 from openclaw.storage.database import Migration
 

@@ -1,8 +1,8 @@
-"""The database on one machine: SQLite in WAL mode, one writer at a time.
+"""SQLite implementation of `Database`: WAL mode, one writer at a time.
 
-A trip to a thread and back costs several times as much as a small statement, so those run where they are asked for, on
-connections of the loop's own thread. What may take long has threads: large reads and writes, waiting for another
-process that writes, and folding the write-ahead log back into the file.
+A round trip to a thread costs several times as much as a small statement, so small ones run on connections of the event
+loop's thread. Threads are for what may take long: large reads and writes, waiting for another process that writes, and
+checkpointing the write-ahead log.
 """
 
 import asyncio
@@ -25,20 +25,20 @@ T = TypeVar("T")
 BUSY_TIMEOUT_MS = 10_000
 PRAGMAS = ("synchronous = NORMAL", "foreign_keys = ON")
 LARGEST_HERE = 256 * 1024
-"""Characters of parameters up to which a write is small."""
+"""Characters of parameters up to which a write runs on the loop's thread."""
 LONGEST_LOG = 1000
-"""Pages of the write-ahead log at which it is folded back."""
+"""Pages of the write-ahead log at which it is checkpointed."""
 
 
 Admit = Callable[[int, int], None]
-"""Asked before a database is brought from one version to another; raises when it must stay as it is."""
+"""Called before a migration with the old and new version; raises to prevent it."""
 
 
 def connect(path: Path, migrations: Sequence[Migration], admit: Admit | None = None) -> apsw.Connection:
-    """A connection that may write to an up-to-date database; refuses a file that a newer program wrote."""
+    """A writable connection to a migrated database; refuses a file that a newer program wrote."""
     try:
         private_directory(path.parent)
-        # Made here and not by SQLite, so that it and the log beside it are never readable to others.
+        # Created here and not by SQLite, so that the file and the log beside it are never readable by others.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     except OSError as error:
         raise StateError(f"cannot write {path}: {error.strerror}. Check its owner and permissions.") from error
@@ -64,7 +64,7 @@ def connect(path: Path, migrations: Sequence[Migration], admit: Admit | None = N
 
 
 def _use_wal(connection: apsw.Connection) -> None:
-    """Switches to the write-ahead log, which several processes may be doing to a new file at once."""
+    """Switches to the write-ahead log, which several processes may do to a new file at once."""
     deadline = time.monotonic() + BUSY_TIMEOUT_MS / 1000
     while True:
         try:
@@ -79,7 +79,7 @@ def _use_wal(connection: apsw.Connection) -> None:
 def _migrate(connection: apsw.Connection, path: Path, migrations: Sequence[Migration]) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
-        # Another process may have been here while we waited for our turn.
+        # Another process may have migrated it while we waited for the lock.
         _refuse_newer(connection, path, migrations[-1].version)
         found = _version(connection)
         for migration in migrations:
@@ -178,7 +178,7 @@ class _Transaction:
 
 
 class _Turn:
-    """One writer at a time; a task that would wait for itself is told so instead."""
+    """The write lock; raises in a task that would wait for itself."""
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
@@ -201,7 +201,7 @@ class _Turn:
 
 
 class Sqlite:
-    """`Database` over one file. Open it with `Sqlite.open`; close it, or its threads live on."""
+    """`Database` over one file. Open it with `Sqlite.open`; `close` ends its threads."""
 
     def __init__(self, path: Path, writer: apsw.Connection, writing: ThreadPoolExecutor) -> None:
         self.path = path
@@ -215,12 +215,12 @@ class Sqlite:
 
     @cached_property
     def _looker(self) -> apsw.Connection:
-        """Reads in the loop's own thread while a transaction may be open in `_here`."""
+        """Reads on the loop's thread while a transaction may be open in `_here`."""
         return _connect_reader(self.path)
 
     @cached_property
     def _here(self) -> apsw.Connection:
-        """Writes in the loop's own thread. It never waits and never folds the log."""
+        """Writes on the loop's thread. It never waits and never checkpoints."""
         connection = apsw.Connection(str(self.path))
         connection.set_busy_timeout(0)
         for pragma in PRAGMAS:
@@ -249,7 +249,8 @@ class Sqlite:
     async def look(self, sql: str, params: Params | None = None) -> Sequence[Row]:
         try:
             if not self._turn.taken:
-                # What was written here last is still at hand; another connection would read it from the file again.
+                # The latest writes are in this connection's cache; another connection would read them from the file
+                # again.
                 with suppress(apsw.BusyError):
                     return _read(self._here, sql, params)
             return _read(self._looker, sql, params)
@@ -298,17 +299,18 @@ class Sqlite:
         if self._folding is not None:
             await asyncio.wait({self._folding})
         for name in ("_looker", "_here"):
-            if name in self.__dict__:  # made at its first use
+            if name in self.__dict__:  # created at its first use
                 self.__dict__[name].close()
         if self._reader is not None:
             await self._in(self._reading, self._reader.close)
         self._reading.shutdown()
-        # The writer goes last: the last connection to close folds the write-ahead log back into the file.
+        # The writer goes last: the last connection to close checkpoints the write-ahead log.
         await self._in(self._writing, self._writer.close)
         self._writing.shutdown()
 
     async def _do(self, work: Callable[[apsw.Connection], T], size: int = 0) -> T:
-        """`work`, which does all or nothing: here when it is small and nobody else writes, else in the thread."""
+        """Runs the atomic `work` on the loop's thread when it is small and nobody else writes, else in the writer
+        thread."""
         if size <= LARGEST_HERE:
             try:
                 return work(self._here)
@@ -316,10 +318,11 @@ class Sqlite:
                 pass
             except apsw.Error as error:
                 raise _translated(error, self.path) from error
+        # Large, or another process is writing: wait in the thread, so that the loop never blocks.
         return await self.on(self._writer, work)
 
     async def on(self, connection: apsw.Connection, work: Callable[[apsw.Connection], T]) -> T:
-        """Runs `work` on one of the writing connections, to its end even when the caller is cancelled."""
+        """Runs `work` on a writing connection, to its end even when the caller is cancelled."""
         if connection is self._writer:
             return await asyncio.shield(self._in(self._writing, lambda: work(connection)))
         try:
@@ -334,13 +337,13 @@ class Sqlite:
             raise _translated(error, self.path) from error
 
     def _grown(self, connection: apsw.Connection, name: str, pages: int) -> int:
-        """SQLite says how long the log is after a write; that it cannot be folded back now is no reason to fail."""
+        """WAL hook: starts a checkpoint when the log is long; a checkpoint that fails must not fail the write."""
         if pages >= LONGEST_LOG and (self._folding is None or self._folding.done()):
             self._folding = asyncio.get_running_loop().create_task(self._fold(), name="write-ahead log")
         return apsw.SQLITE_OK
 
     async def _fold(self) -> None:
-        # In its turn, so that nothing is added meanwhile and the log starts anew.
+        # Under the write lock, so that nothing is appended meanwhile and the log restarts.
         with suppress(StateError):
             async with self._turn:
                 await self.on(self._writer, lambda connection: connection.wal_checkpoint())

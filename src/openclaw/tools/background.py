@@ -1,6 +1,6 @@
-"""Commands that outlive the call that started them: kept by name, watched, fed and ended.
+"""Background commands: keeps them by name, buffers their output, feeds and kills them.
 
-Whoever opens a `Background` closes it, and with it everything that still runs.
+Whoever opens a `Background` closes it, and with it everything still running.
 """
 
 import asyncio
@@ -18,6 +18,8 @@ from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import InvalidRequest, NotFound, StateError, Unavailable
 from openclaw.process.child import ChildEnded, ChildProcess, InTerminal, attend
 from openclaw.process.tasks import finish
+
+# Names.
 
 _ADJECTIVES = (
     "amber brave brisk calm clear cool crisp dawn eager early faint fast fine fresh gentle glad golden grand green "
@@ -44,6 +46,8 @@ def fresh_name(taken: Container[str]) -> str:
     return longer if longer not in taken else f"{longer}-{secrets.token_hex(3)}"
 
 
+# Output.
+
 KEPT_CHARS = 200_000
 DISCARDED = "[earlier output was discarded at the retention cap and cannot be recovered]"
 
@@ -59,7 +63,7 @@ _DAMAGE = re.compile("\ufffd{2,}")
 
 
 def readable(data: bytes) -> str:
-    """`data` as a person would have seen it scroll by."""
+    """`data` as text, as a person would have seen it scroll by."""
     text = _ESCAPES.sub("", data.decode("utf-8", "replace"))
     text = text.replace("\r\r\n", "\n").replace("\r\n", "\n")
     if "\r" in text:
@@ -68,7 +72,7 @@ def readable(data: bytes) -> str:
 
 
 class OutputTail:
-    """The last of an output of any length; adding is cheap, reading is not."""
+    """The tail of an output of any length; adding is cheap, reading is not."""
 
     def __init__(self, chars: int = KEPT_CHARS) -> None:
         self._chars = chars
@@ -79,18 +83,18 @@ class OutputTail:
     def add(self, chunk: bytes) -> None:
         self._chunks.append(chunk)
         self._held += len(chunk)
-        # Four bytes are the longest character, so this many always hold enough of them.
+        # A character has at most four bytes, so this many always hold enough characters.
         while self._held - len(self._chunks[0]) >= 4 * self._chars:
             self._held -= len(self._chunks.popleft())
             self.cut = True
 
     @property
     def size(self) -> int:
-        """Bytes held."""
+        """Bytes buffered."""
         return self._held
 
     def last(self, chars: int) -> str:
-        """Up to `chars` of the newest output, for showing progress."""
+        """Up to `chars` of the newest output, for progress reports."""
         found: list[bytes] = []
         held = 0
         for chunk in reversed(self._chunks):
@@ -101,30 +105,32 @@ class OutputTail:
         return readable(b"".join(reversed(found))[-8 * chars :]).rstrip()[-chars:]
 
     def text(self) -> str:
-        """All that is kept, with a note when that is not everything."""
+        """The whole buffer, with a note when older output was discarded."""
         text = readable(b"".join(self._chunks))
         if len(text) <= self._chars and not self.cut:
             return _trim(text)
         self.cut = True
         text = text[-self._chars :]
-        # Begin at a line where one is near; the first is likely to be half of one.
+        # Start at a line break where one is near; the first line is probably incomplete.
         head, newline, rest = text.partition("\n")
         return f"{DISCARDED}\n{_trim(rest if newline and len(head) < 2000 else text)}"
 
 
 def _trim(text: str) -> str:
-    """Without empty lines at either end; the first line keeps its indentation."""
+    """Strips empty lines at both ends; the first line keeps its indentation."""
     return re.sub(r"\A(?:[ \t]*\n)+", "", text).rstrip()
 
+
+# Commands.
 
 PENDING_CHARS = 30_000
 TYPING_TIMEOUT = 10.0
 IDLE_AFTER = 15.0
-"""Seconds without output after which a program that can be typed to probably waits for it."""
+"""Seconds without output after which a program that accepts input probably waits for it."""
 
 
 class Retention(Struct, frozen=True, kw_only=True):
-    """How much is kept of what ended, and how much may run."""
+    """How many commands may run, and how much is kept of ended ones."""
 
     seconds: float = 1800.0
     finished: int = 50
@@ -133,7 +139,7 @@ class Retention(Struct, frozen=True, kw_only=True):
 
 
 class BackgroundCommand:
-    """One command: its output so far, and its end when it has one."""
+    """One command: its output so far, and its exit after it ended."""
 
     def __init__(self, name: str, child: ChildProcess, *, command: str, cwd: Path, owner: str, started_at: int) -> None:
         self.name = name
@@ -149,18 +155,19 @@ class BackgroundCommand:
         self.contained = False
         """It runs in a sandbox, and so does what is typed to it."""
         self.killed = False
-        """Somebody asked for its end, and needs not be told of it."""
+        """Somebody killed it and needs no notification."""
         self.stop = asyncio.Event()
-        """Set to end it. Its task is never cancelled: one that has not begun would leave the command running."""
+        """Set to end it. Its task is never cancelled: a task cancelled before it starts would leave the command
+        running."""
         self.watched = 0
-        """Calls that wait for its end at this moment."""
+        """Calls waiting for its end at this moment."""
         self.tail = OutputTail(KEPT_CHARS)
         self._fresh = OutputTail(PENDING_CHARS)
         self._loop = asyncio.get_running_loop()
         self._began = self._quiet_since = self._loop.time()
         self._changed = asyncio.Event()
         self.also: Callable[[bytes], None] | None = None
-        """Who else sees output as it comes."""
+        """A further consumer of output as it arrives."""
 
     @property
     def seconds(self) -> float:
@@ -191,7 +198,7 @@ class BackgroundCommand:
         self._changed.set()
 
     async def news(self, seconds: float) -> str:
-        """The output since the last time, waiting up to `seconds` for some or for the end."""
+        """The output since the last call, waiting up to `seconds` for some or for the end."""
         self.watched += 1
         try:
             with suppress(TimeoutError):
@@ -220,7 +227,7 @@ class Background:
         self._closed = False
 
     def check_room(self) -> None:
-        """Refuses another command when too many run already."""
+        """Refuses another command when too many are running."""
         if self._closed:
             raise Unavailable("The gateway is stopping: no command is started any more.")
         if len(self._tasks) >= self.retention.running:
@@ -232,7 +239,7 @@ class Background:
     def start(
         self, child: ChildProcess, *, command: str, cwd: Path, owner: str, timeout: float | None, most: int = 0
     ) -> BackgroundCommand:
-        """Takes `child` over: from now on it is read, timed and, at the latest when this closes, ended."""
+        """Takes `child` over: reads its output, enforces its timeout and ends it, at the latest on close."""
         name = fresh_name(self._jobs)
         job = BackgroundCommand(name, child, command=command, cwd=cwd, owner=owner, started_at=millis(self._clock))
         self._jobs[name] = job
@@ -240,7 +247,7 @@ class Background:
         return job
 
     async def wait(self, job: BackgroundCommand, seconds: float) -> bool:
-        """Whether `job` has ended within `seconds`; a cancelled wait ends it and everything it started."""
+        """Whether `job` ends within `seconds`; cancelling the wait kills it and everything it started."""
         task = self._tasks.get(job.name)
         if task is None:
             return True
@@ -253,7 +260,7 @@ class Background:
         return bool(done)
 
     def find(self, name: str, owner: str) -> BackgroundCommand:
-        """The command called `name`, if it is the session's own."""
+        """The command called `name`, if it belongs to the session."""
         self._prune()
         job = self._jobs.get(name)
         if job is None or job.owner != owner or not job.backgrounded:
@@ -265,7 +272,7 @@ class Background:
         return job is not None and job.contained
 
     def boxed(self) -> set[str]:
-        """The sessions that have a command running in a sandbox."""
+        """The sessions with a command running in a sandbox."""
         return {job.owner for job in self._jobs.values() if job.contained and job.ended is None}
 
     def of(self, owner: str) -> list[BackgroundCommand]:
@@ -274,7 +281,7 @@ class Background:
         return [job for job in self._jobs.values() if job.owner == owner and job.backgrounded]
 
     async def type(self, job: BackgroundCommand, data: bytes) -> None:
-        """Writes to the input of `job`, all of it or an error."""
+        """Writes all of `data` to the input of `job`, or raises."""
         if job.ended is not None:
             raise InvalidRequest(f"Session {job.name} has ended: nothing can be typed to it.")
         if job.child.input is None:
@@ -290,7 +297,7 @@ class Background:
             raise StateError(f"Session {job.name} has closed its input.") from error
 
     async def kill(self, job: BackgroundCommand) -> None:
-        """Ends `job` and everything it started; silent, because whoever asked knows."""
+        """Kills `job` and everything it started, without a notification."""
         job.killed = True
         task = self._tasks.get(job.name)
         if task is not None:
@@ -302,12 +309,12 @@ class Background:
             self._jobs.pop(job.name, None)
 
     async def endings(self) -> AsyncGenerator[BackgroundCommand]:
-        """Background commands as they end by themselves, for as long as this is read."""
+        """Yields background commands as they end by themselves, while it is consumed."""
         while True:
             yield await self._endings.get()
 
     async def close(self) -> None:
-        """Ends everything that runs."""
+        """Ends all running commands."""
         self._closed = True
         for job in self._jobs.values():
             job.stop.set()
@@ -322,7 +329,7 @@ class Background:
         finally:
             job.end(ended if ended.seconds else ChildEnded(code=None, seconds=job.seconds))
             job.ended_at = millis(self._clock)
-            # Last in the list is who ended last.
+            # Ordered by the time they ended.
             self._jobs[job.name] = self._jobs.pop(job.name, job)
             del self._tasks[job.name]
             self._prune()
@@ -330,7 +337,7 @@ class Background:
                 self._endings.put_nowait(job)
 
     def _prune(self) -> None:
-        """Forgets what ended long ago, and the oldest of what is too much."""
+        """Forgets commands that ended long ago, and the oldest above the limit."""
         now = millis(self._clock)
         kept = self.retention
         done = [job for job in self._jobs.values() if job.ended is not None and job.backgrounded]
@@ -343,7 +350,7 @@ class Background:
 
 
 async def _write(descriptor: int, data: bytes) -> None:
-    """Writes all of `data` without keeping anybody else waiting."""
+    """Writes all of `data` without blocking the loop."""
     loop = asyncio.get_running_loop()
     os.set_blocking(descriptor, False)
     left = memoryview(data)

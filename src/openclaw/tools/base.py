@@ -1,4 +1,4 @@
-"""What the gateway's tools share: arguments in, JSON out, and who may see whose sessions."""
+"""What tools share: parsing arguments, JSON output, a base class, specs, and turning errors into outputs."""
 
 import json
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -15,11 +15,11 @@ T = TypeVar("T")
 
 OWN_GATEWAY = "this tool works in the gateway it belongs to; leave it out"
 ELSEWHERE = {"gatewayUrl": OWN_GATEWAY, "gatewayToken": OWN_GATEWAY, "timeoutMs": "nothing here waits on a network"}
-"""How other gateways would be reached."""
+"""Parameters for reaching other gateways, which these tools refuse."""
 
 
 def taken(args: Mapping[str, Any], wanted: type[T]) -> T:
-    """`args` as the frozen type `wanted`."""
+    """Parses `args` as the frozen type `wanted`."""
     try:
         return msgspec.convert(dict(args), wanted, strict=False)
     except msgspec.ValidationError as error:
@@ -34,7 +34,7 @@ def json_output(result: Mapping[str, Any], *, failed: bool = False, ends_run: bo
 
 
 class SimpleTool:
-    """A tool that needs nothing alone and does nothing that policy watches, unless it says otherwise."""
+    """A tool without exclusive resources and without effects that policy watches, unless overridden."""
 
     spec: ToolSpec
 
@@ -77,7 +77,7 @@ P = ParamSpec("P")
 
 
 def parse_args(args: Mapping[str, Any], wanted: type[T]) -> T:
-    """`args` as the frozen type `wanted`."""
+    """Parses `args` as the frozen type `wanted`."""
     try:
         return msgspec.convert(dict(args), wanted, strict=False)
     except msgspec.ValidationError as error:
@@ -85,7 +85,7 @@ def parse_args(args: Mapping[str, Any], wanted: type[T]) -> T:
 
 
 def answers(call: Callable[P, Coroutine[Any, Any, Output]]) -> Callable[P, Coroutine[Any, Any, Output]]:
-    """Turns the failures a tool expects into what the model reads; anything else is a bug and rises."""
+    """Decorates a call: expected errors become failed outputs; anything else is a bug and rises."""
 
     @wraps(call)
     async def answered(*args: P.args, **kwargs: P.kwargs) -> Output:

@@ -1,4 +1,4 @@
-"""The tools of this wing, built from plain settings."""
+"""Builds the tools of a run from plain settings."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 
 def tools(settings: BrowserSettings, state: Path, browsers: "Callable[[], Browsers]") -> list[Tool]:
-    """What there is here. A browser is offered where its library is installed."""
-    # `nodes` and `canvas` (`tools/nodes.py`) are not among them: a client may connect with the role `node`, but the
-    # gateway has no way to hand it a call, so no device can serve them yet.
+    """The browser tool, where its library is installed."""
+    # Not `nodes` and `canvas` (`tools/nodes.py`): a client may connect with the role `node`, but the gateway cannot
+    # route a call to it yet, so no device can serve them.
     found: list[Tool] = []
     if settings.enabled and _has_playwright():
         from openclaw.tools.browser.tool import BrowserTool
@@ -47,7 +47,7 @@ def tools(settings: BrowserSettings, state: Path, browsers: "Callable[[], Browse
 
 @cache
 def _has_playwright() -> bool:
-    """What is installed does not change while the process lives, and finding out is slow."""
+    """Cached, because looking it up is slow and it does not change while the process lives."""
     return find_spec("playwright") is not None
 
 
@@ -70,7 +70,7 @@ def _rules(settings: BrowserSettings, state: Path) -> "BrowserRules":
 
 
 class WebToolSettings(Struct, frozen=True, kw_only=True):
-    """The owner's choices for the web tools, as plain values."""
+    """The owner's settings of the web tools, as plain values."""
 
     fence: AddressRules = AddressRules()
     max_bytes: int = 750_000
@@ -91,7 +91,7 @@ class WebToolSettings(Struct, frozen=True, kw_only=True):
 
 
 class ToolState:
-    """What tools keep from one call to the next; whoever opens it closes it."""
+    """State that tools keep between calls; whoever opens it closes it."""
 
     def __init__(self, clock: Clock, *, kept_for: float = 1800.0) -> None:
         self.clock = clock
@@ -121,9 +121,9 @@ def build(
     elevated: Elevated = "off",
     most_processes: int = MOST_PROCESSES,
 ) -> list[Tool]:
-    """All tools, in the order a prompt lists them. What commands inherit of `env` has no credentials in it.
+    """All tools, in the order of the prompt. Commands inherit `env` without its credentials.
 
-    With `boxed` files and commands are those of the box; `workers` carry the file calls out there.
+    With `boxed`, files and commands are those of the sandbox; `workers` run the file calls there.
     """
     env = safe_env(env)
     files: list[Tool] = [
@@ -164,7 +164,7 @@ def build(
 
 
 def build_web(standing: ToolState, wrap: Wrap, settings: WebToolSettings) -> list[Tool]:
-    """The tools that read the web."""
+    """The web tools."""
     pages = PageFetcher(
         settings.fence,
         FetchLimits(

@@ -1,4 +1,4 @@
-"""Editing: pieces of a text file replaced, everything else left to the byte."""
+"""The `edit` tool: replaces passages of a text file and leaves every other byte alone."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
@@ -15,9 +15,11 @@ from openclaw.process.tasks import offload
 from openclaw.tools.base import answers, parse_args
 from openclaw.tools.paths import encoded, lock_name, place, read_text, replace, shown
 
+# The replacement, pure.
+
 CONTEXT = 3
 
-# Each of these is one character for one character, so that positions carry over.
+# Each maps one character to one character, so that positions stay valid.
 _LOOKALIKES = str.maketrans(
     {
         **dict.fromkeys("\u2018\u2019\u201a\u201b", "'"),
@@ -40,7 +42,7 @@ class Edited(Struct, frozen=True, kw_only=True):
 
 
 class NotFoundOnce(Struct, frozen=True):
-    """Edit number `index` matches `count` places, and must match one."""
+    """Edit number `index` matches `count` places instead of one."""
 
     index: int
     count: int
@@ -52,7 +54,7 @@ class Overlapping(Struct, frozen=True):
 
 
 class Unchanged(Struct, frozen=True):
-    """What was asked for is what is there."""
+    """The edits change nothing."""
 
 
 class TextSpan(Struct, frozen=True, order=True):
@@ -63,15 +65,15 @@ class TextSpan(Struct, frozen=True, order=True):
 
 
 def fold_lookalikes(text: str) -> str:
-    """`text` with typographic quotes, dashes and spaces made plain; its length stays the same."""
+    """`text` with typographic quotes, dashes and spaces made plain; the length stays the same."""
     return text.translate(_LOOKALIKES)
 
 
 def change(text: str, edits: tuple[TextEdit, ...], newline: str) -> Edited | NotFoundOnce | Overlapping | Unchanged:
-    """`text` with all `edits` made at once; `newline` is the ending inserted lines get, empty to leave theirs.
+    """Applies all `edits` at once; `newline` is the ending of inserted lines, empty to keep theirs.
 
-    Old text is looked for in lines that end in a bare newline, so it matches whatever the file's endings are;
-    everything outside the replaced places stays as it was to the byte.
+    Old text is searched in lines that end in a bare newline, so it matches whatever the file's endings are; everything
+    outside the replaced passages stays the same to the byte.
     """
     view = _View(text)
     spans: list[TextSpan] = []
@@ -104,7 +106,7 @@ def _apply(text: str, spans: list[TextSpan]) -> str:
 
 
 class _View:
-    """A text as the model sees it, and the way back to the real positions."""
+    """A text as the model sees it, with positions mapped to the original."""
 
     def __init__(self, text: str) -> None:
         self.text = text.replace("\r\n", "\n")
@@ -112,7 +114,7 @@ class _View:
         self._loose: _Loose | None = None
 
     def find(self, wanted: str) -> tuple[int, int] | int:
-        """Where `wanted` is, exactly or nearly; a count when that is not one place."""
+        """The position of `wanted`, exactly or nearly; the number of matches when it is not one."""
         exact = _only(self.text, wanted)
         if isinstance(exact, tuple):
             return self._real(*exact)
@@ -128,7 +130,7 @@ class _View:
 
 
 def _crlf_positions(text: str) -> list[int]:
-    """Where, in the view, the newlines are that stand for two characters."""
+    """The positions, in the view, of newlines that stand for two characters."""
     found: list[int] = []
     at = text.find("\r\n")
     while at >= 0:
@@ -173,7 +175,7 @@ def _only(text: str, wanted: str) -> tuple[int, int] | int:
 
 
 def _diff(text: str, spans: list[TextSpan]) -> tuple[str, int]:
-    """A unified diff of the neighbourhoods of `spans`, and the first line of the new text that differs."""
+    """A unified diff of the surroundings of `spans`, and the first changed line of the new text."""
     lines = _split(text)
     starts = [0, *accumulate(map(len, lines))]
     output: list[str] = []
@@ -193,7 +195,7 @@ def _diff(text: str, spans: list[TextSpan]) -> tuple[str, int]:
 
 
 def _split(text: str) -> list[str]:
-    """Lines with their newlines; nothing but a newline ends one."""
+    """Lines with their newlines; only a newline ends one."""
     lines = [line + "\n" for line in text.split("\n")]
     lines[-1] = lines[-1][:-1]
     return lines if lines[-1] else lines[:-1]
@@ -228,6 +230,8 @@ def _hunks(old: list[str], new: list[str], old_base: int, new_base: int) -> tupl
     return output, first
 
 
+# The tool.
+
 MAX_SHOWN = 4000
 
 
@@ -238,7 +242,7 @@ class EditArgs(Struct, frozen=True, rename="camel"):
     new_text: str | None = None
 
     def all(self) -> tuple[TextEdit, ...]:
-        """Both forms a call may take, as one list."""
+        """Both forms of a call's edits, as one list."""
         if (self.old_text is None) != (self.new_text is None):
             raise InvalidRequest("oldText and newText go together: give both, or use edits.")
         single = () if self.old_text is None or self.new_text is None else (TextEdit(self.old_text, self.new_text),)
@@ -300,7 +304,7 @@ class EditFile:
         try:
             return frozenset({lock_name(place(_parse(args).path, context.workspace))})
         except OpenClawError:
-            return frozenset()  # the call itself will say what is wrong
+            return frozenset()  # the call itself reports the error
 
     @answers
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
@@ -319,7 +323,7 @@ class EditFile:
 
 
 def _parse(args: Mapping[str, Any]) -> EditArgs:
-    """`args` with the other names models use inside `edits` made ours."""
+    """Parses `args`, accepting other names that models use inside `edits`."""
     edits = args.get("edits")
     if not isinstance(edits, list | tuple):
         return parse_args(args, EditArgs)

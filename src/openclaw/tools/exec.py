@@ -1,4 +1,4 @@
-"""Running shell commands."""
+"""The `exec` tool: runs shell commands, in the foreground or background, on the host or in a sandbox."""
 
 import asyncio
 import os
@@ -21,17 +21,19 @@ from openclaw.tools.background import Background, BackgroundCommand, OutputTail
 from openclaw.tools.base import answers, parse_args
 from openclaw.tools.paths import locate, missing, shown
 
+# Commands that are refused.
+
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _WRAPPERS = frozenset({"sudo", "env", "exec", "nohup", "time", "command", "builtin", "setsid", "nice", "npx", "uvx"})
 _PUNCTUATION = frozenset("();<>|&\n`{}!")
 _TOKEN = re.compile(r"""[();<>|&\n`]+|(?:[^\s();<>|&`'"\\]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")+""", re.DOTALL)
 _QUOTED = re.compile(r"""\\(.)|'([^']*)'|"((?:[^"\\]|\\.)*)\"""", re.DOTALL)
-# The longest text a system takes as one argument, the closing zero included.
+# The longest single argument a system accepts, the terminating NUL included.
 MAX_COMMAND_BYTES = 128 * 1024 - 1
 
 
 def forbidden(command: str) -> str | None:
-    """Why `command` is refused, or None."""
+    """Why `command` is refused; None when it is not."""
     if not command.strip():
         return "The command is empty."
     if "\0" in command:
@@ -52,7 +54,7 @@ def forbidden(command: str) -> str | None:
 
 
 def _simple_commands(command: str) -> Iterator[list[str]]:
-    """The words of each program call in `command`, assignments and wrappers taken off."""
+    """The words of each program call in `command`, without assignments and wrappers."""
     words: list[str] = []
     for token in [*_tokens(command), ";"]:
         if not set(token) <= _PUNCTUATION:
@@ -66,15 +68,18 @@ def _simple_commands(command: str) -> Iterator[list[str]]:
 
 
 def _tokens(command: str) -> Iterator[str]:
-    """Words without their quotes, and operators; an open quote is passed over, the shell will complain."""
+    """Words without their quotes, and operators; an unclosed quote is skipped, since the shell will complain."""
     for token in _TOKEN.finditer(command):
         yield _QUOTED.sub(lambda quoted: "".join(part or "" for part in quoted.groups()), token[0])
 
 
-def outcome(ended: ChildEnded, text: str, cwd: Path, leader: int | None, **details: Any) -> Output:
-    """The answer for a command that has ended, with `text` of its output.
+# The answer about an ended command.
 
-    `leader` is the first process of its family; None for one that leaves nothing behind.
+
+def outcome(ended: ChildEnded, text: str, cwd: Path, leader: int | None, **details: Any) -> Output:
+    """The output of an ended command, with `text` as what it printed.
+
+    `leader` is the first process of its group; None for one that leaves nothing behind.
     """
     number = -ended.code if ended.code is not None and ended.code < 0 else None
     name = _signal_name(number) if number else None
@@ -129,18 +134,20 @@ def _signal_name(number: int) -> str:
         return str(number)
 
 
+# The tool.
+
 REPORT_EVERY = 0.2
 MOST_PROCESSES = 1000
 REPORTED_CHARS = 2000
 YIELD_MS = 10_000
 SHORTEST_YIELD_MS, LONGEST_YIELD_MS = 10, 120_000
 
-# Commands are written for these; other shells read them differently.
+# Commands are written for these shells; others read them differently.
 _SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ash", "ksh", "mksh"})
 
 
 Elevated = Literal["off", "on", "ask", "full"]
-"""Whether a run in a sandbox may leave it; `full` without being asked more than anyone else."""
+"""Whether a sandboxed run may run commands outside; `full` adds no approval of its own."""
 
 
 class ExecArgs(Struct, frozen=True, rename="camel"):
@@ -156,7 +163,7 @@ class ExecArgs(Struct, frozen=True, rename="camel"):
 
 
 def _with_background(spec: ToolSpec) -> ToolSpec:
-    """What exec says of itself when `process` can look after what it leaves running."""
+    """The spec with `process` available for background commands."""
     return structs.replace(
         spec,
         description=(
@@ -180,9 +187,9 @@ def _with_background(spec: ToolSpec) -> ToolSpec:
 
 
 class Exec:
-    """The `exec` tool. `env` is inherited as it is, so it must hold no credentials (see `safe_env`).
+    """The `exec` tool. `env` is inherited unchanged, so it must contain no credentials (see `safe_env`).
 
-    Without a `background` every command is waited for: nobody could look after it later.
+    Without a `background` every command is awaited: nothing could manage it later.
     """
 
     _spec = ToolSpec(
@@ -259,13 +266,13 @@ class Exec:
         usual = Effects.RUNS_CODE | Effects.READS_FILES | Effects.WRITES_FILES
         if self.boxed is None:
             return usual
-        # With elevated off nothing leaves: a call that wants to is refused.
+        # With elevation off nothing runs outside: a call that requests it is refused.
         if self.elevated == "off" or not self._outside(args.get("elevated"), args.get("host")):
             return usual | Effects.CONTAINED
         return usual if self.elevated == "full" else usual | Effects.LEAVES_SANDBOX
 
     def _outside(self, elevated: Any, host: Any) -> bool:
-        """Whether a call of a run in a sandbox is carried out on the host."""
+        """Whether a call of a sandboxed run runs on the host."""
         if self.boxed is None or host == "sandbox":
             return False
         return bool(elevated) if isinstance(elevated, bool) else host == "gateway" or self.elevated != "off"
@@ -307,7 +314,7 @@ class Exec:
     async def _kept(
         self, background: Background, wanted: ExecArgs, cwd: Path, context: ToolContext, timeout: float
     ) -> Output:
-        """Waits for a while; what still runs then goes on in the background."""
+        """Waits for a while; a command that is still running then continues in the background."""
         patience = 0.0 if wanted.background else self._patience(wanted.yield_ms)
         background.check_room()
         job = background.start(
@@ -322,7 +329,7 @@ class Exec:
         progress = _Progress(context.report, job.tail)
         job.also = progress.add
         try:
-            # Once around the loop even without patience, so that the output so far can be shown.
+            # Once around the loop even without a wait, so that the output so far is shown.
             await background.wait(job, patience)
         finally:
             progress.close()
@@ -353,7 +360,7 @@ class Exec:
             )
 
     async def _launch(self, wanted: ExecArgs, cwd: Path, context: ToolContext) -> SandboxLaunch:
-        """What is started on this machine: the command itself, or a box with the command in it."""
+        """What to start on this machine: the command itself, or the sandbox with the command in it."""
         if self.boxed is None or self._outside(wanted.elevated, wanted.host):
             env = self._env(wanted, context)
             argv = (pick_shell(self.shell, env.get("PATH")), "-c", wanted.command)
@@ -383,14 +390,14 @@ class Exec:
 
 
 def pick_shell(preferred: str, path: str | None) -> str:
-    """The shell commands are written for: the user's when it reads them as they are meant, else bash or sh."""
+    """The user's shell if commands are written for it, else bash or sh."""
     if Path(preferred).name in _SHELLS and (found := shutil.which(preferred, path=path)):
         return found
     return shutil.which("bash", path=path) or "/bin/sh"
 
 
 def _in_box(workdir: str | None, box: SandboxSpec) -> Path:
-    """The directory meant by `workdir` in a box; whether it is there is known inside only."""
+    """The directory of `workdir` in a sandbox; whether it exists is known inside only."""
     given = workdir or "."
     if "\0" in given:
         raise InvalidRequest("workdir contains a NUL character: remove it.")
@@ -411,7 +418,7 @@ def _directory(workdir: str | None, workspace: Path) -> Path:
 
 
 def _with_box(spec: ToolSpec) -> ToolSpec:
-    """What exec says of itself in a sandbox."""
+    """The spec in a sandbox."""
     return structs.replace(
         spec,
         parameters={
@@ -430,7 +437,7 @@ def _with_box(spec: ToolSpec) -> ToolSpec:
 
 
 class _Progress:
-    """Shows the end of the output a few times a second."""
+    """Reports the tail of the output a few times a second."""
 
     def __init__(self, report: Callable[[str], None], tail: OutputTail) -> None:
         self._tail = tail

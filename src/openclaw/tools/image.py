@@ -1,4 +1,4 @@
-"""Looking at images: into the context of a model that sees, or described by one that does."""
+"""The `image` tool: loads images for a model that sees, or has one describe them."""
 
 import base64
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ MOST_IMAGES = 20
 DEFAULT_PROMPT = "Describe the image."
 
 Look = Callable[[str, str, Sequence[Image]], Awaitable[str]]
-"""Asks a model that sees: agent, prompt, images -> its description."""
+"""Asks a vision model: agent, prompt, images -> its description."""
 
 
 class ImageArgs(Struct, frozen=True, rename="camel"):

@@ -32,7 +32,7 @@ _GATEWAY: dict[str, Any] = {
 
 
 class NodesTool:
-    """Looks for devices, and finds none."""
+    """The `nodes` tool; reports that no device is connected."""
 
     spec = ToolSpec(
         name="nodes",
@@ -114,7 +114,7 @@ class NodesTool:
 
 
 class CanvasTool:
-    """Would show something on a device."""
+    """The `canvas` tool; reports that no device is connected."""
 
     spec = ToolSpec(
         name="canvas",

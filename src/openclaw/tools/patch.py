@@ -1,4 +1,4 @@
-"""The patch language: parse a patch, apply its hunks to a text. No I/O."""
+"""The `apply_patch` tool: parses a patch, applies its hunks, and changes the files."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -29,6 +29,8 @@ from openclaw.tools.paths import (
     shown,
 )
 
+# The patch language, pure.
+
 BEGIN = "*** Begin Patch"
 END = "*** End Patch"
 _ADD = "*** Add File:"
@@ -48,7 +50,7 @@ class PatchLine(Struct, frozen=True):
 
 
 class Hunk(Struct, frozen=True):
-    """A change to one place; `headers` are lines to find above it, in their order."""
+    """A change to one passage; `headers` are lines to find above it, in order."""
 
     lines: tuple[PatchLine, ...]
     headers: tuple[str, ...] = ()
@@ -78,7 +80,7 @@ Section = AddFile | DeleteFile | UpdateFile
 
 
 def parse_patch(text: str) -> tuple[Section, ...]:
-    """The sections of a patch, or an error that names the line."""
+    """Parses a patch; errors name the line."""
     lines = _unwrap(text.strip().replace("\r\n", "\n").split("\n"))
     if lines[0].strip() != BEGIN:
         raise InvalidRequest(f"The first line of the patch must be '{BEGIN}'")
@@ -106,14 +108,14 @@ def paths_of(sections: tuple[Section, ...]) -> list[str]:
 
 
 def _unwrap(lines: list[str]) -> list[str]:
-    """The patch inside a shell here-document, which some models put around it."""
+    """Unwraps a shell here-document, which some models put around a patch."""
     if len(lines) >= 4 and re.fullmatch(r"""(?:apply_patch\s+)?<<-?\s*(['"]?)(\w+)\1""", lines[0].strip()):
         return lines[1:-1]
     return lines
 
 
 class _Reader:
-    """The lines after the first; `number` counts those taken, so it is the number of the last one."""
+    """The lines after the first; `number` is the number of the last line taken."""
 
     def __init__(self, lines: list[str]) -> None:
         self._lines = lines
@@ -129,7 +131,7 @@ class _Reader:
         return line
 
     def at_section(self) -> bool:
-        """Whether a section begins here; empty lines that only separate sections are passed over."""
+        """Whether a section starts here; skips empty lines that only separate sections."""
         while self.number in self._gaps:
             self.number += 1
         return self.peek().startswith(_SECTIONS)
@@ -187,7 +189,7 @@ def _hunk(reader: _Reader) -> Hunk:
     headers, lines, at_end = [], [], False
     while reader.peek().startswith("@@"):
         header = reader.take()[2:].strip()
-        # Line numbers, as other diffs have them, are no text to look for.
+        # Line numbers, as in other diffs, are not text to search for.
         if header and not _NUMBERS.match(header):
             headers.append(header)
     while not reader.at_section() and not reader.peek().startswith("@@"):
@@ -203,7 +205,9 @@ def _hunk(reader: _Reader) -> Hunk:
     return Hunk(tuple(lines), tuple(headers), at_end)
 
 
-# From the strictest reading to the loosest; the first that finds the lines wins.
+# Applying hunks, pure.
+
+# Normalisations from strictest to loosest; the first that finds the lines wins.
 _READINGS: tuple[Callable[[str], str], ...] = (
     lambda line: line,
     str.rstrip,
@@ -213,13 +217,13 @@ _READINGS: tuple[Callable[[str], str], ...] = (
 
 
 class _Lines:
-    """The lines of a text under every reading, made when first needed."""
+    """The lines of a text under every normalisation, computed on demand."""
 
     def __init__(self, lines: list[str]) -> None:
         self._readings = {0: lines}
 
     def find(self, wanted: list[str], start: int, *, at_end: bool = False) -> int | None:
-        """The first place at or after `start` where `wanted` stands."""
+        """The first position at or after `start` where `wanted` occurs."""
         for level, read in enumerate(_READINGS):
             if level not in self._readings:
                 self._readings[level] = [read(line) for line in self._readings[0]]
@@ -247,9 +251,9 @@ def _find(lines: list[str], wanted: list[str], start: int, at_end: bool) -> int 
 
 
 def apply_hunks(text: str, hunks: tuple[Hunk, ...], path: str) -> str:
-    """`text` with the hunks applied in order; lines they do not replace keep their bytes.
+    """Applies the hunks in order; lines they do not replace keep their bytes.
 
-    New lines get the ending most lines have, and a text without a last newline stays without one.
+    New lines get the ending most lines have, and a text without a final newline stays without one.
     """
     bodies, endings = _split(text)
     newline = "\r\n" if endings.count("\r\n") > endings.count("\n") else "\n"
@@ -273,7 +277,7 @@ def apply_hunks(text: str, hunks: tuple[Hunk, ...], path: str) -> str:
             done += 1
     new_bodies += bodies[done:]
     new_endings += endings[done:]
-    # Only the last line may lack its ending, and whether it does is not for a hunk to change.
+    # Only the last line may lack its ending, and a hunk must not change whether it does.
     new_endings = [ending or newline for ending in new_endings]
     if new_endings and bodies and not endings[-1]:
         new_endings[-1] = ""
@@ -281,7 +285,7 @@ def apply_hunks(text: str, hunks: tuple[Hunk, ...], path: str) -> str:
 
 
 def _split(text: str) -> tuple[list[str], list[str]]:
-    """Lines and, apart, the ending of each; the last ending is empty when the text just stops."""
+    """The lines and, separately, their endings; the last ending is empty when the text has no final newline."""
     bodies = text.split("\n")
     if not bodies[-1]:
         bodies.pop()
@@ -298,7 +302,7 @@ def _locate(lines: _Lines, hunk: Hunk, start: int, total: int, name: str) -> int
     for header in hunk.headers:
         found = lines.find([header], start)
         if found is None and lines.find([header], 0) is not None:
-            continue  # the previous hunk lies under the same header
+            continue  # the previous hunk is under the same header
         if found is None:
             raise InvalidRequest(f"Could not find the line {header!r} named by {name}. Read the file and try again.")
         start = found + 1
@@ -314,6 +318,9 @@ def _locate(lines: _Lines, hunk: Hunk, start: int, total: int, name: str) -> int
             f"hunks go from top to bottom. Expected:\n{expected}"
         )
     return at
+
+
+# The tool.
 
 
 class PatchArgs(Struct, frozen=True):
@@ -352,7 +359,7 @@ class ApplyPatch:
             paths = paths_of(parse_patch(parse_args(args, PatchArgs).input))
             return frozenset(lock_name(locate(path, context.workspace, creating=True)) for path in paths)
         except OpenClawError:
-            return frozenset()  # the call itself will say what is wrong
+            return frozenset()  # the call itself reports the error
 
     @answers
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
@@ -368,7 +375,7 @@ class ApplyPatch:
 
 
 def _apply(desk: "_Desk", sections: tuple[Section, ...], stop: Event) -> tuple[list[str], OpenClawError | None]:
-    """Applies file by file up to the first that fails; says what was done and why it stopped."""
+    """Applies file by file up to the first failure; returns what was done and why it stopped."""
     done: list[str] = []
     for section in sections:
         if stop.is_set():
@@ -381,14 +388,14 @@ def _apply(desk: "_Desk", sections: tuple[Section, ...], stop: Event) -> tuple[l
 
 
 class _Desk:
-    """Where the paths of a patch lie, and the hands that change them."""
+    """Resolves the paths of a patch and changes the files."""
 
     def __init__(self, workspace: Path, workspace_only: bool) -> None:
         self._workspace = workspace
         self._workspace_only = workspace_only
 
     def apply(self, section: Section) -> str:
-        """Makes one change; the line that reports it."""
+        """Applies one section; returns the line that reports it."""
         match section:
             case AddFile(path, content):
                 target = self._free(path)

@@ -1,4 +1,4 @@
-"""Where a path given by a model points, whether it may, and what was meant when nothing is there."""
+"""Paths and files for the file tools: resolves a model's path, confines it, reads text, replaces files atomically."""
 
 import difflib
 import json
@@ -24,13 +24,16 @@ _QUOTES = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": 
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f\u0085\u2028\u2029\ud800-\udfff]")
 
 
+# Paths.
+
+
 def real(path: Path) -> Path:
-    """`path` with every symlink followed, as far as it exists."""
+    """`path` with every symlink resolved, as far as it exists."""
     return Path(os.path.realpath(path))
 
 
 def place(raw: str, workspace: Path, *, workspace_only: bool = False, creating: bool = False) -> Path:
-    """The absolute path meant by `raw`, refused when it leaves a workspace it must stay in."""
+    """The absolute path of `raw`; raises when it leaves a workspace it must stay in."""
     path = locate(raw, workspace, creating=creating)
     if workspace_only:
         confine(path, workspace)
@@ -38,7 +41,7 @@ def place(raw: str, workspace: Path, *, workspace_only: bool = False, creating: 
 
 
 def locate(raw: str, workspace: Path, *, creating: bool = False) -> Path:
-    """The absolute path meant by `raw`. What exists under the literal name always wins."""
+    """The absolute path of `raw`. An existing file with the literal name always wins."""
     if not raw.strip():
         raise InvalidRequest("The path is empty: name a file or directory.")
     if "\0" in raw:
@@ -58,9 +61,9 @@ def locate(raw: str, workspace: Path, *, creating: bool = False) -> Path:
 
 
 def confine(path: Path, workspace: Path, *, follow: bool = True) -> None:
-    """Refuses `path` when it is outside `workspace` once symlinks are followed.
+    """Raises when `path` is outside `workspace` after resolving symlinks.
 
-    Without `follow` the last part is taken as the link it may be, for work on the link itself.
+    Without `follow` the last part is not resolved, for operations on a link itself.
     """
     target = real(path) if follow else real(path.parent) / path.name
     if not target.is_relative_to(real(workspace)):
@@ -68,7 +71,7 @@ def confine(path: Path, workspace: Path, *, follow: bool = True) -> None:
 
 
 def lock_name(path: Path) -> str:
-    """One name for one file, however it was spelled."""
+    """One name for one file, however it is spelled."""
     return str(real(path))
 
 
@@ -81,18 +84,18 @@ def exists(path: Path) -> bool:
 
 
 def missing(path: Path, kind: str = "File") -> NotFound:
-    """The error for a path where nothing is, with the closest name beside it."""
+    """The error for a missing path, suggesting the closest name beside it."""
     closest = _closest(path)
     return NotFound(f"{kind} not found: {shown(path)}." + (f" Did you mean: {shown(closest)}?" if closest else ""))
 
 
 def relative(path: Path, workspace: Path) -> str:
-    """`path` as a model can use it in the next call: from the workspace when inside, absolute otherwise."""
+    """`path` as a model can use it in the next call: relative inside the workspace, else absolute."""
     return (path.relative_to(workspace) if path.is_relative_to(workspace) else path).as_posix()
 
 
 def shown(path: Path | str) -> str:
-    """`path` on one line: quoted when it holds characters that would break out of it."""
+    """`path` on one line: quoted when it contains characters that would break it."""
     text = str(path)
     return json.dumps(text) if _UNPRINTABLE.search(text) else text
 
@@ -113,12 +116,12 @@ def _absolute(text: str, workspace: Path) -> Path:
     path = workspace / (Path.home() / text[2:] if text == "~" or text.startswith("~/") else text)
     if ".." not in path.parts:
         return path
-    # Links are followed before "..", as the system does; the last part stays a link if it is one.
+    # Links are resolved before "..", as the system does; the last part stays a link if it is one.
     return real(path) if path.name == ".." else real(path.parent) / path.name
 
 
 def _fresh(text: str, workspace: Path) -> Path:
-    """The path for something that is not there yet; `@` is a mention unless it begins a directory's name."""
+    """The path of a new file; a leading `@` is a mention unless it starts an existing directory's name."""
     path = _absolute(text, workspace)
     if not text.startswith("@") or text == "@":
         return path
@@ -141,7 +144,7 @@ def _fold(name: str) -> str:
 
 
 def _twin(path: Path) -> Path | None:
-    """The one neighbour whose name differs only in kinds of spaces, quotes or accents."""
+    """The one sibling whose name differs only in kinds of spaces, quotes or accents."""
     wanted = _fold(path.name)
     found = [name for name in _names(path.parent) if _fold(name) == wanted]
     return path.parent / found[0] if len(found) == 1 else None
@@ -153,6 +156,8 @@ def _closest(path: Path) -> Path | None:
     return path.parent / folded[matches[0]] if matches else None
 
 
+# Files.
+
 SNIFFED = 8192
 MAX_EDITED = 32 * 1024 * 1024
 
@@ -162,14 +167,14 @@ _SIGNATURES = (b"%PDF-", b"PK\x03\x04", b"\x1f\x8b", b"\x7fELF", b"SQLite format
 
 
 class TextFile(Struct, frozen=True):
-    """A text file whose every byte can be given back: bytes that are not UTF-8 travel as surrogates."""
+    """A text file that can be written back byte for byte: bytes that are not UTF-8 become surrogates."""
 
     text: str
     bom: bool = False
 
     @property
     def newline(self) -> str:
-        """The line ending most lines have; empty when there is none to go by."""
+        """The most frequent line ending; empty when there is none."""
         crlf = self.text.count("\r\n")
         lf = self.text.count("\n") - crlf
         if not crlf and not lf:
@@ -181,7 +186,7 @@ class TextFile(Struct, frozen=True):
 
 
 def failure(path: Path, doing: str, error: OSError) -> OpenClawError:
-    """What an operating system error means for the person who named `path`."""
+    """The error for an operating system error on `path`."""
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return missing(path)
     if isinstance(error, PermissionError):
@@ -190,7 +195,7 @@ def failure(path: Path, doing: str, error: OSError) -> OpenClawError:
 
 
 def irregular(mode: int) -> str:
-    """What kind of thing `mode` describes when it is not a regular file."""
+    """The kind of a file that is not regular."""
     if stat.S_ISREG(mode):
         return ""
     if stat.S_ISDIR(mode):
@@ -202,14 +207,14 @@ def irregular(mode: int) -> str:
 
 @contextmanager
 def opened(path: Path) -> Iterator[FileIO]:
-    """`path` opened for reading, without ever waiting for another process to write."""
+    """`path` opened for reading, without ever blocking on a pipe."""
     try:
         _refuse_irregular(path, path.stat().st_mode)
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise failure(path, "read", error) from error
     with FileIO(descriptor) as stream:
-        # Checked again on what was really opened: the name may have changed hands in between.
+        # Checked again on the opened file: the name may refer to another one by now.
         _refuse_irregular(path, os.fstat(descriptor).st_mode)
         try:
             yield stream
@@ -226,7 +231,7 @@ def _refuse_irregular(path: Path, mode: int) -> None:
 
 
 def is_binary(sample: bytes) -> bool:
-    """Whether the first bytes of a file look like anything but text."""
+    """Whether the first bytes of a file look binary."""
     if b"\0" in sample or sample.startswith(_SIGNATURES):
         return True
     return len(sample.translate(None, _CONTROLS)) < 0.9 * len(sample)
@@ -246,7 +251,7 @@ def refuse_binary(path: Path, sample: bytes, total: int, doing: str) -> None:
 
 
 def read_text(path: Path, doing: str) -> TextFile:
-    """All of a text file, for changing it."""
+    """The whole of a text file, for changing it."""
     with opened(path) as stream:
         total = os.fstat(stream.fileno()).st_size
         if total > MAX_EDITED:
@@ -263,7 +268,7 @@ def read_text(path: Path, doing: str) -> TextFile:
 
 
 def encoded(text: str, what: str) -> bytes:
-    """`text` as UTF-8, or an error that names the argument."""
+    """`text` as UTF-8; errors name the argument."""
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError as error:
@@ -273,7 +278,7 @@ def encoded(text: str, what: str) -> bytes:
 
 
 def replace(path: Path, data: bytes, *, mode: int | None = None) -> None:
-    """Puts `data` where `path` points, whole or not at all; parents are made, the mode is kept.
+    """Replaces the file at `path` atomically; creates parents and keeps the mode.
 
     A symlink stays a link and its target gets the data. `mode` is for a new file.
     """
@@ -337,7 +342,7 @@ def _swap_in(target: Path, data: bytes, old: os.stat_result | None, mode: int | 
 
 
 def _settle(directory: Path) -> None:
-    """Makes a rename survive a power cut; the data is already safe, so a filesystem that cannot is forgiven."""
+    """Syncs the directory so that a rename survives a power cut; ignores filesystems that cannot, the data is safe."""
     with suppress(OSError):
         descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:

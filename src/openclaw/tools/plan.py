@@ -1,4 +1,4 @@
-"""A plan the user can watch."""
+"""The `update_plan` tool: a plan the user can watch."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -25,7 +25,7 @@ class PlanArgs(Struct, frozen=True):
 
 
 class UpdatePlan:
-    """The `update_plan` tool: the plan is its arguments, so a client shows it from the call itself."""
+    """The `update_plan` tool: the plan is its arguments, so clients show it from the call itself."""
 
     spec = ToolSpec(
         name="update_plan",

@@ -1,4 +1,4 @@
-"""Watching, feeding and ending commands that run in the background."""
+"""The `process` tool: polls, feeds and kills background commands."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -11,6 +11,8 @@ from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
 from openclaw.tools.background import Background, BackgroundCommand
 from openclaw.tools.base import answers, parse_args
 from openclaw.tools.exec import outcome
+
+# Keys and pastes.
 
 _NAMED = {
     "enter": "\r",
@@ -50,7 +52,7 @@ PASTE_START, PASTE_END = "\x1b[200~", "\x1b[201~"
 
 
 def key(name: str) -> str:
-    """What pressing the key called `name` sends: Enter, Up, F5, C-c, M-x, S-Tab or one character."""
+    """The input for the key called `name`: Enter, Up, F5, C-c, M-x, S-Tab or one character."""
     combined = _COMBINED.match(name)
     if combined is not None:
         return _combination(combined[1].upper(), combined[2], name)
@@ -74,7 +76,7 @@ def _combination(modifier: str, base: str, name: str) -> str:
 
 
 def typed(literal: str, hexes: Sequence[str], keys: Sequence[str]) -> bytes:
-    """Literal text, then bytes given in hex, then named keys."""
+    """Encodes literal text, then hex bytes, then named keys."""
     data = literal.encode()
     for item in hexes:
         found = _HEX.match(item.strip())
@@ -85,13 +87,15 @@ def typed(literal: str, hexes: Sequence[str], keys: Sequence[str]) -> bytes:
 
 
 def pasted(text: str, *, bracketed: bool) -> bytes:
-    """`text` as a paste; what would end the paste early is taken out of it."""
+    """`text` as a paste; embedded end-of-paste sequences are removed."""
     if not bracketed:
         return text.encode()
-    while PASTE_END in text:  # taking one out may leave another
+    while PASTE_END in text:  # removing one may leave another
         text = text.replace(PASTE_END, "")
     return f"{PASTE_START}{text}{PASTE_END}".encode()
 
+
+# The tool.
 
 LOG_LINES = 200
 LONGEST_POLL_MS = 30_000
@@ -173,7 +177,7 @@ class ProcessTool:
         self._background = background
 
     def effects(self, args: Mapping[str, Any]) -> Effects:
-        # What is typed to a shell or an interpreter is code.
+        # Input to a shell or an interpreter is code.
         if args.get("action") not in TYPING:
             return Effects.NONE
         inside = self._background.is_contained(str(args.get("sessionId")))

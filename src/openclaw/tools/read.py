@@ -1,4 +1,4 @@
-"""Reading: a page of a text file, or an image."""
+"""The `read`, `ls` and `write` tools."""
 
 import base64
 import codecs
@@ -36,12 +36,14 @@ from openclaw.tools.paths import (
     size,
 )
 
+# Bitmaps.
+
 _HEADER = struct.Struct("<10xI4xiiHHI")
 _MASKED = 3
 
 
 def to_png(data: bytes) -> bytes:
-    """The picture of an uncompressed bitmap with 24 or 32 bits a pixel; others are refused with advice."""
+    """Converts an uncompressed 24- or 32-bit bitmap to PNG; others are refused with advice."""
     start, width, height, _, bits, compression = _HEADER.unpack_from(data.ljust(_HEADER.size, b"\0"))
     channels = bits // 8
     stride = (width * channels + 3) // 4 * 4
@@ -51,7 +53,7 @@ def to_png(data: bytes) -> bytes:
     starts = range(start, start + stride * abs(height), stride)
     rows = [data[at : at + width * channels] for at in starts]
     if height > 0:
-        rows.reverse()  # bitmaps are stored from the bottom up, unless their height is negative
+        rows.reverse()  # bitmaps are stored bottom-up, unless their height is negative
     pixels = b"".join(b"\0" + _rgb(row, channels) for row in rows)
     header = struct.pack(">IIBBBBB", width, abs(height), 8, 2, 0, 0, 0)
     return b"".join(
@@ -68,6 +70,8 @@ def _rgb(row: bytes, channels: int) -> bytes:
 def _chunk(kind: bytes, body: bytes) -> bytes:
     return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
 
+
+# `ls`.
 
 LIMIT = 500
 MAX_BYTES = 50 * 1024
@@ -143,7 +147,7 @@ def _list(path: Path, wanted: LsArgs, stop: Event) -> Output:
 
 
 class _Counted:
-    """The entries after a name, counted as they pass, so that a huge directory is never held whole."""
+    """Counts the entries after a name as they pass, so that a huge directory is never held in memory."""
 
     def __init__(self, entries: Iterator[os.DirEntry[str]], after: bytes, stop: Event) -> None:
         self._entries = entries
@@ -173,7 +177,7 @@ def _line(entry: os.DirEntry[str]) -> str:
 
 
 def _fitting(lines: list[str]) -> list[str]:
-    """As many lines as fit the size of one answer."""
+    """As many lines as fit one answer."""
     total = 0
     for index, line in enumerate(lines):
         total += len(line.encode("utf-8", "surrogateescape")) + 1
@@ -182,12 +186,14 @@ def _fitting(lines: list[str]) -> list[str]:
     return lines
 
 
+# `read`: pages of text.
+
 MAX_LINES = 2000
 CHUNK = 256 * 1024
 
 
 class TextPage(Struct, frozen=True, kw_only=True):
-    """Whole lines, or a piece of one line that is longer than a page."""
+    """Whole lines, or a part of a line that is longer than a page."""
 
     data: bytes
     text: str
@@ -195,18 +201,18 @@ class TextPage(Struct, frozen=True, kw_only=True):
     next_offset: int | None = None
     next_cursor: int = 0
     remaining: int | None = None
-    """Lines after this page; only counted when the page is full of lines, not of bytes."""
+    """Lines after this page; counted only when the line limit ends the page, not the byte limit."""
 
 
 class BeyondEnd(Struct, frozen=True):
-    """The place asked for does not exist: the file has only `lines`, or the line only `columns`."""
+    """The position does not exist: the file has only `lines`, or the line only `columns`."""
 
     lines: int
     columns: int | None = None
 
 
 class _Source:
-    """A stream one can push back into."""
+    """A stream with push-back."""
 
     def __init__(self, stream: RawIOBase, head: bytes, stop: Event) -> None:
         self._stream = stream
@@ -219,7 +225,7 @@ class _Source:
     def chunks(self) -> Iterator[bytes]:
         while not self._stop.is_set():
             chunk, self._pushed = self._pushed, b""
-            # A file that never ends answers None when it has nothing yet; that is an end for us.
+            # A non-blocking file returns None when it has no data; treat that as its end.
             chunk = chunk or self._stream.read(CHUNK) or b""
             if not chunk:
                 return
@@ -229,7 +235,7 @@ class _Source:
 def turn_to(
     stream: RawIOBase, head: bytes, *, offset: int, cursor: int, limit: int | None, stop: Event
 ) -> TextPage | BeyondEnd:
-    """The page that begins `cursor` characters into line `offset`; `head` was already read from `stream`."""
+    """The page that starts `cursor` characters into line `offset`; `head` was already read from `stream`."""
     source = _Source(stream, head.removeprefix(codecs.BOM_UTF8), stop)
     if end := _skip_lines(source, offset - 1):
         return end
@@ -243,7 +249,7 @@ def turn_to(
 
 
 def _skip_lines(source: _Source, lines: int) -> BeyondEnd | None:
-    """Leaves `source` at the line after `lines` lines; the end when there is none."""
+    """Advances `source` past `lines` lines; returns the end when there are fewer."""
     seen, open_line = 0, False
     for chunk in source.chunks():
         here = chunk.count(b"\n")
@@ -267,7 +273,7 @@ class _Skipped(Struct, frozen=True):
 
 
 def _skip_characters(source: _Source, cursor: int) -> _Skipped | int:
-    """Leaves `source` after `cursor` characters of its line; the line's length when it is shorter."""
+    """Advances `source` past `cursor` characters of its line; returns the line's length when it is shorter."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     left = cursor
     for chunk in source.chunks():
@@ -333,6 +339,8 @@ def _count_lines(source: _Source) -> int:
         last = chunk[-1:]
     return count + (last != b"\n")
 
+
+# `read`: the tool.
 
 MAX_IMAGE_BYTES = 5 * 1024 * 1024
 
@@ -472,7 +480,7 @@ def _unseen_image(path: Path, mime: str, total: int, accepted: bool) -> Output:
 
 
 def image_type(head: bytes) -> str | None:
-    """The media type of an image, told by its first bytes and never by its name."""
+    """The media type of an image, detected from its first bytes, not its name."""
     if head.startswith(b"\xff\xd8\xff"):
         return "image/jpeg"
     if head.startswith(b"\x89PNG\r\n\x1a\n"):
@@ -481,10 +489,13 @@ def image_type(head: bytes) -> str | None:
         return "image/gif"
     if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
         return "image/webp"
-    # "BM" alone also begins ordinary text; the reserved fields and the header size settle it.
+    # "BM" also starts ordinary text; the reserved fields and the header size decide.
     if head[:2] == b"BM" and head[6:10] == bytes(4) and head[14:18] in (b"\x28\0\0\0", b"\x6c\0\0\0", b"\x7c\0\0\0"):
         return "image/bmp"
     return None
+
+
+# `write`.
 
 
 class WriteArgs(Struct, frozen=True):
@@ -522,7 +533,7 @@ class Write:
         try:
             return frozenset({lock_name(place(parse_args(args, WriteArgs).path, context.workspace, creating=True))})
         except OpenClawError:
-            return frozenset()  # the call itself will say what is wrong
+            return frozenset()  # the call itself reports the error
 
     @answers
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
@@ -539,7 +550,7 @@ class Write:
 
 
 def _write(path: Path, data: bytes) -> bool:
-    """Whether the file had to be changed."""
+    """Writes the file; whether it had to be changed."""
     if _holds(path, data):
         return False
     replace(path, data)
@@ -554,4 +565,4 @@ def _holds(path: Path, data: bytes) -> bool:
         with opened(target) as stream:
             return stream.readall() == data
     except OpenClawError:
-        return False  # a file one may write but not read
+        return False  # writable but not readable

@@ -1,7 +1,7 @@
-"""Search without ripgrep, as a program of its own: `python -m openclaw.tools.fallback files|grep ...`.
+"""Search without ripgrep, as a separate program: `python -m openclaw.tools.ripgrep_fallback files|grep ...`.
 
-It writes what ripgrep would (path, NUL, line number, `:` or `-`, text) and runs apart, so that a pattern
-that takes forever can be stopped like any other process.
+It writes what ripgrep would (path, NUL, line number, `:` or `-`, text) and runs separately, so that a pattern that
+takes forever can be killed like any other process.
 """
 
 import os
@@ -20,7 +20,7 @@ MAX_WRITTEN = 2000
 
 
 class IgnoreRules:
-    """The ignore files from the top directory down to one."""
+    """The ignore files from the top directory down to one directory."""
 
     def __init__(self, base: Path, specs: tuple[tuple[Path, pathspec.GitIgnoreSpec], ...] = ()) -> None:
         lines: list[str] = []
@@ -35,7 +35,7 @@ class IgnoreRules:
         return IgnoreRules(directory, self._specs)
 
     def ignores(self, path: Path, directory: bool) -> bool:
-        """The deepest file with an opinion decides."""
+        """Whether the deepest ignore file with a matching rule ignores `path`."""
         for base, spec in reversed(self._specs):
             verdict = spec.check_file(path.relative_to(base).as_posix() + ("/" if directory else "")).include
             if verdict is not None:
@@ -67,7 +67,7 @@ def walk(top: Path) -> Iterator[Path]:
 
 
 def search(path: Path, matches: Callable[[bytes], object], context: int, out: BinaryIO) -> None:
-    """Writes the matching lines of one text file, and `context` lines around each."""
+    """Writes the matching lines of one text file, with `context` lines around each."""
     name = os.fsencode(path) + b"\0"
     before: deque[tuple[int, bytes]] = deque(maxlen=context)
     after = 0

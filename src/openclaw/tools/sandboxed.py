@@ -1,4 +1,4 @@
-"""File tools that work in a box: the call is made here and carried out inside, where commands run too."""
+"""File tools in a sandbox: forwards calls to a worker process inside, where commands run too."""
 
 import asyncio
 import hashlib
@@ -26,7 +26,7 @@ ENDING_SECONDS = 5.0
 
 
 class SandboxWorker:
-    """The process in one box that carries out file calls; started at the first, ended when it is idle."""
+    """The process in one sandbox that runs file calls; started by the first call, stopped when idle."""
 
     def __init__(self, boxed: SandboxedRun) -> None:
         self._boxed = boxed
@@ -46,7 +46,7 @@ class SandboxWorker:
             await self._send(process, structs.replace(ask, id=number))
             return await answer
         except asyncio.CancelledError:
-            # Not waited for: what does not read its input would keep the run from ending.
+            # Not awaited: a worker that does not read its input would keep the run from ending.
             with suppress(ConnectionError, RuntimeError):
                 assert process.stdin is not None
                 process.stdin.write(msgspec.json.encode(SandboxRequest(id=number, cancel=True)) + b"\n")
@@ -91,7 +91,7 @@ class SandboxWorker:
             return self._process
 
     async def _read(self, process: asyncio.subprocess.Process) -> None:
-        """Hands answers on until the process ends or has had nothing to do for a while."""
+        """Dispatches answers until the process ends or is idle for a while."""
         assert process.stdout is not None
         try:
             while True:
@@ -101,7 +101,7 @@ class SandboxWorker:
                 except TimeoutError:
                     if self._waiting:
                         continue
-                    self._process = None  # from here on a call starts another one
+                    self._process = None  # from here on a call starts a new one
                     return
                 if not line:
                     return
@@ -110,7 +110,7 @@ class SandboxWorker:
                 if answer is not None and not answer.done():
                     answer.set_result(told.output)
         except (ValueError, msgspec.DecodeError):
-            return  # what is said in a box is not to be trusted to be well-formed
+            return  # output from inside a sandbox is untrusted and may be malformed
         finally:
             await finish(self._end(process))
             self._reading = None
@@ -145,7 +145,7 @@ class SandboxWorker:
 
 
 class Workers:
-    """One worker for each box in use; whoever opens this closes it."""
+    """One worker for each sandbox in use; whoever opens this closes it."""
 
     def __init__(self) -> None:
         self._open: dict[str, SandboxWorker] = {}
@@ -163,7 +163,7 @@ class Workers:
 
 
 class SandboxedTool:
-    """A file tool whose calls are carried out in a box."""
+    """A file tool whose calls run in a sandbox."""
 
     def __init__(
         self, tool: Tool, boxed: SandboxedRun, workers: Workers, *, confined: bool, patch_confined: bool
@@ -184,8 +184,8 @@ class SandboxedTool:
     def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
         if Effects.WRITES_FILES not in self.effects(args):
             return frozenset()
-        # Which file a path means is known inside only, so changes to one box take turns. The files of this machine that
-        # are meant, as far as no link leads out of the box, are named for whoever keeps or labels them.
+        # Which file a path means is known inside only, so writes in one sandbox take turns. The host files they
+        # probably mean, if no link inside leads elsewhere, are named for the undo journal and the labels.
         box = self.boxed.box
         here = structs.replace(context, workspace=Path(outside(box, box.workdir) or box.root))
         named = self._tool.resources(args, here)
@@ -217,7 +217,7 @@ class SandboxedTool:
 
 
 class SandboxedImage(SandboxedTool):
-    """The `image` tool over the files of a box: they are loaded inside and looked at outside."""
+    """The `image` tool over files of a sandbox: loaded inside, described outside."""
 
     def __init__(self, tool: Tool, boxed: SandboxedRun, workers: Workers, look: Look, *, confined: bool) -> None:
         super().__init__(tool, boxed, workers, confined=confined, patch_confined=True)

@@ -1,4 +1,4 @@
-"""The file tools inside a box: requests come a line each, answers leave a line each, in any order."""
+"""The worker inside a sandbox: runs file tools. One JSON line per request and answer, answers in any order."""
 
 import asyncio
 import os
@@ -22,11 +22,11 @@ from openclaw.tools.search import Find, Grep
 
 LONGEST_LINE = 64 * 1024 * 1024
 START = f"import sys; sys.path.insert(0, '{RUNTIME}/lib'); from openclaw.tools.sandboxed_worker import main; main()"
-"""What the interpreter inside is told; it needs nothing but itself, msgspec and these modules."""
+"""The program for the interpreter inside; it needs only itself, msgspec and these modules."""
 
 
 class SandboxRequest(Struct, frozen=True, kw_only=True):
-    """One call, or the end of one."""
+    """One call, or the cancellation of one."""
 
     id: int
     tool: str = ""
@@ -46,7 +46,7 @@ class Told(Struct, frozen=True, kw_only=True):
 
 
 def tools(*, confined: bool, patch_confined: bool, env: Mapping[str, str]) -> dict[str, Tool]:
-    """The tools that work on files, by name."""
+    """The file tools, by name."""
 
     async def unseen(agent: str, prompt: str, images: Any) -> str:
         raise AssertionError("outside the box it is decided who looks")
@@ -65,7 +65,7 @@ def tools(*, confined: bool, patch_confined: bool, env: Mapping[str, str]) -> di
 
 
 async def serve(reader: asyncio.StreamReader, write: Any) -> None:
-    """Answers until nobody asks any more."""
+    """Answers requests until the input ends."""
     running: dict[int, asyncio.Task[None]] = {}
 
     async def answer(ask: SandboxRequest) -> None:
@@ -73,7 +73,7 @@ async def serve(reader: asyncio.StreamReader, write: Any) -> None:
         context = ToolContext(call_id=str(ask.id), workspace=Path(ask.workspace), accepts_images=ask.images)
         try:
             output = await chosen[ask.tool].call(ask.args, context)
-        except Exception as error:  # the tool call's own bug stop is on the other side of the pipe
+        except Exception as error:  # a bug in a tool fails this call only
             output = Output.failed(f"{type(error).__name__}: {error}")
         write(_line(Told(id=ask.id, output=output)))
 
@@ -98,7 +98,7 @@ def _forget(running: dict[int, asyncio.Task[None]], number: int, done: asyncio.T
 def _line(told: Told) -> bytes:
     try:
         return msgspec.json.encode(told) + b"\n"
-    except UnicodeEncodeError:  # names of files may hold bytes that are no text
+    except UnicodeEncodeError:  # file names may contain bytes that are not text
         content = tuple(
             Text(block.text.encode("utf-8", "replace").decode()) if isinstance(block, Text) else block
             for block in told.output.content
@@ -119,7 +119,7 @@ def main() -> None:
 
 
 def _send(line: bytes) -> None:
-    """Writes all of `line`; whoever reads it reads all the time."""
+    """Writes all of `line`, blocking: the reader never stops reading."""
     left = memoryview(line)
     while left:
         left = left[os.write(1, left) :]

@@ -1,4 +1,4 @@
-"""Searching: `grep` for text in files, `find` for files by name."""
+"""The `grep` and `find` tools, over ripgrep or our fallback."""
 
 import asyncio
 import re
@@ -18,13 +18,15 @@ from openclaw.process.child import ChildEnded, Piped, attend
 from openclaw.tools.base import answers, parse_args
 from openclaw.tools.paths import exists, irregular, missing, place, relative, shown, size
 
+# Globs.
+
 MAX_ALTERNATIVES = 200
 
 _BRACES = re.compile(r"\{([^{}]*)\}")
 
 
 class Glob:
-    """Tells whether a path matches; a pattern without a slash matches names at any depth."""
+    """Matches paths against a glob; a pattern without a slash matches names at any depth."""
 
     def __init__(self, pattern: str) -> None:
         cleaned = pattern.strip()
@@ -45,12 +47,12 @@ class Glob:
 
 
 def _plain(pattern: str) -> str:
-    """`pattern` as an ignore rule: a leading ! or # is a character here, not a rule."""
+    """`pattern` as an ignore rule: a leading ! or # is an ordinary character here."""
     return f"\\{pattern}" if pattern[:1] in ("!", "#") else pattern
 
 
 def expand(pattern: str) -> list[str]:
-    """`a.{b,c}` as `a.b` and `a.c`, also nested."""
+    """Expands `a.{b,c}` to `a.b` and `a.c`, also nested."""
     done: list[str] = []
     queue = [pattern]
     while queue:
@@ -65,14 +67,16 @@ def expand(pattern: str) -> list[str]:
     return done
 
 
+# Running ripgrep and reading its output.
+
 _BINARY = re.compile(rb"[^\n]*: (?:binary file matches|WARNING: stopped searching binary file)[^\n]*\(found [^\n]*\)\n")
 _COMMON = ("--no-config", "--color=never", "--no-require-git", "--sort=path", "--null", "--no-messages")
-# Long lines are cut by the program, so that no line, however long, has to be held here.
+# ripgrep truncates long lines, so that none has to be held here.
 _MAX_COLUMNS = 2000
 
 
 class RipgrepQuery(Struct, frozen=True, kw_only=True):
-    """What to look for in the files under a path."""
+    """What to search for in the files under a path."""
 
     pattern: str
     glob: Glob | None = None
@@ -82,7 +86,7 @@ class RipgrepQuery(Struct, frozen=True, kw_only=True):
 
 
 class RipgrepMatch(Struct, frozen=True):
-    """One line of output: `matched` or only near a match."""
+    """One line of output: a match (`matched`), or context."""
 
     path: str
     number: int
@@ -97,7 +101,7 @@ def find_program(env: Mapping[str, str]) -> str | None:
 
 
 def grep_command(program: str | None, query: RipgrepQuery, where: str) -> list[str]:
-    """The command that writes records for `query`; without a program our own slower one."""
+    """The command that prints the matches of `query`; without ripgrep our slower fallback."""
     if program is None:
         flags = ("i" if query.ignore_case else "") + ("F" if query.literal else "") or "-"
         return [*_fallback(), "grep", query.pattern, flags, str(query.context), where]
@@ -113,24 +117,24 @@ def grep_command(program: str | None, query: RipgrepQuery, where: str) -> list[s
 
 
 def _name_filter(glob: Glob) -> list[str]:
-    """Narrows by file name. A file type, unlike a glob option, never brings ignored files back."""
+    """Narrows by file name. Unlike a glob option, a file type never includes ignored files."""
     if glob.negated and glob.anchored:
         return []
     return [f"--type-add=wanted:{glob.name}", "--type-not=wanted" if glob.negated else "--type=wanted"]
 
 
 def files_command(program: str | None, where: str) -> list[str]:
-    """The command that writes the path of every file, each ended by NUL."""
+    """The command that prints the path of every file, each ended by NUL."""
     return [program, *_COMMON, "--files", "--", where] if program else [*_fallback(), "files", where]
 
 
 def _fallback() -> list[str]:
-    # -P keeps the directory that is searched from being imported from.
+    # -P keeps Python from importing modules of the searched directory.
     return [sys.executable, "-P", "-m", "openclaw.tools.ripgrep_fallback"]
 
 
 class RecordReader:
-    """Bytes in, records out; what is not yet complete waits for the next bytes."""
+    """Parses output into records; an incomplete one waits for more bytes."""
 
     def __init__(self) -> None:
         self._held = b""
@@ -158,7 +162,7 @@ def _path(name: bytes) -> str:
 
 
 class NameReader:
-    """Bytes in, NUL-ended names out."""
+    """Parses output into NUL-terminated names."""
 
     def __init__(self) -> None:
         self._held = b""
@@ -170,11 +174,13 @@ class NameReader:
 
 
 def trimmed_error(stderr: bytes) -> str:
-    """The part of a complaint that helps whoever wrote the pattern."""
+    """The part of an error that helps whoever wrote the pattern."""
     lines = [line.removeprefix("rg: ") for line in stderr.decode("utf-8", "replace").splitlines() if line.strip()]
     kept = [line for line in lines if "--multiline" not in line and "multiline mode is enabled" not in line]
     return "\n".join(kept[:12])[:1000]
 
+
+# The tools.
 
 GREP_LIMIT = 100
 FIND_LIMIT = 1000
@@ -202,7 +208,7 @@ class FindArgs(Struct, frozen=True):
 
 
 class _Search:
-    """What both tools share: where they look and how the program is run."""
+    """What both tools share: resolving the path and running the program."""
 
     def __init__(
         self,
@@ -232,7 +238,7 @@ class _Search:
         return path
 
     async def _run(self, command: list[str], cwd: Path, page: "_Page", take: Callable[[bytes], None]) -> ChildEnded:
-        """Runs the search program until it ends or `page` is full; a complaint without results is an error."""
+        """Runs the search program until it ends or `page` is full; an error without results is raised."""
         complaint = bytearray()
 
         def complain(chunk: bytes) -> None:
@@ -365,7 +371,7 @@ def _line(record: RipgrepMatch, top: Path, workspace: Path) -> str:
 
 
 class _Page:
-    """Lines up to a limit and a size; `full` is set when no more are wanted."""
+    """Lines up to a count and a size; `full` is set when no more are wanted."""
 
     def __init__(self, limit: int, what: str) -> None:
         self.lines: list[str] = []
@@ -380,11 +386,11 @@ class _Page:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The files that are shown."""
+        """The files in the output."""
         return tuple(self._paths)
 
     def withhold(self, path: str) -> None:
-        """A match in a file that usually holds credentials: somebody has to name that file to see it."""
+        """Counts a match in a file that usually holds credentials: it is shown only when the file is named."""
         self._withheld.add(path)
 
     def note(self, text: str) -> None:
@@ -393,7 +399,7 @@ class _Page:
     def add(self, line: str, *, counts: bool = True, path: str) -> None:
         if self.full.is_set():
             return
-        # The line after the last one wanted is what tells that there are more.
+        # A line beyond the limit is what tells that there are more.
         if counts and self._counted == self._limit:
             self.note(f"[{self._limit} {self._what} limit reached. Use limit={self._limit * 2} or a narrower pattern.]")
             self.full.set()

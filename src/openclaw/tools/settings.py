@@ -1,4 +1,4 @@
-"""Settings of tools that reach beyond the workspace: the web, other sessions, sub-agents."""
+"""Settings of `tools`, `mcp`, `browser` and `acp`."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal

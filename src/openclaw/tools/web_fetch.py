@@ -1,4 +1,4 @@
-"""Fetching a page as readable text."""
+"""The `web_fetch` tool: fetches a page through guarded connections and returns it as readable text."""
 
 import asyncio
 import json
@@ -27,9 +27,11 @@ from openclaw.tools.base import answers, parse_args
 from openclaw.tools.web_guard import AddressBlocked, AddressRules, check_addresses, check_host, parse_url
 from openclaw.tools.web_readable import Readable, readable
 
+# Pages.
+
 USER_AGENT = "Mozilla/5.0 (compatible; OpenClaw)"
 Resolve = Callable[[str, int], Awaitable[list[str]]]
-"""The addresses of a host."""
+"""Resolves a host to addresses."""
 
 
 class FetchLimits(Struct, frozen=True, kw_only=True):
@@ -41,7 +43,7 @@ class FetchLimits(Struct, frozen=True, kw_only=True):
 
 
 class FetchedPage(Struct, frozen=True, kw_only=True):
-    """What a server answered."""
+    """A server's response."""
 
     url: str
     status: int
@@ -59,7 +61,7 @@ class FetchedPage(Struct, frozen=True, kw_only=True):
 
 
 class PageFetcher:
-    """Fetches pages through the guard."""
+    """Fetches pages through the address guard."""
 
     def __init__(self, fence: AddressRules, limits: FetchLimits, resolve: Resolve | None = None) -> None:
         self._fence = fence
@@ -72,12 +74,14 @@ class PageFetcher:
         return await get(url, headers or {}, self._fence, self._limits, self._resolve)
 
 
+# Guarded connections.
+
 MOST_LOOKUPS = 16
 
 
 @cache
 def _lookups() -> ThreadPoolExecutor:
-    """A look-up cannot be stopped: one that hangs after its call was cancelled keeps a thread of these, not of all."""
+    """A separate pool: a look-up cannot be cancelled, and one that hangs should not block the default threads."""
     return ThreadPoolExecutor(MOST_LOOKUPS, thread_name_prefix="lookup")
 
 
@@ -92,7 +96,7 @@ async def system_resolve(host: str, port: int) -> list[str]:
 
 
 class PinnedNetwork(httpcore2.AsyncNetworkBackend):
-    """Connects to the address that was checked, so that a second look-up cannot give another."""
+    """Connects to the checked address, so that a second look-up cannot return another (DNS rebinding)."""
 
     def __init__(self, fence: AddressRules, resolve: Resolve) -> None:
         self._fence = fence
@@ -142,7 +146,7 @@ class _Body(httpx2.AsyncByteStream):
 
 
 class GuardedTransport(httpx2.AsyncBaseTransport):
-    """A transport without proxies, environment or second thoughts about addresses."""
+    """A transport without proxies or environment that connects to checked addresses only."""
 
     def __init__(self, fence: AddressRules, resolve: Resolve = system_resolve) -> None:
         self._pool = httpcore2.AsyncConnectionPool(
@@ -193,7 +197,7 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 async def get(
     url: str, headers: Mapping[str, str], fence: AddressRules, limits: FetchLimits, resolve: Resolve | None
 ) -> FetchedPage:
-    """The answer at the end of the redirects, each of which is judged like the first address."""
+    """Fetches `url`, following redirects, each of which is checked like the first address."""
     try:
         async with asyncio.timeout(limits.seconds):
             return await _follow(url, headers, fence, limits, resolve or system_resolve)
@@ -224,7 +228,7 @@ async def _follow(
             parts = parse_url(url)
             check_host(parts.hostname or "", fence)
             if (parts.scheme, parts.netloc) != (first.scheme, first.netloc):
-                sent = plain  # what was meant for one server is not told to another
+                sent = plain  # headers meant for one server are not sent to another
             async with client.stream("GET", url, headers=sent) as answer:
                 target = answer.headers.get("location")
                 if answer.status_code not in _REDIRECTS or not target:
@@ -260,17 +264,19 @@ def _joined(base: str, target: str) -> str:
         raise InvalidRequest("The page redirects to something that is not a URL.") from error
 
 
+# The tool.
+
 ENTRIES = 100
 
 
 class Wrap(Protocol):
-    """Encloses external text so that the model can tell it from ours; `warn` only once a result."""
+    """Wraps external text so that the model can tell it from ours; `warn` once per result."""
 
     def __call__(self, content: str, source: str, *, warn: bool = True) -> str: ...
 
 
 class WebCache:
-    """Answers by request, the oldest forgotten first."""
+    """Caches results by request; the oldest are evicted first."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -310,7 +316,7 @@ class FetchRules(Struct, frozen=True, kw_only=True):
 
 
 class WebFetch:
-    """The `web_fetch` tool. Everything a page says comes back enclosed as untrusted."""
+    """The `web_fetch` tool. Page content is returned wrapped as untrusted."""
 
     spec = ToolSpec(
         name="web_fetch",
@@ -413,7 +419,7 @@ class WebFetch:
         return Readable("", f"[{literal(kind)}, {len(got.body)} bytes: not text, nothing to read]", "none")
 
     def _answer(self, result: dict[str, Any]) -> Output:
-        """The result as the model reads it: what the page wrote enclosed, the warning said once."""
+        """The result as the model reads it: page content wrapped, with one warning."""
         shown = {name: value for name, value in result.items() if name not in ("body", "title")}
         if result["title"]:
             shown["title"] = self._wrap(result["title"], "web_fetch", warn=False)
@@ -428,5 +434,5 @@ def _enclosed(output: Output) -> Output:
 
 
 def _address(url: str) -> str:
-    """An address in which nothing can be read but an address: a server chooses the one it redirects to."""
+    """A URL reduced to address characters: a server chooses where it redirects to."""
     return _NOT_IN_ADDRESS.sub(lambda found: quote(found[0], safe=""), literal(url))

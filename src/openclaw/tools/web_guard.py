@@ -1,7 +1,7 @@
-"""Which addresses the web tools may talk to. No I/O.
+"""Decides which addresses the web tools may connect to (SSRF protection). No I/O.
 
-The rule is about addresses, never about how a URL spells them: whatever a name, a number or a redirect turns into is
-checked as the address a connection would be made to.
+The rules apply to addresses, not to how a URL spells them: whatever a name, a number or a redirect resolves to is
+checked as the address of the connection.
 """
 
 import ipaddress
@@ -28,7 +28,7 @@ _INTERNAL_NAMES = (
     "metadata",
     "instance-data",
 )
-# Ranges that are reachable and not for the public, or that carry another address inside.
+# Ranges that are reachable but not public, or that embed another address.
 _CLOSED = [
     ipaddress.ip_network(text)
     for text in (
@@ -56,24 +56,24 @@ _METADATA = {ipaddress.ip_address(text) for text in ("169.254.169.254", "169.254
 
 
 class AddressBlocked(OpenClawError):
-    """The address is not one that may be talked to."""
+    """The address may not be connected to."""
 
     code = "INVALID_REQUEST"
 
 
 class AddressRules(Struct, frozen=True, kw_only=True):
-    """What the owner allows beyond the public internet, and what is closed in any case."""
+    """What the owner allows beyond the public internet, and what is always blocked."""
 
     allow_private: bool = False
     allowed_hosts: tuple[str, ...] = ()
     """Names and literal addresses that may be private."""
     blocked_hosts: tuple[str, ...] = ()
     section: str = "tools.web.fetch.ssrfPolicy"
-    """Where it is configured, for what people read."""
+    """Its setting, for messages to people."""
 
 
 def parse_url(text: str) -> SplitResult:
-    """`text` as a web address, or an error that says what is wrong with it."""
+    """Parses a web address; raises an error that says what is wrong with it."""
     cleaned = text.strip()
     if any(ord(char) <= 0x20 or ord(char) == 0x7F or char == "\\" for char in cleaned):
         raise InvalidRequest("The URL contains spaces, control characters or backslashes: encode them.")
@@ -94,7 +94,7 @@ def parse_url(text: str) -> SplitResult:
 
 
 def check_host(host: str, fence: AddressRules) -> None:
-    """Refuses names that are never public, before anything is looked up."""
+    """Refuses names that are never public, before they are resolved."""
     name = host.rstrip(".").lower()
     if _listed(name, fence.blocked_hosts):
         raise AddressBlocked(f"{name} is blocked by {fence.section}.blockedHostnames.")
@@ -103,7 +103,7 @@ def check_host(host: str, fence: AddressRules) -> None:
 
 
 def check_addresses(host: str, found: Sequence[str], fence: AddressRules) -> list[str]:
-    """The addresses `host` stands for, all of them allowed; one that is not refuses them all."""
+    """The addresses of `host`, if all are allowed; a single one that is not refuses them all."""
     if not found:
         raise AddressBlocked(f"{host} has no address.")
     for text in found:
@@ -122,7 +122,7 @@ def is_trusted(host: str, fence: AddressRules) -> bool:
 
 
 def is_public(address: Address) -> bool:
-    """Whether `address`, and any address hidden inside it, is on the public internet."""
+    """Whether `address`, and any address embedded in it, is on the public internet."""
     inside = _inside(address)
     if inside:
         return all(is_public(each) for each in inside)
@@ -136,7 +136,7 @@ def is_public(address: Address) -> bool:
 
 
 def _inside(address: Address) -> tuple[IPv4Address, ...]:
-    """The IPv4 address that a mapped or translated IPv6 address stands for."""
+    """The IPv4 address embedded in a mapped or translated IPv6 address."""
     if not isinstance(address, IPv6Address):
         return ()
     if address.ipv4_mapped is not None:
@@ -144,7 +144,7 @@ def _inside(address: Address) -> tuple[IPv4Address, ...]:
     if address in _NAT64[0]:
         return (IPv4Address(int(address) & 0xFFFFFFFF),)
     if address in _NAT64[1]:
-        return (IPv4Address(0),)  # a translator of its own network: never public
+        return (IPv4Address(0),)  # a network-specific NAT64 prefix: never public
     return ()
 
 

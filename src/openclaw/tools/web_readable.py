@@ -1,4 +1,4 @@
-"""A web page as readable Markdown: what a person would see, without menus, scripts and hidden text. No I/O."""
+"""Converts a web page to readable Markdown, without menus, scripts and hidden text. No I/O."""
 
 import importlib.util
 import re
@@ -22,11 +22,11 @@ _INVISIBLE = re.compile(
 _SPACES = re.compile(r"[ \t\r\n\f\v]+")
 _MANY_LINES = re.compile(r"\n{3,}")
 ENOUGH = 200
-"""Characters a <main> or <article> must have to stand for the page."""
+"""Characters a <main> or <article> needs to count as the page's content."""
 
 
 class Readable(Struct, frozen=True):
-    """The title and text of a page, and who extracted it."""
+    """The title and text of a page, and the extractor used."""
 
     title: str
     text: str
@@ -34,7 +34,7 @@ class Readable(Struct, frozen=True):
 
 
 def readable(html: str, url: str, *, markdown: bool) -> Readable:
-    """What is to be read on a page. With trafilatura installed it decides what the main part is."""
+    """The readable content of a page. If trafilatura is installed, it selects the main part."""
     page = _Page(url, markdown=markdown)
     page.feed(html)
     page.close()
@@ -64,7 +64,7 @@ class _Page(HTMLParser):
         self._url = url
         self._markdown = markdown
         self._open: list[tuple[str, bool]] = []
-        """Open elements, each with whether it hides what is in it."""
+        """Open elements, each with whether it hides its content."""
         self._hidden = 0
         self._all: list[str] = []
         self._main: list[str] = []
@@ -117,7 +117,7 @@ class _Page(HTMLParser):
             self._put(data if self._in_pre else _SPACES.sub(" ", data))
 
     def _close_implied(self, tag: str) -> None:
-        """Paragraphs, list items and cells end where the next one begins."""
+        """Closes paragraphs, list items and cells where the next one starts."""
         last = self._open[-1][0] if self._open else ""
         pairs = {"p": _BLOCKS, "li": {"li"}, "tr": {"tr"}, "td": {"td", "th", "tr"}, "th": {"td", "th", "tr"}}
         if tag in pairs.get(last, ()):
@@ -199,7 +199,7 @@ def _closing(tag: str) -> str:
 
 
 def _is_hidden(given: dict[str, str | None]) -> bool:
-    """Text that a person does not see is not for the model either: it is where orders are hidden."""
+    """Whether an element is invisible: hidden text is a common place for injections."""
     return (
         "hidden" in given
         or (given.get("aria-hidden") or "").lower() == "true"

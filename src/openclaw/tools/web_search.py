@@ -1,4 +1,4 @@
-"""Searching the web with the engine the owner chose."""
+"""The `web_search` tool: searches with Brave, SearXNG or DuckDuckGo."""
 
 import json
 import time
@@ -16,6 +16,8 @@ from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
 from openclaw.tools.base import answers, parse_args
 from openclaw.tools.web_fetch import FetchedPage, FetchLimits, PageFetcher, WebCache, Wrap
 from openclaw.tools.web_guard import AddressRules
+
+# Engines.
 
 BRAVE = "https://api.search.brave.com/res/v1/web/search"
 DUCKDUCKGO = "https://html.duckduckgo.com/html/"
@@ -56,7 +58,7 @@ class Engine(Protocol):
 
 
 class Engines(Struct, frozen=True, kw_only=True):
-    """What the settings and the environment say about searching."""
+    """The settings and environment for searching."""
 
     provider: str | None = None
     brave_key: Secret | None = None
@@ -68,7 +70,7 @@ class Engines(Struct, frozen=True, kw_only=True):
 
 
 def choose(settings: Engines) -> Engine | None:
-    """The engine that was named; else the first that can be used: Brave, SearXNG, DuckDuckGo."""
+    """The configured engine; else the first usable one: Brave, SearXNG, DuckDuckGo."""
     pages = PageFetcher(settings.fence, FetchLimits(seconds=settings.seconds, bytes=2_000_000))
     match settings.provider or _first(settings):
         case "brave":
@@ -119,7 +121,7 @@ class Brave:
 
 
 class Searxng:
-    """An instance the owner runs or trusts; it may be on a private address, because the owner named it."""
+    """An instance the owner runs or trusts; it may have a private address, because the owner configured it."""
 
     name = "searxng"
 
@@ -153,7 +155,7 @@ class Searxng:
 
 
 class DuckDuckGo:
-    """The engine that needs no key: its page for browsers without scripts."""
+    """Searches without a key, through the page for browsers without scripts."""
 
     name = "duckduckgo"
 
@@ -176,7 +178,7 @@ class DuckDuckGo:
 
 
 class _Results(HTMLParser):
-    """Reads result titles, addresses and snippets."""
+    """Parses result titles, addresses and snippets."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -209,7 +211,7 @@ class _Results(HTMLParser):
 
 
 def _target(href: str) -> str:
-    """The address behind a link of the result page; advertisements have none."""
+    """The address behind a link of the result page; none for advertisements."""
     try:
         url = urlsplit(f"https:{href}" if href.startswith("//") else href)
         hidden = parse_qs(url.query).get("uddg")
@@ -275,7 +277,7 @@ class _Words(HTMLParser):
 
 
 def _plain(text: str) -> str:
-    """`text` without the tags engines put round what matched."""
+    """`text` without the tags that engines put around matches."""
     page = _Words()
     page.feed(text)
     page.close()
@@ -288,6 +290,8 @@ def _site(url: str) -> str:
     except ValueError:
         return ""
 
+
+# The tool.
 
 CHARS_PER_TOKEN = 4
 NO_ENGINE = "web_search is disabled or no provider is available."
@@ -399,7 +403,7 @@ class WebSearch:
         return self._answer(result)
 
     def _answer(self, result: dict[str, Any]) -> Output:
-        """A result list is one enclosed block: no field of it stands outside."""
+        """The result as one wrapped block: no field of it is outside."""
         listed = json.dumps(result["results"], indent=2, ensure_ascii=False)
         shown = {**result, "count": len(result["results"]), "results": self._wrap(listed, "web_search")}
         shown["externalContent"] = {"untrusted": True, "source": "web_search", "wrapped": True}
@@ -410,7 +414,7 @@ class WebSearch:
 
 
 def shortened(found: Sequence[WebResult], total: int | None, each: int | None) -> list[WebResult]:
-    """Results whose snippets stay within so many tokens, together and one by one; titles and addresses stay whole."""
+    """Truncates snippets to token limits, in total and per result; titles and addresses stay whole."""
     left = None if total is None else total * CHARS_PER_TOKEN
     kept = []
     for one in found:

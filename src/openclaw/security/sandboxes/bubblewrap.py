@@ -1,8 +1,8 @@
-"""Boxes made by bubblewrap: namespaces of the kernel, no daemon, no image.
+"""Sandboxes with bubblewrap: kernel namespaces, no daemon, no image.
 
-A box sees the system's programs read-only, its own home, /tmp and workspace, and what was mounted. It has processes,
-users, host name and (unless granted) network of its own. Each command is a box of its own over the same files; when the
-command ends, or we do, the kernel ends everything in it.
+A sandbox sees the system's programs read-only, its own home, /tmp and workspace, and what was mounted. It has its own
+processes, users, host name and (unless granted) network. Each command gets its own namespaces over the same files; when
+the command ends, or we do, the kernel kills everything in them.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ MADE, USED = "made", "used"
 
 
 def stamp(root: str) -> None:
-    """Says that the box at `root` is used now."""
+    """Records that the sandbox at `root` is in use now."""
     made = Path(root, MADE)
     if not made.exists():
         made.touch(mode=0o600)
@@ -34,7 +34,7 @@ INSTALL = (
 )
 PROBE_SECONDS = 20.0
 
-# What programs need of /etc to find libraries, names, certificates and the time; nothing in it is private.
+# What programs need of /etc for libraries, names, certificates and the time; nothing in it is private.
 _ETC = (
     "alternatives ld.so.cache ld.so.conf ld.so.conf.d ssl ca-certificates pki localtime timezone mime.types magic "
     "fonts java-17-openjdk perl python3 nsswitch.conf services protocols debian_version os-release terminfo"
@@ -55,7 +55,7 @@ class Bubblewrap:
         self._problem: str | None = None
 
     async def problem(self, box: SandboxSpec) -> str:
-        """Tried once with a program that does nothing: many systems have the program and forbid what it needs."""
+        """Probed once with a no-op program: many systems have bubblewrap installed but forbid what it needs."""
         if self._problem is None:
             self._problem = await asyncio.to_thread(self._probed)
         if self._problem:
@@ -126,14 +126,14 @@ class Bubblewrap:
         return str(Path(getattr(sys, "_base_executable", sys.executable)).resolve())
 
     async def standing(self, prefix: str) -> tuple[RunningSandbox, ...]:
-        return ()  # a box is its files; it runs only while a command does
+        return ()  # nothing persists but files; it runs only during a command
 
     async def discard(self, name: str) -> None:
         return None
 
 
 def environment(box: SandboxSpec) -> dict[str, str]:
-    """The variables of a box: nothing of ours is inherited."""
+    """The variables of a sandbox: nothing of ours is inherited."""
     return {
         "PATH": f"{RUNTIME}/bin:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin",
         "HOME": BOX_HOME,
@@ -146,13 +146,13 @@ def environment(box: SandboxSpec) -> dict[str, str]:
 
 
 def _apart(network: str) -> list[str]:
-    """Namespaces of its own, no privileges, and an end together with us."""
+    """Separate namespaces, no privileges, and termination together with us."""
     shared = ["--share-net"] if network != "none" else []
     return ["--unshare-all", *shared, "--die-with-parent", "--cap-drop", "ALL", "--hostname", "sandbox"]
 
 
 def _system(*, network: bool = False) -> list[str]:
-    """The programs of this machine, read-only, and the little of /etc they need."""
+    """The host's programs, read-only, and the little of /etc they need."""
     parts = ["--ro-bind", "/usr", "/usr", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/run", "--tmpfs", "/var"]
     parts += ["--dir", f"/var{TMP}", "--dir", "/etc"]
     for name in _LINKED:
@@ -169,7 +169,7 @@ def _system(*, network: bool = False) -> list[str]:
 
 
 def _own(box: SandboxSpec) -> list[str]:
-    """What the box keeps from one command to the next."""
+    """The directories that persist from one command to the next."""
     root = Path(box.root)
     return [
         *_mounted(str(root / "home"), BOX_HOME, True),
@@ -184,7 +184,7 @@ def _mounted(source: str, target: str, writable: bool) -> list[str]:
 
 
 def _runtime() -> list[str]:
-    """Our file tools, with the interpreter and the packages they need, and ripgrep."""
+    """Our file tools, with the interpreter and packages they need, and ripgrep."""
     parts: list[str] = []
     base = str(Path(sys.base_prefix).resolve())
     if not base.startswith("/usr"):
@@ -195,7 +195,7 @@ def _runtime() -> list[str]:
 
 
 def runtime_parts() -> list[tuple[str, str]]:
-    """What of this installation the file tools need inside a box, and the name it has there."""
+    """The parts of this installation that the file tools need inside, with their path there."""
     import msgspec
     import pathspec
 
@@ -211,7 +211,7 @@ def runtime_parts() -> list[tuple[str, str]]:
 
 
 def _prepare(box: SandboxSpec) -> None:
-    """Makes the directories of the box, which only we can look into."""
+    """Creates the sandbox's directories, accessible only to us."""
     root = Path(box.root)
     root.mkdir(parents=True, exist_ok=True, mode=0o700)
     for name in ("home", "tmp", "etc", "workspace"):

@@ -1,8 +1,8 @@
-"""Boxes as containers of Docker or Podman, through their command line.
+"""Sandboxes as Docker or Podman containers, through the command line.
 
-A container is made when the first command needs it and goes on sleeping between commands; one that was made from other
-settings is replaced. Ending the client does not end what runs inside, so every command carries a mark in its
-environment, and what carries it is ended afterwards.
+A container is created by the first command and keeps sleeping between commands; one created from other settings is
+replaced. Ending the client does not end what runs inside, so every command carries a mark in its environment, and the
+processes with that mark are killed afterwards.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ START_SECONDS = 120.0
 LABEL = "openclaw.sandbox"
 MARK = "OPENCLAW_CALL"
 
-# Every process whose environment carries the mark; `grep -z` because the environment is separated by NUL.
+# Kills every process whose environment has the mark; `grep -z` because environments are separated by NUL.
 _END = (
     "for p in /proc/[0-9]*; do "
     'if tr "\\0" "\\n" <"$p/environ" 2>/dev/null | grep -qx "$0"; '
@@ -104,7 +104,7 @@ class Docker:
             await self._ask("rm", "--force", name)
 
     async def _there(self, box: SandboxSpec) -> None:
-        """Makes sure that the container runs, and was made from these settings."""
+        """Ensures that the container runs and was created from these settings."""
         digest = hashlib.sha256(msgspec.json.encode(box, order="sorted")).hexdigest()[:16]
         async with self._making:
             if self._made.get(box.name) == digest and await self._runs(box.name):
@@ -162,11 +162,11 @@ class Docker:
 _PASSED = frozenset(
     ("PATH", "HOME", "DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "XDG_RUNTIME_DIR", "CONTAINER_HOST")
 )
-"""What the engine's own client needs of our environment; nothing of it reaches the container."""
+"""Variables of ours that the engine's client needs; none of them reaches the container."""
 
 
 def creation(box: SandboxSpec, digest: str) -> list[str]:
-    """The arguments of `run` for a container that is as closed as its box says."""
+    """The arguments of `run` for a container as isolated as its spec says."""
     limits = box.limits
     words = ["--detach", "--name", box.name, "--label", f"{LABEL}={digest}", "--hostname", "sandbox", "--init"]
     words += ["--network", box.network, "--read-only", "--tmpfs", "/run", "--tmpfs", f"/var{TMP}"]
@@ -189,7 +189,7 @@ def creation(box: SandboxSpec, digest: str) -> list[str]:
 
 
 def _kept(box: SandboxSpec) -> tuple[Mount, ...]:
-    """What a box keeps, and our file tools. What has a compiled part (msgspec) must come with the image."""
+    """The persistent directories, and our file tools. Compiled packages (msgspec) must come with the image."""
     import pathspec
 
     here = str(Path(openclaw.__file__).resolve().parent)
@@ -202,7 +202,7 @@ def _kept(box: SandboxSpec) -> tuple[Mount, ...]:
 
 
 def _ourselves() -> str:
-    """Files made inside belong to whoever runs us."""
+    """Our user and group, so that files created inside belong to us."""
     return f"{os.getuid()}:{os.getgid()}"
 
 

@@ -1,4 +1,4 @@
-"""Which engine: the one that is named, or the first that works here."""
+"""Selects the sandbox engine: the configured one, or the first that works."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""No engine: every launch is refused, because a command that was to be boxed never runs outside."""
+"""The engine for machines without one: refuses every launch, because a sandboxed command must never run outside."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,7 +7,7 @@ from openclaw.core.sandbox import RunningSandbox, SandboxLaunch, SandboxSpec
 
 
 class Nothing:
-    """Stands where an engine is missing, and says what to install."""
+    """Stands in for a missing engine, and says what to install."""
 
     name = "none"
 

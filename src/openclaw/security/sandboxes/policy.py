@@ -1,4 +1,4 @@
-"""Whether a session works in a sandbox, and in which one: settings and decisions. Pure."""
+"""Decides whether a session is sandboxed, and in which sandbox: settings, names, pruning, mounts. Pure."""
 
 import hashlib
 import posixpath
@@ -26,14 +26,14 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?\Z", re.IGNORECASE)
 
 
 class PruneRules(Struct, frozen=True):
-    """How long a box may be idle and how old it may get, in seconds; 0 for ever."""
+    """How long a sandbox may be idle and how old it may get, in seconds; 0 means for ever."""
 
     idle: float = 24 * HOUR
     age: float = 7 * 24 * HOUR
 
 
 def lenient(one: PruneRules, other: PruneRules) -> PruneRules:
-    """What keeps a box longer."""
+    """The rules that keep a sandbox longer."""
     return PruneRules(
         idle=max(one.idle, other.idle) if one.idle and other.idle else 0,
         age=max(one.age, other.age) if one.age and other.age else 0,
@@ -41,7 +41,7 @@ def lenient(one: PruneRules, other: PruneRules) -> PruneRules:
 
 
 def outlived(made: float, used: float, now: float, limits: PruneRules) -> str:
-    """Why a box is to be emptied; empty when it is not. One that was used within the hour is in somebody's hands."""
+    """Why a sandbox should be emptied; empty when not. By age only if it was not used within the last hour."""
     idle = now - used
     if limits.idle and idle >= limits.idle:
         return f"not used for {idle / HOUR:.0f} hours (sandbox.prune.idleHours)"
@@ -51,7 +51,7 @@ def outlived(made: float, used: float, now: float, limits: PruneRules) -> str:
 
 
 class SandboxRules(Struct, frozen=True, kw_only=True):
-    """The settings of one agent's sandbox, none of them left open."""
+    """The resolved sandbox settings of one agent."""
 
     mode: SandboxMode = "off"
     backend: str = "auto"
@@ -72,7 +72,7 @@ class SandboxRules(Struct, frozen=True, kw_only=True):
 
 
 def resolve(defaults: SandboxSettings, own: SandboxSettings | None) -> SandboxRules:
-    """An agent's own settings over the defaults; what neither sets is what is safest to live with."""
+    """Merges an agent's own settings over the defaults; what neither sets gets a safe value."""
     one = own or SandboxSettings()
 
     def first(name: str, usual: object) -> object:
@@ -144,7 +144,7 @@ def _check(rules: SandboxRules) -> None:
 
 
 def size(given: str | int | None) -> int:
-    """Bytes meant by `1g`, `512m` or a number."""
+    """Parses a size such as `1g` or `512m` into bytes."""
     if given is None or isinstance(given, int):
         return given or 0
     found = _SIZE.match(given.strip())
@@ -154,12 +154,12 @@ def size(given: str | int | None) -> int:
 
 
 def is_boxed(mode: SandboxMode, key: SessionKey) -> bool:
-    """Whether a session works in a sandbox."""
+    """Whether a session is sandboxed."""
     return mode == "all" or (mode == "non-main" and not key.is_main)
 
 
 def box_name(rules: SandboxRules, key: SessionKey) -> str:
-    """The name of the box a session shares with whom its scope says."""
+    """The name of a session's sandbox, shared as its scope says."""
     if rules.scope == "shared":
         return f"{rules.prefix}shared"
     if rules.scope == "agent":
@@ -172,7 +172,7 @@ _WIDTH: dict[Access, int] = {"none": 0, "ro": 1, "rw": 2}
 
 
 def narrower(child: SandboxRules, child_boxed: bool, parent: SandboxRules, parent_boxed: bool) -> str:
-    """Why a sub-agent would get out of its starter's sandbox; empty when it does not."""
+    """Why a sub-agent would escape its parent's sandbox; empty when it does not."""
     if not parent_boxed:
         return ""
     if not child_boxed:
@@ -205,7 +205,7 @@ _TAKEN = (WORKDIR, AGENT_MOUNT, RUNTIME, TMP, BOX_HOME)
 
 
 def mounts(binds: Sequence[str], *, home: str, state: str) -> tuple[Mount, ...]:
-    """The directories that were asked for, each checked; the caller checks again where links lead."""
+    """The configured mounts, each checked; the caller checks link targets again."""
     return tuple(_bind(text, home, state) for text in binds)
 
 
@@ -229,7 +229,7 @@ def _bind(text: str, home: str, state: str) -> Mount:
 
 
 def refused_source(source: str, *, home: str, state: str) -> str:
-    """Why a directory must not be seen in a sandbox; empty when it may."""
+    """Why a directory must not be mounted in a sandbox; empty when it may."""
     if source.endswith(("docker.sock", "podman.sock", "containerd.sock")):
         return "is the socket of an engine: whoever has it has this machine"
     if source in _SYSTEM or source.startswith(("/proc/", "/sys/", "/dev/", "/run/", "/var/run/", "/etc/", "/boot/")):

@@ -1,4 +1,4 @@
-"""The sandbox of each session, as the configuration wants it."""
+"""The sandboxes of sessions: builds them from the configuration, prunes, explains and lists them."""
 
 import asyncio
 import logging
@@ -30,7 +30,7 @@ ATTACHMENTS = ".openclaw/attachments"
 
 
 class SandboxService:
-    """Knows who works in a sandbox, and in which one. Engines are asked for when they are first needed."""
+    """Knows which sessions are sandboxed, and how. Engines are created on first use."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class SandboxService:
         return self._engines[rules.backend]
 
     def root(self, rules: SandboxRules) -> Path:
-        """Where boxes keep their files."""
+        """The directory with the sandboxes' files."""
         return Path(rules.root).expanduser() if rules.root else self._state / "sandboxes"
 
     def box(self, rules: SandboxRules, key: SessionKey) -> SandboxSpec:
@@ -120,7 +120,7 @@ class SandboxService:
         return mounts
 
     def _binds(self, rules: SandboxRules) -> list[Mount]:
-        """What the owner mounts, judged by its name and by where its links lead."""
+        """The owner's mounts, checked by name and by link target."""
         home, state = str(self._home), str(self._state)
         mounts = policy.mounts(rules.binds, home=home, state=state)
         for mount in mounts:
@@ -130,7 +130,7 @@ class SandboxService:
         return list(mounts)
 
     def _skill_mounts(self, agent_id: str) -> list[Mount]:
-        """Skills are read where the prompt says they are; `~` is the box's home inside."""
+        """Skills are mounted where the prompt says they are; `~` is the sandbox's home."""
         mounts = []
         for place, called in sorted(set(self._skills(agent_id, self._workspace(agent_id)))):
             under = Path(called).is_relative_to(self._home)
@@ -156,7 +156,7 @@ class SandboxService:
         )
 
     def check_child(self, parent: SessionKey, child: SessionKey, *, required: bool) -> None:
-        """Refuses a sub-agent that would get out of its starter's sandbox, or has none where one is demanded."""
+        """Refuses a sub-agent that would escape its parent's sandbox, or lacks one where it is required."""
         theirs, ours = self.rules(child.agent), self.rules(parent.agent)
         boxed = policy.is_boxed(theirs.mode, child)
         if required and not boxed:
@@ -168,7 +168,7 @@ class SandboxService:
             raise InvalidRequest(f"The sub-agent is not started: {why}.")
 
     def place(self, key: SessionKey, path: str) -> str:
-        """What a file of this machine is called where the session works."""
+        """The path of a host file where the session works."""
         boxed = self.of(key)
         inside = seen(boxed.box, path) if boxed is not None else path
         if inside is None:
@@ -177,10 +177,12 @@ class SandboxService:
 
 
 def said(preferences: Any) -> ElevationRequest | None:
-    """What /elevated was set to in a session."""
+    """The /elevated setting of a session."""
     level = preferences.elevated_level
     return ElevationRequest(level, preferences.elevated_at) if level in LEVELS else None
 
+
+# Pruning.
 
 log = logging.getLogger(__name__)
 
@@ -192,14 +194,14 @@ class _Place(Struct, frozen=True):
 
 
 async def prune(boxes: SandboxService, agents: list[str], busy: set[str], clock: Clock) -> int:
-    """Empties what has outlived `sandbox.prune`, except boxes of the sessions in `busy`; gives how many went."""
+    """Empties sandboxes past `sandbox.prune`, except those of the sessions in `busy`; returns how many."""
     kept = {boxed.box.name for key in busy if (boxed := boxes.of(parse(key))) is not None}
     shared: dict[tuple[Path, str], PruneRules] = {}
     engines: dict[str, Sandbox] = {}
     for agent in agents:
         rules = boxes.rules(agent)
         where = (boxes.root(rules), rules.prefix)
-        # Agents may share a place: what one of them wants to keep is kept.
+        # Agents may share a directory: the more lenient rules win.
         shared[where] = lenient(shared[where], rules.prune) if where in shared else rules.prune
         if rules.mode != "off":
             engines[rules.backend] = boxes.engine(rules)
@@ -223,13 +225,13 @@ def _places(root: Path, prefix: str) -> list[_Place]:
         if not (path / "home").is_dir():
             continue  # it was emptied before
         made, used = ((path / name if (path / name).exists() else path / "home") for name in ("made", "used"))
-        with suppress(FileNotFoundError):  # somebody else makes it new
+        with suppress(FileNotFoundError):  # it is being recreated
             found.append(_Place(path, made.stat().st_mtime, used.stat().st_mtime))
     return found
 
 
 def _empty(place: Path) -> None:
-    """First out of the way, so that a box that is used again in this moment gets new directories."""
+    """Renames directories before deleting them, so that a sandbox used again at this moment gets new ones."""
     for name in ("home", "tmp"):
         aside = place / f"{name}.gone-{secrets.token_hex(4)}"
         with suppress(OSError):
@@ -237,10 +239,12 @@ def _empty(place: Path) -> None:
             shutil.rmtree(aside, ignore_errors=True)
     for name in ("made", "used"):
         (place / name).unlink(missing_ok=True)
-    with suppress(OSError):  # it holds files, and they stay
+    with suppress(OSError):  # not empty: files in the workspace stay
         (place / "workspace").rmdir()
         shutil.rmtree(place)
 
+
+# What people see: the image recipe, explaining, listing, recreating.
 
 RECIPE = """\
 FROM debian:bookworm-slim
@@ -249,11 +253,11 @@ RUN apt-get update \\
  && pip3 install --break-system-packages --no-cache-dir msgspec \\
  && rm -rf /var/lib/apt/lists/*
 """
-"""The image of a container: a small system, and Python with msgspec for our file tools."""
+"""The Dockerfile of the image: a small system, and Python with msgspec for our file tools."""
 
 
 async def explained(boxes: SandboxService, tools: ToolsSettings, key: SessionKey) -> dict[str, Any]:
-    """Where a session works, as facts a person can follow back to a setting."""
+    """A session's sandbox, as facts that name the setting behind each."""
     rules = boxes.rules(key.agent)
     boxed = policy.is_boxed(rules.mode, key)
     document: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""What a hand can do on a page: click, type, press, wait and so on, on what a snapshot named."""
+"""Tabs, downloads, and the actions on a page (click, type, press, wait …) on elements that a snapshot named."""
 
 import asyncio
 import json
@@ -17,8 +17,11 @@ MOST_DOWNLOAD = 500 * 1024 * 1024
 _UNSAFE = re.compile(r"[^\w.() -]+")
 
 
+# Tabs and downloads.
+
+
 class Tab:
-    """One page and what was heard of it."""
+    """One page and the events observed on it."""
 
     def __init__(self, name: str, page: Any, downloads: "Downloads") -> None:
         self.id = name
@@ -29,7 +32,7 @@ class Tab:
         self.requests: deque[dict[str, Any]] = deque(maxlen=REMEMBERED)
         self.dialogs: deque[str] = deque(maxlen=10)
         self.answer: tuple[bool, str | None] | None = None
-        """What the next question of the page gets; without it, questions are declined."""
+        """The answer to the page's next dialog; without it, dialogs are dismissed."""
         page.on("console", lambda said: self.console.append({"type": said.type, "text": said.text[:1000]}))
         page.on("pageerror", lambda error: self.errors.append(str(error)[:1000]))
         page.on("requestfailed", lambda request: self._request(request, "failed"))
@@ -53,7 +56,7 @@ class Tab:
 
 
 class Tabs:
-    """All tabs, each with a name that stays."""
+    """All tabs, each with a stable name."""
 
     def __init__(self, context: Any, downloads: "Downloads") -> None:
         self._context = context
@@ -85,7 +88,7 @@ class Tabs:
         return list(self._all.values())
 
     async def get(self, wanted: str | None) -> Tab:
-        """The tab called `wanted`, by id or label; the current one when nobody is named."""
+        """The tab called `wanted`, by id or label; the current one without a name."""
         if not wanted:
             if not self._all:
                 self.add(await self._context.new_page())
@@ -96,14 +99,14 @@ class Tabs:
         raise NotFound(f"There is no tab {wanted!r}: action tabs lists them.")
 
     async def open(self) -> Tab:
-        # The first tab of a fresh browser is empty and as good as a new one.
+        # The first tab of a new browser is empty and is reused.
         if len(self._all) == 1 and self._all[self.current].page.url == "about:blank":
             return self._all[self.current]
         return self.add(await self._context.new_page())
 
 
 class Downloads:
-    """Files a page handed out, in one directory and under harmless names."""
+    """Downloaded files, in one directory and under safe names."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -112,7 +115,7 @@ class Downloads:
         self._moved = asyncio.Event()
 
     def path_for(self, name: str) -> Path:
-        """A new path in the directory; what a page calls a file decides nothing else."""
+        """A new path in the directory; the page influences only the file's name."""
         plain = _UNSAFE.sub("_", Path(name.replace("\\", "/")).name).lstrip("._ ")[:120] or "file"
         self.directory.mkdir(parents=True, exist_ok=True)
         path = self.directory / plain
@@ -153,12 +156,14 @@ class Downloads:
         return self.done[already]
 
 
+# Actions.
+
 RESULT_CHARS = 20_000
 STEP_MS = 10_000.0
 
 
 class BrowserAction(Struct, frozen=True, rename="camel"):
-    """One act, as the model asks for it."""
+    """One action, as the model requests it."""
 
     kind: str
     target_id: str | None = None
@@ -195,7 +200,7 @@ class BrowserAction(Struct, frozen=True, rename="camel"):
 
 
 def element(tab: Tab, ref: str | None, selector: str | None = None) -> Any:
-    """What a snapshot called `ref`, or what a CSS selector finds."""
+    """The element a snapshot called `ref`, or that a CSS selector finds."""
     if ref:
         return tab.page.locator(f"aria-ref={ref.removeprefix('ref=').strip('[]@')}")
     if selector:
@@ -204,7 +209,7 @@ def element(tab: Tab, ref: str | None, selector: str | None = None) -> Any:
 
 
 async def perform(tab: Tab, act: BrowserAction, *, evaluate: bool) -> str:
-    """Does it; gives what there is to say."""
+    """Performs one action; returns what to report."""
     if act.kind == "evaluate" and not evaluate:
         raise InvalidRequest("Running scripts in pages is switched off (browser.evaluateEnabled).")
     doing = _KINDS.get(act.kind)

@@ -1,4 +1,4 @@
-"""The parameters of the `browser` tool."""
+"""The parameters of the `browser` tool, and the start message of its worker."""
 
 from typing import Any
 
@@ -117,9 +117,9 @@ PARAMETERS: dict[str, Any] = {
 class BrowserStart(Struct, frozen=True, kw_only=True):
     executable: str
     profile: str
-    """The directory of cookies and everything else the browser keeps."""
+    """The directory of the browser profile (cookies and so on)."""
     downloads: str
-    """Where files go; nothing is written anywhere else."""
+    """The only directory it writes files to."""
     headless: bool = True
     no_sandbox: bool = False
     evaluate: bool = True

@@ -1,4 +1,4 @@
-"""The `browser` tool: a real Chromium in a helper process; whatever a page says comes back enclosed as foreign."""
+"""The `browser` tool: drives Chromium in a worker process, and wraps page content as untrusted."""
 
 import json
 import os
@@ -33,12 +33,15 @@ _MAC = (
 )
 
 
+# Finding Chromium.
+
+
 def is_installed() -> bool:
     return find_spec("playwright") is not None
 
 
 def executable(configured: str, environ: Mapping[str, str]) -> str:
-    """The program to start; raises when there is none."""
+    """The Chromium to start; raises when there is none."""
     if configured:
         path = Path(configured).expanduser()
         if not path.is_file() or not os.access(path, os.X_OK):
@@ -56,13 +59,15 @@ def executable(configured: str, environ: Mapping[str, str]) -> str:
 
 
 def check_root(no_sandbox: bool) -> None:
-    """Chromium refuses to run as root with its own sandbox, and says so only to nobody."""
+    """Refuses to start as root with Chromium's sandbox on, which Chromium itself reports only on a discarded stderr."""
     if not no_sandbox and hasattr(os, "geteuid") and os.geteuid() == 0:
         raise Unavailable(
             "Chromium does not start as root with its sandbox on: run OpenClaw as another user, or set "
             "browser.noSandbox to true and accept that a hostile page meets one wall less."
         )
 
+
+# Browsers and the tool.
 
 IDLE_SECONDS = 300.0
 ANSWER_SECONDS = 90.0
@@ -75,10 +80,10 @@ _SENDING_KEYS = re.compile(r"enter|space|return", re.IGNORECASE)
 
 
 class BrowserRules(Struct, frozen=True, kw_only=True):
-    """The owner's choices, as plain values."""
+    """The owner's settings, as plain values."""
 
     state: str
-    """Where profiles are kept."""
+    """The directory of the profiles."""
     executable: str = ""
     headless: bool = True
     no_sandbox: bool = False
@@ -98,10 +103,10 @@ class Browsers:
         self.variables = variables
         self._open: dict[str, tuple[BrowserRules, Worker]] = {}
         self.roles: dict[str, str] = {}
-        """What the refs of the last snapshot were; decides whether a click follows a link or does something."""
+        """The roles of the last snapshot's refs; tells whether a click follows a link or acts."""
 
     async def helper(self, profile: str, rules: BrowserRules, workspace: Path) -> Worker:
-        """The browser of a profile, not started yet; another one after the rules changed."""
+        """The worker of a profile, not started yet; a new one after the rules changed."""
         known = self._open.get(profile)
         if known is not None and known[0] == rules:
             return known[1]
@@ -157,7 +162,7 @@ class Browsers:
 
 
 class BrowserTool:
-    """Looks at pages and uses them."""
+    """The `browser` tool."""
 
     spec = ToolSpec(
         name="browser",
@@ -188,7 +193,7 @@ class BrowserTool:
         return Effects.FETCHES
 
     def _sends(self, act: Mapping[str, Any]) -> bool:
-        """Whether an act does something in the world, as far as can be told: following a link and typing do not."""
+        """Whether an action has effects outside, as far as can be told: following a link and typing do not."""
         kind = act.get("kind")
         if kind == "click":
             return self._browsers.roles.get(str(act.get("ref", "")), "") != "link"
@@ -218,7 +223,7 @@ class BrowserTool:
         try:
             found = await helper.ask(body, _seconds(args), context.report)
         except InvalidRequest as error:
-            # The reason may be in the page's own words.
+            # The error may contain the page's text.
             return Output(content=(Text(self._wrap(error.message, "browser")),), is_error=True, enclosed=True)
         return self._shown(action, profile, found)
 
@@ -250,7 +255,7 @@ class BrowserTool:
         return Output(content=content, details=known, origins=self._origins(found["text"]), enclosed=True)
 
     def _origins(self, said: str) -> tuple[Origin, ...]:
-        """Whose words these are: the page's."""
+        """The page as the origin of its text."""
         where = _ADDRESS.match(said)
         return (origin("external", f"browser {where[1] if where else 'a page'}"),)
 

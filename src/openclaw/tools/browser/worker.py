@@ -1,4 +1,4 @@
-"""The helper process that holds one browser: Playwright and Chromium run here."""
+"""The worker process of one browser: runs Playwright and Chromium behind a proxy that blocks private addresses."""
 
 import asyncio
 import base64
@@ -18,13 +18,15 @@ from openclaw.tools.browser.actions import BrowserAction, Downloads, Tab, Tabs, 
 from openclaw.tools.browser.schema import BrowserStart
 from openclaw.tools.web_guard import AddressRules, check_addresses, check_host, parse_url
 
+# The proxy.
+
 HEAD_BYTES = 64 * 1024
 CONNECT_SECONDS = 20.0
 REFUSED = b"HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n"
 
 
 class Proxy:
-    """Serves for as long as its server is open; remembers what it refused."""
+    """Forwards connections to permitted addresses; remembers what it refused."""
 
     def __init__(self, fence: AddressRules) -> None:
         self._fence = fence
@@ -43,7 +45,7 @@ class Proxy:
                 writer.write(REFUSED + error.message.encode())
                 await writer.drain()
         except (TimeoutError, ConnectionError, OSError, ValueError, asyncio.IncompleteReadError):
-            pass  # the browser sees a connection that ended, and says so
+            pass  # the browser sees a closed connection and reports it
         finally:
             with suppress(ConnectionError, OSError):
                 writer.close()
@@ -61,7 +63,7 @@ class Proxy:
         there, out = await self._connect(url.hostname or "", url.port or 80)
         lines = [line for line in rest.split("\r\n") if line and not line.lower().startswith(("proxy-", "connection:"))]
         path = (url.path or "/") + (f"?{url.query}" if url.query else "")
-        # One request a connection: a second one might be meant for another host.
+        # One request per connection: a second one might be for another host.
         out.write("\r\n".join([f"{method} {path} HTTP/1.1", *lines, "Connection: close", "", ""]).encode("latin-1"))
         await _both_ways(reader, writer, there, out, _length(lines))
 
@@ -93,7 +95,7 @@ async def _both_ways(
     out: asyncio.StreamWriter,
     most: int | None,
 ) -> None:
-    """Carries bytes until the far side has ended, at most `most` of them outward."""
+    """Copies bytes both ways until the far side ends, at most `most` of them outward."""
     outward = asyncio.create_task(_carry(here, out, most))
     try:
         await _carry(there, back, None)
@@ -117,6 +119,8 @@ async def _carry(source: asyncio.StreamReader, sink: asyncio.StreamWriter, most:
             sink.write_eof()
 
 
+# The browser.
+
 SNAPSHOT_CHARS = 20_000
 TEXT_CHARS = 20_000
 PAGE_MS = 30_000.0
@@ -130,7 +134,7 @@ _CALL_LOG = re.compile(r"\n(?:Call log|=+ logs).*\Z", re.DOTALL)
 
 
 class Browser:
-    """Answers the questions of the tool."""
+    """Answers the tool's requests."""
 
     def __init__(self, start: BrowserStart, context: Any, proxy: Proxy) -> None:
         self._start = start
@@ -334,7 +338,7 @@ class Browser:
                 if act.kind != "batch" or act.stop_on_error:
                     raise
                 lines.append(f"failed: {error.message}")
-        await asyncio.sleep(0.05)  # a new tab or a download is announced in the next moment
+        await asyncio.sleep(0.05)  # new tabs and downloads are announced shortly after the action
         fresh = [each.id for each in self.tabs.list() if each.id not in known]
         address = tab.page.url if tab in self.tabs.list() else "(closed)"
         files = [str(path) for path in self.downloads.done[already:]]
@@ -352,7 +356,7 @@ class Browser:
         return steps
 
     def _news(self, tab: Tab) -> dict[str, Any]:
-        """Questions the page asked meanwhile; they were answered, so that nothing hangs."""
+        """Dialogs the page opened meanwhile; they were answered, so that nothing hangs."""
         said = list(tab.dialogs)
         tab.dialogs.clear()
         return {"dialogs": said} if said else {}
@@ -362,7 +366,7 @@ class Browser:
 
 
 def _said(text: str, **about: Any) -> dict[str, Any]:
-    """`text` comes from a page; `about` is what we know ourselves, except what dialogs say."""
+    """`text` comes from a page; `about` is our own information, except for the texts of dialogs."""
     return {"text": text, "about": about}
 
 
@@ -374,7 +378,7 @@ def _plain(message: str) -> str:
 
 
 async def hold(start: BrowserStart, questions: "asyncio.Queue[WorkerRequest | None]", voice: WorkerOutput) -> None:
-    """Starts the browser, says so, and answers until there are no more questions."""
+    """Starts the browser, reports that it is ready, and answers requests until the input ends."""
     from playwright.async_api import Error, async_playwright
 
     fence = AddressRules(

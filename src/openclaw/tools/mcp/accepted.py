@@ -1,4 +1,4 @@
-"""The list of accepted tools, in `mcp-tools.json`; small, read again when another process changed it."""
+"""The store of accepted MCP tools, `mcp-tools.json`; read again when another process changed it."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,7 +11,7 @@ FILE = "mcp-tools.json"
 
 
 class AcceptedMcpTools:
-    """One for the process. A file that cannot be read accepts nothing, and says so."""
+    """One for the process. A file that cannot be read accepts nothing, and is reported."""
 
     def __init__(self, state: Path) -> None:
         self._file = JsonFile(state / FILE, PinsDocument, "move it away, then the servers are accepted anew")
@@ -22,7 +22,7 @@ class AcceptedMcpTools:
         return document.servers if document is not None else {}
 
     def change(self, server: str, how: Callable[[PinnedTool | None], PinnedTool | None]) -> PinnedTool | None:
-        """Replaces the record of one server by what `how` makes of it; None takes it off the list."""
+        """Replaces the record of one server by the result of `how`; None removes it."""
         with holding(self.path.with_name(f"{FILE}.lock"), "the list of accepted MCP tools"):
             servers = dict(self.read())
             was = servers.get(server)

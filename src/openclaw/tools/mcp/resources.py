@@ -1,4 +1,4 @@
-"""What an MCP server has besides tools, lent as tools: its resources, and the prompts it has ready."""
+"""Offers an MCP server's resources and prompts as tools."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -47,7 +47,7 @@ PROMPTS = (
 
 
 async def offered(client: Any) -> list[Mapping[str, Any]]:
-    """The tools that stand for what the server has; none for what it has nothing of."""
+    """The tools for the server's resources and prompts; none for what it does not have."""
     from mcp.shared.exceptions import MCPError
 
     async def some(ask: Any, field: str) -> bool:
@@ -69,7 +69,7 @@ async def offered(client: Any) -> list[Mapping[str, Any]]:
 
 
 async def call(client: Any, name: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The answer to a call of one of the tools above."""
+    """Calls one of the tools above."""
     match name:
         case "resources_list":
             return _json(await _resources(client, args.get("cursor")))
@@ -152,7 +152,7 @@ def _spoken(messages: Sequence[Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def blocks(content: Sequence[Any]) -> Iterator[Mapping[str, Any]]:
-    """What a result holds, as text and images; sound and bytes are only named."""
+    """The content of a result, as text and images; audio and binary data are only named."""
     for block in content[:MOST_BLOCKS]:
         match block.type:
             case "text":

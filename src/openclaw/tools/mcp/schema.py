@@ -1,6 +1,7 @@
-"""What was accepted of each server, and what it says now: a tool in other words is not the tool that was agreed to.
+"""MCP tools as data: launching a server, names, what was accepted compared with what is offered, parameter schemas.
 
-Pure. The first look at a server that its owner has just configured is the agreement; from then on every change asks.
+Pure. The first listing of a server that its owner has just configured counts as accepted; every later change needs
+approval.
 """
 
 import hashlib
@@ -18,7 +19,7 @@ from openclaw.tools.settings import McpServerSettings
 
 
 def launch(name: str, settings: McpServerSettings, *, workspace: str) -> ServerLaunch:
-    """How the server `name` is reached; raises when its settings make no sense."""
+    """How to reach the server `name`; raises when its settings are inconsistent."""
     where = f"mcp.servers.{name}"
     transport = settings.transport or ("streamable-http" if settings.url and not settings.command else "stdio")
     if transport == "stdio" and not settings.command:
@@ -48,7 +49,7 @@ def launch(name: str, settings: McpServerSettings, *, workspace: str) -> ServerL
 
 
 def identity(what: ServerLaunch) -> str:
-    """What makes a server this server: another program or address has to be accepted anew, another key has not."""
+    """A server's identity: another program or address must be accepted anew, another key not."""
     parts = (what.transport, what.command, what.args, what.url, sorted(what.env), sorted(what.headers))
     return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
 
@@ -70,7 +71,7 @@ def name_all(server: str, tools: Iterable[str]) -> dict[str, str]:
 
 
 def passes(tool: str, include: Iterable[str], exclude: Iterable[str]) -> bool:
-    """Whether a tool's own name gets through a filter."""
+    """Whether a tool's own name passes the filter."""
     wanted = list(include)
     return not any(fnmatchcase(tool, pattern) for pattern in exclude) and (
         not wanted or any(fnmatchcase(tool, pattern) for pattern in wanted)
@@ -91,13 +92,16 @@ def _plain(text: str) -> str:
     return _OTHER.sub("-", text).strip("-_") or "x"
 
 
+# What was accepted.
+
+
 class PinnedTool(Struct, frozen=True, kw_only=True, rename="camel"):
-    """One server on the list."""
+    """One server in the store."""
 
     identity: str
     accepted: tuple[OfferedTool, ...] = ()
     offered: tuple[OfferedTool, ...] | None = None
-    """What it says now, when that is something else."""
+    """What it offers now, when that differs."""
     seen_at: int = 0
     accepted_at: int = 0
 
@@ -107,7 +111,7 @@ class PinnedTool(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ToolChanges(Struct, frozen=True, kw_only=True):
-    """How what is offered differs from what was accepted, by name."""
+    """How the offered tools differ from the accepted ones, by name."""
 
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
@@ -141,7 +145,7 @@ def changes(record: PinnedTool) -> ToolChanges:
 
 
 def seen(record: PinnedTool | None, identity: str, offered: Sequence[OfferedTool], now: int) -> PinnedTool:
-    """The record after a look at what a server offers."""
+    """The record after a new listing from the server."""
     tools = tuple(sorted(offered, key=lambda tool: tool.name))
     if record is None or record.identity != identity:
         return PinnedTool(identity=identity, accepted=tools, seen_at=now, accepted_at=now)
@@ -150,7 +154,7 @@ def seen(record: PinnedTool | None, identity: str, offered: Sequence[OfferedTool
 
 
 def accept(record: PinnedTool, now: int, name: str | None = None) -> PinnedTool:
-    """The record once its owner agreed to what is offered, to all of it or to one tool."""
+    """The record after its owner accepted what is offered, all of it or one tool."""
     if name is None:
         return structs.replace(record, accepted=record.now, offered=None, accepted_at=now)
     fresh = {tool.name: tool for tool in record.now}
@@ -163,13 +167,15 @@ def accept(record: PinnedTool, now: int, name: str | None = None) -> PinnedTool:
     return agreed if changes(agreed) else structs.replace(agreed, offered=None)
 
 
+# Parameter schemas.
+
 DEEPEST = 24
 _CHOICES = ("anyOf", "oneOf")
 _DROPPED = frozenset({"$schema", "$id", "$comment", "examples"})
 
 
 def shaped(schema: Mapping[str, Any], clean: Callable[[str], str]) -> dict[str, Any]:
-    """`schema` as the parameters of a tool. What is left out here the server's own check still holds."""
+    """`schema` as the parameters of a tool. Constraints left out here are still checked by the server."""
     found = _object(schema, clean, 0)
     combined = any(found.pop(name, None) is not None for name in ("anyOf", "oneOf", "allOf", "not"))
     found["type"] = "object"
@@ -177,7 +183,7 @@ def shaped(schema: Mapping[str, Any], clean: Callable[[str], str]) -> dict[str, 
     known = found.get("required", [])
     found["required"] = [name for name in known if name in found["properties"]]
     if combined or not found["properties"]:
-        found["additionalProperties"] = True  # names that only a dropped part knew
+        found["additionalProperties"] = True  # for names that only a dropped part defines
     return found
 
 
@@ -204,12 +210,12 @@ def _object(schema: Mapping[str, Any], clean: Callable[[str], str], depth: int) 
 
 
 def _any(schema: Any, clean: Callable[[str], str], depth: int) -> dict[str, Any]:
-    """A part of a schema; `true` and old list forms say nothing a model needs."""
+    """A subschema; `true` and old list forms carry nothing a model needs."""
     return _object(schema, clean, depth + 1) if isinstance(schema, Mapping) else {}
 
 
 def _words(value: Any, clean: Callable[[str], str], depth: int) -> Any:
-    """Every text in it cleaned: an enum can carry an order as well as a description."""
+    """`value` with every string sanitised: an enum can carry an injection as well as a description."""
     if depth > DEEPEST:
         return None
     if isinstance(value, str):
@@ -219,6 +225,9 @@ def _words(value: Any, clean: Callable[[str], str], depth: int) -> Any:
     if isinstance(value, Mapping):
         return {clean(str(name)): _words(each, clean, depth + 1) for name, each in value.items()}
     return value
+
+
+# The worker's start message.
 
 
 class McpStart(Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""The tools of MCP servers: looked at once, offered as they were accepted, called through a process of their own."""
+"""The tools of MCP servers: lists them, offers those accepted, and calls them through a worker process per server."""
 
 import asyncio
 import json
@@ -40,6 +40,8 @@ from openclaw.tools.mcp.accepted import AcceptedMcpTools
 from openclaw.tools.mcp.schema import McpStart, digest, identity, launch, shaped
 from openclaw.tools.settings import McpServerSettings, McpSettings
 
+# The tool.
+
 SHOWN = 400
 DESCRIPTION = 1_500
 
@@ -62,7 +64,7 @@ class McpLink(Protocol):
 
 
 class McpTool:
-    """A tool as it was accepted. When its server describes it in other words by now, a person is asked first."""
+    """A tool as accepted. If its server describes it differently by now, a person is asked first."""
 
     def __init__(
         self, *, server: str, name: str, offered: OfferedTool, parallel: bool, link: McpLink, approver: Approver
@@ -101,14 +103,14 @@ class McpTool:
             async with nullcontext() if self._parallel else self._link.alone:
                 returned = await self._link.held.call(self._offered.name, args, context.report)
         except OpenClawError as error:
-            # The reason may be in the server's own words.
+            # The error may contain the server's text.
             return Output(
                 content=(Text(wrap(error.message, "mcp")),), is_error=True, origins=self._origins, enclosed=True
             )
         return self._shown(returned)
 
     async def _asked(self, now: OfferedTool, args: Mapping[str, Any], context: ToolContext) -> str | None:
-        """Asks whether the tool may be used although its server has changed its words; None when it may."""
+        """Asks whether the tool may be used although its description changed; None when it may."""
         answer = await self._approver.decide(
             ApprovalRequest(
                 id=secrets.token_hex(4),
@@ -146,7 +148,7 @@ class McpTool:
 
 
 def _difference(was: OfferedTool, now: OfferedTool) -> str:
-    """What changed, as a person must see it."""
+    """The change, as a person must see it."""
     if was.description != now.description:
         old, new = (sanitize_external_text(each.description)[:SHOWN] for each in (was, now))
         return f"It said: {old!r}. Now it says: {new!r}"
@@ -155,11 +157,13 @@ def _difference(was: OfferedTool, now: OfferedTool) -> str:
     return "Its title or hints are other ones."
 
 
+# One server.
+
 INSTALL = "MCP servers need the extra `mcp`: install it with: pip install 'openclaw-py[mcp]'"
 
 
 class McpServer:
-    """A `ToolServer`. Its process starts with the first question, and ends when it has been idle for `idle` seconds."""
+    """A `ToolServer`. Its worker starts with the first request and ends after `idle` seconds without one."""
 
     def __init__(self, launch: ServerLaunch, *, idle: float, environ: Mapping[str, str]) -> None:
         self._launch = launch
@@ -167,7 +171,7 @@ class McpServer:
             name=f"the MCP server {launch.name}",
             module="openclaw.tools.mcp.worker",
             missing=INSTALL,
-            # The helper's own limit ends the wait; this one is for a helper that does not even start.
+            # The worker's own timeout ends the wait; this one covers a worker that does not even start.
             start_seconds=launch.connect_seconds + 30.0,
             secrets=(*launch.env.values(), *launch.headers.values()),
         )
@@ -217,17 +221,19 @@ class McpServer:
 
 
 def _header(name: str, value: str) -> str:
-    """A secret usually holds the bare token; the word in front of it is not part of it."""
+    """Adds the `Bearer` scheme when a secret holds the bare token."""
     bare = name.lower() == "authorization" and value and " " not in value.strip()
     return f"Bearer {value.strip()}" if bare else value
 
 
+# All servers.
+
 log = logging.getLogger(__name__)
 
 FIRST_LOOK = 10.0
-"""Seconds a turn waits for a server that was never seen before; later ones wait for nobody."""
+"""Seconds a turn waits for a server that was never listed; later turns do not wait."""
 LOOK_AGAIN = 60.0
-"""A server that could not be reached is left alone for so long."""
+"""Seconds before an unreachable server is tried again."""
 
 
 class _Server(Struct):
@@ -274,17 +280,17 @@ class McpServers:
         self._retired: list[ToolServer] = []
         self._looks: dict[str, asyncio.Task[None]] = {}
         self.problems: dict[str, str] = {}
-        """Servers whose settings make no sense, and why."""
+        """Servers with inconsistent settings, and why."""
 
     def configure(self, settings: McpSettings) -> None:
-        """From now on these servers."""
+        """Uses these settings from now on."""
         if settings != self._settings:
             self._settings = settings
             self._retired += [server.held for server in (self._servers or {}).values()]
             self._servers = None
 
     def tools(self) -> list[Tool]:
-        """What was accepted of every server in use; asks nobody."""
+        """The accepted tools of every enabled server; asks none of them."""
         if not self._all():
             return []
         try:
@@ -300,7 +306,7 @@ class McpServers:
         return found
 
     async def ready(self) -> None:
-        """Looks at servers that were never seen, for a short while; what takes longer is there for a later turn."""
+        """Lists servers that were never listed, for a short while; slower ones are available in a later turn."""
         await self.settle()
         if not self._all():
             return
@@ -317,14 +323,14 @@ class McpServers:
             await asyncio.wait(self._looks.values(), timeout=FIRST_LOOK)
 
     async def look(self, name: str) -> schema.PinnedTool:
-        """Asks a server what it offers, and writes that down."""
+        """Lists a server's tools, and stores the result."""
         server = self._all().get(name)
         if server is None:
             raise NotFound(self.problems.get(name) or f"no MCP server {name!r} is configured and enabled")
         return await self._look(name, server)
 
     async def settle(self) -> None:
-        """Ends servers that are not in use any more."""
+        """Stops servers that are no longer configured."""
         while self._retired:
             await self._retired.pop().close()
 
@@ -339,7 +345,7 @@ class McpServers:
         self._retired.clear()
 
     def _all(self) -> dict[str, _Server]:
-        """The servers in use, made from the settings when they are first needed."""
+        """The enabled servers, created from the settings on first use."""
         if self._servers is None:
             self._servers = {}
             self.problems = {}
@@ -410,7 +416,7 @@ class _Link:
         self._server = server
 
     async def current(self, tool: OfferedTool) -> OfferedTool | None:
-        """What the server says of the tool now, None when it is gone."""
+        """The tool as the server describes it now, None when it is gone."""
         server = self._server
         if not server.held.alive or server.looked != server.held.listings:
             async with server.alone:

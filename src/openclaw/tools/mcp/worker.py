@@ -1,4 +1,4 @@
-"""The helper process that holds one MCP server: the official SDK runs here."""
+"""The worker process of one MCP server: runs the official SDK."""
 
 import asyncio
 import sys
@@ -38,7 +38,7 @@ SIGN_IN = (
 
 
 class McpWorker:
-    """Answers questions with the help of one connection."""
+    """Answers requests over one connection."""
 
     def __init__(self, voice: WorkerOutput, words: LastWords) -> None:
         self.client: Any = None
@@ -50,7 +50,7 @@ class McpWorker:
         self._told_change = False
 
     async def heard(self, message: Any) -> None:
-        """Passes on that the tools changed; once, until somebody has looked at them again."""
+        """Reports that the tool list changed; once, until it was listed again."""
         from mcp_types import (
             PromptListChangedNotification,
             ResourceListChangedNotification,
@@ -85,14 +85,14 @@ class McpWorker:
             cursor = page.next_cursor
             if not cursor:
                 break
-        # A tool of its own by such a name is the server's, not ours.
+        # A tool by such a name is the server's own and takes precedence.
         self._lent = {each["name"]: each for each in await resources.offered(self.client) if each["name"] not in found}
         for name, each in self._lent.items():
             self._checks[name] = _validator(each["parameters"])
         return (*found.values(), *self._lent.values())
 
     def _checked(self, tool: Any) -> Mapping[str, Any] | None:
-        """A tool whose schema can be used; None for one that cannot be called sensibly."""
+        """A tool with a usable schema; None for one that cannot be called."""
         schema = tool.input_schema
         if not tool.name or len(tool.name) > 200 or len(msgspec.json.encode(schema)) > MOST_SCHEMA:
             return None
@@ -152,7 +152,7 @@ def _validator(schema: Mapping[str, Any]) -> Any:
         kind.check_schema(schema)
     except (SchemaError, RecursionError):
         return None
-    # An empty registry: a reference leads somewhere inside the schema or nowhere, never to the network.
+    # An empty registry: references resolve inside the schema or not at all, never over the network.
     return kind(schema, registry=Registry())
 
 
@@ -164,7 +164,7 @@ def _problems(check: Any, args: Mapping[str, Any]) -> list[str]:
             f"{'/'.join(map(str, each.path)) or 'arguments'}: {each.message[:300]}" for each in check.iter_errors(args)
         ]
     except (Unresolvable, RecursionError):
-        return []  # the schema refers to what is not there; the server itself will judge
+        return []  # the schema has a broken reference; the server itself will validate
     return found[:5]
 
 
@@ -192,7 +192,7 @@ def _failures() -> tuple[type[Exception], ...]:
 
 
 class McpRefused:
-    """Notices that a server wants to know who we are; the SDK reports every refusal in the same words."""
+    """Detects that a server requires authentication, which the SDK reports like any other refusal."""
 
     def __init__(self) -> None:
         self.status = 0
@@ -259,7 +259,7 @@ async def _transport(
 
 
 async def hold(start: McpStart, questions: "asyncio.Queue[WorkerRequest | None]", voice: WorkerOutput) -> None:
-    """Connects, says so, and answers until there are no more questions."""
+    """Connects, reports that it is ready, and answers requests until the input ends."""
     import mcp_types as types
     from mcp import Client
 
