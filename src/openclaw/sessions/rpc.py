@@ -1,4 +1,4 @@
-"""`sessions.*`: the conversations of this gateway."""
+"""RPC methods `sessions.*`: list, create, send, patch, reset, delete; search, rewind, images and plan."""
 
 import asyncio
 import uuid
@@ -211,7 +211,7 @@ def sessions_methods(desk: SessionService) -> list[RpcMethod]:
 
 
 async def list_sessions(desk: SessionService, params: SessionsListParams) -> dict[str, Any]:
-    """The sessions a client asked for, one page of them."""
+    """One page of the sessions a client asked for."""
     agent = desk.key("main", params.agent_id).agent if params.agent_id else None
     found = [each for each in await desk.list(agent) if _wanted(each, params, desk.now)]
     offset = params.offset or 0
@@ -265,7 +265,7 @@ async def _expect(desk: SessionService, key: SessionKey, session_id: str | None)
 
 
 async def _changes(desk: SessionService, key: SessionKey, params: SessionsPatchParams) -> dict[str, Any]:
-    """What a patch changes; a choice that cannot be is an error before anything is written."""
+    """The changes of a patch; an invalid value raises before anything is written."""
     given = structs.asdict(params)
     changes = {name: given[name] for name in PATCHABLE if given[name] is not UNSET}
     changes = {name: value for name, value in changes.items() if not (name in REQUIRED and value is None)}
