@@ -1,4 +1,4 @@
-"""Skills."""
+"""RPC methods `skills.*`, and `memory.search` and `memory.status`."""
 
 import asyncio
 from typing import Annotated, Any, Literal
@@ -80,14 +80,14 @@ class SkillsDetailParams(Params, frozen=True, kw_only=True):
 
 
 class SkillsTrustShowParams(Params, frozen=True, kw_only=True):
-    """Params of `skills.trust.show`, which only we have."""
+    """Params of `skills.trust.show`, an extension of ours."""
 
     name: NonEmpty
     agent_id: NonEmpty | None = None
 
 
 class SkillsTrustSetParams(Params, frozen=True, kw_only=True):
-    """Params of `skills.trust.set`, which only we have. The digest says which state of the files was looked at."""
+    """Params of `skills.trust.set`, an extension of ours. The digest is that of the files the person reviewed."""
 
     name: NonEmpty
     decision: Literal["accept", "refuse"]
@@ -200,7 +200,7 @@ def skill_methods(desk: SessionService, surroundings: Environment) -> list[RpcMe
             raise InvalidRequest(f"{item.skill.name} comes with OpenClaw: switch it off instead")
         ledger = desk.app.skills.library.ledger
         entry = accepted(item.skill, "owner", desk.now)
-        # What is accepted is what was looked at; files that changed since are not.
+        # Only the reviewed state can be accepted, not files that changed since.
         if entry.tree_sha256 != params.tree_sha256:
             raise Conflict(f"{item.skill.name} has changed since you looked at it: look again first")
         if params.decision == "accept":

@@ -1,4 +1,4 @@
-"""The skills of this installation, for every agent: where they are looked for, what they get, how they are watched."""
+"""The skills of every agent: cached list, prompt snapshot, environment, guard, and the gate of a run."""
 
 import logging
 import os
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 class _Looked(Struct, frozen=True):
-    """What a look found, and how long that holds."""
+    """A cached scan result, with what decides whether it is still valid."""
 
     shelf: SkillList
     first_use: bool
@@ -44,7 +44,7 @@ class _Looked(Struct, frozen=True):
 
 
 class SkillService:
-    """One for the process; `look` is quick when nothing changed, but reads files: call it in a thread."""
+    """One per process. `look` is fast when nothing changed, but reads files: call it in a thread."""
 
     def __init__(
         self,
@@ -64,13 +64,13 @@ class SkillService:
         self._now = now
         self._given = given
         self._plugins = plugins
-        """The directories of plugins that run."""
+        """The skill directories of running plugins."""
         self._looked: dict[tuple[str, Path, Path], _Looked] = {}
         self._shown: dict[str, SkillSnapshot] = {}
 
     @cached_property
     def _packages(self) -> tuple[Path, ...]:
-        # What is installed does not change while the process lives, and finding out is slow.
+        # Slow, and constant for the process.
         return package_directories()
 
     def places(self, workspace: Path, cwd: Path) -> SkillRoots:
@@ -86,12 +86,12 @@ class SkillService:
         )
 
     def look(self, agent_id: str, workspace: Path, cwd: Path, *, first_use: bool) -> SkillList:
-        """Every skill as this agent has it now; with `skills.load.watch` off, as it was at the first look."""
+        """The skills of an agent now; with `skills.load.watch` off, as at the first scan."""
         known = self.known(agent_id, workspace, cwd, first_use=first_use)
         if known is not None:
             return known
         started, traces, plugins = self._now(), ScanCache(), self._plugins()
-        traces.note(self._loaded.variables.get("PATH", "").split(os.pathsep))  # where the programs of skills are
+        traces.note(self._loaded.variables.get("PATH", "").split(os.pathsep))  # where required programs are
         shelf = self.library.look(
             self.places(workspace, cwd),
             self.settings,
@@ -107,7 +107,7 @@ class SkillService:
     def known(
         self, agent_id: str, workspace: Path, cwd: Path, *, first_use: bool, here: bool = False
     ) -> SkillList | None:
-        """What was found last time, when that still holds; `here` only when that is told without a thread."""
+        """The cached result when still valid; with `here` only if checking is fast enough for the event loop."""
         last = self._looked.get((agent_id, workspace, cwd))
         if last is None:
             return None
@@ -122,7 +122,7 @@ class SkillService:
         return self._agents.defaults.skills if own is None else own
 
     def snapshot(self, agent_id: str, shelf: SkillList) -> SkillSnapshot:
-        """What a session shows its model; the same as last time when nothing changed."""
+        """The snapshot for a session's prompt; the same object when nothing changed."""
         own = view(self._agents, agent_id).entry.skills_limits.max_skills_prompt_chars
         limits = self.settings.limits
         self._shown[agent_id] = taken = catalog.take(
@@ -137,15 +137,15 @@ class SkillService:
         return taken
 
     def environment(self, shelf: SkillList) -> SkillVariables:
-        """Variables for the commands of one run."""
+        """The environment variables for the commands of a run."""
         return invoke.inject(shelf.usable, self.settings.entries, self._loaded.variables)
 
     def guard(self, shelf: SkillList) -> SkillGuard:
-        """Who watches one run."""
+        """A new guard for one run."""
         return SkillGuard(shelf, self.settings, self.library.hasher, self._home)
 
     def labels(self, shelf: SkillList) -> dict[str, tuple[Origin, ...]]:
-        """The directories of skills, with the label of those that neither the owner nor OpenClaw wrote."""
+        """The origins of each skill directory; empty for the owner's and the bundled ones."""
         from openclaw.skills.install import ORIGIN, RECORDS
 
         return {
@@ -187,7 +187,7 @@ def _origins(item: ListedSkill, *, installed: bool) -> tuple[Origin, ...]:
 
 
 class SkillGate:
-    """A run's gate with a guard before it: what a skill leads to is judged first, then the call itself."""
+    """A run's gate behind the skill guard: the guard judges a call first, then the wrapped gate."""
 
     def __init__(self, gate: Gate, guard: SkillGuard, approver: Approver) -> None:
         self._gate = gate
