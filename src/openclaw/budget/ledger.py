@@ -1,7 +1,7 @@
-"""Every call to a model as a row: reserved before it is sent, settled when it has ended.
+"""The table of model calls: each is reserved before it is sent and settled when it ends.
 
-While a call is under way, the most it can cost is held back from everybody else; a new call is admitted by what it
-probably costs. So whatever runs at the same time, a limit is passed by no more than the last call was misjudged.
+A running call holds its worst-case cost against the limits; a new call is admitted by its likely cost. So whatever
+runs concurrently, a limit is exceeded by no more than the misestimate of the last call.
 """
 
 import asyncio
@@ -28,11 +28,11 @@ from openclaw.storage.database import Database, Row, Transaction
 
 TOPIC = "budget"
 PATIENCE = 30.0
-"""Seconds a call waits for others to end before it is refused."""
+"""Seconds a call waits for running ones before it is refused."""
 LOOK_AGAIN = 2.0
-"""Calls of another process end without our hearing of it."""
+"""Seconds between polls: calls of another process end without a notification."""
 STALE_MS = 3_600_000
-"""A reservation this old was left by a process that is gone: it counts as what it probably cost."""
+"""A reservation this old belongs to a dead process: it counts with its likely cost."""
 KEPT_DAYS = 400
 
 State = Literal["open", "ok", "failed"]
@@ -51,7 +51,7 @@ _WHERE: dict[Scope, str] = {
 
 
 class ReservedCall(Struct, frozen=True, kw_only=True):
-    """Who calls whom, for what."""
+    """A call to reserve: run, session, agent and model."""
 
     call_id: str
     run_id: str
@@ -76,10 +76,10 @@ class CallEnd(Struct, frozen=True, kw_only=True):
 
 
 class Spent(Struct, frozen=True, kw_only=True):
-    """What calls of one model came to, since the process started."""
+    """Totals of one model's calls since the process started."""
 
     ends: dict[str, int]
-    """How many ended for which reason; the empty reason is success."""
+    """Number of calls by end reason; the empty reason is success."""
     input: int = 0
     output: int = 0
     cache_read: int = 0
@@ -113,7 +113,7 @@ class Spent(Struct, frozen=True, kw_only=True):
 
 
 class CallRow(Struct, frozen=True, kw_only=True):
-    """A call of the past."""
+    """A call read back from the table."""
 
     call_id: str
     run_id: str
@@ -139,20 +139,20 @@ class CallRow(Struct, frozen=True, kw_only=True):
 
 
 class SpendLedger:
-    """The calls of this installation; days are those of `zone`."""
+    """Reserves and settles model calls, and measures how full the limits are; days are those of `zone`."""
 
     def __init__(self, db: Database, clock: Clock, zone: tzinfo) -> None:
         self._db = db
         self._clock = clock
         self.zone = zone
         self.spent: dict[str, Spent] = {}
-        """By model, since this process started: for figures, which must not ask the database."""
+        """By model, since this process started; for metrics, which must not query the database."""
 
     def day(self, at_ms: int) -> str:
         return datetime.fromtimestamp(at_ms / 1000, self.zone).date().isoformat()
 
     async def reserve(self, call: ReservedCall, estimate: Estimate | None, rules: BudgetRules) -> Proceed | OverLimit:
-        """Writes the call down when it fits; waits for calls under way when it might fit after them."""
+        """Reserves the call when it fits; waits when it may fit after running calls have ended."""
         ruling = await self._try(call, estimate, rules)
         if isinstance(ruling, WaitForBudget):
             ruling = await self._try_again(call, estimate, rules)
@@ -161,7 +161,7 @@ class SpendLedger:
     async def _try_again(
         self, call: ReservedCall, estimate: Estimate | None, rules: BudgetRules
     ) -> Proceed | WaitForBudget | OverLimit:
-        """Tries whenever another call has ended, for as long as patience lasts."""
+        """Tries again whenever a call ends, for at most `PATIENCE` seconds."""
         deadline = self._clock.now() + PATIENCE
         changed = asyncio.Event()
         async with self._db.listen(TOPIC) as changes:
@@ -219,7 +219,7 @@ class SpendLedger:
         return ruling
 
     async def commit(self, call: ReservedCall, end: CallEnd, rules: BudgetRules) -> tuple[str, ...]:
-        """Settles a call; gives what a person should be told about the limits it filled."""
+        """Settles a call; returns warnings about the limits it filled."""
         ref, one = f"{call.provider}/{call.model}", Spent.of(end)
         self.spent[ref] = self.spent[ref] + one if ref in self.spent else one
         now = millis(self._clock)
@@ -231,12 +231,12 @@ class SpendLedger:
         return crossed(before, after, rules.warn_at)
 
     async def release(self, call_id: str) -> None:
-        """Gives back what was reserved for a call that was never sent."""
+        """Deletes the reservation of a call that was never sent."""
         await self._db.write("DELETE FROM model_calls WHERE call_id = :call AND state = 'open'", {"call": call_id})
         await self._db.notify(TOPIC)
 
     async def amend(self, call_id: str, reason: str, error: str) -> None:
-        """A call that was thought to have ended otherwise failed for `reason`; its cost stands."""
+        """Changes a settled call to failed for `reason`; its cost stays."""
         await self._db.write(
             "UPDATE model_calls SET state = 'failed', reason = :reason, error = :error WHERE call_id = :call",
             {"call": call_id, "reason": reason, "error": error},
@@ -285,7 +285,7 @@ class SpendLedger:
         return await self.of_run(rows[0]["run_id"]) if rows else []
 
     async def forget_old(self) -> int:
-        """Drops calls that no report reaches back to."""
+        """Deletes calls older than `KEPT_DAYS`."""
         return await self._db.write(
             "DELETE FROM model_calls WHERE day < :before",
             {"before": self.day(millis(self._clock) - KEPT_DAYS * 86_400_000)},

@@ -1,4 +1,4 @@
-"""Which limits apply to a call, and whether it fits into them. Pure; money is US dollars."""
+"""Estimates the cost of a call, and decides whether it fits its limits. Pure; money is US dollars."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -9,23 +9,25 @@ from openclaw.budget.settings import Allowance, BudgetSettings
 from openclaw.core.messages import Usage
 from openclaw.core.provider import Price, cost_of
 
+# Estimates.
+
 IMAGE_TOKENS = 1_600
 EXPECTED_OUTPUT = 1_000
-"""Tokens of an answer, when all that is known is that it may be longer."""
+"""The likely tokens of an answer, within its limit."""
 
 
 class Size(Struct, frozen=True, kw_only=True):
-    """A request as far as its cost goes."""
+    """The size of a request, as far as it matters for its cost."""
 
     text_bytes: int
     images: int = 0
     output_limit: int | None = None
     window: int = 200_000
-    """Tokens the model can see at once: no request is longer, and no answer."""
+    """The context window: no request or answer is longer."""
 
 
 class Estimate(Struct, frozen=True):
-    """What a call probably costs, and what it cannot cost more than."""
+    """The likely and the worst-case cost of a call."""
 
     likely: float
     worst: float
@@ -36,9 +38,9 @@ def prompt_tokens(size: Size) -> int:
 
 
 def estimate(size: Size, price: Price | None) -> Estimate | None:
-    """The cost of a call before it is made; None when the price is not known.
+    """Estimates the cost of a call; None when the price is unknown.
 
-    No token is shorter than a byte, and nothing larger than the window is accepted: that is the worst case.
+    The worst case is one token per byte, up to the window.
     """
     if price is None:
         return None
@@ -50,24 +52,26 @@ def estimate(size: Size, price: Price | None) -> Estimate | None:
 
 
 def estimate_usage(size: Size, spoken_chars: int, price: Price | None) -> Usage:
-    """The usage of a call that was cut off before its provider counted it."""
+    """Estimates the usage of a call that was cut off before its provider counted it."""
     tokens_in, tokens_out = prompt_tokens(size), -(-spoken_chars // 4)
     usage = Usage(input=tokens_in, output=tokens_out, total_tokens=tokens_in + tokens_out)
     return Usage(usage.input, usage.output, 0, 0, usage.total_tokens, cost_of(usage, price))
 
+
+# Limits.
 
 Scope = Literal["run", "day", "month", "agent-day", "agent-month"]
 PERIODS: tuple[Scope, ...] = ("day", "month", "agent-day", "agent-month")
 
 
 class BudgetLimit(Struct, frozen=True):
-    """One ceiling: what it counts, its height, and the setting it comes from."""
+    """One limit: scope, amount, and the setting it comes from."""
 
     scope: Scope
     amount: float
     setting: str
     name: str
-    """As a person would say it: `today's budget`."""
+    """Its name for people: `today's budget`."""
 
 
 class Level(Struct, frozen=True):
@@ -76,7 +80,7 @@ class Level(Struct, frozen=True):
     limit: BudgetLimit
     spent: float
     held: float = 0.0
-    """The most that calls under way can still add."""
+    """The worst-case cost of running calls."""
 
     @property
     def share(self) -> float:
@@ -88,7 +92,7 @@ class Proceed(Struct, frozen=True):
 
 
 class WaitForBudget(Struct, frozen=True):
-    """It fits once calls under way turn out no dearer than expected."""
+    """The call fits if running calls cost no more than expected."""
 
     why: str
 
@@ -102,7 +106,7 @@ Rung = Literal["normal", "cheaper", "no-background", "stop"]
 
 
 class BudgetRules(Struct, frozen=True, kw_only=True):
-    """What holds for the calls of one run."""
+    """The limits and thresholds for the calls of one run."""
 
     limits: tuple[BudgetLimit, ...] = ()
     background: bool = False
@@ -138,7 +142,7 @@ def rules_for(settings: BudgetSettings, agent_id: str, *, background: bool) -> B
 
 
 def rung(levels: Sequence[Level], rules: BudgetRules) -> tuple[Rung, Level | None]:
-    """How far down the ladder we are, and the limit that is to blame."""
+    """The current degradation step, and the limit that causes it."""
     fullest = max(
         (level for level in levels if level.limit.scope in PERIODS), key=lambda level: level.share, default=None
     )
@@ -152,7 +156,7 @@ def rung(levels: Sequence[Level], rules: BudgetRules) -> tuple[Rung, Level | Non
 
 
 def judge(model: str, estimate: Estimate | None, levels: Sequence[Level], rules: BudgetRules) -> Ruling:
-    """Whether a call may be sent. `levels` are the limits of `rules`, as full as they are now."""
+    """Decides whether a call may be sent. `levels` are the current levels of the limits in `rules`."""
     if not levels:
         return Proceed()
     if rules.background:
@@ -194,7 +198,7 @@ def _too_dear(model: str, estimate: Estimate, level: Level) -> str:
 
 
 def crossed(before: Sequence[Level], after: Sequence[Level], marks: Sequence[float]) -> tuple[str, ...]:
-    """What to tell a person about limits that were filled up to a mark: one line each."""
+    """Warnings about limits that were filled up to a mark, one line each."""
     lines = []
     for old, new in zip(before, after, strict=True):
         passed = [mark for mark in marks if old.share < mark <= new.share]
@@ -211,5 +215,5 @@ def percent(share: float) -> str:
 
 
 def dollars(amount: float) -> str:
-    """An amount with as many digits as say something."""
+    """Formats an amount with as many digits as matter."""
     return f"${amount:.2f}" if amount >= 1 or amount == 0 else f"${amount:.4f}"

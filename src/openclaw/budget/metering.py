@@ -1,7 +1,7 @@
-"""What a run spends: every call is reserved before it is sent, settled and recorded when it has ended.
+"""Meters the calls of a run: each is reserved before it is sent, settled and recorded when it ends.
 
-`Spending` stands between the route and the providers: a provider it hands out is the real one, metered. It also keeps
-the books of a failover: which credential must rest, and which model did not answer when.
+`RunMeter` wraps providers so that every call is metered. It also records failover: credentials that need a cooldown,
+and models that did not answer.
 """
 
 import uuid
@@ -45,7 +45,7 @@ _SAID = {
 
 
 class MissedCall(Struct, frozen=True):
-    """A model that was asked, or would have been, and did not answer."""
+    """A candidate model that failed or was skipped."""
 
     ref: str
     reason: str
@@ -53,7 +53,7 @@ class MissedCall(Struct, frozen=True):
 
 
 class MeterAccount(Struct, frozen=True, kw_only=True):
-    """For whom calls are made."""
+    """The run, session and agent that calls are charged to."""
 
     run_id: str
     session_key: str
@@ -62,7 +62,7 @@ class MeterAccount(Struct, frozen=True, kw_only=True):
 
 
 class RunMeter:
-    """The books of one run."""
+    """Meters all model calls of one run."""
 
     def __init__(
         self,
@@ -88,30 +88,30 @@ class RunMeter:
         self._answered_by = ""
         self._last: ReservedCall | None = None
         self._reason = ""
-        """How the last call ended, as far as its stream knew."""
+        """The end reason of the last call, as its stream saw it."""
         self._unsent: ReservedCall | None = None
-        """Reserved, but the run was stopped before it was sent."""
+        """A reserved call that has not been sent; released when the run stops before."""
         self._closed: list[tuple[ReservedCall, CallEnd, ModelRequest, StreamRecording, Size]] = []
         self._amend: tuple[str, str, str] | None = None
         self._profiles: dict[str, tuple[Callable[[CredentialStats], CredentialStats], str | None]] = {}
         self._good: set[str] = set()
 
     def metered(self, provider: Provider, credential: Credential) -> Provider:
-        """`provider`, with every call on the books."""
+        """Wraps `provider` so that every call is metered."""
         return _Metered(provider, credential, self)
 
     def tell(self, line: str) -> None:
-        """Something the person should know when the run is over."""
+        """Adds a notice to show when the run ends."""
         self._told.append(line)
 
     def skipped(self, model: Model, reason: str, at: int) -> None:
-        """`model` was not asked, because it failed for `reason` at `at` and must rest."""
+        """Records that `model` was skipped: it failed for `reason` at `at` and is in cooldown."""
         self._missed.append(MissedCall(model.ref, reason, at))
 
     def failed(self, model: Model, credential: Credential, error: ProviderError, *, given_up: bool) -> None:
-        """The last call failed, for a reason its stream may not have seen: silence, an empty answer.
+        """Records that the last call failed, also for reasons its stream does not show: a timeout, an empty answer.
 
-        A credential that is given up must rest; one that is tried again in a moment need not.
+        A credential that is given up gets a cooldown; one that is retried at once does not.
         """
         now = millis(self._clock)
         self._missed.append(MissedCall(model.ref, error.reason, now))
@@ -128,14 +128,14 @@ class RunMeter:
     def answered(self, model: Model, credential: Credential) -> None:
         self._answered_by = model.ref
         profile = credential.profile_id
-        # Once a run is enough: what counts is that it works, and since when.
+        # Once per run is enough: it only marks the credential as working.
         if profile is not None and profile not in self._good:
             self._good.add(profile)
             now = millis(self._clock)
             self._profiles[profile] = (lambda stats: failover.after_success(stats, now), credential.provider)
 
     async def settle(self) -> None:
-        """Writes down what was learned since the last call."""
+        """Writes the pending results to the database."""
         unsent, self._unsent = self._unsent, None
         if unsent is not None:
             await self._ledger.release(unsent.call_id)
@@ -152,7 +152,7 @@ class RunMeter:
             await self._keep_profile(profile_id, change, good_for)
 
     async def ended(self) -> list[RunNotice]:
-        """Closes the books; what the person should know: who answered instead, which budget is running out."""
+        """Settles the rest; returns the notices for the person: fallback model, budget warnings."""
         await self.settle()
         line = who_answered(self._answered_by, self._missed, self._ledger.zone)
         return [RunNotice(text) for text in (line, *self._told, footer(self._usage, self._footer)) if text]
@@ -184,11 +184,11 @@ class RunMeter:
         return call, size
 
     def sent(self) -> None:
-        """The call that was reserved is under way."""
+        """Marks the reserved call as sent."""
         self._unsent = None
 
     def close(self, call: ReservedCall, size: Size, request: ModelRequest, tape: StreamRecording) -> None:
-        """A call has ended, however it did; `settle` writes it down."""
+        """Queues the end of a call; `settle` writes it."""
         end = _end(size, request.model, tape)
         self._last, self._reason = call, end.reason
         self._usage = self._usage + end.usage
@@ -236,12 +236,12 @@ class _Metered:
 
 
 def price_of(model: Model) -> Price | None:
-    """What the model's tokens cost; those of a model on the user's own machine cost nothing."""
+    """The price of a model; free when it runs on the user's own machine."""
     return model.price or (FREE if model.api == "offline" or is_own_address(model.base_url) else None)
 
 
 def size_of(request: ModelRequest) -> Size:
-    """How large a request is."""
+    """Measures a request."""
     chars = len(request.system.text.encode(errors="replace")) + sum(
         len(tool.name) + len(tool.description) + len(tool.schema) for tool in request.tools
     )
@@ -275,7 +275,7 @@ def _end(size: Size, model: Model, tape: StreamRecording) -> CallEnd:
         return CallEnd(usage=usage if usage.cost else structs.replace(usage, cost=cost_of(usage, price_of(model))))
     if tape.failure is not None and not tape.events:
         return CallEnd(usage=Usage(), reason=tape.failure.reason, error=tape.failure.message)
-    # Cut off in the middle: it was read, and what was said was written; nobody counted either.
+    # Cut off in the middle: input and partial output are billed, but the provider sent no count.
     usage = limits.estimate_usage(size, tape.chars, price_of(model))
     failure = tape.failure
     reason, error = (failure.reason, failure.message) if failure else ("aborted", "")
@@ -283,7 +283,7 @@ def _end(size: Size, model: Model, tape: StreamRecording) -> CallEnd:
 
 
 def who_answered(answered_by: str, missed: Sequence[MissedCall], zone: tzinfo) -> str:
-    """`answered by Y; X was rate limited at 12:03`; nothing when the first choice answered."""
+    """`answered by Y; X was rate limited at 12:03`; empty when the first choice answered."""
     others: dict[str, MissedCall] = {}
     for each in missed:
         if each.ref != answered_by:
@@ -298,7 +298,7 @@ def who_answered(answered_by: str, missed: Sequence[MissedCall], zone: tzinfo) -
 
 
 def footer(usage: Usage, mode: str | None) -> str:
-    """The line under an answer for those who want it."""
+    """The optional usage line under an answer."""
     if mode not in ("tokens", "full", "on") or not usage.total_tokens:
         return ""
     text = f"{usage.prompt_tokens:,} tokens in, {usage.output:,} out"
@@ -309,6 +309,6 @@ def footer(usage: Usage, mode: str | None) -> str:
 
 
 def explained(calls: Sequence[CallRow], zone: tzinfo) -> str:
-    """The same of a run that is over."""
+    """`who_answered` for a finished run, from its calls."""
     answered = next((call.ref for call in reversed(calls) if call.state == "ok"), "")
     return who_answered(answered, [MissedCall(c.ref, c.reason, c.at) for c in calls if c.state == "failed"], zone)

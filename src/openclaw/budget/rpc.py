@@ -1,4 +1,4 @@
-"""`usage.*` and `sessions.usage`: what was spent, by day and by conversation."""
+"""RPC methods `usage.*` and `sessions.usage`: spend by day and by session."""
 
 import re
 from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
@@ -133,12 +133,12 @@ def _counted(part: SpendSum) -> dict[str, Any]:
 
 
 def _fresh(now: int) -> dict[str, Any]:
-    """Sums are made from the rows themselves; there is nothing that could be stale."""
+    """The cache status of the protocol: sums are always computed from the rows, so never stale."""
     return {"status": "fresh", "cachedFiles": 0, "pendingFiles": 0, "staleFiles": 0, "refreshedAt": now}
 
 
 def _zone(mode: str | None, name: str | None, offset: str | None, own: tzinfo) -> tzinfo:
-    """Whose midnight ends a day."""
+    """The time zone in which days are counted."""
     if mode == "utc":
         return UTC
     if mode == "gateway" or not (name or offset):
@@ -156,7 +156,7 @@ def _zone(mode: str | None, name: str | None, offset: str | None, own: tzinfo) -
 
 
 def _dates(start: str | None, end: str | None, days: int, now: int, zone: tzinfo) -> tuple[date, date]:
-    """The first and the last day that are meant."""
+    """The first and the last day of the report."""
     last = _date(end, "endDate") if end else datetime.fromtimestamp(now / 1000, zone).date()
     first = _date(start, "startDate") if start else last - timedelta(days=min(max(days, 1), MOST_DAYS) - 1)
     if first > last:

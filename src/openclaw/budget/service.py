@@ -1,4 +1,4 @@
-"""What was spent, added up: by model, agent, session or day."""
+"""Sums of spending by model, agent, session or day; and `BudgetService`, which opens a run's meter."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, tzinfo
@@ -21,9 +21,11 @@ from openclaw.models.recording import CallRecorder
 from openclaw.models.refs import ModelRef
 from openclaw.storage.database import Database, Row
 
+# Sums.
+
 By = Literal["model", "agent", "session", "day"]
 SLOT_MS = 900_000
-"""A quarter of an hour: every time zone's midnight falls on one."""
+"""A quarter of an hour: midnight falls on a slot boundary in every time zone."""
 
 _SUMS = (
     "COUNT(*) AS calls, SUM(CASE WHEN state = 'failed' THEN 1 ELSE 0 END) AS failed, "
@@ -44,7 +46,7 @@ _KEYS: dict[By, str] = {
 
 
 class SpendSum(Struct, frozen=True, kw_only=True):
-    """Several calls together."""
+    """Totals of several calls."""
 
     calls: int = 0
     failed: int = 0
@@ -58,7 +60,7 @@ class SpendSum(Struct, frozen=True, kw_only=True):
     cache_write_cost: float = 0.0
     total_cost: float = 0.0
     missing: int = 0
-    """Calls whose price is not known; they are in no amount of money."""
+    """Calls with an unknown price; the cost fields do not include them."""
 
     def __add__(self, other: "SpendSum") -> "SpendSum":
         return SpendSum(**{name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__})
@@ -69,7 +71,7 @@ class SpendSum(Struct, frozen=True, kw_only=True):
 
 
 class ReportSpan(Struct, frozen=True, kw_only=True):
-    """Which calls are meant; times are milliseconds, `until` is the first that no longer counts."""
+    """A filter of calls; times are milliseconds, `until` is exclusive."""
 
     since: int = 0
     until: int | None = None
@@ -78,7 +80,7 @@ class ReportSpan(Struct, frozen=True, kw_only=True):
 
 
 async def sums(db: Database, by: By, span: ReportSpan) -> dict[str, SpendSum]:
-    """What was spent in `span`, the dearest first; days in order."""
+    """Sums the calls in `span` by key, highest cost first; days in order."""
     where, params = _where(span)
     order = "name" if by == "day" else "total_cost DESC, name"
     rows = await db.read(
@@ -90,7 +92,7 @@ async def sums(db: Database, by: By, span: ReportSpan) -> dict[str, SpendSum]:
 
 
 async def daily(db: Database, span: ReportSpan, zone: tzinfo) -> dict[str, SpendSum]:
-    """What was spent on each day of `zone`, which need not be the zone the calls were made in."""
+    """Sums the calls in `span` by day of `zone`, which may differ from the zone they were recorded in."""
     where, params = _where(span)
     rows = await db.read(
         f"SELECT at / {SLOT_MS} AS slot, {_SUMS} FROM model_calls "  # noqa: S608
@@ -112,7 +114,7 @@ def total(parts: Iterable[SpendSum]) -> SpendSum:
 
 
 def document(part: SpendSum) -> dict[str, int | float]:
-    """The sum as the protocol names it."""
+    """The sum as JSON for the protocol."""
     return {
         "input": part.input,
         "output": part.output,
@@ -146,11 +148,13 @@ def _sum(row: Row) -> SpendSum:
     return SpendSum(**{name: row[name] or 0 for name in SpendSum.__struct_fields__})
 
 
+# The service.
+
 MONTH_MS = 32 * 86_400_000
 
 
 def zone_of(name: str) -> tzinfo:
-    """The time zone called `name`; Greenwich when there is none."""
+    """The time zone called `name`; UTC when it is unknown."""
     try:
         return ZoneInfo(name) if name else UTC
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -158,13 +162,13 @@ def zone_of(name: str) -> tzinfo:
 
 
 def render_amount(part: SpendSum) -> str:
-    """A sum in words: tokens, money, and the calls nobody knows the price of."""
+    """Formats a sum: tokens, cost, and the number of unpriced calls."""
     text = f"{part.tokens:,} tokens, {dollars(part.total_cost)}"
     return f"{text} (without {part.missing} call(s) whose price is not known)" if part.missing else text
 
 
 class BudgetService:
-    """Opens the books of a run, and reads those that are closed."""
+    """Opens the meter of a run, and reports spending and limits."""
 
     def __init__(
         self, db: Database, clock: Clock, zone: tzinfo, settings: Live[BudgetSettings], record: Live[RecordSettings]
@@ -175,7 +179,7 @@ class BudgetService:
         self.ledger = SpendLedger(db, clock, zone)
         self.recorder = CallRecorder(db, clock, record, encoded)
         self.probes: dict[str, float] = {}
-        """When a provider whose credentials must rest was last tried all the same."""
+        """When a provider in cooldown was last probed."""
 
     def rules(self, key: SessionKey) -> BudgetRules:
         background = key.is_cron or key.is_hook or key.is_subagent
@@ -184,7 +188,7 @@ class BudgetService:
     def spending(
         self, run_id: str, key: SessionKey, session_id: str, keep_profile: KeepProfile, footer: str | None = None
     ) -> RunMeter:
-        """The books of one run; `footer` says how much of them is shown at its end: tokens, full or nothing."""
+        """Opens the meter of a run; `footer` is the usage line at its end: tokens, full or none."""
         return RunMeter(
             MeterAccount(run_id=run_id, session_key=str(key), session_id=session_id, agent_id=key.agent),
             ledger=self.ledger,
@@ -214,7 +218,7 @@ class BudgetService:
         return (cheaper, *others)
 
     async def standing(self, key: SessionKey) -> list[str]:
-        """What `/status` says: who answered last time and why, and how full each budget is."""
+        """The lines of `/status`: who answered last and why, and the level of each budget."""
         told = explained(await self.ledger.last_run(str(key)), self.ledger.zone)
         levels = await self.ledger.levels("", key.agent, self.rules(key))
         lines = [f"Last run: {told}."] if told else []
@@ -225,7 +229,7 @@ class BudgetService:
         return lines
 
     async def summary(self, key: SessionKey) -> list[str]:
-        """What `/usage` says: this conversation, today, this month."""
+        """The lines of `/usage`: this session, today, this month."""
         now = round(self._clock.now() * 1000)
         today = self.ledger.day(now)
         days = await sums(self._db, "day", ReportSpan(since=now - MONTH_MS))

@@ -1,6 +1,6 @@
-"""The pairing book: which devices a person approved, for what, and the tokens they hold.
+"""Device pairing: tokens, setup codes, pending requests and approved devices.
 
-None → pending request → paired → removed. Everything is in the database before anyone is told about it.
+States: none → pending request → paired → removed. Every change is committed before anyone is notified.
 """
 
 import hashlib
@@ -19,16 +19,18 @@ from openclaw.protocol.auth import DeviceClaim, DeviceGrant, DeviceState, Device
 from openclaw.protocol.scopes import APPROVALS, READ, TALK, WRITE, covers
 from openclaw.storage.database import Database, Row, Transaction
 
+# Tokens.
+
 TOKEN_BYTES = 32
 
 
 def issue() -> Secret:
-    """A new token: 43 base64url characters."""
+    """Creates a token: 43 base64url characters."""
     return Secret(secrets.token_urlsafe(TOKEN_BYTES))
 
 
 def hashed(token: Secret) -> str:
-    """What is stored. The token has 256 random bits, so a plain hash cannot be turned back."""
+    """The hash to store. A token has 256 random bits, so a plain hash cannot be reversed."""
     return hashlib.sha256(token.reveal().encode("utf-8", "replace")).hexdigest()
 
 
@@ -36,9 +38,11 @@ def matches(token: Secret, stored: str) -> bool:
     return hmac.compare_digest(hashed(token), stored)
 
 
+# Setup codes.
+
 GOOD_FOR_MS = 10 * 60_000
 MOST_OPEN = 20
-"""Codes that can be open at the same time; the oldest gives way."""
+"""Most valid codes at a time; the oldest is dropped."""
 MOST_USED = 50
 
 Profile = Literal["full", "limited", "node", "voice-node"]
@@ -51,7 +55,7 @@ PROFILES: dict[Profile, tuple[DeviceGrant, ...]] = {
 
 
 class SetupCode(Struct, frozen=True):
-    """A code as it is shown, once."""
+    """A new code; its token is shown only once."""
 
     setup_id: str
     token: Secret
@@ -65,7 +69,7 @@ class _Open(Struct, frozen=True):
 
 
 class SetupCodes:
-    """The codes that were made and not used."""
+    """Setup codes, in memory: the valid ones, and who used the latest."""
 
     def __init__(self) -> None:
         self._open: dict[str, _Open] = {}
@@ -80,13 +84,13 @@ class SetupCodes:
         return SetupCode(setup_id, token, expires)
 
     def grants(self, token: Secret, now: int) -> tuple[DeviceGrant, ...] | None:
-        """What the code is good for; None when it is none of ours, or none any more."""
+        """The grants of a code; None when it is unknown, used or expired."""
         self._forget(now)
         found = self._open.get(hashed(token))
         return PROFILES[found.profile] if found else None
 
     def use(self, token: Secret, device_id: str) -> str:
-        """The code is spent; gives the id it was made under."""
+        """Invalidates the code; returns its setup id."""
         setup_id = self._open.pop(hashed(token)).setup_id
         self._used[setup_id] = device_id
         while len(self._used) > MOST_USED:
@@ -94,7 +98,7 @@ class SetupCodes:
         return setup_id
 
     def status(self, setup_id: str, now: int) -> tuple[Literal["pending", "completed", "expired"], str]:
-        """What became of a code, and the device that used it."""
+        """The status of a code, and the device that used it."""
         self._forget(now)
         if setup_id in self._used:
             return "completed", self._used[setup_id]
@@ -107,24 +111,26 @@ class SetupCodes:
 
 
 def suits(claim: DeviceClaim, grants: tuple[DeviceGrant, ...]) -> bool:
-    """Whether a device asks for no more than a code gives."""
+    """Whether a device asks for no more than a code grants."""
     return any(grant.role == claim.role and covers(grant.scopes, claim.scopes) for grant in grants)
 
 
+# Requests and devices.
+
 PENDING_FOR_MS = 5 * 60_000
-"""A request nobody repeats is gone after this; a client that keeps trying keeps its own alive."""
+"""Lifetime of a request; a client that retries extends its own."""
 MAX_PENDING = 100
 REQUESTED = "device.pair.requested"
-"""The topic that says a new request waits; the payload is its id."""
+"""Database topic of a new request; the payload is its id."""
 SET_UP = "device.pair.setup"
-"""The topic that says a setup code was used; the payload is its id and the device's."""
-# A device that connects with the shared secret gets a fresh token each time, since only hashes are kept. Its other
-# processes may still hold the ones before.
+"""Database topic of a used setup code; the payload is its id and the device's."""
+# A device that connects with the shared secret gets a new token each time, since only hashes are stored. Its other
+# processes may still use earlier ones.
 TOKENS_PER_ROLE = 4
 
 
 class PendingRequest(Struct, frozen=True, kw_only=True):
-    """A device that waits for a person."""
+    """A pairing request that waits for approval."""
 
     request_id: str
     claim: DeviceClaim
@@ -156,14 +162,14 @@ class PairedDevice(Struct, frozen=True, kw_only=True):
 
 
 class DevicePairing:
-    """The book. It decides nothing about who is let in; it remembers what was decided."""
+    """Stores pairing requests, devices and tokens. It makes no access decisions."""
 
     def __init__(self, db: Database, codes: SetupCodes | None = None) -> None:
         self._db = db
         self.codes = codes or SetupCodes()
 
     async def standing(self, claim: DeviceClaim, token: Secret | None) -> DeviceState | None:
-        """What the device may do, and what the token it shows is good for."""
+        """The device's grants, and the scopes of the token it presents."""
         rows = await self._db.read("SELECT * FROM devices WHERE device_id = :id", {"id": claim.device_id})
         if not rows:
             return None
@@ -185,7 +191,7 @@ class DevicePairing:
         return _words(good[0]["scopes"]) if good else None
 
     async def admit(self, claim: DeviceClaim, *, approve: bool, issue: bool, now: int) -> DeviceToken | None:
-        """Notes that the device is here; with `approve` it gets what it asks for, with `issue` a token."""
+        """Records a connection; with `approve` grants what the device asks for, with `issue` creates a token."""
         async with self._db.transaction() as tx:
             if approve:
                 await _approve(tx, claim, "silent", now)
@@ -198,8 +204,8 @@ class DevicePairing:
             return await _issue(tx, claim.device_id, claim.role, claim.scopes, now) if issue else None
 
     async def request(self, claim: DeviceClaim, reason: str, *, now: int) -> str:
-        """The id of this device's request. The same request keeps its id; one that asks for anything else gets a new
-        one, so that a person approves exactly what they were shown."""
+        """Records a request and returns its id. An equal request keeps its id, a different one gets a new id, so that a
+        person approves exactly what they were shown."""
         async with self._db.transaction() as tx:
             await tx.write("DELETE FROM device_requests WHERE seen_at < :old", {"old": now - PENDING_FOR_MS})
             rows = await tx.read(
@@ -219,16 +225,16 @@ class DevicePairing:
         return request_id
 
     async def set_up(self, claim: DeviceClaim, code: Secret, *, now: int) -> SetUp | None:
-        """A device that came with a setup code gets all it is good for, and the code is spent.
+        """Pairs a device that presents a setup code, with all grants of the code, and invalidates the code.
 
-        No tokens when the device asks for more; None when the code is no good.
+        No tokens when the device asks for more; None when the code is invalid.
         """
         grants = self.codes.grants(code, now)
         if grants is None:
             return None
         if not suits(claim, grants):
             return SetUp(())
-        setup_id = self.codes.use(code, claim.device_id)  # before anything is waited for: it is good once
+        setup_id = self.codes.use(code, claim.device_id)  # before the first await: only one device can use it
         async with self._db.transaction() as tx:
             for grant in grants:
                 await _approve(tx, replace(claim, role=grant.role, scopes=grant.scopes), "setup-code", now)
@@ -245,14 +251,14 @@ class DevicePairing:
         return tuple(_pending(row) for row in rows)
 
     async def waiting(self, request_id: str, now: int) -> PendingRequest:
-        """One request, to see what approving it would give away. What stands under an id never changes."""
+        """One pending request, to see what approving it grants. The request of an id never changes."""
         for request in await self.pending(now):
             if request.request_id == request_id:
                 return request
         raise _no_request(request_id)
 
     async def approve(self, request_id: str, now: int) -> PairedDevice:
-        """A person says yes: the request becomes part of the device's record."""
+        """Approves a request: adds its roles and scopes to the device."""
         async with self._db.transaction() as tx:
             request = await _take(tx, request_id, now)
             await _approve(tx, request.claim, "owner", now)
@@ -279,7 +285,7 @@ class DevicePairing:
         return tuple(_device(row, [one for one in held if one["device_id"] == row["device_id"]]) for row in rows)
 
     async def remove(self, device_id: str) -> None:
-        """Forgets the device and its tokens; its live connections must be closed by whoever holds them."""
+        """Deletes the device and its tokens; the caller must close its live connections."""
         async with self._db.transaction() as tx:
             await tx.write("DELETE FROM device_tokens WHERE device_id = :id", {"id": device_id})
             await tx.write("DELETE FROM device_requests WHERE device_id = :id", {"id": device_id})
@@ -295,7 +301,7 @@ class DevicePairing:
         return await self.device(device_id)
 
     async def rotate(self, device_id: str, role: str, scopes: Iterable[str] | None, now: int) -> DeviceToken:
-        """A new token for the role; the old ones are worth nothing from here on."""
+        """Issues a new token for the role and revokes the old ones."""
         device = await self.device(device_id)
         wanted = device.scopes if scopes is None else tuple(scopes)
         if role not in device.roles:
@@ -383,7 +389,7 @@ async def _take(tx: Transaction, request_id: str, now: int) -> PendingRequest:
 
 
 def _asks_the_same(one: DeviceClaim, other: DeviceClaim) -> bool:
-    """Whether approving the one is approving the other; the address may differ."""
+    """Whether two requests ask for the same; the address may differ."""
     return replace(one, remote_ip="") == replace(other, remote_ip="")
 
 
@@ -454,5 +460,5 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def _joined(words: Iterable[str]) -> str:
-    """Each word once, as one column."""
+    """Joins distinct words into one column value."""
     return " ".join(dict.fromkeys(words))

@@ -1,4 +1,4 @@
-"""`device.*`: which devices may connect."""
+"""RPC methods `device.*`: setup codes, pairing requests, devices and tokens."""
 
 import base64
 from collections.abc import Callable
@@ -79,7 +79,7 @@ class DeviceTokenRevokeParams(Params, frozen=True, kw_only=True):
 def devices_methods(
     pairing: DevicePairing, audience: Connections, bus: EventBus, clock: Clock, outside: Callable[[], str]
 ) -> list[RpcMethod]:
-    """`outside` gives the address under which other machines find the gateway; empty when they do not."""
+    """The methods; `outside` gives the gateway's address for other machines, empty when they cannot reach it."""
 
     async def setup_code(params: DevicePairSetupCodeParams, caller: Caller) -> Any:
         url = public_url(params.public_url) if params.public_url else outside()
@@ -112,7 +112,7 @@ def devices_methods(
 
     async def approve(params: DevicePairApproveParams, caller: Caller) -> Any:
         request = await pairing.waiting(params.request_id, millis(clock))
-        # Nobody gives away more than they hold. What stands under a request id never changes, so this cannot be raced.
+        # A caller cannot grant more than it has. The request of an id never changes, so this check has no race.
         if not covers(caller.scopes, request.claim.scopes):
             raise refusal(missing_scope(next(scope for scope in request.claim.scopes if not caller.may(scope))))
         device = await pairing.approve(params.request_id, millis(clock))
@@ -162,18 +162,18 @@ def devices_methods(
 
 
 async def tell_requests(db: Database, pairing: DevicePairing, bus: EventBus, clock: Clock) -> None:
-    """Tells those who may approve that a device waits; ends when it is cancelled."""
+    """Publishes an event for each new pairing request, until cancelled."""
     async with db.listen(REQUESTED) as news:
         async for request_id in news:
             try:
                 request = await pairing.waiting(request_id, millis(clock))
             except NotFound:
-                continue  # approved or expired in the meantime
+                continue  # already approved or expired
             bus.publish("device.pair.requested", _pending(request))
 
 
 async def tell_setups(db: Database, bus: EventBus, clock: Clock) -> None:
-    """Tells those who may approve that a setup code was used; ends when it is cancelled."""
+    """Publishes an event for each used setup code, until cancelled."""
     async with db.listen(SET_UP) as news:
         async for told in news:
             setup_id, _, device_id = told.partition(" ")
@@ -182,7 +182,7 @@ async def tell_setups(db: Database, bus: EventBus, clock: Clock) -> None:
 
 
 def public_url(given: str) -> str:
-    """An address as a setup code carries it: of a WebSocket, whatever way it was written."""
+    """Normalises an address to a WebSocket URL for a setup code."""
     parts = urlsplit(given.strip())
     scheme = {"http": "ws", "https": "wss"}.get(parts.scheme, parts.scheme)
     if scheme not in ("ws", "wss") or not parts.hostname or parts.username or parts.password:
@@ -211,7 +211,7 @@ def _pending(request: PendingRequest) -> dict[str, Any]:
 
 
 def _shown(device: PairedDevice) -> dict[str, Any]:
-    """A device as lists show it; its tokens only by what they are good for."""
+    """A device as JSON; of its tokens only roles and scopes."""
     shown: dict[str, Any] = msgspec.to_builtins(device)
     return {_camel(name): value for name, value in shown.items()}
 

@@ -1,6 +1,6 @@
-"""Ed25519, as far as device identities need it: keys, signatures, and the id that follows from a key.
+"""Device identities: Ed25519 keys and signatures, the device id derived from a key, and the identity file.
 
-The library is loaded with the first key: a gateway that waits for its first device does without.
+The cryptography library is imported with the first key, because it is slow to load.
 """
 
 import base64
@@ -26,7 +26,7 @@ SEED_BYTES = 32
 
 
 class SigningKey:
-    """A private key; it signs, and shows nothing of itself."""
+    """An Ed25519 private key; its repr shows nothing of it."""
 
     __slots__ = ("_key",)
 
@@ -59,7 +59,7 @@ class SigningKey:
 
 
 def verify(public_key: bytes, signature: bytes, message: bytes) -> bool:
-    """Whether `signature` over `message` was made with the key behind `public_key`. Nonsense is simply not."""
+    """Whether `signature` over `message` is valid for `public_key`; False for malformed input."""
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
@@ -79,7 +79,7 @@ def base64url(data: bytes) -> str:
 
 
 class DeviceIdentity:
-    """Who we are to a gateway: an id that follows from a key, and the power to prove it."""
+    """Our own identity to a gateway: a key, and the device id derived from it."""
 
     __slots__ = ("_key", "device_id", "public_key")
 
@@ -108,7 +108,7 @@ class _File(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def load_or_create(path: Path, now: int) -> DeviceIdentity:
-    """The identity in `path`, made there first if need be; two processes that start together get the same one."""
+    """Loads the identity in `path`, or creates it; two processes that start together get the same one."""
     while (identity := _load(path)) is None:
         key = SigningKey.generate()
         made = DeviceIdentity(key)
@@ -145,7 +145,7 @@ def _load(path: Path) -> DeviceIdentity | None:
 
 
 def _create(path: Path, file: _File) -> None:
-    """Writes `file` unless another process was quicker: a link never replaces what is there."""
+    """Writes `file` unless another process did: `link` never replaces an existing file."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         private_directory(path.parent)

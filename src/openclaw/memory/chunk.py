@@ -1,4 +1,4 @@
-"""Cutting a note into overlapping pieces of whole lines, and a piece into what a model reads at once. Pure."""
+"""Splits a note into overlapping chunks of whole lines, and a chunk into windows an embedder can read. Pure."""
 
 import itertools
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ def digest(text: str) -> str:
 
 
 def size(text: str) -> int:
-    """How large `text` is for a model, in characters of English."""
+    """Estimates the token size of `text`, in characters of English."""
     if text.isascii():
         return len(text)
     common, rare = len(_COMMON.findall(text)), len(_RARE.findall(text))
@@ -42,7 +42,7 @@ def size(text: str) -> int:
 
 
 def chunks(text: str, tokens: int, overlap: int) -> list[Chunk]:
-    """The pieces of `text`; blank ones are left out."""
+    """Splits `text` into chunks; blank ones are left out."""
     limit = max(LEAST_CHARS, tokens * CHARS_PER_TOKEN)
     carried = max(0, overlap * CHARS_PER_TOKEN)
     found: list[Chunk] = []
@@ -63,7 +63,7 @@ def chunks(text: str, tokens: int, overlap: int) -> list[Chunk]:
 
 
 def windows(text: str, max_bytes: int) -> list[str]:
-    """`text` in pieces of at most `max_bytes`, cut behind a sentence where there is one."""
+    """Splits `text` into pieces of at most `max_bytes`, after a sentence where possible."""
     if len(text) * 4 <= max_bytes or len(text.encode("utf-8", "replace")) <= max_bytes:
         return [text]
     found: list[str] = []

@@ -1,4 +1,4 @@
-"""Saying where a remembered fact stands, and noticing when it stands nowhere. Pure."""
+"""Citations (`memory/x.md#L3`): makes them, removes dangling ones from replies; search and status documents. Pure."""
 
 import re
 from collections.abc import Callable
@@ -12,7 +12,7 @@ _CITED = re.compile(r"(?<![\w/])((?:[\w.\-]+/)*[\w.\-]+\.(?:md|jsonl))#L?(\d+)(?
 
 
 def wanted(mode: Citations, session_key: str) -> bool:
-    """Whether results are cited: always, never, or in direct chats, where the files are the reader's own."""
+    """Whether results carry citations; `auto` means in direct chats, where the files are the reader's own."""
     if mode == "auto":
         return "group" not in session_key and "channel" not in session_key
     return mode == "on"
@@ -29,12 +29,12 @@ def cited(snippet: str, piece: RankedPiece) -> str:
 
 
 def cites(text: str) -> bool:
-    """Whether there may be a citation in `text`."""
+    """Whether `text` may contain a citation (a cheap pre-check)."""
     return ".md#" in text or ".jsonl#" in text
 
 
 def dangling(reply: str, length: Callable[[str], int | None]) -> list[str]:
-    """The citations in `reply` that lead nowhere; `length` gives a file's number of lines, if there is one."""
+    """The citations in `reply` of files or lines that do not exist; `length` gives a file's number of lines."""
     lost = []
     for found in _CITED.finditer(reply):
         path, first, last = found[1], int(found[2]), int(found[3] or found[2])
@@ -54,11 +54,13 @@ def checked(reply: str, length: Callable[[str], int | None]) -> str:
     return reply
 
 
+# JSON documents: the explanation of a search, the status of an index.
+
 PARTS = ("score", "relevance", "vector", "cosine", "text", "age", "sure")
 
 
 def why_document(answer: SearchAnswer) -> dict[str, Any]:
-    """Every term with what it is worth, every result with the parts of its score."""
+    """Explains a search as JSON: the weight of every term, the parts of every result's score."""
     return {
         "mode": answer.mode,
         "reason": answer.reason,
@@ -71,7 +73,7 @@ def why_document(answer: SearchAnswer) -> dict[str, Any]:
 
 
 def status_document(found: IndexStatus, memory: MemoryIndex, tried: str | None) -> dict[str, Any]:
-    """`tried` says why meaning cannot be searched, nothing when it can, None when nobody tried."""
+    """The index status as JSON; `tried` is why vectors do not work, empty when they do, None when untested."""
     document: dict[str, Any] = {
         "agentWorkspace": str(memory.plan.scope.workspace),
         "index": str(found.path),

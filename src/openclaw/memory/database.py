@@ -1,4 +1,4 @@
-"""The index file: notes in pieces, their words, their vectors. All of it can be made again from the notes."""
+"""The index file (SQLite): chunks of notes with full-text terms and vectors. It can be rebuilt from the notes."""
 
 import sys
 from array import array
@@ -22,11 +22,11 @@ SCHEMA = 1
 META = "memory_index_meta_v1"
 BUSY_MS = 10_000
 MOST_VECTORS = 64
-"""Vectors a single piece may have; a piece is that many times longer than what the model reads at once."""
+"""Most vectors of one chunk: one for each window the model reads at once."""
 COARSE_ABOVE = 20_000
-"""From here on the nearest are first looked for among vectors of bits, which is ten times quicker."""
+"""From this many vectors on, a search first ranks binary vectors, which is ten times faster."""
 COMMON_BUDGET = 4_000
-"""Postings a question may walk; what is more common than that is only looked up in the pieces found."""
+"""Most postings a query scans; terms more common than that are only checked in the chunks already found."""
 SCANNED = 256
 
 TABLES = (
@@ -84,7 +84,7 @@ TABLES = (
 
 
 class IndexIdentity(Struct, frozen=True, rename="camel"):
-    """What an index was made with; another one cannot be mixed in."""
+    """The embedder, sources and chunking an index was made with; data of another identity cannot be mixed in."""
 
     model: str
     provider: str
@@ -100,7 +100,7 @@ class IndexIdentity(Struct, frozen=True, rename="camel"):
 
 
 class TextHit(Struct, frozen=True):
-    """A piece that has some of the terms: the bits of `mask`."""
+    """A chunk that contains the terms in the bits of `mask`."""
 
     number: int
     rank: float
@@ -108,11 +108,11 @@ class TextHit(Struct, frozen=True):
 
 
 class ForeignIndex(Exception):
-    """The file is not an index of ours, or it is damaged; it must be made anew."""
+    """The file is not an index of ours, or is damaged, and must be rebuilt."""
 
 
 def extension(path: str | None = None) -> str | None:
-    """The file of the vector extension; found without importing its package, which would import numpy."""
+    """The path of the vector extension; found without importing its package, which would import numpy."""
     if path:
         return path
     spec = find_spec("sqlite_vec")
@@ -123,7 +123,7 @@ def extension(path: str | None = None) -> str | None:
 
 @contextmanager
 def translated(path: Path) -> Iterator[None]:
-    """Failures of the database as ours: damage as `Foreign`, everything else as `StateError`."""
+    """Translates database errors: damage to `ForeignIndex`, everything else to `StateError`."""
     try:
         yield
     except (apsw.NotADBError, apsw.CorruptError) as error:
@@ -196,7 +196,7 @@ class IndexFile:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """A transaction: everything in it, or nothing."""
+        """Opens a write transaction."""
         with translated(self.path):
             self.db.execute("BEGIN IMMEDIATE")
             try:
@@ -211,7 +211,7 @@ class IndexFile:
         with translated(self.path):
             return self.db.execute(sql, tuple(values)).fetchall()
 
-    # What it was made with.
+    # Metadata and counts.
 
     def identity(self) -> IndexIdentity | None:
         found = self.rows("SELECT value FROM meta WHERE key = ?", (META,))
@@ -231,7 +231,7 @@ class IndexFile:
         return str(found[0][0]) if found else ""
 
     def counts(self) -> tuple[int, int, int]:
-        """Files, pieces, and pieces that still wait for their vector."""
+        """Numbers of files, chunks, and chunks without a vector."""
         return (
             self.rows("SELECT count(*) FROM files")[0][0],
             self.rows("SELECT count(*) FROM chunks")[0][0],
@@ -242,13 +242,13 @@ class IndexFile:
         return not self.rows("SELECT 1 FROM files LIMIT 1")
 
     def waiting(self) -> int:
-        """Pieces that still wait for their vector."""
+        """How many chunks have no vector yet."""
         return int(self.rows("SELECT count(*) FROM chunks WHERE embedding = x''")[0][0])
 
     # Reading.
 
     def weighed(self, terms: Sequence[Term]) -> tuple[Weighed, ...]:
-        """`terms` with what they are worth in this index."""
+        """`terms` with their weights in this index."""
         total = self.rows("SELECT count(*) FROM chunks")[0][0]
         docs = []
         for term in terms:
@@ -257,7 +257,7 @@ class IndexFile:
         return weigh(terms, docs, total)
 
     def text_hits(self, terms: Sequence[Weighed], limit: int) -> list[TextHit]:
-        """The pieces with the most of `terms`, best first, from every source."""
+        """The chunks with the most of `terms`, best first, from every source."""
         present = sorted((at for at, weighed in enumerate(terms) if weighed.docs), key=lambda at: terms[at].docs)
         if not present:
             return []
@@ -284,7 +284,7 @@ class IndexFile:
         return [TextHit(number, rank, masks[number]) for number, rank, _ in found]
 
     def vector_hits(self, query: "array[float]", limit: int, sources: Sequence[str]) -> dict[int, float]:
-        """The pieces nearest to `query` and their cosines."""
+        """The chunks nearest to `query` and their cosines."""
         if not any(query):
             return {}
         if not self.vector_problem and self._has_vectors(len(query)):
@@ -346,7 +346,7 @@ class IndexFile:
         return best
 
     def _scan(self, query: "array[float]") -> dict[int, float]:
-        """The same without the extension: every vector is looked at."""
+        """Computes all cosines in Python, for when the extension cannot be loaded."""
         best: dict[int, float] = {}
         dims = len(query)
         last = 0
@@ -372,7 +372,7 @@ class IndexFile:
 
 
 def packed(vector: "array[float]") -> bytes:
-    """A vector as it is kept: little-endian 32-bit floats."""
+    """Encodes a vector as little-endian 32-bit floats."""
     if sys.byteorder == "big":
         vector = array("f", vector)
         vector.byteswap()
@@ -380,7 +380,7 @@ def packed(vector: "array[float]") -> bytes:
 
 
 def unpacked(blob: bytes, dims: int) -> Iterator["array[float]"]:
-    """The vectors of one piece."""
+    """Decodes the vectors of one chunk."""
     for start in range(0, len(blob) - dims * 4 + 1, dims * 4):
         vector = array("f")
         vector.frombytes(blob[start : start + dims * 4])
@@ -394,5 +394,5 @@ def _marks(values: Iterable[Any]) -> str:
 
 
 def _matched(api: apsw.FTS5ExtensionApi, *_: object) -> int:
-    """Which phrases of the question a row has, as bits."""
+    """FTS5 function: which phrases of the query a row contains, as bits."""
     return sum(1 << at for at in range(api.phrase_count) if api.phrase_columns(at))

@@ -1,4 +1,4 @@
-"""How good the search is: questions with known answers, asked of real notes."""
+"""Evaluates the search: runs questions with known answers and computes hit rates and MRR."""
 
 from collections.abc import Callable, Iterable, Sequence
 from importlib.resources import files
@@ -25,7 +25,7 @@ class EvalQuestion(Struct, frozen=True, kw_only=True):
 
 
 class EvalOutcome(Struct, frozen=True, kw_only=True):
-    """Where the answer stood in the results; 0 when it was not among them."""
+    """The rank of the answer in the results; 0 when it was not among them."""
 
     question: EvalQuestion
     place: int
@@ -33,7 +33,7 @@ class EvalOutcome(Struct, frozen=True, kw_only=True):
 
 
 class Figures(Struct, frozen=True, kw_only=True):
-    """One line of the evaluation."""
+    """The metrics of one kind of question."""
 
     kind: str
     questions: int
@@ -43,7 +43,7 @@ class Figures(Struct, frozen=True, kw_only=True):
 
 
 def parse_questions(data: bytes, name: str) -> tuple[EvalQuestion, ...]:
-    """Questions from a file with a JSON object a line."""
+    """Parses questions from JSON lines."""
     found = []
     for number, line in enumerate(data.splitlines(), 1):
         if not line.strip():
@@ -60,12 +60,12 @@ def parse_questions(data: bytes, name: str) -> tuple[EvalQuestion, ...]:
 
 
 def sample_questions() -> tuple[EvalQuestion, ...]:
-    """The questions we ship."""
+    """The shipped questions."""
     return parse_questions(files("openclaw.memory.sample").joinpath("questions.jsonl").read_bytes(), "the sample")
 
 
 def write_sample(workspace: Path) -> None:
-    """The notes we ship, as files."""
+    """Writes the shipped notes into `workspace`."""
     text = files("openclaw.memory.sample").joinpath("notes.txt").read_text(encoding="utf-8")
     for part in text.split("=== ")[1:]:
         name, _, body = part.partition("\n")
@@ -75,7 +75,7 @@ def write_sample(workspace: Path) -> None:
 
 
 async def ask(memory: MemoryIndex, questions: Sequence[EvalQuestion]) -> list[EvalOutcome]:
-    """Each question once, with the results a person would get."""
+    """Runs each question once, through the same search a person uses."""
     outcomes = []
     for question in questions:
         answer = await memory.search(question.question, max_results=ASKED)
@@ -94,7 +94,7 @@ async def ask(memory: MemoryIndex, questions: Sequence[EvalQuestion]) -> list[Ev
 async def compare(
     workspace: Path, opened: Callable[[str, MemorySearchSettings], MemoryIndex]
 ) -> dict[str, list[Figures]]:
-    """The sample searched by words alone, by meaning alone, and by both."""
+    """Evaluates the sample with keywords, with vectors, and with both."""
     write_sample(workspace)
     both = MemorySearchSettings()
     ways = {

@@ -1,4 +1,4 @@
-"""Which files are memory: found without following a link, each once, and read as they were at one moment."""
+"""Finds and reads the files that are memory: never through a link, each once, each in a consistent state."""
 
 import os
 import stat
@@ -15,13 +15,13 @@ from openclaw.memory.settings import ExtraPath
 
 CURATED = ("MEMORY.md", "memory.md")
 MOST_BYTES = 16 * 1024 * 1024
-"""What is read of a single note."""
+"""Most bytes read of one note."""
 DEEPEST = 32
 TRIES = 3
 
 
 class NoteScope(Struct, frozen=True, kw_only=True):
-    """What is searched: the workspace, and what was added to it."""
+    """The files to search: the workspace's notes and the configured extra paths."""
 
     workspace: Path
     extra: tuple[str | ExtraPath, ...] = ()
@@ -36,12 +36,12 @@ class NoteScope(Struct, frozen=True, kw_only=True):
 
     @property
     def digest(self) -> str:
-        """Changes when other files are searched."""
+        """A hash of the scope; part of the index identity."""
         places = sorted({f"{path}\0{pattern or ''}" for path, pattern in self.places()})
         return sha256(msgspec.json.encode(places)).hexdigest()
 
     def name(self, path: str | Path) -> str:
-        """How a file is called in results."""
+        """The name of a file in results."""
         return str(path).removeprefix(f"{self.workspace}{os.sep}").replace(os.sep, "/")
 
 
@@ -57,11 +57,11 @@ class NoteFile(Struct, frozen=True, kw_only=True):
 class Discovered(Struct, frozen=True):
     files: tuple[NoteFile, ...]
     skipped: tuple[str, ...] = ()
-    """What was left out, and why."""
+    """Paths left out, with the reason."""
 
 
 class NoteContent(Struct, frozen=True, kw_only=True):
-    """A note as it was at one moment."""
+    """The content of a note, read without changes in between."""
 
     text: str
     hash: str
@@ -71,7 +71,7 @@ class NoteContent(Struct, frozen=True, kw_only=True):
 
 
 def discover(scope: NoteScope) -> Discovered:
-    """Every note, each once; a place that cannot be listed stops everything, so that nothing is taken for deleted."""
+    """Finds every note, each once. Raises when a directory cannot be listed, or its notes would count as deleted."""
     files: list[NoteFile] = []
     skipped: list[str] = []
     seen: set[tuple[int, int]] = set()
@@ -109,7 +109,7 @@ def discover(scope: NoteScope) -> Discovered:
 
 
 def look_at(scope: NoteScope, paths: Iterable[str]) -> Discovered | None:
-    """Only these files; None when everything has to be looked at to tell what they are."""
+    """Finds only these notes; None when telling what they are needs a full `discover`."""
     folder = f"{scope.workspace}{os.sep}memory{os.sep}"
     files: list[NoteFile] = []
     for path in paths:
@@ -130,7 +130,7 @@ def look_at(scope: NoteScope, paths: Iterable[str]) -> Discovered | None:
 
 
 def read(path: str | Path) -> NoteContent:
-    """A note's text; one that keeps changing under our hands is left for the next time."""
+    """Reads a note; one that keeps changing while it is read is left for the next sync."""
     for _ in range(TRIES):
         try:
             fd = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
@@ -184,7 +184,7 @@ def _look(path: str | Path) -> os.stat_result | None:
 
 
 def _names(folder: Path) -> frozenset[str]:
-    """The names as they are written, because on some disks MEMORY.md and memory.md are one file."""
+    """The names as spelled on disk: on case-insensitive file systems MEMORY.md and memory.md are one file."""
     try:
         return frozenset(os.listdir(folder))  # noqa: PTH208
     except (FileNotFoundError, NotADirectoryError):

@@ -1,4 +1,4 @@
-"""An agent's memory: search it, keep it up to date, say how it is. One object for one agent in one process."""
+"""The memory index of one agent: search, sync and status. One object per agent and process."""
 
 import asyncio
 from array import array
@@ -25,16 +25,16 @@ from openclaw.memory.writing import KEYWORDS_ONLY
 
 T = TypeVar("T")
 WORDS_WAIT, FIRST_WAIT = 1.0, 15.0
-"""How long a search waits for the index to catch up: when it knows something already, and when it knows nothing."""
+"""Seconds a search waits for the keyword sync: with a usable index, and with an empty one."""
 VECTORS_WAIT, FEW = 3.0, 64
-"""How long it waits for the last few vectors."""
+"""Seconds a search waits for missing vectors, when they are at most `FEW`."""
 AGAIN_AFTER = 2.0
-"""Searches this close together share one look at the files."""
+"""Searches this close together share one scan of the files."""
 LONGEST_QUERY = 2_000
 
 
 class SearchAnswer(Struct, frozen=True, kw_only=True):
-    """What a search found, and how far it can be relied on."""
+    """The results of a search, how it was made and how complete it is."""
 
     results: tuple[rank.RankedHit, ...] = ()
     provider: str = "none"
@@ -43,9 +43,9 @@ class SearchAnswer(Struct, frozen=True, kw_only=True):
     terms: tuple[rank.Weighed, ...] = ()
     fallback: str = ""
     reason: str = ""
-    """Why meaning was not used, when it was not."""
+    """Why vectors were not used, when they were not."""
     waiting: int = 0
-    """Pieces that have no vector yet."""
+    """Chunks that have no vector yet."""
     syncing: bool = False
     """The index is being brought up to date; something written just now may be missing."""
     withheld: int = 0
@@ -55,7 +55,7 @@ class SearchAnswer(Struct, frozen=True, kw_only=True):
 
 
 class IndexStatus(Struct, frozen=True, kw_only=True):
-    """How an index is."""
+    """Size, embedder and problems of an index."""
 
     path: Path
     provider: str
@@ -65,16 +65,16 @@ class IndexStatus(Struct, frozen=True, kw_only=True):
     pieces: int
     waiting: int
     vectors: str
-    """Why the vector extension is not used; nothing when it is."""
+    """Why the vector extension is not used; empty when it is."""
     bytes: int
     synced_at: int
     problems: tuple[str, ...] = ()
     outdated: bool = False
-    """It was made with other settings and will be made anew."""
+    """Made with other settings; it will be rebuilt."""
 
 
 class MemoryIndex:
-    """The memory of one agent. Close it: it owns two threads, an index file and an embedder."""
+    """Searches and syncs one agent's memory. Close it: it owns two threads, an index file and an embedder."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class MemoryIndex:
         self.settings = settings
         self.means = means
         self.watched = False
-        """Somebody calls `changed` for every change; otherwise every search looks at the files."""
+        """Whether a watcher calls `changed` for every change; otherwise every search scans the files."""
         self._clock = clock
         self._warn = warn
         self._shelf = IndexFiles(settings, warn)
@@ -103,7 +103,7 @@ class MemoryIndex:
         self._looked = 0.0
 
     async def close(self) -> None:
-        """Stops what runs aside; what is done stays done."""
+        """Stops the background sync; what it has written stays."""
         self._upkeep.stop()
         if self._task is not None:
             self._task.cancel()
@@ -117,7 +117,7 @@ class MemoryIndex:
         self._upkeep.close()
 
     def changed(self) -> None:
-        """Somebody wrote a note: the next search looks again."""
+        """Tells that a note was written: the next search scans the files again."""
         self._dirty = True
 
     async def search(
@@ -129,7 +129,7 @@ class MemoryIndex:
         sources: tuple[str, ...] | None = None,
         visible: Callable[[rank.RankedPiece], bool] = lambda piece: True,
     ) -> SearchAnswer:
-        """What the notes say about `query`, best first."""
+        """Searches the notes for `query`, best first."""
         asked = " ".join(query.split())[:LONGEST_QUERY]
         if not asked:
             return SearchAnswer(provider=self.means.choice.provider)
@@ -184,7 +184,7 @@ class MemoryIndex:
         return rank.chosen([*passed, *(item for item in ordered if item.relevance < least)], least, most)
 
     async def _question(self, asked: str) -> "tuple[array[float] | None, str, bool]":
-        """The vector of the question; or why there is none, and whether that ends the search."""
+        """The query's vector; else the reason why there is none, and whether that fails the search."""
         vectors = self.means.vectors()
         choice = self.means.choice
         if vectors is None:
@@ -209,9 +209,9 @@ class MemoryIndex:
     async def sync(
         self, *, force: bool = False, only: frozenset[str] = frozenset(), progress: Progress | None = None
     ) -> SyncReport:
-        """Brings the index up to date, words and vectors; a sync that already runs is waited for first.
+        """Updates the index, terms and vectors; waits for a running sync first.
 
-        `only` are the files somebody saw changing, by their absolute paths.
+        `only` limits it to these changed files, by absolute path.
         """
         if self._task is not None and not self._task.done():
             with suppress(OpenClawError):
@@ -219,18 +219,18 @@ class MemoryIndex:
         return await asyncio.shield(self._start(force, progress, only))
 
     def sync_aside(self) -> None:
-        """Begins to bring the index up to date, unless that is under way; nobody has to wait for it."""
+        """Starts a sync in the background, unless one runs."""
         if self._task is None or self._task.done():
             self._start(False, None)
 
     async def _catch_up(self) -> None:
-        """Before a search: look at the files, and wait for what is new as long as that is reasonable."""
+        """Starts a sync before a search, and waits for it within the limits above."""
         idle = self._task is None or self._task.done()
         fresh = self.watched or self._clock.now() - self._looked < AGAIN_AFTER
         if idle and fresh and not self._dirty:
             return
         if not idle:
-            # The sync under way has looked already; it looks again between two batches of vectors, or another follows.
+            # The running sync scanned before this change; it scans again between two batches, or another sync follows.
             self._dirty = True
             assert self._task is not None
             await asyncio.wait({self._task}, timeout=WORDS_WAIT)
@@ -257,7 +257,7 @@ class MemoryIndex:
         return self._task
 
     def _look_again(self) -> bool:
-        """Whether something changed since the sync under way looked; asking settles it."""
+        """Whether something changed since the running sync scanned; resets the flag."""
         changed, self._dirty = self._dirty, False
         return changed
 
@@ -271,20 +271,20 @@ class MemoryIndex:
             self._warn(f"memory: {error.message}")
 
     async def hashes(self, path: str, start: int, end: int) -> frozenset[str]:
-        """Under which digests the index knows some lines of a note."""
+        """The digests of the chunks that hold these lines of a note."""
         sql = "SELECT hash FROM chunks WHERE path = ? AND source = 'memory' AND end_line >= ? AND start_line <= ?"
         rows = await self._read(lambda: self._open().rows(sql, (path, start, end)))
         return frozenset(row[0] for row in rows)
 
     async def purge(self, path: str, hashes: frozenset[str]) -> None:
-        """Forgets texts of a note for good and takes in what is left of it."""
+        """Deletes chunks of a note from index and cache, and indexes what is left of the note."""
         self.plan = msgspec.structs.replace(self.plan, forgotten=self.plan.forgotten | hashes)
         self._upkeep.plan = self.plan
         await self._upkeep.purge(path, hashes)
         await self.sync()
 
     async def status(self) -> IndexStatus:
-        """How the index is, without changing it."""
+        """The status of the index, read without changing it."""
         wanted = self.means.identity(self.plan)
         index = await self._read(self._open)
         files, pieces, waiting = await self._read(lambda: self._open().counts())
@@ -314,7 +314,7 @@ class MemoryIndex:
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._sound, work)
 
     def _sound(self, work: Callable[[], T]) -> T:
-        """Runs `work`; when the file turns out to be damaged, it is made anew and `work` is run again."""
+        """Runs `work`; when the file turns out to be damaged, rebuilds it and runs `work` again."""
         try:
             return work()
         except ForeignIndex as error:
@@ -327,7 +327,7 @@ class MemoryIndex:
 
 
 class _Look(Struct, frozen=True, kw_only=True):
-    """What is looked for in the index file."""
+    """A query to the index file."""
 
     asked: str
     vector: Any
@@ -338,15 +338,15 @@ class _Look(Struct, frozen=True, kw_only=True):
 
 
 def _comparable(known: IndexIdentity, wanted: IndexIdentity) -> bool:
-    """Whether our vectors mean the same as those of the index, however it is cut."""
+    """Whether our vectors and the index's are of the same model, whatever the chunking."""
     return (known.provider, known.model, known.provider_key) == (wanted.provider, wanted.model, wanted.provider_key)
 
 
 def _candidates(index: IndexFile, look: _Look) -> tuple[tuple[rank.Weighed, ...], list[rank.RankedHit], int, int]:
-    """What both sides propose: meaning its nearest, words their best."""
+    """The candidates of both searches: nearest vectors and best keyword matches."""
     terms = index.weighed(query_terms(look.asked)) if look.words else ()
     near = index.vector_hits(look.vector, look.count, look.sources) if look.vector is not None else {}
-    # Words are asked for more, so that what meaning proposes gets its share of the words too.
+    # Fetches more keyword hits than needed, so that vector candidates get a text score too.
     hits = {hit.number: hit for hit in index.text_hits(terms, rank.MOST_CANDIDATES)}
     pieces = index.pieces(dict.fromkeys((*list(hits)[: look.count], *near)))
     found = []

@@ -1,7 +1,7 @@
-"""Keeping the index in step with the notes, beside everything else: words first, then vectors.
+"""Updates the index in a thread: terms first, then vectors.
 
-An index made with other settings is replaced: the new one grows in a file beside it, survives a crash there, and takes
-the old one's place in a single step.
+An index of another identity is replaced: the new one is built in a file beside it, continued after a crash, and
+renamed over the old one.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ BUSY = "another process is bringing the index up to date"
 
 
 class IndexFiles:
-    """Opens index files; a damaged one is made anew by one thread while the others wait."""
+    """Opens index files; one thread rebuilds a damaged one while the others wait."""
 
     def __init__(self, settings: MemorySearchSettings, warn: Warn) -> None:
         self._vector = settings.store.vector
@@ -38,7 +38,7 @@ class IndexFiles:
         self._lock = Lock()
 
     def open(self, path: Path) -> IndexFile:
-        """An index that can be used; when it is made anew, that is said."""
+        """Opens an index; replaces an unusable one, with a warning."""
         with self._lock:
             try:
                 return self._opened(path)
@@ -48,7 +48,7 @@ class IndexFiles:
                 return self._opened(path)
 
     def discard(self, path: Path, why: str) -> None:
-        """Takes away an index that turned out to be damaged while it was read."""
+        """Removes an index that turned out to be damaged while it was read."""
         with self._lock:
             self._warn(f"the memory index {path} was damaged ({why}); it is made anew from the notes")
             remove(path)
@@ -58,7 +58,7 @@ class IndexFiles:
 
 
 def remove(path: Path) -> None:
-    """Takes an index away with everything that belongs to it."""
+    """Removes an index file and the files that belong to it."""
     try:
         for end in ("-wal", "-shm", "-journal", ""):
             Path(f"{path}{end}").unlink(missing_ok=True)
@@ -67,7 +67,7 @@ def remove(path: Path) -> None:
 
 
 class Indexer:
-    """The writing side of one index file."""
+    """Runs the syncs of one index file, in its own thread."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class Indexer:
         self._stop = Event()
 
     def stop(self) -> None:
-        """Lets the thread end after the file it is at."""
+        """Makes the thread end after its current file."""
         self._stop.set()
 
     def close(self) -> None:
@@ -107,7 +107,7 @@ class Indexer:
         only: frozenset[str] = frozenset(),
         progress: Progress | None = None,
     ) -> SyncReport:
-        """Brings everything, or `only` some files, up to date; `words` is set as soon as all words can be found."""
+        """Syncs everything, or `only` some files; sets `words` as soon as keyword search is up to date."""
         lock = KernelLock(self.path.with_name(self.path.name + ".lock"))
         if not lock.take(Holder(pid=os.getpid(), created_at=millis(self._clock), owner="memory sync")):
             words.set()
@@ -119,7 +119,7 @@ class Indexer:
             lock.release()
 
     async def purge(self, path: str, hashes: frozenset[str]) -> None:
-        """Takes a file out of the index and its texts out of the cache, so that no page keeps them."""
+        """Removes a file from the index and its texts from the cache, and overwrites the freed pages."""
         await self._do(partial(self._purge, path, hashes))
 
     def _purge(self, path: str, hashes: frozenset[str]) -> None:
@@ -168,7 +168,7 @@ class Indexer:
         return self.last
 
     async def _embed(self, writer: IndexWriter, progress: Progress | None) -> bool:
-        """Makes the vectors that are missing, a few at a time, each few kept at once; True when none is missing."""
+        """Embeds chunks without vectors, batch by batch, each committed at once; True when none is left."""
         vectors = self._means.vectors()
         if not writer.embeds or vectors is None or self._means.resting():
             return not writer.embeds
@@ -192,7 +192,7 @@ class Indexer:
         return True
 
     def _target(self, wanted: IndexIdentity, force: bool) -> tuple[IndexWriter, bool]:
-        """Where to write: the index itself, or a new one beside it when it was made with other settings."""
+        """The writer for the index itself, or for a new one beside it when the identity differs."""
         main = self._shelf.open(self.path)
         try:
             known = main.identity()
@@ -210,7 +210,7 @@ class Indexer:
         return beside, True
 
     def _beside(self, wanted: IndexIdentity, main: IndexFile, force: bool) -> IndexWriter:
-        """The new index: gone on with where it was begun for the same settings."""
+        """The writer for the new index; continues one that was begun with the same identity."""
         path = self.path.with_name(self.path.name + ".building")
         index = self._shelf.open(path)
         known = index.identity()
@@ -226,7 +226,7 @@ class Indexer:
         return writer
 
     def _publish(self, writer: IndexWriter) -> None:
-        """Puts the new index in the old one's place in a single step; who reads meanwhile sees the old one."""
+        """Renames the new index over the old one; readers see the old one until then."""
         main = self._shelf.open(self.path)
         try:
             with main.db.backup("main", writer.index.db, "main") as copy:

@@ -1,4 +1,4 @@
-"""Writing memory: daily notes that only ever grow, in whole pieces."""
+"""Appends to notes, and reads excerpts of them; paths are checked to be notes and free of links."""
 
 import os
 import re
@@ -16,20 +16,22 @@ from openclaw.core.text import UNTRUSTED, Label, block, head, units
 from openclaw.memory.files import CURATED, NoteScope, read
 from openclaw.security import note_marks
 
+# Writing.
+
 LONGEST_SLUG = 48
 LONGEST_ENTRY = 200_000
 
 
 def daily(day: date, slug: str = "") -> str:
-    """The name of the note of a day."""
+    """The name of a day's note."""
     cleaned = re.sub(r"[^a-z0-9]+", "-", slug.lower()).strip("-")[:LONGEST_SLUG].strip("-")
     return f"memory/{day.isoformat()}{f'-{cleaned}' if cleaned else ''}.md"
 
 
 def append(workspace: Path, name: str, text: str, label: Label = "agent") -> Path:
-    """Adds `text` to a note, whole or not at all; what was there is never touched.
+    """Appends `text` to a note, whole or not at all.
 
-    Text that came from outside keeps its label, so that it comes back with it.
+    Untrusted text is stored with its label, so that reading it restores the label.
     """
     cleaned = block(text).strip("\n")
     if not cleaned.strip():
@@ -53,7 +55,7 @@ def append(workspace: Path, name: str, text: str, label: Label = "agent") -> Pat
 
 
 def session_note(when: datetime, session_key: str, said: Sequence[tuple[str, str]], about: Sequence[str] = ()) -> str:
-    """A conversation that ends, as a note: who said what, last things last; `about` are further lines about it."""
+    """Renders an ended conversation as a note, messages in order; `about` are further header lines."""
     lines = [f"# Session: {when.strftime('%Y-%m-%d %H:%M')}", "", f"- Session key: {session_key}", *about, ""]
     for role, text in said:
         shown = " ".join(block(text).split())
@@ -70,7 +72,7 @@ def _add(fd: int, path: Path, text: str) -> None:
         gap = "\n" if os.read(fd, 1) == b"\n" else "\n\n"
     data = f"{gap}{text}\n".encode("utf-8", "replace")
     try:
-        # One write: with O_APPEND, two writers never mix.
+        # One write call: with O_APPEND two writers never interleave.
         if os.write(fd, data) != len(data):
             raise OSError(28, "the disk is full")
         os.fsync(fd)
@@ -78,6 +80,8 @@ def _add(fd: int, path: Path, text: str) -> None:
         os.ftruncate(fd, size)
         raise StateError(f"cannot write {path}: {error.strerror}. Nothing was added; free some space.") from error
 
+
+# Reading.
 
 DEFAULT_LINES = 120
 MAX_CHARS = 12_000
@@ -99,11 +103,11 @@ class NoteExcerpt(Struct, frozen=True, kw_only=True):
     lines: int
     total: int
     next: int | None = None
-    """The line to go on with."""
+    """The line to continue with."""
 
 
 def resolve(raw: str, scope: NoteScope) -> Path:
-    """The file meant by `raw`; refused when it is not one of the notes."""
+    """Resolves `raw` to a note's file; raises `NotAllowed` when it is not a note."""
     given = raw.strip().split("#")[0]
     pure = PurePosixPath(given)
     if not given or "\0" in given or ".." in pure.parts or pure.suffix.lower() != ".md":
@@ -124,7 +128,7 @@ def resolve(raw: str, scope: NoteScope) -> Path:
 
 
 def length(scope: NoteScope, name: str) -> int | None:
-    """How many lines a note has; None when there is none of that name, and no end to a file that is no note."""
+    """How many lines a note has; None when it does not exist, a huge number when the file is not a note."""
     if not name.startswith("memory/") and name not in ALLOWED:
         return sys.maxsize
     try:
@@ -135,7 +139,7 @@ def length(scope: NoteScope, name: str) -> int | None:
 
 
 def excerpt(path: Path, name: str, start: int | None, count: int | None, max_chars: int = MAX_CHARS) -> NoteExcerpt:
-    """`count` lines of a note from line `start`, as far as they fit."""
+    """Reads `count` lines of a note from line `start`, within `max_chars`."""
     if not path.exists():
         raise NotFound(f"there is no note {name}")
     lines = read(path).text.split("\n")
@@ -162,7 +166,7 @@ def excerpt(path: Path, name: str, start: int | None, count: int | None, max_cha
 
 
 def _no_links(path: Path, root: Path, raw: str) -> None:
-    """Refuses a path with a link anywhere below `root`, and one whose name on disk is written differently."""
+    """Raises for a path with a link anywhere below `root`, or spelled differently on disk."""
     here = root
     for part in path.relative_to(root).parts:
         try:

@@ -1,8 +1,8 @@
-"""How well a piece of a note answers a question: words, meaning, age, and difference from what is already there. Pure.
+"""Ranks search hits: text score, vector score, age decay, and diversity (MMR). Pure.
 
-Words are scored by how much of what the question asks for is there, each term weighed by how rare it is, so that a word
-found everywhere decides nothing. Meaning is the cosine, read on the scale of the model it comes from. The two are added
-with their weights; and a piece that holds the rare thing asked for is never hidden by pieces that merely sound like it.
+The text score is the share of the query's terms that a chunk contains, each weighted by its rarity, so that a word
+found everywhere decides nothing. The vector score is the cosine on the scale of its model. Both are added with their
+weights; a chunk that contains the query's rare term is never outranked by merely similar ones.
 """
 
 import math
@@ -18,23 +18,23 @@ from openclaw.memory.terms import Term, word_set
 MOST_CANDIDATES = 200
 WORST_TEXT = 0.001
 COVER_SHARE = 0.85
-"""How much of the text score is coverage; the rest is the rank among equals."""
+"""The share of coverage in the text score; the rest is BM25."""
 SHARPNESS = 1.25
-"""Half of the words is less than half of an answer."""
+"""Exponent on coverage: half of the words scores less than half."""
 RARE_SHARE = 0.03
 RARE_COUNT = 3
 SURE = 0.8
-"""From this coverage on, a rare term is an answer and not a coincidence."""
+"""From this coverage on, a hit with a rare term counts as certain."""
 LIFT_FROM = 0.45
 AGE_SHARE = 0.15
-"""The most that age takes away: it settles which of two similar notes comes first, and never hides an old answer."""
+"""The most that age takes from a score: it orders similar notes and never hides an old answer."""
 
 _DATED = re.compile(r"(?:^|/)(\d{4})-(\d{2})-(\d{2})(?:-[^/]+)?\.md$")
 _SECONDS = 86_400.0
 
 
 class Weighed(Struct, frozen=True):
-    """A term of the question and what it is worth in this index."""
+    """A query term with its weight in this index."""
 
     term: Term
     docs: int
@@ -43,7 +43,7 @@ class Weighed(Struct, frozen=True):
 
 
 class RankedPiece(Struct, frozen=True, kw_only=True):
-    """Some lines of a note, as the index keeps them."""
+    """A chunk as stored in the index."""
 
     number: int
     path: str
@@ -54,20 +54,20 @@ class RankedPiece(Struct, frozen=True, kw_only=True):
     mtime: float = 0.0
     """Seconds since the epoch."""
     label: str = ""
-    """How far its words are trusted, when it is not like any other note."""
+    """Its trust label, when it differs from an ordinary note's."""
     owner: str = ""
     """The session a conversation belongs to."""
 
 
 class RankedHit(Struct, frozen=True, kw_only=True):
-    """A piece that may answer, and every part of its score."""
+    """A chunk found by a search, with every part of its score."""
 
     piece: RankedPiece
     vector: float | None = None
     text: float | None = None
     matched: tuple[str, ...] = ()
     sure: bool = False
-    """It holds the rare thing the question asks for."""
+    """It contains the query's rare terms."""
     relevance: float = 0.0
     decay: float = 1.0
     score: float = 0.0
@@ -75,19 +75,19 @@ class RankedHit(Struct, frozen=True, kw_only=True):
 
 
 def candidates(max_results: int, multiplier: float) -> int:
-    """How many pieces each side may propose."""
+    """How many candidates the keyword and the vector search each return."""
     return min(MOST_CANDIDATES, max(1, math.floor(max_results * multiplier)))
 
 
 def bm25_to_score(rank: float) -> float:
-    """SQLite's rank, where less is better, as a number from 0 to 1."""
+    """Maps SQLite's BM25 rank, where less is better, to 0..1."""
     if not math.isfinite(rank):
         return WORST_TEXT
     return -rank / (1 - rank) if rank < 0 else 1 / (1 + rank)
 
 
 def weigh(terms: Sequence[Term], docs: Sequence[int], total: int) -> tuple[Weighed, ...]:
-    """What each term is worth when `docs` of `total` pieces have it; a term found nowhere is worth most."""
+    """Weighs each term by rarity: `docs` of `total` chunks contain it; a term found nowhere weighs most."""
     most = max(RARE_COUNT, round(total * RARE_SHARE))
     return tuple(
         Weighed(term, count, term.weight * math.log(1 + (total - count + 0.5) / (count + 0.5)), count <= most)
@@ -96,7 +96,7 @@ def weigh(terms: Sequence[Term], docs: Sequence[int], total: int) -> tuple[Weigh
 
 
 def text_score(terms: Sequence[Weighed], mask: int, rank: float) -> tuple[float, bool]:
-    """The score of a piece whose terms are the bits of `mask`, and whether it is sure."""
+    """The text score of a chunk with the terms in the bits of `mask`, and whether it counts as certain."""
     total = sum(weighed.worth for weighed in terms)
     matched = [weighed for at, weighed in enumerate(terms) if mask >> at & 1]
     if not matched or total <= 0:
@@ -108,13 +108,13 @@ def text_score(terms: Sequence[Weighed], mask: int, rank: float) -> tuple[float,
 
 
 def vector_score(cosine: float, traits: Traits) -> float:
-    """The cosine on the scale of its model: about 1/8 for unrelated, 7/8 for alike, and never quite 0 or 1."""
+    """Scales a cosine by its model's traits: about 1/8 for unrelated, 7/8 for similar texts."""
     middle, spread = (traits.unrelated + traits.alike) / 2, max(1e-6, (traits.alike - traits.unrelated) / 4)
     return 1 / (1 + math.exp(min(60.0, (middle - cosine) / spread)))
 
 
 def relevance(found: RankedHit, vector_weight: float, text_weight: float) -> float:
-    """Both sides with their weights; a missing side counts nothing."""
+    """The weighted mean of both scores, a missing one as 0; a certain text hit is lifted above it."""
     total = vector_weight + text_weight
     if total <= 0:
         return 0.0
@@ -126,7 +126,7 @@ def relevance(found: RankedHit, vector_weight: float, text_weight: float) -> flo
 
 
 def decay(piece: RankedPiece, now: float, half_life_days: float) -> float:
-    """How much of its score a piece keeps at its age: dated notes fade, what is kept for good does not."""
+    """The factor of a chunk's age: dated notes decay, curated ones do not."""
     if piece.source == "memory" and (piece.path in ("MEMORY.md", "memory.md") or piece.path.startswith("memory/")):
         day = dated(piece.path)
         if day is None:
@@ -152,7 +152,7 @@ def order(found: RankedHit) -> tuple[float, str, int, int]:
 
 
 def faded(results: Sequence[RankedHit], now: float, half_life_days: float | None) -> list[RankedHit]:
-    """`results` with their age counted in, best first; without a half-life nothing fades."""
+    """Applies the age decay and sorts, best first; without a half-life only sorts."""
     out = []
     for result in results:
         kept = decay(result.piece, now, half_life_days) if half_life_days else 1.0
@@ -161,10 +161,10 @@ def faded(results: Sequence[RankedHit], now: float, half_life_days: float | None
 
 
 def chosen(results: Sequence[RankedHit], min_score: float, most: int) -> list[RankedHit]:
-    """The results worth giving, best first.
+    """Selects the results to return, best first.
 
-    The threshold asks whether a piece is about the question, so it is held against the relevance; age only orders what
-    passed. Where too little passes, pieces that share words with the question fill the list.
+    The threshold is compared with the relevance before decay; age only orders what passed. When too few pass, chunks
+    that share words with the query fill the list.
     """
     least = min(1.0, max(0.0, min_score))
     passed = [result for result in results if result.relevance >= least][:most]
@@ -173,7 +173,7 @@ def chosen(results: Sequence[RankedHit], min_score: float, most: int) -> list[Ra
 
 
 def diverse(results: Sequence[RankedHit], share: float, most: int) -> list[RankedHit]:
-    """At most `most` of `results`, each the best of what is left once likeness to those before it is paid for."""
+    """Selects at most `most` results by maximal marginal relevance: score minus similarity to those selected."""
     if len(results) < 2:
         return list(results)[:most]
     scores = [result.score for result in results]
@@ -193,7 +193,7 @@ def diverse(results: Sequence[RankedHit], share: float, most: int) -> list[Ranke
 
 
 def alike(one: frozenset[str], other: frozenset[str], first: RankedHit, second: RankedHit) -> float:
-    """The share of words two pieces have in common."""
+    """The share of words two chunks have in common."""
     if not one and not other:
         return 1.0 if first.piece.text.lower() == second.piece.text.lower() else 0.0
     return len(one & other) / len(one | other)

@@ -1,4 +1,4 @@
-"""`memory.notes.*`: the notes themselves, to read and to change by hand."""
+"""RPC methods `memory.notes.*` (list, get and set notes), and the params of all `memory.*` methods."""
 
 import asyncio
 from pathlib import Path

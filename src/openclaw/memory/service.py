@@ -1,4 +1,4 @@
-"""Following the notes as they change, for a process that lives on."""
+"""Opens, caches and closes the agents' memory indexes; forgets lines of notes; syncs when files change."""
 
 import asyncio
 import logging
@@ -35,9 +35,11 @@ from openclaw.process.environment import Environment
 from openclaw.storage.atomic import replace
 from openclaw.workspace.seed import Workspaces
 
+# Forgetting.
+
 
 class Tombstone(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What is left of a forgotten text: where it stood, and digests that recognise it but cannot be read back."""
+    """A forgotten text: its former place, and digests that recognise it without revealing it."""
 
     at: str
     path: str
@@ -47,12 +49,12 @@ class Tombstone(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def tombstones(index: Path) -> Path:
-    """The file of tombstones beside an index; it outlives the index."""
+    """The path of the tombstones beside an index; the file outlives the index."""
     return index.with_name(f"{index.stem}.forgotten.jsonl")
 
 
 def forgotten(path: Path) -> frozenset[str]:
-    """The digests of everything that was forgotten."""
+    """Reads the digests of all forgotten texts."""
     try:
         lines = path.read_bytes().splitlines()
     except FileNotFoundError:
@@ -69,7 +71,7 @@ def forgotten(path: Path) -> frozenset[str]:
 
 
 def lines_of(citation: str) -> tuple[str, int, int]:
-    """The note and the lines a citation names."""
+    """Parses a citation into note, first and last line."""
     found = re.fullmatch(r"(.+?)#L?(\d+)(?:-L?(\d+))?", citation.strip())
     if not found:
         raise InvalidRequest(f"{citation!r} names no lines: write a citation such as memory/2026-01-31.md#L3-L5")
@@ -77,7 +79,7 @@ def lines_of(citation: str) -> tuple[str, int, int]:
 
 
 async def forget_lines(memory: MemoryIndex, path: str, start: int, end: int, now: float) -> str:
-    """Takes lines out of a note, the index and the cache; gives the text that was there."""
+    """Removes lines from a note, the index and the cache; returns the removed text."""
     scope = memory.plan.scope
     file = resolve(path, scope)
     name = scope.name(file)
@@ -89,10 +91,10 @@ async def forget_lines(memory: MemoryIndex, path: str, start: int, end: int, now
 
 
 def _cut(path: Path, name: str, start: int, end: int, stones: Path, pieces: frozenset[str], now: float) -> str:
-    """Takes lines `start` to `end` out of the note `path` and sets their tombstone.
+    """Removes lines `start` to `end` from the note `path` and writes their tombstone.
 
-    `pieces` are the digests under which the index knows the text. The tombstone is set first: if we die in between, the
-    text is hidden from search and can be forgotten again.
+    `pieces` are the digests of the text's chunks in the index. The tombstone is written first: after a crash in
+    between, the text is hidden from search and can be forgotten again.
     """
     try:
         lines = path.read_text(encoding="utf-8", errors="surrogateescape").split("\n")
@@ -116,8 +118,11 @@ def _cut(path: Path, name: str, start: int, end: int, stones: Path, pieces: froz
     return text
 
 
+# Opening.
+
+
 def index_path(settings: MemorySearchSettings, agent_id: str, state: Path, home: Path) -> Path:
-    """Where the agent's index is."""
+    """The path of the agent's index."""
     given = settings.store.path
     if not given:
         return state / "state" / "memory" / f"{agent_id}.sqlite"
@@ -138,7 +143,7 @@ def open_memory(
     problem: pool.Problem,
     warn: Callable[[str], None] = lambda line: None,
 ) -> MemoryIndex:
-    """The memory of `agent_id`; nothing is read or started before it is used. `keys` are the providers' own."""
+    """Makes the memory of `agent_id`; reads and starts nothing before its first use. `keys` are the providers' own."""
     path = index_path(settings, agent_id, state, home)
     plan = SyncPlan(
         scope=NoteScope(workspace=workspace, extra=settings.extra_paths, home=home),
@@ -242,10 +247,13 @@ class MemoryService:
         self._open.clear()
 
 
-async def watch(memory: MemoryIndex, warn: Callable[[str], None] = lambda line: None) -> None:
-    """Brings the index up to date whenever notes change, until it is cancelled.
+# Watching.
 
-    Where the system cannot watch, it says so once and ends; every search then looks at the files itself.
+
+async def watch(memory: MemoryIndex, warn: Callable[[str], None] = lambda line: None) -> None:
+    """Syncs the index whenever notes change, until cancelled.
+
+    Where the system cannot watch files, warns once and returns; every search then scans the files itself.
     """
     try:
         while True:
@@ -257,7 +265,7 @@ async def watch(memory: MemoryIndex, warn: Callable[[str], None] = lambda line: 
 
 
 async def _watch_once(memory: MemoryIndex) -> None:
-    """Watches until the directories to watch are others."""
+    """Watches until the set of directories changes."""
     workspace = memory.plan.scope.workspace
     places = _places(memory)
     other = asyncio.Event()
@@ -275,7 +283,7 @@ async def _watch_once(memory: MemoryIndex) -> None:
         group.create_task(top(), name="memory:watch")
         if places:
             group.create_task(deep(), name="memory:watch")
-        # Both are in place after their first step; what changed before that is found by looking once.
+        # Both watchers are in place after their first step; one sync then finds what changed before.
         await asyncio.sleep(0)
         memory.watched = True
         memory.changed()
@@ -306,7 +314,7 @@ async def _changes(
 
 
 async def repeat(memory: MemoryIndex, clock: Clock, minutes: float) -> None:
-    """Brings the index up to date every so often, until it is cancelled."""
+    """Syncs the index every `minutes`, until cancelled."""
     while True:
         await clock.sleep(minutes * 60)
         memory.changed()
@@ -317,12 +325,12 @@ async def _sync(memory: MemoryIndex, only: frozenset[str] = frozenset()) -> None
     try:
         await memory.sync(only=only)
     except OpenClawError:
-        # Said already where it happened; the next change tries again.
+        # Logged where it happened; the next change tries again.
         await asyncio.sleep(0)
 
 
 def _places(memory: MemoryIndex) -> tuple[Path, ...]:
-    """The directories of notes; the workspace itself is watched without what is below it."""
+    """The directories to watch recursively; the workspace itself is watched without its subdirectories."""
     scope = memory.plan.scope
     wanted = (scope.workspace / "memory", *(path for path, _ in scope.places()))
     return tuple(path for path in wanted if path.exists() and not path.is_symlink())

@@ -9,7 +9,7 @@ from openclaw.core.settings import Count, Millis, Settings, doc
 
 Source = Literal["memory", "sessions"]
 BUILT_IN = ("local", "openai", "gemini", "voyage", "ollama", "openai-compatible", "hash")
-"""The embedders that come with us; any other name is one that a plugin brings."""
+"""The built-in embedders; any other name is a plugin's."""
 EmbedderName = Annotated[str, Meta(pattern=r"^[a-zA-Z][a-zA-Z0-9_.-]{0,63}$")]
 Citations = Literal["auto", "on", "off"]
 Share = Annotated[float, Meta(ge=0, le=1)]
@@ -176,7 +176,7 @@ S = TypeVar("S", bound=Struct)
 
 
 def _override(kind: type[Struct]) -> Any:
-    """The twin of a settings type in which every field may be left out."""
+    """Derives a settings type with every field optional."""
     parts: list[tuple[str, Any, Any]] = []
     for known in structs.fields(kind):
         inner, *metas = get_args(known.type)

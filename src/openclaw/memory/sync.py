@@ -1,6 +1,6 @@
-"""Bringing the index up to date with the files: only what changed is read, and every step leaves a usable index.
+"""Syncs the index's terms with the files: reads only what changed, and leaves a usable index after every step.
 
-This runs in a thread beside the conversation. Words are taken in here; vectors follow later, batch by batch.
+Runs in a thread. Vectors follow later, batch by batch (`indexer`).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,11 +17,11 @@ from openclaw.memory.writing import FileState, IndexWriter
 from openclaw.security import note_marks
 
 BATCH_SECONDS = 0.25
-"""How long one transaction may last, so that nobody waits for us."""
+"""Longest write transaction, so that other connections are not blocked."""
 
 
 class SyncPlan(Struct, frozen=True, kw_only=True):
-    """What an index holds and how it is cut."""
+    """The sources of an index and its chunking."""
 
     scope: files.NoteScope
     sources: tuple[str, ...]
@@ -32,7 +32,7 @@ class SyncPlan(Struct, frozen=True, kw_only=True):
     delta_bytes: int = 100_000
     delta_messages: int = 50
     forgotten: frozenset[str] = frozenset()
-    """Digests of texts that must not come back."""
+    """Digests of forgotten texts, which must not be indexed again."""
 
 
 class SyncReport(Struct, frozen=True, kw_only=True):
@@ -49,7 +49,7 @@ Progress = Callable[[int, int], None]
 
 
 class _Work(Struct, frozen=True, kw_only=True):
-    """A file that has to be looked at; `known` is what the index knows of it."""
+    """A file to check; `known` is its state in the index."""
 
     path: str
     name: str
@@ -67,9 +67,9 @@ def update(
     only: frozenset[str] = frozenset(),
     progress: Progress | None = None,
 ) -> SyncReport:
-    """Takes in what changed since the last time. An unreadable place raises and changes nothing.
+    """Indexes what changed since the last sync. An unreadable directory raises, and nothing is changed.
 
-    `only` are the files somebody saw changing; nothing else is looked at where that is enough.
+    `only` limits it to these changed files, where that suffices.
     """
     few = files.look_at(plan.scope, only) if only and "memory" in plan.sources else None
     if few is not None:
@@ -116,7 +116,7 @@ def update(
 
 
 def pieces(text: str, plan: SyncPlan, marked: Sequence[str]) -> list[tuple[Chunk, str]]:
-    """`text` in pieces with their labels, without what was forgotten; `marked` has the label of each line."""
+    """Splits `text` into chunks with labels, without forgotten ones; `marked` has the label of each line."""
     return [
         (chunk, note_marks.least_trusted(marked, chunk.start, chunk.end))
         for chunk in chunks(text, plan.tokens, plan.overlap)
@@ -125,7 +125,7 @@ def pieces(text: str, plan: SyncPlan, marked: Sequence[str]) -> list[tuple[Chunk
 
 
 def _known(writer: IndexWriter, names: tuple[str, ...] | None = None) -> dict[tuple[str, str], tuple[str, int, int]]:
-    """What the index knows of every file, or of the notes with these names."""
+    """The state in the index of every file, or of the notes with these names."""
     columns = "SELECT path, source, hash, mtime, size FROM files"
     if names is None:
         rows = writer.index.rows(columns)
@@ -185,7 +185,7 @@ def _changed(
 
 
 def _taken(writer: IndexWriter, plan: SyncPlan, item: _Work, now: int) -> Callable[[], None] | None:
-    """Reads a file; gives what has to be written of it."""
+    """Reads a file; returns the write to do."""
     if item.source == "sessions":
         talk = transcripts.read(Path(item.path))
         state = FileState(

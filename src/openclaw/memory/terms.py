@@ -1,4 +1,4 @@
-"""Words as the index keeps them: stemmed, identifiers whole and in parts, ideographs singly and in pairs. Pure."""
+"""Tokenizes text for the index: stemmed words, identifiers whole and in parts, ideographs as bigrams. Pure."""
 
 import unicodedata
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from openclaw.core.text import lazy
 MAX_QUERY_TERMS = 24
 LONGEST = 64
 PART = 0.5
-"""What a part of an identifier counts beside the whole."""
+"""The weight of an identifier's part; the whole weighs 1."""
 
 # Scripts that are written without spaces; a pair of characters is the nearest thing to a word.
 _DENSE = (
@@ -60,23 +60,23 @@ _PARTICLES = "은는이가을를의에도로와과"
 
 
 class Term(Struct, frozen=True):
-    """One thing a question asks for: how it is written in the index, and how much it says."""
+    """A query term as the index spells it, with its weight."""
 
     text: str
     weight: float = 1.0
     exact: bool = False
-    """An identifier: a number, a code, a name with joints."""
+    """An identifier: a number, a code, a name with `_`, `.`, `@` or `-`."""
 
 
 def index_terms(text: str) -> str:
-    """Every term of `text`, with a space between."""
+    """Tokenizes `text` for the index: its terms, separated by spaces."""
     if text.isascii():
         return " ".join(map(_expanded, _ASCII.findall(text)))
     return " ".join(map(_expanded, _ANY.findall(_folded(text))))
 
 
 def query_terms(text: str) -> tuple[Term, ...]:
-    """What a question asks for, each term once; stop words count only when there is nothing else."""
+    """Tokenizes a query, each term once; stop words count only when there is nothing else."""
     found = list(_asked(text, STOP_WORDS)) or list(_asked(text, frozenset()))
     heaviest: dict[str, Term] = {}
     for term in found:
@@ -92,7 +92,7 @@ def word_set(text: str) -> frozenset[str]:
 
 @lru_cache(maxsize=65_536)
 def stem(word: str) -> str:
-    """`word` without the endings English adds, so that one form finds the others."""
+    """Strips English endings, so that one form finds the others."""
     if len(word) < 4 or not word.isascii() or not word.isalpha():
         return word
     word = _singular(word)
@@ -117,7 +117,7 @@ def _singular(word: str) -> str:
 
 
 def _mended(base: str) -> str:
-    """`base` as it was before its ending: plann is plan, mov is move."""
+    """Restores the stem's spelling: plann to plan, mov to move."""
     if base[-1] == base[-2] and base[-1] not in "aeiouls":
         return base[:-1]
     consonant_end = base[-1] not in "aeiouywx" and base[-2] in "aeiouy"
@@ -127,7 +127,7 @@ def _mended(base: str) -> str:
 
 
 def _folded(text: str) -> str:
-    """Wide letters plain, accents gone; the case stays, because it shows where identifiers have humps."""
+    """Folds wide letters and accents; the case stays, because camelCase is split by it."""
     plain = unicodedata.normalize("NFKD", text)
     bare = "".join(char for char in plain if not "\u0300" <= char <= "\u036f")
     return unicodedata.normalize("NFC", bare)
@@ -141,7 +141,7 @@ def _expanded(word: str) -> str:
 
 
 def _word(word: str) -> Iterator[Term]:
-    """A word, or an identifier whole and in parts."""
+    """The terms of a word: an identifier gives itself and its parts."""
     parts = [part for piece in _JOINER.split(word) for part in _HUMP.split(piece) if part]
     lowered = word.casefold()
     if len(parts) == 1:
@@ -164,7 +164,7 @@ def _asked(text: str, stops: frozenset[str]) -> Iterator[Term]:
 
 
 def _dense(run: str, skip: bool) -> Iterator[Term]:
-    """The pairs of a run of ideographs; a lone character stands for itself."""
+    """The bigrams of a run of ideographs; a lone character is a term."""
     pieces = [run]
     if skip:
         pieces = [part for piece in _DENSE_STOPS.split(run) for part in _HIRAGANA.split(piece) if part]

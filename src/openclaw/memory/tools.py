@@ -36,7 +36,7 @@ class MemoryGetArgs(Struct, frozen=True):
 
 
 class MemorySearch:
-    """Finds notes by words and by meaning."""
+    """Searches notes by keywords and vectors."""
 
     spec = ToolSpec(
         name="memory_search",
@@ -115,7 +115,7 @@ class MemorySearch:
         )
 
     def document(self, answer: SearchAnswer, session_key: str) -> dict[str, Any]:
-        """The answer as the model reads it."""
+        """The answer as JSON for the model."""
         cite = citations.wanted(self._mode, session_key)
         document: dict[str, Any] = {
             "results": [result(found, cite) for found in answer.results],
@@ -198,13 +198,13 @@ class MemoryGet:
 
 
 def _labels_of(path: Path) -> list[Label]:
-    """The labels in a note, wherever in it they stand: what is left out here may have led to the rest."""
+    """The labels of the whole note, not only of the excerpt: untrusted lines may have shaped the others."""
     marked = note_marks.by_line(files.read(path).text)
     return [label for label in UNTRUSTED if label in marked]
 
 
 def page(found: notes.NoteExcerpt) -> dict[str, Any]:
-    """Some lines as the model reads them."""
+    """An excerpt as JSON for the model."""
     document: dict[str, Any] = {
         "status": "ok",
         "text": neutralise(found.text),

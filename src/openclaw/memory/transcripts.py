@@ -1,4 +1,4 @@
-"""Conversations as notes: what was said, a line for a message, with a map back to the transcript's lines."""
+"""Reads transcripts as notes: one line per message, with a map back to the transcript's lines."""
 
 import os
 import re
@@ -51,24 +51,24 @@ class _Line(Struct, frozen=True, rename="camel"):
 
 
 class TranscriptNote(Struct, frozen=True, kw_only=True):
-    """A conversation, ready to be cut into pieces."""
+    """A conversation, ready to be split into chunks."""
 
     owner: str
     text: str
     lines: tuple[int, ...]
     labels: tuple[str, ...]
-    """How far each line is trusted: untrusted text that was read marks all that was said after it."""
+    """The trust label of each line; untrusted text taints every line after it."""
     hash: str
     mtime: int
     size: int
 
     def placed(self, chunk: Chunk) -> Chunk:
-        """`chunk` with the transcript's own line numbers."""
+        """Maps `chunk` to the transcript's line numbers."""
         return Chunk(self.lines[chunk.start - 1], self.lines[chunk.end - 1], chunk.text)
 
 
 def remembered(session_key: str) -> bool:
-    """Whether a conversation is one between people and the assistant."""
+    """Whether a session is a conversation with people (and not cron, a sub-agent and the like)."""
     if not session_key:
         return True
     try:
@@ -105,7 +105,7 @@ def grown(path: Path, known_size: int, delta_bytes: int, delta_messages: int) ->
 
 
 def read(path: Path) -> TranscriptNote:
-    """What was said in the transcript `path`."""
+    """Reads the messages of the transcript `path`."""
     owner, said, lines = "", [], []
     marks: list[str] = []
     mark = ""
@@ -142,7 +142,7 @@ def read(path: Path) -> TranscriptNote:
 
 
 def redacted(text: str) -> str:
-    """`text` without what looks like a credential."""
+    """Redacts what looks like a credential."""
     return _SECRETS.sub(HIDDEN, text)
 
 
@@ -163,7 +163,7 @@ def _decoded(line: bytes) -> _Line | None:
 
 
 def _spoken(line: _Line) -> str:
-    """One message as one line; nothing for what is not said between people and the assistant."""
+    """Renders a message as one line; empty for anything but user and assistant text."""
     message = line.message
     if line.type != "message" or message is None or message.role not in ("user", "assistant"):
         return ""

@@ -1,4 +1,4 @@
-"""Writing to the index: a file at a time, and a vector at a time. The caller opens the transaction."""
+"""Writes files and vectors to the index. The caller opens the transaction."""
 
 from array import array
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ PRUNED = 100
 
 
 class FileState(Struct, frozen=True, kw_only=True):
-    """A file as it was when it was read."""
+    """Hash, time and size of a file when it was read."""
 
     path: str
     source: str
@@ -31,13 +31,13 @@ def chunk_id(source: str, path: str, chunk: Chunk, model: str) -> str:
 
 
 class IndexWriter:
-    """The writing side of an index made with one identity."""
+    """Writes to an index of one identity."""
 
     def __init__(self, index: IndexFile, identity: IndexIdentity, *, cache: int | None) -> None:
         self.index = index
         self.identity = identity
         self._cache = cache
-        """Most embeddings kept of text that is gone; None for none."""
+        """Most cached embeddings of removed texts; None for no cache."""
         self._dims = 0
 
     @property
@@ -45,7 +45,7 @@ class IndexWriter:
         return self.identity.model != KEYWORDS_ONLY
 
     def put(self, file: FileState, chunks: Sequence[tuple[Chunk, str]], now: int) -> None:
-        """Replaces what is known of a file by `chunks` with their labels; pieces that stayed are not touched."""
+        """Replaces a file's chunks by `chunks` with their labels; unchanged ones are not touched."""
         run = self.index.db.execute
         model = self.identity.model
         wanted = {chunk_id(file.source, file.path, chunk, model): (chunk, label) for chunk, label in chunks}
@@ -91,25 +91,25 @@ class IndexWriter:
         )
 
     def touch(self, file: FileState) -> None:
-        """The file has the same content as before, with another time."""
+        """Updates the time of a file whose content is unchanged."""
         self.index.db.execute(
             "UPDATE files SET mtime = ?, size = ?, problem = ? WHERE path = ? AND source = ?",
             (file.mtime, file.size, file.problem, file.path, file.source),
         )
 
     def drop(self, path: str, source: str, now: int, *, remember: bool = True) -> None:
-        """Takes a file out; with `remember` its embeddings are kept in case it comes back."""
+        """Removes a file; with `remember` its embeddings stay in the cache in case it comes back."""
         rows = self.index.rows("SELECT number FROM chunks WHERE path = ? AND source = ?", (path, source))
         self._remove([row[0] for row in rows], now, remember=remember)
         self.index.db.execute("DELETE FROM files WHERE path = ? AND source = ?", (path, source))
 
     def forget(self, hashes: Sequence[str]) -> None:
-        """No trace of these texts stays in the cache."""
+        """Deletes these texts from the cache."""
         for wanted in hashes:
             self.index.db.execute("DELETE FROM embedding_cache WHERE hash = ?", (wanted,))
 
     def waiting(self, limit: int, after: int = 0) -> list[tuple[int, str, str]]:
-        """Pieces without a vector: number, hash, text."""
+        """Chunks without a vector: number, hash, text."""
         return [
             (row[0], row[1], row[2])
             for row in self.index.rows(
@@ -119,7 +119,7 @@ class IndexWriter:
         ]
 
     def set_vectors(self, number: int, vectors: Sequence["array[float]"]) -> None:
-        """The vectors of one piece; the first ever settle how long all of them are."""
+        """Stores the vectors of a chunk; the first ever fix the index's dimensions."""
         kept = list(vectors)[:MOST_VECTORS]
         if not self.identity.vector_dims:
             self.identity = msgspec.structs.replace(self.identity, vector_dims=len(kept[0]))
@@ -130,7 +130,7 @@ class IndexWriter:
             self._place(number, blob)
 
     def embedding(self, hash: str) -> bytes | None:  # noqa: A002
-        """The vectors of a text we have seen, here or before."""
+        """The stored vectors of a text, from the index or the cache."""
         found = self.index.rows(
             "SELECT embedding FROM chunks WHERE hash = ? AND model = ? AND embedding != x'' LIMIT 1",
             (hash, self.identity.model),
@@ -144,7 +144,7 @@ class IndexWriter:
         return bytes(found[0][0])
 
     def catch_up(self) -> None:
-        """Puts vectors into the vector table that were made while the extension could not be loaded."""
+        """Adds to the vector table what was embedded while the extension could not be loaded."""
         if self.index.vector_problem or not self.identity.vector_dims:
             return
         for number, blob in self.index.rows(
@@ -153,7 +153,7 @@ class IndexWriter:
             self._place(number, blob)
 
     def adopt(self, old: IndexFile) -> None:
-        """Takes over the embeddings of another index, so that nothing is embedded twice."""
+        """Copies the embeddings of another index, so that nothing is embedded twice."""
         if self._cache is None:
             return
         identity = old.identity()
@@ -172,7 +172,7 @@ class IndexWriter:
             run("DETACH old")
 
     def prune(self) -> None:
-        """Forgets the embeddings that were not used for the longest time."""
+        """Deletes the least recently used embeddings beyond the cache size."""
         if self._cache is None:
             self.index.db.execute("DELETE FROM embedding_cache")
             return
@@ -207,7 +207,7 @@ class IndexWriter:
             run("DELETE FROM chunks WHERE number = ?", (number,))
 
     def _table(self) -> bool:
-        """Whether the vector table is there and can be used."""
+        """Whether the vector table exists and is usable."""
         if self.index.vector_problem:
             return False
         if not self._dims:

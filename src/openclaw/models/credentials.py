@@ -1,4 +1,4 @@
-"""Which credentials a provider can be called with, best first, and where each comes from. Pure."""
+"""Lists the credentials a provider can be called with, best first, and where each comes from. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal
@@ -87,7 +87,7 @@ def unusable(
 
 
 def missing(facts: ProviderFacts, unusable: Sequence[UnusableCredential] = ()) -> str:
-    """What to do about a key that is not there."""
+    """The error text for a provider without a key: what is wrong and which setting or variable to set."""
     names = " or ".join(facts.env)
     ways = [f"set {names}"] if names else []
     ways += [

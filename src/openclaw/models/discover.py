@@ -1,4 +1,4 @@
-"""Which model answers when nothing says so: a key in the environment, a server on this machine, or none at all."""
+"""Picks the model to use when none is configured: stored keys, environment keys, local servers, else offline."""
 
 import contextlib
 import http.client
@@ -16,9 +16,9 @@ from openclaw.models.refs import split_profile
 from openclaw.models.registry import OFFLINE, ModelRegistry, ProviderFacts, is_cloud_id
 
 ANSWER_SECONDS = 0.3
-"""For connecting and for each silence; a closed port on this machine refuses at once."""
+"""Timeout for connecting and for each read; a closed port on this machine refuses at once."""
 ALL_SECONDS = 1.0
-"""For one server altogether, however slowly it drips."""
+"""Total time for one server, however slowly it answers."""
 MAX_BYTES = 1 << 20
 MAX_ID_CHARS = 300
 
@@ -30,7 +30,7 @@ _NOT_CHAT = re.compile(
 
 
 class LocalServer(Struct, frozen=True):
-    """A place where a local model server usually listens."""
+    """A port on which a local model server usually listens."""
 
     provider: str
     port: int
@@ -60,12 +60,12 @@ class Served(Struct, frozen=True):
 
 
 class DiscoveredModel(Struct, frozen=True):
-    """A model, and why it is this one."""
+    """The chosen model, and why it was chosen."""
 
     ref: str
     why: str
     context_window: int | None = None
-    """As its server told; None when it did not."""
+    """As the server reports it; None when it does not."""
 
 
 Probe = Callable[[], Sequence[Served]]
@@ -114,7 +114,7 @@ def _first_of(facts: ProviderFacts, registry: ModelRegistry) -> str | None:
     return own
 
 
-# What a model server says of itself. Whatever does not look exactly like this is some other program.
+# Answers of model servers. These ports are common: an answer that does not match exactly is another program's.
 
 
 class _OllamaModel(Struct):
@@ -182,7 +182,7 @@ def probe_servers(servers: Sequence[LocalServer] = SERVERS) -> tuple[Served, ...
 
 
 class _Question(threading.Thread):
-    """One server being asked."""
+    """Asks one server, in a thread of its own."""
 
     def __init__(self, server: LocalServer) -> None:
         super().__init__(name=f"probe:{server.provider}", daemon=True)
@@ -206,7 +206,7 @@ class _Question(threading.Thread):
             self.found = read_models(self._server, body)
 
     def give_up(self) -> None:
-        """Ends a conversation that takes too long, so that the thread ends too."""
+        """Closes a connection that takes too long, so that the thread ends too."""
         if self.is_alive() and self._socket is not None:
             with contextlib.suppress(OSError):  # it may have ended by itself just now
                 self._socket.shutdown(socket.SHUT_RDWR)

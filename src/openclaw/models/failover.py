@@ -1,4 +1,7 @@
-"""Which model is asked, in which order, and what follows a failure. Pure; times are seconds."""
+"""Failover: the order of candidate models, the step after a failed call, and credential cooldowns. Pure.
+
+Times are seconds in the first part and milliseconds in the cooldowns.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,14 +9,16 @@ from msgspec import Struct, field, structs
 
 from openclaw.models.refs import ModelRef
 
+# Candidates and retries.
+
 RATE_LIMIT_ATTEMPTS = 10
 TRANSIENT_RETRIES = 8
 TRANSIENT_WINDOW = 90.0
-"""How long after the last success transient failures are sat out."""
+"""Transient failures are retried until this long after the last success."""
 FIRST_WAIT = 1.0
 LONGEST_WAIT = 30.0
 LONGEST_RETRY_AFTER = 60.0
-"""A provider that asks for more than this is left for the next one."""
+"""When a provider asks for a longer wait, failover goes on to the next candidate."""
 
 PROBE_MARGIN = 120.0
 PROBE_EVERY = 30.0
@@ -53,7 +58,7 @@ Step = Retry | NextProfile | NextCandidate | StopTrying
 
 
 class FailoverState(Struct, frozen=True, kw_only=True):
-    """Where a turn stands when a call has failed."""
+    """The progress of a turn at the moment a call failed."""
 
     attempts: int = 1
     """Calls made to this candidate with this credential, the failed one included."""
@@ -77,7 +82,7 @@ def candidates(
     override: Sequence[ModelRef] | None = None,
     strict: bool = False,
 ) -> tuple[ModelRef, ...]:
-    """The models of a turn, in order.
+    """The models to try in a turn, in order.
 
     `override` replaces the configured fallbacks and is used exactly as given; an empty one, like `strict` (the user
     picked this very model), leaves only the requested model.
@@ -134,10 +139,10 @@ def may_try_resting(
     probed_this_run: bool,
     sibling: bool = False,
 ) -> bool:
-    """Whether to call a model although every credential of its provider must rest.
+    """Whether to call a model although every credential of its provider is cooling down.
 
-    `reason` is why they rest, `ends_in` when the first returns, `since_probe` when the provider was last probed.
-    `sibling` says that the rest is for another model of the provider.
+    `reason` is why, `ends_in` when the first cooldown ends, `since_probe` when the provider was last probed.
+    `sibling` says that the cooldown is for another model of the provider.
     """
     if reason in ("auth", "auth_permanent"):
         return False
@@ -158,7 +163,7 @@ class CandidateFailed(Struct, frozen=True):
 
 
 def exhausted(failures: Sequence[CandidateFailed], back_in: float | None = None) -> str:
-    """What to tell a person when every model failed."""
+    """The error text for when every candidate failed."""
     if len(failures) == 1:
         text = f"{failures[0].ref} did not answer: {failures[0].error or failures[0].reason}"
     else:
@@ -168,11 +173,13 @@ def exhausted(failures: Sequence[CandidateFailed], back_in: float | None = None)
 
 
 def span(seconds: float) -> str:
-    """A length of time as a person says it."""
+    """Formats a duration: `45 s`, `12 min`, `3 h`."""
     if seconds < 90:
         return f"{max(1, round(seconds))} s"
     return f"{round(seconds / 60)} min" if seconds < 5400 else f"{round(seconds / 3600)} h"
 
+
+# Cooldowns of credentials, in milliseconds.
 
 SECOND = 1000
 MINUTE = 60 * SECOND
@@ -180,17 +187,17 @@ HOUR = 60 * MINUTE
 DAY = 24 * HOUR
 
 FORGET_AFTER = DAY
-"""Failures further apart than this have nothing to do with each other."""
+"""Failures further apart than this do not count as a series."""
 
 _GENERIC = (30 * SECOND, MINUTE, 5 * MINUTE)
 
-# What is wrong with these lies in the request or the model, not in the credential.
+# Failures of the request or the model: they put no cooldown on the credential.
 BLAMELESS = frozenset({"aborted", "budget", "context_overflow", "format", "model_not_found", "refused", "run_timeout"})
 DISABLING = frozenset({"billing", "auth_permanent"})
 
 
 class CredentialStats(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """How a credential has fared."""
+    """Usage and failure counters of a credential, with its cooldown and disabled windows."""
 
     last_used: int | None = None
     cooldown_until: int | None = None
@@ -205,7 +212,7 @@ class CredentialStats(Struct, frozen=True, kw_only=True, rename="camel", omit_de
 
 
 def length(reason: str, nth: int) -> int:
-    """How long the `nth` failure for `reason` in a row keeps a credential back."""
+    """The cooldown after the `nth` failure in a row for `reason`."""
     doubled = 1 << min(max(nth, 1) - 1, 20)
     if reason == "rate_limit":
         return min(DAY, 30 * SECOND * doubled)
@@ -217,7 +224,7 @@ def length(reason: str, nth: int) -> int:
 
 
 def settled(stats: CredentialStats, now: int) -> CredentialStats:
-    """`stats` without what is over: lapsed windows, and the counters that went with them."""
+    """`stats` without windows that have ended and the counters that belong to them."""
     cooling = stats.cooldown_until is not None and stats.cooldown_until > now
     disabled = stats.disabled_until is not None and stats.disabled_until > now
     lapsed = (stats.cooldown_until is not None and not cooling) or (stats.disabled_until is not None and not disabled)
@@ -232,7 +239,7 @@ def settled(stats: CredentialStats, now: int) -> CredentialStats:
 
 
 def after_failure(stats: CredentialStats, reason: str, model: str, now: int) -> CredentialStats:
-    """`stats` once a call to `model` failed for `reason`. A window that is open is never made longer."""
+    """`stats` after a call to `model` failed for `reason`. An open window is never extended."""
     if reason in BLAMELESS:
         return stats
     stats = settled(stats, now)
@@ -249,7 +256,7 @@ def after_failure(stats: CredentialStats, reason: str, model: str, now: int) -> 
         return structs.replace(stats, disabled_until=now + length(reason, nth), disabled_reason=reason)
     scope = model if reason == "rate_limit" else None
     if stats.cooldown_until is not None:
-        # A second model in trouble means that it is the credential, not the model.
+        # Two models failing on one credential point to the credential, so the cooldown is for all models.
         return stats if scope == stats.cooldown_model else structs.replace(stats, cooldown_model=None)
     count = nth if reason == "rate_limit" else _generic(stats.failure_counts)
     return structs.replace(
@@ -258,12 +265,12 @@ def after_failure(stats: CredentialStats, reason: str, model: str, now: int) -> 
 
 
 def _generic(counts: Mapping[str, int]) -> int:
-    """Failures that share one schedule."""
+    """Counts the failures that share the generic schedule."""
     return sum(count for reason, count in counts.items() if reason != "rate_limit" and reason not in DISABLING)
 
 
 def after_success(stats: CredentialStats, now: int) -> CredentialStats:
-    """`stats` once a call worked."""
+    """`stats` after a successful call."""
     return CredentialStats(last_used=now, last_failure_at=stats.last_failure_at)
 
 
@@ -279,7 +286,7 @@ def blocked_until(stats: CredentialStats, model: str | None, now: int) -> int | 
 
 
 def block_reason(stats: CredentialStats, model: str | None, now: int) -> str | None:
-    """Why it cannot be used now."""
+    """Why the credential cannot be used for `model` now."""
     if blocked_until(stats, model, now) is None:
         return None
     if stats.disabled_until is not None and stats.disabled_until > now:

@@ -1,4 +1,4 @@
-"""The models as they stand right now: what is configured, what there are keys for, and who would answer."""
+"""A snapshot of the usable models: registry, credentials, aliases, and the default model with its fallbacks."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,23 +16,23 @@ from openclaw.models.settings import AuthSettings, ModelsSettings
 
 
 class ModelSet(Struct, frozen=True, kw_only=True):
-    """What a turn, a command or a status page asks."""
+    """Resolves references to models and lists the candidates and credentials of a turn."""
 
     registry: ModelRegistry
     keyring: Keyring
     book: AliasBook
     pick: DiscoveredModel
-    """The model that answers when nobody asks for another."""
+    """The default model."""
     primary: str | None = None
     """The primary model as it was configured."""
     fallbacks: tuple[ModelRef, ...] = ()
 
     def resolve(self, text: str) -> ModelRef:
-        """The model a person means by `text`."""
+        """The model that a typed reference, alias or bare name stands for."""
         return refs.resolve(text, self.book)
 
     def aliases(self) -> tuple[dict[str, ModelRef], tuple[str, ...]]:
-        """The aliases that lead somewhere, and what is wrong with the others."""
+        """The aliases that resolve, and an error text for each of the others."""
         good: dict[str, ModelRef] = {}
         broken = []
         for alias in self.book.aliases:
@@ -49,7 +49,7 @@ class ModelSet(Struct, frozen=True, kw_only=True):
     def chain(
         self, requested: ModelRef | None = None, *, override: Sequence[ModelRef] | None = None, strict: bool = False
     ) -> tuple[ModelRef, ...]:
-        """The models of a turn, in order."""
+        """The candidate models of a turn, in order."""
         default = self.default
         return failover.candidates(
             requested or default, primary=default, fallbacks=self.fallbacks, override=override, strict=strict
@@ -62,7 +62,7 @@ class ModelSet(Struct, frozen=True, kw_only=True):
         return found
 
     def credentials(self, ref: ModelRef, now: int) -> tuple[Credential, ...]:
-        """What `ref` can be called with, best first; raises `AuthFailed` when there is nothing."""
+        """The credentials for `ref`, best first; raises `AuthFailed` when there is none."""
         facts = self.registry.provider(ref.provider)
         return credentials.candidates(facts, self.keyring, now, model=ref.model, pinned=ref.profile)
 
@@ -87,7 +87,7 @@ def build_model_set(
     fallbacks: Sequence[str] = (),
     aliases: Mapping[str, str | None] | None = None,
 ) -> ModelSet:
-    """Reads the situation; `aliases` is reference to alias, as in the configuration. Asks `probe` only if it must."""
+    """Builds the set; `aliases` is reference to alias, as in the configuration. Calls `probe` only if it must."""
     registry = ModelRegistry(models, catalog)
     names = refs.aliases_of(aliases or {})
     book = registry.book(names)

@@ -1,4 +1,4 @@
-"""Auth profiles: several credentials for one provider, and which of them is tried first. Pure."""
+"""Auth profiles: the stored credentials of each provider, their order, and the file they are kept in."""
 
 import contextlib
 import os
@@ -36,7 +36,7 @@ class AuthProfile(Struct, frozen=True, kw_only=True):
 
 
 class Profiles(Struct, frozen=True, kw_only=True):
-    """What a store holds."""
+    """The content of a profile store."""
 
     profiles: Mapping[str, AuthProfile] = field(default_factory=dict)
     order: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class Profiles(Struct, frozen=True, kw_only=True):
 
 
 def merge(shared: Profiles, own: Profiles) -> Profiles:
-    """The main agent's profiles with an agent's own laid over them."""
+    """Merges the main agent's profiles with an agent's own, which win."""
     return Profiles(
         profiles={**shared.profiles, **own.profiles},
         order={**shared.order, **own.order},
@@ -70,11 +70,11 @@ def order(
     wanted: Sequence[str] | None = None,
     declared: Sequence[str] = (),
 ) -> tuple[str, ...]:
-    """Profile ids of `provider`, the one to try first first.
+    """Sorts the profile ids of `provider`, the first to try first.
 
     `wanted` is the order the user set (the store's own order comes before it), `declared` the profiles named in the
-    configuration. Without an order, sign-ins come before keys and the one that rested longest before the others.
-    Those that must still rest come last, the soonest to return first.
+    configuration. Without an order, sign-ins come before keys, then the least recently used first. Profiles in
+    cooldown come last, the soonest to return first.
     """
     explicit = stored.order.get(provider) or wanted
     ids = [name for name in (explicit or declared or stored.of(provider)) if name in stored.profiles]
@@ -90,6 +90,8 @@ def order(
 
     return tuple(sorted(ids, key=rank))
 
+
+# The file on disk.
 
 FILE = "auth-profiles.json"
 MAX_BYTES = 4 << 20
@@ -132,7 +134,7 @@ class ProfileStore:
     def put(
         self, profile_id: str, provider: str, secret: Secret, kind: Literal["api_key", "token"] = "api_key"
     ) -> None:
-        """Keeps `secret` as the profile `profile_id`."""
+        """Stores `secret` as the profile `profile_id`."""
         name = "key" if kind == "api_key" else "token"
         with self._editing() as raw:
             raw.setdefault("profiles", {})[profile_id] = {"type": kind, "provider": provider, name: secret.reveal()}
@@ -154,7 +156,7 @@ class ProfileStore:
 
     @contextlib.contextmanager
     def _editing(self) -> Iterator[dict[str, Any]]:
-        """The file's content, written back when the block ends well; other processes wait."""
+        """Locks the file and yields its content, written back when the block ends without an error."""
         with KernelLock(self.path.with_name(self.path.name + ".lock")) as lock:
             deadline = time.monotonic() + LOCK_SECONDS
             while not lock.take(Holder(pid=os.getpid(), created_at=0, owner="auth profiles")):

@@ -1,7 +1,7 @@
-"""What every call to a model was asked and what it said, kept so that the request can be rebuilt to the byte.
+"""Records every model call, request and stream, so that the request can be rebuilt to the byte.
 
-Everything is stored by its content: a message, a tool list, a prompt is one compressed blob however many calls carried
-it. A blob knows the hour it was last used in, and the oldest hours are forgotten first.
+Storage is content-addressed: a message, a tool list or a prompt is one compressed blob however many calls carry it.
+Each blob has the hour it was last used in, and the oldest hours are deleted first.
 """
 
 import asyncio
@@ -30,15 +30,15 @@ log = logging.getLogger(__name__)
 
 HOUR_MS = 3_600_000
 PAGE = 64
-"""Messages named together: a long conversation costs one more name per page and call, not one per message."""
+"""Message hashes per page blob: a long conversation costs one hash per page and call, not one per message."""
 LARGE = 131_072
-"""Bytes of a request from which on it is taken apart in a thread."""
+"""From this many bytes on, a request is encoded in a thread."""
 LONGEST_TAPE = 8_000_000
-"""Characters of a stream that are kept as they came; beyond that only the finished message is."""
+"""Most characters of a stream recorded event by event; of a longer one only the finished message is kept."""
 
 
 class Failure(Struct, frozen=True, rename="camel"):
-    """How a stream broke off."""
+    """The provider error a stream ended with."""
 
     reason: str
     message: str
@@ -52,7 +52,7 @@ class Failure(Struct, frozen=True, rename="camel"):
 
 
 class StreamRecording:
-    """What one stream says, while it says it."""
+    """Collects the events of one stream as they arrive."""
 
     def __init__(self) -> None:
         self.events: list[ModelEvent] = []
@@ -76,7 +76,7 @@ class StreamRecording:
 
 
 class RecordedCall(Struct, frozen=True, kw_only=True):
-    """A call of the past."""
+    """A call read back from the database."""
 
     call_id: str
     request: ModelRequest
@@ -91,7 +91,7 @@ class RecordedCall(Struct, frozen=True, kw_only=True):
 
 
 class _Card(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A request by the hashes of its parts."""
+    """A request as the hashes of its parts."""
 
     model: str
     stable: str
@@ -107,7 +107,7 @@ class _Card(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class _Taken(Struct, frozen=True):
-    """A call in pieces: what is put into the database."""
+    """A call split into blobs, as it is written to the database."""
 
     card: str
     stream: str
@@ -121,7 +121,7 @@ class _Stream(Struct, frozen=True, omit_defaults=True):
 
 
 def _model_bytes(model: Model) -> bytes:
-    """Headers may hold credentials, and no request body is made from them."""
+    """Leaves the headers out: they may hold credentials, and no request body contains them."""
     return msgspec.json.encode(structs.replace(model, headers={}))
 
 
@@ -131,7 +131,7 @@ def _name(message: Message) -> str:
 
 
 class CallRecorder:
-    """The recorded calls of this installation."""
+    """Writes and reads the recorded calls of this installation."""
 
     def __init__(
         self,
@@ -145,7 +145,7 @@ class CallRecorder:
         self._settings = settings
         self.encode = encode
         self._seen: dict[str, int] = {}
-        """Blobs known to be there, and the hour they were last marked as used."""
+        """Blobs known to be stored, and the hour they were last marked as used."""
         self._standing: dict[str, tuple[Any, str]] = {}
         self._swept_in = -1
         self._added = 0
@@ -195,7 +195,7 @@ class CallRecorder:
         self._seen.update(dict.fromkeys(taken.packed, hour))
 
     def _take_apart(self, request: ModelRequest, tape: StreamRecording, hour: int) -> "_Taken":
-        """A call in pieces, those that are new in this hour packed."""
+        """Splits a call into blobs and compresses those not yet stored or marked in this hour."""
         parts: dict[str, bytes] = {}
 
         def put(data: bytes) -> str:
@@ -204,7 +204,7 @@ class CallRecorder:
             return name
 
         def standing(kind: str, part: Any, encode: Callable[[Any], bytes]) -> str:
-            """What is mostly the same object from call to call."""
+            """The hash of a part that rarely changes between calls, cached."""
             last, name = self._standing.get(kind, (None, ""))
             if last == part and self._seen.get(name) == hour:
                 return name
@@ -239,7 +239,7 @@ class CallRecorder:
         )
 
     async def find(self, wanted: str) -> str:
-        """The id of a recorded run, from the unique start of it."""
+        """Finds a recorded run by a unique prefix of its id."""
         rows = await self._db.read(
             "SELECT DISTINCT run_id FROM call_records WHERE substr(run_id, 1, :size) = :start LIMIT 2",
             {"start": wanted, "size": len(wanted)},
@@ -253,7 +253,7 @@ class CallRecorder:
         return str(rows[0]["run_id"])
 
     async def calls(self, run_id: str) -> list[RecordedCall]:
-        """The calls of a run as they were made."""
+        """The calls of a run, in order."""
         rows = await self._db.read("SELECT * FROM call_records WHERE run_id = :run ORDER BY place", {"run": run_id})
         cache: dict[str, bytes] = {}
         found = []
@@ -352,7 +352,7 @@ def _event(plain: tuple[Any, ...]) -> ModelEvent:
 
 
 def digest(data: bytes) -> str:
-    """The name of recorded bytes."""
+    """The hash that names a blob."""
     return hashlib.sha256(data).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""Model references: `provider/model@profile`, aliases, bare names, and which of them are allowed. Pure."""
+"""Parses model references (`provider/model@profile`, aliases, bare names) and checks the allowlist. Pure."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -62,7 +62,7 @@ class ModelRef(Struct, frozen=True):
 
 
 class AliasBook(Struct, frozen=True, kw_only=True):
-    """Every name a reference may use."""
+    """The providers, models and aliases a reference can be resolved against."""
 
     providers: Collection[str]
     configured: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ class AliasBook(Struct, frozen=True, kw_only=True):
 
 
 def provider_id(name: str, known: Collection[str] = ()) -> str:
-    """The id meant by `name`; one the user gave to a provider of their own is never an alias."""
+    """Resolves provider aliases; an id in `known` (the user's own provider) is never an alias."""
     lowered = name.strip().lower()
     return lowered if lowered in known else PROVIDER_ALIASES.get(lowered, lowered)
 
@@ -87,7 +87,7 @@ def split_profile(text: str) -> tuple[str, str | None]:
 
 
 def parse(text: str, known: Collection[str] = ()) -> ModelRef:
-    """`text` as a full reference; an alias or a bare name is not one."""
+    """Parses a full reference; an alias or a bare name is not one."""
     body, profile = split_profile(_clean(text))
     head, slash, model = body.partition("/")
     if not slash or not head.strip() or not model.strip():
@@ -96,12 +96,12 @@ def parse(text: str, known: Collection[str] = ()) -> ModelRef:
 
 
 def aliases_of(preferences: Mapping[str, str | None]) -> dict[str, str]:
-    """Alias to reference, from reference to alias as it stands in `agents.defaults.models`."""
+    """Inverts `agents.defaults.models` (reference to alias) into alias to reference."""
     return {alias.strip(): ref for ref, alias in preferences.items() if alias and alias.strip()}
 
 
 def resolve(text: str, book: AliasBook) -> ModelRef:
-    """The model a person meant by `text`: an alias, a reference, a bare name, or `default`."""
+    """Resolves an alias, a reference, a bare name, or `default` to a model."""
     body, profile = split_profile(_clean(text))
     if body.lower() == "default":
         if book.default is None:
@@ -157,7 +157,7 @@ def _missing(text: str, book: AliasBook) -> str:
 
 
 def nearest(text: str, book: AliasBook, most: int = 3) -> tuple[str, ...]:
-    """Names that look like `text`, best first."""
+    """Known names similar to `text`, best first; for "did you mean"."""
     names: dict[str, str] = {}
     for ref in (*book.configured, *book.known):
         names.setdefault(ref.casefold(), ref)

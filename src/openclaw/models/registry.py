@@ -1,4 +1,4 @@
-"""Every model that can be called: the user's providers and models laid over the built-in catalog."""
+"""The built-in catalog, and the registry of callable models: the user's providers and models over the catalog."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -23,14 +23,14 @@ OFFLINE = "offline"
 
 
 class CatalogProvider(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """A provider we know how to reach."""
+    """A provider in the built-in catalog."""
 
     id: str
     name: str
     api: Api
     base_url: str
     env: tuple[str, ...] = ()
-    """The variables its key may be in, first one first."""
+    """Environment variables its key may be in, in order of preference."""
     default_model: str | None = None
     key_url: str = ""
     """Where a person gets a key."""
@@ -40,7 +40,7 @@ class CatalogProvider(Struct, frozen=True, kw_only=True, rename="camel", forbid_
 
 
 class CatalogModel(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """What is known of one model."""
+    """A model in the built-in catalog."""
 
     provider: str
     id: str
@@ -73,13 +73,13 @@ class ModelCatalog(Struct, frozen=True, forbid_unknown_fields=True):
 
 @cache
 def load() -> ModelCatalog:
-    """The shipped catalog, read once."""
+    """Loads the shipped catalog, once."""
     raw = resources.files("openclaw.models").joinpath("catalog.json").read_bytes()
     return msgspec.json.decode(raw, type=ModelCatalog)
 
 
 def overlay(base: Compat, over: Compat) -> Compat:
-    """`base` with everything `over` has an opinion on."""
+    """`base` with every flag that `over` sets."""
     said = {name: value for name in Compat.__struct_fields__ if (value := getattr(over, name)) not in (None, ())}
     return structs.replace(base, **said)
 
@@ -121,11 +121,13 @@ def is_own_address(base_url: str) -> bool:
     return any(address in net for net in _OWN)
 
 
+# The registry.
+
 DEFAULT_WINDOW = 200_000
 
 T = TypeVar("T")
 
-# By id, for models nobody described. A name that says "sees" wins over a family that usually does not.
+# Guesses image input from the model id. A name that says so wins over a family that usually has none.
 _SEES = re.compile(
     r"gpt-4o|gpt-4\.1|gpt-[5-9]|(?:^|[/:])o[134](?:-|$)|claude|gemini|[-_]vl|vl[-_:]|llava|pixtral|internvl|minicpm-v|glm-4(?:\.\d)?v|vision",
     re.IGNORECASE,
@@ -133,7 +135,7 @@ _SEES = re.compile(
 
 
 class ProviderFacts(Struct, frozen=True, kw_only=True):
-    """One provider as it stands after configuration."""
+    """One provider, catalog and configuration merged."""
 
     id: str
     name: str
@@ -195,7 +197,7 @@ class ModelRegistry:
         )
 
     def model(self, ref: ModelRef | str) -> Model:
-        """The model behind `ref`. An id nobody described is taken as it is; an unknown provider is an error."""
+        """The model of `ref`. An unknown id is accepted with defaults; an unknown provider is an error."""
         if isinstance(ref, str):
             ref = refs.resolve(ref, self.book({}))
         facts = self.provider(ref.provider)
@@ -290,12 +292,12 @@ class ModelRegistry:
 
 
 def input_by_id(model: str) -> tuple[str, ...]:
-    """What a model that nobody described probably reads."""
+    """Guesses the input kinds of an undescribed model from its id."""
     return ("text", "image") if _SEES.search(model) else ("text",)
 
 
 def is_cloud_id(model: str) -> bool:
-    """An id that a local server answers from someone else's machine."""
+    """Whether a local server forwards this id to a cloud model."""
     return model.endswith((":cloud", "-cloud"))
 
 
@@ -308,7 +310,7 @@ def _settings_id(name: str, given: ProviderSettings, catalog: ModelCatalog) -> s
 
 
 def _address(base_url: str | None, api: Api, path: str) -> str:
-    """`base_url` as adapters want it, or an error that names the setting."""
+    """Normalises `base_url` for the adapters; the error names the setting."""
     if base_url is None:
         return ""
     try:
@@ -321,7 +323,7 @@ def _address(base_url: str | None, api: Api, path: str) -> str:
     if parts.username or parts.password:
         raise ConfigError(f"{path} holds a credential: move it to apiKey beside it", path=path)
     address = base_url.strip().rstrip("/")
-    # These adapters add the version themselves, and the version is what people paste along.
+    # These adapters add the version themselves, but people paste addresses that already end in it.
     return address.removesuffix("/v1") if api in ("anthropic-messages", "ollama") else address
 
 

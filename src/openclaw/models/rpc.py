@@ -1,4 +1,4 @@
-"""Models and their credentials."""
+"""Params of the `models.*` methods, and a model as they return it."""
 
 from typing import Annotated, Any, Literal
 

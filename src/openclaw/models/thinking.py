@@ -1,4 +1,4 @@
-"""How hard a model should think: the words people use, what a model can do, and who decides. Pure."""
+"""Thinking levels: parses them, lists what a model supports, and chooses the level of a turn. Pure."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from openclaw.core.errors import InvalidRequest
 from openclaw.core.provider import Model, ThinkingLevel
 
 LEVELS: tuple[ThinkingLevel, ...] = ("off", "minimal", "low", "medium", "high", "xhigh", "max")
-"""By rank; `adaptive` stands beside them and leaves the choice to the model."""
+"""Lowest first; `adaptive`, which leaves the choice to the model, has no rank."""
 
 _ALIASES: Mapping[str, ThinkingLevel] = {
     "none": "off",
@@ -32,7 +32,7 @@ _WORDS: frozenset[str] = frozenset(get_args(ThinkingLevel))
 
 
 def parse(text: str) -> ThinkingLevel | None:
-    """The level meant by `text`; None when it takes an override back."""
+    """Parses a level; None when `text` clears an override."""
     word = re.sub(r"[\s_-]+", "", text).lower()
     if word in _CLEARING:
         return None
@@ -44,7 +44,7 @@ def parse(text: str) -> ThinkingLevel | None:
 
 
 def levels(model: Model) -> tuple[ThinkingLevel, ...]:
-    """What `model` can be asked for. An effort map says exactly; otherwise the adapter finds the nearest it has."""
+    """The levels `model` supports: those of its effort map, else all (the adapter takes the nearest it has)."""
     if not model.reasoning:
         return ("off",)
     efforts = model.compat.reasoning_effort_map
@@ -63,7 +63,7 @@ def clamp(level: ThinkingLevel, supported: Sequence[ThinkingLevel]) -> ThinkingL
 
 
 def check(level: ThinkingLevel, model: Model) -> ThinkingLevel:
-    """`level` as a person typed it, or an error with what the model can do."""
+    """Returns `level`; raises `InvalidRequest` with the supported levels when `model` cannot do it."""
     supported = levels(model)
     if level not in supported:
         raise InvalidRequest(f"{model.ref} cannot think at {level!r}: use {', '.join(supported)}")
@@ -82,7 +82,7 @@ def choose(
 ) -> ThinkingLevel:
     """The level of a turn: the first that is set, in this order.
 
-    What was typed for this turn must fit the model; what was stored earlier bends to it.
+    A level typed for this turn must be supported; a stored one is clamped to what is.
     """
     if inline is not None:
         return check(inline, model)

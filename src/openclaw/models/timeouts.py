@@ -1,4 +1,4 @@
-"""How long a model may be silent before the call is given up. Pure."""
+"""Computes the first-event and idle timeouts of a model's stream. Pure."""
 
 from typing import Literal
 
@@ -24,7 +24,7 @@ class StreamTimeouts(Struct, frozen=True):
 
 
 def place_of(model: Model) -> Place:
-    """Where a model runs, as far as its silence is concerned."""
+    """Where a model runs: the choice between the timeouts above."""
     if is_own_address(model.base_url) and not model.id.endswith(":cloud"):
         return "local"
     provider = model.provider
@@ -51,7 +51,7 @@ def idle_limit(
 def stream_timeouts(
     model: Model, *, run_timeout: float | None = None, agent_timeout: float | None = None, cron: bool = False
 ) -> StreamTimeouts:
-    """How long to wait for `model`. A local model may load for minutes before its first word, but not for ever."""
+    """The timeouts for `model`. A local model may load for minutes before its first event, but not for ever."""
     idle = idle_limit(model, run_timeout=run_timeout, agent_timeout=agent_timeout, cron=cron)
     if model.timeout_seconds:
         return StreamTimeouts(idle, idle)

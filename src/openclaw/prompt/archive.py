@@ -1,4 +1,4 @@
-"""The prompts that were sent, kept to the byte: a section's text is stored once, however many runs carried it."""
+"""Stores every prompt sent, to the byte; equal section texts are stored once."""
 
 import hashlib
 from functools import lru_cache
@@ -28,17 +28,17 @@ class _Kept(Struct, frozen=True, rename="camel"):
 
 
 class _Dated(Struct, frozen=True, rename="camel"):
-    """A report that is like others but for when and for whom it was made."""
+    """A report whose content is shared with others; only time and session are its own."""
 
     generated_at: int
     session_id: str
     session_key: str
     rest: str
-    """The hash of what it shares with them."""
+    """The hash of the shared content."""
 
 
 class Stored(Struct, frozen=True, kw_only=True):
-    """A prompt of the past."""
+    """A prompt read back from the archive."""
 
     run_id: str
     session_key: str
@@ -54,7 +54,7 @@ def _digest(text: str) -> str:
 
 @lru_cache(maxsize=64)
 def _listed(sections: tuple[Section, ...]) -> str:
-    """Sections without their texts; the prompts of a conversation are mostly the same."""
+    """Encodes the sections without their texts; the list is mostly the same from turn to turn."""
     kept = []
     for section in sections:
         fields = {name: getattr(section, name) for name in _Kept.__struct_fields__ if name != "hash"}
@@ -69,7 +69,7 @@ class PromptArchive:
         """Hashes known to be in the database; most sections of a prompt were sent before."""
 
     async def keep(self, run_id: str, session_key: str, now: int, prompt: Prompt, report: PromptReport) -> None:
-        """Keeps the prompt of a run."""
+        """Stores the prompt of a run."""
         digests = {_digest(section.text): section.text for section in prompt.sections}
 
         def put(text: str) -> str:
@@ -78,7 +78,7 @@ class PromptArchive:
             return digest
 
         told = msgspec.json.encode(report)
-        if not report.changes:  # what plugins changed is looked for by the words of the report itself
+        if not report.changes:  # `witnessed` searches the report column, so a report with changes is stored whole
             plain = structs.replace(report, generated_at=0, session_id="", session_key="")
             rest = put(msgspec.json.encode(plain).decode())
             told = msgspec.json.encode(_Dated(report.generated_at, report.session_id, report.session_key, rest))
@@ -109,7 +109,7 @@ class PromptArchive:
             del self._stored[next(iter(self._stored))]
 
     async def latest_report(self, session_key: str) -> PromptReport | None:
-        """What the last prompt of a session was made of."""
+        """The report of a session's last prompt."""
         rows = await self._db.read(
             "SELECT report FROM prompts WHERE session_key = :key ORDER BY created_at DESC, run_id LIMIT 1",
             {"key": session_key},
@@ -117,18 +117,18 @@ class PromptArchive:
         return await self._report(rows[0]["report"]) if rows else None
 
     async def last_run(self, session_key: str) -> str:
-        """The run whose prompt was the last of a session; empty when there was none."""
+        """The run of a session's last prompt; empty when there was none."""
         found = await self.recent(1, session_key)
         return found[0][0] if found else ""
 
     async def witnessed(self) -> list[tuple[int, str]]:
-        """The entries of the audit that prompts on record remember, by number and hash."""
+        """The audit entries that archived reports refer to, by number and hash."""
         rows = await self._db.read("SELECT report FROM prompts WHERE report LIKE '%\"changes\":[{%'")
         reports = [msgspec.json.decode(row["report"], type=PromptReport) for row in rows]
         return [(change.seq, change.hash) for report in reports for change in report.changes]
 
     async def find(self, wanted: str) -> Stored:
-        """The prompt of a run, by its id or the unique start of it."""
+        """The prompt of a run, by its id or a unique prefix of it."""
         rows = await self._db.read(
             "SELECT run_id FROM prompts WHERE substr(run_id, 1, :size) = :start LIMIT 2",
             {"start": wanted, "size": len(wanted)},
@@ -158,7 +158,7 @@ class PromptArchive:
 
     async def _load(self, run_id: str) -> Stored:
         row = (await self._db.read("SELECT * FROM prompts WHERE run_id = :run", {"run": run_id}))[0]
-        # The first programs of this kind wrote the list itself.
+        # An older format has the list itself in this column.
         listed = row["sections"] if row["sections"].startswith("[") else await self._text(row["sections"])
         sections = []
         for item in msgspec.json.decode(listed, type=list[_Kept]):

@@ -1,4 +1,4 @@
-"""The cache boundary in a finished text, for those who hold only the text."""
+"""Splits, removes and inserts the cache boundary marker in a rendered prompt."""
 
 from openclaw.core.text import CACHE_BOUNDARY
 

@@ -1,6 +1,7 @@
-"""The prompt of a turn: workspace files, tools, model and machine gathered into facts, and the facts rendered.
+"""Builds the prompt of a turn: gathers workspace files, tools, model and machine into facts and renders them.
 
-Live runs and previews come through here, so what is shown is what is sent.
+Live runs and previews both use `PromptBuilder`, so a preview is what would be sent. Also here: the additions of hooks,
+and the prompt options from the configuration.
 """
 
 import os
@@ -43,23 +44,25 @@ from openclaw.workspace import budget, files
 from openclaw.workspace.budget import FileBudget, FileCut
 from openclaw.workspace.files import FileCache, WorkspaceFile
 
+# Additions of hooks.
+
 IRREPLACEABLE = ("identity", "safety", "sandbox", "authorized_senders")
-"""What stands in the prompt even after a hook has replaced it."""
+"""Sections that stay even when a hook replaces the prompt."""
 
 
 class Additions(Struct, frozen=True, kw_only=True):
     """The answers of all handlers, in the order they ran."""
 
     replace: PromptText | None = None
-    """A whole prompt in place of ours, from a handler that was granted this."""
+    """A whole prompt in place of ours, from a handler with that permission."""
     prepend: tuple[PromptText, ...] = ()
     """Stable text before the prompt."""
     append: tuple[PromptText, ...] = ()
-    """Stable text behind the stable half; the runtime line stays last."""
+    """Stable text after the stable part; the runtime line stays last."""
 
 
 def apply(prompt: Prompt, additions: Additions, fence_id: str = "") -> Prompt:
-    """`prompt` with the additions in place, each a section of its own, so that reports and blame show who spoke."""
+    """Adds the additions to `prompt`, each as a section of its own, so that reports and blame show its source."""
     if additions == Additions():
         return prompt
     stable = [piece for piece in prompt.sections if piece.stable]
@@ -105,8 +108,11 @@ def _piece(
     )
 
 
+# Options from the configuration.
+
+
 class PromptOptions(Struct, frozen=True, kw_only=True):
-    """What the configuration says about one agent's prompt."""
+    """The configuration of one agent's prompt."""
 
     senders: PromptText | None = None
     aliases: tuple[str, ...] = ()
@@ -115,7 +121,7 @@ class PromptOptions(Struct, frozen=True, kw_only=True):
     heartbeat: PromptText | None = None
     """The heartbeat prompt, for the agent that has heartbeats."""
     heartbeats: bool = False
-    """Whether there are heartbeats at all, and prompts speak of them."""
+    """Whether any agent has heartbeats, so that prompts mention them."""
 
 
 def resolve(
@@ -127,7 +133,7 @@ def resolve(
     secret: Callable[[], Secret],
     citations: Literal["auto", "on", "off"] = "auto",
 ) -> PromptOptions:
-    """The knobs of `agent`; `secret` is asked only when owner ids are to be hashed."""
+    """Resolves the options of `agent`; calls `secret` only when owner ids are hashed."""
     hashed = commands.owner_display == "hash" and any(
         name.strip() not in ("", "*") for name in commands.owner_allow_from
     )
@@ -154,8 +160,11 @@ def _heartbeat(settings: HeartbeatSettings | None) -> PromptText | None:
     return DEFAULT_HEARTBEAT
 
 
+# Building.
+
+
 class PromptMachine(Struct, frozen=True, kw_only=True):
-    """What does not change while the process lives."""
+    """Facts about the machine that are constant for the process."""
 
     host: str
     os: str
@@ -168,7 +177,7 @@ class PromptMachine(Struct, frozen=True, kw_only=True):
 
 
 class PromptRequest(Struct, frozen=True, kw_only=True):
-    """For whom, about what, with which model and tools."""
+    """The inputs of one prompt: session, workspace, model, tools and options."""
 
     key: SessionKey
     workspace: Path
@@ -180,7 +189,7 @@ class PromptRequest(Struct, frozen=True, kw_only=True):
     """None leaves it to the kind of session."""
     thinking: str = "off"
     reasoning: Literal["off", "on", "stream"] = "off"
-    """Whether the conversation sees it."""
+    """Whether reasoning is shown in the conversation."""
     channel: str = ""
     terminal: str = ""
     """The directory of the terminal the person is at."""
@@ -189,21 +198,21 @@ class PromptRequest(Struct, frozen=True, kw_only=True):
     external_agents: bool = False
     """Whether work can be handed to agents of other makers."""
     files: tuple[WorkspaceFile, ...] | None = None
-    """The workspace files as hooks left them; None when they are as they lie there."""
+    """The workspace files as changed by hooks; None to load them from disk."""
     skills: PromptText | None = None
     extra: PromptText | None = None
     """What the caller adds for this turn."""
     warned: tuple[str, ...] = ()
-    """Cuts of workspace files this session's model was already told of."""
+    """Signatures of the file cuts this session was already warned of."""
     shared: bool = False
-    """Somebody else than the owner speaks in it, so that private notes stay out."""
+    """Others than the owner take part, so private notes are left out."""
     session_id: str = ""
     source: Literal["run", "estimate"] = "run"
     now: int = 0
 
 
 class BuiltPrompt(Struct, frozen=True, kw_only=True):
-    """A finished prompt with all that explains it."""
+    """A rendered prompt with its facts and report."""
 
     prompt: Prompt
     facts: PromptFacts
@@ -226,7 +235,7 @@ def machine(timezone: str, shell: str, fence_id: str, docs_path: str = "") -> Pr
 
 
 class PromptBuilder:
-    """Makes briefings. What would say the same as the last one for its agent is that one, with another date."""
+    """Builds prompts. Reuses an agent's last one when its inputs are equal, with a new date and session."""
 
     def __init__(self, about: PromptMachine, cache: FileCache) -> None:
         self._about = about
@@ -236,7 +245,7 @@ class PromptBuilder:
     def make(self, what: PromptRequest, defaults: AgentDefaults) -> BuiltPrompt:
         kind = (what.key.agent, budget.kind_of(what.key))
         ground = _Ground(
-            # Of the key only the agent and the kind have a say in the prompt.
+            # Of the key only agent and kind influence the prompt, and they are the cache key.
             what=structs.replace(what, key=_ANYBODY, session_id="", now=0),
             loaded=files.load(what.workspace, cache=self._cache),
             defaults=defaults,
@@ -252,7 +261,7 @@ class PromptBuilder:
 
 
 class _Ground(Struct, frozen=True):
-    """Everything a prompt is made from."""
+    """All inputs of a prompt; compared to find out whether the last one can be reused."""
 
     what: PromptRequest
     loaded: tuple[WorkspaceFile, ...]
@@ -272,7 +281,7 @@ def _dated(briefing: BuiltPrompt, what: PromptRequest) -> BuiltPrompt:
 
 
 def _brief(what: PromptRequest, about: PromptMachine, ground: _Ground) -> BuiltPrompt:
-    """The prompt for `what`, small enough for its model."""
+    """Builds the prompt for `what`, reduced to fit its model."""
     loaded, defaults = ground.loaded, ground.defaults
     found = budget.choose(
         loaded if what.files is None else what.files,
@@ -307,14 +316,14 @@ def _brief(what: PromptRequest, about: PromptMachine, ground: _Ground) -> BuiltP
 def changed(
     briefing: BuiltPrompt, prompt: Prompt, changes: tuple[ChangeLine, ...], tools: Sequence[ToolSpec]
 ) -> BuiltPrompt:
-    """The briefing with what plugins made of its prompt, and an account of that."""
+    """Replaces the prompt by the one plugins changed, and adds their changes to the report."""
     about = structs.replace(briefing.about, changes=changes)
     told = report(prompt, briefing.facts, about, tools)
     return structs.replace(briefing, prompt=prompt, about=about, report=told)
 
 
 def _room(what: PromptRequest) -> int:
-    """Tokens left for the prompt once the tools' schemas, which travel beside it, are counted."""
+    """Tokens left for the prompt after the tools' schemas."""
     schemas = sum(len(tool.schema) + len(tool.description) for tool in what.tools)
     return max(500, allowance(what.model.context_window) - tokens(schemas))
 
@@ -381,7 +390,7 @@ def _about(
 
 
 def _findings(found: Sequence[WorkspaceFile]) -> list[str]:
-    """What a person should know about the files: unreadable ones, odd bytes, hidden characters, orders to the model."""
+    """Warnings about the files: unreadable, invalid bytes, hidden characters, injected instructions."""
     lines: list[str] = []
     for file in found:
         lines += [f"{file.name}: {text}" for text in (file.problem, file.note) if text]
@@ -391,7 +400,7 @@ def _findings(found: Sequence[WorkspaceFile]) -> list[str]:
 
 @lru_cache(maxsize=64)
 def _scanned(text: str) -> tuple[str, ...]:
-    """Files rarely change between turns, and the cache of files hands out the same string."""
+    """Cached: files rarely change between turns."""
     return tuple(str(finding) for finding in scan.scan(text)[:20])
 
 
@@ -429,5 +438,5 @@ def lined(entry: AuditEntry) -> ChangeLine:
 
 
 def recorded(briefing: BuiltPrompt, entries: Sequence[AuditEntry], tools: Sequence[ToolSpec]) -> BuiltPrompt:
-    """The briefing with an account of what was changed before its prompt was written."""
+    """Adds audit entries to the report: changes made before the prompt was built."""
     return changed(briefing, briefing.prompt, tuple(map(lined, entries)), tools)

@@ -1,4 +1,4 @@
-"""The order of the prompt, its modes and its cache boundary. The same facts give the same bytes, always."""
+"""Renders facts to a prompt: order of sections, modes, cache boundary. The same facts give the same bytes."""
 
 import hashlib
 from collections import OrderedDict
@@ -57,7 +57,7 @@ DYNAMIC: tuple[Piece, ...] = (
     below.runtime,
 )
 
-# What a small model can do without, least useful first. Nothing that keeps the agent safe is in it.
+# Sections left out for small models, least useful first; safety sections are never among them.
 MAY_OMIT = (
     "documentation",
     "output_directives",
@@ -76,7 +76,7 @@ MEMO_SIZE = 64
 
 
 class Prompt(Struct, frozen=True, kw_only=True):
-    """A finished prompt, still in pieces so that every line can be traced to its source."""
+    """A rendered prompt, kept in sections so that every line can be traced to its source."""
 
     sections: tuple[Section, ...]
     stable: str
@@ -84,17 +84,17 @@ class Prompt(Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The whole prompt, with the boundary where it has two sides."""
+        """The whole prompt, with the boundary marker when it has both parts."""
         return f"{self.stable}{CACHE_BOUNDARY}{self.dynamic}" if self.dynamic else self.stable
 
     @property
     def system(self) -> System:
-        """The two sides as a provider takes them, without the marker."""
+        """The stable and the dynamic part for a provider, without the marker."""
         return System(stable=self.stable, dynamic=self.dynamic)
 
 
 def build(facts: PromptFacts) -> Prompt:
-    """The prompt for `facts`."""
+    """Renders the prompt for `facts`."""
     _check(facts)
     if facts.mode == "none":
         only = _render((above.identity,), facts)
@@ -107,7 +107,7 @@ def build(facts: PromptFacts) -> Prompt:
 
 
 def build_agent_system_prompt(facts: PromptFacts) -> str:
-    """The text of the prompt for `facts`."""
+    """Renders the prompt for `facts` as text."""
     return build(facts).text
 
 
@@ -128,7 +128,7 @@ def _render_stable(facts: PromptFacts) -> tuple[tuple[Section, ...], str]:
 
 
 class _Memo:
-    """The last few stable halves, by everything they were made from."""
+    """Caches the last few stable parts, by the facts they were rendered from."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -139,7 +139,7 @@ class _Memo:
         try:
             key = hashlib.sha256(msgspec.json.encode(facts)).digest()
         except UnicodeEncodeError:
-            # Broken surrogates have no encoding to take a key from; the sections drop them.
+            # Lone surrogates cannot be encoded for the key; the sections drop them, so render without caching.
             return _render_stable(facts)
         with self._lock:
             held = self._held.get(key)
@@ -162,7 +162,7 @@ _memo = _Memo(MEMO_SIZE)
 
 
 def forget() -> None:
-    """Empty the memo: the next build starts from nothing."""
+    """Empties the memo."""
     _memo.clear()
 
 
@@ -173,7 +173,7 @@ _BLOCKS = tuple(field.name for field in structs.fields(Contribution))
 
 
 def _check(facts: PromptFacts) -> None:
-    """Refuse prose without a source: a bare string here is a mistake in the code that gathered the facts."""
+    """Raises for prose without a source: a bare string is a bug in the code that gathered the facts."""
     for name in _TEXTS:
         value = getattr(facts, name)
         for text in value if isinstance(value, tuple) else (value,):

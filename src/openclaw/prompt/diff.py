@@ -1,4 +1,4 @@
-"""What changed between two prompts, and whether it cost the cached prefix."""
+"""Blames each line of a prompt on its source, and compares two prompts: sections changed, cached prefix kept."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,6 +12,8 @@ from openclaw.core.text import CACHE_BOUNDARY, Label
 from openclaw.prompt.build import Prompt
 from openclaw.prompt.facts import OURS, Section
 from openclaw.prompt.report import PromptReport
+
+# Blame.
 
 
 class BlamedLine(Struct, frozen=True, kw_only=True):
@@ -28,7 +30,7 @@ class BlamedLine(Struct, frozen=True, kw_only=True):
 def blame(prompt: Prompt) -> tuple[BlamedLine, ...]:
     """Every line of `prompt.text` with its source."""
     stable = _lines(piece for piece in prompt.sections if piece.stable)
-    # The stable half is trimmed at its end, and so are its lines.
+    # The stable part is trimmed at its end, and so are its lines.
     traced = stable[: prompt.stable.count("\n") + 1]
     if prompt.dynamic:
         mark = Section(id="boundary", heading="", text=CACHE_BOUNDARY.strip())
@@ -49,15 +51,18 @@ def _lines(sections: Iterable[Section]) -> list[BlamedLine]:
 
 
 def _section_lines(piece: Section) -> Iterator[BlamedLine]:
-    # A heading is ours even where what follows is not.
+    # Headings are ours even when the text is not.
     ours = piece.heading.count("\n") + 1 if piece.heading else 0
     for place, text in enumerate(piece.rendered.split("\n")):
         line = BlamedLine(text=text, section=piece.id, source=piece.source, label=piece.label, stable=piece.stable)
         yield structs.replace(line, source=OURS, label="system") if place < ours else line
 
 
+# Comparison.
+
+
 class PromptDifference(Struct, frozen=True, kw_only=True):
-    """One section that is not what it was."""
+    """One section that differs."""
 
     id: str
     kind: Literal["added", "removed", "changed", "moved"]
@@ -74,7 +79,7 @@ class PromptDiff(Struct, frozen=True, kw_only=True):
     broken_at: str = ""
     """The first section above the boundary that differs."""
     broken_at_byte: int | None = None
-    """Where the two prefixes part, in UTF-8 bytes; exact between prompts, the section's beginning between reports."""
+    """The first differing UTF-8 byte of the prefix; between reports, the start of the differing section."""
     prefix_bytes: int = 0
     """The size of the earlier prefix."""
 
@@ -91,7 +96,7 @@ class PromptDiff(Struct, frozen=True, kw_only=True):
 
 
 class _Print(Struct, frozen=True):
-    """A section by its fingerprint."""
+    """A section reduced to hash and size."""
 
     id: str
     hash: str
@@ -102,7 +107,7 @@ class _Print(Struct, frozen=True):
 
 
 def diff(before: Prompt | PromptReport, after: Prompt | PromptReport) -> PromptDiff:
-    """What changed from `before` to `after`; with two whole prompts the byte where they part is exact."""
+    """Compares two prompts or reports; `broken_at_byte` is exact between two prompts only."""
     old, new = _prints(before), _prints(after)
     above_old, above_new = [one for one in old if one.stable], [one for one in new if one.stable]
     part = _parting(above_old, above_new)
@@ -137,7 +142,7 @@ def _prints(prompt: Prompt | PromptReport) -> list[_Print]:
 
 
 def _parting(old: Sequence[_Print], new: Sequence[_Print]) -> int | None:
-    """The place of the first section that differs."""
+    """The position of the first section that differs."""
     for place, (one, other) in enumerate(zip_longest(old, new)):
         if one is None or other is None or one.hash != other.hash:
             return place
@@ -147,7 +152,7 @@ def _parting(old: Sequence[_Print], new: Sequence[_Print]) -> int | None:
 def _changes(old: Sequence[_Print], new: Sequence[_Print]) -> list[PromptDifference]:
     before = {one.id: one for one in old}
     after = {one.id: one for one in new}
-    # Places among the sections both prompts have: an addition moves nothing.
+    # Positions count only sections in both prompts, so that an addition is not reported as moves.
     was_at = {name: place for place, name in enumerate(name for name in before if name in after)}
     is_at = {name: place for place, name in enumerate(name for name in after if name in before)}
     changes = [

@@ -1,4 +1,4 @@
-"""The rules in a text, without the rest: what a sub-agent inherits from files it is not shown."""
+"""Extracts the rules from a text: what a sub-agent inherits from files it is not shown."""
 
 import re
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ _FIRST = re.compile(r"\b(?:must|never|security)\b|禁止|嚴禁|不得|絕不|�
 
 
 def policy_digest(text: str, max_chars: int = MAX_CHARS) -> str:
-    """The policy lines of `text` within `max_chars`: the strictest are kept first, all stand in the text's order."""
+    """Extracts the policy lines of `text` within `max_chars`; the strictest are kept, in the text's order."""
     lines = list(_policy_lines(text))
     by_weight = sorted(range(len(lines)), key=lambda at: (not _FIRST.search(lines[at]), at))
     kept: set[int] = set()
@@ -39,7 +39,7 @@ def _with_content(lines: list[str]) -> list[str]:
     above = 0
     for line in reversed(lines):
         level = _level(line)
-        # `above` is the level of the nearest heading kept below, or 7 after a plain line.
+        # Walks upwards: `above` is the level of the nearest heading kept below, or 7 after a plain line.
         if level and not above > level:
             continue
         above = level or 7
@@ -53,7 +53,7 @@ def _level(line: str) -> int:
 
 
 def _policy_lines(text: str) -> Iterator[str]:
-    """Headings, list items and lines with a policy word; a line of prose before a list item goes with it."""
+    """Yields headings, list items and lines with a policy word; a list's introducing line is kept with it."""
     in_code = False
     before = ""
     for raw in text.splitlines():

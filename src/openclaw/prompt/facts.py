@@ -1,4 +1,4 @@
-"""All a prompt is made from. Who builds one gathers these; the renderer sees nothing else."""
+"""The renderer's only input, `PromptFacts`, and its output unit, `Section`."""
 
 from typing import Literal
 
@@ -20,7 +20,7 @@ class ToolLine(Struct, frozen=True):
 
     name: str
     summary: str | None = ""
-    """A short fragment; empty for our own wording, `None` to name the tool and say no more."""
+    """A short fragment; empty for our own wording, `None` to list the name only."""
 
 
 class Elevated(Struct, frozen=True, kw_only=True):
@@ -32,7 +32,7 @@ class Elevated(Struct, frozen=True, kw_only=True):
 
 
 class SandboxFacts(Struct, frozen=True, kw_only=True):
-    """The box tools run in."""
+    """The sandbox tools run in."""
 
     workspace_dir: str = ""
     container_workspace_dir: str = ""
@@ -44,7 +44,7 @@ class SandboxFacts(Struct, frozen=True, kw_only=True):
 
 
 class RuntimeFacts(Struct, frozen=True, kw_only=True):
-    """The last line of a prompt: where and as what the agent runs."""
+    """Fields of the runtime line, the last of the prompt."""
 
     agent_id: str = ""
     host: str = ""
@@ -62,7 +62,7 @@ class RuntimeFacts(Struct, frozen=True, kw_only=True):
 
 
 class InboundFacts(Struct, frozen=True, kw_only=True):
-    """What the gateway itself knows about the message being answered."""
+    """Where the message being answered came from, as the gateway knows it."""
 
     channel: str = ""
     provider: str = ""
@@ -76,7 +76,7 @@ class Reactions(Struct, frozen=True):
 
 
 class Contribution(Struct, frozen=True, kw_only=True):
-    """What a model family adds to the prompt or says in its own way; it never replaces the whole."""
+    """Sections a model family adds or words differently; it never replaces the whole prompt."""
 
     interaction_style: PromptText | None = None
     tool_call_style: PromptText | None = None
@@ -86,13 +86,13 @@ class Contribution(Struct, frozen=True, kw_only=True):
 
 
 class PromptFacts(Struct, frozen=True, kw_only=True):
-    """Everything the renderer needs to know. Prose from elsewhere is `PromptText`; ids and paths are plain."""
+    """All facts a prompt is rendered from. Prose from elsewhere is `PromptText`; ids and paths are plain."""
 
     workspace_dir: str
     mode: Mode = "full"
     tools: tuple[ToolLine, ...] = ()
     fence_id: str = ""
-    """Marks the fences round files; one per process, so that the cached prefix holds. Empty means no fences."""
+    """In the markers around files; one per process, so that the cached prefix stays equal. Empty: no fences."""
 
     context_files: tuple[ContextFile, ...] = ()
     truncation_notice: bool = False
@@ -111,12 +111,12 @@ class PromptFacts(Struct, frozen=True, kw_only=True):
     """A finished background command wakes the agent by itself."""
     sandbox: SandboxFacts | None = None
     authorized_senders: PromptText | None = None
-    """The finished line of `owners`, so that neither ids nor the secret come near the renderer."""
+    """The finished line from `authorized_senders`, so that the renderer sees neither ids nor the secret."""
     reasoning_tags: bool = False
     silent_replies: Literal["generic", "none"] = "none"
     contribution: Contribution = Contribution()
     omit: tuple[str, ...] = ()
-    """Sections given up to fit a small model."""
+    """Sections left out to fit a small model."""
 
     # From here on: below the cache boundary.
     runtime: RuntimeFacts = RuntimeFacts()
@@ -124,7 +124,7 @@ class PromptFacts(Struct, frozen=True, kw_only=True):
     reasoning: Literal["off", "on", "stream"] = "off"
     extra: PromptText | None = None
     inherited_rules: PromptText | None = None
-    """What a sub-agent must keep to although it does not see the files the rules stand in."""
+    """Rules for a sub-agent, from files it is not shown."""
     inbound: InboundFacts | None = None
     message_tool_only: bool = False
     message_tool_hints: tuple[PromptText, ...] = ()
@@ -154,18 +154,18 @@ VOLATILE = (
     "heartbeat",
     "terminal",
 )
-"""What may change from turn to turn without breaking the cached prefix, beside `contribution.dynamic_suffix`."""
+"""Fields that may change between turns without breaking the cached prefix, besides `contribution.dynamic_suffix`."""
 
 _DEFAULTS = {item.name: item.default for item in structs.fields(PromptFacts) if item.name in VOLATILE}
 
 
 def stable_only(facts: PromptFacts) -> PromptFacts:
-    """`facts` with everything volatile forgotten: all that the text above the boundary is made from."""
+    """`facts` with every volatile field reset: the inputs of the stable part."""
     return structs.replace(facts, **_DEFAULTS, contribution=structs.replace(facts.contribution, dynamic_suffix=None))
 
 
 def tool_names(facts: PromptFacts) -> frozenset[str]:
-    """The available tools, by the names guidance knows them."""
+    """The canonical names of the available tools."""
     return frozenset(canonical(tool.name) for tool in facts.tools)
 
 
@@ -206,13 +206,13 @@ class Section(Struct, frozen=True, kw_only=True):
 
 
 def section(id: str, heading: str, *lines: str, stable: bool = True) -> Section | None:  # noqa: A002
-    """A piece in our own words; empty lines are left out, and with nothing to say there is no piece."""
+    """A section in our own words, without empty lines; None when nothing is left."""
     text = "\n".join(line for line in lines if line)
     return Section(id=id, heading=heading, text=text, stable=stable) if text else None
 
 
 def quoted(id: str, heading: str, text: PromptText | None, *, stable: bool = True) -> Section | None:  # noqa: A002
-    """A piece someone else wrote, under our heading and with their label."""
+    """A section of someone else's text, under our heading and with its label."""
     body = clean(text)
     if text is None or not body:
         return None
@@ -220,17 +220,17 @@ def quoted(id: str, heading: str, text: PromptText | None, *, stable: bool = Tru
 
 
 def clean(text: PromptText | None) -> str:
-    """Text of others, without hidden characters or imitations of our markers, trimmed at both ends and at line ends."""
+    """Cleans others' text: no hidden characters, no forged markers, trimmed."""
     if text is None:
         return ""
     return neutralise("\n".join(line.rstrip() for line in block(text.text).split("\n")).strip())
 
 
 def trust(label: Label) -> str:
-    """How a fence names `label`: the owner's, the agent's own, or nobody's we know."""
+    """The trust level of `label` as fences name it."""
     return {"system": "owner", "owner": "owner", "workspace": "owner", "agent": "agent"}.get(label, "untrusted")
 
 
 def lit(value: str) -> str:
-    """An id or a path as one harmless line."""
+    """Cleans an id or a path to one line."""
     return neutralise(literal(value)).strip()

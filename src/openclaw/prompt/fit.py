@@ -1,4 +1,6 @@
-"""Making a prompt small enough for its model, in a fixed order, and saying what was given up.
+"""Contributions of model families, and reducing a prompt until it fits its model.
+
+The reductions, in this order; `Fitted.degraded` lists those made:
 
 1. skills keep their names and places, without descriptions
 2. tools keep their names, without summaries
@@ -17,6 +19,8 @@ from msgspec import Struct, structs
 from openclaw.core.text import ContextFile, PromptText, head, tokens, units
 from openclaw.prompt.build import MAY_OMIT, build
 from openclaw.prompt.facts import Contribution, PromptFacts, ToolLine
+
+# Contributions of model families.
 
 GPT5_PROVIDERS = frozenset(("openai", "codex", "codex-cli", "azure-openai", "azure-openai-responses"))
 LOCAL_PROVIDERS = frozenset(("ollama", "lmstudio", "llamacpp", "llama-cpp", "local"))
@@ -75,7 +79,7 @@ def resolve(provider: str, model_id: str, *, context_window: int | None = None) 
 
 
 def is_small(provider: str, model_id: str, context_window: int | None) -> bool:
-    """Whether the model needs short, simple words: a narrow window, or few parameters on the user's own machine."""
+    """Whether the model needs a short, simple prompt: a small window, or few parameters on a local provider."""
     if context_window is not None and context_window <= SMALL_WINDOW:
         return True
     size = _SIZE.search(model_id)
@@ -83,7 +87,7 @@ def is_small(provider: str, model_id: str, context_window: int | None) -> bool:
 
 
 def of_plugin(answer: Mapping[str, Any], source: str) -> Contribution:
-    """A plugin's answer as a contribution; names we do not know and values that are not text are ignored."""
+    """Parses a plugin's answer; ignores unknown names and values that are not text."""
     overrides = answer.get("sectionOverrides")
     given = {**(overrides if isinstance(overrides, Mapping) else {})}
     given = {key: given.get(key) for key in ("interaction_style", "tool_call_style", "execution_bias")}
@@ -93,7 +97,7 @@ def of_plugin(answer: Mapping[str, Any], source: str) -> Contribution:
 
 
 def merge(base: Contribution, over: Contribution) -> Contribution:
-    """`base` with whatever `over` says in its place."""
+    """`base` with every field that `over` sets."""
     said = {field.name: getattr(over, field.name) for field in structs.fields(Contribution)}
     return structs.replace(base, **{key: value for key, value in said.items() if value})
 
@@ -106,8 +110,10 @@ def _ours(text: str, family: str) -> PromptText:
     return PromptText(text, f"model family {family}")
 
 
+# Reduction.
+
 SHARE = 0.3
-"""The part of a model's window the prompt may take; the rest is for tools' schemas, the talk and the answer."""
+"""The share of the window for the prompt; the rest is for tool schemas, messages and the answer."""
 
 CUT_TO = 1_000
 
@@ -126,7 +132,7 @@ _DETAILS = re.compile(r"\n[ \t]*<(description|version)>[^<]*</\1>")
 
 
 class Fitted(Struct, frozen=True, kw_only=True):
-    """Facts that make a prompt of the wanted size, and what they had to give up for it."""
+    """Reduced facts, and the reductions that were made."""
 
     facts: PromptFacts
     degraded: tuple[str, ...] = ()
@@ -139,12 +145,12 @@ class Fitted(Struct, frozen=True, kw_only=True):
 
 
 def allowance(context_window: int) -> int:
-    """How many tokens the prompt may cost in a window of that size."""
+    """The most tokens of a prompt for this window."""
     return int(context_window * SHARE)
 
 
 def fit(facts: PromptFacts, max_tokens: int) -> Fitted:
-    """`facts` with as little as possible given up so that the prompt costs at most `max_tokens`."""
+    """Reduces `facts` step by step until the prompt has at most `max_tokens`."""
     cost = prompt_tokens(facts)
     degraded: list[str] = []
     for what, smaller in _steps(facts):
@@ -159,7 +165,7 @@ def fit(facts: PromptFacts, max_tokens: int) -> Fitted:
 
 
 def prompt_tokens(facts: PromptFacts) -> int:
-    """What the prompt for `facts` costs."""
+    """Estimates the tokens of the prompt for `facts`."""
     return tokens(units(build(facts).text))
 
 

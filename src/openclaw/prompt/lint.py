@@ -1,4 +1,4 @@
-"""What is wrong with the words a prompt is made from. Findings are for the person who edits the files."""
+"""Lints the inputs of a prompt: sizes, duplicates, unknown tools, hidden characters, privacy. For a person to fix."""
 
 import re
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ class LintFinding(Struct, frozen=True, kw_only=True):
 
 
 def lint(facts: PromptFacts, *, max_file_chars: int = 20_000) -> tuple[LintFinding, ...]:
-    """Everything a person may want to mend in the inputs of this prompt."""
+    """Finds problems in the inputs of a prompt."""
     rules = (
         _sizes(facts, max_file_chars),
         _duplicates(facts),

@@ -1,4 +1,4 @@
-"""What a prompt is made of, in numbers. A report never holds the prompt's text, so it can be kept with every run."""
+"""Reports the composition of a prompt, in sizes and hashes, never its text; and renders reports for people."""
 
 import hashlib
 import re
@@ -23,7 +23,7 @@ class _Part(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class SectionLine(_Part, frozen=True, kw_only=True):
-    """One section: who said it, how large it is, and on which side of the boundary."""
+    """One section: source, size, and side of the cache boundary."""
 
     id: str
     heading: str = ""
@@ -96,7 +96,7 @@ class TruncationPart(_Part, frozen=True, kw_only=True):
 
 
 class ChangeLine(_Part, frozen=True, kw_only=True, omit_defaults=True):
-    """Something a plugin changed, or was refused, and its place in the audit."""
+    """A change by a plugin, or its refusal, with its audit entry."""
 
     plugin: str
     hook: str
@@ -115,7 +115,7 @@ class SandboxPart(_Part, frozen=True, kw_only=True):
 
 
 class ReportHeader(_Part, frozen=True, kw_only=True):
-    """What the prompt itself does not know: which run it was for."""
+    """The part of a report that comes from the run, not from the prompt."""
 
     source: Literal["run", "estimate"] = "run"
     generated_at: int = 0
@@ -162,11 +162,11 @@ class PromptReport(_Part, frozen=True, kw_only=True):
 
 
 def report(prompt: Prompt, facts: PromptFacts, about: ReportHeader, specs: Sequence[ToolSpec] = ()) -> PromptReport:
-    """The account of `prompt`, made from `facts`; `specs` are the tools as they go to the provider."""
+    """Makes the report of `prompt`, rendered from `facts`; `specs` are the tools as sent to the provider."""
     text = prompt.text
     chars = units(text)
     lines = tuple(_section_line(piece, chars) for piece in prompt.sections)
-    # Each section is preceded by a line break, which counts with it.
+    # The line break before a section counts as part of it.
     context = sum(
         line.injected_chars + 1 for line in lines if line.id == "project_context" or line.id.startswith("file:")
     )
@@ -210,7 +210,7 @@ def report(prompt: Prompt, facts: PromptFacts, about: ReportHeader, specs: Seque
 
 @lru_cache(maxsize=512)
 def _section_line(piece: Section, total: int) -> SectionLine:
-    """Most sections are the same from turn to turn, and so is their line."""
+    """Cached: most sections are the same from turn to turn."""
     text = piece.rendered
     chars = units(text)
     return SectionLine(
@@ -276,6 +276,8 @@ def _hash(text: str) -> str:
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()
 
 
+# Rendering.
+
 TOP = 30
 _CAUSES = {
     "per-file-limit": "over agents.defaults.bootstrapMaxChars",
@@ -296,7 +298,7 @@ def render_detail(
     context_tokens: int | None = None,
     later: Sequence[ChangeLine] = (),
 ) -> str:
-    """The long form: every section with its source, the largest skills and tools, and what plugins changed `later`."""
+    """The long form: every section with its source, the largest skills and tools, and plugin changes `later`."""
     return "\n".join(
         (
             "🧠 Context breakdown (detailed)",

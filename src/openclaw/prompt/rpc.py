@@ -1,4 +1,4 @@
-"""`prompt.report`: what was sent to the model in a run, section by section, and what changed since the run before."""
+"""RPC method `prompt.report`: the prompt of a run, section by section, and its diff to the run before."""
 
 from typing import Any
 
@@ -57,7 +57,7 @@ def prompt_methods(sessions: KeyResolver, archive: PromptArchive) -> list[RpcMet
 
 
 def cached(stored: Stored, change: PromptDiff | None) -> list[str]:
-    """The sections a provider can take from its cache: the unchanged beginning of what stands above the boundary."""
+    """The sections a provider can read from its cache: the unchanged beginning of the stable part."""
     if change is None:
         return []
     found = []

@@ -1,7 +1,7 @@
-"""Transcripts as files: one JSON object a line, only ever appended to.
+"""Transcript files: append-only JSON lines, and the write locks of sessions.
 
-A line is one `write`, so a killed process leaves at most one torn line at the end. Whoever opens the file to write
-next sets the torn piece aside (`<file>.torn-<n>`) and says so; nobody rewrites what was complete.
+A line is one `write`, so a killed process leaves at most one torn line at the end. The next writer moves the torn
+piece to `<file>.torn-<n>` and reports it; complete lines are never rewritten.
 """
 
 import json
@@ -47,7 +47,7 @@ _BLOCKS: Mapping[str, Any] = {
     "toolResult": Text | Image,
 }
 _BLOCK_TYPES = frozenset(("text", "image", "thinking", "toolCall"))
-# What the format always writes, also where it is what we take for granted.
+# Fields the format always writes, even when they have their default value.
 _ALWAYS: Mapping[str, Mapping[str, Any]] = {
     "user": {"timestamp": 0},
     "assistant": {
@@ -61,7 +61,7 @@ _ALWAYS: Mapping[str, Mapping[str, Any]] = {
     },
     "toolResult": {"content": (), "isError": False, "timestamp": 0},
 }
-# What makes a message; anything else may be missing.
+# Required fields of a message; anything else may be missing.
 _ESSENTIAL = ("role", "content", "toolCallId", "toolName", "isError", "provider", "model")
 
 
@@ -72,9 +72,9 @@ class LoadedTranscript(Struct, frozen=True, kw_only=True):
     entries: tuple[AnyEntry, ...]
     problems: tuple[TranscriptProblem, ...] = ()
     good_bytes: int = 0
-    """How far the file is whole; anything behind is a torn line."""
+    """Bytes up to the last complete line; the rest is torn."""
     ends_line: bool = True
-    """False when the last line is whole but for its line end."""
+    """False when only the line end of the last line is missing."""
 
 
 def iso(seconds: float) -> str:
@@ -82,7 +82,7 @@ def iso(seconds: float) -> str:
 
 
 def load(path: Path) -> LoadedTranscript:
-    """Reads a transcript without changing it; what could not be read is in `problems`."""
+    """Reads a transcript without changing it; unreadable lines are in `problems`."""
     header: TranscriptHeader | None = None
     entries: list[AnyEntry] = []
     problems: list[TranscriptProblem] = []
@@ -116,7 +116,7 @@ def load(path: Path) -> LoadedTranscript:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes, int, bool]]:
-    """Each line with its number, its size on disk, and whether it has an end; an absurdly long one comes as a stub."""
+    """Yields each line with number, size on disk, and whether it has a line end; an oversized one as a stub."""
     with path.open("rb") as file:
         number = 0
         while line := file.readline(MAX_LINE_BYTES):
@@ -129,25 +129,25 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes, int, bool]]:
 
 
 def _placed(entry: AnyEntry, number: int, before: list[AnyEntry]) -> AnyEntry:
-    """`entry` with what the first format left out: there, entries have no ids and follow one another."""
+    """Fills in ids and parents for format version 1, whose entries have none and follow one another."""
     if isinstance(entry, Compaction) and isinstance(entry.first_kept_entry_index, int):
         kept = before[entry.first_kept_entry_index - 1 : entry.first_kept_entry_index]
         entry = structs.replace(entry, first_kept_entry_id=kept[0].id if kept else "")
     if not entry.id:
-        # The number of its line never changes, so it serves as a name for later entries to go on from.
+        # The line number never changes, so it can be the id that later entries refer to.
         entry = structs.replace(entry, id=f"{number:08x}", parent_id=before[-1].id if before else None)
     return entry
 
 
 def decode_line(line: bytes) -> tuple[TranscriptHeader | AnyEntry | None, str]:
-    """One line of a transcript, None when it cannot be read at all; and what is wrong with the rest of it."""
+    """Decodes a line; None when it is unreadable; and a note on what was left out."""
     try:
         return _decoder.decode(line), ""
     except (ValueError, RecursionError):
         pass
     try:
         raw = json.loads(line.decode(errors="replace"))
-        # Half a surrogate pair (an emoji cut in two) is valid in JSON and nowhere else.
+        # A lone surrogate (an emoji cut in two) is valid JSON, but msgspec rejects it.
         raw = msgspec.json.decode(json.dumps(raw, ensure_ascii=False).encode(errors="replace"))
     except (ValueError, RecursionError):
         return None, ""
@@ -157,7 +157,7 @@ def decode_line(line: bytes) -> tuple[TranscriptHeader | AnyEntry | None, str]:
 
 
 def _salvaged(raw: dict[str, Any]) -> tuple[TranscriptHeader | AnyEntry, str]:
-    """An entry another program wrote: unknown blocks are left out, unknown kinds kept opaque."""
+    """Decodes an entry of another program: drops unknown blocks, keeps unknown kinds as `Opaque`."""
     parent = raw.get("parentId")
     opaque = Opaque(
         type=raw["type"], id=str(raw.get("id") or ""), parent_id=parent if isinstance(parent, str) else None
@@ -194,7 +194,7 @@ def _without_unknown(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def _bare(message: dict[str, Any]) -> dict[str, Any]:
-    """Only what a message is made of, without the blocks that cannot be read."""
+    """The required fields of a message, without unreadable blocks."""
     bare = {name: message[name] for name in _ESSENTIAL if name in message}
     content = message.get("content")
     if isinstance(content, str) and message["role"] != "user":
@@ -220,12 +220,12 @@ class TranscriptFile:
         self.leaf = leaf
         self.ids = ids
         self.added: list[Entry] = []
-        """What was written since it was opened."""
+        """The entries written since the file was opened."""
         self._fd: int | None = fd
 
     @classmethod
     def create(cls, path: Path, header: TranscriptHeader) -> "TranscriptFile":
-        """A new file with only its header; fails when the file is already there."""
+        """Creates a file with its header; fails when it exists."""
         try:
             private_directory(path.parent)
         except OSError as error:
@@ -242,9 +242,9 @@ class TranscriptFile:
 
     @classmethod
     def reopen(cls, path: Path, header: TranscriptHeader) -> tuple["TranscriptFile", LoadedTranscript]:
-        """An existing file, ready to be appended to; a torn end is set aside first.
+        """Opens an existing file for appending; moves a torn end aside first.
 
-        `header` is written when the file has none, because its writer died before or the line cannot be read.
+        Writes `header` when the file has none: its writer died before, or the line is unreadable.
         """
         loaded = load(path)
         branch = path_to_leaf(loaded.entries)
@@ -265,11 +265,11 @@ class TranscriptFile:
 
     @classmethod
     def resume(cls, path: Path, leaf: str | None, ids: set[str]) -> "TranscriptFile":
-        """A file that is as its last writer left it: nothing of it needs to be read or mended."""
+        """Opens a file known to be unchanged since its last writer, without reading it."""
         return cls(path, _open(path, 0), leaf, ids)
 
     def append(self, entry: E, now: float) -> E:
-        """Writes `entry` behind the current leaf and gives it back with its id, parent and time."""
+        """Appends `entry` after the current leaf; returns it with its id, parent and time."""
         placed = structs.replace(entry, id=self._new_id(), parent_id=self.leaf, timestamp=iso(now))
         self._write(placed)
         self.ids.add(placed.id)
@@ -281,7 +281,7 @@ class TranscriptFile:
         return self.append(MessageEntry(message=message), now)
 
     def sync(self) -> None:
-        """Makes what was written survive a power cut too."""
+        """Flushes to disk, against power loss."""
         if self._fd is not None:
             os.fsync(self._fd)
 
@@ -305,7 +305,7 @@ class TranscriptFile:
         self._append(line)
 
     def _append(self, data: bytes) -> None:
-        """All of `data` or nothing."""
+        """Writes all of `data` or nothing."""
         fd = self._file()
         start = os.fstat(fd).st_size
         try:
@@ -317,7 +317,7 @@ class TranscriptFile:
             ) from error
 
     def _set_aside(self, good_bytes: int) -> None:
-        """Moves the torn end of the file beside it, in an order that loses nothing if we die in between."""
+        """Copies the torn end to a file beside it, then truncates: in this order a crash loses nothing."""
         fd = self._file()
         with self.path.open("rb") as file:
             file.seek(good_bytes)
@@ -346,7 +346,7 @@ class TranscriptFile:
 
 
 def _written(value: TranscriptHeader | Entry) -> Any:
-    """`value` as it stands in a file."""
+    """`value` as it is encoded in a file."""
     if isinstance(value, TranscriptHeader):
         return structs.replace(value, version=VERSION)
     if not isinstance(value, MessageEntry):
@@ -367,6 +367,8 @@ def _open(path: Path, flags: int) -> int:
         raise StateError(f"cannot open {path}: {error.strerror}. Check its owner and permissions.") from error
 
 
+# Write locks.
+
 FIRST_WAIT = 0.01
 LONGEST_WAIT = 0.25
 
@@ -385,7 +387,7 @@ def lock_path(transcript: Path) -> Path:
 
 
 class WriteLocks:
-    """The session locks of this process."""
+    """The session write locks of this process."""
 
     def __init__(self, clock: Clock, acquire_timeout: float = 60.0) -> None:
         self._clock = clock
@@ -394,7 +396,7 @@ class WriteLocks:
 
     @asynccontextmanager
     async def writing(self, transcript: Path, writer: str, *, reentrant: bool = False) -> AsyncIterator[None]:
-        """Holds the lock of `transcript` for `writer`; raises `SessionBusy` when it cannot be had in time."""
+        """Holds the lock of `transcript` for `writer`; raises `SessionBusy` when it is not free in time."""
         path = lock_path(transcript)
         held = self._held.get(path)
         if held is not None and held.writer == writer:

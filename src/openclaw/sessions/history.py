@@ -1,4 +1,4 @@
-"""A conversation as clients page through it: the newest rows first asked for, within a size. Pure."""
+"""Pages of a conversation for clients, cached conversations for turns, and search in one conversation."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -25,19 +25,21 @@ from openclaw.sessions.transcript import (
 )
 from openclaw.storage.digests import Identity, identity_at
 
+# Pages.
+
 BLOCK_CHARS = 4_000
 TOTAL_BYTES = 262_144
 PLACEHOLDER = "[this message is too large to show here]"
 
 
 class HistoryRow(Struct, frozen=True):
-    """One message with its place: `number` counts from 1 over the whole conversation."""
+    """One message; `number` counts from 1 over the whole conversation."""
 
     entry_id: str
     number: int
     message: Message
     notices: tuple[str, ...] = ()
-    """What the person was told beside it."""
+    """Notices to the person that follow the message."""
 
 
 class HistoryPage(Struct, frozen=True, kw_only=True):
@@ -74,7 +76,7 @@ def page(entries: Sequence[AnyEntry], *, limit: int, offset: int = 0) -> History
 
 
 def around(entries: Sequence[AnyEntry], entry_id: str, *, limit: int) -> HistoryPage:
-    """The `limit` rows in whose middle one message stands."""
+    """The `limit` rows around one message."""
     place = next((each.number for each in rows_of(entries) if each.entry_id == entry_id), None)
     if place is None:
         raise NotFound(f"there is no message {entry_id} in this conversation")
@@ -84,7 +86,7 @@ def around(entries: Sequence[AnyEntry], entry_id: str, *, limit: int) -> History
 
 
 def within(rows: Sequence[dict[str, Any]], max_bytes: int, max_chars: int = BLOCK_CHARS) -> list[dict[str, Any]]:
-    """Rows cut to size: long texts shortened, and the oldest left out once the total is reached."""
+    """Limits rows: shortens long texts, and drops the oldest beyond `max_bytes`."""
     kept: list[dict[str, Any]] = []
     left = max_bytes
     for row in reversed(rows):
@@ -121,7 +123,7 @@ def _cut(text: str, most: int) -> str:
 
 
 def on_record(each: HistoryRow, proofread: Callable[[str], str]) -> dict[str, Any]:
-    """A message on record as clients get it, with what people were told beside it."""
+    """A stored message as a row for clients, with its notices."""
     made = row(each.message, each.entry_id, each.number, proofread=proofread)
     if each.notices:
         made["__openclaw"]["notices"] = list(each.notices)
@@ -135,7 +137,7 @@ def row(
     run_id: str | None = None,
     proofread: Callable[[str], str] = lambda text: text,
 ) -> dict[str, Any]:
-    """A message as history rows and `session.message` show it; runtime details and image data stay here."""
+    """A message as a row of history and `session.message`, without runtime details and image data."""
     made: dict[str, Any] = msgspec.to_builtins(_presentable(message, proofread))
     made.pop("details", None)
     if not isinstance(made.get("content"), str):
@@ -147,7 +149,7 @@ def row(
 
 
 def _presentable(message: Message, proofread: Callable[[str], str]) -> Message:
-    """A message of the assistant as a chat shows it: without tags, directives, tokens and sources that do not exist."""
+    """An assistant message without tags, directives, tokens and dangling citations."""
     if not isinstance(message, Assistant):
         return message
     shaped = shape(message.text)
@@ -161,7 +163,7 @@ def _presentable(message: Message, proofread: Callable[[str], str]) -> Message:
 
 
 def visible(message: Message) -> str:
-    """The words of a message, for previews."""
+    """The text of a message, for previews."""
     return shape(message.text).text if isinstance(message, Assistant) else message.text
 
 
@@ -178,8 +180,10 @@ def _said(text: str, at: int, reasoning: str = "") -> dict[str, Any]:
     return {"role": "assistant", "content": [*thought, {"type": "text", "text": text}], "timestamp": at}
 
 
+# Cached conversations.
+
 MOST_BYTES = 4 << 20
-"""Of transcripts whose conversations are kept at hand."""
+"""Most transcript bytes of all cached conversations."""
 
 
 class Conversation(Struct, frozen=True):
@@ -189,12 +193,12 @@ class Conversation(Struct, frozen=True):
 
 
 def conversation(entries: Sequence[AnyEntry]) -> Conversation:
-    """What the entries of a transcript amount to."""
+    """Derives path, context and totals from the entries of a transcript."""
     return Conversation(tuple(path_to_leaf(entries)), build_context(entries), tally(entries))
 
 
 def extended(known: Conversation, added: Sequence[AnyEntry]) -> Conversation | None:
-    """The same with more said at its end; None when only all of it together can tell."""
+    """Extends a conversation incrementally; None when it must be derived from all entries again."""
     if known.context.unanswered or not all(isinstance(entry, MessageEntry | Custom) for entry in added):
         return None
     said = [entry.message for entry in added if isinstance(entry, MessageEntry)]
@@ -209,16 +213,16 @@ def extended(known: Conversation, added: Sequence[AnyEntry]) -> Conversation | N
 
 
 class CachedConversation(Struct, frozen=True):
-    """What the next turn of a conversation starts from."""
+    """The state the next turn starts from, without reading the file."""
 
     conversation: Conversation
     ids: set[str]
-    """Of every entry in the file, also of those beside the path."""
+    """The ids of every entry in the file, also of abandoned branches."""
     identity: Identity
 
 
 class ConversationCache:
-    """The conversations of the last turns, as long as nobody else writes to their files."""
+    """Caches the conversations of recent turns; valid while nobody else writes to their files."""
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self._most = most_bytes
@@ -226,12 +230,12 @@ class ConversationCache:
         self._bytes = 0
 
     def take(self, path: Path) -> CachedConversation | None:
-        """What is held of a file that is as it was left. It is given away: a turn that fails leaves nothing behind."""
+        """Removes and returns the entry of an unchanged file; a turn that fails so leaves nothing cached."""
         held = self._pop(str(path))
         return held if held is not None and held.identity == identity_at(path) else None
 
     def keep(self, path: Path, left: Conversation | None, ids: set[str]) -> None:
-        """Holds what a turn left, and lets go of what nobody has asked for longest."""
+        """Caches the conversation after a turn, and evicts the oldest entries."""
         self._pop(str(path))
         identity = identity_at(path)
         if left is None or left.context.problems or identity is None or identity[2] > self._most:
@@ -247,17 +251,19 @@ class ConversationCache:
         return held
 
 
+# Search.
+
 BEFORE = 60
 SNIPPET = 200
 
 
 class SearchHit(Struct, frozen=True, kw_only=True):
-    """A message that says what was looked for."""
+    """A message that matches the query."""
 
     row: HistoryRow
     snippet: str
     score: float
-    """How much of what was asked for it has: 1 is the very words in their order."""
+    """1 for the exact phrase, less for its words."""
 
 
 class LastPlan(Struct, frozen=True, kw_only=True):
@@ -286,7 +292,7 @@ def find(rows: Sequence[HistoryRow], query: str) -> list[SearchHit]:
 
 
 def plan(rows: Sequence[HistoryRow]) -> LastPlan | None:
-    """The newest plan that was accepted."""
+    """The newest accepted plan."""
     refused = {row.message.tool_call_id for row in rows if isinstance(row.message, ToolResult) and row.message.is_error}
     found = [
         (row.message.timestamp, call)

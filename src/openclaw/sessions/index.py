@@ -1,4 +1,4 @@
-"""The list of sessions, kept in the database and derived from the transcripts: deleting it loses nothing."""
+"""The list of sessions in the database, derived from the transcripts; it can be rebuilt."""
 
 import os
 import uuid
@@ -22,14 +22,14 @@ from openclaw.storage.locks import Holder, KernelLock
 
 
 class SessionRow(Struct, frozen=True, kw_only=True):
-    """One line of the list."""
+    """One session in the list."""
 
     session_key: str
     agent_id: str
     session_id: str
     title: str = ""
     status: str = "idle"
-    """`new`: somebody made it and nothing was said in it yet. `idle`: it is known and not listed."""
+    """`new`: created, without messages yet. `idle`: known and not listed."""
     created_at: int = 0
     updated_at: int = 0
     model: str = ""
@@ -59,7 +59,7 @@ _INSERT = (
 )
 
 
-# What was chosen for a session is in no transcript, so the row stays when its transcript is gone.
+# Preferences are in no transcript, so the row stays when its transcript is gone.
 _EMPTIED = (
     "UPDATE sessions SET title = '', status = 'idle', updated_at = 0, messages = 0, input_tokens = 0, "
     "output_tokens = 0, cache_read_tokens = 0, cache_write_tokens = 0, context_tokens = 0, cost_usd = NULL "
@@ -68,14 +68,14 @@ _EMPTIED = (
 
 
 class Rebuilt(Struct, frozen=True):
-    """What `rebuild` did: how many transcripts it read, and what it could not use."""
+    """The result of `rebuild`: transcripts read, and problems."""
 
     read: int
     problems: tuple[str, ...] = ()
 
 
 class SessionIndex:
-    """Which transcript is behind which key, and what is worth showing of it."""
+    """Maps session keys to transcripts, with title, status and totals of each."""
 
     def __init__(self, db: Database, state: Path, clock: Clock) -> None:
         self._db = db
@@ -90,7 +90,7 @@ class SessionIndex:
         return _row(rows[0]) if rows else None
 
     async def find(self, text: str, default_agent: str = keys.DEFAULT_AGENT) -> SessionRow:
-        """The session a person means by a key, a session id or the unique start of one."""
+        """Finds a session by key, session id or a unique prefix of an id."""
         wanted = text.strip()
         exact = await self.get(keys.parse(wanted, default_agent))
         if exact is not None:
@@ -114,7 +114,7 @@ class SessionIndex:
         return [_row(row) for row in rows]
 
     async def resolve(self, key: SessionKey) -> SessionRow:
-        """The session behind `key`, a new one when there is none yet."""
+        """The session of `key`; creates it when there is none."""
         now = millis(self._clock)
         found = await self.get(key)
         if found is not None:
@@ -122,12 +122,12 @@ class SessionIndex:
         row = SessionRow(
             session_key=str(key), agent_id=key.agent, session_id=str(uuid.uuid4()), created_at=now, updated_at=now
         )
-        # Somebody else may have been quicker; then theirs is the session.
+        # Another process may have inserted first; then its row counts.
         await self._db.write(f"{_NEW} ON CONFLICT (session_key) DO NOTHING", structs.asdict(row))
         return await self.get(key) or row
 
     async def contact(self, row: SessionRow) -> Contact:
-        """When a session began and a person last spoke in it; one made from a file tells by its last change."""
+        """When a session began and a person last wrote; of a rebuilt row, its last change."""
         rows = await self._db.look(
             "SELECT last_interaction FROM sessions WHERE session_key = :key", {"key": row.session_key}
         )
@@ -135,7 +135,7 @@ class SessionIndex:
         return Contact(row.created_at, last or row.updated_at)
 
     async def started(self, row: SessionRow, run_id: str, text: str, *, by_person: bool = True) -> None:
-        """Records the start of a run; `text`, what was asked, names a session that has no name yet."""
+        """Records the start of a run; `text` becomes the title of an untitled session."""
         now = millis(self._clock)
         await self._db.write_all(
             (
@@ -154,7 +154,7 @@ class SessionIndex:
     async def ended(
         self, row: SessionRow, run_id: str, *, status: str, stop_reason: str, error: str, usage: Usage, size: int
     ) -> None:
-        """Records the end of a run: `row` as it is now, and what the run itself used."""
+        """Records the end of a run: the new `row`, and the run's own usage."""
         now = millis(self._clock)
         await self._db.write_all(
             (_INSERT, structs.asdict(structs.replace(row, status=status, title="", updated_at=row.updated_at or now))),
@@ -182,7 +182,7 @@ class SessionIndex:
         )
 
     async def rebuild(self) -> Rebuilt:
-        """Makes the list say what the transcripts say; only those that changed since are read."""
+        """Updates the list from the transcripts; reads only those that changed."""
         paths = [
             path
             for path in sorted(self.state.glob("agents/*/sessions/*.jsonl"))
@@ -192,10 +192,10 @@ class SessionIndex:
         running = {row.session_id for row in await self.list() if row.status == "running"}
         there = {path.stem for path in paths} | running
         gone = {row["session_id"]: row["session_key"] for row in known if row["session_id"] not in there}
-        # Where the current transcript of a key is gone, an older one takes its place: read those again.
+        # When a key's current transcript is gone, an older one replaces it: read those again.
         sizes = {row["session_id"]: row["bytes"] for row in known if row["session_key"] not in gone.values()}
         found, problems = _read_changed(paths, sizes, running, millis(self._clock))
-        # One transaction: a first start that is interrupted starts again instead of knowing half of the sessions.
+        # One transaction: an interrupted first start begins again, and never has half of the sessions.
         async with self._db.transaction() as tx:
             for session_id in gone:
                 await tx.write(_EMPTIED, {"id": session_id})
@@ -205,7 +205,7 @@ class SessionIndex:
         return Rebuilt(len(found), tuple(problems))
 
     async def _adopt(self, tx: Transaction, found: "_Found") -> None:
-        """Puts what a transcript says into the list, unless a newer one has its key."""
+        """Adds a transcript to the list, unless a newer one has its key."""
         row = found.row
         if row is not None:
             current = await tx.read(
@@ -224,7 +224,7 @@ class SessionIndex:
 
 
 def _remembering(session_id: str, key: str, agent_id: str, size: int) -> tuple[str, dict[str, str | int]]:
-    """The statement that notes how large a transcript was when it was last read or written."""
+    """The statement that records a transcript's size when it was last read or written."""
     return (
         "INSERT INTO transcripts (session_id, session_key, agent_id, bytes) VALUES (:id, :key, :agent, :bytes) "
         "ON CONFLICT (session_id) DO UPDATE SET bytes = excluded.bytes, session_key = excluded.session_key",
@@ -233,7 +233,7 @@ def _remembering(session_id: str, key: str, agent_id: str, size: int) -> tuple[s
 
 
 class _Found(Struct, frozen=True):
-    """A file as `rebuild` saw it; no row when it is somebody else's."""
+    """A file found by `rebuild`; without a row when it is not a transcript of ours."""
 
     session_id: str
     agent_id: str
@@ -244,7 +244,7 @@ class _Found(Struct, frozen=True):
 def _read_changed(
     paths: Iterable[Path], sizes: Mapping[str, int], running: Set[str], now: int
 ) -> tuple[list[_Found], list[str]]:
-    """What is in the transcripts that are new, changed, or said to be in use by a run that is no more."""
+    """Reads the transcripts that are new, changed, or marked as running by a dead process."""
     found: list[_Found] = []
     problems: list[str] = []
     stores: dict[Path, Mapping[str, SessionKey]] = {}
@@ -253,7 +253,7 @@ def _read_changed(
         try:
             size = path.stat().st_size
             if path.stem in running and _being_written(path, now):
-                continue  # its run will say how it ended
+                continue  # a live run writes it and will record its end
             if path.stem not in running and sizes.get(path.stem) == size:
                 continue
             if path.parent not in stores:
@@ -267,7 +267,7 @@ def _read_changed(
 
 
 def derive(loaded: LoadedTranscript, path: Path, agent_id: str, stored: SessionKey | None = None) -> SessionRow | None:
-    """What the list says of a transcript, from the transcript alone; None when the file is none."""
+    """Derives the row of a transcript; None when the file is not one."""
     if loaded.header is None and not any(isinstance(entry, MessageEntry) for entry in loaded.entries):
         return None
     header = loaded.header or TranscriptHeader(id=path.stem, timestamp="")
@@ -305,7 +305,7 @@ def counted(row: SessionRow, total: Tally) -> SessionRow:
 
 
 def _millis(timestamp: str) -> int:
-    """The moment a header names; 0 when it does not."""
+    """A header's timestamp in milliseconds; 0 when it is invalid."""
     try:
         return round(datetime.fromisoformat(timestamp).timestamp() * 1000)
     except (ValueError, OverflowError):
@@ -324,7 +324,7 @@ class _StoredEntry(Struct, rename="camel"):
 
 
 def _stored_keys(path: Path, agent_id: str, problems: list[str]) -> Mapping[str, SessionKey]:
-    """The keys an existing home's `sessions.json` gives to transcripts, by file name."""
+    """The session keys in an existing `sessions.json`, by transcript file name."""
     try:
         stored = msgspec.json.decode(path.read_bytes(), type=dict[str, msgspec.Raw])
     except FileNotFoundError:

@@ -1,6 +1,6 @@
-"""What people do to a conversation as a whole: name it, set its model, start it over, delete it.
+"""Changes to whole sessions: create, set preferences, reset, rewind, delete.
 
-Starting over and deleting set the transcript aside under another name; nothing is erased.
+Reset and delete rename the transcript; nothing is erased.
 """
 
 import uuid
@@ -23,7 +23,7 @@ Ending = Literal["new", "reset", "daily", "idle", "deleted"]
 
 
 class SessionPreferences(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """What was chosen for one conversation; it outlives a reset."""
+    """The preferences of one session; they survive a reset."""
 
     label: str | None = None
     model: str | None = None
@@ -46,7 +46,7 @@ class SessionPreferences(Struct, frozen=True, kw_only=True, rename="camel", omit
 
 
 class SessionLifecycle:
-    """Changes to whole sessions, each in one transaction or under the session's write lock."""
+    """Changes whole sessions, each change in one transaction or under the session's write lock."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class SessionLifecycle:
         ended: Callable[[SessionRow, Ending], None] = lambda row, why: None,
     ) -> None:
         self._ended = ended
-        """Hears of a conversation that is over, as it was."""
+        """Called with the row of a session that ended, and why."""
         self._db = db
         self._index = index
         self._locks = locks
@@ -72,7 +72,7 @@ class SessionLifecycle:
         return {row["session_key"]: msgspec.json.decode(row["settings"], type=SessionPreferences) for row in rows}
 
     async def create(self, key: SessionKey, changes: Mapping[str, Any] | None = None) -> SessionRow:
-        """The session behind `key`, there and listed from now on, also before anything was said in it."""
+        """Creates the session of `key` and lists it, before it has any message."""
         row = await self._index.resolve(key)
         await self.prefer(key, changes or {})
         await self._db.write(
@@ -82,7 +82,7 @@ class SessionLifecycle:
         return row
 
     async def prefer(self, key: SessionKey, changes: Mapping[str, Any]) -> SessionPreferences:
-        """Changes what is chosen for a session; None takes a choice back."""
+        """Changes preferences; None clears one."""
         await self._index.resolve(key)
         async with self._db.transaction() as tx:
             rows = await tx.read("SELECT settings FROM sessions WHERE session_key = :key", {"key": str(key)})
@@ -97,7 +97,7 @@ class SessionLifecycle:
         return after
 
     async def reset(self, key: SessionKey, expected: str | None = None, why: Ending = "reset") -> SessionRow:
-        """An empty conversation under the same key and with the same choices; the old one is set aside."""
+        """Starts an empty conversation with the same key and preferences; renames the old transcript."""
         row = await self._current(key, expected)
         await self._set_aside(row, "reset")
         now = millis(self._clock)
@@ -122,7 +122,7 @@ class SessionLifecycle:
         return fresh
 
     async def delete(self, key: SessionKey, expected: str | None = None) -> str | None:
-        """Takes a session off the list; gives the name its transcript was set aside under."""
+        """Removes a session from the list; returns the new name of its transcript."""
         row = await self._current(key, expected)
         aside = await self._set_aside(row, "deleted")
         async with self._db.transaction() as tx:
@@ -132,7 +132,7 @@ class SessionLifecycle:
         return aside
 
     async def rewind(self, key: SessionKey, entry_id: str) -> User:
-        """Goes back to before a message of the person, and gives it; what followed stays in the file, unseen."""
+        """Rewinds to before a user message and returns it; later entries stay in the file, on an abandoned branch."""
         row = await self._current(key, None)
         path = self._index.path(row.agent_id, row.session_id)
         async with self._locks.writing(path, f"rewind:{row.session_id}"):

@@ -1,4 +1,4 @@
-"""Sessions: find, follow, make, change."""
+"""Params of the `sessions.*` methods, and of the chat methods beside them."""
 
 from typing import Annotated, Literal
 
@@ -296,13 +296,13 @@ class SessionsGetParams(Params, frozen=True, kw_only=True):
 
 
 class SessionsViewersSetParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=False):
-    """Params of `sessions.viewers.set`, which nobody checks."""
+    """Params of `sessions.viewers.set`; unknown fields are accepted."""
 
     session_keys: tuple[str, ...] | None = None
 
 
 class SessionsSearchParams(Params, frozen=True, kw_only=True):
-    """Params of `sessions.search`. The protocol's `scope` is not taken: name the conversations instead."""
+    """Params of `sessions.search`. The protocol's `scope` is not supported: use `session_keys`."""
 
     query: Annotated[str, Meta(min_length=1, max_length=4096)]
     agent_id: NonEmpty | None = None
@@ -326,7 +326,7 @@ class ProgressCardGetParams(Params, frozen=True, kw_only=True):
 
 
 class ChatImagesGetParams(Params, frozen=True, kw_only=True):
-    """Params of `chat.images.get`, which only we have."""
+    """Params of `chat.images.get`, an extension of ours."""
 
     session_key: NonEmpty
     message_id: NonEmpty

@@ -1,7 +1,7 @@
-"""Tells an answer from the reasoning around it, while it is being written. Pure but for what it has read so far.
+"""Streaming parsers of a reply: extract directives, and separate reasoning from the answer. No I/O.
 
-Models without a reasoning channel think in tags: `<think>…</think>`, then perhaps `<final>…</final>`. Whatever stands
-in tags leaves here as `Reasoning`, a value of its own: no later step can take it for words to a person.
+Models without a reasoning channel think in tags: `<think>…</think>`, then perhaps `<final>…</final>`. Tagged text
+leaves here as `ReasoningText`, a type of its own, so that no later step can send it as an answer.
 """
 
 import re
@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from openclaw.core.text import lazy
+
+# Directives.
 
 SILENT = "NO_REPLY"
 HEARTBEAT = "HEARTBEAT_OK"
@@ -25,7 +27,7 @@ _LONGEST_DIRECTIVE = 240
 
 
 class Directives(Struct, frozen=True, kw_only=True):
-    """What a message asked of the runtime."""
+    """The directives of one message: attachments, reply target, voice."""
 
     media: tuple[str, ...] = ()
     reply_to: str | None = None
@@ -34,15 +36,15 @@ class Directives(Struct, frozen=True, kw_only=True):
 
 
 class DirectiveParser:
-    """Takes directives out of a message. A line that may be an attachment waits for its end."""
+    """Removes directives from a streamed message. Holds back a line that may be an attachment until it ends."""
 
     def __init__(self) -> None:
         self._line = ""
-        """What of the current line was read and not given out."""
+        """The held part of the current line."""
         self._begun = False
-        """Whether some of it was."""
+        """Whether a part of the line was passed on."""
         self._worded = False
-        """Whether there were words in that."""
+        """Whether that part had text, not only white space."""
         self._tagged = False
         self._fence = ""
         self._media: list[str] = []
@@ -60,7 +62,7 @@ class DirectiveParser:
         )
 
     def feed(self, text: str) -> str:
-        """The words among `text`, without what must wait."""
+        """The text to pass on; holds back what may be part of a directive."""
         out = []
         *whole, last = text.split("\n")
         for part in whole:
@@ -74,7 +76,7 @@ class DirectiveParser:
         return self._finish("")
 
     def _advance(self) -> str:
-        """What of an unfinished line can be given out."""
+        """The part of an unfinished line that can be passed on."""
         if not self._begun and _may_be_special(self._line):
             return ""
         return self._given(0 if self._fence else _open_tag(self._line), over=False)
@@ -90,7 +92,7 @@ class DirectiveParser:
             self._line = ""
             return ""
         out = self._given(0, over=True)
-        # A line that was nothing but directives leaves no empty line behind.
+        # A line of directives only is removed with its line end.
         emptied = self._tagged and not self._worded
         self._begun = self._worded = self._tagged = False
         return "" if emptied else out + end
@@ -108,7 +110,7 @@ class DirectiveParser:
         self._begun = self._begun or bool(ready)
         self._worded = self._worded or bool(out.strip())
         if not self._worded and not over:
-            rest, out = out + rest, ""  # blanks wait for words
+            rest, out = out + rest, ""  # white space is held until text follows
         self._line = rest
         return out
 
@@ -129,7 +131,7 @@ def _may_be_special(line: str) -> bool:
 
 
 def _open_tag(text: str) -> int:
-    """How long the end of `text` is that may yet become a tag, or the blank behind one."""
+    """The length of the suffix of `text` that may become a tag, or the blank after one."""
     half = 1 if text.endswith("[") else 0
     place = text.rfind("[[")
     tail = text[place:] if place >= 0 else ""
@@ -141,23 +143,25 @@ def _open_tag(text: str) -> int:
     return len(tail) if whole.end() == len(tail) and not tail.endswith((" ", "\t")) else half
 
 
+# Reasoning tags.
+
 _NAME = r"(?:(?:antml|mm):)?(?P<name>thinking|think|thought|antthinking|final)"
 _TAG = lazy(rf"<\s{{0,4}}(?P<close>/?)\s{{0,4}}{_NAME}\b[^<>]{{0,120}}>", re.IGNORECASE)
 _CLOSE = lazy(r"<\s{0,4}/\s{0,4}(?:(?:antml|mm):)?(?:thinking|think|thought|antthinking)\b[^<>]{0,120}>", re.IGNORECASE)
 _MARK = lazy(r"\n|`+|~+|<")
 _LONGEST_TAG = 160
 _LONGEST_SPAN = 2_000
-"""A code span that does not end within so many characters is taken for a stray backtick."""
+"""A code span that does not end within so many characters counts as a stray backtick."""
 
 
 class AnswerText(Struct, frozen=True):
-    """Text that is meant to be read, as the model wrote it."""
+    """Text of the answer."""
 
     text: str
 
 
 class ReasoningText(Struct, frozen=True):
-    """Text a model wrote for itself."""
+    """Text of the model's reasoning."""
 
     text: str
 
@@ -166,7 +170,7 @@ Piece = AnswerText | ReasoningText
 
 
 class ThinkParser:
-    """Reads one message, in pieces of any size; the pieces never change the result."""
+    """Separates reasoning from answer in one streamed message; the result does not depend on the chunking."""
 
     def __init__(self, enforce_final: bool = False) -> None:
         self._enforce = enforce_final
@@ -178,25 +182,25 @@ class ThinkParser:
         self._closed = 0
         self._shown = False
         self._lead = ""
-        """Blank space before the first words: dropped when it only stood around a tag."""
+        """White space before the first text: dropped when it only surrounds a tag."""
         self._since: list[str] = []
-        """What was hidden since the last closing tag, should there be nothing else to show."""
+        """Text hidden since the last closing tag, in case there is no other answer."""
         self._fence = ""
         """The marker that opened a code fence, while one is open."""
         self._opener = False
         """Whether this is still the line a fence was opened on."""
         self._indent: str | None = ""
-        """What stands before this place on its line, None once that is more than a few spaces."""
+        """The indentation so far, at most three spaces; None once the line has more than that."""
         self._span = 0
         """How many backticks opened a code span, 0 outside of one."""
 
     def feed(self, text: str) -> list[Piece]:
-        """What `text` adds; a part that cannot be told yet is held back."""
+        """The pieces that `text` completes; holds back what is not certain yet."""
         self._rest += text
         return _joined(self._read(over=False))
 
     def close(self, finished: bool = True) -> list[Piece]:
-        """The end of the message. One that is `finished` and showed nothing shows what came after its last tag."""
+        """Ends the message. A `finished` one without any answer gives the text after its last tag."""
         pieces = _joined(self._read(over=True))
         fallback = "".join(self._since).strip()
         usable = self._closed > 0 or (self._enforce and not self._tags)
@@ -227,7 +231,7 @@ class ThinkParser:
         self._rest = self._rest[len(self._rest) - held :]
 
     def _speak(self, over: bool) -> Iterator[Piece]:
-        """Up to the next tag that counts, or as far as can be told."""
+        """Reads up to the next effective tag, or as far as is certain."""
         at = 0
         while (mark := _MARK.search(self._rest, at)) is not None:
             sign = mark.group()
@@ -258,7 +262,7 @@ class ThinkParser:
         self._rest = ""
 
     def _tag_at(self, place: int, over: bool) -> "re.Match[str] | str | None":
-        """The tag at `place`; "" when that cannot be told yet, None when there is none."""
+        """The tag at `place`; "" when more must be read, None when there is none."""
         if self._fence:
             return None
         found = _TAG.match(self._rest, place)
@@ -272,7 +276,7 @@ class ThinkParser:
             case True:
                 return None
             case False:
-                self._span = 0  # the backtick before it was a stray one
+                self._span = 0  # the backtick before it opened no code span
                 return found
             case _:
                 return ""
@@ -294,14 +298,14 @@ class ThinkParser:
         self._indent, self._span = "", 0
 
     def _run_at(self, mark: "re.Match[str]", over: bool) -> int | None:
-        """The place behind a run of backticks or tildes; None when more must be read to know what it is."""
+        """The position after a run of backticks or tildes; None when more must be read."""
         run = mark.group()
         if mark.end() == len(self._rest) and not over:
             return None
         at_start = self._indent is not None
         if self._fence:
             if self._opener and run[0] == "`" == self._fence[0]:
-                self._fence, self._opener = "", False  # two runs on one line: a code span after all
+                self._fence, self._opener = "", False  # two runs on one line are a code span, not a fence
             elif at_start and run[0] == self._fence[0] and len(run) >= len(self._fence):
                 line_end = self._rest.find("\n", mark.end())
                 if line_end < 0 and not over and not self._rest[mark.end() :].strip(" \t"):
@@ -319,11 +323,11 @@ class ThinkParser:
 
     def _newline(self) -> None:
         if self._indent == "":
-            self._span = 0  # no code span goes on past its paragraph
+            self._span = 0  # a code span ends with its paragraph
         self._indent, self._opener = "", False
 
     def _pass(self, text: str) -> None:
-        """Keeps account of how far into its line the reading is."""
+        """Tracks the indentation of the current line."""
         if text and self._indent is not None:
             indent = self._indent + text
             self._indent = indent if len(indent) <= 3 and not indent.strip(" ") else None
@@ -349,7 +353,7 @@ class ThinkParser:
 
 
 def _unfinished_tag(text: str) -> int:
-    """How long the end of `text` is that may yet become a tag."""
+    """The length of the suffix of `text` that may become a tag."""
     place = text.rfind("<")
     if place < 0 or len(text) - place >= _LONGEST_TAG:
         return 0
@@ -358,7 +362,7 @@ def _unfinished_tag(text: str) -> int:
 
 
 def _begins(names: tuple[str, ...]) -> str:
-    """A pattern for every beginning of one of `names`, or a whole one with whatever follows it."""
+    """A pattern for every prefix of one of `names`, or a whole name with anything after it."""
     parts = {re.escape(name[:size]) for name in names for size in range(len(name))}
     whole = "|".join(map(re.escape, names))
     return rf"(?:(?:{whole})\b[^<>]*|(?:{'|'.join(sorted(parts, key=len, reverse=True))}))"
@@ -373,18 +377,18 @@ _BEGINS_TAG = lazy(rf"<\s{{0,4}}/?\s{{0,4}}{_begins(_TAG_NAMES)}", re.IGNORECASE
 
 
 def _span_end(text: str, start: int, ticks: int, over: bool) -> bool | None:
-    """Whether a code span of `ticks` backticks ends behind `start`; None when more must be read."""
+    """Whether a code span of `ticks` backticks ends after `start`; None when more must be read."""
     paragraph = text.find("\n\n", start)
     window = text[start : paragraph if paragraph >= 0 else start + _LONGEST_SPAN]
     for run in re.finditer("`+", window):
-        # A run at the very end of what is known may still grow.
+        # A run at the end of the text read so far may still grow.
         if len(run.group()) == ticks and (over or paragraph >= 0 or start + run.end() < len(text)):
             return True
     return False if over or paragraph >= 0 or len(text) - start >= _LONGEST_SPAN else None
 
 
 def _joined(pieces: Iterator[Piece]) -> list[Piece]:
-    """Neighbours of a kind put together."""
+    """Merges adjacent pieces of the same kind."""
     out: list[Piece] = []
     parts: list[str] = []
     for piece in pieces:

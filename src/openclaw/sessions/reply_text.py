@@ -1,4 +1,4 @@
-"""What is delivered at the end of a run: payloads, in their order. Pure."""
+"""Shapes replies for delivery: duplicates, silence tokens, payloads, unverified citations. Pure."""
 
 import re
 import unicodedata
@@ -19,12 +19,14 @@ from openclaw.sessions.reply_parse import (
     ThinkParser,
 )
 
+# Duplicates.
+
 LEAST_CHARS = 10
 LEAST_SHARE = 0.5
 
 
 def normalise(text: str) -> str:
-    """`text` as two people would call it the same: no case, no emoji, no spacing."""
+    """Normalises `text` for comparison: no case, no emoji, no spacing."""
     plain = "".join(
         char for char in text.lower() if unicodedata.category(char) not in ("So", "Sk", "Cs") and char != "\ufe0f"
     )
@@ -32,7 +34,7 @@ def normalise(text: str) -> str:
 
 
 def repeats(text: str, sent: Sequence[str]) -> bool:
-    """Whether `text` says again what one of the `sent` texts said."""
+    """Whether `text` duplicates one of the `sent` texts."""
     if not sent:
         return False
     said = normalise(text)
@@ -46,13 +48,16 @@ def repeats(text: str, sent: Sequence[str]) -> bool:
 
 
 def same_media(source: str) -> str:
-    """A file or address as it is compared: however it was written."""
+    """Normalises a file or address for comparison."""
     cleaned = source.strip().strip("`\"'").removeprefix("file://")
     return cleaned.partition("#")[0].rstrip("/")
 
 
+# Silence tokens.
+
+
 class Visible(Struct, frozen=True):
-    """Words for people."""
+    """Text to deliver."""
 
     text: str
 
@@ -68,7 +73,7 @@ _PAD = r"[\s\"'`*_~.,;:!?()\[\]{}<>|…。！？—–-]"
 _ALONE = lazy(rf"{_PAD}*(?:{_TOKEN}(?:{_PAD}+|(?={_TOKEN})|\Z))+", re.IGNORECASE)
 _ACTION = lazy(rf'\s*\{{\s*"action"\s*:\s*"{SILENT}"\s*\}}\s*', re.IGNORECASE)
 _AFTER = r"[*_]{0,3}[.!…]{0,3}"
-# A token at an edge counts when it stands bare: in quotes or backticks somebody is writing about it.
+# A token at an edge counts only when bare: in quotes or backticks the text is about the token.
 _HEAD = lazy(rf"\s*(?:[*_]{{0,3}}{HEARTBEAT}\b{_AFTER}\s*|[*_]{{0,3}}{SILENT}{_AFTER}[ \t]*\n\s*)+", re.IGNORECASE)
 _TAIL = lazy(rf"(?:(?:(?<=[^\w`\"'])|\A)[*_]{{0,3}}{_TOKEN}{_AFTER}\s*)+\Z", re.IGNORECASE)
 _REASONED = lazy(r"\s*(?:reasoning|thinking|thoughts?)\s*:", re.IGNORECASE)
@@ -84,7 +89,7 @@ _WINDOW = 512
 
 
 def settle(text: str) -> Utterance:
-    """What a whole message says once the runtime's tokens are taken out."""
+    """Removes the silence tokens from a whole message."""
     if _alone(text) or _ACTION.fullmatch(text):
         return Silence()
     if _REASONED.match(text) and _alone(text.rstrip().rpartition("\n")[2]):
@@ -102,16 +107,16 @@ def _alone(text: str) -> bool:
 
 
 class SilenceGate:
-    """Lets a message through as it is written; what came out at the end is what `settle` says of the whole."""
+    """Streams a message without its silence tokens; the total output equals `settle` of the whole."""
 
     def __init__(self) -> None:
         self._text = ""
-        """What was read and not given out."""
+        """The held text."""
         self._before = ""
-        """The last character that was given out: a token counts by what stands before it."""
+        """The last character passed on: whether a token counts depends on the one before it."""
         self._open = False
         self._waits = False
-        """Whether only the end of the message can tell."""
+        """Whether everything is held until the message ends."""
 
     def feed(self, text: str) -> str:
         self._text += text
@@ -129,18 +134,18 @@ class SilenceGate:
         return self._release()
 
     def _release(self) -> str:
-        """All but an end that may be a token."""
+        """Passes on all but a suffix that may be a token."""
         start = max(0, len(self._text) - _WINDOW)
         held = _MAYBE_TAIL.search(self._text, start)
         cut = held.start() if held else len(self._text)
         if cut == start > 0:
-            return ""  # the end may go back further than we look
+            return ""  # the suffix may begin before the window searched
         ready, self._text = self._text[:cut], self._text[cut:]
         self._before = ready[-1:] or self._before
         return ready
 
     def close(self) -> Utterance:
-        """The rest of the message; `Silence` when there is none because the model said so."""
+        """Ends the message: its rest, or `Silence` when it was only a token."""
         if not self._open:
             return settle(self._text)
         known = len(self._before)
@@ -161,6 +166,8 @@ def _may_be_silent(text: str) -> bool:
     )
 
 
+# Payloads.
+
 ReasoningLevel = Literal["off", "on", "stream"]
 VerboseLevel = Literal["off", "on", "full"]
 REASONING: tuple[ReasoningLevel, ...] = ("off", "on", "stream")
@@ -173,16 +180,16 @@ REASONING_CHARS = 8_000
 
 
 class ReplyOptions(Struct, frozen=True, kw_only=True):
-    """How much a conversation wants to see besides answers."""
+    """What a conversation shows besides answers."""
 
     reasoning: ReasoningLevel = "off"
     verbose: VerboseLevel = "off"
     enforce_final: bool = False
-    """Only what stands in `<final>` is the answer."""
+    """Only text in `<final>` is the answer."""
 
     @classmethod
     def of(cls, reasoning: str | None, verbose: str | None, *, enforce_final: bool = False) -> "ReplyOptions":
-        """The manner a session chose; what is not a level counts as not chosen."""
+        """The options of a session; an invalid level counts as unset."""
         return cls(
             reasoning=next((level for level in REASONING if level == reasoning), "off"),
             verbose=next((level for level in VERBOSE if level == verbose), "off"),
@@ -191,7 +198,7 @@ class ReplyOptions(Struct, frozen=True, kw_only=True):
 
 
 class ReplyPayload(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """One message to deliver. Its kind says what it is, so that nothing has to be read out of its text."""
+    """One message to deliver. Its kind is explicit, so that nobody has to parse the text."""
 
     text: str = ""
     kind: Kind = "answer"
@@ -217,7 +224,7 @@ class ReplyPayload(Struct, frozen=True, kw_only=True, rename="camel", omit_defau
 
 
 class ShapedReply(Struct, frozen=True, kw_only=True):
-    """A whole message taken apart."""
+    """A whole message split into answer, reasoning and directives."""
 
     said: Utterance
     reasoning: str = ""
@@ -233,7 +240,7 @@ class ShapedReply(Struct, frozen=True, kw_only=True):
 
 
 def shape(raw: str, *, enforce_final: bool = False, finished: bool = True) -> ShapedReply:
-    """A message as people may see it, and apart from it what they may not."""
+    """Splits a message into what people may see and what they may not."""
     if "<" in raw or enforce_final:
         parser = ThinkParser(enforce_final)
         pieces = [*parser.feed(raw), *parser.close(finished)]
@@ -247,7 +254,7 @@ def shape(raw: str, *, enforce_final: bool = False, finished: bool = True) -> Sh
 
 
 def answer(text: str, directives: Directives) -> ReplyPayload | None:
-    """What is delivered of one message; None when it has neither words nor attachments."""
+    """The payload of one message; None when it has neither text nor attachments."""
     if not text.strip() and not directives.media:
         return None
     return ReplyPayload(
@@ -266,7 +273,7 @@ def reasoning(text: str) -> ReplyPayload:
 
 
 def tool_summary(call: ToolCall, result: ToolResult, level: VerboseLevel) -> ReplyPayload:
-    """One line for a call, and its output when everything is wanted."""
+    """One line for a call, with its output at the level `full`."""
     values = " ".join(str(value) for value in call.arguments.values()).replace("\n", " ")
     values = values if len(values) <= ARGUMENT_CHARS else f"{values[: ARGUMENT_CHARS - 1]}…"
     line = f"{'✗' if result.is_error else '·'} {call.name} {values}".rstrip()
@@ -279,14 +286,14 @@ def tool_summary(call: ToolCall, result: ToolResult, level: VerboseLevel) -> Rep
 
 
 def tool_failure(call: ToolCall, result: ToolResult, level: VerboseLevel) -> ReplyPayload:
-    """The word that is left when a run ends in a failed tool and says nothing."""
+    """The payload for a run that ends with a failed tool and no text."""
     detail = result.text.strip() if level == "full" else ""
     detail = detail if len(detail) <= OUTPUT_CHARS else f"{detail[:OUTPUT_CHARS]}…"
     return ReplyPayload(text=f"⚠️ {call.name} failed" + (f": {detail}" if detail else "."), kind="error")
 
 
 def ordered(payloads: Sequence[ReplyPayload]) -> tuple[ReplyPayload, ...]:
-    """Reasoning first, then tools, answers and errors; each kind as it came."""
+    """Sorts payloads: reasoning, tools, answers, errors; stable within a kind."""
     rank: dict[Kind, int] = {"reasoning": 0, "tool": 1, "answer": 2, "error": 3}
     return tuple(sorted(payloads, key=lambda payload: rank[payload.kind]))
 
@@ -299,8 +306,10 @@ def _longest_run(text: str, char: str) -> int:
     return longest
 
 
-# The end of a text that may yet name a line of a note: a line `Source: …` with the empty lines before it, or the number
-# of a line behind the name of a file. The name itself stays, whether there is such a line or not.
+# Unverified citations.
+
+# A suffix that may become a citation: a line `Source: …` with the empty lines before it, or `#L…` after a file name.
+# The file name itself is passed on, whether the line exists or not.
 _UNSURE = lazy(
     r"(?:\A|\n+)(?:S|So|Sou|Sour|Sourc|Source|Source:[^\n]*)?\Z"
     r"|(?:(?<=\.md)|(?<=\.jsonl))#[L\d-]*\Z"
@@ -310,14 +319,14 @@ _NAME_CHARS = 300
 
 
 class SourceGate:
-    """Lets a message through as it is written, all but an end that may be a source nobody has looked up."""
+    """Streams a message, but holds back a suffix that may be a citation until it can be checked."""
 
     def __init__(self, check: Callable[[str], str]) -> None:
         self._check = check
-        """A text without the sources that do not exist."""
+        """Removes citations of sources that do not exist."""
         self._held = ""
         self._word = ""
-        """The last word that was let through, with the blank before it: a line of the file it names may come next."""
+        """The last word passed on, with the blank before it: it may be a file name whose `#L…` comes next."""
 
     def feed(self, text: str) -> str:
         self._held += text

@@ -1,4 +1,4 @@
-"""When a conversation is too old to go on with: by the hour of the day, or after a silence. Pure."""
+"""Decides when a session resets by itself: daily at an hour, or after idle time. Pure."""
 
 from datetime import datetime, timedelta, tzinfo
 from typing import Literal
@@ -13,16 +13,16 @@ Reason = Literal["daily", "idle"]
 
 
 class Contact(Struct, frozen=True):
-    """When a conversation began, and when a person last spoke in it; milliseconds."""
+    """When a conversation began and when a person last wrote, in milliseconds."""
 
     started: int
     last: int
 
 
 def policy_of(settings: SessionSettings, key: SessionKey, channel: str = "") -> ResetSettings | None:
-    """The rule for a conversation, None when it never starts over by itself.
+    """The reset policy of a session; None when it never resets by itself.
 
-    A channel's own rule stands alone; one for a kind of conversation fills in over the general one.
+    A channel's policy replaces all others; one for a kind of conversation is merged over the general one.
     """
     if channel and channel in settings.reset_by_channel:
         return _named(settings.reset_by_channel[channel])
@@ -34,7 +34,7 @@ def policy_of(settings: SessionSettings, key: SessionKey, channel: str = "") -> 
 
 
 def stale(policy: ResetSettings, contact: Contact, now_ms: int, zone: tzinfo) -> Reason | None:
-    """Why a conversation must start over now, the rule that came first when both do."""
+    """Why a session must reset now; the earlier of the two when both apply."""
     expired: list[tuple[int, Reason]] = []
     if policy.mode == "daily":
         boundary = _latest(now_ms, AT_HOUR if policy.at_hour is None else policy.at_hour, zone)
@@ -48,7 +48,7 @@ def stale(policy: ResetSettings, contact: Contact, now_ms: int, zone: tzinfo) ->
 
 
 def _named(policy: ResetSettings | None) -> ResetSettings | None:
-    """A rule that does not say which kind it is, is for the day."""
+    """A policy without a mode is `daily`."""
     if policy is None or policy.mode == "none":
         return None
     return policy if policy.mode else structs.replace(policy, mode="daily")
@@ -61,7 +61,7 @@ def _kind(key: SessionKey) -> Literal["direct", "group", "thread"]:
 
 
 def _latest(now_ms: int, hour: int, zone: tzinfo) -> int:
-    """The last time the clock on the wall showed `hour`."""
+    """The latest moment at which the local time was `hour`."""
     now = datetime.fromtimestamp(now_ms / 1000, zone)
     boundary = now.replace(hour=hour, minute=0, second=0, microsecond=0, fold=0)
     if boundary.timestamp() * 1000 > now_ms:

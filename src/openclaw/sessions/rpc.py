@@ -1,4 +1,4 @@
-"""`sessions.*`: the conversations of this gateway."""
+"""RPC methods `sessions.*`: list, create, send, patch, reset, delete; search, rewind, images and plan."""
 
 import asyncio
 from functools import partial

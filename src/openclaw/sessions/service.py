@@ -38,7 +38,7 @@ def session(
     now: int,
     default: Model,
 ) -> dict[str, Any]:
-    """One session as lists and events show it."""
+    """One session as a row of lists and events."""
     shown: dict[str, Any] = {
         "key": row.session_key,
         "kind": kind_of(key),
@@ -100,7 +100,7 @@ def _status(status: str) -> str:
 
 
 def defaults(situation: ModelSet) -> dict[str, Any]:
-    """What sessions that choose nothing get."""
+    """The values of sessions without preferences."""
     chosen = situation.model(situation.default)
     return {
         "modelProvider": chosen.provider,

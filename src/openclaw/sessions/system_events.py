@@ -1,4 +1,4 @@
-"""System events: lines a conversation is told with its next turn. On record: none is lost, none is told twice."""
+"""System events: lines queued in the database for a session's next turn, each delivered exactly once."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -19,9 +19,9 @@ class SystemEvents:
         self._clock = clock
 
     async def add(self, key: SessionKey, text: str, event_id: str, origins: Sequence[Origin] = ()) -> bool:
-        """Puts a line up, with where it came from if that is elsewhere.
+        """Queues a line, with its origins when it came from outside.
 
-        False when it says the same as the last one, or is there already.
+        False when it equals the last one or is queued already.
         """
         line = " ".join(literal(part).strip() for part in text.splitlines()).strip()
         if not line:
@@ -57,15 +57,15 @@ class SystemEvents:
         return [row["text"] for row in rows]
 
     async def forget(self, key: SessionKey) -> None:
-        """Drops what nobody has been told yet: the conversation it was for is over."""
+        """Drops the queued lines: the conversation they were for is over."""
         await self._db.write("DELETE FROM system_events WHERE session_key = :key AND taken_by = ''", {"key": str(key)})
 
     async def take(self, key: SessionKey, run_id: str) -> tuple[str, tuple[Origin, ...]]:
-        """The lines for a run, ready to stand before what it was asked, and their origins.
+        """Takes the lines for a run, formatted to precede its message, and their origins.
 
         The same run gets the same lines again.
         """
-        # Nearly always there is nothing, and looking is cheaper than writing.
+        # Usually there is nothing, and a read is cheaper than a write.
         if await self._db.look(
             "SELECT 1 FROM system_events WHERE session_key = :key AND taken_by = '' LIMIT 1", {"key": str(key)}
         ):

@@ -1,7 +1,7 @@
-"""A transcript as values: entries in a file, and the messages a model should see of them.
+"""Transcript entries, and the context a model sees of them. Pure.
 
-The invariant: in what goes to a model, every tool call is followed by exactly one result for it, and no result
-stands alone. It is established here and nowhere else.
+The invariant, established here and nowhere else: in a model's context every tool call is followed by exactly one
+result for it, and no result is without a call.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,6 +13,8 @@ from openclaw.core.messages import Assistant, Image, Message, Text, ToolCall, To
 from openclaw.core.text import Origin, merge_origins
 from openclaw.security.labels import message_origins
 
+# Entries.
+
 VERSION = 3
 TITLE_CHARS = 60
 INTERRUPTED = "No result: the run ended before this call finished. Check whether it took effect before repeating it."
@@ -21,7 +23,7 @@ INTERRUPTED = "No result: the run ended before this call finished. Check whether
 class TranscriptHeader(
     Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, tag_field="type", tag="session"
 ):
-    """The first line of a transcript; one that names no version is of the first."""
+    """The first line of a transcript; without a version it is version 1."""
 
     version: int = 1
     id: str
@@ -54,7 +56,7 @@ class Compaction(_Entry, frozen=True, tag="compaction"):
     summary: str
     first_kept_entry_id: str = ""
     first_kept_entry_index: int | UnsetType = UNSET
-    """Instead of the id in the first format: the entry's place in the file, the header being 0."""
+    """In format version 1, instead of the id: the entry's position in the file, the header being 0."""
     tokens_before: int = 0
     tokens_after: int | UnsetType = UNSET
     details: Any = None
@@ -71,11 +73,11 @@ class Custom(_Entry, frozen=True, tag="custom"):
 
 
 NOTICE = "openclaw.notice"
-"""The kind of entry that keeps a word to the person beside a message; no model sees it."""
+"""Entry type of a notice to the person; no model sees it."""
 
 
 def noted(text: str) -> Custom:
-    """A word to the person, to be kept behind the message it is about."""
+    """A notice to the person, stored after the message it is about."""
     return Custom(custom_type=NOTICE, data={"text": text})
 
 
@@ -95,19 +97,19 @@ class SessionInfo(_Entry, frozen=True, tag="session_info"):
 
 
 class Leaf(_Entry, frozen=True, tag="leaf"):
-    """Where the conversation goes on; a rewind without rewriting. None is before the first entry."""
+    """Moves the end of the conversation, to rewind without rewriting. None is before the first entry."""
 
     target_id: str | None
 
 
 class ResetEntry(_Entry, frozen=True, tag="reset"):
-    """Everything before this is out of sight, except what is kept."""
+    """Hides everything before it, except from `first_kept_entry_id` on."""
 
     first_kept_entry_id: str | None = None
 
 
 class Opaque(Struct, frozen=True, kw_only=True, rename="camel"):
-    """An entry of a kind we do not know: it keeps its place in the tree and is never shown to a model."""
+    """An entry of an unknown kind: it keeps its position in the tree and is never shown to a model."""
 
     type: str = ""
     id: str = ""
@@ -131,14 +133,17 @@ AnyEntry = Entry | Opaque
 
 
 class TranscriptProblem(Struct, frozen=True):
-    """Something a reader should know about a transcript."""
+    """A defect found in a transcript."""
 
     kind: Literal["torn", "unreadable", "missing", "unanswered", "stray-result", "repeated-result"]
     detail: str
 
 
+# The context.
+
+
 class Context(Struct, frozen=True, kw_only=True):
-    """What a run starts from."""
+    """The messages and settings a run starts from."""
 
     messages: tuple[Message, ...]
     summary: str | None = None
@@ -146,7 +151,7 @@ class Context(Struct, frozen=True, kw_only=True):
     thinking: str | None = None
     problems: tuple[TranscriptProblem, ...] = ()
     unanswered: tuple[ToolCall, ...] = ()
-    """The calls at the end of the conversation that still wait for their results."""
+    """The calls at the end of the conversation that have no result yet."""
 
 
 def path_to_leaf(entries: Sequence[AnyEntry]) -> list[AnyEntry]:
@@ -155,7 +160,7 @@ def path_to_leaf(entries: Sequence[AnyEntry]) -> list[AnyEntry]:
 
 
 def walk(entries: Sequence[AnyEntry]) -> tuple[list[AnyEntry], list[TranscriptProblem]]:
-    """The same, and where a link between two entries leads nowhere."""
+    """Like `path_to_leaf`, with a problem for each missing parent."""
     by_id: dict[str, int] = {}
     parents: list[int] = []
     lost: dict[int, TranscriptProblem] = {}
@@ -164,7 +169,7 @@ def walk(entries: Sequence[AnyEntry]) -> tuple[list[AnyEntry], list[TranscriptPr
         named = entry.target_id if isinstance(entry, Leaf) else entry.parent_id
         parent = by_id.get(named, -1) if named else -1
         if named and named not in by_id:
-            # An unreadable line must not hide all that came before it.
+            # The parent may be an unreadable line: go on with the entry before, so that the past stays visible.
             parent = leaf
             lost[index] = TranscriptProblem("missing", f"{entry.id} goes on from {named}, which is not in the file")
         parents.append(parent)
@@ -183,7 +188,7 @@ def walk(entries: Sequence[AnyEntry]) -> tuple[list[AnyEntry], list[TranscriptPr
 
 
 def build_context(entries: Sequence[AnyEntry]) -> Context:
-    """The messages a model should see: the newest reset and compaction applied, pairs made whole."""
+    """Builds the model's context: applies resets and compactions, and pairs calls with results."""
     path, broken = walk(entries)
     model: tuple[str, str] | None = None
     thinking: str | None = None
@@ -205,7 +210,7 @@ def build_context(entries: Sequence[AnyEntry]) -> Context:
 
 
 def visible(path: Sequence[AnyEntry]) -> tuple[list[AnyEntry], str | None]:
-    """What resets and compactions leave of `path`, and the summary that stands for the rest."""
+    """The entries that resets and compactions leave of `path`, and the summary of the others."""
     shown: list[AnyEntry] = []
     summary: str | None = None
     for entry in path:
@@ -222,7 +227,7 @@ def _from(shown: list[AnyEntry], first_kept: str | None) -> list[AnyEntry]:
 
 
 def message_of(entry: AnyEntry) -> Message | None:
-    """What a model sees of `entry`, if anything."""
+    """The message of `entry` for a model, if any."""
     match entry:
         case MessageEntry(message=message):
             return message
@@ -235,7 +240,7 @@ def message_of(entry: AnyEntry) -> Message | None:
 
 
 class PairedCalls(Struct, frozen=True):
-    """Messages any provider takes, and what had to be done for that."""
+    """Messages with calls and results paired, and the problems repaired."""
 
     messages: tuple[Message, ...]
     problems: tuple[TranscriptProblem, ...]
@@ -243,7 +248,7 @@ class PairedCalls(Struct, frozen=True):
 
 
 class _Open:
-    """A call that waits for its result; `asked` is its id as the model gave it."""
+    """A call without a result yet; `asked` is its id as the model gave it."""
 
     __slots__ = ("answer", "asked", "call")
 
@@ -254,7 +259,7 @@ class _Open:
 
 
 def pair(messages: Iterable[Message]) -> PairedCalls:
-    """`messages` with every tool call answered exactly once, directly behind the call, in the call's order."""
+    """Pairs calls with results: every call gets exactly one, directly after it, in the order of the calls."""
     out: list[Message] = []
     problems: list[TranscriptProblem] = []
     waiting: list[_Open] = []
@@ -288,7 +293,7 @@ def pair(messages: Iterable[Message]) -> PairedCalls:
 
 
 def _answer(waiting: Sequence[_Open], result: ToolResult) -> TranscriptProblem | None:
-    """Gives `result` to the call it belongs to, or says why it belongs to none."""
+    """Assigns `result` to its call; returns a problem when there is none."""
     ours = [slot for slot in waiting if result.tool_call_id in (slot.call.id, slot.asked)]
     free = next((slot for slot in ours if slot.answer is None), None)
     if free is not None:
@@ -300,7 +305,7 @@ def _answer(waiting: Sequence[_Open], result: ToolResult) -> TranscriptProblem |
 
 
 def _distinct(message: Assistant) -> Assistant:
-    """`message` with each call under an id of its own: some models number every call alike."""
+    """Makes the call ids of `message` unique: some models give every call the same id."""
     ids = [call.id for call in message.calls]
     if len(set(ids)) == len(ids):
         return message
@@ -319,7 +324,7 @@ def _distinct(message: Assistant) -> Assistant:
 
 
 def synthetic(call: ToolCall, text: str = INTERRUPTED, timestamp: int = 0) -> ToolResult:
-    """The result of a call whose own result never came."""
+    """A placeholder result for a call that was interrupted."""
     return ToolResult(
         tool_call_id=call.id,
         tool_name=call.name,
@@ -331,15 +336,15 @@ def synthetic(call: ToolCall, text: str = INTERRUPTED, timestamp: int = 0) -> To
 
 
 class Tally(Struct, frozen=True):
-    """What a conversation amounts to."""
+    """Totals of a conversation."""
 
     messages: int = 0
     usage: Usage = Usage()
     last: Assistant | None = None
     at: int = 0
-    """When the latest message was said, in milliseconds."""
+    """The time of the latest message, in milliseconds."""
     status: Literal["idle", "done", "failed", "killed"] = "idle"
-    """How it stands: anything but a finished answer at its end means that the run was cut short."""
+    """The status by its last message: anything but a finished answer means that the run was interrupted."""
 
     def plus(self, message: Message) -> "Tally":
         usage, last, status = self.usage, self.last, self.status
@@ -362,7 +367,7 @@ def tally(entries: Sequence[AnyEntry]) -> Tally:
 
 
 def title_of(entries: Iterable[AnyEntry]) -> str:
-    """A name for the session: the one it was given, else the start of the first thing said."""
+    """The session's title: its given name, else the start of its first message."""
     named = said = ""
     for entry in entries:
         if isinstance(entry, SessionInfo):
@@ -373,18 +378,18 @@ def title_of(entries: Iterable[AnyEntry]) -> str:
 
 
 def headline(text: str) -> str:
-    """The start of `text` on one line, without what a terminal would act on."""
+    """The start of `text` on one line, without control characters."""
     line = "".join(char for char in " ".join(text.split()) if char.isprintable())
     return line if len(line) <= TITLE_CHARS else line[: TITLE_CHARS - 1].rstrip() + "…"
 
 
 def context_origins(messages: Iterable[Message]) -> tuple[Origin, ...]:
-    """Where the untrusted text of a conversation came from; enclosed text without a label is labelled too."""
+    """The origins of the untrusted text in `messages`; enclosed text without a label counts too."""
     return merge_origins(*(message_origins(message) for message in messages))
 
 
 def path_origins(path: Sequence[AnyEntry]) -> tuple[Origin, ...]:
-    """The same for all of a conversation since its last reset: a summary keeps the labels of what it stands for."""
+    """The origins of a whole conversation since its last reset; a summary keeps those of what it replaced."""
     kept: list[AnyEntry] = []
     for entry in path:
         if isinstance(entry, ResetEntry):

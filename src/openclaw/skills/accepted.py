@@ -1,4 +1,4 @@
-"""What was accepted, kept in `skills-trust.json`: by directory, with a copy of every file for the diff to come."""
+"""Accepted skills in `skills-trust.json`, by directory, with a copy of every file to diff against later."""
 
 import contextlib
 import hashlib
@@ -28,7 +28,7 @@ class _Document(Struct, frozen=True, kw_only=True):
 
 
 class AcceptedSkills:
-    """Accepted skills by the real path of their directory."""
+    """Stores accepted and refused skills, by the real path of their directory."""
 
     def __init__(self, state: Path) -> None:
         self._file = JsonFile(state / FILE, _Document, "mend it, or move it away and accept your skills again")
@@ -36,7 +36,7 @@ class AcceptedSkills:
         self._copies = state / COPIES
 
     def read(self) -> Mapping[str, AcceptedContent]:
-        """Everything accepted; raises `StateError` when the file cannot be used, because then nothing is."""
+        """All entries; raises `StateError` when the file is unusable, and then nothing counts as accepted."""
         document = self._file.read()
         return document.skills if document is not None else {}
 
@@ -48,7 +48,7 @@ class AcceptedSkills:
             entries.update(accepted)
 
     def forget(self, base: str) -> None:
-        """Takes a directory out, as if it had never been seen."""
+        """Deletes the entry of a directory."""
         with self._changing() as entries:
             entries.pop(base, None)
 
@@ -75,12 +75,12 @@ class AcceptedSkills:
         wanted = {file.path: file.sha256 for file in tree.files}
         for path, data in contents(base, tree, MAX_COPY).items():
             target = self._copies / wanted[path]
-            # A file that changed since it was judged is not what was accepted, and is not kept as if it were.
+            # A file that changed since it was judged is not what was accepted: no copy of it.
             if not target.exists() and hashlib.sha256(data).hexdigest() == wanted[path]:
                 self._keep(target, data)
 
     def _keep(self, target: Path, data: bytes) -> None:
-        """Writes a copy, without waiting for the disk: its name says what it must hold, and it is checked when read."""
+        """Writes a copy without fsync: its name is its digest, which is checked when it is read."""
         temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
         try:
             private_directory(self._copies)
@@ -115,7 +115,7 @@ class AcceptedSkills:
 
 
 def accepted(skill: Skill, by: str, now: int) -> AcceptedContent:
-    """The entry for `skill` as it is now; raises `StateError` when it cannot be vouched for."""
+    """The entry for `skill` as it is now; raises `StateError` when its directory cannot be verified."""
     if skill.tree is None:
         raise StateError(f"{skill.name} cannot be accepted: {skill.problem}")
     return msgspec.convert(

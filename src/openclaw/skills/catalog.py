@@ -1,4 +1,4 @@
-"""The list of skills in the prompt: names, descriptions, places, versions, within a budget. Pure."""
+"""Renders the skill list of the prompt within a budget, and the snapshot of it that a session stores. Pure."""
 
 import hashlib
 import re
@@ -11,39 +11,41 @@ from openclaw.core.text import PromptText, head, literal, units
 from openclaw.skills.gate import ListedSkill, SkillList
 from openclaw.skills.manifest import MAX_DESCRIPTION
 
+# The list.
+
 OPEN = "<available_skills>\n"
 CLOSE = "</available_skills>"
 SHORTEST, LONGEST = 4, 220
 MIN_FOR_NOTE = 400
-"""With less room than this, a skill says more than a note about skills."""
+"""With a smaller budget the note is omitted in favour of a skill."""
 _SPACE = re.compile(r"\s+")
 _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&apos;"})
 
 
 class CatalogLine(Struct, frozen=True, kw_only=True):
-    """One skill as the list shows it."""
+    """One skill in the list."""
 
     name: str
     description: str
-    """Empty when the skill's own words are not to be trusted yet."""
+    """Empty when the skill's description is not trusted yet."""
     location: str
     version: str
     rank: int = 0
-    """How close to the owner its place is; when not all fit, the closest stay."""
+    """The precedence of its source; when not all fit, the highest are kept."""
 
 
 class SkillCatalog(Struct, frozen=True):
-    """The text, and what it had to leave out."""
+    """The rendered list, and how much was left out."""
 
     text: str
     included: tuple[str, ...] = ()
     total: int = 0
     description_chars: int | None = None
-    """The longest description that is shown; None when none was shortened."""
+    """The limit descriptions were cut to; None when none was."""
 
 
 class _Piece:
-    """A line cleaned and escaped once, because fitting asks for its size many times."""
+    """A line cleaned and escaped once, because fitting computes its size many times."""
 
     __slots__ = ("after", "before", "description", "fixed", "line")
 
@@ -64,7 +66,7 @@ class _Piece:
 
 
 def compose(lines: Sequence[CatalogLine], max_skills: int, max_chars: int) -> SkillCatalog:
-    """The list of `lines`: in full, or with shorter descriptions, or without, or only as many as fit."""
+    """Renders `lines`: in full, else with shorter descriptions, else without, else only as many as fit."""
     total = len(lines)
     ranked = [_Piece(line) for line in sorted(lines, key=lambda line: (line.rank, line.name))[: max(0, max_skills)]]
     if not ranked:
@@ -77,7 +79,7 @@ def compose(lines: Sequence[CatalogLine], max_skills: int, max_chars: int) -> Sk
 
 
 def _compact(ranked: list[_Piece], total: int, max_chars: int) -> SkillCatalog:
-    # The note is worth a little description, but never a skill.
+    # The note may shorten descriptions, but never displaces a skill.
     bare = _size(ranked, 0)
     spare = units(_note(0, total, "shortened"))
     if max_chars < bare + spare:
@@ -106,7 +108,7 @@ def _block(pieces: Sequence[_Piece], limit: int) -> str:
 
 
 def render(lines: Sequence[CatalogLine], description_chars: int) -> str:
-    """The block for `lines`, each description at most that long; 0 leaves descriptions out."""
+    """Renders `lines`, each description at most that long; 0 omits descriptions."""
     return _block([_Piece(line) for line in lines], description_chars)
 
 
@@ -131,11 +133,14 @@ def _note(included: int, total: int, descriptions: str) -> str:
 
 
 def _largest(low: int, high: int, fits: Callable[[int], bool]) -> int:
-    """The largest number in `low`..`high` that fits, where `low` is taken on trust."""
+    """Binary search for the largest number in `low`..`high` that fits; `low` is assumed to."""
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if fits(middle) else (low, middle - 1)
     return low
+
+
+# The snapshot.
 
 
 class SnapshotSkill(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -146,7 +151,7 @@ class SnapshotSkill(Struct, frozen=True, kw_only=True, rename="camel", omit_defa
 
 
 class SkillSnapshot(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """What is stored with a session and reused each turn."""
+    """The skill list stored with a session and reused each turn."""
 
     prompt: str
     skills: tuple[SnapshotSkill, ...] = ()
@@ -154,11 +159,11 @@ class SkillSnapshot(Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     version: int = 0
     """When it was made, in milliseconds."""
     fingerprint: str = ""
-    """Of everything it was made from; equal fingerprints mean there is nothing new."""
+    """A hash of its inputs; equal fingerprints mean that nothing changed."""
 
     @property
     def text(self) -> PromptText | None:
-        """The list for the prompt; None when there is nothing to list."""
+        """The list for the prompt; None when it is empty."""
         return PromptText(self.prompt, "skills catalog", "skill") if self.prompt else None
 
 
@@ -172,7 +177,7 @@ def take(
     skill_filter: tuple[str, ...] | None = None,
     previous: SkillSnapshot | None = None,
 ) -> SkillSnapshot:
-    """The snapshot of `shelf`; `previous` itself when nothing it shows has changed."""
+    """Makes the snapshot of `shelf`; returns `previous` when nothing in it changed."""
     usable = shelf.usable
     fingerprint = _fingerprint(usable, skill_filter, max_skills, max_chars)
     if previous is not None and previous.fingerprint == fingerprint:

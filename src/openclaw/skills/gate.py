@@ -1,4 +1,4 @@
-"""Whether a skill can be used here, and if not, exactly what is missing and how to get it. Pure."""
+"""Decides whether a skill is trusted and eligible here, and if not, what is missing and how to get it. Pure."""
 
 from collections.abc import Callable, Collection, Sequence
 from typing import Literal
@@ -11,11 +11,13 @@ from openclaw.skills.record import Collision, Skill, SkillProblem, Source
 from openclaw.skills.settings import DependencySettings, SkillEntrySettings, SkillsSettings, TrustMode
 from openclaw.storage.digests import DigestedFile
 
+# Trust.
+
 State = Literal["trusted", "new", "changed", "blocked"]
 
 
 class AcceptedContent(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """What was accepted, when and by whom; or, when `blocked`, what was refused."""
+    """The accepted state of a skill's files, when and by whom; or, when `blocked`, the refused one."""
 
     name: str
     source: Source
@@ -29,12 +31,12 @@ class AcceptedContent(Struct, frozen=True, kw_only=True, rename="camel", omit_de
 
 
 class Trust(Struct, frozen=True):
-    """A state, and what a person should know about it."""
+    """The trust state of a skill, with an explanation for a person."""
 
     state: State
     why: str = ""
     held: bool = False
-    """Whether the skill stays out of the prompt and cannot be called."""
+    """Whether the skill is kept out of the prompt and cannot be called."""
     by: str = ""
     """Who accepted it."""
 
@@ -48,8 +50,8 @@ def judge_trust(
     shipped: str | None,
     alarming: bool,
 ) -> Trust:
-    """Where `skill` stands. `shipped` is the digest a bundled skill must have; `alarming`, that a look through its
-    files found something nobody should trust unseen."""
+    """The trust state of `skill`. `shipped` is the digest a bundled skill must have; `alarming` means that a scan of
+    its files has critical findings."""
     if skill.bundled:
         return _bundled(skill, shipped, verify)
     if mode == "off":
@@ -87,8 +89,11 @@ def _new(skill: Skill, mode: TrustMode, alarming: bool) -> Trust:
     return Trust("new", "trusted from its first use on")
 
 
+# Eligibility.
+
+
 class MachineFacts(Struct, frozen=True, kw_only=True):
-    """What this machine and its configuration have."""
+    """Platform, programs, variables and configuration that skills can require."""
 
     platform: str
     """`darwin`, `linux` or `win32`."""
@@ -96,7 +101,7 @@ class MachineFacts(Struct, frozen=True, kw_only=True):
     """Names of the variables that are set and not empty."""
     has_bin: Callable[[str], bool]
     has_config: Callable[[str], bool]
-    """Whether a configuration path has a value that counts as yes."""
+    """Whether a configuration path has a truthy value."""
     plugins: Collection[str] = ()
     """Enabled plugins."""
 
@@ -110,7 +115,7 @@ class MissingRequirement(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class SkillVerdict(Struct, frozen=True, kw_only=True):
-    """Whether a skill is offered, and every reason when it is not."""
+    """Whether a skill is offered, else every reason why not."""
 
     eligible: bool
     disabled: bool = False
@@ -202,7 +207,7 @@ _PREFERRED = ("brew", "uv", "node", "go", "download")
 
 
 def steps_for(manifest: SkillManifest, platform: str, how: DependencySettings) -> tuple[Installer, ...]:
-    """The install steps that fit this system, the one to try first first."""
+    """The install steps for this system, preferred one first."""
     order = _PREFERRED if how.prefer_brew and platform != "win32" else (*_PREFERRED[1:], "brew")
     fitting = [step for step in manifest.install if not step.os or platform in step.os]
     return tuple(sorted(fitting, key=lambda step: order.index(step.kind)))
@@ -230,24 +235,27 @@ def command(step: Installer, how: DependencySettings) -> tuple[str, ...]:
 
 
 def shown(step: Installer, how: DependencySettings) -> str:
-    """A step as a person reads it before saying yes."""
+    """Describes a step for the person who approves it."""
     if step.kind != "download":
         return " ".join(command(step, how))
     check = f"sha256 {step.sha256}" if step.sha256 else "no checksum given, so it is never downloaded for you"
     return f"download {step.url} ({check})"
 
 
+# The resulting list.
+
+
 class JudgedSkill(Struct, frozen=True):
-    """A skill and how far it is trusted."""
+    """A skill with its trust state."""
 
     skill: Skill
     trust: Trust
 
 
 def merge(found: Sequence[JudgedSkill]) -> tuple[tuple[JudgedSkill, ...], tuple[Collision, ...]]:
-    """One skill a name, sorted by name, and the clashes worth a line. `found` is in order of precedence.
+    """Keeps one skill per name, sorted, and lists the collisions. `found` is in order of precedence.
 
-    A skill that is held back never displaces one that may be used: a cloned directory cannot switch off yours.
+    An untrusted skill never displaces a usable one: a cloned repository cannot disable yours.
     """
     by_name: dict[str, list[JudgedSkill]] = {}
     for item in found:
@@ -266,13 +274,13 @@ def merge(found: Sequence[JudgedSkill]) -> tuple[tuple[JudgedSkill, ...], tuple[
 
 
 class ListedSkill(Struct, frozen=True, kw_only=True):
-    """One skill, and whether and how it is offered."""
+    """One skill with its trust and verdict."""
 
     skill: Skill
     trust: Trust
     verdict: SkillVerdict
     quiet: bool = False
-    """Its description gives orders, and nobody has read it yet: it is listed by name only."""
+    """Its description contains instructions and nobody has reviewed it: it is listed by name only."""
 
     @property
     def model_visible(self) -> bool:
@@ -284,11 +292,11 @@ class ListedSkill(Struct, frozen=True, kw_only=True):
 
 
 class SkillList(Struct, frozen=True, kw_only=True):
-    """What a look found, by name."""
+    """The skills found, by name."""
 
     items: tuple[ListedSkill, ...] = ()
     shadowed: tuple[JudgedSkill, ...] = ()
-    """Skills another one of the same name stands before."""
+    """Skills hidden by another one of the same name."""
     collisions: tuple[Collision, ...] = ()
     diagnostics: tuple[SkillProblem, ...] = ()
 

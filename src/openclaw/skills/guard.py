@@ -1,6 +1,6 @@
-"""Watching what a run does with its skills: nothing changed since it was accepted, nothing beyond what was declared.
+"""Checks the tool calls of a run against its skills: files unchanged since acceptance, permissions as declared.
 
-One guard a run. It decides before a call happens; asking a person, or noting, is the caller's part.
+One guard per run. It decides before a call; asking a person and logging are the caller's part.
 """
 
 import fnmatch
@@ -21,6 +21,7 @@ from openclaw.skills.store import FILE
 from openclaw.storage.digests import Hasher, Unverifiable
 
 PATH_ARGUMENTS = ("path", "file_path", "filePath", "file", "paths", "workdir", "cwd")
+# Other programs' tool names, as ours.
 _ALIASES = {
     "bash": "exec",
     "shell": "exec",
@@ -32,24 +33,24 @@ _ALIASES = {
     "apply-patch": "apply_patch",
     "notebookedit": "edit",
 }
-# A skill that may read may also look around; the names tools of other programs have are understood as ours.
+# Tools that a declared tool includes: a skill that may read may also list and search.
 _IMPLIED = {"read": {"ls", "find", "grep"}, "write": {"apply_patch"}, "edit": {"apply_patch"}, "exec": {"process"}}
 
 
 class GuardAllows(Struct, frozen=True):
-    """Nothing to say, or something worth a note."""
+    """The call may proceed; `notes` are for the log."""
 
     notes: tuple[str, ...] = ()
 
 
 class GuardAsks(Struct, frozen=True):
-    """A person should see this before it happens."""
+    """A person must approve the call first."""
 
     why: str
 
 
 class GuardRefuses(Struct, frozen=True):
-    """This does not happen; the text is for the model."""
+    """The call is refused; the text is for the model."""
 
     why: str
 
@@ -58,7 +59,7 @@ Ruling = GuardAllows | GuardAsks | GuardRefuses
 
 
 class SkillGuard:
-    """Watches one run."""
+    """Judges the tool calls of one run."""
 
     def __init__(self, shelf: SkillList, settings: SkillsSettings, hasher: Hasher, home: Path) -> None:
         self._settings = settings
@@ -73,7 +74,7 @@ class SkillGuard:
         return tuple(sorted(skill.name for skill in self._active.values()))
 
     def rule(self, tool: str, effects: Effects, args: Mapping[str, Any], workspace: Path) -> Ruling:
-        """What is to be done about a call before it happens."""
+        """Decides on a call before it happens."""
         notes: list[str] = []
         touched = [(path, self._owner(path)) for path in self._paths(args, workspace)]
         for path, item in touched:
@@ -90,7 +91,7 @@ class SkillGuard:
         return GuardAllows(tuple(notes))
 
     def _touch(self, path: str, item: ListedSkill, effects: Effects) -> Ruling | None:
-        """Reading or running a file of a skill: it must be the file that was accepted."""
+        """Checks that a skill's file, when read or run, is the accepted one."""
         skill, runs = item.skill, Effects.RUNS_CODE in effects
         if not (runs or Effects.READS_FILES in effects) or Path(path).is_dir() or Effects.WRITES_FILES in effects:
             return None
@@ -114,7 +115,7 @@ class SkillGuard:
         try:
             now = self._hasher.file(path, os.lstat(path))
         except (OSError, Unverifiable):
-            return None  # gone or unreadable: the tool itself says so better
+            return None  # gone or unreadable: the tool itself reports it
         if now == known:
             return None
         return GuardRefuses(
@@ -123,7 +124,7 @@ class SkillGuard:
         )
 
     def _concerns(self, tool: str, effects: Effects, paths: Sequence[str]) -> Iterator[tuple[str, bool]]:
-        """What active skills did not declare, and whether that stops the call."""
+        """Yields what the active skills did not declare, and whether that stops the call."""
         enforce = self._settings.permissions == "enforce"
         for skill in self._active.values():
             if self._settings.permissions != "off":
@@ -146,7 +147,7 @@ class SkillGuard:
         return None
 
     def _paths(self, args: Mapping[str, Any], workspace: Path) -> list[str]:
-        """Every path a call names, without links."""
+        """Every path a call names, links resolved."""
         given: list[str] = []
         for name in PATH_ARGUMENTS:
             value = args.get(name)

@@ -1,4 +1,7 @@
-"""Installing a skill: staged aside, looked through, agreed to, and put in place in one step, or not at all."""
+"""Installs, removes, creates and packs skills, and installs the programs they need.
+
+An install is staged, scanned, reviewed, then moved into place atomically, or not done at all.
+"""
 
 import contextlib
 import gzip
@@ -30,6 +33,8 @@ from openclaw.storage.archives import mend, pieces, swap
 from openclaw.storage.digests import Hasher, Unverifiable
 from openclaw.storage.locks import holding
 
+# Install and remove.
+
 RECORDS = ".openclaw"
 ORIGIN = "source-origin.json"
 _STAGING, _OLD, _LOCK = ".openclaw-staging-", ".openclaw-old-", ".openclaw-install.lock"
@@ -39,7 +44,7 @@ OriginKind = Literal["path", "git", "archive", "registry"]
 
 
 class InstallOrigin(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=False):
-    """Where an installed skill came from; kept inside it."""
+    """Where an installed skill came from; stored in its directory."""
 
     version: int = 1
     source: OriginKind
@@ -50,12 +55,12 @@ class InstallOrigin(Struct, frozen=True, kw_only=True, rename="camel", omit_defa
 
 
 class StagedSkill(Struct, frozen=True, kw_only=True):
-    """A skill on the threshold: unpacked and looked through, not yet installed."""
+    """A skill unpacked and scanned, not yet installed."""
 
     slug: str
     manifest: SkillManifest
     directory: Path
-    """Where it waits."""
+    """Its staging directory."""
     target: Path
     kind: OriginKind
     spec: str
@@ -71,18 +76,18 @@ class StagedSkill(Struct, frozen=True, kw_only=True):
 
 
 class SkillReview(Struct, frozen=True, kw_only=True):
-    """Who has a say: each gives a reason to stop, or nothing. They are asked in this order."""
+    """The reviewers of an install, in order; each returns a reason to stop, or an empty string."""
 
     policy: Callable[[StagedSkill], str] = lambda staged: ""
     """The operator's program."""
     hooks: tuple[Callable[[StagedSkill], str], ...] = ()
     """`before_install` of plugins."""
     person: Callable[[StagedSkill], str] = lambda staged: ""
-    """Who asked for the install, and now sees the report."""
+    """The person who asked for the install."""
 
 
 def slug_of(text: str) -> str:
-    """`text` as a directory name."""
+    """Turns `text` into a directory name."""
     slug = re.sub(r"[^a-z0-9_-]+", "-", text.strip().lower()).strip("-_")[:64]
     if not _SLUG.match(slug):
         raise InvalidRequest(f"{text!r} makes no directory name: give one of letters, digits, - and _ with --as")
@@ -102,7 +107,7 @@ def install(
     slug: str | None = None,
     force: bool = False,
 ) -> StagedSkill:
-    """Installs the skill in `spec` below `root`; gives what was installed. Whatever stops it leaves nothing behind."""
+    """Installs the skill in `spec` below `root` and returns it. A failure leaves nothing behind."""
     with staged(spec, root, inspect, slug, force) as ready:
         for objects in (gatekeeper.policy, *gatekeeper.hooks, gatekeeper.person):
             why = objects(ready)
@@ -116,7 +121,7 @@ def install(
 def staged(
     spec: Path, root: Path, inspect: Inspect, slug: str | None = None, force: bool = False
 ) -> Iterator[StagedSkill]:
-    """The skill in `spec` unpacked beside its place to be, for as long as the block lasts."""
+    """Unpacks the skill in `spec` beside its target, for the duration of the block."""
     found = pieces(spec, FILE)
     manifest, problem = read_manifest(found[FILE][0], spec.stem if spec.is_file() else spec.resolve().name)
     if manifest is None:
@@ -181,7 +186,7 @@ def _put(
 
 
 def mend_unlocked(root: Path) -> None:
-    """The same, for whoever only came to look."""
+    """Repairs an interrupted install under the lock, for readers that do not hold it."""
     if any(root.glob(f"{_OLD}*")):
         with holding(root / _LOCK, f"{root}"):
             mend(root, _OLD)
@@ -205,7 +210,7 @@ def _as_skill(ready: StagedSkill, source: Source) -> Skill:
 
 
 def remove(target: Path, root: Path, ledger: AcceptedSkills) -> None:
-    """Takes an installed skill away, with what was accepted of it."""
+    """Removes an installed skill and its entry in the accepted skills."""
     base = os.path.realpath(target)
     with holding(root / _LOCK, f"{root}"):
         aside = root / f"{_STAGING}{secrets.token_hex(6)}"
@@ -237,10 +242,12 @@ _TWINS = str.maketrans("01lі|оаеирсух$5", "oiiiioaenpcyxss")
 
 
 def _skeleton(name: str) -> str:
-    """A name as a hurried reader sees it."""
+    """A name with look-alike characters unified."""
     folded = re.sub(r"[\W_]+", "", name.casefold().translate(_TWINS).replace("rn", "m").replace("vv", "w"))
     return re.sub(r"(.)\1+", r"\1", folded).removesuffix("s")
 
+
+# Create and pack.
 
 _NEW = """---
 name: {name}
@@ -258,7 +265,7 @@ Say here, in the order they are done, the steps the assistant should follow.
 
 
 def new(root: Path, name: str, description: str) -> Path:
-    """A new skill below `root`; gives its SKILL.md."""
+    """Creates a skill below `root`; returns the path of its SKILL.md."""
     slug = slug_of(name)
     path = root / slug / FILE
     if path.parent.exists():
@@ -272,7 +279,7 @@ def new(root: Path, name: str, description: str) -> Path:
 
 
 def pack(directory: Path, output: Path | None, cwd: Path) -> Path:
-    """The skill in `directory` as one file (.tgz or .zip); the same files always give the same bytes."""
+    """Packs the skill in `directory` as .tgz or .zip, reproducibly."""
     found = pieces(directory, FILE)
     manifest, problem = read_manifest(found[FILE][0], directory.resolve().name)
     if manifest is None:
@@ -312,13 +319,15 @@ def _zipped(found: dict[str, tuple[bytes, bool]], slug: str) -> bytes:
     return packed.getvalue()
 
 
+# Programs a skill needs.
+
 MAX_DOWNLOAD = 256 << 20
 TIMEOUT = 900.0
 _CHUNK = 1 << 16
 
 
 def run(step: Installer, how: DependencySettings, tools: Path, environ: Mapping[str, str]) -> str:
-    """Runs one step; gives a line that says what was done. `tools` is where downloads of this skill go."""
+    """Runs one install step; returns a line that says what was done. Downloads go to `tools`."""
     if step.kind == "download":
         return f"saved {fetch(step, tools)}"
     line = command(step, how)
@@ -334,7 +343,7 @@ def run(step: Installer, how: DependencySettings, tools: Path, environ: Mapping[
 
 
 def fetch(step: Installer, tools: Path) -> Path:
-    """Downloads a step's file and keeps it only when its checksum is the one the skill names."""
+    """Downloads a step's file; deletes it unless its checksum is the one the skill names."""
     import urllib.error  # slow to import, and few skills need it
     import urllib.request
 

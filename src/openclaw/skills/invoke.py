@@ -1,4 +1,4 @@
-"""Calling a skill by name: `/skill:name`, `/skill name`, or its own command. Pure."""
+"""Parses skill commands (`/skill:name`, `/skill name`, `/name`), and selects skills' environment variables. Pure."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -8,6 +8,8 @@ from msgspec import Struct
 from openclaw.core.secret import Secret
 from openclaw.skills.gate import ListedSkill
 from openclaw.skills.settings import SkillEntrySettings
+
+# Environment variables.
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _SENSITIVE = re.compile(
@@ -27,20 +29,20 @@ _HIJACK_PREFIXES = ("LD_", "DYLD_", "GIT_", "BASH_FUNC_", "NPM_CONFIG_", "PIP_",
 
 
 class SkillVariables(Struct, frozen=True):
-    """Variables for the run, and what was left out; values are in neither the notes nor the repr."""
+    """Variables for the run, and notes on those left out; no values in the notes or the repr."""
 
     env: Mapping[str, Secret]
     notes: tuple[str, ...] = ()
 
     def revealed(self) -> dict[str, str]:
-        """The variables as a child process needs them."""
+        """The variables in plain text, for a child process."""
         return {name: value.reveal() for name, value in self.env.items()}
 
 
 def inject(
     items: Sequence[ListedSkill], entries: Mapping[str, SkillEntrySettings], environ: Mapping[str, str]
 ) -> SkillVariables:
-    """The variables of every usable skill in `items` that `environ` does not have already."""
+    """The configured variables of every usable skill that `environ` does not set already."""
     found: dict[str, Secret] = {}
     notes: list[str] = []
     for item in items:
@@ -61,7 +63,7 @@ def inject(
             else:
                 found[name] = value
     if items and "PYTHONDONTWRITEBYTECODE" not in environ:
-        # A script that leaves compiled files in its skill would make the skill look tampered with.
+        # Bytecode files written into the skill's directory would look like tampering.
         found["PYTHONDONTWRITEBYTECODE"] = Secret("1")
     return SkillVariables(found, tuple(notes))
 
@@ -80,6 +82,8 @@ def objection(name: str, value: Secret, declared: set[str]) -> str:
     return ""
 
 
+# Commands.
+
 MAX_COMMAND = 32
 _NAMED = re.compile(r"/skill(?::(?P<colon>[^\s/]+)|[ \t]+(?P<word>\S+))(?:\s+(?P<input>.*))?\Z", re.DOTALL | re.I)
 _COMMAND = re.compile(r"/(?P<word>[a-z0-9_]{1,40})(?:@\S+)?(?:\s+(?P<input>.*))?\Z", re.DOTALL | re.I)
@@ -87,21 +91,21 @@ _ODD = re.compile(r"[^a-z0-9_]+")
 
 
 class SkillCall(Struct, frozen=True):
-    """A person asked for this skill."""
+    """A call of a skill by a person."""
 
     item: ListedSkill
     input: str = ""
 
 
 class Unknown(Struct, frozen=True):
-    """A person asked for a skill that is not there, or not to be called."""
+    """A call of a skill that does not exist or cannot be called."""
 
     name: str
     why: str
 
 
 def commands(items: Sequence[ListedSkill], taken: Sequence[str] = ()) -> dict[str, ListedSkill]:
-    """The command of each skill people may call; names in `taken` belong to somebody else."""
+    """The command of each skill people may call; names in `taken` are reserved."""
     found: dict[str, ListedSkill] = {}
     used = {name.lower() for name in taken}
     for item in items:
@@ -118,7 +122,7 @@ def commands(items: Sequence[ListedSkill], taken: Sequence[str] = ()) -> dict[st
 
 
 def parse(text: str, items: Sequence[ListedSkill], taken: Sequence[str] = ()) -> SkillCall | Unknown | None:
-    """What `text` calls; None when it calls no skill at all."""
+    """Parses a skill call; None when `text` is not one."""
     text = text.strip()
     named = _NAMED.match(text)
     if named is not None:

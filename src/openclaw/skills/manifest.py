@@ -1,4 +1,4 @@
-"""What a SKILL.md says of its skill: parsed once, frozen, forgiving of spelling and strict about meaning. Pure."""
+"""Parses SKILL.md: front matter, manifest, and references that leave the skill's directory. Pure."""
 
 import re
 from collections.abc import Iterator
@@ -9,6 +9,8 @@ import pyjson5
 from msgspec import Struct
 
 from openclaw.core.text import head, literal, units
+
+# Front matter.
 
 MAX_CHARS = 65_536
 MAX_DEPTH = 16
@@ -24,12 +26,12 @@ _NOTHING = frozenset({"", "~", "null", "Null", "NULL"})
 
 
 class FrontMatter(Struct, frozen=True):
-    """The keys, the text below them, and what was wrong but could be read all the same."""
+    """The keys, the body below them, and notes on what had to be repaired."""
 
     fields: dict[str, Value]
     body: str
     body_line: int
-    """The line of the file the body begins on."""
+    """The first line of the body in the file."""
     notes: tuple[str, ...] = ()
 
 
@@ -38,7 +40,7 @@ class Malformed(ValueError):
 
 
 def read(text: str) -> FrontMatter:
-    """The front matter of a file; raises `Malformed`."""
+    """Parses the front matter of a file; raises `Malformed`."""
     head, body, body_line, notes = _split(text)
     if len(head) > MAX_CHARS:
         raise Malformed(f"the front matter has {len(head):,} characters; {MAX_CHARS:,} is the most")
@@ -81,7 +83,7 @@ class _Builder:
     """Builds plain values from parser events, within limits."""
 
     def __init__(self, notes: list[str]) -> None:
-        import yaml  # slow to import, and a gateway that only waits reads no skill
+        import yaml  # slow to import, and an idle gateway parses no skill
 
         self._yaml = yaml
         self._notes = notes
@@ -91,7 +93,7 @@ class _Builder:
         yaml = self._yaml
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         try:
-            # `---` inside would start a second document; the first is all there is.
+            # `---` inside would start a second document; only the first is read.
             events = iter(yaml.parse(text, Loader=loader))
             for event in events:
                 if isinstance(event, yaml.DocumentStartEvent):
@@ -140,7 +142,7 @@ class _Builder:
 
 
 def _by_key(head: str) -> Iterator[tuple[str, Value]]:
-    """Each top-level key with what belongs to it, read as well as it can be."""
+    """Parses each top-level key on its own, for front matter that is not valid YAML as a whole."""
     for key, first, rest in _chunks(head):
         whole = "\n".join([f"{key}: {first}", *rest]).replace("\t", "  ")
         try:
@@ -175,12 +177,12 @@ def _bare(value: str) -> str:
         value = value[1:].strip()
     if len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'":
         value = value[1:-1]
-    # A quote that is opened and never closed was meant to open a sentence, not to be part of it.
+    # An opening quote that is never closed is dropped.
     return value[1:] if value[:1] in ("'", '"') and value.count(value[0]) == 1 else value
 
 
 def unpacked(value: Value | None) -> dict[str, Value]:
-    """A mapping that may also be written as JSON or JSON5 text; empty when it is neither."""
+    """A mapping, also one written as JSON or JSON5 text; empty when it is neither."""
     if isinstance(value, dict):
         return value
     if not isinstance(value, str) or not value.lstrip().startswith("{") or len(value) > MAX_CHARS:
@@ -212,6 +214,8 @@ def _reason(error: Exception) -> str:
     return f"{getattr(error, 'problem', None) or error}{where}"[:200]
 
 
+# The manifest.
+
 MAX_NAME = 64
 MAX_DESCRIPTION = 1_024
 MAX_LINE = 500
@@ -234,7 +238,7 @@ _FALSE = frozenset({"false", "no", "off", "0"})
 
 
 class SkillRequirements(Struct, frozen=True, kw_only=True):
-    """What must be there before the skill makes sense."""
+    """Programs, variables and configuration the skill requires."""
 
     bins: tuple[str, ...] = ()
     any_bins: tuple[str, ...] = ()
@@ -243,7 +247,7 @@ class SkillRequirements(Struct, frozen=True, kw_only=True):
 
 
 class Installer(Struct, frozen=True, kw_only=True):
-    """One way to get a program the skill needs; shown always, run only when asked for."""
+    """One way to install a program the skill needs; run only on request."""
 
     id: str
     kind: InstallKind
@@ -260,7 +264,7 @@ class Installer(Struct, frozen=True, kw_only=True):
 
 
 class SkillPermissions(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """What the skill says it needs; None means it does not say."""
+    """The permissions a skill declares; None means undeclared."""
 
     tools: tuple[str, ...] | None = None
     network: bool | None = None
@@ -272,7 +276,7 @@ class SkillPermissions(Struct, frozen=True, kw_only=True, rename="camel", omit_d
 
 
 class SkillManifest(Struct, frozen=True, kw_only=True):
-    """A skill in its own words."""
+    """The parsed SKILL.md."""
 
     name: str
     description: str
@@ -301,7 +305,7 @@ class SkillManifest(Struct, frozen=True, kw_only=True):
 
 
 def parse(text: str, directory: str) -> SkillManifest:
-    """The manifest in `text`; `directory` names a skill that does not name itself. Raises `Malformed`."""
+    """Parses a SKILL.md; `directory` is the name of a skill without one. Raises `Malformed`."""
     matter = read(text)
     fields, notes = matter.fields, list(matter.notes)
     ours = _ours(fields, notes)
@@ -373,7 +377,7 @@ def _oses(value: Value | None, notes: list[str]) -> tuple[str, ...]:
     known = {"macos": "darwin", "mac": "darwin", "osx": "darwin", "windows": "win32", "win": "win32"}
     given = [known.get(item.lower(), item.lower()) for item in words(value)]
     notes.extend(f"os {item!r} is none of {', '.join(OSES)}" for item in given if item not in OSES)
-    # A skill for a system nobody knows stays a skill for that system alone, so the names are kept.
+    # Unknown systems are kept: dropping them would offer the skill everywhere.
     return tuple(dict.fromkeys(given))
 
 
@@ -411,7 +415,7 @@ def _installer(given: dict[str, Value], fallback: str) -> Installer | str:
 
 
 def _objection(step: Installer) -> str:
-    """Why a step cannot be offered, if it cannot."""
+    """Why a step cannot be offered; empty when it can."""
     values = {"brew": step.formula, "node": step.package, "uv": step.package, "go": step.module, "download": step.url}
     shapes = {"brew": _FORMULA, "node": _PACKAGE, "uv": _PACKAGE, "go": _MODULE, "download": _URL}
     names = {"brew": "formula or cask", "node": "package", "uv": "package", "go": "module", "download": "url"}
@@ -439,7 +443,7 @@ def _permissions(fields: dict[str, Value], ours: dict[str, Value]) -> SkillPermi
 
 
 def words(value: Value | None) -> tuple[str, ...]:
-    """A list, or text that stands for one: separated by commas, else by spaces; parentheses hold together."""
+    """A list, or text split at commas, else at spaces, but not inside parentheses."""
     if isinstance(value, list):
         items = [_line(item) for item in value]
     elif isinstance(value, str):
@@ -462,14 +466,14 @@ def _first(items: tuple[str, ...]) -> str:
 
 
 def _line(value: Value | None, limit: int = 16_000) -> str:
-    """`value` as one line of harmless text."""
+    """`value` as one line without control characters."""
     match value:
         case str():
             return head(_SPACE.sub(" ", literal(_SPACE.sub(" ", value))).strip(), limit)
         case list():
             return _line(", ".join(_line(item) for item in value), limit)
         case dict():
-            # "description: Use when: …" without quotes reads as a mapping; its words are what was meant.
+            # YAML parses an unquoted "description: Use when: …" as a mapping; join it back into text.
             return _line(", ".join(f"{key}: {_line(item)}" for key, item in value.items()), limit)
         case None:
             return ""
@@ -480,9 +484,11 @@ def _flag(value: Value | None, default: bool) -> bool:
     return True if text in _TRUE else False if text in _FALSE else default
 
 
+# References.
+
 MAX_REFERENCES = 50
 
-# A path in a link, in backquotes, or standing alone; URLs and options are not paths.
+# A path in a link, in backquotes, or by itself; URLs and options are not paths.
 _PATH = re.compile(
     r"(?<![\w/:.~$}-])(?P<path>(?:\{baseDir\}/|\$\{?HOME\}?/|~[\w-]*/|\.{1,2}/|[A-Za-z]:[\\/]|/(?!/))[^\s`\"'()\[\]<>|;,*?]{1,300})"
 )
@@ -492,7 +498,7 @@ _SYSTEM = re.compile(
 
 
 class Reference(Struct, frozen=True):
-    """One path that leaves the skill's directory."""
+    """A path that leaves the skill's directory."""
 
     line: int
     path: str
@@ -503,7 +509,7 @@ class Reference(Struct, frozen=True):
 
 
 def leaving(text: str, first_line: int = 1) -> tuple[Reference, ...]:
-    """Every reference in `text` that does not stay inside the skill's own directory."""
+    """Finds the references in `text` that leave the skill's directory."""
     return tuple(_found(text, first_line))[:MAX_REFERENCES]
 
 
@@ -524,6 +530,6 @@ def _leaves(path: str) -> str:
         clean = normpath(inside)
         return "climbs out of the skill's directory" if clean == ".." or clean.startswith(("../", "/")) else ""
     if path.startswith("/"):
-        # Programs and scratch space are everybody's; a skill that names them leaves nothing behind.
+        # System programs and temporary directories are harmless to name.
         return "" if _SYSTEM.match(path) or path.count("/") < 2 else "is an absolute path"
     return "is in a home directory" if path.startswith(("~", "$")) else "is an absolute path"

@@ -1,4 +1,4 @@
-"""A skill as it was found, and the places one can be found in. Pure."""
+"""A skill as found on disk, and the sources of skills by precedence. Pure."""
 
 from typing import Literal
 
@@ -29,7 +29,7 @@ PRECEDENCE: tuple[Source, ...] = (
     "openclaw-bundled",
     "openclaw-extra",
 )
-"""Highest first: of two skills with one name, the one from the earlier place is used."""
+"""Highest first: of two skills with one name, the one from the earlier source is used."""
 
 BUNDLED: Source = "openclaw-bundled"
 
@@ -39,16 +39,16 @@ class Skill(Struct, frozen=True, kw_only=True):
 
     manifest: SkillManifest
     file_path: str
-    """Its SKILL.md, by the way it was found."""
+    """Its SKILL.md, links not resolved."""
     base_dir: str
-    """Its directory, without links."""
+    """Its directory, links resolved."""
     source: Source
     owned: bool
     """Whether the owner of this installation put it there."""
     content_hash: str
     tree: TreeDigest | None = None
     problem: str = ""
-    """Why its directory cannot be vouched for."""
+    """Why its directory cannot be verified."""
     plugin: str = ""
     outside: tuple[Reference, ...] = ()
 
@@ -70,7 +70,7 @@ class Skill(Struct, frozen=True, kw_only=True):
 
 
 class SkillProblem(Struct, frozen=True, kw_only=True):
-    """Something that was passed over while looking, and why."""
+    """A path skipped by the scan, and why."""
 
     kind: str
     path: str

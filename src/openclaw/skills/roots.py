@@ -1,4 +1,4 @@
-"""Where skills are looked for, highest precedence first."""
+"""The directories to search for skills, highest precedence first."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ class SkillRoot(Struct, frozen=True, kw_only=True):
     source: Source
     path: Path
     owned: bool = True
-    """Whether what lies there was put there by the owner, and not by whoever wrote a repository or a package."""
+    """Whether its content is the owner's, and not from a repository or a package."""
     contained: bool = True
     """Whether links must stay inside."""
     plugin: str = ""
@@ -29,14 +29,14 @@ class PluginDirectory(Struct, frozen=True):
 
 
 class SkillRoots(Struct, frozen=True, kw_only=True):
-    """What this process knows about where it stands."""
+    """The inputs of `roots`: home, state, workspace and configured directories."""
 
     home: Path
     state: Path
     workspace: Path
     cwd: Path
     workspace_trusted: bool = True
-    """Whether the workspace is the owner's own, and not somebody's repository."""
+    """Whether the workspace is the owner's own, and not someone's repository."""
     given: tuple[Path, ...] = ()
     """Named on the command line."""
     extra: tuple[Path, ...] = ()
@@ -49,12 +49,12 @@ class SkillRoots(Struct, frozen=True, kw_only=True):
 
 
 def bundled() -> Path:
-    """The skills that come with the program."""
+    """The directory of the bundled skills."""
     return Path(__file__).parent / "bundled"
 
 
 def roots(places: SkillRoots) -> tuple[SkillRoot, ...]:
-    """Every root in order of precedence; a directory that is two of them counts as the owner's."""
+    """All roots in order of precedence; a directory listed twice counts as the owner's if one of them does."""
     found = [
         *(SkillRoot(source="cli", path=path) for path in places.given),
         SkillRoot(source="openclaw-workspace", path=places.workspace / "skills", owned=places.workspace_trusted),
@@ -75,13 +75,13 @@ def roots(places: SkillRoots) -> tuple[SkillRoot, ...]:
 
 
 def expanded(text: str, home: Path, cwd: Path) -> Path:
-    """A path from the settings: `~` is the home directory, anything relative starts at `cwd`."""
+    """Expands a path from the settings: `~` is `home`, relative paths start at `cwd`."""
     return home / text[2:] if text.startswith(("~/", "~\\")) else home if text == "~" else cwd / text
 
 
 def package_directories() -> tuple[Path, ...]:
-    """The skills of installed packages, by their entry points; nothing of a package is imported to find them."""
-    from importlib.machinery import PathFinder  # slow to import, and asked for once
+    """The skill directories of installed packages, by entry point; imports none of the packages."""
+    from importlib.machinery import PathFinder  # slow to import, and used once
     from importlib.metadata import entry_points
 
     found: list[Path] = []

@@ -1,4 +1,4 @@
-"""Skills."""
+"""RPC methods `skills.*`, and `memory.search` and `memory.status`."""
 
 import asyncio
 from pathlib import Path
@@ -83,14 +83,14 @@ class SkillsDetailParams(Params, frozen=True, kw_only=True):
 
 
 class SkillsTrustShowParams(Params, frozen=True, kw_only=True):
-    """Params of `skills.trust.show`, which only we have."""
+    """Params of `skills.trust.show`, an extension of ours."""
 
     name: NonEmpty
     agent_id: NonEmpty | None = None
 
 
 class SkillsTrustSetParams(Params, frozen=True, kw_only=True):
-    """Params of `skills.trust.set`, which only we have. The digest says which state of the files was looked at."""
+    """Params of `skills.trust.set`, an extension of ours. The digest is that of the files the person reviewed."""
 
     name: NonEmpty
     decision: Literal["accept", "refuse"]

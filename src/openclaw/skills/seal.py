@@ -1,4 +1,4 @@
-"""Writing down the digest of each shipped skill, after one was edited. Run: python -m openclaw.skills.seal"""
+"""Writes the digests of the bundled skills, after one was edited. Run: python -m openclaw.skills.seal"""
 
 import msgspec
 
@@ -9,7 +9,7 @@ from openclaw.storage.digests import UNCOUNTED_HERE, Hasher
 
 
 def digests() -> dict[str, str]:
-    """The digest of every shipped skill as it is now, by name."""
+    """Computes the digest of every bundled skill, by name."""
     found: dict[str, str] = {}
     for path in sorted(bundled().glob(f"*/{FILE}")):
         manifest, problem = read_manifest(path.read_bytes(), path.parent.name)

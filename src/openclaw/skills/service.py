@@ -1,4 +1,4 @@
-"""The skills of this installation, for every agent: where they are looked for, what they get, how they are watched."""
+"""The skills of every agent: cached list, prompt snapshot, environment, guard, and the gate of a run."""
 
 import logging
 import os
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 class _Looked(Struct, frozen=True):
-    """What a look found, and how long that holds."""
+    """A cached scan result, with what decides whether it is still valid."""
 
     shelf: SkillList
     first_use: bool
@@ -42,7 +42,7 @@ class _Looked(Struct, frozen=True):
 
 
 class SkillService:
-    """One for the process; `look` is quick when nothing changed, but reads files: call it in a thread."""
+    """One per process. `look` is fast when nothing changed, but reads files: call it in a thread."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class SkillService:
         self._now = now
         self._given = given
         self._plugins = plugins
-        """The directories of plugins that run."""
+        """The skill directories of running plugins."""
         self._looked: dict[tuple[str, Path, Path], _Looked] = {}
         self._shown: dict[str, SkillSnapshot] = {}
 
@@ -90,7 +90,7 @@ class SkillService:
 
     @cached_property
     def _packages(self) -> tuple[Path, ...]:
-        # What is installed does not change while the process lives, and finding out is slow.
+        # Slow, and constant for the process.
         return package_directories()
 
     def places(self, workspace: Path, cwd: Path) -> SkillRoots:
@@ -106,7 +106,7 @@ class SkillService:
         )
 
     def look(self, agent_id: str, workspace: Path, cwd: Path, *, first_use: bool) -> SkillList:
-        """Every skill as this agent has it now; with `skills.load.watch` off, as it was at the first look."""
+        """The skills of an agent now; with `skills.load.watch` off, as at the first scan."""
         known = self.known(agent_id, workspace, cwd, first_use=first_use)
         if known is not None:
             return known
@@ -143,7 +143,7 @@ class SkillService:
         return self._agents.defaults.skills if own is None else own
 
     def snapshot(self, agent_id: str, shelf: SkillList) -> SkillSnapshot:
-        """What a session shows its model; the same as last time when nothing changed."""
+        """The snapshot for a session's prompt; the same object when nothing changed."""
         own = view(self._agents, agent_id).entry.skills_limits.max_skills_prompt_chars
         limits = self.settings.limits
         self._shown[agent_id] = taken = catalog.take(
@@ -171,11 +171,11 @@ class SkillService:
         return [(item.skill.base_dir, str(Path(item.skill.file_path).parent)) for item in shelf.usable]
 
     def guard(self, shelf: SkillList) -> SkillGuard:
-        """Who watches one run."""
+        """A new guard for one run."""
         return SkillGuard(shelf, self.settings, self.library.hasher, self._home)
 
     def labels(self, shelf: SkillList) -> dict[str, tuple[Origin, ...]]:
-        """The directories of skills, with the label of those that neither the owner nor OpenClaw wrote."""
+        """The origins of each skill directory; empty for the owner's and the bundled ones."""
         from openclaw.skills.install import ORIGIN, RECORDS
 
         return {
@@ -210,7 +210,7 @@ def _origins(item: ListedSkill, *, installed: bool) -> tuple[Origin, ...]:
 
 
 class SkillGate:
-    """A run's gate with a guard before it: what a skill leads to is judged first, then the call itself."""
+    """A run's gate behind the skill guard: the guard judges a call first, then the wrapped gate."""
 
     def __init__(self, gate: Gate, guard: SkillGuard, approver: Approver) -> None:
         self._gate = gate

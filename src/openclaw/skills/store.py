@@ -1,6 +1,6 @@
-"""Finding skills below their roots: bounded, inside the root, and without reading again what did not change.
+"""Finds skills below their roots, judges them, and caches what did not change.
 
-Nothing here raises for what lies on disk: whatever cannot be used becomes a diagnostic, and its neighbours load.
+The search is bounded and stays inside the roots. Bad files never raise: each becomes a diagnostic, and the others load.
 """
 
 import hashlib
@@ -37,18 +37,20 @@ from openclaw.storage.digests import (
     read_regular,
 )
 
+# Change detection.
+
 MOST_HERE = 300
-"""Files and directories that are quicker asked about than handed to a thread."""
+"""Up to this many paths, checking them is faster than handing the work to a thread."""
 
 
 class ScanCache:
-    """Everything one look depended on, as it was."""
+    """The identities of all files a scan depended on; tells whether its result is still valid."""
 
     def __init__(self) -> None:
         self._seen: dict[str, Identity | None] = {}
 
     def note(self, paths: Iterable[str]) -> None:
-        """Notes files and directories, also those that are not there."""
+        """Records files and directories, also missing ones."""
         for path in paths:
             self._seen[path] = identity_at(path)
 
@@ -57,14 +59,16 @@ class ScanCache:
         return len(self._seen) <= MOST_HERE
 
     def settled(self, started: float) -> bool:
-        """Whether all of it is older than the look itself, so that a change since then is sure to show."""
+        """Whether everything is older than the scan, so that any later change alters a timestamp."""
         newest = max((max(seen[3], seen[4]) for seen in self._seen.values() if seen is not None), default=0)
         return newest < (started - RACY) * 1e9
 
     def hold(self) -> bool:
-        """Whether everything is as it was."""
+        """Whether nothing changed."""
         return all(identity_at(path) == before for path, before in self._seen.items())
 
+
+# The scan.
 
 FILE = "SKILL.md"
 MAX_DEPTH = 6
@@ -80,7 +84,7 @@ class _Parsed(Struct, frozen=True):
 
 
 class SkillFinder:
-    """Looks through roots; keeps what it read for the next time."""
+    """Scans roots for skills; caches parsed files."""
 
     def __init__(self, hasher: Hasher) -> None:
         self._hasher = hasher
@@ -93,7 +97,7 @@ class SkillFinder:
         link_targets: tuple[Path, ...] = (),
         traces: ScanCache | None = None,
     ) -> tuple[tuple[Skill, ...], tuple[SkillProblem, ...]]:
-        """Every skill below `roots`, highest precedence first, and what was passed over. `traces` notes what it saw."""
+        """Finds every skill below `roots`, highest precedence first, and problems. Records paths in `traces`."""
         traces = traces or ScanCache()
         skills: list[Skill] = []
         noted: list[SkillProblem] = []
@@ -166,7 +170,7 @@ class SkillFinder:
 
 
 def read_manifest(data: bytes, directory: str) -> tuple[SkillManifest | None, str]:
-    """The manifest in the bytes of a SKILL.md, or why there is none."""
+    """Parses a SKILL.md; returns the manifest, or None and the reason."""
     try:
         return parse(_decoded(data), directory), ""
     except Malformed as error:
@@ -186,7 +190,7 @@ _CANDIDATES = "more than {} directories; the rest were not looked at (skills.lim
 
 
 def _contents(directory: str, base: str, skill: Skill | None) -> Iterator[str]:
-    """The files and directories a skill is made of."""
+    """The files and directories of a skill."""
     yield f"{directory}{os.sep}{FILE}"
     if skill is None or skill.tree is None:
         return
@@ -202,7 +206,7 @@ def _contents(directory: str, base: str, skill: Skill | None) -> Iterator[str]:
 def _candidates(
     root: SkillRoot, limit: int, targets: tuple[str, ...], noted: list[SkillProblem], traces: ScanCache
 ) -> Iterator[tuple[str, str]]:
-    """Directories with a SKILL.md, breadth first: each by the way it was found, and without links."""
+    """Yields directories with a SKILL.md, breadth first, each as found and with links resolved."""
     top = str(root.path)
     traces.note((top,))
     if not os.path.lexists(top):
@@ -254,7 +258,7 @@ def _inside(directory: str, real: str) -> tuple[str, list[tuple[str, str]]]:
 def _is_directory(entry: "os.DirEntry[str]") -> bool:
     try:
         return entry.is_dir()
-    except OSError:  # a link that goes round in a circle
+    except OSError:  # a symlink loop
         return False
 
 
@@ -272,13 +276,15 @@ def _reason(error: Exception) -> str:
     return literal((error.strerror if isinstance(error, OSError) else None) or str(error))
 
 
+# The store.
+
 log = logging.getLogger(__name__)
 
 DIGESTS = "digests.json"
 
 
 class SkillNotice(Protocol):
-    """One thing a look through a skill's files found."""
+    """One finding of a scan of a skill's files."""
 
     @property
     def rule(self) -> str: ...
@@ -293,11 +299,11 @@ class SkillNotice(Protocol):
 
 
 Inspect = Callable[[Mapping[str, bytes]], Sequence[SkillNotice]]
-"""Looks through files by path; `critical` findings are what nobody should trust unseen."""
+"""Scans files by path; a `critical` finding means that a person must review the skill."""
 
 
 class SkillStore:
-    """Looks for skills and remembers what it read; one for the whole process."""
+    """Finds and judges skills, with caches; one per process."""
 
     def __init__(self, ledger: AcceptedSkills, inspect: Inspect, now: Callable[[], float]) -> None:
         self.ledger = ledger
@@ -320,9 +326,9 @@ class SkillStore:
         first_use: bool = False,
         traces: ScanCache | None = None,
     ) -> SkillList:
-        """Every skill as it stands now. With `first_use`, your own new skills count as accepted from here on.
+        """Finds and judges every skill. With `first_use`, accepts the owner's new skills.
 
-        `traces` notes what the answer depends on.
+        Records in `traces` what the result depends on.
         """
         if traces is not None:
             traces.note((str(self.ledger.path), *(str(path) for path in link_targets)))
@@ -349,7 +355,7 @@ class SkillStore:
         return SkillList(items=items, shadowed=shadowed, collisions=collisions, diagnostics=diagnostics)
 
     def findings(self, skill: Skill) -> tuple[SkillNotice, ...]:
-        """What a look through the files of `skill` finds."""
+        """Scans the files of `skill`."""
         if skill.tree is None:
             return ()
         return tuple(self._inspect(contents(Path(skill.base_dir), skill.tree)))
@@ -417,5 +423,5 @@ class SkillStore:
 
 @cache
 def shipped() -> Mapping[str, str]:
-    """The digest of each skill that comes with the program."""
+    """The digests of the bundled skills."""
     return msgspec.json.decode((bundled() / DIGESTS).read_bytes(), type=dict[str, str])

@@ -1,4 +1,4 @@
-"""How much of each file a prompt carries: a limit per file, a limit in total, and a cut that keeps both ends."""
+"""Selects the workspace files of a prompt, and shortens them to a limit per file and in total. Pure."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -9,6 +9,8 @@ from msgspec import Struct
 from openclaw.core.keys import SessionKey
 from openclaw.core.text import ContextFile, PromptText, head, tail, units
 from openclaw.workspace.files import WorkspaceFile
+
+# Shortening.
 
 PER_FILE = 20_000
 TOTAL = 60_000
@@ -25,7 +27,7 @@ class FileBudget(Struct, frozen=True, kw_only=True):
     per_file: int = PER_FILE
     total: int = TOTAL
     untrusted: int = UNTRUSTED
-    """Most characters of a file whose label says that a stranger wrote it."""
+    """Most characters of a file with an untrusted label."""
 
     def effective(self) -> "FileBudget":
         return FileBudget(
@@ -39,10 +41,10 @@ DEFAULT_LIMITS = FileBudget()
 
 
 class FileCut(Struct, frozen=True, kw_only=True):
-    """What fits, and what a report should say about the rest."""
+    """The shortened files, and what the report says about them."""
 
     files: tuple[ContextFile, ...]
-    """All of them; one for which nothing was left of the total has no content."""
+    """All files; one beyond the total has no content."""
     near_limit: tuple[str, ...] = ()
     total_near_limit: bool = False
     limits: FileBudget = DEFAULT_LIMITS
@@ -57,7 +59,7 @@ class FileCut(Struct, frozen=True, kw_only=True):
 
     @property
     def signature(self) -> str:
-        """The same for the same cut, so that a warning can be given once."""
+        """A hash of the cut, so that a warning is given once."""
         rows = sorted(
             (file.path, file.raw_chars, file.injected_chars, sorted(file.causes))
             for file in self.files
@@ -74,7 +76,7 @@ class FileCut(Struct, frozen=True, kw_only=True):
 
 
 def fit(files: Sequence[WorkspaceFile], limits: FileBudget = DEFAULT_LIMITS) -> FileCut:
-    """`files`, in order, as much of each as the limits allow."""
+    """Shortens `files`, in order, to the limits."""
     limits = limits.effective()
     remaining = limits.total
     kept: list[ContextFile] = []
@@ -98,7 +100,7 @@ def fit(files: Sequence[WorkspaceFile], limits: FileBudget = DEFAULT_LIMITS) -> 
 def _fit_one(file: WorkspaceFile, own: int, remaining: int) -> ContextFile:
     text = stand_in(file) or file.content.rstrip()
     raw = units(text) if file.raw_chars is None else max(file.raw_chars, units(text))
-    # So little room would hold no more than a marker.
+    # This little room would only hold a marker.
     limit = min(own, remaining) if remaining >= LEAST_REMAINING else 0
     shown = shorten(text, file.name, limit, raw) if limit else ""
     causes = [
@@ -123,7 +125,7 @@ def _fit_one(file: WorkspaceFile, own: int, remaining: int) -> ContextFile:
 def warn(
     cut: FileCut, mode: Literal["off", "once", "always"], seen: tuple[str, ...] = ()
 ) -> tuple[bool, tuple[str, ...]]:
-    """Whether the model is told that files were shortened, and the cuts this session has been told of."""
+    """Whether to warn the model that files were shortened, and the signatures warned of so far."""
     if mode == "off" or not cut.shortened:
         return False, seen
     signature = cut.signature
@@ -132,14 +134,14 @@ def warn(
 
 
 def stand_in(file: WorkspaceFile) -> str:
-    """What the prompt says in place of a file that has no text to show."""
+    """The text in place of a missing or unreadable file."""
     if file.missing:
         return f"[MISSING] Expected at: {file.path}"
     return f"[UNREADABLE: {file.problem[:300]}]" if file.problem else ""
 
 
 def shorten(text: str, name: str, limit: int, total: int | None = None) -> str:
-    """`text` within `limit` units: 70 % from its beginning, 20 % from its end, a marker between."""
+    """Cuts `text` to `limit` units: 70 % from its beginning, 20 % from its end, a marker between."""
     size = units(text)
     if size <= limit:
         return text
@@ -158,7 +160,7 @@ def shorten(text: str, name: str, limit: int, total: int | None = None) -> str:
 
 
 def _shorten_tightly(text: str, limit: int, front: int, back: int, total: int) -> str:
-    """The cut for a small limit: a one-line marker, giving up the end first, then the beginning."""
+    """Cuts to a small limit: a one-line marker, dropping the end first, then the beginning."""
     while True:
         marker = f"[…truncated {front}+{back}/{total}]"
         over = front + back + units(marker) - limit
@@ -172,13 +174,15 @@ def _shorten_tightly(text: str, limit: int, front: int, back: int, total: int) -
             return head(text, max(0, limit - 1)) + "…"
 
 
+# Selection by kind of session.
+
 Kind = Literal["direct", "group", "subagent", "cron", "light-heartbeat"]
 
 WORKERS = ("agents.md", "tools.md")
 
 
 def kind_of(key: SessionKey, *, light_heartbeat: bool = False, group: bool | None = None) -> Kind:
-    """The kind of session behind `key`; `group` is what the channel knows when the key does not tell."""
+    """The kind of session; `group` is the channel's knowledge, for keys that do not tell."""
     if key.is_subagent:
         return "subagent"
     if key.is_cron:
@@ -196,10 +200,10 @@ def choose(
     skip: bool = False,
     known: Sequence[WorkspaceFile] = (),
 ) -> tuple[WorkspaceFile, ...]:
-    """The files a session of `kind` may carry.
+    """Selects the files for a session of `kind`.
 
-    Run it again after hooks with `known` the files as they were loaded: private memory stays out of a shared session
-    whatever name a hook gives it.
+    Call it again after hooks, with the loaded files as `known`: private memory stays out of a shared session whatever
+    name a hook gives it.
     """
     if skip:
         return ()
@@ -229,7 +233,7 @@ def _base(path: str) -> str:
 def merge(
     files: Sequence[WorkspaceFile], added: Sequence[WorkspaceFile]
 ) -> tuple[tuple[WorkspaceFile, ...], list[str]]:
-    """`files` with what a hook returned in their place or behind them, and a line for each unusable entry."""
+    """Replaces and appends the files a hook returned; with a line for each unusable entry."""
     by_path = {file.path: file for file in files}
     warnings = []
     for file in added:

@@ -1,4 +1,4 @@
-"""Reading the files an agent is made of: bounded, inside the workspace, and only again when they changed."""
+"""Reads the workspace files: bounded, never outside the workspace, cached until they change. Parses IDENTITY.md."""
 
 import errno
 import os
@@ -18,7 +18,7 @@ BOOTSTRAP_FILES = ALWAYS + WHEN_PRESENT
 
 
 class WorkspaceFile(Struct, frozen=True, kw_only=True):
-    """One file as it was found. A file that cannot be used says why instead of failing the run."""
+    """One file as read. An unusable file has a `problem` instead of failing the run."""
 
     name: str
     path: str
@@ -27,7 +27,7 @@ class WorkspaceFile(Struct, frozen=True, kw_only=True):
     problem: str = ""
     """Why it could not be read."""
     note: str = ""
-    """What a person should know about a file that could be read: bad bytes, only partly read."""
+    """A warning about a file that was read: invalid bytes, or read in part."""
     raw_chars: int | None = None
     """The whole file's size when `content` is only its beginning and end."""
     inode: str = ""
@@ -69,7 +69,7 @@ class FileCache:
 def load(
     workspace: Path, *, cache: FileCache | None = None, names: tuple[str, ...] = BOOTSTRAP_FILES
 ) -> tuple[WorkspaceFile, ...]:
-    """The bootstrap files of `workspace` in prompt order; looked at every time, read only when they changed."""
+    """Loads the bootstrap files of `workspace` in prompt order; reads only those that changed."""
     root = os.path.realpath(workspace)
     found: list[WorkspaceFile] = []
     for name in names:
@@ -83,7 +83,7 @@ def load(
 
 
 def read(workspace: Path, path: Path, *, cache: FileCache | None = None) -> WorkspaceFile:
-    """One file of `workspace`, with the same care."""
+    """Reads one file of `workspace`, with the same checks."""
     return _load(os.path.realpath(workspace), workspace, os.path.relpath(path, workspace), cache)
 
 
@@ -92,13 +92,13 @@ def _same(one: WorkspaceFile, other: WorkspaceFile) -> bool:
 
 
 def _load(root: str, workspace: Path, name: str, cache: FileCache | None) -> WorkspaceFile:
-    """`name` read from inside `root`; every way this can go wrong becomes a line about the file."""
+    """Reads `name` inside `root`; every failure becomes a `problem`."""
     shown, real = f"{workspace}{os.sep}{name}", f"{root}{os.sep}{name}"
     linked = False
     try:
         about = os.lstat(real)
         linked = stat.S_ISLNK(about.st_mode)
-        if linked or os.sep in name:  # a directory on the way may be a link too
+        if linked or os.sep in name:  # a parent directory may be a link too
             real = os.path.realpath(real, strict=True)
             about = Path(real).stat()
         problem = _refusal(root, name, real, about)
@@ -132,7 +132,7 @@ def _refusal(root: str, name: str, real: str, about: os.stat_result) -> str:
 
 def _read(name: str, shown: str, real: str, about: os.stat_result) -> WorkspaceFile:
     """The text of a regular file, at most `MAX_BYTES` of it."""
-    # The path was judged a moment ago; opening without following links and comparing inodes keeps the judgement true.
+    # The path was checked before opening: O_NOFOLLOW and comparing inodes close that race.
     handle = os.open(real, _READ)
     with os.fdopen(handle, "rb") as stream:
         opened = os.fstat(handle)
@@ -141,7 +141,7 @@ def _read(name: str, shown: str, real: str, about: os.stat_result) -> WorkspaceF
                 name=name, path=shown, problem="it was replaced while being read; the next turn sees it"
             )
         if opened.st_size <= MAX_BYTES:
-            # A file that grows while it is read stays bounded too.
+            # Bounded also when the file grows while it is read.
             data, rest = stream.read(MAX_BYTES), b""
         else:
             data = stream.read(MAX_BYTES // 2)
@@ -180,6 +180,8 @@ def _reason(error: OSError) -> str:
     return literal(error.strerror or type(error).__name__)[:MAX_REASON]
 
 
+# IDENTITY.md.
+
 _LINE = re.compile(r"^\s*[-*]\s*(?:\*\*)?\s*(name|creature|vibe|emoji|avatar)\s*:?\s*(?:\*\*)?\s*:?\s*(.*?)\s*$", re.I)
 _PLACEHOLDER = re.compile(r"^[_*]*\(.*\)[_*]*$")
 
@@ -193,7 +195,7 @@ class AgentIdentity(Struct, frozen=True, kw_only=True):
 
 
 def parse(text: str) -> AgentIdentity:
-    """The values of the `- Label: value` lines; the first wins, and a placeholder in parentheses is none."""
+    """Parses the `- Label: value` lines; the first wins, and a placeholder in parentheses counts as empty."""
     values: dict[str, str] = {}
     for line in text.splitlines():
         found = _LINE.match(line)

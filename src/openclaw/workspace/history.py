@@ -1,6 +1,6 @@
-"""Earlier versions of workspace files: each as it was when somebody noticed that it had changed.
+"""Stores earlier versions of workspace files, one whenever a change is noticed.
 
-Long-term memory is left out: what a person has forgotten must be gone, and a copy would keep it.
+Long-term memory is excluded: what a person deletes from it must be gone, and a version would keep it.
 """
 
 import asyncio
@@ -20,11 +20,11 @@ from openclaw.storage.digests import Identity, identity_at
 from openclaw.workspace.files import BOOTSTRAP_FILES
 
 By = Literal["edit", "run", "elsewhere"]
-"""Who changed it: a person through the gateway, a run, or somebody the gateway knows nothing of."""
+"""Who changed it: a client through the gateway, a run, or anything else on the machine."""
 FORGETTABLE = ("MEMORY.md", "memory.md")
 REMEMBERED = tuple(name for name in BOOTSTRAP_FILES if name not in FORGETTABLE)
 KEPT = 100
-"""Versions of one file; the oldest gives way."""
+"""Most versions of one file; the oldest is deleted."""
 MOST_BYTES = 1024 * 1024
 UNSTEADY_MS = 1000
 _NAME = re.compile(r"(\d{13})-(edit|run|elsewhere)-([0-9a-f]{64})\Z")
@@ -41,7 +41,7 @@ class Version(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class FileHistory:
-    """The versions of one agent's files, in a directory of their own. Reads and writes files: call it in a thread."""
+    """The versions of one agent's files, in a separate directory. Does file I/O: call it in a thread."""
 
     def __init__(self, folder: Path, workspace: Path) -> None:
         self._folder = folder
@@ -51,32 +51,32 @@ class FileHistory:
 
     @property
     def is_behind(self) -> bool:
-        """Whether a file is not as it was when it was last noticed: quick enough to ask anywhere."""
+        """Whether a file changed since `notice`; fast enough for the event loop."""
         return self._seen != self._look()
 
     def _look(self) -> list[Identity | None]:
         return [identity_at(path, follow=False) for path in self._paths]
 
     def notice(self, by: By, at: int) -> None:
-        """Keeps every file that is not as it was last seen."""
+        """Stores a version of every file that changed."""
         seen = self._look()
         for name in REMEMBERED:
             path = self._workspace / name
             with contextlib.suppress(OSError):
                 if path.is_file() and not path.is_symlink() and path.stat().st_size <= MOST_BYTES:
                     self.keep(name, path.read_bytes(), by, at)
-        # One that changed just now may change again without another time on it.
+        # A file changed just now may change again within the same timestamp: do not trust its identity yet.
         self._seen = seen if all(each is None or each[3] < (at - UNSTEADY_MS) * 1_000_000 for each in seen) else []
 
     def keep(self, name: str, data: bytes, by: By, at: int) -> None:
-        """Keeps `data` as the newest version of `name`, unless it is that already."""
+        """Stores `data` as the newest version of `name`, unless it equals that."""
         if name not in REMEMBERED:
             return
         known = self.versions(name)
         digest = hashlib.sha256(data).hexdigest()
         if known and known[0].hash == digest:
             return
-        # Two changes within a millisecond still have an order.
+        # Keeps the order of two changes within a millisecond.
         moment = max(at, known[0].at + 1) if known else at
         atomic.replace(self._folder / name / f"{moment:013d}-{by}-{digest}", data)
         for old in known[KEPT - 1 :]:
@@ -95,7 +95,7 @@ class FileHistory:
         return sorted(found, key=lambda version: version.id, reverse=True)
 
     def read(self, name: str, version: str) -> bytes:
-        """What a version says."""
+        """The content of a version."""
         match = _NAME.match(version)
         if match is None or name not in REMEMBERED:
             raise NotFound(f"{name} has no version {version!r}: ask for its versions first")
@@ -120,7 +120,7 @@ class WorkspaceHistories:
         self._now = now
         self._kept: dict[tuple[str, Path], FileHistory] = {}
         self._turn = asyncio.Lock()
-        """Two who notice one change must not keep it twice."""
+        """Serialises `notice`: two concurrent ones would store the same change twice."""
 
     def of(self, agent_id: str) -> FileHistory:
         workspace = self._workspace_of(agent_id)
@@ -129,7 +129,7 @@ class WorkspaceHistories:
         return self._kept[agent_id, workspace]
 
     async def notice(self, agent_id: str, by: By) -> FileHistory:
-        """The history of an agent's files, up to date."""
+        """The history of an agent's files, brought up to date."""
         history = self.of(agent_id)
         if history.is_behind:
             async with self._turn:
@@ -137,12 +137,12 @@ class WorkspaceHistories:
         return history
 
     async def edited(self, agent_id: str, name: str, data: bytes) -> None:
-        """Somebody has changed a file through the gateway."""
+        """Stores the version a client wrote through the gateway."""
         async with self._turn:
             await asyncio.to_thread(self.of(agent_id).keep, name, data, "edit", self._now())
 
     async def follow(self, bus: EventBus) -> None:
-        """Looks whenever a run begins or ends, until it is cancelled."""
+        """Checks for changes whenever a run begins or ends, until cancelled."""
         with bus.listening() as listener:
             async for notice in listener:
                 if notice.event != "agent" or notice.payload.get("stream") != "lifecycle":

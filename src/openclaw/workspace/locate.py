@@ -1,4 +1,4 @@
-"""Which directory an agent's files live in. Text in, text out: nothing here looks at a disk."""
+"""Computes an agent's workspace directory. Pure: no file access."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from openclaw.core.keys import normalise_agent
 
 
 class WorkspaceRoots(Struct, frozen=True, kw_only=True):
-    """What the machine says: the home directory, the state directory, and the two settings of the environment."""
+    """Home and state directory, and the two environment variables that matter."""
 
     home: str
     state_dir: str
@@ -19,7 +19,7 @@ class WorkspaceRoots(Struct, frozen=True, kw_only=True):
 
 
 class AgentDirectory(Struct, frozen=True, kw_only=True):
-    """What the configuration says about one agent."""
+    """The configured workspace of one agent."""
 
     id: str
     workspace: str | None = None
@@ -49,14 +49,14 @@ def locate(
 
 
 def default_directory(places: WorkspaceRoots, exists: Callable[[str], bool] = _never) -> str:
-    """Where the default agent lives when nothing names a directory."""
+    """The default agent's workspace when none is configured."""
     if places.override.strip():
         return expand(places.override, places.home)
     profile = places.profile.strip()
     if not profile or profile.lower() == "default":
         return join(places.state_dir, "workspace")
     ours = join(places.state_dir, f"workspace-{normalise_agent(profile)}")
-    # Another layout of the same product kept a state directory per profile; files found there are used where they are.
+    # The other layout has a state directory per profile; an existing workspace there stays in use.
     other = join(places.home, f".openclaw-{normalise_agent(profile)}/workspace")
     return other if exists(other) and not exists(ours) else ours
 

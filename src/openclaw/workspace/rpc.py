@@ -1,4 +1,4 @@
-"""`agents.files.*`: the workspace files of an agent, and what they were before."""
+"""RPC methods `agents.files.*`: list, get and set workspace files, and their earlier versions."""
 
 import asyncio
 import hashlib
@@ -44,14 +44,14 @@ class AgentsFilesSetParams(Params, frozen=True, kw_only=True):
 
 
 class AgentsFilesHistoryParams(Params, frozen=True, kw_only=True):
-    """Params of `agents.files.history`, which only we have."""
+    """Params of `agents.files.history`, an extension of ours."""
 
     agent_id: NonEmpty
     name: NonEmpty
 
 
 class AgentsFilesVersionParams(Params, frozen=True, kw_only=True):
-    """Params of `agents.files.version`, which only we have."""
+    """Params of `agents.files.version`, an extension of ours."""
 
     agent_id: NonEmpty
     name: NonEmpty

@@ -1,4 +1,4 @@
-"""The first run: a workspace is filled once, and never again without being asked."""
+"""Seeds a workspace with starter files on its first run, and only then."""
 
 import os
 import secrets
@@ -71,7 +71,7 @@ GIT_SECONDS = 10
 
 
 class SetupState(Struct, frozen=True, kw_only=True, rename="camel"):
-    """How far a workspace's first run has come; times are ISO 8601."""
+    """The progress of a workspace's first run; times are ISO 8601."""
 
     version: int = 1
     bootstrap_seeded_at: str | msgspec.UnsetType | None = msgspec.UNSET
@@ -79,21 +79,21 @@ class SetupState(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Seeded(Struct, frozen=True, kw_only=True):
-    """What `ensure` found and did."""
+    """The result of `ensure`."""
 
     workspace: str
     brand_new: bool
     created: tuple[str, ...] = ()
     git: bool = False
-    """A repository was made."""
+    """Whether a repository was created."""
     setup_complete: bool = False
     notes: tuple[str, ...] = ()
 
 
 def ensure(workspace: Path, now: float, *, git: str | None = "git") -> Seeded:
-    """Make `workspace` usable: missing starter files are written, existing ones are left alone.
+    """Writes the missing starter files of `workspace`; existing ones are left alone.
 
-    `now` is seconds since the epoch; `git` is the program to make a repository with, or `None` for no repository.
+    `now` is seconds since the epoch; `git` is the program that creates a repository, or `None` for none.
     """
     try:
         workspace.mkdir(parents=True, exist_ok=True)
@@ -110,7 +110,7 @@ def _ensure(workspace: Path, now: str, git: str | None) -> Seeded:
     notes = [note] if note else []
     created = []
     bootstrap = workspace / "BOOTSTRAP.md"
-    # The ritual goes first: stopped half-way, the next start still finds it.
+    # BOOTSTRAP.md first: after an interruption the next start still finds it.
     if brand_new and not note and not state.bootstrap_seeded_at and create(bootstrap, template("BOOTSTRAP.md")):
         created.append("BOOTSTRAP.md")
     created += [name for name in ALWAYS if create(workspace / name, template(name))]
@@ -136,18 +136,18 @@ def _ensure(workspace: Path, now: str, git: str | None) -> Seeded:
 
 
 def is_brand_new(workspace: Path) -> bool:
-    """Whether nobody has lived here yet."""
+    """Whether the workspace has no files of an agent yet."""
     names = (*ALWAYS, "MEMORY.md", "memory")
     return not any(os.path.lexists(workspace / name) for name in names) and not any(workspace.glob("skills/*/SKILL.md"))
 
 
 def template(name: str) -> str:
-    """The starter text of `name`."""
+    """The template of `name`."""
     return resources.files("openclaw.workspace").joinpath("templates", name).read_text(encoding="utf-8")
 
 
 def create(path: Path, text: str) -> bool:
-    """Write `path` whole, unless something of that name exists; whether it was written."""
+    """Writes `path` atomically unless it exists; returns whether it was written."""
     if os.path.lexists(path):
         return False
     draft = _draft(path, text)
@@ -156,7 +156,7 @@ def create(path: Path, text: str) -> bool:
     except FileExistsError:
         return False
     except OSError:
-        # No hard links on this file system. Opening exclusively still never overwrites.
+        # No hard links on this file system; O_EXCL never overwrites either.
         try:
             with path.open("x", encoding="utf-8", newline="\n") as stream:
                 stream.write(text)
@@ -168,7 +168,7 @@ def create(path: Path, text: str) -> bool:
 
 
 def read_state(workspace: Path) -> tuple[SetupState, str]:
-    """The state of the first run, and a note when its file cannot be trusted; then nothing is seeded or rewritten."""
+    """Reads the setup state, and a note when the file is invalid; then nothing is seeded or rewritten."""
     path = workspace / STATE
     if path.parent.is_symlink():
         return SetupState(), f"{path.parent} is a link; replace it with a directory to record the setup"
@@ -191,7 +191,7 @@ def write_state(workspace: Path, state: SetupState) -> None:
 
 
 def _draft(path: Path, text: str) -> Path:
-    """`text` safely on disk beside `path`, under a name of its own."""
+    """Writes `text` to a temporary file beside `path`, flushed to disk."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
     try:
         with draft.open("x", encoding="utf-8", newline="\n") as stream:

@@ -1,4 +1,11 @@
-"""The embedders by the name they have in the settings; each module is imported at its first use."""
+"""Embedders: text to vectors, one module per kind, each imported at its first use.
+
+`local` runs a small model in a child process (`local_worker`); `openai`, `gemini`, `voyage` and `ollama` call
+remote APIs through `remote.EmbedderHttp`; `hashed` is for tests. `pool` chooses the embedder from the settings
+(plugins' included) and opens it with retries and a fallback.
+
+Start with `open_embedder` below, then `pool.EmbedderPool`.
+"""
 
 from openclaw.core.embedder import Embedder, EmbedderEndpoint
 from openclaw.core.errors import ConfigError
@@ -37,7 +44,7 @@ def open_embedder(endpoint: EmbedderEndpoint) -> Embedder:
 
 
 def embedder_problem(endpoint: EmbedderEndpoint) -> str:
-    """Says why the embedder cannot be used on this machine; nothing when it seems that it can."""
+    """Says why the embedder cannot be used on this machine; empty when it seems usable."""
     if endpoint.provider != "local":
         return ""
     from openclaw.memory.embedders import local

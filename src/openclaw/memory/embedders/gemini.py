@@ -1,4 +1,4 @@
-"""Embeddings from Google, which reads questions and texts differently."""
+"""Google's embeddings API, with separate task types for queries and documents."""
 
 from collections.abc import Sequence
 

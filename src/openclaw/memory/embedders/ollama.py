@@ -1,4 +1,4 @@
-"""Embeddings from an Ollama server, usually on this machine."""
+"""Ollama's embeddings API, usually on this machine."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Embeddings from OpenAI and from everything that speaks its API."""
+"""OpenAI's embeddings API, and servers compatible with it."""
 
 from collections.abc import Sequence
 

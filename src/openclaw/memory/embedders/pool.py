@@ -1,4 +1,4 @@
-"""The embedders a memory can choose from: ours, and those that plugins bring."""
+"""Chooses and opens the embedder of a memory index: plugins' embedders, the choice, retries, the fallback."""
 
 import asyncio
 import math
@@ -30,11 +30,13 @@ from openclaw.memory.settings import BUILT_IN, MemorySearchSettings
 from openclaw.memory.sync import SyncPlan
 from openclaw.memory.writing import KEYWORDS_ONLY
 
+# Embedders of plugins.
+
 T = TypeVar("T")
 
 
 class BringsEmbedders(Protocol):
-    """The plugins that run."""
+    """The running plugins, as far as embedders go."""
 
     async def ready(self) -> None: ...
 
@@ -42,7 +44,7 @@ class BringsEmbedders(Protocol):
 
 
 class EmbedderRegistry:
-    """Opens an embedder by its name."""
+    """Opens embedders by name, built-in or of a plugin."""
 
     def __init__(self, plugins: BringsEmbedders) -> None:
         self._plugins = plugins
@@ -53,14 +55,14 @@ class EmbedderRegistry:
         return open_embedder(endpoint)
 
     def problem(self, endpoint: EmbedderEndpoint) -> str:
-        """What keeps an embedder from being used. Of a plugin that is seen when it is used: it may come later."""
+        """Why an embedder cannot be used. Always empty for a plugin's: the plugin may start later."""
         if endpoint.provider not in BUILT_IN:
             return ""
         return embedder_problem(endpoint)
 
 
 class _Open(Struct, frozen=True):
-    """What a plugin opened for us, and what it said of its model."""
+    """An embedder a plugin opened, with its model and traits."""
 
     opens: OpensEmbedder
     embedder: Embedder
@@ -69,7 +71,7 @@ class _Open(Struct, frozen=True):
 
 
 class PluginEmbedder:
-    """`Embedder` by a plugin's name. The plugin is looked up for every call: it may go, and come back as another."""
+    """An `Embedder` of a plugin. Looks the plugin up for every call, as it may stop or be replaced."""
 
     def __init__(self, endpoint: EmbedderEndpoint, plugins: BringsEmbedders) -> None:
         self._endpoint = endpoint
@@ -79,8 +81,8 @@ class PluginEmbedder:
 
     @property
     def prepared(self) -> bool:
-        # Another plugin behind the name may have another model, so it is asked anew. While there is none, what the
-        # last one said holds: the index it made can still be kept.
+        # A replaced plugin may have another model, so it is asked again. While none runs, the last answer holds:
+        # the index made with it stays usable.
         opens = self._plugins.embedder(self._endpoint.provider)
         return self._open is not None and opens in (None, self._open.opens)
 
@@ -111,7 +113,7 @@ class PluginEmbedder:
             await self._open.embedder.close()
 
     async def _same(self) -> Embedder:
-        """The embedder, unless it became another one since it was asked what it is."""
+        """The embedder; raises when its model changed since `prepare`."""
         before = self._open
         now = await self._found()
         if before is not None and (before.model, before.traits) != (now.model, now.traits):
@@ -147,10 +149,12 @@ class PluginEmbedder:
             return await asked
         except ProviderError:
             raise
-        # The code of a plugin that runs in this process: what it raises is its answer.
+        # A plugin in this process may raise anything; that is the plugin's failure, not a bug of ours.
         except Exception as error:
             raise ProviderError(f"the embedder {self._endpoint.provider} failed: {error}") from error
 
+
+# The choice.
 
 AUTO = ("local", "openai", "gemini", "voyage")
 REMOTE = ("openai", "gemini", "voyage", "ollama", "openai-compatible")
@@ -168,16 +172,16 @@ OWN_ADDRESS = {
 }
 
 Problem = Callable[[EmbedderEndpoint], str]
-"""Why an embedder cannot be used here; nothing when it can."""
+"""Says why an embedder cannot be used here; empty when it can."""
 
 
 class EmbedderChoice(Struct, frozen=True, kw_only=True):
-    """The embedder to use; none of them means words alone, for the reason in `why`."""
+    """The embedder to use; without an endpoint the search is by keywords only, for the reason in `why`."""
 
     endpoint: EmbedderEndpoint | None = None
     why: str = ""
     strict: bool = False
-    """It was asked for by name and is elsewhere: when it fails, that is said instead of searching words alone."""
+    """A remote embedder configured by name: its failure is reported instead of falling back to keywords."""
 
     @property
     def provider(self) -> str:
@@ -197,7 +201,7 @@ def usual_keys(environ: Mapping[str, str], configured: Mapping[str, Secret]) -> 
 
 
 def choose(settings: MemorySearchSettings, keys: Mapping[str, Secret], problem: Problem) -> EmbedderChoice:
-    """The embedder the settings ask for."""
+    """Chooses the embedder by the settings."""
     if settings.provider == "none":
         return EmbedderChoice(why="memorySearch.provider is none")
     if settings.provider != "auto":
@@ -215,10 +219,10 @@ def choose(settings: MemorySearchSettings, keys: Mapping[str, Secret], problem: 
 
 
 def fallback(settings: MemorySearchSettings, keys: Mapping[str, Secret], problem: Problem) -> EmbedderChoice | None:
-    """What to use when the chosen one fails."""
+    """The embedder to use when the chosen one fails."""
     if settings.fallback in ("none", settings.provider):
         return None
-    # The model, the address and the key were given for the first choice and mean nothing to the second.
+    # The configured model, address and key belong to the first choice.
     other = msgspec.structs.replace(settings, model="", remote=type(settings.remote)())
     found = endpoint(other, settings.fallback, keys)
     why = missing(found) or problem(found)
@@ -226,7 +230,7 @@ def fallback(settings: MemorySearchSettings, keys: Mapping[str, Secret], problem
 
 
 def endpoint(settings: MemorySearchSettings, provider: str, keys: Mapping[str, Secret]) -> EmbedderEndpoint:
-    """How `provider` is reached; its usual key goes only to its own address."""
+    """The endpoint of `provider`; its usual key is sent to its own address only."""
     remote = settings.remote
     foreign = remote.base_url is not None and remote.base_url.rstrip("/") != OWN_ADDRESS.get(provider)
     key = remote.api_key or (None if foreign else keys.get(provider))
@@ -242,7 +246,7 @@ def endpoint(settings: MemorySearchSettings, provider: str, keys: Mapping[str, S
 
 
 def missing(endpoint: EmbedderEndpoint) -> str:
-    """What a remote embedder still needs."""
+    """What a remote embedder lacks: a key or an address. Empty when nothing."""
     name = NEEDS_KEY.get(endpoint.provider)
     if name and not endpoint.key and not endpoint.base_url:
         return f"no key for embeddings from {endpoint.provider}: set {name} or memorySearch.remote.apiKey"
@@ -252,10 +256,12 @@ def missing(endpoint: EmbedderEndpoint) -> str:
 
 
 def provider_key(endpoint: EmbedderEndpoint, max_bytes: int) -> str:
-    """What tells two set-ups of one provider apart, and how texts were cut for it; no secret is in it."""
+    """A hash of the endpoint and the window size, without secrets; part of the index identity."""
     public = (endpoint.provider, endpoint.base_url, endpoint.model_path, sorted(endpoint.headers), max_bytes)
     return sha256(msgspec.json.encode(public)).hexdigest()
 
+
+# Calls with retries and checks.
 
 BATCH_BYTES = 8_000
 BATCH_TEXTS = 64
@@ -265,7 +271,7 @@ LIMITED_TRIES, LIMITED_FIRST, LIMITED_LONGEST = 5, 5.0, 60.0
 
 
 class CheckedVectors:
-    """An embedder with patience."""
+    """Calls an embedder in batches, with timeouts and retries; checks and normalises its vectors."""
 
     def __init__(self, embedder: Embedder, clock: Clock) -> None:
         self.embedder = embedder
@@ -280,7 +286,7 @@ class CheckedVectors:
         return self.embedder.traits if isinstance(self.embedder, HasTraits) else Traits()
 
     async def query(self, text: str, dims: int) -> "array[float]":
-        """The vector of a question, in time or not at all."""
+        """The vector of a query; raises `ProviderTimeout` after `QUERY_SECONDS`."""
         text = windows(text, self.traits.max_bytes)[0]
         try:
             async with asyncio.timeout(QUERY_SECONDS):
@@ -289,7 +295,7 @@ class CheckedVectors:
             raise ProviderTimeout(f"no vector for the question within {QUERY_SECONDS:g} s") from error
 
     async def pieces(self, texts: Sequence[str], dims: int) -> list[list["array[float]"]]:
-        """The vectors of each text: one for every part the model can read whole."""
+        """The vectors of each text, one for every window of it."""
         parts = [(at, part) for at, text in enumerate(texts) for part in windows(text, self.traits.max_bytes)]
         found: list[list[array[float]]] = [[] for _ in texts]
         for batch in _batches(parts):
@@ -298,7 +304,7 @@ class CheckedVectors:
         return found
 
     async def of(self, texts: Sequence[str]) -> list[Vector]:
-        """Each text as one vector, as the embedder gives it."""
+        """One raw vector for each text."""
         found: list[Vector] = []
         for start in range(0, len(texts), BATCH_TEXTS):
             found += await self._patiently(texts[start : start + BATCH_TEXTS])
@@ -328,7 +334,7 @@ class CheckedVectors:
                     raise BadResponse(f"{self.model} gave {len(vectors)} vectors for {len(texts)} texts")
                 return vectors
             except BadRequest:
-                # Too much at once, or one text it cannot take: the halves show which.
+                # The batch is too large, or one text is unacceptable: halving finds out which.
                 if len(texts) < 2:
                     raise
                 middle = len(texts) // 2
@@ -344,7 +350,7 @@ class CheckedVectors:
 
 
 def unit(vector: Vector, dims: int) -> "array[float]":
-    """`vector` with length 1, or of zeros; refused when it cannot be compared with the others."""
+    """Normalises `vector` to length 1 (zeros stay zeros); raises when its dimensions are wrong."""
     if dims and len(vector) != dims:
         raise BadResponse(
             f"the embedding model gave {len(vector)} numbers, and the index has {dims}: openclaw memory index --force"
@@ -368,8 +374,10 @@ def _batches(parts: Sequence[tuple[int, str]]) -> list[list[tuple[int, str]]]:
     return [batch for batch in found if batch]
 
 
+# The pool.
+
 RESTS_SECONDS = 60.0
-"""After a failure the embedder is left alone this long."""
+"""Cooldown of the embedder after a failure."""
 
 Build = Callable[[EmbedderEndpoint], Embedder]
 
@@ -382,7 +390,7 @@ class EmbedderPool:
     ) -> None:
         self.choice = choice
         self.fell_back = ""
-        """Why the second choice is used, when it is."""
+        """Why the fallback is used, when it is."""
         self._build = build
         self._clock = clock
         self._fallback = fallback
@@ -401,7 +409,7 @@ class EmbedderPool:
         return self._open
 
     async def prepared(self) -> None:
-        """Returns when it is known what model there is. One that cannot say counts as failed."""
+        """Waits until the embedder knows its model. One that cannot say counts as failed."""
         while (asked := self._unknown()) is not None and not self.resting():
             try:
                 await asked.prepare()
@@ -414,11 +422,11 @@ class EmbedderPool:
         return asked if isinstance(asked, Prepares) and not asked.prepared else None
 
     def resting(self) -> str:
-        """Why the embedder is left alone just now; nothing when it is not."""
+        """Why the embedder is in cooldown; empty when it is not."""
         return self._why if self._clock.now() < self._rests_until else ""
 
     def failed(self, error: ProviderError) -> bool:
-        """Takes note of a failure; True when the second choice takes over, whose vectors are others."""
+        """Records a failure; True when the fallback takes over, which needs another index."""
         if self._fallback is None:
             self._rests_until, self._why = self._clock.now() + RESTS_SECONDS, error.message
             return False
@@ -430,7 +438,7 @@ class EmbedderPool:
         return True
 
     async def tried(self) -> str:
-        """Asks for one vector; gives why there is none, nothing when there is."""
+        """Requests one vector as a test; returns the error, empty on success."""
         vectors = self.vectors()
         if vectors is None:
             return self.choice.why
@@ -441,8 +449,8 @@ class EmbedderPool:
         return ""
 
     def identity(self, plan: SyncPlan) -> IndexIdentity:
-        """What an index made now would be made with."""
-        # An index made while the model is unknown has words alone, and is made anew when the model is known.
+        """The identity of an index built now."""
+        # While the model is unknown the index has keywords only; it is rebuilt when the model is known.
         vectors = None if self._unknown() else self.vectors()
         endpoint = self.choice.endpoint
         return IndexIdentity(
@@ -462,7 +470,7 @@ class EmbedderPool:
 
 
 def fits(known: IndexIdentity, wanted: IndexIdentity) -> bool:
-    """Whether an index can be kept: made alike, or only without the vectors that nobody can ask for now."""
+    """Whether an index can be kept: same identity, or different only in vectors that cannot be queried now."""
     if wanted.model == KEYWORDS_ONLY:
         wanted = msgspec.structs.replace(
             wanted, model=known.model, provider=known.provider, provider_key=known.provider_key

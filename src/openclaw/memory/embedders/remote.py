@@ -1,4 +1,4 @@
-"""One road out for every remote embedder, and the place where its failures are translated."""
+"""The HTTP client of all remote embedders; translates failures to `ProviderError`s."""
 
 import ipaddress
 import math
@@ -77,7 +77,7 @@ class EmbedderHttp:
     def _ready(self) -> httpx2.AsyncClient:
         if self._client is None:
             timeout = httpx2.Timeout(self._endpoint.timeout, connect=CONNECT_SECONDS)
-            # A proxy from the environment is for the outside world; it cannot reach this machine's loopback.
+            # A proxy from the environment cannot reach this machine's loopback.
             self._client = httpx2.AsyncClient(timeout=timeout, trust_env=not _loopback(self._base))
         return self._client
 
@@ -125,7 +125,7 @@ class EmbedderHttp:
 
 
 def checked(who: str, texts: Sequence[str], vectors: Sequence[Sequence[float]]) -> list[Vector]:
-    """`vectors` as numbers that can be compared, or the reason why they cannot."""
+    """Returns `vectors`; raises when their number, lengths or values are wrong."""
     if len(vectors) != len(texts):
         raise BadResponse(f"{who} gave {len(vectors)} embeddings for {len(texts)} texts")
     found: list[Vector] = []

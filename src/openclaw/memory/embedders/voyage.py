@@ -1,4 +1,4 @@
-"""Embeddings from Voyage, which reads questions and texts differently."""
+"""Voyage's embeddings API, with separate input types for queries and documents."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,11 @@
-"""The providers that come with OpenClaw, by the wire API they speak; each module is imported at its first use."""
+"""The built-in model providers, one module per wire API, each imported at its first use.
+
+A module has `encode(request)` (the body, pure), a decoder (frames to `ModelEvent`s) and a `Provider` class that
+joins the two over `http.ProviderHttp`. Shared by all: `encode` (history and parameters as an API accepts them),
+`http` (streaming over HTTP) and `errors` (statuses and bodies to `ProviderError`s). `offline` needs no model.
+
+Start with `open_provider` below, then read `openai_chat`.
+"""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -43,7 +50,7 @@ def open_provider(endpoint: Endpoint) -> Provider:
 
 
 def _body(request: ModelRequest) -> dict[str, Any]:
-    """The body that the request's wire API wants."""
+    """The request body in its wire API."""
     match request.model.api:
         case "openai-completions":
             from openclaw.models.providers.openai_chat import encode as chat_body
@@ -69,7 +76,7 @@ def _body(request: ModelRequest) -> dict[str, Any]:
 
 
 def encoded(request: ModelRequest) -> bytes:
-    """The bytes a provider of the request's wire API would be sent."""
+    """The request body as bytes, exactly as the provider sends it."""
     if request.model.api in ("offline", "plugin", "acp"):
         timeless = [msgspec.structs.replace(message, timestamp=0) for message in request.messages]
         return msgspec.json.encode((request.system, timeless, request.tools))

@@ -1,4 +1,4 @@
-"""The messages API of Anthropic."""
+"""Anthropic's messages API: thinking parameters, request encoding, stream decoding, provider."""
 
 import re
 from collections.abc import AsyncIterator, Iterable
@@ -41,7 +41,7 @@ from openclaw.models.providers.encode import (
 from openclaw.models.providers.errors import FaultOrigin, excerpt, fault_of, from_fault
 from openclaw.models.providers.http import EventReader, Frame, ProviderCall, ProviderHttp
 
-# The API wants a limit; these are for models whose own is not known.
+# Thinking and output limits. The API requires a limit; these are for models whose own is not known.
 DEFAULT_OUTPUT = 8_192
 DEFAULT_THINKING_OUTPUT = 32_000
 LEAST_BUDGET = 1_024
@@ -50,7 +50,7 @@ _EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", 
 
 
 def version_of(model_id: str) -> tuple[int, int] | None:
-    """Major and minor of a Claude model, whichever side of the family name they stand on."""
+    """Major and minor version of a Claude model, before or after the family name."""
     name = model_id.rpartition("/")[2].lower().replace(".", "-")
     found = re.search(r"claude-(?:[a-z]+-)?(\d{1,2})(?:-(\d{1,2})(?!\d))?", name)
     if found:
@@ -59,7 +59,7 @@ def version_of(model_id: str) -> tuple[int, int] | None:
 
 
 def adapts(model: Model) -> bool:
-    """Whether the model decides itself how much to think, given an effort; older ones take a budget."""
+    """Whether the model takes an effort and thinks adaptively; older ones take a token budget."""
     version = version_of(model.id)
     return version is not None and version >= (4, 6)
 
@@ -99,14 +99,14 @@ def thinking(request: ModelRequest, limit: int, messages: tuple[Message, ...]) -
 
 
 def _thinking_off(model: Model) -> dict[str, Any]:
-    """Models from 5 on think unless told not to, and two families cannot be told."""
+    """Switches thinking off. Models from 5 on think by default, and in two families it cannot be switched off."""
     always = re.search("fable|mythos", model.id)
     told = (version_of(model.id) or (0, 0)) >= (5, 0) and not always
     return {"thinking": {"type": "disabled"}} if told else {}
 
 
 def _began_without_thinking(messages: tuple[Message, ...]) -> bool:
-    """Whether the turn that is going on has called tools without thinking first: it must go on like that."""
+    """Whether the current turn called tools without thinking first: the API then refuses thinking for its rest."""
     for message in reversed(messages):
         if isinstance(message, Assistant):
             return bool(message.calls) and not any(isinstance(block, Thinking) for block in message.content)
@@ -114,6 +114,8 @@ def _began_without_thinking(messages: tuple[Message, ...]) -> bool:
             return False
     return False
 
+
+# Requests.
 
 VERSION = "2023-06-01"
 OAUTH_BETA = "oauth-2025-04-20"
@@ -191,7 +193,7 @@ def _messages(messages: tuple[Message, ...], mark: dict[str, Any]) -> list[dict[
         content = _content(message)
         if not content:
             continue
-        # Results of tools are the user's words here, and one turn of the user is one message.
+        # Tool results have the role user here, and roles must alternate: one message takes them all.
         if out and out[-1]["role"] == role:
             out[-1]["content"] += content
         else:
@@ -234,7 +236,10 @@ def _spoken(block: AssistantBlock) -> dict[str, Any] | None:
         case Thinking() if block.thinking_signature:
             return {"type": "thinking", "thinking": block.thinking, "signature": block.thinking_signature}
         case Thinking():
-            return None  # unsigned reasoning is not taken back
+            return None  # the API rejects unsigned reasoning
+
+
+# The stream.
 
 
 class _Block(Struct):
@@ -269,7 +274,7 @@ class _Usage(Struct):
     cache_creation_input_tokens: int | None = None
 
     def over(self, before: Usage) -> Usage:
-        """The running totals: each figure given replaces the one before."""
+        """Updates running totals: each figure given replaces the one before."""
 
         def newest(now: int | None, then: int) -> int:
             return then if now is None else now
@@ -301,13 +306,13 @@ _decode = msgspec.json.Decoder(_Event, strict=False).decode
 
 
 class MessagesDecoder:
-    """Events of one message."""
+    """Decodes the events of one message."""
 
     def __init__(self, model: Model, origin: FaultOrigin) -> None:
         self._reply = ReplyBuilder(model)
         self._origin = origin
         self._given: dict[int, str] = {}
-        """Arguments a call began with; its fragments, when there are any, replace them."""
+        """The initial arguments of each call; its fragments, if any, replace them."""
         self._calls: set[int] = set()
         self.ended = False
         self.complete = False

@@ -1,4 +1,4 @@
-"""A conversation as one model can take it: always paired, never empty, without what only another model understands."""
+"""Adapts a request to what an API accepts: its messages, then its parameters, tools and JSON."""
 
 import hashlib
 import re
@@ -35,7 +35,7 @@ _CLEAN = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class HistoryRules(Struct, frozen=True, kw_only=True):
-    """What an API asks of a conversation."""
+    """What an API requires of the messages."""
 
     id_chars: int = 64
     id_exact: bool = False
@@ -47,7 +47,10 @@ class HistoryRules(Struct, frozen=True, kw_only=True):
 
 
 def adapt_messages(messages: Iterable[Message], model: Model, rules: HistoryRules) -> tuple[Message, ...]:
-    """`messages` ready to be encoded for `model`; content is always a tuple of blocks."""
+    """Adapts `messages` to `model` and `rules`; content is always a tuple of blocks.
+
+    Every call gets exactly one result, nothing is empty, and what only another model understands is left out.
+    """
     sees = rules.images and model.sees_images
     ids = _Ids(rules)
     out: list[Message] = []
@@ -59,7 +62,7 @@ def adapt_messages(messages: Iterable[Message], model: Model, rules: HistoryRule
                 native = (message.api, message.provider, message.model) == (model.api, model.provider, model.id)
                 out.extend(_turn(message, results, native, ids, sees) if message.calls else _words(message, native))
     if out and isinstance(out[-1], Assistant) and out[-1].stop_reason in ("error", "aborted"):
-        out.pop()  # what failed last is being asked again
+        out.pop()  # a failed last answer: this request is its retry
     if rules.merge:
         out = _merged(out)
     if rules.user_first and (not out or not isinstance(out[0], User)):
@@ -68,7 +71,7 @@ def adapt_messages(messages: Iterable[Message], model: Model, rules: HistoryRule
 
 
 def _paired(messages: Iterable[Message]) -> list[tuple[User | Assistant, dict[str, ToolResult]]]:
-    """Each user and assistant message, with the results that answer the latter's calls; orphans are left out."""
+    """Pairs each message with the results of its calls; results without a call are left out."""
     turns: list[tuple[User | Assistant, dict[str, ToolResult]]] = []
     open_results: dict[str, ToolResult] = {}
     wanted: set[str] = set()
@@ -94,7 +97,7 @@ def _question(message: User, sees: bool) -> tuple[User, ...]:
 
 @once
 def _words(message: Assistant, native: bool) -> tuple[Assistant | ToolResult, ...]:
-    """What becomes of a message that calls nothing."""
+    """Adapts an assistant message without calls."""
     return tuple(_turn(message, {}, native, _Ids(HistoryRules()), sees=False))
 
 
@@ -119,7 +122,7 @@ def _turn(
                 content.append(block if native else Text(block.text))
             case Thinking() if native and not failed and (block.thinking.strip() or block.thinking_signature):
                 content.append(block)
-    # Reasoning stands before what it led to; with nothing behind it no API takes it back.
+    # APIs reject reasoning that nothing follows.
     while content and isinstance(content[-1], Thinking):
         content.pop()
     if failed and message.content:
@@ -142,7 +145,7 @@ def _blocks(message: User) -> tuple[Text | Image, ...]:
 
 
 def _seen(blocks: Iterable[Text | Image], sees: bool) -> tuple[Text | Image, ...]:
-    """The blocks that say something, images as far as the model sees them."""
+    """The non-empty blocks; images become a text when the model cannot see."""
     out: list[Text | Image] = []
     for block in blocks:
         if isinstance(block, Image) and not sees:
@@ -166,7 +169,7 @@ def _merged(messages: list[Message]) -> list[Message]:
 
 
 class _Ids:
-    """Call ids as an API takes them, each used once."""
+    """Rewrites call ids to what the API accepts, each unique."""
 
     def __init__(self, rules: HistoryRules) -> None:
         self._rules = rules
@@ -187,14 +190,16 @@ class _Ids:
         return len(call_id) <= self._rules.id_chars and bool(_CLEAN.fullmatch(call_id))
 
 
-# Parameters the runtime reads itself; everything else in a model's `params` goes to the provider as it stands.
+# Parameters, tools and JSON.
+
+# Parameters the runtime reads itself; everything else in a model's `params` goes to the provider unchanged.
 _RUNTIME_PARAMS = frozenset(
     ("temperature", "maxTokens", "cacheRetention", "thinking", "fastMode", "context1m", "extra_body", "serviceTier")
 )
 
 
 def authority(url: str) -> str:
-    """Host and port of an address, however odd the address is; never the credentials in it."""
+    """Host and port of an address, malformed ones included; never the credentials in it."""
     return re.split(r"[/?#]", url.partition("://")[2], maxsplit=1)[0].rpartition("@")[2].lower()
 
 
@@ -210,7 +215,7 @@ def placed(request: ModelRequest, endpoint: Endpoint) -> ModelRequest:
 
 
 def found_model(endpoint: Endpoint, model_id: str, *, name: str | None, window: int | None) -> Model:
-    """A model the endpoint says it has."""
+    """A model from the endpoint's own list."""
     model = Model(
         provider=endpoint.provider, id=model_id, api=endpoint.api, base_url=endpoint.base_url, name=name or model_id
     )
@@ -260,7 +265,7 @@ def schema(tool: ToolSpec, model: Model) -> dict[str, Any]:
 
 @lru_cache(maxsize=512)
 def _schema(text: bytes, keywords: frozenset[str]) -> dict[str, Any]:
-    """The same for every call, so made once; nobody changes a request's body in place."""
+    """Cached by text: the same object is in every request body, so bodies must not be changed in place."""
     return {"type": "object", "properties": {}} | _without(msgspec.json.decode(text), keywords)
 
 
@@ -298,7 +303,7 @@ def arguments_text(arguments: Mapping[str, Any]) -> str:
 
 
 def to_bytes(body: Any) -> bytes:
-    """The JSON of a request; half characters, which no encoding has, become the replacement character."""
+    """Encodes JSON; lone surrogates, which UTF-8 cannot hold, become the replacement character."""
     try:
         return msgspec.json.encode(body)
     except UnicodeEncodeError:
@@ -327,7 +332,7 @@ def openai_effort(request: ModelRequest) -> str | None:
 
 
 def _least_effort(model_id: str) -> str | None:
-    """How close to no thinking a model gets; None when that is not known."""
+    """The lowest effort a model accepts; None when that is not known."""
     name = model_id.rpartition("/")[2]
     found = re.match(r"gpt-(\d+)(?:\.(\d+))?", name)
     if found:

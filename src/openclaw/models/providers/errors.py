@@ -1,4 +1,4 @@
-"""What a provider's failure means: status, body and headers into our tree of errors."""
+"""Classifies provider failures: status, body and headers to a `ProviderError`."""
 
 import re
 from collections.abc import Mapping
@@ -113,7 +113,7 @@ _TIMEOUT_STATUSES = frozenset((408, 499, 504, 522, 524))
 
 
 class FaultOrigin(Struct, frozen=True, kw_only=True):
-    """Whom a failure came from, and what its message must not repeat."""
+    """The provider and model a failure came from, and the secrets to redact from its message."""
 
     provider: str
     model: str = ""
@@ -121,11 +121,11 @@ class FaultOrigin(Struct, frozen=True, kw_only=True):
 
 
 class Fault(Struct, frozen=True):
-    """A provider's own words for what went wrong."""
+    """An error as the provider reported it."""
 
     message: str = ""
     kind: str = ""
-    """Its machine words: type, code, status."""
+    """Its machine-readable part: type, code, status."""
 
     @property
     def text(self) -> str:
@@ -133,8 +133,8 @@ class Fault(Struct, frozen=True):
 
 
 def excerpt(text: str, origin: FaultOrigin) -> str:
-    """A short, harmless, secret-free piece of what a provider said."""
-    # Blot before cutting: half a key is still too much of a key.
+    """A short excerpt of a provider's message, without secrets and control characters."""
+    # Redact before cutting: a cut key would no longer match.
     line = literal(" ".join(hide(text, *origin.secrets).split()))
     return line if len(line) <= EXCERPT_CHARS else line[: EXCERPT_CHARS - 1] + "…"
 
@@ -166,7 +166,7 @@ def _words(value: Any) -> str:
 
 
 def body_fault(body: bytes) -> Fault:
-    """The fault in an error body; a body that is not JSON speaks for itself."""
+    """The fault in an error body; a body that is not JSON is the message."""
     try:
         value = msgspec.json.decode(body)
     except msgspec.DecodeError:
@@ -256,7 +256,7 @@ def _by_text(text: str) -> type[ProviderError] | None:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait as the headers ask; a date counts from the provider's own clock."""
+    """Seconds to wait from the headers; a date is compared with the provider's own `Date`."""
     names = {name.lower(): value.strip() for name, value in headers.items()}
     millis = _number(names.get("retry-after-ms"))
     if millis is not None:
@@ -293,7 +293,7 @@ def _wait_in_text(text: str) -> float | None:
 
 
 def key_hint(provider: str) -> str:
-    """How a person gives the provider its key."""
+    """Tells where to set the provider's key."""
     env = ENV_NAMES.get(provider)
     return f"set models.providers.{provider}.apiKey" + (f" or {env}" if env else "")
 

@@ -1,4 +1,4 @@
-"""The generative-language API of Google (Gemini)."""
+"""Google's generative-language API (Gemini): request encoding, stream decoding, provider."""
 
 import re
 from collections.abc import AsyncIterator, Iterable
@@ -31,7 +31,7 @@ from openclaw.models.providers.errors import FaultOrigin, excerpt, fault_of, fro
 from openclaw.models.providers.http import EventReader, Frame, ProviderCall, ProviderHttp
 
 RULES = HistoryRules(id_chars=64, merge=True, user_first=True)
-# What the API accepts in place of the signature of a call another model made.
+# Accepted in place of a signature, for calls another model made.
 NO_SIGNATURE = "skip_thought_signature_validator"
 _REFUSALS = frozenset(
     (
@@ -95,7 +95,7 @@ def _thinking(request: ModelRequest) -> dict[str, Any]:
         return {"includeThoughts": shown} | ({"thinkingLevel": chosen} if chosen else {})
     if level == "adaptive":
         return {"includeThoughts": True, "thinkingBudget": -1}
-    # The large models of this generation cannot be kept from thinking.
+    # In the large models of this generation thinking cannot be switched off.
     least = 128 if "pro" in model.id else 0
     return {"includeThoughts": shown, "thinkingBudget": max(least, _BUDGETS.get(level, 0))}
 
@@ -107,7 +107,7 @@ def _level(model: Model, level: str) -> str | None:
     if level in ("off", "minimal"):
         return "LOW" if large else "MINIMAL"
     if level == "medium" and re.match(r"gemini-3-pro", model.id):
-        return "HIGH"  # the first of its kind knows two levels
+        return "HIGH"  # the first model of this generation has two levels only
     return _LEVELS[level]
 
 
@@ -225,7 +225,7 @@ _decode = msgspec.json.Decoder(_Chunk, strict=False).decode
 
 
 class GoogleDecoder:
-    """Chunks of one answer; parts of the same kind that follow each other are one block."""
+    """Decodes the chunks of one answer; consecutive parts of the same kind become one block."""
 
     complete = False
 
@@ -271,7 +271,7 @@ class GoogleDecoder:
             self._reply.text(self._block, part.text)
             yield TextDelta(part.text)
         if part.thought_signature:
-            # The signature closes its part: what comes after is another.
+            # The signature ends its part: the next chunk begins another block.
             self._reply.signature(self._block, self._kind, part.thought_signature)
             self._kind = ""
 

@@ -1,4 +1,4 @@
-"""One endpoint over HTTP: every adapter's road out, and the place where its failures are translated."""
+"""HTTP for all providers: frame readers (SSE, JSON lines), streamed calls, and translation of HTTP errors."""
 
 import asyncio
 import ipaddress
@@ -28,6 +28,8 @@ from openclaw.models.providers.errors import (
     key_hint,
 )
 
+# Frame readers.
+
 MAX_FRAME_BYTES = 16 * 1024 * 1024
 BOM = b"\xef\xbb\xbf"
 
@@ -40,22 +42,22 @@ class Frame(Struct, frozen=True):
 
 
 class FrameReader(Protocol):
-    """Takes bytes as they come and gives the frames that are complete."""
+    """Splits a byte stream into frames."""
 
     @property
     def foreign(self) -> tuple[bytes, ...]:
-        """First bytes no stream of this kind has: what comes is a document."""
+        """First bytes that show the body is a single document and not a stream of this kind."""
         ...
 
     def feed(self, chunk: bytes) -> list[Frame]: ...
 
     def end(self) -> list[Frame]:
-        """What was left when the stream ended without its last line break."""
+        """The frames left when the stream ended without its last line break."""
         ...
 
 
 class _Lines:
-    """Splits at CR, LF and CRLF; a line is given out as soon as its end is seen."""
+    """Splits at CR, LF and CRLF; returns a line as soon as its end arrives."""
 
     def __init__(self, provider: str, limit: int) -> None:
         self._provider = provider
@@ -114,7 +116,7 @@ class _Lines:
 
 
 class EventReader:
-    """Server-sent events, as the HTML standard reads them; a last event without its blank line counts too."""
+    """Reads server-sent events as in the HTML standard; a last event without its blank line counts too."""
 
     foreign: tuple[bytes, ...] = (b"{", b"[", b"<")
 
@@ -159,7 +161,7 @@ class EventReader:
 
 
 class LineReader:
-    """One JSON value a line."""
+    """Reads JSON lines."""
 
     foreign: tuple[bytes, ...] = (b"<",)
 
@@ -173,21 +175,23 @@ class LineReader:
         return [Frame("", line) for line in self._lines.end() if line.strip()]
 
 
+# Calls.
+
 CONNECT_SECONDS = 30.0
 ERROR_BODY_BYTES = 64 * 1024
 BODY_BYTES = 16 * 1024 * 1024
-# Long enough for the last chunk to arrive, so that the connection can be kept; too short to notice.
+# A response read to its end keeps its connection in the pool; this is long enough for the last chunk.
 DRAIN_SECONDS = 0.2
 
 Shape = TypeVar("Shape")
 
 
 class Decoder(Protocol):
-    """Turns the frames of one answer into events and, at the end, into a message."""
+    """Decodes the frames of one answer into events and, at the end, a message."""
 
     @property
     def ended(self) -> bool:
-        """Whether the answer is whole; a stream that stops earlier was cut."""
+        """Whether the answer is whole; a stream that stops earlier was cut off."""
         ...
 
     @property
@@ -201,7 +205,7 @@ class Decoder(Protocol):
 
 
 class ProviderCall(Struct, frozen=True, kw_only=True):
-    """One request: where to, with what."""
+    """One request to a provider."""
 
     path: str
     body: bytes
@@ -219,7 +223,7 @@ class ProviderHttp:
         self._clients: dict[tuple[bool, bool], httpx2.AsyncClient] = {}
 
     def origin(self, model: Model | None = None) -> FaultOrigin:
-        """Whom to name in errors, and what to keep out of them."""
+        """The provider and model to name in errors, and the secrets to redact from them."""
         given = (*self.endpoint.headers.values(), *(model.headers.values() if model else ()))
         key = (self.endpoint.key,) if self.endpoint.key else ()
         return FaultOrigin(
@@ -229,7 +233,7 @@ class ProviderHttp:
         )
 
     async def converse(self, call: ProviderCall, reader: FrameReader, decoder: Decoder) -> AsyncIterator[ModelEvent]:
-        """The events of one streamed answer, the last of them `Done`."""
+        """Streams one answer: its events, the last of them `Done`."""
         origin = self.origin(call.model)
         head, frames = b"", 0
         async with self._open("POST", call.path, call) as response, aclosing(response.aiter_bytes()) as chunks:
@@ -248,7 +252,7 @@ class ProviderHttp:
             else:
                 for frame in reader.end():
                     frames += 1
-                    # A last frame that cannot be read was cut, and is reported as that below.
+                    # A last frame that cannot be decoded was cut off; `_unfinished` below reports it.
                     with suppress(msgspec.DecodeError):
                         for event in decoder.read(frame):
                             yield event
@@ -257,7 +261,7 @@ class ProviderHttp:
         yield Done(decoder.message(), call.body)
 
     async def fetch(self, path: str, shape: type[Shape], *, post: Any = None) -> Shape:
-        """A small JSON document, read as `shape`."""
+        """Fetches a small JSON document and decodes it as `shape`."""
         origin = self.origin()
         body = msgspec.json.encode(post) if post is not None else b""
         call = ProviderCall(path=path, body=body, model=Model(provider=origin.provider, id="", api=self.endpoint.api))
@@ -296,10 +300,10 @@ class ProviderHttp:
             raise _not_an_address(origin) from error
 
     def _ready(self, host: str, *, secure: bool) -> httpx2.AsyncClient:
-        # A proxy from the environment is for the outside world; it cannot reach this machine's loopback.
+        # A proxy from the environment cannot reach this machine's loopback.
         here = is_loopback(host)
         if (here, secure) not in self._clients:
-            # A model on this machine is asked without TLS: nobody needs to read all certificates for it.
+            # Plain HTTP needs no certificates, and reading them is slow.
             context = _certificates() if secure or not here else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             self._clients[here, secure] = httpx2.AsyncClient(trust_env=not here, verify=context)
         return self._clients[here, secure]
@@ -330,7 +334,7 @@ class ProviderHttp:
 
 @cache
 def _certificates() -> ssl.SSLContext:
-    """The certificates this machine trusts: slow to read, so read once for all providers."""
+    """The machine's trusted certificates; slow to read, so read once for all providers."""
     return httpx2.create_ssl_context()
 
 
@@ -387,7 +391,7 @@ async def _failed(response: httpx2.Response, origin: FaultOrigin) -> ProviderErr
 
 
 async def _document(head: bytes, chunks: AsyncIterator[bytes], origin: FaultOrigin) -> ProviderError:
-    """What one document instead of a stream means: some servers report a failure that way, with a good status."""
+    """The error for a document in place of a stream: some servers report failures so, with status 200."""
     body = await _bounded(chunks, ERROR_BODY_BYTES, head)
     with suppress(msgspec.DecodeError):
         value = msgspec.json.decode(body)

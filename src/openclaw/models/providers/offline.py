@@ -1,7 +1,7 @@
-"""The responder for a machine without a model: a few deterministic abilities, and honesty about the rest.
+"""The offline provider, for a machine without a model: a few rule-based abilities, and a hint how to add a model.
 
-It goes through the same loop and the same tools as any model. It keeps no state: what it has done so far is read
-from the conversation, so the same request always gives the same answer.
+It runs in the same loop with the same tools as any model. It is stateless: it reads what it has done so far from
+the conversation, so the same request always gives the same answer.
 """
 
 import re
@@ -37,7 +37,7 @@ my status and the skills I see, and run a command you put in backticks."""
 
 
 class OfflineContext(Struct, frozen=True, kw_only=True):
-    """Where and when the person speaks."""
+    """Directory, time, tools and session of a request."""
 
     here: str
     now_ms: int
@@ -53,6 +53,9 @@ class OfflineContext(Struct, frozen=True, kw_only=True):
         if name.startswith(("/", "~")) or self.here == ".":
             return name
         return self.here if name in (".", "") else f"{self.here.rstrip('/')}/{name}"
+
+
+# Abilities.
 
 
 class ToolUse(Struct, frozen=True):
@@ -128,7 +131,7 @@ def _longest_ticks(text: str) -> int:
 
 
 class Outline(Struct, frozen=True):
-    """A file told by its headings, each with the first sentence under it."""
+    """Summarises a file by its headings, each with the first sentence under it."""
 
     path: str
     shown: str
@@ -199,7 +202,7 @@ class SearchText(Struct, frozen=True):
 
 
 class Remember(Struct, frozen=True):
-    """Writes a note to a new file of today: what is there is never written again, so nothing of it can be lost."""
+    """Writes a note to a new file of today; existing files are never rewritten, so no note can be lost."""
 
     note: str
     day: str
@@ -220,7 +223,7 @@ class Remember(Struct, frozen=True):
 
 
 class Recall(Struct, frozen=True):
-    """Looks for the words of the question in the memory files."""
+    """Searches the memory files for the words of the question."""
 
     topic: str
 
@@ -259,7 +262,7 @@ class RunCommand(Struct, frozen=True):
 
 
 class OfflineSkills(Struct, frozen=True):
-    """Skills are folders with a SKILL.md; their names are the folders' names."""
+    """Lists the skills: folders with a SKILL.md, by name."""
 
     def step(self, results: Sequence[ToolResult]) -> ToolUse | str:
         if not results:
@@ -276,6 +279,8 @@ class Say(Struct, frozen=True):
     def step(self, results: Sequence[ToolResult]) -> ToolUse | str:
         return self.text
 
+
+# Parsing of messages.
 
 _COMMON = frozenset(
     "the and for that with about what when where who how did you say said tell told know remember recall have has was "
@@ -317,7 +322,7 @@ def _status(scene: OfflineContext) -> Say:
 
 
 def _rules(scene: OfflineContext) -> list[tuple[str, Callable[[re.Match[str]], Ability]]]:
-    """What to listen for, in order; the first that fits a clause wins."""
+    """The patterns and their abilities, in order; the first that matches a clause wins."""
     now = scene.now
 
     def where(match: re.Match[str], default: str = ".") -> str:
@@ -384,7 +389,7 @@ def understand(text: str, scene: OfflineContext) -> list[Ability]:
 
 
 def _clauses(text: str) -> list[str]:
-    """A message cut at "and", "then" and sentence ends; what is quoted, and a note to remember, stay as they are."""
+    """Splits a message at "and", "then" and sentence ends, but not in quotes or in a note to remember."""
     kept: list[str] = []
 
     def keep(match: re.Match[str]) -> str:
@@ -403,16 +408,18 @@ def _clauses(text: str) -> list[str]:
 
 
 def _politely(words: str) -> str:
-    """`words` without the please in front."""
+    """`words` without a leading "please" and the like."""
     return words[polite.end() :] if (polite := _POLITE.match(words)) else words
 
+
+# The provider.
 
 PLACE = re.compile(r"^Terminal directory: (.+)$", re.MULTILINE)
 FOOTER = "(Answered offline, without a model.)"
 
 
 class _Turn(Struct, frozen=True):
-    """The latest thing the person said, and what has been done about it."""
+    """The latest user message, and the tool results since."""
 
     text: str
     timestamp: int
@@ -459,7 +466,7 @@ def _advance(ability: Ability, mark: str, length: int, results: dict[str, ToolRe
 
 
 class Offline:
-    """`Provider` without a model behind it."""
+    """A `Provider` without a model."""
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         text, calls = respond(request)

@@ -1,4 +1,4 @@
-"""The chat API of Ollama, for models on one's own machine."""
+"""Ollama's chat API, for local models: request encoding, stream decoding, provider."""
 
 from collections.abc import AsyncIterator, Iterable
 from typing import Any
@@ -27,7 +27,7 @@ from openclaw.models.providers.encode import (
 from openclaw.models.providers.errors import FaultOrigin, fault_of, from_fault
 from openclaw.models.providers.http import Frame, LineReader, ProviderCall, ProviderHttp
 
-# The window assumed where none is known. Asking a local server for it would fill the machine's memory.
+# The registry's guess for an unknown window. Requesting that much would fill the local machine's memory.
 ASSUMED_WINDOW = 200_000
 _TOP_LEVEL = frozenset(("keep_alive", "format", "template"))
 
@@ -40,7 +40,7 @@ def encode(request: ModelRequest) -> dict[str, Any]:
         {"name": tool.name, "description": tool.description, "parameters": schema(tool, model)}
         for tool in sorted_tools(request)
     ]
-    if tools and request.tool_choice != "none":  # it has no word for it
+    if tools and request.tool_choice != "none":  # the API has no `tool_choice`
         body["tools"] = [{"type": "function", "function": tool} for tool in tools]
     params = passed_params(model)
     options = {name: value for name, value in params.items() if name not in _TOP_LEVEL}
@@ -65,7 +65,7 @@ def _think(request: ModelRequest) -> bool | str:
         return mapped
     if not request.model.id.startswith("gpt-oss"):
         return request.thinking != "off"
-    # This family has levels instead of a switch, and is never without thought.
+    # This family takes levels instead of a switch, and cannot switch thinking off.
     match request.thinking:
         case "off" | "minimal" | "low":
             return "low"
@@ -140,7 +140,7 @@ _decode = msgspec.json.Decoder(_Chunk, strict=False).decode
 
 
 class OllamaDecoder:
-    """Lines of one answer."""
+    """Decodes the lines of one answer."""
 
     def __init__(self, model: Model, origin: FaultOrigin) -> None:
         self._reply = ReplyBuilder(model)
@@ -202,7 +202,7 @@ class Ollama:
     """A provider that speaks Ollama's own API."""
 
     def __init__(self, endpoint: Endpoint) -> None:
-        # People who come from the OpenAI-compatible side of the server keep its suffix.
+        # `/v1` is the server's OpenAI-compatible API; people paste addresses that end in it.
         base_url = endpoint.base_url.rstrip("/").removesuffix("/v1")
         self._http = ProviderHttp(replace(endpoint, base_url=base_url))
 

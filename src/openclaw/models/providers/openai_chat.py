@@ -1,4 +1,4 @@
-"""The chat-completions API of OpenAI, and of everyone who speaks it nearly the same."""
+"""OpenAI's chat-completions API and its near-compatible variants: traits, encoding, decoding, provider."""
 
 from collections.abc import AsyncIterator, Iterable
 from typing import Any
@@ -37,7 +37,7 @@ _NO_EFFORT_HOSTS = ("mistral.ai", "x.ai")
 
 
 class EndpointTraits(Struct, frozen=True, kw_only=True):
-    """How this endpoint wants to be spoken to."""
+    """Where an endpoint differs from OpenAI's own."""
 
     store: bool
     cache_key: bool
@@ -60,7 +60,7 @@ def is_openai(model: Model) -> bool:
 
 
 def traits(model: Model) -> EndpointTraits:
-    """What the compat flags say, and where they are silent what is known of the host."""
+    """The traits from the compat flags; where those are unset, from what is known of the host."""
     compat, host, openai = model.compat, host_of(model), is_openai(model)
     mistral = model.provider == "mistral" or host.endswith("mistral.ai")
 
@@ -86,7 +86,7 @@ def traits(model: Model) -> EndpointTraits:
     )
 
 
-# The end a provider names, and what it means to us; other words are an ordinary end.
+# Finish reasons; others count as an ordinary stop.
 _STOPS: dict[str, StopReason] = {
     "length": "length",
     "max_tokens": "length",
@@ -168,7 +168,7 @@ def _result(message: ToolResult, images: list[Image]) -> str:
 
 
 def _shown(images: list[Image]) -> dict[str, Any]:
-    """Tool messages carry text alone, so their images follow as the user's."""
+    """Tool messages carry text only, so their images follow in a user message."""
     content: tuple[Text | Image, ...] = (Text("Images from the tool results above:"), *images)
     return {"role": "user", "content": _parts(User(content=content))}
 
@@ -253,7 +253,7 @@ class _Usage(Struct):
         read = details.cached_tokens or self.prompt_cache_hit_tokens or 0
         written = details.cache_write_tokens or 0
         prompt = self.prompt_tokens or 0
-        # Some hosts leave reasoning out of the completion and only have it in the total.
+        # Some hosts count reasoning in the total only, not in the completion.
         output = max(self.completion_tokens or 0, (self.total_tokens or 0) - prompt)
         return Usage(max(0, prompt - read - written), output, read, written)
 
@@ -275,7 +275,7 @@ _decode = msgspec.json.Decoder(_Chunk, strict=False).decode
 
 
 class ChatDecoder:
-    """Chunks of one completion."""
+    """Decodes the chunks of one completion."""
 
     def __init__(self, model: Model, origin: FaultOrigin) -> None:
         self._reply = ReplyBuilder(model)
@@ -336,8 +336,8 @@ class ChatDecoder:
             yield self._call(part)
 
     def _detail(self, detail: dict[str, Any]) -> str:
-        """Keeps a reasoning detail for replay, pieces joined; gives what of it can be shown."""
-        self._reply.thinking(0, "")  # it stands before the answer, also when nothing of it can be shown
+        """Keeps a reasoning detail for replay, its fragments joined; returns the part that can be shown."""
+        self._reply.thinking(0, "")  # opens the block before the answer's, also when there is no text to show
         kept = self._details.setdefault((detail.get("index"), detail.get("type")), {})
         for name, value in detail.items():
             grows = name in ("text", "summary", "data") and isinstance(value, str)

@@ -1,4 +1,4 @@
-"""The responses API of OpenAI: items in, items out, nothing kept on the other side."""
+"""OpenAI's responses API, used without server-side state: encoding, decoding, provider."""
 
 from collections.abc import AsyncIterator, Iterable
 from typing import Any
@@ -92,7 +92,7 @@ def _part(block: Text | Image) -> dict[str, Any]:
 
 
 def _item(block: Text | Thinking | ToolCall) -> dict[str, Any] | None:
-    """The item a block came from; reasoning goes back sealed or not at all."""
+    """Encodes a block as the item it came from; reasoning only when its encrypted content is there."""
     match block:
         case Text():
             if block.text_signature is None:
@@ -111,7 +111,7 @@ def _item(block: Text | Thinking | ToolCall) -> dict[str, Any] | None:
 
 
 class _Mark(Struct, omit_defaults=True):
-    """What a message of the assistant must carry when it is sent back."""
+    """Fields an assistant message must carry when it is sent back."""
 
     id: str
     phase: str | None = None
@@ -180,7 +180,7 @@ _decode = msgspec.json.Decoder(_Event, strict=False).decode
 
 
 class ResponsesDecoder:
-    """Events of one response; its blocks are its output items."""
+    """Decodes the events of one response; its blocks are its output items."""
 
     def __init__(self, model: Model, origin: FaultOrigin) -> None:
         self._reply = ReplyBuilder(model)
@@ -244,7 +244,7 @@ class ResponsesDecoder:
         return CallDelta(call_id, name, fragment)
 
     def _item(self, key: int, item: _Item) -> Iterable[ModelEvent]:
-        """A finished item: what was not streamed is taken from it, and what must be sent back is kept."""
+        """Reads a finished item: adds what was not streamed, and keeps what must be sent back."""
         if key in self._done:
             return
         self._done.add(key)
@@ -286,7 +286,7 @@ class ResponsesDecoder:
 
 
 def _sealed(item: _Item) -> str:
-    """A reasoning item as it has to come back."""
+    """A reasoning item as JSON, to be sent back unchanged."""
     summary = [{"type": "summary_text", "text": part.text or ""} for part in item.summary or ()]
     kept = {"type": "reasoning", "id": item.id, "summary": summary, "encrypted_content": item.encrypted_content}
     return msgspec.json.encode(kept).decode()

@@ -1,4 +1,4 @@
-"""What the prompt says above the cache boundary, except the tools: one function per section, from facts to a piece."""
+"""Sections above the cache boundary, except the tools: one function per section, facts to `Section`."""
 
 from openclaw.core.text import ContextFile, block, fence, neutralise
 from openclaw.prompt.facts import PromptFacts, SandboxFacts, Section, clean, lit, quoted, section, tool_names, trust
@@ -40,7 +40,7 @@ def tool_call_style(facts: PromptFacts) -> Section | None:
 
 
 def approvals(_: PromptFacts) -> Section | None:
-    """Kept apart from the style, so that no contribution can talk the approval rules away."""
+    """A section of its own, so that no contribution to the style can replace the approval rules."""
     return section(
         "approvals",
         "",

@@ -1,4 +1,4 @@
-"""The tools as the prompt lists them, and how to use them together."""
+"""The sections on tools and delegation, and the line of authorized senders."""
 
 import hashlib
 import hmac
@@ -9,6 +9,8 @@ from openclaw.core.secret import Secret
 from openclaw.core.text import PromptText, head, literal, units
 from openclaw.prompt.facts import PromptFacts, Section, ToolLine, canonical, lit, section, tool_names
 
+# Authorized senders.
+
 MAX_IDS_BYTES = 980
 MAX_LINE_BYTES = 1024
 _ENDING = ". These senders are allowlisted; do not assume they are the owner."
@@ -17,8 +19,8 @@ _ENDING = ". These senders are allowlisted; do not assume they are the owner."
 def authorized_senders(
     ids: Sequence[str], display: Literal["raw", "hash"] = "hash", secret: Secret | None = None
 ) -> PromptText | None:
-    """The line for `ids`, if there are any. Without a secret a hash could be guessed, so only their number is told."""
-    # Cleaned before hashing, so that the same sender is the same in both displays.
+    """The line for `ids`, if any. Without a secret a hash could be guessed, so only their number is given."""
+    # Cleans before hashing, so that both displays stand for the same senders.
     wanted = [name for name in dict.fromkeys(literal(each).strip() for each in ids) if name and name != "*"]
     if not wanted:
         return None
@@ -32,7 +34,7 @@ def authorized_senders(
 
 
 def digest(name: str, secret: Secret) -> str:
-    """`name` as twelve hex digits that only someone with `secret` can recompute."""
+    """A keyed hash of `name`, twelve hex digits."""
     return hmac.new(secret.reveal().encode(), name.encode(), hashlib.sha256).hexdigest()[:12]
 
 
@@ -49,6 +51,8 @@ def _within_budget(names: Sequence[str]) -> str:
         line = longer
     return line
 
+
+# Tools.
 
 MAX_SUMMARY = 200
 
@@ -103,7 +107,7 @@ def tooling(facts: PromptFacts) -> Section | None:
 
 
 def ordered(tools: tuple[ToolLine, ...]) -> list[ToolLine]:
-    """`tools` in the order they are listed; of two spellings of a name the first stays."""
+    """Sorts `tools` for the list; of two names for one tool the first stays."""
     distinct: dict[str, ToolLine] = {}
     for tool in tools:
         if lit(tool.name):

@@ -1,4 +1,4 @@
-"""What the prompt says below the cache boundary: the channel, the session, this very run."""
+"""Sections below the cache boundary: channel, session and run."""
 
 import json
 
@@ -129,7 +129,7 @@ def _inbound(facts: PromptFacts) -> Section | None:
 
 
 def terminal(facts: PromptFacts) -> Section | None:
-    """Where the person is; without it "the files here" would mean the workspace."""
+    """The person's directory; without it "the files here" would mean the workspace."""
     if facts.mode != "full" or not facts.terminal:
         return None
     return section(

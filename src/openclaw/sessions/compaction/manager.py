@@ -1,7 +1,6 @@
-"""Keeping a conversation within its model's window: before a turn, in the middle of one, and on request.
+"""Runs compaction, memory flush and pruning for a conversation: before a turn, within one, and on request.
 
-The transcript only ever grows: a compaction is one more entry in it, and what a model sees from then on begins with
-its summary.
+The transcript is append-only: a compaction is one more entry, and the model's context then begins with its summary.
 """
 
 import asyncio
@@ -28,12 +27,12 @@ from openclaw.sessions.transcript import AnyEntry, Compaction, Context, Custom, 
 log = logging.getLogger(__name__)
 
 WORTH_ASKING = 2_000
-"""A person who asks for a compaction of less than this many tokens is told that there is nothing to gain."""
+"""A requested compaction of fewer tokens than this is declined as not worth it."""
 NOTHING = "there is nothing to compact"
 
 
 class Flushing(Struct, frozen=True):
-    """Notes were written aside; nobody is told, but it cost this much."""
+    """A memory flush ran; it is not shown, but its usage counts."""
 
     usage: Usage
 
@@ -42,12 +41,12 @@ UpkeepEvent = CompactionStarted | CompactionEnded | Flushing
 
 
 def summary_message(context: Context) -> tuple[Message, ...]:
-    """What stands for the part of the conversation that is out of sight."""
+    """The summary as the first message of the context; empty when there is none."""
     return (User(content=f"<summary>\n{context.summary}\n</summary>"),) if context.summary is not None else ()
 
 
 class CompactionManager:
-    """The upkeep of one conversation, for one turn."""
+    """Compacts, flushes and prunes one conversation, for one turn."""
 
     def __init__(
         self,
@@ -72,7 +71,7 @@ class CompactionManager:
         self._clock = clock
 
     def check(self) -> None:
-        """Refuses a model that has no room for a turn."""
+        """Raises `ConfigError` when the model's window is too small for a turn."""
         if self._window < plan.HARD_MINIMUM:
             raise ConfigError(
                 f"{self._model.ref} has a context window of {self._window} tokens; a turn needs at least "
@@ -84,7 +83,7 @@ class CompactionManager:
     async def before_turn(
         self, transcript: TranscriptFile, path: Sequence[AnyEntry], question: Message
     ) -> AsyncGenerator[UpkeepEvent, None]:
-        """Notes and a compaction, each when it is time for it; `path` is the conversation as it was loaded."""
+        """Runs a memory flush and a compaction when each is due; `path` is the conversation as loaded."""
         if not self.settings.enabled:
             return
         asked = estimate(question)
@@ -99,7 +98,7 @@ class CompactionManager:
                 yield done
 
     def crowded(self, messages: Sequence[Message]) -> bool:
-        """Whether a run should pause for a compaction before it asks the model again."""
+        """Whether a run should compact before its next model call."""
         if not (self.settings.enabled and self.settings.mid_turn_precheck.enabled):
             return False
         return plan.full(self._overhead + plan.estimate_all(messages), self._window)
@@ -113,7 +112,7 @@ class CompactionManager:
         seen_error: str = "",
         room_for: int = 0,
     ) -> AsyncGenerator[UpkeepEvent, None]:
-        """One pass: shrinks the conversation, or leaves it alone and says why."""
+        """Compacts the conversation once; when that fails, changes nothing and says why."""
         path = await _path(transcript)
         before = measure(path, self._overhead)
         window = min(self._window, plan.window_in(seen_error) or self._window)
@@ -161,12 +160,12 @@ class CompactionManager:
         )
 
     async def messages(self, transcript: TranscriptFile) -> tuple[Message, ...]:
-        """What the model sees of the conversation now."""
+        """The messages of the conversation for the model."""
         path = await _path(transcript)
         return self.shown(transcript, path, build_context(path))
 
     def shown(self, transcript: TranscriptFile, path: Sequence[AnyEntry], context: Context) -> tuple[Message, ...]:
-        """`context` with old results shortened and old images left out; new cuts go on record."""
+        """The messages of `context`, pruned; newly pruned results are recorded in the transcript."""
         messages = plan.without_old_images(context.messages)
         if self._pruning is not None:
             before = plan.recorded(path)
@@ -186,7 +185,7 @@ class CompactionManager:
         yield Flushing(done.usage)
 
     async def _is_large(self, transcript: TranscriptFile, path: Sequence[AnyEntry]) -> "_Large":
-        """Whether the part in sight takes more bytes than it should; only looked at when the file does."""
+        """Whether the visible part exceeds the byte limits; measured only when the whole file does."""
         flush = size_of(self._flush.settings.force_flush_transcript_bytes) if self._flush else 0
         most = size_of(self.settings.max_active_transcript_bytes)
         limits = [limit for limit in (flush, most) if limit]
@@ -207,7 +206,7 @@ def _shown_bytes(path: Sequence[AnyEntry]) -> int:
 
 
 def pruning_of(settings: PruningSettings, model: Model) -> plan.Pruning | None:
-    """How results of old calls are shown to `model`. Where caches are paid for by the hour, pruning is on by itself."""
+    """The pruning rules for `model`; on by default for Anthropic, which charges for cache lifetime."""
     cached = model.api == "anthropic-messages"
     mode = settings.mode or ("cache-ttl" if cached else "off")
     if mode == "off":
@@ -222,7 +221,7 @@ def pruning_of(settings: PruningSettings, model: Model) -> plan.Pruning | None:
 
 
 async def _path(transcript: TranscriptFile) -> list[AnyEntry]:
-    """The conversation as it is on disk, our own latest words included."""
+    """Reads the conversation from disk, including what this turn has written."""
     return path_to_leaf((await asyncio.to_thread(load, transcript.path)).entries)
 
 

@@ -1,7 +1,7 @@
-"""When a conversation is too long for its model, and where to cut it. Pure; sizes are tokens, by estimate.
+"""Decides when and where to compact a conversation, and prunes old tool results. Pure; sizes are estimated tokens.
 
-A cut keeps pairs whole (a call and its results are on the same side), keeps a tail within a budget, and takes
-something away. When no such cut exists there is nothing to compact.
+A cut keeps every call with its results, keeps a tail within a budget, and removes something. When no such cut exists
+there is nothing to compact.
 """
 
 import re
@@ -17,12 +17,14 @@ from openclaw.core.messages import Assistant, Image, Message, Text, Thinking, To
 from openclaw.core.text import lazy
 from openclaw.sessions.transcript import AnyEntry, Compaction, Custom, MessageEntry, ResetEntry, message_of, visible
 
+# Compaction.
+
 RESERVE = 20_000
 RESERVE_SHARE = 4
-"""The reserve is at most one part in so many of the window."""
+"""The reserve is at most the window divided by this."""
 IMAGE_TOKENS = 2_000
 MESSAGE_TOKENS = 4
-"""What roles and separators cost."""
+"""Tokens of a message's role and separators."""
 HARD_MINIMUM = 4_000
 COMFORTABLE = 8_000
 
@@ -38,14 +40,14 @@ _LIMIT = lazy(
 
 
 def estimate_text(text: str) -> int:
-    """Tokens of `text`: four characters each, but one for a character that stands for a syllable or a word."""
+    """Estimates the tokens of `text`: four characters each, one for an ideograph or syllable character."""
     wide = 0 if text.isascii() else len(_WIDE.findall(text))
     return wide + -(-(len(text) - wide) // 4)
 
 
 @once
 def estimate(message: Message) -> int:
-    """Tokens of one message; never 0, so that every message counts."""
+    """Estimates the tokens of a message; never 0."""
     if isinstance(message, User) and isinstance(message.content, str):
         return MESSAGE_TOKENS + estimate_text(message.content)
     return MESSAGE_TOKENS + sum(_block(block) for block in message.content if not isinstance(block, str))
@@ -68,11 +70,10 @@ def estimate_all(messages: Sequence[Message]) -> int:
 
 
 def measure(path: Sequence[AnyEntry], overhead: int = 0) -> int:
-    """How much of its window a conversation takes, the system prompt included.
+    """The tokens of a conversation with its system prompt.
 
-    The provider's own count of the last call, and an estimate of what came after; a count from before the newest
-    compaction says nothing any more, then all of it is estimated on top of `overhead`. So it is when the count is
-    too low to be true.
+    The provider's count of the last call, plus an estimate of what came after. When that count is older than the newest
+    compaction, or too low to be true, everything is estimated on top of `overhead`.
     """
     shown, summary = visible(path)
     estimated = estimate_text(summary or "") + estimate_all(
@@ -99,47 +100,47 @@ def _counts(message: Message) -> bool:
 
 
 def window_in(error: str) -> int | None:
-    """The size of the window as a provider names it when it refuses: a local server may have less than its model."""
+    """The window size named in a provider's error: a local server may be configured with less than its model has."""
     found = _LIMIT.search(error)
     return int(found[1].replace(",", "")) if found else None
 
 
 def reserve(window: int) -> int:
-    """What must stay free for the answer."""
+    """The tokens to keep free for the answer."""
     return min(RESERVE, window // RESERVE_SHARE)
 
 
 def full(tokens: int, window: int) -> bool:
-    """Whether a conversation of `tokens` is to be compacted before the next turn."""
+    """Whether a conversation of `tokens` must be compacted before the next turn."""
     return tokens >= window - reserve(window)
 
 
 def nearly_full(tokens: int, window: int, soft: int) -> bool:
-    """Whether it is time to write down what should outlive a compaction."""
+    """Whether a memory flush is due: within `soft` tokens of a compaction."""
     free = window - reserve(window)
     return tokens >= free - min(soft, free // 2)
 
 
 def keep_budget(wanted: int, window: int, tokens: int, overhead: int) -> int:
-    """How much stays word for word: what was asked for, but never so much that the next turn is full again."""
+    """The tokens of the kept tail: `wanted`, but never so many that the next turn is full again."""
     room = window - reserve(window) - overhead
     return max(0, min(wanted, room // 2, tokens // 2))
 
 
 class CompactionPlan(Struct, frozen=True, kw_only=True):
-    """A cut: what a summary is to stand for, and what stays."""
+    """A cut: the messages to summarise, and those to keep."""
 
     removed: tuple[Message, ...]
     kept: tuple[Message, ...]
     first_kept: str
-    """The entry the tail starts with; empty when nothing stays."""
+    """The first entry of the tail; empty when nothing is kept."""
     split: int
-    """Where in `removed` the turn begins that the cut goes through; its length when the cut is between turns."""
+    """The start in `removed` of the turn that the cut splits; `len(removed)` when it splits none."""
     previous: Compaction | None = None
 
     @property
     def unanswered(self) -> str:
-        """The last request in `removed` when it got no final answer, there or in the tail, in its own words."""
+        """The text of the last user message in `removed`, when it has no final answer yet."""
         last = next((i for i in range(len(self.removed) - 1, -1, -1) if isinstance(self.removed[i], User)), None)
         if last is None:
             return ""
@@ -149,7 +150,7 @@ class CompactionPlan(Struct, frozen=True, kw_only=True):
 
 
 def plan(path: Sequence[AnyEntry], keep: int) -> CompactionPlan | None:
-    """Where to cut so that at most `keep` tokens stay; None when there is nothing to take away."""
+    """Plans a cut that keeps at most `keep` tokens; None when nothing can be removed."""
     shown, _ = visible(path)
     said = [(entry.id, message) for entry in shown if (message := message_of(entry)) is not None]
     messages = [message for _, message in said]
@@ -166,12 +167,12 @@ def plan(path: Sequence[AnyEntry], keep: int) -> CompactionPlan | None:
 
 
 def compactions(path: Sequence[AnyEntry]) -> int:
-    """How often a conversation was compacted."""
+    """How often the conversation was compacted."""
     return sum(isinstance(entry, Compaction) for entry in path)
 
 
 def _previous(path: Sequence[AnyEntry]) -> Compaction | None:
-    """The summary that stands for what came before; a reset leaves none."""
+    """The newest compaction since the last reset."""
     for entry in reversed(path):
         if isinstance(entry, Compaction):
             return entry
@@ -181,7 +182,7 @@ def _previous(path: Sequence[AnyEntry]) -> Compaction | None:
 
 
 def cut(messages: Sequence[Message], keep: int) -> int:
-    """The first message to keep: the earliest from which all that follows takes at most `keep` tokens."""
+    """The first message to keep: the earliest whose tail has at most `keep` tokens."""
     best, total = len(messages), 0
     for index, fits in zip(range(len(messages) - 1, -1, -1), _cuttable(messages), strict=True):
         total += estimate(messages[index])
@@ -193,10 +194,10 @@ def cut(messages: Sequence[Message], keep: int) -> int:
 
 
 def _cuttable(messages: Sequence[Message]) -> list[bool]:
-    """From the last message to the first: whether a cut before it leaves every result with its call."""
+    """For each message, last to first: whether a cut before it leaves every result with its call."""
     fits: list[bool] = []
     result_ahead = False
-    """A result stands between here and the next reply: it answers a reply before here."""
+    """A result follows before the next assistant message, so its call is earlier: no cut here."""
     for message in reversed(messages):
         match message:
             case ToolResult():
@@ -211,7 +212,7 @@ def _cuttable(messages: Sequence[Message]) -> list[bool]:
 
 
 def _split(messages: Sequence[Message], at: int) -> int:
-    """The start of the turn that a cut at `at` goes through, or `at`."""
+    """The start of the turn that a cut at `at` splits, or `at`."""
     if at < len(messages) and isinstance(messages[at], User):
         return at
     last = messages[at - 1]
@@ -219,6 +220,8 @@ def _split(messages: Sequence[Message], at: int) -> int:
         return at
     return next((i for i in range(at - 1, -1, -1) if isinstance(messages[i], User)), at)
 
+
+# Pruning.
 
 CUSTOM_TYPE = "openclaw.cache-ttl"
 KEEP_REPLIES = 3
@@ -235,7 +238,7 @@ Projection = Literal["trim", "clear"]
 
 
 class Pruning(Struct, frozen=True, kw_only=True):
-    """How to prune; `ttl` is how many seconds a provider's cache lives."""
+    """Pruning rules; `ttl` is the lifetime of the provider's cache in seconds."""
 
     ttl: float = 300.0
     allow: tuple[str, ...] = ()
@@ -250,14 +253,14 @@ class Pruning(Struct, frozen=True, kw_only=True):
 
 
 class Pruned(Struct, frozen=True):
-    """Messages as the model sees them, and how each shortened result is shown, by call id."""
+    """Pruned messages, and how each shortened result is shown, by call id."""
 
     messages: tuple[Message, ...]
     shown: Mapping[str, Projection]
 
 
 def recorded(path: Sequence[AnyEntry]) -> dict[str, Projection]:
-    """How results were shown before, from the newest record of it."""
+    """Reads from the transcript's newest record how results were shown so far."""
     for entry in reversed(path):
         if isinstance(entry, Custom) and entry.custom_type == CUSTOM_TYPE:
             return _read(entry.data)
@@ -274,7 +277,7 @@ def _read(data: Any) -> dict[str, Projection]:
 def prune(
     messages: Sequence[Message], shown: Mapping[str, Projection], rules: Pruning, *, window: int, idle: float
 ) -> Pruned:
-    """`messages` with old results shortened; `idle` is how many seconds ago the model was last asked."""
+    """Shortens old results; `idle` is the seconds since the last model call."""
     shown = dict(shown)
     if idle >= rules.ttl:
         room = window * CHARS_PER_TOKEN
@@ -289,7 +292,7 @@ def prune(
 
 
 def project(messages: Sequence[Message], shown: Mapping[str, Projection], rules: Pruning) -> tuple[Message, ...]:
-    """`messages` as `shown` says."""
+    """Applies `shown` to `messages`."""
     how: dict[Projection, Callable[[ToolResult], ToolResult]] = {
         "trim": _trimmed,
         "clear": lambda result: structs.replace(result, content=(Text(rules.placeholder),)),
@@ -303,7 +306,7 @@ def project(messages: Sequence[Message], shown: Mapping[str, Projection], rules:
 
 
 def size(messages: Sequence[Message]) -> int:
-    """Characters of a conversation, images at what they cost."""
+    """The characters of a conversation, images by their cost in tokens."""
     return sum(map(_chars, messages))
 
 
@@ -316,7 +319,7 @@ def _chars(message: Message) -> int:
 
 
 def _candidates(messages: Sequence[Message], rules: Pruning) -> list[ToolResult]:
-    """Results that may be shortened: behind the first question, before the latest replies, without images."""
+    """Results that may be shortened: after the first user message, before the latest replies, without images."""
     first = next((i for i, message in enumerate(messages) if isinstance(message, User)), len(messages))
     replies = [i for i, message in enumerate(messages) if isinstance(message, Assistant)]
     last = replies[-KEEP_REPLIES] if len(replies) >= KEEP_REPLIES else 0
@@ -345,7 +348,7 @@ def _trimmed(result: ToolResult) -> ToolResult:
 def _cleared(
     messages: Sequence[Message], old: Sequence[ToolResult], shown: Mapping[str, Projection], most: float
 ) -> dict[str, Projection]:
-    """The oldest results, as many as it takes to get below `most` characters; none when that is not worth it."""
+    """Clears the oldest results until the total is below `most` characters; none when that gains too little."""
     by_id = {message.tool_call_id: message for message in messages if isinstance(message, ToolResult)}
     left = [by_id[each.tool_call_id] for each in old if shown.get(each.tool_call_id) != "clear"]
     if sum(len(each.text) for each in left) < HARD_CHARS:
@@ -361,7 +364,7 @@ def _cleared(
 
 
 def without_old_images(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """`messages` with a line in place of each image that is older than the latest turns."""
+    """Replaces images older than the latest turns by a text."""
     asked = [i for i, message in enumerate(messages) if isinstance(message, User)]
     recent = asked[-KEEP_IMAGE_TURNS] if len(asked) > KEEP_IMAGE_TURNS else 0
     return (*(_imageless(message) for message in messages[:recent]), *messages[recent:])

@@ -1,6 +1,6 @@
-"""The summarising run: a conversation's older part goes to a model in pieces, notes come back, poor ones are refused.
+"""Model calls of compaction: summarises the removed messages in chunks, and runs the memory flush.
 
-Nothing is written here; a summary that cannot be had leaves everything as it was.
+Nothing is written to the transcript here; a failed summary changes nothing.
 """
 
 import logging
@@ -27,18 +27,20 @@ from openclaw.sessions.compaction.summary import EssentialDetails
 from openclaw.sessions.settings import CompactionSettings, MemoryFlushSettings
 from openclaw.sessions.transcript import AnyEntry, Custom
 
+# Summaries.
+
 log = logging.getLogger(__name__)
 
 SMALLER_TRIES = 3
-"""How often the pieces are made smaller when the summarising model finds them too long."""
+"""How often the chunk size is reduced when the summarising model rejects a chunk as too long."""
 
 
 class CompactionFailed(Unavailable):
-    """There is no acceptable summary; the conversation is as it was."""
+    """No acceptable summary could be made; the conversation is unchanged."""
 
 
 class Summary(Struct, frozen=True, kw_only=True):
-    """What takes the place of the removed messages."""
+    """The text that replaces the removed messages."""
 
     text: str
     details: EssentialDetails
@@ -65,10 +67,9 @@ class Summariser:
         """Of the summarising model."""
 
     async def summarise(self, plan: CompactionPlan, *, window: int, focus: str = "", must: bool = False) -> Summary:
-        """A summary of what `plan` removes, smaller than that; `window` is the conversation's.
+        """Summarises what `plan` removes, in fewer tokens; `window` is that of the conversation's model.
 
-        With `must` the conversation cannot go on without: when no model can be had, notes are made from what is known
-        for certain.
+        With `must` the conversation cannot go on without one: when every model fails, it is made without a model.
         """
         want = summary.requirements(plan, self.settings.mode, strict=self.settings.identifier_policy == "strict")
         spent = _Spent()
@@ -95,7 +96,7 @@ class Summariser:
     async def _notes(
         self, plan: CompactionPlan, want: summary.SummaryRequirements, focus: str, spent: "_Spent"
     ) -> tuple[str, str]:
-        """The notes, and those on the beginning of a turn whose end is kept."""
+        """The summary, and that of the split turn's beginning."""
         inside = 0 < plan.split < len(plan.removed) or (plan.split == 0 and plan.previous is not None)
         older = plan.removed[: plan.split] if inside else plan.removed
         begun = plan.removed[plan.split :] if inside else ()
@@ -110,7 +111,7 @@ class Summariser:
     async def _guarded(
         self, texts: Sequence[str], previous: str, want: summary.SummaryRequirements, focus: str, spent: "_Spent"
     ) -> str:
-        """Notes with their headings. Identifiers and the request that are still missing are put beside them later."""
+        """Summarises and checks the headings, with retries. Missing identifiers and requests are appended later."""
         settings = self.settings
         wish = summary.order(settings.mode, strict=settings.identifier_policy == "strict", focus=focus)
         guarded = settings.quality_guard.enabled and settings.mode == "safeguard"
@@ -128,7 +129,7 @@ class Summariser:
         return notes
 
     async def _in_pieces(self, texts: Sequence[str], previous: str, wish: str, correction: str, spent: "_Spent") -> str:
-        """Notes on `texts`: in one request when they fit, else piece by piece and then put together."""
+        """Summarises `texts`: in one request when they fit, else chunk by chunk, then merged."""
         limit = summary.chunk_limit(self._window, [estimate_text(text) for text in texts])
         for left in range(SMALLER_TRIES, -1, -1):
             try:
@@ -142,7 +143,7 @@ class Summariser:
     async def _once(
         self, texts: Sequence[str], limit: int, previous: str, wish: str, correction: str, spent: "_Spent"
     ) -> str:
-        # The notes so far belong to the first piece; the later ones follow from it.
+        # The previous summary goes with the first chunk only.
         parts = [
             await self._say(wish, summary.request(piece, previous if place == 0 else "", correction), spent)
             for place, piece in enumerate(summary.chunks(texts, limit) or [""])
@@ -162,11 +163,13 @@ class Summariser:
 
 
 class _Spent:
-    """What a summary cost, also when it comes to nothing half way."""
+    """Collects the usage of a summary, also when it fails half-way."""
 
     def __init__(self) -> None:
         self.usage = Usage()
 
+
+# Memory flush.
 
 CUSTOM_TYPE = "openclaw.memory-flush"
 NOTE_CHARS = 20_000
@@ -174,7 +177,7 @@ TIMEOUT = 180.0
 
 
 class AppendNotes:
-    """Appends to one file of the workspace, and to no other."""
+    """The tool of a memory flush: appends to one file of the workspace."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -212,7 +215,7 @@ class AppendNotes:
 
 
 def _append(path: Path, text: str) -> None:
-    """One write, on lines of its own."""
+    """Appends in one write, on lines of its own."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab+") as file:
         start = file.seek(0, os.SEEK_END)
@@ -223,14 +226,14 @@ def _append(path: Path, text: str) -> None:
 
 
 class Flushed(Struct, frozen=True):
-    """A flush is over; `entry` goes on record, so that there is one for each compaction."""
+    """The result of a flush; `entry` goes into the transcript, so that there is one flush per compaction."""
 
     entry: Custom
     usage: Usage
 
 
 class MemoryFlush:
-    """Lets the assistant write notes. `tools` makes a toolbox of the one writing tool and what may be read with."""
+    """Runs a silent turn that writes notes. `tools` makes a toolbox of the writing tool and the reading ones."""
 
     def __init__(
         self,
@@ -250,7 +253,7 @@ class MemoryFlush:
         self._zone = _zone(timezone)
 
     def due(self, path: Sequence[AnyEntry]) -> bool:
-        """Whether there was none since the last compaction, and there is somewhere to write."""
+        """Whether none ran since the last compaction, and the workspace is writable."""
         count = compactions(path)
         done = any(
             isinstance(entry, Custom)
@@ -262,7 +265,7 @@ class MemoryFlush:
         return self.settings.enabled and not done and os.access(self._workspace, os.W_OK)
 
     async def run(self, path: Sequence[AnyEntry], system: System, messages: tuple[Message, ...]) -> Flushed:
-        """The turn; whatever becomes of it, it is over afterwards."""
+        """Runs the turn; a failure counts as done too, so that it is not repeated."""
         name = f"memory/{datetime.fromtimestamp(self._clock.now(), self._zone):%Y-%m-%d}.md"
         job = RunJob(system=system, messages=(*messages, User(content=_wish(name), timestamp=millis(self._clock))))
         usage, error = Usage(), ""

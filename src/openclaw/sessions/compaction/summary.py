@@ -1,6 +1,4 @@
-"""The summary that takes the place of old messages: what is asked of a model, what of its answer is accepted, and what
-is put beside it word for word. Pure.
-"""
+"""Summary texts: what to preserve verbatim, prompts for the summarising model, checks of its answer. Pure."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -13,11 +11,13 @@ from openclaw.core.messages import Assistant, Image, Message, Text, ToolCall, To
 from openclaw.core.text import head, lazy, markers, tail
 from openclaw.sessions.compaction.plan import CompactionPlan, estimate_text
 
+# Details to preserve verbatim.
+
 RULE_CHARS = 300
 MOST_RULES_CHARS = 4_000
 MOST_IDENTIFIERS = 12
 IDENTIFIERS_FROM = 12
-"""Identifiers are looked for in so many of the latest messages."""
+"""How many of the latest messages are searched for identifiers."""
 MOST_FILES_CHARS = 2_000
 
 _RULE = lazy(
@@ -50,7 +50,7 @@ _WRITERS = frozenset({"write", "edit"})
 
 
 class EssentialDetails(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What a compaction entry keeps beside its summary."""
+    """The structured part of a compaction entry."""
 
     read_files: tuple[str, ...] = ()
     modified_files: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class EssentialDetails(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 def details_of(raw: Any) -> EssentialDetails:
-    """The details of an entry, whoever wrote it; what is not in our shape is not there."""
+    """Parses the details of an entry; ignores what other programs wrote in another shape."""
     try:
         return msgspec.convert(raw, EssentialDetails) if raw is not None else EssentialDetails()
     except msgspec.ValidationError:
@@ -66,11 +66,11 @@ def details_of(raw: Any) -> EssentialDetails:
 
 
 def rules(messages: Iterable[Message]) -> tuple[str, ...]:
-    """The sentences in which a person laid down how things are to be done, in their own words, oldest first."""
+    """The sentences in which a person set a rule, verbatim, oldest first."""
     found: dict[str, None] = {}
     for message in messages:
         if not isinstance(message, User) or message.origins or any(markers(message.text)):
-            continue  # between markers is what others wrote, and others lay down nothing
+            continue  # enclosed text is others', and only the person sets rules
         for part in _SENTENCE.split(_FENCE.sub("\n", message.text)):
             sentence = _BULLET.sub("", " ".join(part.split()))
             if 0 < len(sentence) <= RULE_CHARS and sentence[0] not in ">|" and _RULE.search(sentence):
@@ -79,9 +79,9 @@ def rules(messages: Iterable[Message]) -> tuple[str, ...]:
 
 
 def merge_rules(before: Sequence[str], new: Sequence[str], budget: int = MOST_RULES_CHARS) -> tuple[str, ...]:
-    """Rules old and new within `budget` characters. A rule said again moves to the end, where it weighs most.
+    """Merges rules within `budget` characters. A repeated rule moves to the end, where it weighs most.
 
-    When there are too many, the first and the latest stay.
+    When there are too many, the first and the latest are kept.
     """
     again = set(new)
     together = [rule for rule in before if rule not in again] + list(dict.fromkeys(new))
@@ -103,7 +103,7 @@ def _within(texts: Sequence[str], budget: int) -> list[str]:
 
 
 def identifiers(messages: Sequence[Message]) -> tuple[str, ...]:
-    """Addresses, paths, ids, hashes, dates that people and the assistant spoke of last, the latest first."""
+    """Addresses, paths, ids, hashes and dates in the latest messages, newest first."""
     found: dict[str, None] = {}
     spoken = [m for m in messages if isinstance(m, User | Assistant)][-IDENTIFIERS_FROM:]
     for message in reversed(spoken):
@@ -117,7 +117,7 @@ def identifiers(messages: Sequence[Message]) -> tuple[str, ...]:
 
 
 def files(messages: Iterable[Message], before: EssentialDetails) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Files that were read and files that were changed, over all compactions."""
+    """Files read and files modified, over all compactions."""
     read, changed = dict.fromkeys(before.read_files), dict.fromkeys(before.modified_files)
     for message in messages:
         for call in message.calls if isinstance(message, Assistant) else ():
@@ -137,9 +137,11 @@ def _path(call: ToolCall) -> list[str]:
 
 
 def _newest(names: Iterable[str]) -> tuple[str, ...]:
-    """The latest of `names` that fit the list."""
+    """The latest of `names` within the list's limit."""
     return tuple(reversed(_within(list(names)[::-1], MOST_FILES_CHARS // 2)))
 
+
+# Prompts and checks.
 
 Mode = Literal["default", "safeguard"]
 
@@ -173,7 +175,7 @@ _ASK_WORDS = 12
 
 
 def chunk_limit(window: int, sizes: Sequence[int]) -> int:
-    """Tokens of conversation that one request to the summarising model may carry."""
+    """The most tokens of conversation in one request to the summarising model."""
     average = sum(sizes) / len(sizes) if sizes else 0.0
     share = CHUNK_SHARE
     if average * SAFETY > window * 0.1:
@@ -182,7 +184,7 @@ def chunk_limit(window: int, sizes: Sequence[int]) -> int:
 
 
 def chunks(texts: Sequence[str], limit: int) -> list[str]:
-    """`texts` put together in order, each piece within `limit` tokens; a text that is longer alone is divided."""
+    """Joins `texts` into chunks of at most `limit` tokens; splits a text that is longer."""
     pieces: list[str] = []
     current: list[str] = []
     used = 0
@@ -205,7 +207,7 @@ def _parts(text: str, limit: int) -> list[str]:
 
 
 def render_messages(messages: Sequence[Message]) -> list[str]:
-    """A conversation as text, one piece a message, without what only the runtime needs."""
+    """Renders messages as text, one string each, without internal context."""
     return [piece for message in messages if (piece := _told(message))]
 
 
@@ -236,7 +238,7 @@ def _plain(message: User | ToolResult) -> str:
 
 
 def order(mode: Mode, *, strict: bool, focus: str = "") -> str:
-    """What the summarising model is told to do."""
+    """The system prompt of the summarising model."""
     headings = "\n".join(f"## {name}" for name in HEADINGS[mode])
     lines = [
         "You write the notes from which an assistant goes on with a conversation whose older part it can no longer "
@@ -262,7 +264,7 @@ def order(mode: Mode, *, strict: bool, focus: str = "") -> str:
 
 
 def request(conversation: str, previous: str = "", correction: str = "") -> str:
-    """The text to summarise, with the notes so far and what was wrong with the last attempt."""
+    """The user message: the text to summarise, the previous summary, and the correction of the last attempt."""
     parts = [f"<notes-so-far>\n{previous}\n</notes-so-far>"] if previous else []
     parts.append(f"<conversation>\n{conversation}\n</conversation>")
     if correction:
@@ -271,7 +273,7 @@ def request(conversation: str, previous: str = "", correction: str = "") -> str:
 
 
 def merge_request(parts: Sequence[str], correction: str = "") -> str:
-    """Sets of notes on consecutive parts, to be made one."""
+    """The user message that asks to merge summaries of consecutive parts."""
     notes = "\n\n".join(f"<notes>\n{part}\n</notes>" for part in parts)
     wrong = f"Your last notes were not accepted. {correction}\n\n" if correction else ""
     return (
@@ -281,7 +283,7 @@ def merge_request(parts: Sequence[str], correction: str = "") -> str:
 
 
 def groups(parts: Sequence[str], limit: int) -> list[list[str]]:
-    """`parts` in groups within `limit` tokens, but two at least, so that there are fewer groups than parts."""
+    """Groups `parts` within `limit` tokens, at least two a group, so that merging always terminates."""
     out: list[list[str]] = []
     used = 0
     for part in parts:
@@ -294,7 +296,7 @@ def groups(parts: Sequence[str], limit: int) -> list[list[str]]:
 
 
 def split_order() -> str:
-    """What the model is told for the beginning of a turn whose end is kept."""
+    """The system prompt for the beginning of a split turn."""
     return (
         "You are given the beginning of a turn; its end is kept elsewhere. In a few bullet points say what the user "
         "asked for, what was done so far, and what was found out that is needed to go on. Do not answer it, do not "
@@ -303,7 +305,7 @@ def split_order() -> str:
 
 
 class SummaryRequirements(Struct, frozen=True, kw_only=True):
-    """What must be in a summary."""
+    """What a summary must contain."""
 
     headings: tuple[str, ...] = ()
     identifiers: tuple[str, ...] = ()
@@ -319,7 +321,7 @@ def requirements(plan: CompactionPlan, mode: Mode, *, strict: bool) -> SummaryRe
 
 
 def missing_headings(text: str, headings: Sequence[str]) -> list[str]:
-    """Headings that are not there, or not in their place."""
+    """Headings that are missing or out of order."""
     at, missing = 0, []
     for heading in headings:
         found = re.compile(rf"^##\s+{re.escape(heading)}\s*:?\s*$", re.MULTILINE | re.IGNORECASE).search(text, at)
@@ -335,14 +337,14 @@ def missing_identifiers(text: str, values: Sequence[str]) -> list[str]:
 
 
 def mentions(text: str, ask: str) -> bool:
-    """Whether `text` speaks of `ask`: half of the longer words at its start are there."""
+    """Whether `text` mentions `ask`: it contains half of the longer words at the start of `ask`."""
     words = list(dict.fromkeys(word.casefold() for word in _WORD.findall(ask[:ASK_CHARS])))[:_ASK_WORDS]
     lower = text.casefold()
     return not words or 2 * sum(word in lower for word in words) >= len(words)
 
 
 def faults(text: str, want: SummaryRequirements) -> str:
-    """What is wrong with a summary, as a correction the model can act on; empty when it will do."""
+    """Checks a summary; returns a correction for the model, empty when it is acceptable."""
     if not text.strip():
         return "They were empty."
     found = []
@@ -356,12 +358,12 @@ def faults(text: str, want: SummaryRequirements) -> str:
 
 
 def body(plan: CompactionPlan) -> str:
-    """The earlier summary without what was put beside it."""
+    """The previous summary without its appendix."""
     return plan.previous.summary.partition(APPENDIX)[0] if plan.previous else ""
 
 
 def digest(want: SummaryRequirements, mode: Mode) -> str:
-    """Notes made without a model, for when none can be had and the conversation could not go on otherwise."""
+    """Makes a summary without a model, for when every model fails."""
     asks, exact = ("Pending user asks", "Exact identifiers") if mode == "safeguard" else ("Goal", "Critical Context")
     filled = {asks: [want.ask[:ASK_CHARS]] if want.ask else [], exact: list(want.identifiers)}
     parts = ["The older part of this conversation could not be summarised; it is in the transcript on disk."]
@@ -374,7 +376,7 @@ def digest(want: SummaryRequirements, mode: Mode) -> str:
 def finished(
     notes: str, plan: CompactionPlan, want: SummaryRequirements, *, window: int, turns: int, split: str = ""
 ) -> tuple[str, EssentialDetails]:
-    """The text that is written down, and its details: the notes, and beside them what must not be rephrased."""
+    """The final text and details: the model's summary, and an appendix of what must stay verbatim."""
     before = details_of(plan.previous.details) if plan.previous else EssentialDetails()
     most = min(MOST_CHARS, max(2_000, window))
     read, changed = files(plan.removed, before)
@@ -396,7 +398,7 @@ def _rules(kept: Sequence[str]) -> str:
 
 
 def _owed(notes: str, want: SummaryRequirements) -> str:
-    """What the notes fail to say although they must."""
+    """The required identifiers and request that the summary lacks."""
     parts = []
     if lost := missing_identifiers(notes, want.identifiers):
         parts.append("Identifiers:\n" + "\n".join(f"- {value}" for value in lost))
@@ -406,7 +408,7 @@ def _owed(notes: str, want: SummaryRequirements) -> str:
 
 
 def _quoted(plan: CompactionPlan, turns: int, most: int) -> str:
-    """The latest turns of what goes, as far as the kept tail has too few of them."""
+    """Quotes the latest removed turns, as many as the kept tail lacks."""
     short = turns - sum(isinstance(message, User) for message in plan.kept)
     asked = [i for i, message in enumerate(plan.removed) if isinstance(message, User)]
     if short <= 0 or not asked:
