@@ -1,4 +1,4 @@
-"""`plugins.*`: which plugins there are and how they fare; and the methods that plugins brought themselves."""
+"""RPC methods: `plugins.*`, `install.check`, and those that plugins bring themselves."""
 
 import uuid
 from collections.abc import Callable, Mapping
@@ -29,7 +29,7 @@ class FindingParam(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class InstallCheckParams(Params, frozen=True, kw_only=True):
-    """Params of `install.check`: what waits, unpacked, where the gateway can look at it too."""
+    """Params of `install.check`: a staged install, in a directory the gateway can read."""
 
     target_type: Literal["skill", "plugin"]
     target_name: NonEmpty
@@ -42,7 +42,7 @@ class InstallCheckParams(Params, frozen=True, kw_only=True):
 
 def install_methods(desk: SessionService) -> list[RpcMethod]:
     async def check(params: InstallCheckParams, caller: Caller) -> Any:
-        await desk.app.extensions.ready()  # a guard that is still starting has a say too
+        await desk.app.extensions.ready()  # plugins that are still starting may object too
         plugged = desk.app.plugged
         if plugged is None or not plugged.hooks.has("before_install"):
             return {"blocked": False, "findings": []}
@@ -135,7 +135,7 @@ def plugins_methods(desk: SessionService) -> list[RpcMethod]:
 
 
 def entry(status: "PluginStatus") -> dict[str, Any]:
-    """A plugin as `plugins.list` gives it."""
+    """A plugin as `plugins.list` shows it."""
     manifest = status.plugin.manifest if status.plugin else None
     optional = {
         "description": manifest.description if manifest else "",
@@ -156,7 +156,7 @@ def entry(status: "PluginStatus") -> dict[str, Any]:
 
 
 def health(extensions: PluginRegistry) -> dict[str, Any]:
-    """What `health` says of plugins."""
+    """The part of `health` about plugins."""
     statuses = extensions.statuses()
     return {
         "loaded": [status.id for status in statuses if status.state == "running"],
@@ -170,7 +170,7 @@ def health(extensions: PluginRegistry) -> dict[str, Any]:
 def serve_methods(
     extensions: PluginRegistry, registry: MethodRegistry, bus: EventBus, also: Callable[[], None]
 ) -> None:
-    """Methods of plugins are answered while their plugin runs; who listens hears when one comes or goes."""
+    """Registers the methods of plugins while these run, and publishes an event when they change."""
     extensions.methods_taken = registry.own
     registry.foreign = lambda: {name: _served(each) for name, each in extensions.methods().items()}
 
