@@ -1,4 +1,4 @@
-"""`boot-md`: each workspace with a BOOT.md gets one run when the gateway starts, one after the other."""
+"""Builds the automation parts, and holds the two small ones: BOOT.md runs, and runs when a background command ends."""
 
 import asyncio
 import logging
@@ -35,13 +35,13 @@ class Automation(Struct, frozen=True):
 
     @asynccontextmanager
     async def serving(self, *, fires: bool) -> AsyncIterator[None]:
-        """With `fires`, jobs and heartbeats happen by themselves for as long as the block lasts."""
+        """With `fires`, jobs and heartbeats start on their own for as long as the block lasts."""
         async with self.heartbeats.serving(beats=fires), self.scheduler.serving(fires=fires):
             yield
 
 
 def automation(desk: SessionService, environ: Mapping[str, str]) -> Automation:
-    """The parts; the assistant gets the tool `cron` with them."""
+    """Builds the scheduler and heartbeats, and registers the `cron` tool."""
     heartbeats = HeartbeatService(desk, environ)
     scheduler = Scheduler(desk, heartbeats.wake, environ)
 
@@ -55,7 +55,7 @@ def automation(desk: SessionService, environ: Mapping[str, str]) -> Automation:
             heartbeats.wake(key, "wake")
 
     async def recent(session_key: str, count: int) -> Sequence[str]:
-        """The last things that people and the assistant said in a conversation."""
+        """The last messages of people and the assistant in a session."""
         _, loaded = await desk.load(parse(session_key))
         if loaded is None:
             return []
@@ -71,6 +71,8 @@ def automation(desk: SessionService, environ: Mapping[str, str]) -> Automation:
     return Automation(scheduler, heartbeats)
 
 
+# BOOT.md.
+
 log = logging.getLogger(__name__)
 
 FILE = "BOOT.md"
@@ -82,6 +84,9 @@ TASK = (
     "using your tools; nobody is there to answer questions, and what you reply here is shown to nobody. When you are "
     "done, or when nothing needs doing, reply exactly NO_REPLY.\n\n{text}"
 )
+
+
+# The `boot-md` hook: one run at gateway start for each workspace with a BOOT.md, one after the other.
 
 
 class BootRunner:
@@ -142,12 +147,14 @@ def _read(path: Path) -> str | None:
         return None
 
 
+# Ended background commands.
+
 TAIL_CHARS = 400
 MARK = "[OpenClaw exec completion]"
 
 
 async def wake_sessions(desk: SessionService) -> None:
-    """Runs for as long as the gateway does; an end that is not worth a word gets none."""
+    """Starts a run when a background command of a session ends, for as long as the gateway runs."""
     await desk.app.tools.has_standing.wait()
     async with aclosing(desk.app.tools.standing.background.endings()) as endings:
         async for job in endings:
@@ -168,7 +175,7 @@ async def wake_sessions(desk: SessionService) -> None:
 
 
 def _news(desk: SessionService, job: Any) -> str | None:
-    """What a session is told of the end of its command; None when that is nothing."""
+    """The message for a session whose command ended; None when it is not to be told."""
     settings = desk.app.config.tools.exec
     if not settings.notify_on_exit or not job.owner or desk.key(job.owner).is_subagent:
         return None

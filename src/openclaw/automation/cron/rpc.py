@@ -1,4 +1,4 @@
-"""Scheduled jobs."""
+"""RPC methods `cron.*`, `wake`, `system-event` and `set-heartbeats`, with their parameter types."""
 
 import hashlib
 import uuid
@@ -444,7 +444,7 @@ PAGE = 50
 
 
 class AddParams(CronAddParams, frozen=True, kw_only=True):
-    """The protocol's, and what only our jobs have."""
+    """Params of `cron.add`, with the fields that only our jobs have."""
 
     misfire: Literal["once", "skip", "all"] | None = None
     watch: tuple[dict[str, Any], ...] | None = None
@@ -457,6 +457,9 @@ class Patch(JobPatch, frozen=True, kw_only=True):
 
 class UpdateParams(CronUpdateParams, frozen=True, kw_only=True):
     patch: Patch
+
+
+# The methods.
 
 
 def cron_methods(desk: SessionService, scheduler: Scheduler, heartbeats: HeartbeatService) -> list[RpcMethod]:
