@@ -1,4 +1,4 @@
-"""`agents` with what other rooms add to it: two rooms meet here, where all settings are listed."""
+"""The sections `agents.defaults` and `agents.list`, complete with the settings other packages add."""
 
 from typing import Annotated
 
