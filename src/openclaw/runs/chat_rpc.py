@@ -1,4 +1,4 @@
-"""`chat.*`: a conversation as chat windows need it."""
+"""RPC methods `chat.*`, which chat clients use, with their parameter types and the handling of attachments."""
 
 import asyncio
 import base64
@@ -41,6 +41,8 @@ from openclaw.sessions import history, service
 from openclaw.sessions.history import on_record
 from openclaw.storage import atomic
 
+# Images.
+
 MOST_IMAGES = 8
 IMAGE_BYTES = 5 * 1024 * 1024
 IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
@@ -70,7 +72,7 @@ def images_of(attachments: Sequence[Any]) -> tuple[Image, ...]:
 
 
 def read_attachment(attachment: Any) -> tuple[str, str, str]:
-    """Its kind, its content as it came, and its name when it is a file; a data URL knows its kind best."""
+    """The attachment's type, its content as it came, and its name when it is a file; the type in a data URL wins."""
     if isinstance(attachment, dict):
         kind, content, name = attachment.get("mimeType"), attachment.get("content"), attachment.get("fileName")
     else:
@@ -83,10 +85,12 @@ def read_attachment(attachment: Any) -> tuple[str, str, str]:
 
 
 async def queue_rules(desk: SessionService, key: SessionKey, default: str, asked: str | None = None) -> QueueRules:
-    """How a message queues: as asked, as the session was set, or as its way in does by default."""
+    """How a message queues: as asked, as set for the session, or the caller's default."""
     chosen = asked or (await desk.lifecycle.preferences(key)).queue_mode or default
     return QueueRules(mode=parse_mode(chosen))
 
+
+# Files.
 
 MOST_FILES = 10
 FILE_BYTES = 18 * 1024 * 1024
@@ -101,7 +105,7 @@ class ChatUpload(Struct, frozen=True):
 
 
 def sorted_out(attachments: Sequence[Any]) -> tuple[list[Any], list[ChatUpload]]:
-    """The images, which a model looks at, and the other files, which it opens."""
+    """Separates images, which the model sees, from other files, which it opens."""
     images: list[Any] = []
     files: list[ChatUpload] = []
     for attachment in attachments:
@@ -118,8 +122,8 @@ def sorted_out(attachments: Sequence[Any]) -> tuple[list[Any], list[ChatUpload]]
 
 
 def deliver(files: Sequence[ChatUpload], workspace: Path, run_id: str) -> str:
-    """Writes the files of one message and gives the lines that tell the assistant of them."""
-    # The same message sent twice is the same files in the same place.
+    """Writes the files of one message; gives the lines that name them to the assistant."""
+    # The path follows from the run id: the same message sent twice writes the same files.
     folder = Path(".openclaw") / "attachments" / hashlib.sha256(run_id.encode()).hexdigest()[:16]
     lines = []
     for file in files:
@@ -144,6 +148,9 @@ def _bytes(content: str, name: str) -> bytes:
     if len(data) > FILE_BYTES:
         raise InvalidRequest(f"{name} has {len(data):,} bytes; at most {FILE_BYTES:,} are accepted: make it smaller")
     return data
+
+
+# Parameters.
 
 
 class WorkContext(Params, frozen=True, kw_only=True):
@@ -283,6 +290,8 @@ class ChatMessageGetParams(Params, frozen=True, kw_only=True):
     max_chars: Annotated[int, Meta(ge=1, le=2_000_000)] | None = None
 
 
+# The methods.
+
 DEFAULT_LIMIT = 200
 DEFAULT_BYTES = 512 * 1024
 MOST_PENDING = 20
@@ -387,7 +396,7 @@ def chat_methods(desk: SessionService, projector: EventProjection, commands: Sla
 
 
 def _say(desk: SessionService, key: SessionKey, run_id: str, text: str) -> None:
-    """A reply of the gateway itself, as chat windows expect one."""
+    """Publishes a reply of the gateway itself, in the form chat clients expect."""
     message = {"role": "assistant", "content": [{"type": "text", "text": text}], "timestamp": desk.now}
     payload = {
         "runId": run_id,
@@ -402,7 +411,7 @@ def _say(desk: SessionService, key: SessionKey, run_id: str, text: str) -> None:
 
 
 async def _expect_leaf(desk: SessionService, key: SessionKey, expected: Any) -> None:
-    """A client that shows an older state of the conversation is told before it adds to it."""
+    """Refuses a message from a client that shows an older state of the session."""
     if not isinstance(expected, str):
         return
     _, loaded = await desk.load(key)
@@ -412,7 +421,7 @@ async def _expect_leaf(desk: SessionService, key: SessionKey, expected: Any) -> 
 
 
 def _pending(desk: SessionService, key: SessionKey, said: Sequence[history.HistoryRow]) -> dict[str, Any]:
-    """What waits to be read, oldest first, and is not among what was `said`."""
+    """The messages that wait, oldest first, without those already in `said`."""
     known = {each.message.idempotency_key for each in said if isinstance(each.message, User)}
     unread = [each for each in desk.runs.unread(key) if f"{each[0].run_id}:user" not in known]
     items = [

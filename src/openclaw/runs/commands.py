@@ -1,4 +1,4 @@
-"""The commands a person can type into any chat; the gateway answers them, no model sees them."""
+"""Slash commands: typed into any chat and answered by the gateway; no model sees them."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -37,7 +37,7 @@ MEANING = {
 
 
 async def elevated(desk: SessionService, key: SessionKey, args: str) -> str:
-    """Shows or sets the level of a session, in words."""
+    """Shows or sets the elevated level of a session."""
     app = desk.app
     boxed = app.boxes.is_boxed(key)
     if not args:
@@ -57,13 +57,15 @@ async def elevated(desk: SessionService, key: SessionKey, args: str) -> str:
     return f"Elevated: {level}{lasts} ({MEANING[level]})."
 
 
+# The catalogue.
+
 MODEL_FIELDS = ("modelOverride", "providerOverride")
 
 Category = Literal["session", "options", "status", "management", "media", "tools"]
 
 
 class CommandEntry(Struct, frozen=True):
-    """One line of the catalogue."""
+    """One command of the catalogue."""
 
     name: str
     description: str
@@ -72,7 +74,7 @@ class CommandEntry(Struct, frozen=True):
     source: Literal["native", "plugin"] = "native"
 
     def shown(self) -> dict[str, Any]:
-        """The entry as `commands.list` gives it."""
+        """The entry for `commands.list`."""
         return {
             "name": self.name,
             "textAliases": [f"/{self.name}"],
@@ -111,20 +113,23 @@ CATALOG = (
 
 
 def catalog(extensions: PluginRegistry) -> list[CommandEntry]:
-    """Every command there is now, those of plugins last."""
+    """Every command, those of plugins last."""
     more = [CommandEntry(each.name, each.description, "tools", each.args, "plugin") for each in extensions.commands()]
     return [*CATALOG, *more]
 
 
 def plugin_command(extensions: PluginRegistry, text: str) -> tuple[PluginCommand, str] | None:
-    """The command of a plugin that a message consists of, with its arguments."""
+    """The plugin command that a message is, with its arguments."""
     word, _, args = text.strip().partition(" ")
     found = extensions.command(word.removeprefix("/").lower()) if word.startswith("/") else None
     return None if found is None else (found, args.strip())
 
 
+# Answering.
+
+
 class CommandResult(Struct, frozen=True):
-    """What a command says, and what is left for the assistant."""
+    """What a command says, and the text that is left for the assistant."""
 
     text: str
     message: str = ""
@@ -234,7 +239,7 @@ class SlashCommands:
         return CommandResult("\n".join(lines))
 
     async def _overridden(self, key: SessionKey) -> str:
-        """Who chose another model for the last answer, if anyone did."""
+        """Which plugin chose another model for the last answer, if one did."""
         report = await self._desk.app.archive.latest_report(str(key))
         chosen = [each for each in report.changes if each.field in MODEL_FIELDS and not each.refused] if report else []
         if not chosen or report is None:
@@ -243,7 +248,7 @@ class SlashCommands:
         return f"; the last answer came from {report.provider}/{report.model}, chosen by plugin {names}"
 
     async def _passes(self, key: SessionKey) -> str:
-        """How often the conversation was compacted, if it was."""
+        """How often the session was compacted, if it was."""
         _, loaded = await self._desk.load(key)
         count = compactions(path_to_leaf(loaded.entries)) if loaded else 0
         return f", compacted {count} time{'s' if count > 1 else ''}" if count else ""
@@ -260,7 +265,7 @@ class SlashCommands:
         return CommandResult(render_detail(report, session_tokens=used, later=await self._later(key, report)))
 
     async def _later(self, key: SessionKey, report: PromptReport) -> list[ChangeLine]:
-        """What plugins changed in the last run, after its prompt was built."""
+        """What plugins changed in the last run after its prompt was built."""
         run_id = await self._desk.app.archive.last_run(str(key))
         entries = await asyncio.to_thread(self._desk.app.audit.entries, run_id) if run_id else []
         if not entries:
@@ -306,7 +311,7 @@ class SlashCommands:
         return CommandResult(f"Reasoning: {level} ({meaning[level]}).")
 
     async def _level(self, key: SessionKey, field: str, args: str, chosen: str | None, levels: tuple[str, ...]) -> str:
-        """One of `levels` as it is, or as it is from now on."""
+        """Shows or sets one of `levels`."""
         wanted = args.strip().lower()
         if not wanted:
             return chosen if chosen in levels else "off"
@@ -339,7 +344,7 @@ class SlashCommands:
         return CommandResult(await elevated(self._desk, key, args))
 
     async def _capabilities(self, key: SessionKey, args: str) -> CommandResult:
-        # Loaded when somebody asks: it knows every part of the house.
+        # Imported on demand: it imports nearly everything.
         from openclaw.gateway.capabilities import capabilities, lines
 
         return CommandResult("\n".join(lines(await capabilities(self._desk.app, key.agent))))
@@ -355,7 +360,7 @@ class SlashCommands:
 
 
 def _question(request: ApprovalRequest) -> str:
-    """A question as a person answers it in a chat: what would happen, why it is asked, what was read before."""
+    """An approval request as chat text: what would happen, why it is asked, what was read before."""
     read = "".join(f"\n  read before it: {each.source}" for each in request.origins[:5])
     word = "allow-once|allow-always|deny" if request.standing else "allow-once|deny"
     return f"{request.command}\n  in {request.cwd}\n  {request.why}{read}\n  /approve {request.id} {word}"

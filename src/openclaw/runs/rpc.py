@@ -1,4 +1,4 @@
-"""The agents and the files of their workspaces."""
+"""RPC methods `agent`, `agent.wait`, `agents.*`, `tools.*` and `commands.list`, with their parameter types."""
 
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
@@ -64,6 +64,9 @@ class CommandsListParams(Params, frozen=True, kw_only=True):
     provider: NonEmpty | None = None
     scope: Literal["text", "native", "both"] | None = None
     include_args: bool | None = None
+
+
+# Agents, their files and tools.
 
 
 def agent_methods(desk: SessionService, surroundings: Environment) -> list[RpcMethod]:
@@ -207,6 +210,9 @@ def _groups(desk: SessionService, key: SessionKey | None) -> list[dict[str, Any]
         if tools:
             groups.append({"id": group, "label": group, "source": "core", "tools": tools})
     return groups
+
+
+# Runs.
 
 
 class InternalAttachment(Params, frozen=True, kw_only=True):
@@ -354,7 +360,7 @@ def run_methods(desk: SessionService, commands: SlashCommands) -> list[RpcMethod
 
 
 def identity_of(desk: SessionService, agent_id: str) -> dict[str, Any]:
-    """What an agent is called, and who says so."""
+    """An agent's name, and where it comes from."""
     found = view(desk.app.config.agents, agent_id)
     written = desk.app.workspace(found.id) / "IDENTITY.md"
     own = parse(written.read_text(errors="replace")) if written.is_file() else parse("")
@@ -407,7 +413,7 @@ def _accepted(submission: Submission) -> dict[str, Any]:
 
 
 async def _final(desk: SessionService, turn: RunRequest, outcome: RunOutcome) -> Any:
-    """The second answer: what came of it."""
+    """The second answer: the outcome."""
     row = await desk.app.index.get(turn.key)
     usage = msgspec.to_builtins(outcome.usage)
     result = {
