@@ -1,4 +1,4 @@
-"""`health`, `status`, `system-presence`, `logs.tail` and their kind: how the gateway is."""
+"""RPC methods about the gateway itself: `health`, `status`, `system-presence`, `logs.tail`, `doctor.*`, …"""
 
 import asyncio
 import os
@@ -186,7 +186,7 @@ def _examined(surroundings: Environment, agreed: DoctorRepairParams | None = Non
 
 
 async def snapshot(desk: SessionService) -> dict[str, Any]:
-    """The health object, cheap enough to make at any time."""
+    """The health object; cheap to build."""
     began = desk.now
     listed = await desk.app.index.list()
     agents = agent_ids(desk.app.config.agents)
