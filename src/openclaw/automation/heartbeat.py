@@ -1,6 +1,6 @@
-"""Heartbeats: whether to look now, and what an answer amounts to. Pure.
+"""Decides whether a heartbeat asks the model, and what of its answer is delivered. Pure.
 
-Every rule that can end a heartbeat comes before the model: a look that finds nothing to do costs nothing.
+Every rule that can skip a heartbeat is checked before the model: one with nothing to do costs nothing.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ _WRAPPERS = "*_~`\"'.!,:;-–— \t\r\n"
 
 
 class Hours(Struct, frozen=True, kw_only=True):
-    """From `start` up to, but without, `end`, in minutes of the day."""
+    """From `start` up to, but excluding, `end`, in minutes of the day."""
 
     start: int
     end: int
@@ -40,7 +40,7 @@ class SkipBeat(Struct, frozen=True):
 
 
 class WaitBeat(Struct, frozen=True):
-    """Not now: the reason may be gone in a moment."""
+    """Not now: the reason may pass soon."""
 
     reason: str
 
@@ -58,13 +58,13 @@ class HeartbeatState(Struct, frozen=True, kw_only=True):
     tasks: str | None = None
     """What HEARTBEAT.md says; None when there is no such file."""
     events: Sequence[str] = ()
-    """What waits to be told in the conversation."""
+    """System events that wait in the session."""
     changes: Sequence[str] | None = None
     """What the watches found; None when there are none."""
     busy: str = ""
-    """Why the conversation has no time, when it has none."""
+    """Why the session is busy; empty when it is not."""
     woken: bool = False
-    """Somebody asked for it; it is not the regular look."""
+    """It was requested, not due by the interval."""
     last_run: int = 0
 
 
@@ -94,7 +94,7 @@ def is_empty(text: str) -> bool:
 
 
 def interval(every: str) -> int:
-    """Milliseconds between two looks; a bare number is minutes, 0 is never."""
+    """Milliseconds between two heartbeats; a bare number is minutes, 0 is never."""
     text = every.strip().lower()
     if re.fullmatch(r"\d+(\.\d+)?", text):
         return round(float(text) * 60_000)
@@ -119,7 +119,7 @@ def within(rule: Hours, now: int) -> bool:
 
 
 def answer(text: str, most: int = ACK_CHARS) -> str:
-    """What of an answer people should read; nothing when it only says that all is well."""
+    """The part of an answer that people should read; empty when it only acknowledges."""
     text = text.strip()
     if text in ("NO_REPLY", "no_reply"):
         return ""
@@ -133,12 +133,12 @@ def answer(text: str, most: int = ACK_CHARS) -> str:
 
 
 def is_repeated(text: str, last: str, last_at: int, now: int) -> bool:
-    """Whether the same was said within a day."""
+    """Whether the same text was sent within a day."""
     return bool(text) and text.strip() == last.strip() and now - last_at < DUPLICATE_MS
 
 
 def phase(agent_id: str, every_ms: int, started: int) -> int:
-    """The first regular look after the start: agents do not all look at the same moment."""
+    """The first regular heartbeat after the start: spread, so that agents do not all run at once."""
     offset = int.from_bytes(hashlib.sha256(agent_id.encode()).digest()[:4], "big") % every_ms
     return started + every_ms - ((started - offset) % every_ms)
 

@@ -1,6 +1,6 @@
-"""Heartbeats: a regular look at what needs attention, and a prompt one when something happens.
+"""Runs heartbeats: at an interval, and at once when something wakes an agent.
 
-Everything that can be known without a model is looked at first; only then is one asked.
+Everything that can be known without a model is checked first; only then is one asked.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ HAPPENED = (
 
 
 class _Memory(Struct, frozen=True, kw_only=True):
-    """What is known of an agent's earlier heartbeats."""
+    """What is stored of an agent's earlier heartbeats."""
 
     last_at: int = 0
     last_text: str = ""
@@ -65,7 +65,7 @@ class _Memory(Struct, frozen=True, kw_only=True):
 
 
 class HeartbeatService:
-    """Use as `async with Heartbeats(…).serving(…)`."""
+    """The heartbeats of all agents. Use as `async with HeartbeatService(…).serving(…)`."""
 
     def __init__(
         self,
@@ -112,12 +112,12 @@ class HeartbeatService:
                     task.cancel()
 
     def wake(self, key: SessionKey, reason: str) -> None:
-        """Asks for a look now; several within a moment are one."""
+        """Requests a heartbeat now; several within a moment are one."""
         self._woken.setdefault(key, reason)
         self._stir.set()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Does something for as long as heartbeats live."""
+        """Runs something for as long as heartbeats are served."""
         if self._group is None:
             raise RuntimeError("nothing is started outside serving()")
         task = self._group.create_task(supervise_once(work, "a heartbeat's errand"))
@@ -134,7 +134,7 @@ class HeartbeatService:
         return {default_agent(agents): shared} if shared is not None else {}
 
     def next_at(self, agent_id: str) -> int | None:
-        """When an agent looks next by itself."""
+        """When an agent's next regular heartbeat is due."""
         due = self._due.get(agent_id)
         return due[1] if due is not None and self.enabled else None
 
@@ -156,7 +156,7 @@ class HeartbeatService:
                 self._woken.clear()
 
     def _plan(self, now: int) -> list[int]:
-        """Keeps the times of the next looks in step with the settings."""
+        """Updates the next due times from the settings."""
         wanted: dict[str, tuple[int, int]] = {}
         for agent, settings in self.enrolled().items():
             try:
@@ -215,7 +215,7 @@ class HeartbeatService:
     async def _feel(
         self, key: SessionKey, settings: HeartbeatSettings, *, woken: bool
     ) -> tuple[HeartbeatState, dict[str, str], _Memory]:
-        """All that decides whether the model is asked."""
+        """Collects everything `decide` needs: watches, HEARTBEAT.md, waiting events, whether the session is busy."""
         memory = await self._recall(key.agent)
         workspace = self._workspaces.of(key.agent)
         found: list[str] | None = None

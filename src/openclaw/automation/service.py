@@ -1,4 +1,4 @@
-"""`boot-md`: each workspace with a BOOT.md gets one run when the gateway starts, one after the other."""
+"""Builds the automation parts, and holds the two small ones: BOOT.md runs, and runs when a background command ends."""
 
 import asyncio
 import logging
@@ -56,7 +56,7 @@ class Automation(Struct, frozen=True):
 
     @asynccontextmanager
     async def serving(self, *, fires: bool) -> AsyncIterator[None]:
-        """With `fires`, jobs and heartbeats happen by themselves for as long as the block lasts."""
+        """With `fires`, jobs and heartbeats start on their own for as long as the block lasts."""
         async with self.heartbeats.serving(beats=fires), self.scheduler.serving(fires=fires):
             yield
 
@@ -132,6 +132,8 @@ def build_automation(
     return Automation(scheduler, heartbeats, CronTool(scheduler.book, run, wake, recent, scheduler.status))
 
 
+# BOOT.md.
+
 log = logging.getLogger(__name__)
 
 FILE = "BOOT.md"
@@ -143,6 +145,9 @@ TASK = (
     "using your tools; nobody is there to answer questions, and what you reply here is shown to nobody. When you are "
     "done, or when nothing needs doing, reply exactly NO_REPLY.\n\n{text}"
 )
+
+
+# The `boot-md` hook: one run at gateway start for each workspace with a BOOT.md, one after the other.
 
 
 class BootRunner:
@@ -204,6 +209,8 @@ def _read(path: Path) -> str | None:
     except OSError:
         return None
 
+
+# Ended background commands.
 
 TAIL_CHARS = 400
 MARK = "[OpenClaw exec completion]"

@@ -1,4 +1,4 @@
-"""Settings of `cron` and `hooks`: what runs by itself, and what may be started from outside."""
+"""Settings of `cron`, `hooks` and `heartbeat`: what starts on its own, and what may be started from outside."""
 
 from typing import Annotated, Literal
 

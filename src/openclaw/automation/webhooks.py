@@ -1,4 +1,4 @@
-"""What a call from outside means: its body becomes an event or a run, a mapping's template is filled in. Pure."""
+"""Maps an HTTP call to an event or a run, filling in the mapping's templates. Pure."""
 
 import json
 import re
@@ -66,12 +66,12 @@ PRESETS = {
         ),
     )
 }
-"""What a Pub/Sub push of Gmail brings, as `gog gmail watch serve` posts it: a list of letters, each its own run."""
+"""Gmail's Pub/Sub push, as `gog gmail watch serve` posts it: a list of letters, each its own run."""
 MOST_CALLS = 200
 
 
 def find(settings: WebhookSettings, call: Incoming) -> WebhookMapping | None:
-    """The first mapping that fits; ready-made ones come last."""
+    """The first mapping that matches; presets come last."""
     source = call.payload.get("source") if isinstance(call.payload, dict) else None
     for mapping in (*settings.mappings, *(PRESETS[name] for name in settings.presets)):
         path, wanted = mapping.match.path, mapping.match.source
@@ -82,7 +82,7 @@ def find(settings: WebhookSettings, call: Incoming) -> WebhookMapping | None:
 
 
 def each(mapping: WebhookMapping, call: Incoming) -> list[Incoming]:
-    """The calls in a call: one for each entry of the list a mapping names, or the call itself."""
+    """Splits a call: one for each entry of the list a mapping names, or the call itself."""
     if mapping.for_each is None:
         return [call]
     found = _at(mapping.for_each, call)
@@ -90,7 +90,7 @@ def each(mapping: WebhookMapping, call: Incoming) -> list[Incoming]:
 
 
 def act(mapping: WebhookMapping, call: Incoming) -> WakeCall | AgentCall | None:
-    """What a mapped call amounts to; None when its template comes out empty."""
+    """The event or run a mapped call becomes; None when its template comes out empty."""
     template = mapping.text_template if mapping.action == "wake" else mapping.message_template
     text = fill(template or "{{payload}}", call).strip()
     if not text:
@@ -102,7 +102,7 @@ def act(mapping: WebhookMapping, call: Incoming) -> WakeCall | AgentCall | None:
         name=mapping.name or mapping.id or "Hook",
         agent_id=mapping.agent_id,
         session_key=_key(mapping, call),
-        # A push comes again until it is acknowledged: a letter is one run however often it is told of.
+        # A push repeats until it is acknowledged: the letter's id makes it one run.
         idempotency_key=_key(mapping, call) if mapping is PRESETS["gmail"] else None,
         wake_mode=mapping.wake_mode,
         deliver=mapping.deliver,
@@ -113,12 +113,12 @@ def act(mapping: WebhookMapping, call: Incoming) -> WakeCall | AgentCall | None:
 
 
 def fill(template: str, call: Incoming) -> str:
-    """The template with `{{payload.a.b[0]}}`, `{{headers.x}}`, `{{query.k}}`, `{{path}}` and `{{now}}` put in."""
+    """Fills in `{{payload.a.b[0]}}`, `{{headers.x}}`, `{{query.k}}`, `{{path}}` and `{{now}}`."""
     return _SLOT.sub(lambda match: _text(_at(match[1], call))[:FILLED_CHARS], template)
 
 
 def _key(mapping: WebhookMapping, call: Incoming) -> str | None:
-    """The conversation a mapping names. What a caller puts into it cannot change which kind it is."""
+    """The session a mapping names. What a caller puts into it cannot change which kind it is."""
     if not mapping.session_key:
         return None
     values = [_text(_at(slot, call)) for slot in _SLOT.findall(mapping.session_key)]
@@ -129,7 +129,7 @@ def _key(mapping: WebhookMapping, call: Incoming) -> str | None:
 
 
 def _at(path: str, call: Incoming) -> Any:
-    """What stands at `path`; nothing where it leads nowhere. A path that names none of our words is one in the body."""
+    """The value at `path`, None where there is none. A path without one of our prefixes is one in the body."""
     found = {"payload": call.payload, "headers": call.headers, "query": call.query, "path": call.path, "now": call.now}
     steps = _STEP.findall(path)
     at: Any = found if steps and steps[0][0] in found else call.payload
@@ -156,7 +156,7 @@ def checked_agent(settings: WebhookSettings, agent_id: str | None) -> str | None
 
 
 def session_of(settings: WebhookSettings, asked: str | None, fresh: SessionKey) -> str:
-    """The conversation of a run: the caller's if that is allowed, the configured one, or a new one."""
+    """The session of a run: the caller's if that is allowed, the configured one, or a new one."""
     if asked is None:
         return settings.default_session_key or str(fresh)
     if not settings.allow_request_session_key:

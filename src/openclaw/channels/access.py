@@ -1,6 +1,6 @@
-"""Who is heard on a channel, and in which conversation. Pure.
+"""Decides who may start a turn on a channel, and in which session. Pure.
 
-The order is: may anybody be heard there, is it a group we are in, may this person speak, was the assistant meant.
+Checked in this order: is the channel enabled, is the group allowed, is the sender allowed, was the assistant mentioned.
 """
 
 import re
@@ -19,13 +19,13 @@ LABEL_CHARS = 60
 
 
 class Admit(Struct, frozen=True):
-    """It is heard; `owner` says whether the owner speaks, whose words are trusted as nobody else's."""
+    """The message is processed; `owner` says whether the owner wrote it, whose text alone is trusted."""
 
     owner: bool
 
 
 class AskToPair(Struct, frozen=True):
-    """Somebody new: what they said is not heard, and the owner may let them in."""
+    """An unknown sender: the message is dropped, and the owner may approve the sender."""
 
 
 class Ignore(Struct, frozen=True):
@@ -43,7 +43,7 @@ def judge(
     *,
     command: bool = False,
 ) -> Verdict:
-    """Whether `message` may start a turn. `paired` are those the owner let in; `command` says that it is one."""
+    """Whether `message` may start a turn. `paired` are the approved senders; `command` says that it is a command."""
     owner = f"{message.channel}:{message.sender}" in owners
     if settings is not None and not settings.enabled:
         return Ignore(f"channels.{message.channel}.enabled is false")
@@ -62,7 +62,7 @@ def _direct(message: Inbound, settings: ChannelSettings | None, paired: Collecti
         )
     if settings.dm_policy == "disabled":
         return Ignore(f"channels.{name}.dmPolicy is disabled")
-    # Who was let in once stays in under `pairing`; under the other policies the list alone counts.
+    # Approved senders stay allowed under `pairing`; under the other policies only the list counts.
     known = set(settings.allow_from) | (set(paired) if settings.dm_policy == "pairing" else set())
     if _listed(message, known):
         return Admit(owner=False)
@@ -99,7 +99,7 @@ def _listed(message: Inbound, names: Iterable[Id]) -> bool:
 
 
 def session_key_of(message: Inbound, *, owner: bool, scope: str) -> str:
-    """The session key `message` belongs to. Only the owner's direct messages can share the main conversation."""
+    """The session key `message` belongs to. Only the owner's direct messages can share the main session."""
     account = "" if message.account == "default" else f":{peer_part(message.account)}"
     if message.group is not None:
         thread = f":thread:{peer_part(message.thread)}" if message.thread else ""
@@ -112,11 +112,11 @@ def session_key_of(message: Inbound, *, owner: bool, scope: str) -> str:
 
 
 def to_message(message: Inbound, *, owner: bool) -> str:
-    """The text as the model reads it: with the name of who speaks, unless it is the owner alone with it."""
+    """The text for the model: prefixed with the sender's name, unless the owner writes alone."""
     if owner and message.group is None:
         return message.text
     who = " ".join(literal(f"{message.sender_name or ''} {message.sender}".replace("\n", " ")).split())[:LABEL_CHARS]
     name = literal(message.channel)
-    # A line that looks like one of these heads would put words into somebody else's mouth.
+    # A line that looks like such a prefix would attribute words to somebody else.
     text = re.sub(rf"(?m)^(\s*)\[(?={re.escape(name)}\b)", r"\1(", neutralise(block(message.text)))
     return f"[{name} {who.replace('[', '(').replace(']', ')')}] {text}"

@@ -1,4 +1,4 @@
-"""Cutting a long answer into messages: where to break, and what to put together. Pure but for what is still waiting.
+"""Cuts a long answer into messages and coalesces short ones. Pure but for the buffers.
 
 Nothing is lost: the blocks put end to end are the text, but for the blank space at a break and the markers that close
 and reopen a code fence which is longer than a message may be.
@@ -21,13 +21,13 @@ MOST_IDLE_MS = 5_000
 
 
 class ChunkRules(Struct, frozen=True, kw_only=True):
-    """How long a block may be, and where it breaks best."""
+    """How long a block may be, and where it prefers to break."""
 
     min_chars: int = 800
     max_chars: int = 1_200
     prefer: BreakPreference = "paragraph"
     every_paragraph: bool = False
-    """A finished paragraph is a block of its own."""
+    """Each finished paragraph is a block of its own."""
 
     @property
     def least(self) -> int:
@@ -39,7 +39,7 @@ class ChunkRules(Struct, frozen=True, kw_only=True):
 
 
 class CodeFence(Struct, frozen=True):
-    """A stretch of code: from the start of its first line to the end of its last."""
+    """A code fence: from the start of its first line to the end of its last."""
 
     start: int
     end: int
@@ -67,7 +67,7 @@ def fences(text: str) -> list[CodeFence]:
 
 
 class Chunker:
-    """Takes text as it comes, gives blocks as soon as they are long enough."""
+    """Takes text as it streams in; gives blocks as soon as they are long enough."""
 
     def __init__(self, rules: ChunkRules) -> None:
         self._rules = rules
@@ -82,11 +82,11 @@ class Chunker:
         return list(self._drain(force=False))
 
     def flush(self) -> list[str]:
-        """All that is left, at the end of a text or a message."""
+        """Everything that is left, at the end of a text or a message."""
         return list(self._drain(force=True))
 
     def clear(self) -> None:
-        """Forgets what waits: the attempt it came from is void."""
+        """Drops the buffer, when the attempt it came from is void."""
         self._waiting = ""
 
     def _drain(self, force: bool) -> Iterator[str]:
@@ -120,7 +120,7 @@ class Chunker:
 
 
 def _paragraph_end(rest: str, rules: ChunkRules, spans: list[CodeFence]) -> int:
-    """Where the first whole paragraph of enough length ends, 0 when none does."""
+    """The end of the first whole paragraph that is long enough, 0 when there is none."""
     for blank in _PARAGRAPH.finditer(rest):
         if rules.least <= blank.start() <= rules.most and _inside(blank.start(), spans) is None:
             return blank.start()
@@ -128,7 +128,7 @@ def _paragraph_end(rest: str, rules: ChunkRules, spans: list[CodeFence]) -> int:
 
 
 def _break(rest: str, rules: ChunkRules, spans: list[CodeFence]) -> int:
-    """The best place to break the first `max` characters; 0 when it is better to wait."""
+    """The best break in the first `max` characters; 0 when it is better to wait."""
     window = rest[: rules.most]
 
     def last(pattern: "re.Pattern[str]", behind: int) -> int:
@@ -150,7 +150,7 @@ def _break(rest: str, rules: ChunkRules, spans: list[CodeFence]) -> int:
 
 
 def _cut(rest: str, place: int, most: int, spans: list[CodeFence]) -> tuple[str, str]:
-    """The block before `place` and what is left. A fence that must be cut is closed, and reopened behind the cut."""
+    """Splits before `place`. A fence that must be cut is closed, and reopened behind the cut."""
     fence = _inside(place, spans)
     if fence is None:
         left = rest[place:]
@@ -159,7 +159,7 @@ def _cut(rest: str, place: int, most: int, spans: list[CodeFence]) -> tuple[str,
     body = fence.start + len(fence.opener) + 1
     closing = f"\n{fence.marker}"
     room = most - len(closing)
-    if room <= body:  # there is no room for a line of the code: break before it, or give up on the fence
+    if room <= body:  # no space for a line of the code: break before it, or give up on the fence
         if fence.start > 0:
             return rest[: fence.start].rstrip("\n"), rest[fence.start :]
         room = max(1, most)
@@ -175,7 +175,7 @@ def _cut(rest: str, place: int, most: int, spans: list[CodeFence]) -> tuple[str,
 
 
 def _inside(place: int, spans: list[CodeFence]) -> CodeFence | None:
-    """The fence that `place` would cut in two."""
+    """The fence that a break at `place` would split."""
     for fence in spans:
         if fence.start < place < fence.end or (not fence.closed and fence.start < place <= fence.end):
             return fence
@@ -183,7 +183,7 @@ def _inside(place: int, spans: list[CodeFence]) -> CodeFence | None:
 
 
 def _whole_character(text: str, place: int) -> int:
-    """`place`, or a little before it when a character is made of several and would be torn."""
+    """Moves `place` back when it would split a character made of several code points."""
     at = place
     while 1 < at < len(text) and place - at < 16 and (_joins(text[at]) or text[at - 1] == "\u200d"):
         at -= 1
@@ -191,12 +191,15 @@ def _whole_character(text: str, place: int) -> int:
 
 
 def _joins(char: str) -> bool:
-    """Whether `char` belongs to the one before it."""
+    """Whether `char` combines with the one before it."""
     return char in "\u200d\ufe0f\u20e3" or "\u0300" <= char <= "\u036f" or "\U0001f3fb" <= char <= "\U0001f3ff"
 
 
+# Coalescing.
+
+
 class CoalesceRules(Struct, frozen=True, kw_only=True):
-    """How blocks are put together again before they are sent."""
+    """How blocks are combined again before they are sent."""
 
     min_chars: int = 800
     max_chars: int = 1_200
@@ -242,7 +245,7 @@ class Coalescer:
         return out
 
     def tick(self, now: int) -> list[ReplyPayload]:
-        """Time has passed: a buffer that is long enough goes out, a shorter one waits on."""
+        """Sends the buffer when it is long enough; a shorter one stays."""
         if self._held is None or self.due is None or now < self.due:
             return []
         if len(self._held.text) < self._rules.min_chars:
@@ -256,7 +259,7 @@ class Coalescer:
         return held
 
     def discard(self) -> None:
-        """The run was stopped: what waits is not sent."""
+        """Drops the buffer when the run was stopped."""
         self._drop()
 
     def _hold(self, payload: ReplyPayload, now: int) -> None:
@@ -267,7 +270,7 @@ class Coalescer:
 
 
 def _alike(held: ReplyPayload, other: ReplyPayload) -> bool:
-    """Whether two texts may become one message."""
+    """Whether two payloads may become one message."""
     return (held.kind, held.voice, held.reply_to, held.reply_to_current) == (
         other.kind,
         other.voice,

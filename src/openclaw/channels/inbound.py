@@ -1,6 +1,6 @@
-"""A message that a channel heard: judged, answered by a run, and the answer handed over.
+"""Handles a message from a channel: judges the sender, starts a run, and sends the answer back.
 
-The owner is trusted; whatever anybody else says is labelled as a stranger's words for as long as it is remembered.
+The owner is trusted; text of anyone else is labelled as a stranger's for as long as it is stored.
 """
 
 import asyncio
@@ -31,11 +31,11 @@ log = logging.getLogger("openclaw.channels")
 
 WAIT_SECONDS = 60.0
 SORRY = "Sorry, that did not work."
-"""What others than the owner hear of a failure; why it failed is the owner's business."""
+"""What others than the owner are told of a failure; the reason is for the owner only."""
 
 
 class InboundHandler:
-    """What becomes of messages, whatever channel they come from."""
+    """Handles the messages of all channels."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class InboundHandler:
         self._senders: dict[str, SenderPairing] = {}
 
     def answer(self, channel: Channel, message: Inbound) -> Coroutine[Any, Any, None] | None:
-        """What is to be done about a message; None when nothing is."""
+        """The work that `message` calls for; None when it is ignored."""
         try:
             verdict = self._judged(message)
         except OpenClawError as error:
@@ -89,7 +89,7 @@ class InboundHandler:
         return self._senders[channel]
 
     async def _invite(self, channel: Channel, message: Inbound) -> None:
-        """Somebody new gets a code, once; what they said is forgotten."""
+        """Sends an unknown sender a pairing code, once; the message is dropped."""
         asked = await asyncio.to_thread(self._people(channel.name).ask, message.sender, message.account)
         if asked is None:
             return
@@ -115,8 +115,8 @@ class InboundHandler:
         return (*((reply.text,) if reply is not None else ()), *await self._asked(message, key, text, owner=True))
 
     async def _asked(self, message: Inbound, key: SessionKey, text: str, *, owner: bool) -> tuple[str, ...]:
-        """What the assistant says to `text`."""
-        # The peer may deliver a message again: the same id is the same run.
+        """Runs `text` in the session; gives the answer's texts."""
+        # The platform may redeliver a message: the same id is the same run.
         mark = hashlib.sha256(
             f"{message.channel}\0{message.account}\0{message.sender}\0{message.id}".encode(errors="surrogatepass")
         ).hexdigest()

@@ -1,4 +1,4 @@
-"""The channels of plugins: listened to for as long as they are there, each message answered beside the others."""
+"""Listens on the channels that plugins bring, and answers each message in a task of its own."""
 
 import asyncio
 import logging
@@ -26,7 +26,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 
 
 class ChannelManager:
-    """Listens on every channel there is, for as long as it is there."""
+    """Listens on every channel that is registered, for as long as it is."""
 
     def __init__(
         self,
@@ -53,11 +53,11 @@ class ChannelManager:
         self._hearing: InboundHandler | None = None
 
     def changed(self) -> None:
-        """A channel may have come or gone."""
+        """Says that a channel may have been added or removed."""
         self._changed.set()
 
     async def keep(self) -> None:
-        """Follows the channels until it is cancelled."""
+        """Starts and stops listeners as channels come and go, until it is cancelled."""
         try:
             while True:
                 self._changed.clear()
@@ -78,7 +78,7 @@ class ChannelManager:
                 self._listening[name] = (channel, task)
 
     async def _supervise(self, channel: Channel) -> None:
-        """One channel, taken up again when it fails. A bug in a channel ends here."""
+        """Listens on one channel and reconnects with backoff when it fails. A bug in a channel stops here."""
         pause = FIRST_PAUSE
         while True:
             try:
@@ -95,7 +95,7 @@ class ChannelManager:
             pause = min(2 * pause, LONGEST_PAUSE)
 
     def _hear(self, channel: Channel, message: Inbound) -> None:
-        # Loaded with the first message: most gateways have no channel.
+        # Imported with the first message: most gateways have no channel.
         from openclaw.channels.inbound import InboundHandler
 
         hearing = self._hearing = self._hearing or InboundHandler(
@@ -112,7 +112,7 @@ class ChannelManager:
             await answer
         except OpenClawError as error:
             log.warning("channel %s: an answer was not handed over: %s", channel.name, error.message)
-        # The channel is somebody else's code, and this message is not worth more than the others.
+        # The channel is somebody else's code: its failure must not end the answers to other messages.
         except Exception:
             log.exception("channel %s failed to hand an answer over", channel.name)
 

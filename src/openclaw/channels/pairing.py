@@ -1,6 +1,6 @@
-"""People the owner let in: who asks on a channel gets a code, and is heard once the owner approves that code.
+"""Pairing of senders: an unknown one gets a code, and may write once the owner approves that code.
 
-`credentials/<channel>-pairing.json` has who waits, `credentials/<channel>-allowFrom.json` who was let in.
+`credentials/<channel>-pairing.json` has who waits, `credentials/<channel>-allowFrom.json` who was approved.
 """
 
 import re
@@ -24,7 +24,7 @@ _OTHERWISE = "correct it, or remove it and let people ask again"
 
 
 class PairingRequest(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Somebody who waits to be let in."""
+    """A sender who waits for approval."""
 
     id: str
     code: str
@@ -43,7 +43,7 @@ class PairedSender(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class SenderPairing:
-    """Who waits and who was let in, on one channel. Read when the files change: the command line writes them too."""
+    """The waiting and the approved senders of one channel. Rereads changed files: the command line writes them too."""
 
     def __init__(self, state: Path, channel: str, clock: Clock) -> None:
         if not CHANNEL.match(channel):
@@ -62,7 +62,7 @@ class SenderPairing:
         return tuple(each for each in (self._waiting.read() or PendingSender()).requests if each.created_at > oldest)
 
     def ask(self, sender: str, account: str) -> PairingRequest | None:
-        """A request with a fresh code; None when they wait already, or too many do."""
+        """A request with a fresh code; None when the sender waits already, or too many do."""
         with self._alone():
             waiting = self.waiting()
             same = [each for each in waiting if each.account == account]
@@ -74,7 +74,7 @@ class SenderPairing:
             return asked
 
     def approve(self, code: str) -> PairingRequest:
-        """Lets in whoever has `code`."""
+        """Approves the sender who has `code`."""
         with self._alone():
             waiting = self.waiting()
             found = next((each for each in waiting if each.code == code.strip().upper()), None)
@@ -85,7 +85,7 @@ class SenderPairing:
             return found
 
     def remove(self, sender: str) -> None:
-        """Takes back that somebody was let in."""
+        """Revokes the approval of a sender."""
         with self._alone():
             known = self.let_in()
             if sender not in known:

@@ -1,4 +1,4 @@
-"""Settings that take tools away from some: an agent, a provider, a group, a sender, a sandbox."""
+"""Settings of `channels`: who may write on which channel, and with which tools."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal

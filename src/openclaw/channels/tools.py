@@ -1,4 +1,4 @@
-"""Writing to people where they are: the `message` tool, over the channels that are connected."""
+"""The `message` tool: the agent writes to people on connected channels."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
@@ -27,7 +27,7 @@ ABSENT = {
 
 
 class MessageAttachment(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A file to go along. What it is called and of which type is told by the file itself."""
+    """A file to attach. Its name and type come from the file itself."""
 
     media: str = ""
     type: str = ""

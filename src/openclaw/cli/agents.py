@@ -1,4 +1,4 @@
-"""`openclaw agents`: who answers."""
+"""`openclaw agents`: list, add, change and delete agents."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -86,7 +86,7 @@ def add(agent_id: str, workspace: str | None, model: str | None, name: str | Non
         entry["model"] = model
     if name is not None:
         entry["name"] = name
-    # The first entry of the list would become the default: keep the one that was there without being written down.
+    # The first entry of the list becomes the default, so write down the implicit default agent first.
     first = [] if config.agents.list else [{"id": "main", "default": True}]
     editor.patch({"agents": {"list": [*first, entry]}})
     _, config, _ = _here()

@@ -1,4 +1,4 @@
-"""`openclaw cost`: what was spent, on what, and why."""
+"""`openclaw cost`: what model calls cost, by model, agent, session or day."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -140,7 +140,7 @@ def _print(by: str, found: "dict[str, SpendSum]", whole: "SpendSum") -> None:
 
 
 def _books() -> Any:
-    """The database and the ledger, for reading; the whole assistant is not needed."""
+    """Opens the database and the budget ledger for reading, without the whole assistant."""
     from contextlib import asynccontextmanager
 
     from openclaw.budget.ledger import SpendLedger

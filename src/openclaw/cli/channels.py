@@ -1,4 +1,4 @@
-"""`openclaw pairing`: people who ask to be heard on a channel, and those who were let in."""
+"""`openclaw pairing`: senders who wait for approval on a channel, and those who were approved."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def set_(path: str, value: str, strict_json: bool, merge: bool, replace: bool, d
         data = tree.merge(current, data)
     elif not replace:
         _refuse_loss(parts, current, data)
-    # What was merged here is written only over the file it was merged with.
+    # The base hash makes sure that the merged value is written only over the file it was merged with.
     base_hash = source.hash if merge else None
     _report(editor.set(path, data, base_hash=base_hash, dry_run=dry_run), as_json)
 

@@ -1,4 +1,4 @@
-"""`openclaw cron`: jobs that run by the clock."""
+"""`openclaw cron` and `openclaw system`: scheduled jobs, system events, heartbeats."""
 
 import asyncio
 from collections.abc import Callable
@@ -274,7 +274,7 @@ def status(as_json: bool) -> None:
 
 
 def _job(given: dict[str, Any]) -> dict[str, Any]:
-    """The options as a job, only what was said."""
+    """The options as a job; only those that were given."""
     schedule = _schedule_of(given)
     if given["message"] and given["system_event"]:
         raise click.UsageError("give --message or --system-event, not both")
@@ -332,7 +332,7 @@ def _schedule_of(given: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _imap(text: str) -> dict[str, Any]:
-    """USER@HOST[/MAILBOX]: the user may hold an @ of its own."""
+    """Parses USER@HOST[/MAILBOX]; the user may contain an @."""
     account, _, mailbox = text.partition("/")
     user, _, host = account.rpartition("@")
     if not user or not host:
@@ -391,12 +391,14 @@ def _call(action: str, **given: Any) -> Any:
     return call(action, **given)
 
 
+# Calling the gateway, or the store when none runs.
+
 TIMEOUT = 30.0
 PAGE = 200
 
 
 def call(action: str, **given: Any) -> Any:
-    """Does what a command asks; gives jobs and runs as the wire shows them."""
+    """Carries out `action` through the gateway or, without one, in the store; gives the wire form."""
     surroundings = Environment.of_process()
     if action == "next" or running(surroundings.home.state) is None:
         return asyncio.run(_in_store(surroundings, action, given))
@@ -463,6 +465,9 @@ async def _in_store(surroundings: Environment, action: str, given: dict[str, Any
 def _name(job: dict[str, Any]) -> str:
     text = " ".join(str(job["payload"].get("message") or job["payload"].get("text")).split())
     return text if len(text) <= 60 else text[:59] + "…"
+
+
+# `openclaw system`.
 
 
 @click.group("system")

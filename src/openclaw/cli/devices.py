@@ -1,4 +1,4 @@
-"""`openclaw devices`: who else may talk to the gateway of this machine."""
+"""`openclaw devices`: approve, reject and remove devices that connect to this gateway."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -96,7 +96,7 @@ def remove(device_id: str) -> None:
 
 
 def _waiting(wanted: str | None) -> Mapping[str, Any]:
-    """The request that is meant."""
+    """The request that `wanted` names."""
     from openclaw.core.errors import NotFound
 
     pending = _ask("device.pair.list", {})["pending"]

@@ -1,4 +1,4 @@
-"""`openclaw gateway`: the long-lived process that every client talks to."""
+"""`openclaw gateway`, `daemon`, `acp`, `dashboard` and `doctor`: run the gateway and look after it."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,7 @@ PORT = click.IntRange(0, 65_535)
 
 
 class Gateway(click.Group):
-    """Without a verb, `openclaw gateway` runs it."""
+    """The group; without a verb, `openclaw gateway` is `openclaw gateway run`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args or (args[0].startswith("-") and args[0] not in ("-h", "--help")):
@@ -151,7 +151,7 @@ def restart(as_json: bool) -> None:
     elif found.version == __version__ and sys.platform != "win32":
         found = process.restarted(state, found, process.RESTART_SECONDS + process.START_SECONDS)
     else:
-        # Another version of the program is only there in another process.
+        # A new version of the program needs a new process.
         process.stop(state, process.STOP_SECONDS)
         found = process.start(["--port", str(found.port)], surroundings.environ, state)
     _tell({"restarted": True, "pid": found.pid, "port": found.port}, _reached(found), as_json)
@@ -294,6 +294,9 @@ daemon_command = click.Group(
 )
 
 
+# `openclaw dashboard`.
+
+
 @click.command("dashboard")
 @click.option("--no-open", is_flag=True, help="Only print the link.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document; opens nothing.")
@@ -325,7 +328,7 @@ def dashboard_command(no_open: bool, as_json: bool) -> None:
     if as_json:
         print_json({"url": url, "address": address, "expiresAtMs": link["expiresAtMs"]})
         return
-    # Without a screen a browser would take over this terminal.
+    # Without a display a text browser would take over this terminal.
     has_screen = sys.platform in ("darwin", "win32") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
     if no_open or not has_screen or click.launch(url) != 0:
         click.echo("Open this link in a browser on this machine within two minutes; it works once:", err=True)
@@ -333,6 +336,8 @@ def dashboard_command(no_open: bool, as_json: bool) -> None:
         return
     click.echo(f"opened {address} in your browser")
 
+
+# `openclaw doctor`.
 
 COLOURS = {"critical": "red", "warn": "yellow", "info": "cyan"}
 

@@ -1,4 +1,4 @@
-"""`openclaw hooks`: small programs of your own that are told what happens inside."""
+"""`openclaw hooks`: list, inspect, enable and disable HOOK.md hooks."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def disable(name: str) -> None:
 
 
 class _Here:
-    """The hooks as this command sees them."""
+    """The hooks of this home, as one command needs them."""
 
     def __init__(self) -> None:
         from openclaw.config.load import load

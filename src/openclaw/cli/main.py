@@ -1,7 +1,7 @@
-"""The command `openclaw`: a table of nouns, each in a module of its own that is imported when it is asked for.
+"""The command `openclaw`: a table of nouns, each in a module that is imported when it is used.
 
 `--version` imports nothing at all; `--help` imports click and, for one noun's help, that noun's module. Commands
-import the rooms they need when they run.
+import the packages they need when they run.
 """
 
 import gc
@@ -82,7 +82,7 @@ def main() -> None:
     if arguments and arguments[0] in ("--version", "-V"):
         sys.stdout.write(f"openclaw {__version__}\n")
         return
-    # Loading modules makes many objects and no garbage: by default Python would look for some a hundred times over.
+    # Imports create many objects and no garbage; the default threshold would trigger about a hundred collections.
     gc.set_threshold(20_000, 20, 20)
 
     sys.exit(run(arguments))
@@ -148,7 +148,7 @@ def root(
 
 
 def _begin(ctx: click.Context) -> None:
-    """Makes everything ready and says where; at a terminal the chat opens."""
+    """Sets up the home, starts the gateway and prints its address; at a terminal it opens the chat."""
     from openclaw.cli.onboard import begin
     from openclaw.cli.render import note
 
@@ -177,7 +177,7 @@ def _log_to_stderr(level: str) -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Runs a command line; gives the exit code (0 done, 1 failed, 2 not understood, 130 interrupted)."""
+    """Runs a command line; gives the exit code (0 done, 1 failed, 2 usage error, 130 interrupted)."""
     as_json = "--json" in arguments
     try:
         outcome = root.main(args=list(arguments), prog_name="openclaw", standalone_mode=False)
@@ -204,7 +204,7 @@ def run(arguments: Sequence[str]) -> int:
         print_error(error.message, as_json=as_json)
         return 1
     except BrokenPipeError:
-        # Whoever read our output has seen enough; not an error, but Python would complain at exit.
+        # The reader closed the pipe, e.g. `head`: not an error, but Python would complain at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Markdown of models, parsed so that it can do no harm: HTML stays text, and nothing hidden comes out of entities."""
+"""Parses models' Markdown safely: HTML stays text, and entities produce no hidden characters."""
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_core import StateCore
@@ -13,7 +13,7 @@ def parser() -> MarkdownIt:
 
 
 def _printable(state: StateCore) -> None:
-    """Entities such as `&#x202e;` become characters while a text is parsed, after it was looked through."""
+    """Removes hidden characters that entities such as `&#x202e;` become during parsing."""
     for token in state.tokens:
         for each in (token, *(token.children or ())):
             if not each.content.isprintable():

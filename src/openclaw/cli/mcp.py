@@ -1,4 +1,4 @@
-"""`openclaw mcp`: servers that lend us tools, and our tools for other programs."""
+"""`openclaw mcp`: MCP servers we use, and our tools served over MCP."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -200,7 +200,7 @@ def _loaded() -> "tuple[Environment, LoadedConfig]":
 
 
 def _rows() -> list[dict[str, Any]]:
-    """The servers as a person or a program wants to see them."""
+    """The servers as rows, for the table and for --json."""
     from openclaw.core.errors import OpenClawError
     from openclaw.tools.mcp import schema
     from openclaw.tools.mcp.accepted import AcceptedMcpTools

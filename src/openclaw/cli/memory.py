@@ -1,4 +1,4 @@
-"""`openclaw memory`: what the notes say, and how well they can be found."""
+"""`openclaw memory`: search the notes, and inspect, rebuild and measure the index."""
 
 from __future__ import annotations
 
@@ -328,7 +328,7 @@ def _open(
 
 
 def _settings(config: Config, agent_id: str) -> MemorySearchSettings:
-    """How the agent's notes are searched: its own settings over everybody's."""
+    """The search settings of an agent: its own over the defaults."""
     from openclaw.memory.settings import overlay
 
     own = next((entry for entry in config.agents.list if entry.id.lower() == agent_id), None)
@@ -344,7 +344,7 @@ def _keys(config: Config, environ: Mapping[str, str]) -> dict[str, Secret]:
 
 
 def _progress(quiet: bool) -> Callable[[int, int], None] | None:
-    """A line on the terminal that says how far it is."""
+    """A callback that prints progress on one line; None when quiet."""
     import sys
 
     if quiet or not sys.stderr.isatty():
@@ -397,7 +397,7 @@ def _cell(value: Any) -> str:
 
 
 def _evaluate_sample(as_json: bool) -> None:
-    """The shipped questions on the shipped notes: words alone, meaning alone, both."""
+    """Measures the shipped questions on the shipped notes: by words, by meaning, by both."""
     import asyncio
     import tempfile
     from pathlib import Path
@@ -444,7 +444,7 @@ def _print_figures(found: dict[str, list[Figures]], as_json: bool) -> None:
 async def for_one_command(
     names: Iterable[str], plugins: PluginsSettings, surroundings: Environment, clock: Clock
 ) -> AsyncIterator[EmbedderRegistry]:
-    """The embedders for a command that runs without a gateway: only plugins that declare one of `names` are started."""
+    """Opens the embedders for a command without a gateway: starts only plugins that declare one of `names`."""
     foreign = frozenset(names) - {*BUILT_IN, "auto", "none"}
     if not foreign:
         yield EmbedderRegistry(NoPlugins())
@@ -470,17 +470,17 @@ async def for_one_command(
 
 
 class NoPlugins:
-    """`BringsEmbedders` where none does."""
+    """`BringsEmbedders` without plugins."""
 
     async def ready(self) -> None:
-        """There is nothing to wait for."""
+        """Returns at once."""
 
     def embedder(self, name: str) -> OpensEmbedder | None:
         return None
 
 
 def _with_needed(plugins: Iterable[FoundPlugin], found: Iterable[FoundPlugin]) -> set[str]:
-    """Ids of `plugins` and of what they need to run."""
+    """Ids of `plugins` and of what they depend on."""
     known = {each.id: each for each in found}
     wanted: set[str] = set()
     pending = [each.id for each in plugins]

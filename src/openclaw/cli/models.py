@@ -1,4 +1,4 @@
-"""`openclaw models`: which models there are, and which one would answer now."""
+"""`openclaw models`: list models, and show which one would answer now."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def _tags(found: ModelSet, ref: ModelRef, aliases: Mapping[str, ModelRef], *, ru
 
 
 def status_report(config_path: Path, found: ModelSet) -> dict[str, Any]:
-    """What `status` says, as JSON; no credential is in it, only where each was found."""
+    """What `status --json` prints; contains no credential, only where each was found."""
     from openclaw.core.errors import AuthFailed
     from openclaw.models import credentials
 
@@ -215,7 +215,7 @@ def _print_status(report: Mapping[str, Any]) -> None:
 
 
 def _here() -> tuple[Home, ModelSet, Probe]:
-    """The user's own situation; the servers on this machine are asked once, and only if somebody wants to know."""
+    """The models of this home; local servers are probed once, and only when needed."""
     import os
     from functools import cache
     from pathlib import Path

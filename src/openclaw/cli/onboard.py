@@ -1,4 +1,4 @@
-"""`openclaw onboard`: at most five questions, and the assistant is ready. Can be run again at any time."""
+"""`openclaw onboard` and `openclaw setup`: at most five questions, and the assistant is ready. Safe to run again."""
 
 from __future__ import annotations
 
@@ -32,8 +32,11 @@ if TYPE_CHECKING:
     from openclaw.core.secret import Secret
 
 
+# Making the home.
+
+
 def make_home(surroundings: Environment) -> list[Seeded]:
-    """The home and the workspaces with their starter files; nothing that is there is touched."""
+    """Creates the home and the workspaces with their starter files; overwrites nothing."""
     surroundings.home.state.mkdir(parents=True, exist_ok=True, mode=0o700)
     agents = load(surroundings.home, surroundings.environ).config.agents
     now = SystemClock().now()
@@ -41,7 +44,7 @@ def make_home(surroundings: Environment) -> list[Seeded]:
 
 
 def begin() -> str:
-    """Makes the home and starts the gateway when none runs; gives one line that says where it is."""
+    """Creates the home and starts the gateway when none runs; gives one line with its address."""
     surroundings = Environment.of_process()
     make_home(surroundings)
     was_there = running(surroundings.home.state) is not None
@@ -49,6 +52,8 @@ def begin() -> str:
     stays = "" if was_there else " and stays in the background (openclaw gateway stop ends it)"
     return f"The gateway is on {address}{stays}; openclaw dashboard opens the web page."
 
+
+# `openclaw onboard`.
 
 EXEC = {
     "ask": ("ask me before a program runs that I have not allowed before", {"security": "allowlist", "ask": "on-miss"}),
@@ -119,7 +124,7 @@ def onboard_command(
 
 
 class _Setup:
-    """The answers as they come, each one kept at once."""
+    """The answers; each is saved at once."""
 
     def __init__(self, surroundings: Environment, *, quiet: bool, check: bool) -> None:
         from openclaw.config.edit import Editor
@@ -163,7 +168,7 @@ class _Setup:
         self.say(f"   {found.default} answers ({found.pick.why}).\n")
 
     def _ask_model(self, situation: ModelSet) -> None:
-        """Question one, until a model answers or the person goes on without."""
+        """Asks for a model until one answers or the person skips it."""
         from openclaw.core.errors import OpenClawError
 
         now = _now()
@@ -206,7 +211,7 @@ class _Setup:
         return not problem
 
     def _adopt(self, provider: str, ref: ModelRef | None, key: Secret | None) -> str:
-        """Tries the model and keeps key and choice when it answers; says what is wrong otherwise."""
+        """Tries the model and saves key and choice when it answers; otherwise gives what is wrong."""
         import asyncio
 
         from openclaw.process.tasks import SystemClock
@@ -235,7 +240,7 @@ class _Setup:
         return load(self._surroundings.home, self._surroundings.environ)
 
     def _situation(self, provider: str | None = None, key: Secret | None = None) -> ModelSet:
-        """The models as they stand, or as they would with another key."""
+        """The models as configured, or with another key."""
         import msgspec
 
         from openclaw.agent import settings
@@ -343,7 +348,7 @@ class _Setup:
 
 
 def _columns(names: list[str]) -> str:
-    """Numbered names side by side, so that the question stays on a small screen."""
+    """Numbered names in columns, so that the question fits a small screen."""
     cells = [f"{place:>2} {name}" for place, name in enumerate(names, 1)]
     rows = -(-len(cells) // 3)
     columns = [cells[start : start + rows] for start in range(0, len(cells), rows)]
@@ -371,11 +376,13 @@ def _now() -> int:
     return time.time_ns() // 1_000_000
 
 
+# Channels and owners.
+
 NONE = "   Other places to talk come as plugins: openclaw plugins install DIRECTORY, then run this again."
 
 
 def available() -> tuple[dict[str, str], list[str]]:
-    """The channels of plugins that run, each with its plugin; and what to know about those that do not."""
+    """The channels of enabled plugins, each with its plugin; and notes about those that are not."""
     from openclaw.cli.plugins import PluginView
 
     here = PluginView()
@@ -391,7 +398,7 @@ def available() -> tuple[dict[str, str], list[str]]:
 
 
 def owners_in(text: str, channels: Collection[str]) -> tuple[str, ...]:
-    """`channel:id` by `channel:id`, as somebody typed them; says what is wrong with one that is not."""
+    """Parses a typed list of `channel:id`; raises with what is wrong."""
     given = [part for part in text.replace(",", " ").split() if part]
     for each in given:
         channel, _, name = each.partition(":")
@@ -402,7 +409,7 @@ def owners_in(text: str, channels: Collection[str]) -> tuple[str, ...]:
 
 
 def ask_owner(channels: Collection[str], now: Sequence[str], say: Callable[[str], None]) -> tuple[str, ...]:
-    """Question three, until its answer makes sense."""
+    """Asks for the owner until the answer is valid."""
     from openclaw.core.text import printable
 
     here = [each for each in now if each.partition(":")[0] in channels]
@@ -416,6 +423,9 @@ def ask_owner(channels: Collection[str], now: Sequence[str], say: Callable[[str]
             return owners_in(typed, channels)
         except InvalidRequest as error:
             say(f"   {printable(error.message)}")
+
+
+# `openclaw setup`.
 
 
 @click.command("setup")
@@ -458,12 +468,14 @@ def setup_command(workspace: str | None, as_json: bool) -> None:
     click.echo('Say hello: openclaw agent --message "hello"')
 
 
+# Trying a model.
+
 SECONDS = 30.0
 QUESTION = "Answer with the single word: ready"
 
 
 async def try_model(situation: ModelSet, ref: ModelRef, clock: Clock, seconds: float = SECONDS) -> str:
-    """Why `ref` does not answer; nothing when it does."""
+    """Sends one question to `ref`; gives why it does not answer, or nothing."""
     providers = Providers()
     try:
         async with asyncio.timeout(seconds):

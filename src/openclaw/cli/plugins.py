@@ -1,4 +1,4 @@
-"""`openclaw plugins`: what others wrote for the assistant, and how it fares."""
+"""`openclaw plugins`: list, install, enable, check and remove plugins."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ as_json_option = click.option("--json", "as_json", is_flag=True, help="One JSON 
 
 
 class PluginView:
-    """The plugins as this command sees them."""
+    """The plugins of this home, as one command needs them."""
 
     def __init__(self) -> None:
         from openclaw.config.load import load
@@ -64,7 +64,7 @@ class PluginView:
         raise NotFound(f"there is no plugin {name}.{hint} openclaw plugins list shows those there are")
 
     def live(self) -> dict[str, dict[str, Any]]:
-        """How the plugins of the running gateway fare, by id; nothing when none runs."""
+        """The state of the running gateway's plugins, by id; empty when none runs."""
         from openclaw.core.errors import OpenClawError
         from openclaw.gateway.client_target import call_gateway, find
         from openclaw.gateway.process import running
@@ -78,7 +78,7 @@ class PluginView:
         return {each["id"]: each for each in told["plugins"]}
 
     def reload(self, name: str) -> dict[str, Any] | None:
-        """Has the running gateway start a plugin afresh; None when none runs."""
+        """Has the running gateway restart a plugin; None when none runs."""
         from openclaw.gateway.client_target import call_gateway, find
         from openclaw.gateway.process import running
 
@@ -114,12 +114,15 @@ def state_of(verdict: PluginVerdict, live: dict[str, Any] | None) -> str:
 
 
 def asked(question: str) -> bool:
-    """A person's yes; without a person the answer is no."""
+    """Asks for a yes; without a terminal the answer is no."""
     import sys
 
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     return click.confirm(question, default=False, err=True)
+
+
+# Verbs that change something.
 
 
 @click.command("install")
@@ -234,7 +237,7 @@ def remove(name: str, yes: bool) -> None:
     if name in here.settings.entries:
         _editor().unset(f"plugins.entries.{name}")
     take(plugin.directory.name, here.installed, here.ledger)
-    with contextlib.suppress(OpenClawError):  # it says that there is no such plugin any more
+    with contextlib.suppress(OpenClawError):  # the gateway answers that there is no such plugin any more
         here.reload(name)
     click.echo(f"removed {name}")
 
@@ -266,7 +269,7 @@ def _install(
     quiet: bool = False,
     expected: str = "",
 ) -> dict[str, Any]:
-    """Stages, asks everyone who has a say, installs; gives the report."""
+    """Stages the plugin, asks policy, hooks and person, installs it; gives the report."""
     from openclaw.cli.client import objection
     from openclaw.plugins.install import PluginReview
     from openclaw.plugins.install import install as put
@@ -324,7 +327,7 @@ def _install(
 
 
 def _tell(here: PluginView, name: str, line: str, as_json: bool, report: dict[str, Any]) -> None:
-    """Says what was done, and has a running gateway take it up."""
+    """Prints what was done, and has a running gateway reload the plugin."""
     from openclaw.cli.render import print_json
     from openclaw.core.errors import OpenClawError
 
@@ -390,6 +393,9 @@ def _editor() -> Any:
 
 
 COMMANDS = (install, update, enable, disable, remove, reload)
+
+
+# The group, and verbs that only read.
 
 
 @click.group("plugins")

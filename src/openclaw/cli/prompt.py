@@ -1,4 +1,4 @@
-"""`openclaw prompt`: the system prompt as something that can be built, read, compared and checked."""
+"""`openclaw prompt`: build, inspect, compare and lint the system prompt; `openclaw audit`: what plugins changed."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from openclaw.prompt.brief import BuiltPrompt
     from openclaw.prompt.build import Prompt
     from openclaw.security.audit import AuditEntry
+
+
+# `openclaw audit`.
 
 
 @click.group("audit")
@@ -93,7 +96,7 @@ def _text(texts: dict[int, str], seq: int) -> dict[str, Any]:
 
 
 async def _texts(app: "App", found: "list[AuditEntry]") -> dict[int, str]:
-    """What entries put into prompts, found by digest among what the runs of theirs have on record."""
+    """The texts that entries put into prompts, found by digest in the recorded prompts of their runs."""
     from openclaw.core.errors import OpenClawError
     from openclaw.security.audit import digest
 
@@ -111,7 +114,7 @@ async def _texts(app: "App", found: "list[AuditEntry]") -> dict[int, str]:
 
 
 def _inside(piece: str) -> list[str]:
-    """A piece of a prompt, and what stands between the markers in it."""
+    """A piece of a prompt, and the text between the markers in it."""
     import re
 
     fenced = re.findall(r"<<<([A-Z_]+) [^\n]*>>>\n(.*?)\n<<<END_\1 ", piece, re.DOTALL)
@@ -124,11 +127,13 @@ def _with_assistant(work: Any) -> None:
     with_assistant(work)
 
 
+# `openclaw prompt`.
+
 MODES = click.Choice(["full", "minimal", "none"])
 
 
 def for_whom(function: Any) -> Any:
-    """The options that say whose prompt is meant."""
+    """The options that select whose prompt is meant."""
     for option in (
         click.option("--channel", metavar="NAME", default="", help="As if asked through this channel."),
         click.option("--model", metavar="REF", help="For this model."),
@@ -301,7 +306,7 @@ prompt_command.add_command(listed, "audit")
 
 
 async def _preview(app: "App", whom: dict[str, Any]) -> "BuiltPrompt":
-    """What `openclaw agent` would send from this terminal, or a channel would."""
+    """Builds the prompt that `openclaw agent` would send from this terminal, or a channel would."""
     from pathlib import Path
 
     key = app.key(whom["session_key"], whom["agent_id"])

@@ -1,4 +1,4 @@
-"""How commands speak: results on standard output, everything else on standard error."""
+"""Prints for commands: results on standard output, everything else on standard error."""
 
 import json
 import sys
@@ -13,7 +13,7 @@ from openclaw.core.text import spelled as spelled
 
 
 def print_json(value: Any) -> None:
-    """One JSON document, and nothing else on standard output."""
+    """Prints one JSON document, and nothing else on standard output."""
     click.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
@@ -25,12 +25,12 @@ def print_error(message: str, *, as_json: bool = False) -> None:
 
 
 def note(message: str) -> None:
-    """A quiet line beside the result."""
+    """Prints a dim line on standard error."""
     click.echo(click.style(message, dim=True) if sys.stderr.isatty() else message, err=True)
 
 
 def table(rows: Sequence[Sequence[str]], headings: Sequence[str]) -> str:
-    """Plain columns, as wide as they need to be."""
+    """Formats rows in aligned columns."""
     widths = [max(len(row[i]) for row in [headings, *rows]) for i in range(len(headings))]
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

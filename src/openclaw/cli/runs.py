@@ -1,4 +1,4 @@
-"""`openclaw runs`: what a run asked its models and what they said; once more, elsewhere, or as a file."""
+"""`openclaw agent`, `openclaw runs` and `openclaw undo`: send a message, inspect recorded runs, undo file changes."""
 
 import sys
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from openclaw.models.recording import RecordedCall
     from openclaw.security.undo import Journal
     from openclaw.security.undo_plan import Story, UndoStep
+
+
+# `openclaw agent`.
 
 
 @click.command("agent")
@@ -60,7 +63,7 @@ def agent_command(
     if message == "-":
         message = sys.stdin.buffer.read().decode(errors="replace")
     elif message is not None:
-        # Bytes that are no text arrive as halves of characters, which nobody can send on.
+        # Invalid bytes arrive as surrogates, which cannot be encoded again.
         message = os.fsencode(message).decode(errors="replace")
     if not message or not message.strip():
         raise click.UsageError('say something: openclaw agent --message "…"')
@@ -111,6 +114,9 @@ def _through_gateway(
     }
     params = {name: value for name, value in given.items() if value is not None}
     return ask(find(surroundings), params, as_json=as_json, limit=DEFAULT_TIMEOUT if timeout is None else timeout)
+
+
+# `openclaw runs`.
 
 
 @click.group("runs")
@@ -338,6 +344,8 @@ def _with_assistant(work: "Callable[[App], Awaitable[None]]") -> None:
 
     asyncio.run(main())
 
+
+# `openclaw undo`.
 
 RUN_CHARS = 12
 

@@ -1,4 +1,4 @@
-"""`openclaw approvals`: questions that wait, and what was allowed for good."""
+"""`openclaw approvals`, `exec-policy`, `labels` and `sandbox`: who may run what, and where."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 AGENT = click.option("--agent", "agent_id", metavar="ID", help="Which agent (default: all for list, else main).")
+
+
+# `openclaw approvals`.
 
 
 @click.group("approvals")
@@ -179,6 +182,8 @@ def _ask(method: str, params: dict[str, Any]) -> Any:
     return call_gateway(find(surroundings), method, params, timeout=30.0)
 
 
+# `openclaw exec-policy`.
+
 PRESETS = {
     "yolo": ("full", "off", "everything runs, nobody is asked"),
     "cautious": ("allowlist", "on-miss", "what is not on the list is asked about"),
@@ -251,6 +256,9 @@ def _write(values: dict[str, str]) -> None:
     click.echo(", ".join(f"tools.exec.{name} is {value}" for name, value in values.items()))
 
 
+# `openclaw labels`.
+
+
 @click.group("labels")
 def labels_command() -> None:
     """Text from elsewhere: the table that holds it, and the files it was written to."""
@@ -320,6 +328,9 @@ def _label_store() -> "Environment":
     from openclaw.process.environment import Environment
 
     return Environment.of_process()
+
+
+# `openclaw sandbox`.
 
 
 @click.group("sandbox")

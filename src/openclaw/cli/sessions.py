@@ -1,4 +1,4 @@
-"""`openclaw sessions`: the conversations on this machine."""
+"""`openclaw sessions`: list, show and export sessions of this machine."""
 
 import json
 import re
@@ -160,7 +160,7 @@ def _save(output: str, text: str) -> None:
 
 
 def _exported(row: "SessionRow", path: "Path", kind: str) -> str:
-    """The whole conversation, also what was summarised since."""
+    """The whole session as text of `kind`, including what was compacted since."""
     from openclaw.cli.render import dollars, when
     from openclaw.sessions.files import load
     from openclaw.sessions.history import rows_of
@@ -187,7 +187,7 @@ def _exported(row: "SessionRow", path: "Path", kind: str) -> str:
 
 
 def _lines(message: Any, tools: bool) -> list[tuple[str, str]]:
-    """Who said what, for people."""
+    """Speaker and text of each line, for people."""
     from openclaw.core.messages import Assistant, ToolResult
 
     match message:
@@ -240,6 +240,8 @@ def _with_index(work: "Callable[[SessionIndex, float], Coroutine[Any, Any, None]
     asyncio.run(main())
 
 
+# The HTML export.
+
 STYLE = (
     "body{font:16px/1.6 system-ui,sans-serif;max-width:46rem;margin:2rem auto;padding:0 1rem;color-scheme:light dark;"
     "overflow-wrap:anywhere}article{margin:1rem 0;padding:.2rem 1rem;border-left:3px solid #8888}"
@@ -255,14 +257,14 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
 
 class ExportHeader(Struct, frozen=True, kw_only=True):
-    """What stands above the conversation."""
+    """The header of an exported page."""
 
     title: str
     facts: tuple[tuple[str, str], ...] = ()
 
 
 def page(about: ExportHeader, messages: Sequence[Message]) -> str:
-    """The whole page. Nothing in `messages` becomes markup except by way of Markdown without HTML."""
+    """The whole page. Text in `messages` becomes markup only through Markdown without HTML."""
     results = {each.tool_call_id: each for each in messages if isinstance(each, ToolResult)}
     called = {call.id for each in messages if isinstance(each, Assistant) for call in each.calls}
     body = [
@@ -270,7 +272,7 @@ def page(about: ExportHeader, messages: Sequence[Message]) -> str:
         for each in messages
         if not isinstance(each, ToolResult) or each.tool_call_id not in called
     ]
-    # The one style is allowed by its digest, so that no other can get in.
+    # The content security policy allows the one style by its digest, and no other.
     digest = b64encode(sha256(STYLE.encode()).digest()).decode()
     policy = f"default-src 'none'; img-src data:; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
     title = _text(printable(" ".join(about.title.split())))
@@ -331,7 +333,7 @@ def _result(result: ToolResult | None) -> str:
 
 
 def _pictures(content: Any) -> str:
-    """Pictures are in the page itself; what does not look like one is left out and said so."""
+    """Embeds pictures in the page; data that is not a picture is left out with a note."""
     shown = ""
     for block in content if isinstance(content, tuple) else ():
         if isinstance(block, Image):
@@ -346,7 +348,7 @@ _SPACES = "\n\t"
 
 
 def _text(text: str) -> str:
-    # Half a character cannot be written to a file.
+    # A lone surrogate cannot be written to a file.
     return escape(text.encode("utf-8", "replace").decode())
 
 
@@ -360,13 +362,13 @@ def _markdown() -> MarkdownIt:
 
 
 def _without_styles(state: StateCore) -> None:
-    """Columns of tables would be aligned by inline styles, which the page does not allow."""
+    """Removes inline styles of table columns, which the page's policy does not allow."""
     for token in state.tokens:
         token.attrs.pop("style", None)
 
 
 def _image(self: RendererHTML, tokens: Sequence[Token], at: int, options: OptionsDict, env: EnvType) -> str:
-    """A picture elsewhere is a link: looking at the page tells nobody."""
+    """Shows a remote picture as a link: opening the page must not contact anyone."""
     token = tokens[at]
     label = _text(token.content or str(token.attrs.get("src", "")))
     return (

@@ -1,4 +1,4 @@
-"""`openclaw skills`: what the assistant can do beyond its tools, and how far that is trusted."""
+"""`openclaw skills`: list, inspect and verify skills."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The part of `openclaw skills` that changes something: accepting, installing, removing, making."""
+"""The verbs of `openclaw skills` that change something: trust, install, update, remove, new, pack."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ skill_option = click.option(
 
 
 class SkillView:
-    """The skills as this command sees them."""
+    """The skills of this home, as one command needs them."""
 
     def __init__(self, agent_id: str | None = None, given: tuple[str, ...] = ()) -> None:
         from pathlib import Path
@@ -394,7 +394,7 @@ def _install(
     mode: Literal["install", "update"] = "install",
     quiet: bool = False,
 ) -> dict[str, Any]:
-    """Stages, asks everyone who has a say, installs; gives the report."""
+    """Stages the skill, asks policy, hooks and person, installs it; gives the report."""
     from datetime import UTC, datetime
 
     from openclaw.security import install_policy
@@ -495,7 +495,7 @@ def _show_report(report: dict[str, Any]) -> None:
 
 
 def _held_first(shelf: SkillList, name: str) -> ListedSkill:
-    """The skill called `name`; when one of that name is held back behind another, that one is meant."""
+    """The skill called `name`; one that is held back comes before another of the same name."""
     from openclaw.skills.gate import ListedSkill, SkillVerdict
 
     found = shelf.get(name)
@@ -506,7 +506,7 @@ def _held_first(shelf: SkillList, name: str) -> ListedSkill:
 
 
 def _asked(question: str) -> bool:
-    """A person's yes; without a person the answer is no."""
+    """Asks for a yes; without a terminal the answer is no."""
     import sys
 
     if not (sys.stdin.isatty() and sys.stderr.isatty()):

@@ -1,4 +1,4 @@
-"""`openclaw status`: what is set up here."""
+"""`openclaw status`, `health` and `logs`: what is set up here, how the gateway is, what it logged."""
 
 import click
 
@@ -68,7 +68,7 @@ def logs_command(
     try:
         chosen = load(home, surroundings.environ).config.logging.file
     except ConfigError:
-        chosen = None  # the log is where one looks when the configuration is broken
+        chosen = None  # must work with a broken configuration: that is when one reads the log
     place = LogFiles.of(home.state, chosen)
     least = LEVELS[level] if level else 0
     colours = sys.stdout.isatty()

@@ -1,4 +1,4 @@
-"""Holds the data of a file against the types and tells everything that is wrong with it, not only the first thing."""
+"""Checks the data of a file against the types; reports every problem, not only the first. Also explains one setting."""
 
 import gzip
 import math
@@ -25,9 +25,12 @@ ANY = "<id>"
 OPEN = "**"
 
 
+# Settings of upstream OpenClaw, to tell an unsupported setting from a misspelt one.
+
+
 @cache
 def names() -> Names:
-    """The tree of names; `<id>` stands for any name a person may choose, `**` for anything at all."""
+    """The tree of upstream's names; `<id>` stands for any name a person may choose, `**` for anything at all."""
     packed = files("openclaw.config").joinpath("known-keys.txt.gz").read_bytes()
     top: Names = {}
     chain = [top]
@@ -41,7 +44,7 @@ def names() -> Names:
 
 
 def siblings(path: Path) -> Names:
-    """What OpenClaw has beside `path`; nothing where it has no such place."""
+    """The names beside `path` in upstream OpenClaw; empty where it has no such section."""
     here = names()
     for part in _theirs(path)[:-1]:
         if OPEN in here:
@@ -51,12 +54,12 @@ def siblings(path: Path) -> Names:
 
 
 def knows(path: Path) -> bool:
-    """Whether `path` is a setting of OpenClaw."""
+    """Whether `path` is a setting of upstream OpenClaw."""
     return not {_theirs(path)[-1], ANY, OPEN}.isdisjoint(siblings(path))
 
 
 def _theirs(path: Path) -> tuple[str, ...]:
-    """`path` in their spelling: lists have no index of their own, and agents are a map."""
+    """`path` in upstream's spelling: lists have no index of their own, and agents are a map."""
     if path[:2] == ("agents", "list"):
         path = ("agents", "entries", ANY, *path[3:])
     return tuple(part for part in path if isinstance(part, str))
@@ -69,8 +72,11 @@ VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{0,127}\Z")
 EXEC_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/#-]{0,255}\Z")
 
 
+# The check.
+
+
 class ConfigProblem(Struct, frozen=True, kw_only=True):
-    """One thing to tell: where, and what to do about it."""
+    """One problem: where, and what to do about it."""
 
     path: str
     message: str
@@ -82,20 +88,20 @@ class ConfigProblem(Struct, frozen=True, kw_only=True):
 
 
 class Findings(Struct, frozen=True, kw_only=True):
-    """What the types say about the data."""
+    """The result of a check."""
 
     errors: tuple[ConfigProblem, ...] = ()
     warnings: tuple[ConfigProblem, ...] = ()
     secrets: tuple[Path, ...] = ()
-    """Where credentials stand."""
+    """Where credentials are."""
     whole: tuple[Path, ...] = ()
     """Where a whole number was written with a point (5.0)."""
 
 
 def check(data: Any, hidden: Collection[Path] = (), before: Callable[[Path], Path] = lambda path: path) -> Findings:
-    """Everything there is to say about `data`.
+    """Checks `data` against the types.
 
-    Values at `hidden` paths are never quoted; `before` tells where a part of `data` stands in the file.
+    Values at `hidden` paths are never quoted; `before` gives the path of a part of `data` in the file.
     """
     walk = _Walk(hidden, before)
     walk.value(data, schema.sketch(data if isinstance(data, dict) else ()), ())
@@ -216,7 +222,7 @@ class _Walk:
 
 
 def ref_problem(value: Any) -> str:
-    """What is wrong with a secret reference; nothing when it can be followed."""
+    """What is wrong with a secret reference; empty when it can be resolved."""
     if not isinstance(value, dict):
         return f"expected text, ${{NAME}} or a secret reference, found {kind_of(value)}"
     extra = sorted(set(value) - {"source", "id", "provider"})
@@ -243,7 +249,7 @@ def as_ref(value: dict[str, Any]) -> SecretRef:
 
 
 def rules(data: dict[str, Any]) -> Iterable[tuple[Path, str]]:
-    """What no single type can say; `data` fits the types."""
+    """Rules that span several settings; `data` fits the types."""
     tools = data.get("tools", {})
     if tools.get("allow") and tools.get("alsoAllow"):
         yield (
@@ -273,7 +279,7 @@ def rules(data: dict[str, Any]) -> Iterable[tuple[Path, str]]:
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
-    """The name someone probably meant."""
+    """The known name closest to `name`."""
     folded = {other.lower(): other for other in names}
     close = get_close_matches(name.lower(), folded, n=1, cutoff=0.7)
     return folded[close[0]] if close else None
@@ -294,7 +300,7 @@ def _unknown(path: Path, fields: Iterable[str], where: str) -> ConfigProblem:
 
 
 def _fits(value: Any, kind: inspect.Type) -> bool:
-    """Whether `value` has the JSON type of `kind`; limits are told apart later, so that they get their own message."""
+    """Whether `value` has the JSON type of `kind`; limits are checked later, for a message of their own."""
     match kind:
         case inspect.AnyType():
             return True
@@ -333,7 +339,7 @@ def _matches(value: Any, kind: inspect.Type) -> bool:
 
 
 def name_of(kind: inspect.Type) -> str:
-    """What `kind` is called in a message."""
+    """The name of `kind` in a message."""
     match schema.bare(kind):
         case inspect.NoneType():
             return "null"
@@ -380,6 +386,9 @@ def _one_of(values: Iterable[Any]) -> str:
     return "one of " + ", ".join(str(value) for value in values)
 
 
+# Lookup of one setting.
+
+
 class ChildSetting(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A setting below the one that was looked up."""
 
@@ -390,7 +399,7 @@ class ChildSetting(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Setting(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Everything there is to know about one setting."""
+    """What the schema says about one setting."""
 
     path: str
     type: str
@@ -403,7 +412,7 @@ class Setting(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def lookup(text: str) -> Setting:
-    """The setting that `text` names; in a map, `<id>` or any name stands for all of them."""
+    """Looks up the setting `text` names; in a map, `<id>` or any name stands for all entries."""
     if text in ("", "."):
         return _describe("", schema.root(), "everything that can be set", None)
     path = parse(text)

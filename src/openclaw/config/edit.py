@@ -1,4 +1,4 @@
-"""Changes to the file: by path, checked before they are written, comments kept, nothing ever lost."""
+"""Edits the configuration file: by path, validated before writing, comments kept, with backups."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ from openclaw.core.errors import ConfigError, Conflict, InvalidRequest, NotFound
 from openclaw.process.environment import Home
 
 GUARDED_BYTES = 512
-"""A file smaller than this may shrink as it likes."""
+"""A file smaller than this may shrink without being treated as an accident."""
 
 REFUSED = "nothing was written, because the result could not be used"
 LOST_COMMENTS = (
@@ -47,7 +47,7 @@ class Editor:
         self.environ = environ
 
     def get(self, path: str = "") -> Any:
-        """The value at `path` as it may be shown; all of it without a path."""
+        """The redacted value at `path`; everything without a path."""
         parts = tree.parse(path) if path else ()
         data = self._resolve(parse(read(self.home.config).text, str(self.home.config))).data
         return redact.redact(tree.find(data, parts), parts)
@@ -58,7 +58,7 @@ class Editor:
         return self._change(lambda data: tree.put(data, parts, value), base_hash, dry_run)
 
     def unset(self, path: str, *, base_hash: str | None = None, dry_run: bool = False) -> ConfigChange:
-        """Takes the value at `path` away, so that its default applies."""
+        """Removes the value at `path`, so that its default applies."""
         parts = tree.parse(path)
 
         def without(data: dict[str, Any]) -> Any:
@@ -153,12 +153,12 @@ class Editor:
         return load.resolve(data, self.home.config, load.roots(self.home.config, self.environ))
 
     def _judge(self, old: str, new: str, edits: list[tree.TreeEdit]) -> tuple[ConfigProblem, ...]:
-        """What the change gives cause to warn of; refused when it makes things worse, or is not what was asked."""
+        """The warnings a change gives cause for; refuses one that adds errors or does not have the effect asked for."""
         after = survey(new, self.home, self.environ)
         try:
             before = survey(old, self.home, self.environ)
         except ConfigError:
-            before = None  # an include was broken, and is no more
+            before = None  # an include was broken, and the change repaired it
         worse = tuple(problem for problem in after.errors if before is None or problem not in before.errors)
         if worse:
             raise InvalidConfig(worse, self.home.config, REFUSED)
@@ -169,7 +169,7 @@ class Editor:
         return tuple(problem for problem in after.warnings if problem not in before.warnings)
 
     def _guard(self, before: ConfigSource, text: str, old: Any, new: Any, dry_run: bool) -> None:
-        """Stops a write that looks like an accident, and keeps what was to be written."""
+        """Refuses a write that looks like an accident, and saves the rejected text beside the file."""
         mode = ("gateway", "mode")
         if tree.has(old, mode) and not tree.has(new, mode):
             why = "gateway.mode would be lost"
@@ -228,7 +228,7 @@ def _checked(text: str, wanted: Any) -> str:
 
 
 def _refuse_included(raw: Any, before: Survey, after: Survey, edits: list[tree.TreeEdit]) -> None:
-    """An edit may not fight with an included file: what stands there is changed there."""
+    """Refuses an edit of a value that comes from an included file: it has to be changed there."""
     wanted: Any = before.raw
     for edit in edits:
         if load.KEY in edit.path:

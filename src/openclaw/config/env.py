@@ -1,4 +1,4 @@
-"""Variables: where they come from, and `${NAME}` in the file."""
+"""Environment variables for the configuration: their sources, and `${NAME}` in the file."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -15,7 +15,7 @@ OVERRIDES: Mapping[str, Path] = {
     "OPENCLAW_SESSION_WRITE_LOCK_STALE_MS": ("session", "writeLock", "staleMs"),
     "OPENCLAW_SESSION_WRITE_LOCK_MAX_HOLD_MS": ("session", "writeLock", "maxHoldMs"),
 }
-"""Variables of the process that stand above the file."""
+"""Variables of the process that override the file."""
 
 _REFERENCE = re.compile(r"\$?\$\{([A-Z_][A-Z0-9_]*)\}")
 _ASSIGNMENT = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)", re.DOTALL)
@@ -28,13 +28,13 @@ class Substituted(Struct, frozen=True, kw_only=True):
 
     data: Any
     filled: frozenset[Path] = frozenset()
-    """Where a value came from a variable."""
+    """Paths whose value came from a variable."""
     missing: tuple[tuple[Path, str], ...] = ()
     """Values left out because a variable is not set."""
 
 
 def substitute(data: Any, variables: Mapping[str, str]) -> Substituted:
-    """`data` with every `${NAME}` replaced; a value whose variable is missing or empty is left out."""
+    """Replaces every `${NAME}` in `data`; leaves out a value whose variable is missing or empty."""
     filled: set[Path] = set()
     missing: list[tuple[Path, str]] = []
 
@@ -82,7 +82,7 @@ def missing_problem(path: Path, name: str) -> ConfigProblem:
 
 
 def override(data: Any, environ: Mapping[str, str]) -> tuple[Any, list[ConfigProblem]]:
-    """`data` under the variables that stand above the file."""
+    """Applies the variables that override the file."""
     problems: list[ConfigProblem] = []
     for name, path in OVERRIDES.items():
         given = environ.get(name, "").strip()
@@ -102,7 +102,7 @@ def _inner(data: Any, path: Path) -> Any:
 
 
 def parse_dotenv(text: str) -> tuple[dict[str, str], list[int]]:
-    """The variables of a `.env` file, and the lines that are none. Later lines win; nothing is expanded."""
+    """The variables of a `.env` file, and the numbers of invalid lines. Later lines win; nothing is expanded."""
     found: dict[str, str] = {}
     bad: list[int] = []
     for number, line in enumerate(text.lstrip("\ufeff").splitlines(), 1):
@@ -140,7 +140,7 @@ def combine(*layers: Mapping[str, str]) -> dict[str, str]:
 
 
 def own_vars(data: Any, variables: Mapping[str, str]) -> dict[str, str]:
-    """`env.vars` of the file as text, its own references filled in."""
+    """`env.vars` of the file as text, with its references filled in."""
     given = _inner(data, ("env", "vars"))
     if not isinstance(given, dict):
         return {}
@@ -149,7 +149,7 @@ def own_vars(data: Any, variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def shell_wanted(data: Any, environ: Mapping[str, str]) -> float:
-    """Seconds to wait for the login shell, 0 when it is not to be asked."""
+    """Seconds to wait for the login shell, 0 when it is not asked."""
     settings = _inner(data, ("env", "shellEnv"))
     settings = settings if isinstance(settings, dict) else {}
     timeout = settings.get("timeoutMs", 15_000)
@@ -159,7 +159,7 @@ def shell_wanted(data: Any, environ: Mapping[str, str]) -> float:
 
 
 def from_login_shell(names: Collection[str], environ: Mapping[str, str], timeout: float) -> dict[str, str]:
-    """What the login shell knows of `names`; nothing when it does not answer in time."""
+    """The values of `names` in the login shell; empty when it does not answer in time."""
     import subprocess
 
     try:

@@ -1,4 +1,4 @@
-"""Reading and replacing configuration files: whole or not at all."""
+"""Reads and atomically replaces configuration files, with a lock and a ring of backups."""
 
 import errno
 import hashlib
@@ -20,19 +20,19 @@ LOCK_WAIT = 10.0
 
 
 def digest(data: bytes) -> str:
-    """What compare-and-swap compares."""
+    """The hash for compare-and-swap."""
     return hashlib.sha256(data).hexdigest()
 
 
 class NotRegular(Exception):
-    """There is something at a path, but not a plain file."""
+    """The path exists, but is not a regular file."""
 
 
 @contextmanager
 def opened(path: Path, *, follow: bool = True) -> Iterator[tuple[BinaryIO, os.stat_result]]:
-    """A regular file to read, and the facts about it."""
+    """Opens a regular file for reading; gives its stat result too."""
     flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)
-    # Without O_NONBLOCK a pipe in the file's place would hold us for ever.
+    # Without O_NONBLOCK, opening a pipe in the file's place would block for ever.
     flags |= getattr(os, "O_NONBLOCK", 0) | (0 if follow else getattr(os, "O_NOFOLLOW", 0))
     fd = os.open(path, flags)
     try:
@@ -46,7 +46,7 @@ def opened(path: Path, *, follow: bool = True) -> Iterator[tuple[BinaryIO, os.st
 
 
 def read_regular(path: Path, limit: int) -> bytes | None:
-    """The bytes of `path`, None when there is no such file; anything but a regular file of that size is refused."""
+    """The bytes of `path`, None when there is no such file; refuses anything but a regular file up to `limit` bytes."""
     try:
         with opened(path) as (file, _):
             data = file.read(limit + 1)
@@ -62,9 +62,9 @@ def read_regular(path: Path, limit: int) -> bytes | None:
 
 
 def replace(path: Path, data: bytes, *, backup: bytes | None = None) -> None:
-    """Puts `data` at `path` in one step, and `backup` in front of the ring of older versions.
+    """Replaces `path` by `data` atomically, and puts `backup` in front of the ring of backups.
 
-    Everything that can fail for want of room happens before anything old is touched.
+    Everything that can fail for lack of space happens before an old file is touched.
     """
     made: list[Path] = []
     try:
@@ -86,14 +86,14 @@ def replace(path: Path, data: bytes, *, backup: bytes | None = None) -> None:
 
 
 def sweep(path: Path) -> None:
-    """Removes what a killed writer left beside `path`; only the holder of the lock may do this."""
+    """Removes temporary files of a killed writer; only the holder of the lock may call this."""
     for leftover in path.parent.glob(f".{path.name}.*.tmp"):
         leftover.unlink(missing_ok=True)
 
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Keeps other writers of `path` out, in this process and in others."""
+    """Holds the lock that keeps other writers of `path` out, in this process and in others."""
     lock = KernelLock(_named(path, ".lock"))
     deadline = time.monotonic() + LOCK_WAIT
     while not lock.take(Holder(pid=os.getpid(), created_at=round(time.time() * 1000), owner="config")):
@@ -125,7 +125,7 @@ def _write_beside(path: Path, data: bytes) -> Path:
 
 
 def _keep_owner(path: Path, temp: Path) -> None:
-    """Root may edit a user's file without taking it away from them."""
+    """Keeps the owner of the file: root may edit a user's file without taking it over."""
     if not hasattr(os, "geteuid") or os.geteuid() != 0:
         return
     with suppress(FileNotFoundError):

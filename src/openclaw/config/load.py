@@ -1,4 +1,4 @@
-"""The file to a frozen `Config`, or to everything that is wrong with it; a broken edit never stops the program."""
+"""Loads the file into a frozen `Config`, or reports everything wrong with it; falls back to the last good one."""
 
 import os
 import re
@@ -28,21 +28,24 @@ MAX_PATH = 4096
 MAX_FILES = 200
 
 
+# Includes.
+
+
 class Resolved(Struct, frozen=True):
-    """The data with every include in place, and the files it came from."""
+    """The data with every include resolved, and the files it came from."""
 
     data: dict[str, Any]
     files: tuple[Path, ...] = ()
 
 
 def roots(config: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """Where included files may be: beside the configuration, and where `OPENCLAW_INCLUDE_ROOTS` says."""
+    """Directories that may hold included files: that of the configuration, and `OPENCLAW_INCLUDE_ROOTS`."""
     more = environ.get("OPENCLAW_INCLUDE_ROOTS", "").split(os.pathsep)
     return (config.parent.resolve(), *(Path(root).resolve() for root in more if root))
 
 
 def resolve(data: dict[str, Any], config: Path, allowed: tuple[Path, ...]) -> Resolved:
-    """`data` with its includes read and merged; `config` is the file it stands in."""
+    """Reads and merges the includes in `data`; `config` is the file it came from."""
     if not _used(data):
         return Resolved(data)
     reader = _Reader(allowed)
@@ -59,7 +62,7 @@ def _used(data: Any) -> bool:
 
 
 class _Reader:
-    """The state of one resolution: what was read, so that a hostile set of files stays small."""
+    """The state of one resolution; limits how much a hostile set of files can read."""
 
     def __init__(self, allowed: tuple[Path, ...]) -> None:
         self.allowed = allowed
@@ -117,7 +120,7 @@ class _Reader:
 
 
 def overlay(below: Any, above: Any) -> Any:
-    """Objects merge, everything else is replaced by what comes later."""
+    """Merges objects; anything else is replaced by `above`."""
     if not (isinstance(below, dict) and isinstance(above, dict)):
         return above
     merged = dict(below)
@@ -139,8 +142,11 @@ HAND_WRITTEN = 1 << 18
 _SHORTHAND = re.compile(r"\$([A-Z][A-Z0-9_]{0,127})\Z")
 
 
+# Loading.
+
+
 class ConfigSource(Struct, frozen=True, kw_only=True):
-    """The configuration file as it lies on disk."""
+    """The configuration file as it is on disk."""
 
     path: Path
     text: str = ""
@@ -156,7 +162,7 @@ class ConfigSource(Struct, frozen=True, kw_only=True):
 
 
 class Survey(Struct, frozen=True, kw_only=True):
-    """What a text means: the data as written, the data as it will be used, and every problem with it."""
+    """What a text means: the data as written, the data as used, and every problem with it."""
 
     raw: dict[str, Any]
     """As written, with includes in place: `${NAME}` is still text."""
@@ -173,7 +179,7 @@ class Survey(Struct, frozen=True, kw_only=True):
 
 
 class LoadedConfig(Struct, frozen=True, kw_only=True):
-    """The configuration in use, and how it came to be."""
+    """The configuration in use, and how it was loaded."""
 
     config: Config
     raw: dict[str, Any]
@@ -182,12 +188,12 @@ class LoadedConfig(Struct, frozen=True, kw_only=True):
     exists: bool
     text: str
     variables: Mapping[str, str]
-    """The environment with `.env`, `env.vars` and the login shell below it."""
+    """The environment over `.env`, `env.vars` and the login shell."""
     files: tuple[Path, ...] = ()
     """Included files."""
     warnings: tuple[ConfigProblem, ...] = ()
     issues: tuple[ConfigProblem, ...] = ()
-    """Why the file itself could not be used, when the last good one is used instead."""
+    """Why the file itself cannot be used, when the last good one is used instead."""
     used_last_good: bool = False
 
     def __repr__(self) -> str:
@@ -196,7 +202,7 @@ class LoadedConfig(Struct, frozen=True, kw_only=True):
 
 
 class InvalidConfig(ConfigError):
-    """The text can be read, but not used; tells every problem."""
+    """The text can be parsed, but not used; carries every problem."""
 
     def __init__(self, problems: tuple[ConfigProblem, ...], file: Path, what: str = "") -> None:
         lines = "\n".join(f"  {problem}" for problem in problems)
@@ -228,7 +234,7 @@ def load(home: Home, environ: Mapping[str, str]) -> LoadedConfig:
 
 
 def remember_good(home: Home, loaded: LoadedConfig) -> bool:
-    """Keeps `loaded` as the last good configuration; to be called once the program runs with it."""
+    """Saves `loaded` as the last good configuration; call it once the program runs with it."""
     if not loaded.exists or loaded.used_last_good or REDACTED in loaded.text:
         return False
     # With includes the file alone would not be the configuration that worked.
@@ -248,7 +254,7 @@ def read(path: Path) -> ConfigSource:
 
 
 def survey(text: str, home: Home, environ: Mapping[str, str], *, ask_shell: bool = False) -> Survey:
-    """Everything about `text` that can be told without fetching a credential."""
+    """Everything about `text` that can be found without fetching a credential."""
     raw = parse(text, str(home.config))
     resolved = resolve(raw, home.config, roots(home.config, environ))
     moved = migrate(resolved.data)
@@ -277,7 +283,7 @@ def survey(text: str, home: Home, environ: Mapping[str, str], *, ask_shell: bool
 
 
 def problems_of(error: ConfigError) -> tuple[ConfigProblem, ...]:
-    """The single problems behind an error."""
+    """The separate problems behind an error."""
     if isinstance(error, InvalidConfig):
         return error.problems
     return (ConfigProblem(path=error.path, message=error.message),)
@@ -303,7 +309,7 @@ def _load(source: ConfigSource, home: Home, environ: Mapping[str, str]) -> Loade
 
 
 def _build(seen: Survey, file: Path) -> tuple[Config, tuple[ConfigProblem, ...]]:
-    """The frozen value; a credential that cannot be had is left out and told as a warning."""
+    """The frozen value; a credential that cannot be fetched is left out with a warning."""
     data, refs = _handles(seen)
     problems: tuple[ConfigProblem, ...] = ()
     if refs:
@@ -311,14 +317,14 @@ def _build(seen: Survey, file: Path) -> tuple[Config, tuple[ConfigProblem, ...]]
     try:
         return msgspec.convert(data, Config, dec_hook=_as_is), problems
     except msgspec.ValidationError as error:
-        # The message may quote a value, the place it names cannot.
+        # The message may quote a value; the path it names cannot.
         where = str(error).rpartition(" - at ")[2].strip("`$.")
         unfit = ConfigProblem(path=where, message="does not have the expected type")
         raise InvalidConfig((*problems, unfit), file) from None
 
 
 def _handles(seen: Survey) -> tuple[Any, dict[tree.Path, SecretRef]]:
-    """The data with its credentials as handles, and those that have to be fetched."""
+    """The data with its credentials as handles, and the references that have to be fetched."""
     data: Any = seen.data
     refs: dict[tree.Path, SecretRef] = {}
     for path in seen.findings.whole:
@@ -338,7 +344,7 @@ def _handles(seen: Survey) -> tuple[Any, dict[tree.Path, SecretRef]]:
 def _follow(
     data: Any, refs: Mapping[tree.Path, SecretRef], seen: Survey, file: Path
 ) -> tuple[Any, tuple[ConfigProblem, ...]]:
-    """`data` with what the `refs` stand for."""
+    """`data` with each reference replaced by its credential."""
     from openclaw.config.secrets import resolve
 
     circular = tuple(
@@ -366,7 +372,7 @@ def _repeated(text: str) -> list[ConfigProblem]:
 
 
 def _as_is(kind: type, value: Any) -> Any:
-    """Credentials are handles already when the types are applied."""
+    """Passes credentials through: they are handles already when the types are applied."""
     if not isinstance(value, kind):
         raise TypeError
     return value

@@ -1,4 +1,4 @@
-"""Older and newer spellings of the same settings, brought into ours. Only in memory: the file stays as it is."""
+"""Maps older and newer spellings of settings to ours, in memory only: the file stays as it is."""
 
 import re
 from difflib import get_close_matches
@@ -22,7 +22,7 @@ OURS = ("defaults", "list", "entries", "ownership")
 
 
 class Migrated(Struct, frozen=True, kw_only=True):
-    """Data in our spelling, and where each moved part stood before."""
+    """Data in our spelling, and where each moved part was before."""
 
     data: dict[str, Any]
     moved: tuple[tuple[Path, Path], ...] = ()
@@ -30,7 +30,7 @@ class Migrated(Struct, frozen=True, kw_only=True):
     warnings: tuple[ConfigProblem, ...] = ()
 
     def before(self, path: Path) -> Path:
-        """Where `path` stands in the file."""
+        """The path in the file of `path` in the data."""
         for new, old in self.moved:
             if path[: len(new)] == new:
                 return (*old, *path[len(new) :])
@@ -38,7 +38,7 @@ class Migrated(Struct, frozen=True, kw_only=True):
 
 
 def migrate(data: dict[str, Any]) -> Migrated:
-    """`data` in our spelling; whatever does not have the expected shape is left for the check to judge."""
+    """`data` in our spelling; whatever does not have the expected shape is left for the check."""
     moved: list[tuple[Path, Path]] = []
     errors: list[ConfigProblem] = []
     warnings: list[ConfigProblem] = []
@@ -78,7 +78,7 @@ def _agents(agents: dict[str, Any], moved: list[tuple[Path, Path]], warnings: li
 
 
 def _is_agent(key: str, value: Any) -> bool:
-    """Whether `agents.<key>` is an agent, and not a slip of the pen."""
+    """Whether `agents.<key>` is an agent, and not a misspelt key."""
     return isinstance(value, dict) and bool(AGENT_ID.match(key)) and not get_close_matches(key, OURS, cutoff=0.75)
 
 

@@ -1,4 +1,4 @@
-"""The configuration as it may be shown: credentials blotted out, references to them left readable."""
+"""Redacts credentials in the configuration for display; references to them stay readable."""
 
 import re
 from typing import Any
@@ -25,7 +25,7 @@ _FLAG = lazy(r"--?[\w-]*(token|password|passwd|secret|api-?key|credential)[\w-]*
 
 
 def redact(data: Any, path: Path = ()) -> Any:
-    """`data`, which stands at `path`, without its credentials."""
+    """Redacts `data`, which is at `path`."""
     kind: inspect.Type | None = schema.root()
     for part in path:
         kind = schema.step(kind, part)
@@ -35,7 +35,7 @@ def redact(data: Any, path: Path = ()) -> Any:
 
 
 def _value(value: Any, kind: inspect.Type | None, name: str, header: bool, sensitive: bool) -> Any:
-    """`name` is the key the value stands under, `sensitive` whether the keys above it speak of credentials."""
+    """Redacts one value; `name` is its key, `sensitive` whether the keys above it name credentials."""
     known = kind is not None and not any(isinstance(option, inspect.AnyType) for option in schema.options(kind))
     secret = schema.is_secret(kind) if kind is not None and known else sensitive
     if isinstance(value, str):
@@ -59,7 +59,7 @@ def _entry(item: Any, kind: inspect.Type | None, key: str, name: str, sensitive:
 
 
 def _flags(items: list[Any]) -> list[Any]:
-    """Arguments of a program: what follows `--token`, or is joined to it."""
+    """Redacts arguments of a program: what follows `--token`, or is joined to it."""
     out: list[Any] = []
     for item in items:
         before = out[-1] if out else None
@@ -86,7 +86,7 @@ def _is_header_map(name: str | int) -> bool:
 
 
 def restore(new: Any, current: Any) -> Any:
-    """`new` with each placeholder replaced by the value it stood for in `current`."""
+    """`new` with each placeholder replaced by its value in `current`."""
     return _restore(new, current, redact(current), ())
 
 
@@ -115,7 +115,7 @@ def _restore(new: Any, current: Any, shown: Any, path: Path) -> Any:
 
 
 def _counterpart(item: Any, index: int, current: Any) -> int | None:
-    """Which entry of the old list `item` is: the one with its id, else the one in its place."""
+    """The index in the old list that corresponds to `item`: the entry with its id, else the one at the same index."""
     if not isinstance(current, list):
         return None
     name = item.get("id") if isinstance(item, dict) else None

@@ -1,4 +1,4 @@
-"""`config.*`: the configuration, read and changed by its owner."""
+"""RPC methods `config.*`, and the parameter types of `agents.*` that change the configuration."""
 
 import json
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""The page that lists all settings; each type comes from the room it belongs to."""
+"""The schema of the configuration file: every section with its type, and functions that walk the types."""
 
 from collections.abc import Collection, Mapping
 from functools import cache
@@ -74,14 +74,14 @@ class Config(Settings, frozen=True):
 
 @cache
 def root() -> inspect.StructType:
-    """The type of the whole file, to be walked."""
+    """The type of the whole file, for walking."""
     found = inspect.type_info(Config)
     assert isinstance(found, inspect.StructType)
     return found
 
 
 def sketch(names: Collection[str]) -> inspect.StructType:
-    """`root` with the sections called `names` worked out and the rest left open: a file sets a few of them."""
+    """`root` with only the sections called `names` resolved, which is quicker: a file sets a few of them."""
     fields = zip(Config.__struct_fields__, Config.__struct_encode_fields__, strict=True)
     return inspect.StructType(
         cls=Config,
@@ -103,21 +103,21 @@ def _section(name: str) -> inspect.Type:
 
 
 def bare(kind: inspect.Type) -> inspect.Type:
-    """`kind` without its documentation."""
+    """`kind` without its metadata."""
     while isinstance(kind, inspect.Metadata):
         kind = kind.type
     return kind
 
 
 def doc_of(kind: inspect.Type) -> str:
-    """The line of documentation a field carries."""
+    """The `doc(…)` text of a field."""
     if isinstance(kind, inspect.Metadata) and kind.extra_json_schema:
         return str(kind.extra_json_schema.get("description", ""))
     return ""
 
 
 def options(kind: inspect.Type) -> tuple[inspect.Type, ...]:
-    """What a value may be: one type, or the members of a union."""
+    """The members of a union, or the one type."""
     kind = bare(kind)
     if isinstance(kind, inspect.UnionType):
         return tuple(bare(member) for member in kind.types)
@@ -129,7 +129,7 @@ def is_secret(kind: inspect.Type) -> bool:
 
 
 def step(kind: inspect.Type | None, part: str | int) -> inspect.Type | None:
-    """The type one segment further down, or None where the schema says nothing."""
+    """The type of the child `part`, or None where the schema says nothing."""
     for option in options(kind) if kind is not None else ():
         match option:
             case inspect.StructType() if isinstance(part, str):

@@ -1,4 +1,4 @@
-"""Credentials kept elsewhere: in a variable, in a private file, or with a program that hands them out."""
+"""Fetches credentials from where they are kept: a variable, a private file, or a program."""
 
 import os
 import time
@@ -22,11 +22,11 @@ _CHUNK = 65_536
 
 
 class SecretUnavailable(Exception):
-    """A credential cannot be had; the message says why and never what it is."""
+    """A credential cannot be fetched; the message says why and never contains it."""
 
 
 class ResolvedSecrets(Struct, frozen=True):
-    """What could be had, and what could not."""
+    """What could be fetched, and what could not."""
 
     found: Mapping[tree.Path, Secret]
     problems: tuple[ConfigProblem, ...]
@@ -35,7 +35,7 @@ class ResolvedSecrets(Struct, frozen=True):
 def resolve(
     refs: Mapping[tree.Path, SecretRef], settings: SecretsSettings, variables: Mapping[str, str]
 ) -> ResolvedSecrets:
-    """The credentials behind `refs`, by the place they are wanted at; a program is asked once for all of its ids."""
+    """Fetches the credentials for `refs`, by path; each program is asked once for all of its ids."""
     found: dict[tree.Path, Secret] = {}
     problems: list[ConfigProblem] = []
     by_provider: dict[tuple[str, str], list[tree.Path]] = {}
@@ -126,7 +126,7 @@ def _read_private(path: Path, limit: int) -> str:
 
 
 def _point(data: Any, pointer: str) -> Any:
-    """What a JSON pointer (RFC 6901) points at, or None."""
+    """The value at a JSON pointer (RFC 6901), or None."""
     if not pointer.startswith("/"):
         return None
     for part in pointer[1:].split("/"):
@@ -182,7 +182,7 @@ def _trusted_program(provider: ExecProvider) -> Path:
 
 
 def _ask(argv: list[str], question: bytes, env: dict[str, str], provider: ExecProvider) -> bytes:
-    """The program's answer; it is stopped with all its children when it takes too long or says too much."""
+    """Runs the program and gives its answer; kills its process group when it takes too long or writes too much."""
     import subprocess
 
     try:
@@ -191,7 +191,7 @@ def _ask(argv: list[str], question: bytes, env: dict[str, str], provider: ExecPr
             env=env,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,  # it might repeat what it was asked for
+            stderr=subprocess.DEVNULL,  # standard error is dropped: it might repeat the credential
             start_new_session=True,
         )
     except OSError as error:
@@ -217,7 +217,7 @@ def _listen(child: Any, question: bytes, deadline: float, provider: ExecProvider
         child.stdin.write(question)
         child.stdin.close()
     except BrokenPipeError:
-        pass  # it may know its answer without reading the question
+        pass  # it may answer without reading the question
     total = 0
     silence = (provider.no_output_timeout_ms or provider.timeout_ms) / 1000
     with selectors.DefaultSelector() as selector:

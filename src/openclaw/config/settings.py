@@ -1,4 +1,4 @@
-"""Settings of `gateway`: where it listens, who may connect, and what it offers on its port."""
+"""Settings of `env`, `secrets`, `logging`, `diagnostics`, `meta`, `wizard` and `gateway`."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal

@@ -1,6 +1,6 @@
-"""The text of a file, edited in place: what an edit does not mean stays as it is, byte for byte.
+"""Parses JSON5 text and edits it in place: everything an edit does not concern stays, byte for byte.
 
-The text has been read by the JSON5 parser before, so that finding the parts is all that is left to do here.
+`rewrite` needs text that was parsed before: it only locates values and does not validate.
 """
 
 import json
@@ -35,7 +35,7 @@ def decode(data: bytes, file: str) -> str:
 
 
 def parse(text: str, file: str) -> dict[str, Any]:
-    """The object `text` holds; an empty file is an empty object."""
+    """Parses the object in `text`; an empty file is an empty object."""
     if not text.strip("\ufeff \t\r\n"):
         return {}
     data = parse_value(text, file)
@@ -45,14 +45,14 @@ def parse(text: str, file: str) -> dict[str, Any]:
 
 
 def parse_value(text: str, file: str) -> Any:
-    """Any JSON5 value."""
+    """Parses any JSON5 value."""
     try:
         return pyjson5.decode(text, MAX_DEPTH)
     except pyjson5.Json5NestingTooDeep as error:
         what, at = f"nested deeper than {MAX_DEPTH} levels", _offset(error, text)
     except pyjson5.Json5DecoderException as error:
         what, at = _explain(error), _offset(error, text)
-    # The parser's own exception carries the values read so far, so it must not travel on as the cause.
+    # The parser's own exception carries the values read so far, so it must not be kept as the cause.
     line, column = position(text, at)
     raise ConfigError(f"{file}, line {line}, column {column}: {what}\n{excerpt(text, at)}".rstrip(), file=file)
 
@@ -63,7 +63,7 @@ def position(text: str, at: int) -> tuple[int, int]:
 
 
 def excerpt(text: str, at: int) -> str:
-    """The line at `at` with a caret below it; values are starred out. Nothing for a line no person wrote."""
+    """The line at `at` with a caret below it; values are masked. Empty for a line too long to be hand-written."""
     start = text.rfind("\n", 0, at) + 1
     end = text.find("\n", at)
     line = text[start : end if end >= 0 else len(text)].rstrip("\r")
@@ -116,12 +116,15 @@ _SAME_LINE = re.compile(r"(?:[ \t]|/\*[^\n\r]*?\*/)*(?P<comment>//[^\n\r\u2028\u
 _NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*\Z")
 
 
+# Editing in place.
+
+
 class CannotEdit(Exception):
-    """The text does not have the shape we need; the caller writes it anew."""
+    """The text does not have a shape that can be edited; the caller writes it anew."""
 
 
 class ObjectMember(Struct):
-    """One entry of an object or a list, by its places in the text."""
+    """One entry of an object or a list, by its offsets in the text."""
 
     start: int
     value: "Node"
@@ -130,7 +133,7 @@ class ObjectMember(Struct):
 
 
 class Node(Struct):
-    """One value, by its places in the text."""
+    """One value, by its offsets in the text."""
 
     start: int
     end: int = 0
@@ -151,7 +154,7 @@ def fresh(data: Any) -> str:
 
 
 def read(text: str) -> Node:
-    """The places of all values in `text`."""
+    """Locates all values in `text`."""
     tokens = [found for found in _TOKEN.finditer(text) if found.lastgroup != "gap"]
     root, after = _value(tokens, 0)
     if after != len(tokens):
@@ -160,7 +163,7 @@ def read(text: str) -> Node:
 
 
 def repeated(text: str) -> list[Path]:
-    """Keys that stand twice in one object, of which only the last counts."""
+    """Keys that occur twice in one object, of which only the last counts."""
     found: list[Path] = []
 
     def walk(node: Node, path: Path) -> None:
@@ -344,7 +347,7 @@ def _indent(text: str, at: int) -> str:
 
 
 def _unit(text: str) -> str:
-    """One level of indentation, as the file does it."""
+    """One level of indentation in this file."""
     found = re.search(r"\n([ \t]+)[^\s/*]", text)
     return found[1] if found else "  "
 

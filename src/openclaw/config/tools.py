@@ -1,4 +1,4 @@
-"""The `gateway` tool: the configuration as the agent may see and change it. The owner approves every change."""
+"""The `gateway` tool: the agent reads and changes the configuration. The owner approves every change."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -29,7 +29,7 @@ ACTIONS = (
     "update.run",
 )
 WRITES = frozenset({"config.patch", "config.apply", "restart", "update.run"})
-# What guards the owner against the agent is not the agent's to change, under whichever name.
+# Settings that protect the owner from the agent are not the agent's to change, under any of their names.
 _PROTECTED = re.compile(r"(?:^|\.)(?:tools\.(?:exec\.(?:ask|security|mode)|bash)|security|commands|\$include)(?:\.|$)")
 SHOWN_CHARS = 40_000
 
@@ -45,7 +45,7 @@ class ConfigArgs(Struct, frozen=True, rename="camel"):
 
 
 class ConfigTool(SimpleTool):
-    """Reads the configuration, and changes it except where that would loosen the owner's hold."""
+    """`gateway`: reads the configuration, and changes it except where that would weaken the owner's protection."""
 
     spec = tool_spec(
         "gateway",
@@ -127,7 +127,7 @@ class ConfigTool(SimpleTool):
 
 
 def refuse_protected(before: Any, after: Any) -> None:
-    """Refuses a change to what protects the owner: set, changed or removed."""
+    """Refuses a change of settings that protect the owner: set, changed or removed."""
     old, new = dict(_leaves(before)), dict(_leaves(after))
     touched = sorted(
         path

@@ -1,4 +1,4 @@
-"""Plain configuration data: look up, put, drop, merge, compare. Every function returns new data and changes none."""
+"""Operations on plain configuration data: find, put, drop, merge, diff. Every function returns new data."""
 
 import json
 import re
@@ -20,7 +20,7 @@ _BRACKET = re.compile(r"""\[\s*(?:(\d{1,9})|("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'
 
 
 def parse(text: str) -> Path:
-    """The segments of `text`; a number in brackets is an index, everything else is a key."""
+    """Parses a path; a number in brackets is an index, everything else is a key."""
     parts: list[str | int] = []
     at = 0
     while at < len(text):
@@ -78,7 +78,7 @@ def _bad(text: str, at: int) -> InvalidRequest:
 
 
 class TreeEdit(Struct, frozen=True):
-    """One step from old data to new: write `value` at `path`, or take `path` away."""
+    """One edit: write `value` at `path`, or remove `path`."""
 
     kind: Literal["put", "drop"]
     path: Path
@@ -104,7 +104,7 @@ def has(data: Any, path: Path) -> bool:
 
 
 def put(data: Any, path: Path, value: Any) -> Any:
-    """`data` with `value` at `path`; objects on the way are made when missing."""
+    """`data` with `value` at `path`; creates missing objects on the way."""
     return _put(data, path, 0, value)
 
 
@@ -128,7 +128,7 @@ def _put(data: Any, path: Path, depth: int, value: Any) -> Any:
 
 
 def _container(path: Path, depth: int) -> Any:
-    """What has to be there for the segment at `depth`."""
+    """The empty container needed for the segment at `depth`."""
     return [] if depth < len(path) and isinstance(path[depth], int) else {}
 
 
@@ -191,7 +191,7 @@ def _merge_list(data: list[Any], patch: list[Any], replace: Collection[Path], pa
 
 
 def diff(old: Any, new: Any, path: Path = ()) -> list[TreeEdit]:
-    """The smallest steps we can find from `old` to `new`, in an order in which they can be made."""
+    """The smallest edits we can find from `old` to `new`, in an order in which they can be applied."""
     if same(old, new):
         return []
     if isinstance(old, dict) and isinstance(new, dict):
@@ -220,7 +220,7 @@ def _diff_list(old: list[Any], new: list[Any], path: Path) -> list[TreeEdit]:
 
 
 def changed(old: Any, new: Any) -> tuple[str, ...]:
-    """The single settings that differ, as text."""
+    """The paths of settings that differ, as text."""
     return tuple(show(path) or "." for edit in diff(old, new) for path in _leaves(edit.path, edit.value))
 
 
@@ -242,7 +242,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def kind_of(value: Any) -> str:
-    """What JSON calls `value`, with its article."""
+    """The JSON name of `value`'s type, with its article."""
     match value:
         case None:
             return "null"
@@ -270,7 +270,7 @@ def _index(part: str | int) -> int | None:
 
 
 def _slot(data: Any, part: str | int) -> str | int | None:
-    """Where `part` is in `data`: a key, an index, or nowhere."""
+    """The key or index of `part` in `data`, None when there is none."""
     if isinstance(data, dict):
         return part if isinstance(part, str) and part in data else None
     if isinstance(data, list):

@@ -1,4 +1,4 @@
-"""Everything an agent can do and who can reach it: one document, the same as long as nothing changes."""
+"""Reports everything an agent can do and who can reach it, as one document that is stable while nothing changes."""
 
 import difflib
 import hashlib
@@ -175,7 +175,7 @@ async def _reachable(app: App, agent_id: str) -> dict[str, Any]:
 
 
 def _channel(section: Any) -> dict[str, Any]:
-    """Who may write to a channel. Ids are counted, not shown: the document is made to be passed on."""
+    """Who may write to a channel. Ids are counted, not shown: the document is meant to be shared."""
     if not isinstance(section, dict):
         return {}
     names = section.get("allowFrom")
@@ -195,7 +195,7 @@ def _table(raw: Mapping[str, Any], *path: str) -> dict[str, Any]:
 
 
 def lines(document: Any, at: str = "") -> Iterator[str]:
-    """The document a line for each fact, so that two can be compared."""
+    """The document as one line per fact, for comparing two."""
     if isinstance(document, dict) and document:
         for name, value in document.items():
             yield from lines(value, f"{at}.{name}" if at else str(name))
@@ -208,7 +208,7 @@ def lines(document: Any, at: str = "") -> Iterator[str]:
 
 
 def changes(before: Any, after: Any) -> list[str]:
-    """The facts that came and went."""
+    """The facts that were added and removed."""
     compared = difflib.unified_diff(list(lines(before)), list(lines(after)), "saved", "now", n=0, lineterm="")
     return [line for line in compared if not line.startswith("@@")]
 
@@ -218,7 +218,7 @@ def _place(state: Path, agent_id: str) -> Path:
 
 
 def save(state: Path, document: Mapping[str, Any]) -> Path:
-    """Keeps the document to compare with later."""
+    """Saves the document to compare with later."""
     place = _place(state, str(document["agent"]))
     place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     atomic.replace(place, msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")

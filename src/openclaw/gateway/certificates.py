@@ -1,7 +1,6 @@
-"""The certificate the gateway shows: read from files, checked before anyone meets it, or made for this installation.
+"""The gateway's TLS certificate: loaded from files and checked, or self-signed for this installation.
 
-Our own commands recognise it by its fingerprint, which stands in the gateway's lock file; so it may be of any authority
-or of none.
+Our own commands recognise it by its fingerprint in the gateway's lock file, so it may be signed by anyone or by itself.
 """
 
 import contextlib
@@ -35,7 +34,7 @@ class LoadedCertificate(Struct, frozen=True):
 
 
 def certificate(settings: TlsSettings, state: Path, names: tuple[str, ...], now: datetime) -> LoadedCertificate | None:
-    """What the gateway shows; None when it speaks plainly. Refuses files that clients would refuse."""
+    """The certificate of the gateway; None without TLS. Refuses files that clients would refuse."""
     if not settings.enabled:
         return None
     if bool(settings.cert_path) != bool(settings.key_path):
@@ -73,7 +72,7 @@ def _loaded(cert: Path, key: Path, now: datetime) -> LoadedCertificate:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
-        # A password cannot be asked for: a protected key is refused, not waited for.
+        # Nobody can be asked for a passphrase: a protected key is refused.
         context.load_cert_chain(cert, key, password="")
     except (ssl.SSLError, ValueError) as error:
         raise ConfigError(_why(error, cert, key), path="gateway.tls.keyPath") from error
@@ -111,14 +110,14 @@ def _bytes(path: Path, setting: str) -> bytes:
 
 
 def _still_good(cert: Path, key: Path, now: datetime) -> bool:
-    """Whether what we made ourselves can still be used."""
+    """Whether a certificate we made ourselves is still valid."""
     with contextlib.suppress(ConfigError):
         return key.exists() and _loaded(cert, key, now).expires - now > SOON
     return False
 
 
 def _make(cert: Path, key: Path, names: tuple[str, ...], now: datetime) -> None:
-    """A certificate signed by itself, for the names and addresses of this machine."""
+    """Makes a self-signed certificate for the names and addresses of this machine."""
     from ipaddress import ip_address
 
     from cryptography import x509

@@ -1,4 +1,4 @@
-"""Where our own commands find the gateway, and what they present to it."""
+"""Finds the gateway for our own commands, with the credentials to present."""
 
 import asyncio
 import sys
@@ -34,7 +34,7 @@ class ClientTarget(Struct, frozen=True, kw_only=True):
     fingerprint: str = ""
     """Of the certificate it must show; empty when any that the system trusts will do."""
     identity: Path | None = None
-    """The file with our device key, for a gateway on another machine: it wants to know who comes."""
+    """The file with our device key, for a gateway on another machine, which wants to know the device."""
 
 
 def exposure_of(
@@ -54,7 +54,7 @@ def find(
     password: str | None = None,
     fingerprint: str = "",
 ) -> ClientTarget:
-    """The gateway that is meant; the credentials of this home go to a gateway on this machine only."""
+    """The gateway that is meant; credentials of this home are sent to a gateway on this machine only."""
     url = url or surroundings.environ.get("OPENCLAW_GATEWAY_URL") or None
     given: dict[str, Any] = {
         "token": Secret(token) if token else None,
@@ -104,7 +104,7 @@ def introduction(target: ClientTarget) -> Introduction:
 
 
 def joined(target: ClientTarget, caps: tuple[str, ...] = ()) -> AbstractAsyncContextManager[GatewayClient]:
-    """A connection to `target`, for the length of a block."""
+    """Connects to `target`, for the length of a block."""
     signer: Signer | None = None
     if target.identity is not None:
         from openclaw.devices.signature import load_or_create
@@ -114,7 +114,7 @@ def joined(target: ClientTarget, caps: tuple[str, ...] = ()) -> AbstractAsyncCon
 
 
 def call_gateway(target: ClientTarget, method: str, params: Any, *, timeout: float, expect_final: bool = False) -> Any:
-    """Calls one method and gives its answer, from a program that has no loop of its own."""
+    """Calls one method and gives its answer, from a program without an event loop."""
     return asyncio.run(_ask(target, method, params, timeout, expect_final))
 
 

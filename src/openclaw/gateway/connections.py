@@ -1,7 +1,7 @@
-"""Everyone who is in, and what happens brought to those of them who want to hear it.
+"""Connected clients; fans events out to those that subscribed.
 
-One task reads the bus for all connections. An event is encoded once; what came together leaves a socket in one write.
-Nobody waits for a client that does not read: what it has not taken is bounded, and past the bound it is shown out.
+One task reads the bus for all connections. An event is encoded once; events that came together leave in one write.
+A client that does not read is not waited for: its backlog is bounded, and past the bound it is disconnected.
 """
 
 import asyncio
@@ -28,8 +28,11 @@ UNLISTED = ("cli", "backend", "probe")
 KEPT_AFTER_LEAVING = 20
 
 
+# Presence.
+
+
 class Presence:
-    """The gateway itself and its clients; short-lived ones are not listed."""
+    """The presence list: the gateway itself and its clients; short-lived ones are not listed."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -51,7 +54,7 @@ class Presence:
         return [own, *self._rows.values(), *self._gone]
 
     def joined(self, caller: Caller) -> bool:
-        """Adds a client; whether anyone needs to know."""
+        """Adds a client; whether the list changed."""
         if caller.client_mode in UNLISTED:
             return False
         now = millis(self._clock)
@@ -83,12 +86,14 @@ class Presence:
         return True
 
 
+# One socket.
+
 _TEXT = 0x81
 """A text message in one frame."""
 
 
 class Disconnected(Exception):
-    """The other side is gone; nothing can be sent any more."""
+    """The other side is gone; nothing more can be sent."""
 
     def __init__(self, code: int = 1006, reason: str = "") -> None:
         super().__init__(f"{code} {reason}".strip())
@@ -97,7 +102,7 @@ class Disconnected(Exception):
 
 
 class SocketLine(Protocol):
-    """What the web server gives for one socket."""
+    """What the web server provides for one socket."""
 
     @property
     def waiting(self) -> int:
@@ -107,13 +112,13 @@ class SocketLine(Protocol):
         """The next message, as ASGI has it."""
 
     def write(self, frames: bytes) -> bool:
-        """Sends whole frames, or keeps them until the other side takes them; False when there is nobody."""
+        """Sends whole frames, or buffers them until the peer takes them; False when it is gone."""
 
     async def drained(self) -> bool:
-        """Waits until the other side has taken most of it; False when it left instead."""
+        """Waits until most of the buffer is sent; False when the peer left instead."""
 
     def say_goodbye(self, code: int, reason: str) -> None:
-        """Sends a close frame, never waiting for a client that does not read, and hangs up a little later."""
+        """Sends a close frame without waiting for a client that does not read, and closes a little later."""
 
 
 class Transport:
@@ -127,7 +132,7 @@ class Transport:
 
     @property
     def buffered(self) -> int:
-        """How many bytes wait to be taken by the other side."""
+        """How many bytes wait to be taken by the peer."""
         return self._line.waiting
 
     async def receive(self) -> str | bytes:
@@ -147,12 +152,12 @@ class Transport:
             raise self._gone()
 
     def post(self, frames: bytes) -> None:
-        """Sends whole frames without waiting; whoever calls watches `buffered`."""
+        """Sends whole frames without waiting; the caller watches `buffered`."""
         if self.closed or not self._line.write(frames):
             raise self._gone()
 
     def close(self, code: int = 1000, reason: str = "") -> None:
-        """Says goodbye; harmless when the client is gone."""
+        """Closes the socket; harmless when the client is gone."""
         if not self.closed:
             self.closed = True
             self._line.say_goodbye(code, close_reason(reason))
@@ -163,7 +168,7 @@ class Transport:
 
 
 def framed(message: bytes) -> bytes:
-    """A text message as the frame a server sends: not masked, not compressed."""
+    """A text message as a server frame: not masked, not compressed."""
     size = len(message)
     if size < 126:
         return struct.pack("!BB", _TEXT, size) + message
@@ -173,9 +178,12 @@ def framed(message: bytes) -> bytes:
 
 
 MOST_AT_ONCE = 32
-"""Events brought to everyone before others have their turn: a thousand clients make a long round."""
+"""Events sent to everyone before other tasks get their turn: a thousand clients take a while."""
 
 log = logging.getLogger("openclaw.gateway")
+
+
+# The fan-out.
 
 
 class ConnectedClient(Struct, frozen=True, eq=False):
@@ -185,7 +193,7 @@ class ConnectedClient(Struct, frozen=True, eq=False):
     transport: Transport
 
     async def do(self, action: Send | Close | None) -> None:
-        """Does what the connection decided, and waits for a client that is slower than we are."""
+        """Carries out what the connection decided, and waits for a client that is slower than we are."""
         match action:
             case Send(data):
                 await self.transport.send(data)
@@ -195,7 +203,7 @@ class ConnectedClient(Struct, frozen=True, eq=False):
 
 
 class Connections:
-    """The clients that have shaken hands."""
+    """The clients that have completed the handshake."""
 
     def __init__(self, bus: EventBus, presence: Presence, clock: Clock) -> None:
         self._bus = bus
@@ -213,7 +221,7 @@ class Connections:
 
     @property
     def dropped(self) -> int:
-        """Events that clients did without because they did not read."""
+        """Events that clients missed because they did not read."""
         return self._dropped_before + sum(member.connection.dropped for member in self._members.values())
 
     def connection(self, conn_id: str) -> Connection | None:
@@ -225,7 +233,7 @@ class Connections:
 
     @contextmanager
     def joined(self, member: ConnectedClient) -> Iterator[None]:
-        """Counts a client in for as long as the block lasts: from here on a change of authority reaches it."""
+        """Registers a client for as long as the block lasts: from here on a change of authority reaches it."""
         caller = member.connection.caller
         self._members[caller.conn_id] = member
         try:
@@ -237,7 +245,7 @@ class Connections:
             self._announce(self._presence.left(caller))
 
     def greeted(self, member: ConnectedClient) -> None:
-        """A client that has its hello hears what happens."""
+        """Starts sending events to a client that has its hello."""
         self._hearing.add(member)
         self._announce(self._presence.joined(member.connection.caller))
 
@@ -252,14 +260,14 @@ class Connections:
         return ended
 
     async def keep(self) -> None:
-        """Brings what happens to those who want it, and a tick now and then, until it is cancelled."""
+        """Sends events to their subscribers, and ticks, until it is cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._tick(), name="ticks")
             with self._bus.listening() as listener:
                 while True:
                     notices = await listener.some(MOST_AT_ONCE)
                     for member in self._hearing:
-                        member.connection.seq += listener.missed  # a gap tells them to load anew
+                        member.connection.seq += listener.missed  # a gap in the numbers tells clients to reload
                     listener.missed = 0
                     self._tell([_news(notice, self._presence.version) for notice in notices])
                     await asyncio.sleep(0)
@@ -293,7 +301,7 @@ class Connections:
             try:
                 member.transport.post(b"".join(frames))
             except Disconnected:
-                return  # whoever reads from this socket hears of it, and counts the client out
+                return  # the task that reads this socket notices, and unregisters the client
 
     def _announce(self, changed: bool) -> None:
         if changed:
@@ -303,7 +311,7 @@ class Connections:
 def _news(notice: BusEvent, presence_version: int) -> Broadcast:
     payload = notice.payload
     state = StateVersion(presence=presence_version, health=1) if notice.event in ("presence", "health") else None
-    # The next piece of an answer carries all that was said before it.
+    # The next delta of an answer carries all the text before it.
     passing = True if notice.event == "chat" and payload.get("state") == "delta" else None
     return broadcast(
         notice.event,

@@ -1,7 +1,6 @@
-"""The long-lived process: one lock, one log, one port, and lives that begin, reload, drain and end.
+"""The long-lived process: one lock, one log, one port, and the cycle of start, reload, drain and end.
 
-What is served comes from a `Compose`: the daemon knows nothing of it but when it starts, what it must hear, and how
-it comes to rest.
+What is served comes from a `Compose`: the daemon only knows when it starts, how it reloads, and how it drains.
 """
 
 import asyncio
@@ -57,8 +56,11 @@ log = logging.getLogger("openclaw.gateway")
 Wish = Literal["stop", "restart"]
 
 
+# Control: stop, restart and reload, by signal or by a client.
+
+
 class Control:
-    """One gateway's orders; signals and clients give them, the daemon follows them."""
+    """Requests to one gateway; signals and clients make them, the daemon carries them out."""
 
     def __init__(self) -> None:
         self.wish: Wish | None = None
@@ -81,7 +83,7 @@ class Control:
         self.over.set()
 
     def restart(self, why: str) -> None:
-        """Begins again in this process, with the configuration as it is then."""
+        """Starts again in this process, with the configuration as it is then."""
         if self.wish is None:
             log.info("restarting (%s)", why)
             self.wish = "restart"
@@ -94,7 +96,7 @@ class Control:
         self.reread.set()
 
     def begin(self) -> None:
-        """A new life in the same process."""
+        """Resets it for the next start in the same process."""
         self.wish = None
         for event in (self.over, self.hurry, self.reread):
             event.clear()
@@ -102,7 +104,7 @@ class Control:
 
 @contextlib.contextmanager
 def signals(control: Control) -> Iterator[None]:
-    """Orders by signal: TERM and INT stop, USR1 restarts, HUP reads the configuration."""
+    """Handles signals: TERM and INT stop, USR1 restarts, HUP reads the configuration."""
     loop = asyncio.get_running_loop()
     orders = {signal.SIGINT: control.stop, signal.SIGTERM: control.stop}
     if sys.platform != "win32":
@@ -127,7 +129,7 @@ def signals(control: Control) -> Iterator[None]:
 
 
 def notify(environ: Mapping[str, str], state: str) -> bool:
-    """Sends `state` (`READY=1`, `STOPPING=1`, …) to `NOTIFY_SOCKET`; whether there was somebody to tell."""
+    """Sends `state` (`READY=1`, `STOPPING=1`, …) to `NOTIFY_SOCKET`; whether there is one."""
     address = environ.get("NOTIFY_SOCKET", "")
     if not address.startswith(("/", "@")) or not hasattr(socket, "AF_UNIX"):
         return False
@@ -143,8 +145,11 @@ RESTART_PAUSE = 30.0
 """Restarts that the configuration asks for are at least this far apart."""
 
 
+# The process.
+
+
 class DaemonOptions(Struct, frozen=True, kw_only=True):
-    """What `gateway run` was asked for."""
+    """The options of `gateway run`."""
 
     wishes: ExposureOptions = ExposureOptions()
     force: bool = False
@@ -161,12 +166,12 @@ class GatewayLaunch(Struct, frozen=True, kw_only=True):
 
     surroundings: Environment
     wishes: ExposureOptions
-    """What stands above the configuration, also above the next one."""
+    """Options that override the configuration, also the next one."""
     loaded: LoadedConfig
     settings: GatewaySettings
     exposure: Exposure
     secret: Secret | None
-    """What clients have to present; None when nothing is asked."""
+    """The secret clients present; None when none is required."""
     server: Server
     control: Control
     clock: Clock
@@ -175,11 +180,11 @@ class GatewayLaunch(Struct, frozen=True, kw_only=True):
 
 
 class GatewayParts(HttpService, frozen=True, kw_only=True):
-    """What a composition serves, and what it has to hear."""
+    """What a composition serves, and how it reloads and drains."""
 
     reload: Callable[[Reload], Awaitable[None]]
     drains: Sequence[Callable[[float], Awaitable[None]]] = ()
-    """Each lets its work come to rest within the seconds it is given."""
+    """Each waits for its work to end within the seconds it is given."""
 
 
 Compose = Callable[[GatewayLaunch], AbstractAsyncContextManager[GatewayParts]]
@@ -196,7 +201,7 @@ def run(options: DaemonOptions, surroundings: Environment, compose: Compose) -> 
 
 
 def claim(state: Path) -> None:
-    """Makes the state directory, for its owner only; one that others can write to belongs to them."""
+    """Creates the state directory for its owner only; refuses one that others can write to."""
     try:
         state.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
@@ -219,7 +224,7 @@ async def _lives(options: DaemonOptions, surroundings: Environment, compose: Com
                 log.error("%s", error.message)
                 raise
             except BaseException:
-                # Through our log and not through Python's: a traceback may hold what must not be shown.
+                # Through our log and not through Python's: a traceback may contain a credential.
                 log.critical("the gateway failed", exc_info=True)
                 raise SystemExit(1) from None
             if control.wish != "restart":
@@ -229,7 +234,7 @@ async def _lives(options: DaemonOptions, surroundings: Environment, compose: Com
 
 
 def _set_up(logs: Logs, loaded: LoadedConfig, options: DaemonOptions, state: Path) -> None:
-    """The log under the settings in force, knowing every credential they hold."""
+    """Configures the log, with a redactor that knows every configured credential."""
     settings = loaded.config.logging
     logs.file.move(LogFiles.of(state, settings.file))
     logs.redactor.know((*secrets_in(loaded.config), *secret_variables(loaded.variables)))
@@ -244,7 +249,7 @@ def _set_up(logs: Logs, loaded: LoadedConfig, options: DaemonOptions, state: Pat
 
 
 class _Life:
-    """From listening to silence, once."""
+    """One cycle from listening to shutdown."""
 
     def __init__(
         self,
@@ -276,7 +281,7 @@ class _Life:
         encryption = shown.context if shown else None
         async with serving(sockets, _fences(settings, exposure), encryption=encryption) as server:
             fingerprint = shown.fingerprint if shown else ""
-            # The last host is on this machine: who comes from here has more rights than who comes over the network.
+            # The last host is loopback: local clients have more rights than those over the network.
             self._lock.describe(port=server.port, address=exposure.hosts[-1], fingerprint=fingerprint)
             verdict = starts.begin()
             launch = GatewayLaunch(
@@ -297,7 +302,7 @@ class _Life:
                 notify(environ, "READY=1")
                 log.info("ready in %.0f ms", (time.monotonic() - self._born) * 1000)
                 await self._remember(self._loaded)
-                gc.freeze()  # what is here now stays: nobody needs to look for garbage in it again
+                gc.freeze()  # objects that live as long as the process need no garbage collection
                 await self._until_over(parts, server)
                 server.front.withdraw("draining")
                 notify(environ, "STOPPING=1" if self._control.wish == "stop" else "RELOADING=1")
@@ -353,7 +358,7 @@ class _Life:
         if reload.kind == "none":
             log.debug("config changed, nothing to do: %s", names)
         elif mode == "restart" or (reload.kind == "restart" and mode != "hot"):
-            # Changes that come in the meantime are part of the same restart.
+            # Changes that arrive meanwhile are part of the same restart.
             await asyncio.sleep(max(0.0, self._control.restarted + RESTART_PAUSE - time.monotonic()))
             self._control.restart(f"config changed: {names}")
             return
@@ -367,7 +372,7 @@ class _Life:
                 await parts.reload(reload)
             except OpenClawError as error:
                 log.error("config change not applied (%s): %s", names, error.message)
-                # So that the next edit, which may mend it, counts from what is in force.
+                # So that the next edit, which may repair it, is compared with what is in force.
                 self._reloader.loaded = self._loaded
                 return
             log.info("config change applied: %s", names)
@@ -375,14 +380,14 @@ class _Life:
         await self._remember(reload.loaded)
 
     async def _remember(self, loaded: LoadedConfig) -> None:
-        """Keeps a configuration that works; a disk that is full must not end what works."""
+        """Saves a configuration that works as the last good one; a full disk is logged, not fatal."""
         try:
             await asyncio.to_thread(remember_good, self._surroundings.home, loaded)
         except OpenClawError as error:
             log.warning("the configuration could not be kept as the last good one: %s", error.message)
 
     async def _drain(self, drains: Sequence[Callable[[float], Awaitable[None]]]) -> None:
-        """Lets work come to rest; what is left when time or patience is over is cancelled."""
+        """Waits for work to end; cancels what is left after the time limit or a second stop."""
         restart = self._control.wish == "restart"
         seconds = self._options.restart_seconds if restart else self._options.stop_seconds
         if not drains:
@@ -424,12 +429,12 @@ def _fences(settings: GatewaySettings, exposure: Exposure) -> HostRules:
 
 @asynccontextmanager
 async def health_only(launch: GatewayLaunch) -> AsyncIterator[GatewayParts]:
-    """A gateway that only says that it lives."""
+    """A gateway that only answers health checks."""
 
     async def connection(transport: Transport) -> None:
         transport.close(1013, "no service is configured")
 
     async def reload(change: Reload) -> None:
-        """Nothing here depends on the configuration."""
+        """Does nothing: it has no configuration."""
 
     yield GatewayParts(connection=connection, reload=reload)

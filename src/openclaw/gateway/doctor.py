@@ -1,4 +1,4 @@
-"""Finds out what is wrong with an installation, and repairs what can be repaired without losing anything."""
+"""Diagnoses an installation, and repairs what can be repaired without losing anything."""
 
 import os
 import shutil
@@ -38,16 +38,16 @@ Severity = Literal["critical", "warn", "info"]
 
 
 class DoctorFix(Struct, frozen=True):
-    """A repair: what it will do, in words, and the doing."""
+    """A repair: a description of what it will do, and the function that does it."""
 
     plan: str
     apply: Callable[[], None]
     ends_gateway: bool = False
-    """The gateway cannot do it to itself: it is done from a terminal."""
+    """The gateway cannot do it itself: run it from a terminal."""
 
 
 class DoctorFinding(Struct, frozen=True, kw_only=True):
-    """One thing that a person should know."""
+    """One problem or piece of advice."""
 
     id: str
     severity: Severity
@@ -84,7 +84,7 @@ Check = Callable[[DoctorContext], Iterable[DoctorFinding]]
 
 
 def look(surroundings: Environment) -> DoctorContext:
-    """The scene, read once for all checks."""
+    """Reads everything the checks need, once."""
     loaded: LoadedConfig | None = None
     try:
         loaded = load(surroundings.home, surroundings.environ)
@@ -102,7 +102,7 @@ def examine(scene: DoctorContext, checks: Sequence[Check]) -> list[DoctorFinding
 
 
 def repair(findings: Iterable[DoctorFinding]) -> Iterator[tuple[DoctorFinding, str]]:
-    """Applies each repair; what went wrong with it, or nothing."""
+    """Applies each repair; yields what went wrong with it, or nothing."""
     for finding in findings:
         if finding.fix is None:
             continue
@@ -117,14 +117,14 @@ def repair(findings: Iterable[DoctorFinding]) -> Iterator[tuple[DoctorFinding, s
 
 
 def report(scene: DoctorContext, findings: Sequence[DoctorFinding]) -> dict[str, Any]:
-    """All of it as one document."""
+    """Context and findings as one document."""
     counts = summary(findings)
     told = [finding.document() for finding in findings]
     return {"ok": not counts["critical"], "ts": scene.now, "summary": counts, "findings": told}
 
 
 def carry_out(findings: Sequence[DoctorFinding], check_id: str, plan: str) -> None:
-    """One repair, if it would still do what was agreed to."""
+    """Applies one repair, if its plan is still the one that was agreed to."""
     found = next((each for each in findings if each.id == check_id and each.fix and each.fix.plan == plan), None)
     if found is None:
         raise Conflict(f"{check_id} is not what it was when you looked: look again")
@@ -144,11 +144,14 @@ def summary(findings: Iterable[DoctorFinding]) -> dict[str, int]:
 
 LOW_SPACE = 200 << 20
 TRANSCRIPTS = 300
-"""The most recent ones are read; older ones rest."""
+"""Only the most recent ones are read."""
+
+
+# The checks.
 
 
 def configuration(scene: DoctorContext) -> Iterator[DoctorFinding]:
-    """Whether the file can be used as it is."""
+    """Whether the configuration file can be used as it is."""
     home = scene.home
     if scene.problems:
         usable = scene.loaded is not None
@@ -177,7 +180,7 @@ def _restore(scene: DoctorContext, text: str) -> None:
 
 
 def permissions(scene: DoctorContext) -> Iterator[DoctorFinding]:
-    """Whether anyone else on this machine can read what is ours."""
+    """Whether other users of this machine can read private files."""
     if sys.platform == "win32" or not scene.home.state.exists():
         return
     loose = [(path, mode) for path, mode in _private(scene) if mode & 0o077]
@@ -195,7 +198,7 @@ def permissions(scene: DoctorContext) -> Iterator[DoctorFinding]:
 
 
 def _private(scene: DoctorContext) -> Iterator[tuple[Path, int]]:
-    """What only its owner should see, with its mode; links are not followed, the workspace is the user's own."""
+    """Private files with their mode; links are not followed, the workspace is the user's own."""
     state, config = scene.home.state, scene.home.config
     named = [state, config, *config.parent.glob(f"{config.name}.*"), state / ".env"]
     for folder in ("credentials", "state", "logs", "agents"):
@@ -217,7 +220,7 @@ def _tighten(paths: Sequence[tuple[Path, int]]) -> None:
 
 
 def state_directory(scene: DoctorContext) -> Iterator[DoctorFinding]:
-    """Whether we can write at all."""
+    """Whether the state directory is writable."""
     state = scene.home.state
     if not state.exists():
         yield DoctorFinding(
@@ -245,7 +248,7 @@ def state_directory(scene: DoctorContext) -> Iterator[DoctorFinding]:
 
 
 def database(scene: DoctorContext) -> Iterator[DoctorFinding]:
-    """Whether the database is whole and of a version we know."""
+    """Whether the database is intact and of a version we know."""
     path = scene.home.state / "state" / "openclaw-py.sqlite"
     if not path.exists():
         return
@@ -285,7 +288,7 @@ def database(scene: DoctorContext) -> Iterator[DoctorFinding]:
 
 
 def transcripts(scene: DoctorContext) -> Iterator[DoctorFinding]:
-    """Whether conversations were cut short; they are mended when they are used next."""
+    """Whether transcripts were cut short; they are repaired at their next use."""
     paths = list((scene.home.state / "agents").glob("*/sessions/*.jsonl"))
     newest = sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True)[:TRANSCRIPTS]
     cut: list[str] = []
@@ -351,7 +354,7 @@ def models(scene: DoctorContext) -> Iterator[DoctorFinding]:
 
 
 def execution(scene: DoctorContext) -> Iterator[DoctorFinding]:
-    """Whether the assistant may run anything it likes."""
+    """Whether the assistant may run any command."""
     if scene.loaded is None or scene.loaded.config.tools.exec.security != "full":
         return
     asks = scene.loaded.config.tools.exec.ask
@@ -390,7 +393,7 @@ def workspaces(scene: DoctorContext) -> Iterator[DoctorFinding]:
 
 
 def gateway(scene: DoctorContext) -> Iterator[DoctorFinding]:
-    """Whether the gateway could start, and who could then come in."""
+    """Whether the gateway could start, and who could connect."""
     if scene.loaded is None:
         return
     try:
@@ -431,7 +434,7 @@ def gateway(scene: DoctorContext) -> Iterator[DoctorFinding]:
 
 
 def encryption(scene: DoctorContext) -> Iterator[DoctorFinding]:
-    """Whether the certificate of the gateway can be shown, and for how much longer; its own it renews itself."""
+    """Whether the gateway's certificate is valid, and for how much longer; it renews its own."""
     if scene.loaded is None or not scene.loaded.config.gateway.tls.enabled:
         return
     settings = scene.loaded.config.gateway.tls
@@ -455,7 +458,7 @@ def encryption(scene: DoctorContext) -> Iterator[DoctorFinding]:
 
 
 def service(scene: DoctorContext) -> Iterator[DoctorFinding]:
-    """Whether the installed service starts what is here now."""
+    """Whether the installed service starts the present program."""
     services = services_of(scene.surroundings)
     state = services.state()
     if state.drifted:

@@ -1,4 +1,4 @@
-"""Where the gateway listens, what a client has to know, and which requests a browser may send: decisions only."""
+"""Decides where the gateway listens, which credential clients need, and which browser requests are allowed."""
 
 import errno
 import ipaddress
@@ -26,8 +26,11 @@ LEAST_SECRET = 16
 """Fewer characters than this are not enough beyond this machine."""
 
 
+# Address, port and authentication.
+
+
 class ExposureOptions(Struct, frozen=True, kw_only=True):
-    """What the command line asks for; it stands above the environment and the file."""
+    """Options of the command line; they override the environment and the file."""
 
     port: int | None = None
     bind: str | None = None
@@ -37,14 +40,14 @@ class ExposureOptions(Struct, frozen=True, kw_only=True):
 
 
 class Exposure(Struct, frozen=True, kw_only=True):
-    """Where to listen, and what to ask of whoever comes."""
+    """Where to listen, and what to require of clients."""
 
     port: int
     bind: Bind
     hosts: tuple[str, ...]
     mode: AuthMode
     secret: Secret | None = None
-    """None with a mode that needs one means: the token this installation made for itself."""
+    """None with a mode that needs one means: the token this installation generates."""
     proxy: ProxyRules | None = None
     """Of mode `trusted-proxy`."""
 
@@ -118,7 +121,7 @@ def _hosts(bind: Bind, custom: str | None) -> tuple[str, ...]:
                     "gateway.bind is custom: set gateway.customBindHost to the IPv4 address to listen on",
                     path="gateway.customBindHost",
                 ) from None
-            # Our own commands always find the gateway on this machine.
+            # Our own commands always find the gateway on loopback.
             return (address,) if address == EVERYWHERE or is_loopback(address) else (address, LOOPBACK)
 
 
@@ -152,7 +155,7 @@ def _auth(
 
 
 def _proxy(settings: GatewaySettings, hosts: Sequence[str]) -> ProxyRules:
-    """The rules of mode `trusted-proxy`; refuses such that let nobody in, or everybody."""
+    """The rules of mode `trusted-proxy`; refuses rules that let nobody in, or everybody."""
     wanted, proxies = settings.auth.trusted_proxy, settings.trusted_proxies
     if not wanted.user_header.strip():
         raise ConfigError(
@@ -205,6 +208,9 @@ def _from(environ: Mapping[str, str], name: str) -> Secret | None:
     return Secret(value) if value else None
 
 
+# Host and origin checks.
+
+
 class HostRules(Struct, frozen=True, kw_only=True):
     """Which names and origins requests may come with."""
 
@@ -212,11 +218,11 @@ class HostRules(Struct, frozen=True, kw_only=True):
     """Host names, beside addresses and localhost."""
     origins: tuple[str, ...] = ()
     proxy: ProxyRules | None = None
-    """Whose word for a person counts; None when nobody's does."""
+    """The proxy whose user header counts; None when there is none."""
 
 
 def fences(settings: GatewaySettings, own_names: Sequence[str] = (), proxy: ProxyRules | None = None) -> HostRules:
-    """The fences of a configuration; `own_names` are what this machine is called."""
+    """The host rules of a configuration; `own_names` are the names of this machine."""
     origins = settings.control_ui.allowed_origins
     listed = {_hostname(origin) for origin in origins}
     names = frozenset({*listed, *(name.lower() for name in own_names)} - {""})
@@ -226,7 +232,7 @@ def fences(settings: GatewaySettings, own_names: Sequence[str] = (), proxy: Prox
 def host_allowed(host: str, known: HostRules) -> bool:
     """Whether a `Host` header names us.
 
-    A page that made its own name point at our address (DNS rebinding) sends that name; an address cannot be made up.
+    A page that points its own name at our address (DNS rebinding) sends that name; an address cannot be spoofed so.
     """
     name = host_name(host)
     return bool(name) and (is_loopback(name) or name in known.names or _is_address(name))
@@ -247,19 +253,22 @@ def _is_address(text: str) -> bool:
     return True
 
 
+# The token.
+
+
 def token_path(state: Path) -> Path:
     return state / "credentials" / "gateway.token"
 
 
 def shared_secret(exposure: Exposure, state: Path) -> Secret | None:
-    """What clients have to present; makes the token at the first need. None when nothing is asked."""
+    """The secret clients present; generates the token at first need. None when none is required."""
     if exposure.mode == "none" or exposure.secret is not None:
         return exposure.secret
     return own_token(state) or _made(token_path(state))
 
 
 def own_token(state: Path) -> Secret | None:
-    """The token, when it has been made."""
+    """The token, when it has been generated."""
     path = token_path(state)
     try:
         text = path.read_text().strip()
@@ -285,7 +294,7 @@ def _made(path: Path) -> Secret:
         try:
             os.link(draft, path)
         except FileExistsError:
-            pass  # another process was quicker; its token is the token
+            pass  # another process generated it first; its token is the token
         finally:
             draft.unlink()
     except OSError as error:
@@ -295,11 +304,13 @@ def _made(path: Path) -> Secret:
     return made
 
 
+# Listening.
+
 BACKLOG = 512
 
 
 class PortInUse(Conflict):
-    """Somebody else listens there."""
+    """Another process listens on the port."""
 
 
 def listen(hosts: Sequence[str], port: int) -> list[socket.socket]:
@@ -310,7 +321,7 @@ def listen(hosts: Sequence[str], port: int) -> list[socket.socket]:
             made.append(_bound(host, port))
             port = made[0].getsockname()[1]
         if tuple(hosts) == ("127.0.0.1",):
-            # `localhost` may mean the other family; nobody else should be able to answer there in our place.
+            # `localhost` may resolve to the other family; nobody else should be able to answer there in our place.
             made += _other_family(port)
     except BaseException:
         for one in made:
@@ -388,7 +399,7 @@ def free(hosts: Sequence[str], port: int) -> bool:
 
 
 def outside(hosts: Sequence[str]) -> str:
-    """The address under which other machines find what listens on `hosts`; empty when they cannot."""
+    """The address other machines reach `hosts` at; empty when they cannot."""
     for host in hosts:
         if host == "0.0.0.0":  # noqa: S104
             return _own_address()
@@ -398,7 +409,7 @@ def outside(hosts: Sequence[str]) -> str:
 
 
 def _own_address() -> str:
-    """The address this machine would send from; nothing is sent to find out."""
+    """The address this machine would send from; sends nothing to find out."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
         try:
             one.connect(("192.0.2.1", 9))

@@ -1,7 +1,7 @@
-"""Writing the log: one JSON object a line in a file per day, and readable lines on the console.
+"""Writes the log: one JSON object per line in a file per day, and readable lines on the console. Also reads it.
 
-Every line carries the run and the session it belongs to, and passes the redactor. Logging never stops the work: a
-line that cannot be written is counted and dropped.
+Every line carries its run and session, and passes the redactor. Logging never stops the work: a line that cannot be
+written is counted and dropped.
 """
 
 import logging
@@ -24,7 +24,7 @@ from openclaw.core.text import literal
 from openclaw.security.redaction import Redactor
 
 FILE_BYTES = 10 << 20
-"""A file that would grow beyond this is followed by the next one of its day."""
+"""A file that would grow beyond this is followed by another of the same day."""
 TOTAL_BYTES = 100 << 20
 """All files together; the oldest go first."""
 LINE_CHARS = 16_000
@@ -47,8 +47,11 @@ _run: ContextVar[str] = ContextVar("log_run", default="")
 _session: ContextVar[str] = ContextVar("log_session", default="")
 
 
+# Lines and files.
+
+
 class LogLine(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """One line of the log, as it stands in the file."""
+    """One line of the log file."""
 
     time: str
     level: str
@@ -62,7 +65,7 @@ class LogLine(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=T
 
 @contextmanager
 def about(*, run_id: str = "", session_key: str = "") -> Iterator[None]:
-    """Lines written inside the block carry these ids, also those of tasks started there."""
+    """Adds these ids to lines logged inside the block, also by tasks started there."""
     run, session = _run.set(run_id or _run.get()), _session.set(session_key or _session.get())
     try:
         yield
@@ -87,7 +90,7 @@ class LogFiles(Struct, frozen=True, kw_only=True):
         return cls(directory=path.parent, stem=path.stem, suffix=path.suffix, dated=False)
 
     def path(self, day: str, number: int = 0) -> Path:
-        """The file of a day; several when there was much to say."""
+        """The file of a day; numbered when there are several."""
         name = f"{self.stem}-{day}" if self.dated else self.stem
         return self.directory / (f"{name}.{number}{self.suffix}" if number else f"{name}{self.suffix}")
 
@@ -96,7 +99,7 @@ class LogFiles(Struct, frozen=True, kw_only=True):
         return self.files()[-1:]
 
     def files(self) -> list[Path]:
-        """The files there are, oldest first."""
+        """The existing files, oldest first."""
         named = re.compile(
             re.escape(self.stem)
             + (r"-(\d{4}-\d\d-\d\d)" if self.dated else "()")
@@ -108,7 +111,7 @@ class LogFiles(Struct, frozen=True, kw_only=True):
 
 
 class DailyFile:
-    """A file that follows the days and never outgrows its limits; readable to its owner only."""
+    """The current day's file, rotated within its limits; readable by its owner only."""
 
     def __init__(
         self,
@@ -129,7 +132,7 @@ class DailyFile:
 
     @property
     def path(self) -> Path:
-        """The file that is written now."""
+        """The current file."""
         return self.place.path(self._day or _day(self._now()), self._number)
 
     def write(self, text: str) -> None:
@@ -140,17 +143,17 @@ class DailyFile:
         if self._size and self._size + len(data) > self._file_bytes:
             self._open(day, self._number + 1)
         assert self._fd is not None
-        # One call a line, so that a killed process leaves whole lines.
+        # One write per line, so that a killed process leaves whole lines.
         self._size += os.write(self._fd, data)
 
     def move(self, place: LogFiles) -> None:
-        """Goes on elsewhere."""
+        """Continues in another place."""
         if place != self.place:
             self.close()
             self.place = place
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Does nothing: writes are unbuffered."""
 
     def close(self) -> None:
         if self._fd is not None:
@@ -185,8 +188,11 @@ def _day(now: float) -> str:
     return datetime.fromtimestamp(now).astimezone().strftime("%Y-%m-%d")
 
 
+# Formatting.
+
+
 def as_line(record: logging.LogRecord, redact: Redactor) -> LogLine:
-    """A record as a line: redacted, cut to a bearable length."""
+    """A record as a line: redacted and truncated."""
     error = logging.Formatter().formatException(record.exc_info) if record.exc_info else ""
     return LogLine(
         time=datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
@@ -222,7 +228,7 @@ class ConsoleFormatter(logging.Formatter):
 
 
 def show(line: LogLine, style: Style = "pretty", *, colours: bool = False) -> str:
-    """A line for people; nothing in it can move the cursor."""
+    """A line for people; contains no control sequences."""
     if style == "json":
         return msgspec.json.encode(line).decode()
     message = " ".join(literal(part) for part in line.message.splitlines())
@@ -246,8 +252,11 @@ def _clock(stamp: str) -> str:
         return "--:--:--"
 
 
+# The handlers.
+
+
 class _Dropped:
-    """How many lines could not be written; said once, when it starts."""
+    """Counts lines that could not be written; reports the first."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -258,7 +267,7 @@ class _Dropped:
             self.count += 1
             first = self.count == 1
         if first and sys.stderr is not None:
-            # Not the line itself: what broke it may be what must not be shown.
+            # Not the line itself: what broke it may be a credential.
             sys.stderr.write(f"openclaw: a log line of {record.name} could not be written; further ones go unsaid\n")
 
 
@@ -274,7 +283,7 @@ class _Handler(logging.StreamHandler[Any]):
 
 
 class Logs:
-    """The log of this process, as long as the block lasts."""
+    """The log of this process, for as long as the block lasts."""
 
     def __init__(self, file: DailyFile, redactor: Redactor) -> None:
         self.file = file
@@ -309,7 +318,7 @@ class Logs:
             lowest = min(lowest, handler.level)
         root.setLevel(lowest)
         for name in _QUIET:
-            # Other people's chatter: only what is wrong, and through our redactor.
+            # Other libraries: warnings only, and through our redactor.
             logger = logging.getLogger(name)
             logger.handlers.clear()
             logger.propagate = True
@@ -327,6 +336,8 @@ class Logs:
             root.setLevel(before[1])
             self.file.close()
 
+
+# Reading.
 
 POLL_SECONDS = 0.25
 
@@ -349,7 +360,7 @@ def newest(place: LogFiles) -> Path | None:
 
 
 def tail(path: Path, *, cursor: int | None = None, limit: int = 500, max_bytes: int = 250_000) -> LogTail:
-    """The last lines of `path`, or what came after `cursor`; never more than `limit` lines or `max_bytes`."""
+    """The last lines of `path`, or those after `cursor`; at most `limit` lines and `max_bytes`."""
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         reset = cursor is not None and cursor > size
@@ -387,7 +398,7 @@ def last(place: LogFiles, limit: int) -> list[str]:
 
 
 def follow(place: LogFiles, *, wait: Callable[[float], None] = time.sleep) -> Iterator[str]:
-    """Lines as they are added, from now on; goes over to the next file with the day."""
+    """Lines as they are added, from now on; follows to the next day's file."""
     path = newest(place)
     cursor = path.stat().st_size if path else 0
     while True:
@@ -405,7 +416,7 @@ def follow(place: LogFiles, *, wait: Callable[[float], None] = time.sleep) -> It
 
 
 def read(text: str) -> LogLine | None:
-    """A line of the file; None when it is none of ours."""
+    """Parses a line of the file; None when it is not ours."""
     try:
         return msgspec.json.decode(text, type=LogLine)
     except ValueError:

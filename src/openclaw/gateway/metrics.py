@@ -1,4 +1,4 @@
-"""`/metrics`: the figures of a running gateway, in the text form monitoring programs read."""
+"""`/metrics`: the metrics of a running gateway, in the Prometheus text format."""
 
 import re
 from bisect import bisect_left
@@ -30,13 +30,13 @@ Labels = tuple[tuple[str, str], ...]
 
 
 class MetricFamily(Struct, frozen=True):
-    """One figure, with all its rows."""
+    """One metric, with all its rows."""
 
     name: str
     kind: Literal["counter", "gauge", "histogram"]
     help: str
     rows: tuple[tuple[str, Labels, float], ...]
-    """Ending of the name, labels, value."""
+    """Suffix of the name, labels, value."""
 
 
 def gauge(name: str, help_text: str, value: float) -> MetricFamily:
@@ -60,7 +60,7 @@ def counters(
 
 
 class RunMetrics:
-    """Counts what runs say."""
+    """Counts runs from their events."""
 
     def __init__(self) -> None:
         self._ended: Counter[tuple[str, ...]] = Counter()
@@ -106,7 +106,7 @@ class RunMetrics:
 
 
 def models(spent: Mapping[str, Spent]) -> list[MetricFamily]:
-    """What was asked of models, by model."""
+    """Calls, tokens and cost, by model."""
     named: dict[str, Spent] = {}
     for number, (ref, one) in enumerate(spent.items()):
         shown = ref if number < MOST_MODELS and _REF.fullmatch(ref) else "other"
@@ -128,7 +128,7 @@ def models(spent: Mapping[str, Spent]) -> list[MetricFamily]:
 
 
 def text(families: Iterable[MetricFamily]) -> str:
-    """The figures in the text form of Prometheus."""
+    """The metrics in the Prometheus text format."""
     lines: list[str] = []
     for family in families:
         name = f"openclaw_{family.name}"
@@ -156,7 +156,7 @@ def _ending(outcome: RunOutcome) -> str:
 
 
 def _kind(reason: str | None) -> str:
-    """A reason as a label; ours are plain words, and what is not one of them may hold anything."""
+    """A reason as a label; anything but a plain word is replaced, as it may hold private text."""
     plain = (reason or "unknown").lower()
     return plain if _PLAIN.fullmatch(plain) else "other"
 
@@ -170,7 +170,7 @@ def _number(value: float) -> str:
 
 
 def route(figures: Callable[[], Iterable[MetricFamily]], gatekeeping: HttpAuth) -> Route:
-    """Asks for the same credential as everything else: how busy someone is, is their own business."""
+    """The `/metrics` route; it requires a credential, because usage is private."""
     guard = HttpGuard(gatekeeping)
 
     async def answer(request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""The gateway as a process, seen from outside: start it in the background, stop it, ask how it is."""
+"""The gateway's process: its lock, start in the background, stop, health, and opening its database."""
 
 import contextlib
 import http.client
@@ -28,8 +28,10 @@ if TYPE_CHECKING:
     from openclaw.storage.database import Database
 
 
+# The lock.
+
 WAIT_SECONDS = 5.0
-"""Long enough for the last gateway to close its files after it has said goodbye."""
+"""Long enough for the last gateway to close its files after it was told to stop."""
 OWNER = "gateway"
 LOOKS = 30
 
@@ -41,11 +43,11 @@ class RunningGateway(Holder, frozen=True, rename="camel", omit_defaults=True):
     address: str = "127.0.0.1"
     version: str = ""
     fingerprint: str = ""
-    """SHA-256 of its certificate in hexadecimal; empty when it speaks plainly."""
+    """SHA-256 of its certificate in hexadecimal; empty without TLS."""
 
 
 class AlreadyRunning(Conflict):
-    """Another gateway has this state directory."""
+    """Another gateway holds this state directory."""
 
 
 def lock_path(state: Path) -> Path:
@@ -53,7 +55,7 @@ def lock_path(state: Path) -> Path:
 
 
 class GatewayLock:
-    """The lock, held; `describe` tells others where to find us."""
+    """The lock, held; `describe` writes where we can be reached."""
 
     def __init__(self, path: Path, holder: RunningGateway) -> None:
         self._path = path
@@ -61,7 +63,7 @@ class GatewayLock:
 
     def describe(self, *, port: int, address: str, fingerprint: str = "") -> None:
         self.holder = msgspec.structs.replace(self.holder, port=port, address=address, fingerprint=fingerprint)
-        # In place: another file of that name would be another lock. The new text is never shorter than what counts.
+        # In place: a renamed file would be another lock. The new text is never shorter than what counts.
         with suppress(OSError), self._path.open("r+b") as file:
             file.write(msgspec.json.encode(self.holder))
             file.truncate()
@@ -69,7 +71,7 @@ class GatewayLock:
 
 @contextmanager
 def held(state: Path, version: str, seconds: float = WAIT_SECONDS) -> Iterator[GatewayLock]:
-    """The lock of `state`; raises `AlreadyRunning` when another gateway keeps it."""
+    """Holds the lock of `state`; raises `AlreadyRunning` when another gateway does."""
     lock = KernelLock(lock_path(state))
     holder = RunningGateway(pid=os.getpid(), created_at=round(time.time() * 1000), owner=OWNER, version=version)
     if not lock.wait(holder, seconds):
@@ -84,12 +86,12 @@ def held(state: Path, version: str, seconds: float = WAIT_SECONDS) -> Iterator[G
 
 
 def running(state: Path) -> RunningGateway | None:
-    """The gateway that has `state` now; what a dead one left behind does not count."""
+    """The gateway that holds `state` now; the file of a dead one does not count."""
     path = lock_path(state)
     if not path.exists():
         return None
     found: RunningGateway | None = None
-    # Others may be looking at the same moment, and the body may be half rewritten for an instant.
+    # Other readers may hold the lock briefly, and the text may be half rewritten for an instant.
     for _ in range(LOOKS):
         probe = KernelLock(path)
         if probe.take(Holder(pid=os.getpid(), created_at=round(time.time() * 1000), owner="probe")):
@@ -108,6 +110,8 @@ def _read(path: Path) -> RunningGateway | None:
     except (OSError, ValueError):
         return None
 
+
+# Start and stop.
 
 STOP_SECONDS = 30.0
 """How long runs in progress may go on after the gateway was told to stop."""
@@ -152,7 +156,7 @@ def _connection(gateway: RunningGateway, timeout: float) -> http.client.HTTPConn
     host = reachable(gateway.address)
     if not gateway.fingerprint:
         return http.client.HTTPConnection(host, gateway.port, timeout=timeout)
-    # Whose certificate it is does not matter: nothing secret is asked or told here.
+    # The certificate need not be verified: nothing secret is sent or received here.
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -160,12 +164,12 @@ def _connection(gateway: RunningGateway, timeout: float) -> http.client.HTTPConn
 
 
 def reachable(address: str) -> str:
-    """Where to connect to for a gateway that listens on `address`."""
+    """The address to connect to for a gateway that listens on `address`."""
     return "127.0.0.1" if address in ("0.0.0.0", "::", "") else address  # noqa: S104
 
 
 def boot_log(state: Path) -> Path:
-    """What a background gateway says before its log is open."""
+    """The output of a background gateway before its log is open."""
     return state / "logs" / "gateway-boot.log"
 
 
@@ -193,7 +197,7 @@ def start(
     while time.monotonic() < deadline:
         found = running(state)
         if found is not None and found.pid == child.pid and found.port and ask(found).ready:
-            # It outlives us; nobody has to wait for it.
+            # It outlives us, so nobody waits for it.
             child.returncode = 0
             return found
         if child.poll() is not None:
@@ -209,7 +213,7 @@ def _said(path: Path) -> str:
 
 
 def stop(state: Path, seconds: float) -> RunningGateway | None:
-    """Stops the gateway of `state`; kills it when `seconds` are not enough. None when there was none."""
+    """Stops the gateway of `state`; kills it after `seconds`. None when there was none."""
     found = running(state)
     if found is None:
         return None
@@ -224,7 +228,7 @@ def stop(state: Path, seconds: float) -> RunningGateway | None:
 
 
 def send(to: RunningGateway, number: signal.Signals) -> None:
-    """Sends a signal to a gateway; harmless when it has just gone."""
+    """Sends a signal to a gateway; harmless when it has just ended."""
     try:
         os.kill(to.pid, number)
     except ProcessLookupError:
@@ -234,7 +238,7 @@ def send(to: RunningGateway, number: signal.Signals) -> None:
 
 
 def gone(state: Path, before: RunningGateway, seconds: float) -> bool:
-    """Waits until the gateway that was there has let go of its lock."""
+    """Waits until the gateway that was there has released its lock."""
     deadline = time.monotonic() + seconds
     while True:
         now = running(state)
@@ -246,7 +250,7 @@ def gone(state: Path, before: RunningGateway, seconds: float) -> bool:
 
 
 def restarted(state: Path, before: RunningGateway, seconds: float) -> RunningGateway:
-    """Asks a gateway to begin again in its process, and waits until it is ready anew."""
+    """Asks a gateway to restart in its process, and waits until it is ready again."""
     assert sys.platform != "win32"
     since = ask(before).uptime_ms
     asked = time.monotonic()
@@ -262,9 +266,12 @@ def restarted(state: Path, before: RunningGateway, seconds: float) -> RunningGat
     raise StateError(f"the gateway has not started again after {seconds:.0f} s; see openclaw logs")
 
 
+# The database.
+
+
 @asynccontextmanager
 async def state(home: Home, clock: "Clock") -> "AsyncIterator[tuple[Database, SessionIndex]]":
-    """The database and the list of sessions, rebuilt from the transcripts when it is new."""
+    """Opens the database and the session index, rebuilt from the transcripts when it is new."""
     from openclaw.sessions.index import SessionIndex
     from openclaw.storage.migrations import STATE
     from openclaw.storage.sqlite import Sqlite

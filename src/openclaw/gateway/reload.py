@@ -1,6 +1,6 @@
-"""Follows the configuration file and what it includes; a broken edit is told and skipped.
+"""Watches the configuration file and its includes; a broken edit is reported and skipped.
 
-The files are looked at twice a second. That needs no thread and no watches, and works on every file system.
+The files are polled twice a second, which needs no thread and works on every file system.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ RULES: dict[tuple[str, ...], Kind] = {
     ("gateway", "controlUi"): "hot",
     ("gateway", "nodes"): "hot",
 }
-"""By the longest beginning of a path; a section that is not listed is none of ours, and needs nothing."""
+"""By the longest prefix of a path; a section that is not listed is not ours, and needs nothing."""
 
 
 def kind_of(path: str) -> Kind:
@@ -65,7 +65,7 @@ def classify(changed: Iterable[str]) -> Kind:
 POLL_SECONDS = 0.5
 SETTLE_SECONDS = 0.3
 RETRY_POLLS = 10
-"""After a broken edit the cause may lie in a file we do not know of: it is read again now and then."""
+"""After a broken edit the cause may be in a file we do not know of: it is read again now and then."""
 
 log = logging.getLogger("openclaw.gateway.reload")
 
@@ -73,7 +73,7 @@ Signature = tuple[int, int, int] | None
 
 
 class Reload(Struct, frozen=True, kw_only=True):
-    """A change that can be used."""
+    """A change that can be applied."""
 
     changed: tuple[str, ...]
     kind: Kind
@@ -81,10 +81,10 @@ class Reload(Struct, frozen=True, kw_only=True):
 
 
 class Reloader:
-    """Knows the configuration in use, and finds out when the file says something else."""
+    """Holds the configuration in use, and detects changes of the file."""
 
     def __init__(self, home: Home, environ: Mapping[str, str]) -> None:
-        # Looked at before it is read: a change in between is seen later, not missed.
+        # Before reading: a change in between is then seen later, not missed.
         before = {path: _signature(path) for path in _always(home)}
         self.loaded = load(home, environ)
         self.trouble = "\n".join(map(str, self.loaded.issues))
@@ -95,7 +95,7 @@ class Reloader:
         self._one_at_a_time = asyncio.Lock()
 
     async def watch(self, settle: float = SETTLE_SECONDS) -> AsyncGenerator[Reload, None]:
-        """Every change since the configuration was read, once its writer has come to rest."""
+        """Yields every change since the configuration was read, once the file has settled."""
         polls = 0
         while True:
             now = self._look()
@@ -126,7 +126,7 @@ class Reloader:
             return Reload(changed=changed, kind=classify(changed), loaded=read) if changed else None
 
     def _read(self) -> LoadedConfig | str:
-        """What the file says now, or why it cannot be used."""
+        """The present configuration, or why it cannot be used."""
         try:
             loaded = load(self._home, self._environ)
         except ConfigError as error:
@@ -138,7 +138,7 @@ class Reloader:
         return loaded
 
     async def _settled(self, now: dict[Path, Signature], settle: float) -> dict[Path, Signature]:
-        """The files once they have been quiet for a while: editors write, rename and write again."""
+        """The files once they have not changed for a while: editors write, rename and write again."""
         while True:
             await asyncio.sleep(settle)
             again = self._look()

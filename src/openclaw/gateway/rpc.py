@@ -1,4 +1,4 @@
-"""`health`, `status`, `system-presence`, `logs.tail` and their kind: how the gateway is."""
+"""RPC methods about the gateway itself: `health`, `status`, `system-presence`, `logs.tail`, `doctor.*`, …"""
 
 import asyncio
 import os

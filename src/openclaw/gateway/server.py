@@ -1,6 +1,6 @@
-"""The one file that knows the web server: uvicorn and starlette on sockets of ours.
+"""The web server: uvicorn and starlette on our sockets. The one file that knows them.
 
-It accepts connections at once and answers health questions itself; everything else waits until a `Service` is there.
+It accepts connections at once and answers health checks itself; everything else waits for an `HttpService`.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ MAX_BODY = 20_000_000
 PING_SECONDS = 25.0
 CLOSE_SECONDS = 1.0
 START_SECONDS = 15.0
-"""How long a client that came too early is kept waiting before it is sent away."""
+"""How long a client that comes during the start waits before it is refused."""
 GOING = 1012
 TRY_LATER = 1013
 
@@ -40,7 +40,7 @@ log = logging.getLogger("openclaw.gateway.server")
 
 
 class HttpService(Struct, frozen=True, kw_only=True):
-    """What is offered on the port."""
+    """What is served on the port."""
 
     connection: Callable[[Transport], Awaitable[None]]
     """Serves one WebSocket to its end."""
@@ -56,7 +56,7 @@ class ServerLimits(Struct, frozen=True, kw_only=True):
 
 
 class ServerFront:
-    """Everything that comes in on the port: fences, health, size limits, then the service."""
+    """The ASGI application of the port: host checks, health, size limits, then the service."""
 
     def __init__(self, fences: HostRules, limits: ServerLimits) -> None:
         self.fences = fences
@@ -69,14 +69,14 @@ class ServerFront:
         self._started = time.monotonic()
 
     def offer(self, service: HttpService) -> None:
-        """From now on requests are served."""
+        """Starts serving requests."""
         self._service = service
         self._http = Starlette(routes=list(service.routes))
         self.failing = ()
         self._ready.set()
 
     def withdraw(self, why: str) -> None:
-        """What is open goes on; nothing new is taken."""
+        """Refuses new requests; open ones continue."""
         self.failing = (why,)
         self._service = None
         self._ready.clear()
@@ -89,7 +89,7 @@ class ServerFront:
             await (answer or self._http or _starting())(scope, self._bounded(receive), send)
 
     async def _answer(self, scope: Scope) -> Response | None:
-        """What we say ourselves; None when the service is to answer."""
+        """What we answer ourselves; None when the service is to answer."""
         peer = self.peer(scope)
         if not host_allowed(peer.host, self.fences):
             return _refusal(
@@ -116,7 +116,7 @@ class ServerFront:
         return JSONResponse(told, status_code=200 if ready else 503)
 
     def _bounded(self, receive: Receive) -> Receive:
-        """`receive` that ends a request whose body has no end."""
+        """`receive` that aborts a request with an oversized body."""
         left = self._limits.body_bytes
 
         async def bounded() -> Message:
@@ -146,7 +146,7 @@ class ServerFront:
             await self._service.connection(transport)
         except Disconnected:
             pass
-        # A connection is where a bug ends: the client is told, the others never notice.
+        # A bug ends with its connection: this client is told, the others are not affected.
         except Exception:
             log.exception("a connection from %s failed", peer.remote_ip)
             transport.close(1011, "internal error")
@@ -162,7 +162,7 @@ class ServerFront:
         return self._ready.is_set()
 
     def peer(self, scope: Scope) -> Peer:
-        """The facts about whoever sent a request."""
+        """The facts about a request's sender."""
         address = (scope.get("client") or ("",))[0]
         peer = Peer.of(address, _headers(scope))
         if self.fences.proxy is None:
@@ -223,10 +223,10 @@ _LINE = "line"
 
 
 def _socket_kind(goodbye: float) -> type[asyncio.Protocol]:
-    """The server's WebSocket, whose closing takes at most `goodbye` seconds."""
+    """The WebSocket protocol class, whose close takes at most `goodbye` seconds."""
 
     class Socket(WebSocketsSansIOProtocol):
-        """Beside what ASGI knows it is a `Line`: events go to many sockets at once, and none may wait for another."""
+        """Adds `SocketLine` to what ASGI offers: events go to many sockets, and none may wait for another."""
 
         def __init__(self, *args: Any, **named: Any) -> None:
             super().__init__(*args, **named)
@@ -237,7 +237,7 @@ def _socket_kind(goodbye: float) -> type[asyncio.Protocol]:
             return self.transport.get_write_buffer_size()
 
         def write(self, frames: bytes) -> bool:
-            # Frames of ours and of the library may alternate: without extensions it keeps no account of them.
+            # Our frames and the library's may alternate: without extensions it keeps no state about them.
             if self.close_sent or self.transport.is_closing():
                 return False
             self.transport.write(frames)
@@ -257,14 +257,14 @@ def _socket_kind(goodbye: float) -> type[asyncio.Protocol]:
             if self.read_paused:
                 self.read_paused = False
                 self.transport.resume_reading()
-            # Not a polite close: that would wait for a client that never reads what is already in the buffer.
+            # No closing handshake: it would wait for a client that never reads what is already in the buffer.
             self.close_timer = self.loop.call_later(goodbye, self.transport.abort)
 
     return Socket
 
 
 class _Uvicorn(uvicorn.Server):
-    """uvicorn without its signal handlers and its clock: we own the signals, and idle means idle."""
+    """uvicorn without its signal handlers and its timer: the daemon owns the signals, and an idle server stays idle."""
 
     def __init__(self, config: uvicorn.Config, encryption: ssl.SSLContext | None) -> None:
         super().__init__(config)
@@ -293,7 +293,7 @@ async def serving(
     limits: ServerLimits | None = None,
     encryption: ssl.SSLContext | None = None,
 ) -> AsyncIterator[Server]:
-    """A server on `sockets`, which it closes at the end together with every connection."""
+    """Runs a server on `sockets`, which it closes at the end together with every connection."""
     limits = limits or ServerLimits()
     front = ServerFront(fences, limits)
     engine = _Uvicorn(

@@ -1,4 +1,4 @@
-"""The gateway as a service of the system: what is written for systemd and launchd, and the commands that use it."""
+"""The gateway as a system service: unit files for systemd and launchd, and the commands that manage them."""
 
 import os
 import subprocess
@@ -21,7 +21,7 @@ PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 
 
 class ServiceDefinition(Struct, frozen=True, kw_only=True):
-    """Everything a service file says."""
+    """What a service file is written from."""
 
     arguments: tuple[str, ...]
     """The program and its arguments."""
@@ -29,15 +29,15 @@ class ServiceDefinition(Struct, frozen=True, kw_only=True):
     directory: str
     log: str
     label: str
-    """What launchd calls it."""
+    """Its name in launchd."""
     unit: str
-    """What systemd calls it."""
+    """Its name in systemd."""
 
 
 def define(
     home: Home, environ: Mapping[str, str], *, python: str, port: int, version: str, home_dir: Path
 ) -> ServiceDefinition:
-    """The service of one home; credentials stay in the configuration and never in a service file."""
+    """Defines the service of one home; credentials stay in the configuration and never in a service file."""
     variables = {name: environ[name] for name in KEPT if environ.get(name)}
     variables |= {"HOME": str(home_dir), "PATH": _path(python), "OPENCLAW_SERVICE_VERSION": version}
     return ServiceDefinition(
@@ -84,7 +84,7 @@ def systemd_unit(what: ServiceDefinition) -> str:
 
 
 def _systemd_word(word: str, *, command: bool = False) -> str:
-    """One word as systemd reads it: quoted, `%` doubled, and in a command `$` doubled."""
+    """Quotes one word for systemd: `%` doubled, and in a command `$` doubled."""
     text = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("\n", "\\n")
     if command:
         text = text.replace("$", "$$")
@@ -140,18 +140,18 @@ def launchd_plist(what: ServiceDefinition) -> str:
 
 
 class ServiceState(Struct, frozen=True, kw_only=True):
-    """How the service stands."""
+    """The state of the service."""
 
     manager: Manager
     path: Path | None = None
     installed: bool = False
     active: bool = False
     drifted: bool = False
-    """The file says something else than it would if it were written now."""
+    """The installed file differs from what would be written now."""
 
 
 class ServiceManager:
-    """The service of one home, in the hands of the system's manager."""
+    """Installs and controls the service of one home through systemd or launchd."""
 
     def __init__(self, manager: Manager, what: ServiceDefinition, home_dir: Path, environ: Mapping[str, str]) -> None:
         self.manager: Manager = manager
@@ -256,10 +256,10 @@ class ServiceManager:
 
 
 def pick(platform: str, environ: Mapping[str, str]) -> Manager:
-    """The manager that can look after a service of this user."""
+    """The manager that can run a service of this user."""
     if platform == "darwin":
         return "launchd"
-    # Without a bus of the user's own (containers, su) systemctl can do nothing for them.
+    # Without a user bus (containers, su) systemctl --user does not work.
     if platform == "linux" and environ.get("XDG_RUNTIME_DIR"):
         done = _ran(("systemctl", "--user", "show-environment"), environ)
         if done is not None and done.returncode == 0:

@@ -1,4 +1,4 @@
-"""WebSocket clients: one handshake, then requests in and answers out, until one side leaves."""
+"""Serves WebSocket clients: handshake, then requests and answers, until one side leaves."""
 
 import asyncio
 import uuid
@@ -18,7 +18,7 @@ from openclaw.protocol.rpc import FindsMethods, dispatch
 
 
 class Sockets:
-    """The door for WebSocket clients."""
+    """Accepts WebSocket clients."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Sockets:
         self._intake = RequestIntake()
 
     async def serve(self, transport: Transport) -> None:
-        """One client, from its first byte to its last."""
+        """Serves one client, from its first byte to its last."""
         established = await self._greet(transport)
         if established is None:
             return
@@ -57,7 +57,7 @@ class Sockets:
             await self._converse(member, established.waiting)
 
     async def _greet(self, transport: Transport) -> Established | None:
-        """The handshake; None when it ended the socket."""
+        """Performs the handshake; None when it ended the socket."""
         now = millis(self._clock)
         handshake = Handshake(
             self._policy(),
@@ -91,7 +91,7 @@ class Sockets:
     async def _settled(
         self, handshake: Handshake, actions: Sequence[Action], transport: Transport
     ) -> Sequence[Send | Close | Established]:
-        """What to do, once the pairing book has answered; frames that come in the meantime are counted and kept."""
+        """The next actions, once pairing has answered; frames that arrive meanwhile are counted and kept."""
         if all(isinstance(action, Send | Close | Established) for action in actions):
             return [action for action in actions if isinstance(action, Send | Close | Established)]
         settling = asyncio.create_task(settle(handshake, actions, self._devices, millis(self._clock)))
@@ -115,7 +115,7 @@ class Sockets:
             await asyncio.gather(settling, return_exceptions=True)
 
     async def _converse(self, member: ConnectedClient, waiting: tuple[bytes | str, ...]) -> None:
-        """Takes requests until the socket ends; what is being answered then is given up."""
+        """Handles requests until the socket ends; cancels what is being answered then."""
         async with asyncio.TaskGroup() as group:
             requests: set[asyncio.Task[None]] = set()
             try:
@@ -143,7 +143,7 @@ class Sockets:
                 task = group.create_task(self._answer(member, request, place), name=f"rpc:{request.method}")
                 requests.add(task)
                 task.add_done_callback(requests.discard)
-                # One that is cancelled before its first step gives up its place too.
+                # One that is cancelled before its first step releases its place too.
                 task.add_done_callback(lambda _: place.leave())
             case action:
                 await member.do(action)

@@ -1,4 +1,4 @@
-"""How the gateway of a home stands: service, process, port and protocol, put together."""
+"""The status of a home's gateway: service, process, port and protocol; and the record of crashed starts."""
 
 import sys
 import time
@@ -25,13 +25,16 @@ CRASHES = 3
 WINDOW_MS = 5 * 60_000
 
 
+# Crash loops and safe mode.
+
+
 class CrashRecord(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """What is kept between starts."""
 
     crashed: tuple[int, ...] = ()
-    """When the starts that ended badly were made, in milliseconds."""
+    """Times of the starts that crashed, in milliseconds."""
     running: int | None = None
-    """When the present one was made; still there after a crash."""
+    """Time of the present start; still there after a crash."""
 
 
 class SafeModeVerdict(Struct, frozen=True):
@@ -44,7 +47,7 @@ class SafeModeVerdict(Struct, frozen=True):
 
 
 def judge(record: CrashRecord, now: int) -> SafeModeVerdict:
-    """How to start at `now` after what `record` tells."""
+    """Decides how to start at `now` after the crashes on `record`."""
     crashed = (*record.crashed, record.running) if record.running is not None else record.crashed
     recent = tuple(at for at in crashed if 0 <= now - at <= WINDOW_MS)
     return SafeModeVerdict(
@@ -56,7 +59,7 @@ def judge(record: CrashRecord, now: int) -> SafeModeVerdict:
 
 
 class Starts:
-    """The record on disk."""
+    """The crash record on disk."""
 
     def __init__(self, state: Path) -> None:
         self.path = state / "state" / "gateway-starts.json"
@@ -68,15 +71,17 @@ class Starts:
             return CrashRecord()
 
     def begin(self) -> SafeModeVerdict:
-        """To be called when everything that a person can get wrong has been checked."""
+        """Records a start; call it when everything that a person can get wrong has been checked."""
         verdict = judge(self.read(), round(time.time() * 1000))
         replace(self.path, msgspec.json.encode(verdict.record))
         return verdict
 
     def finish(self) -> None:
-        """The run came to a good end: what went before is forgiven."""
+        """Records a clean end, which clears earlier crashes."""
         replace(self.path, msgspec.json.encode(CrashRecord()))
 
+
+# Status.
 
 DEFAULT_PORT = 18_789
 READY_SECONDS = 60.0
@@ -102,7 +107,7 @@ def services_of(surroundings: Environment, port: int | None = None) -> service.S
 
 
 def wait_ready(surroundings: Environment, *, not_pid: int = 0, seconds: float = READY_SECONDS) -> RunningGateway:
-    """The gateway once it is ready; another process than `not_pid`."""
+    """Waits until the gateway is ready; another process than `not_pid`."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         found = running(surroundings.home.state)
@@ -113,7 +118,7 @@ def wait_ready(surroundings: Environment, *, not_pid: int = 0, seconds: float = 
 
 
 class GatewayStatus(Struct, frozen=True, kw_only=True):
-    """What `gateway status` tells."""
+    """What `gateway status` shows."""
 
     config: Path
     problems: tuple[str, ...]
@@ -124,7 +129,7 @@ class GatewayStatus(Struct, frozen=True, kw_only=True):
     rpc_ok: bool
     rpc_problem: str
     stranger: int | None
-    """A process that has our port and is not our gateway; 0 when it cannot be told which."""
+    """A process that has our port and is not our gateway; 0 when it is not known which."""
     crashes: int
     log: Path | None
 
@@ -216,7 +221,7 @@ class GatewayStatus(Struct, frozen=True, kw_only=True):
 
 
 def read_status(surroundings: Environment, services: service.ServiceManager, timeout: float) -> GatewayStatus:
-    """Looks at everything once."""
+    """Collects the status once."""
     home = surroundings.home
     problems: tuple[str, ...] = ()
     exposure: Exposure | None = None

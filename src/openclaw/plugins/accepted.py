@@ -1,4 +1,4 @@
-"""Which installed plugins were accepted, and as what: `plugins-lock.json`, by id, with a digest over all files."""
+"""The record of accepted plugins, `plugins-lock.json`: by id, with a digest over all files."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +14,7 @@ FILE = "plugins-lock.json"
 
 
 class AcceptedPlugin(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What somebody agreed to."""
+    """A plugin as it was accepted."""
 
     tree_sha256: str
     version: str = ""
@@ -54,7 +54,7 @@ class AcceptedPlugins:
 
 
 def digest_of(directory: Path) -> str:
-    """The digest over everything in `directory`; a reason in its place is no digest anybody accepted."""
+    """The digest over everything in `directory`; when there is none, the reason, which matches no accepted digest."""
     try:
         return Hasher(lambda: 0.0).tree(str(directory)).sha256
     except Unverifiable as error:

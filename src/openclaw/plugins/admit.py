@@ -1,4 +1,4 @@
-"""What of a plugin's registrations counts: what its manifest declares, unless it is somebody else's. Pure."""
+"""Decides which plugins run and which of their registrations count. Pure."""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
@@ -28,10 +28,13 @@ PAGES = frozenset(
 """First parts of addresses that are the gateway's own."""
 
 
+# Registrations: only what the manifest declares, and no name that is taken.
+
+
 def admit(
     brought: Brought, manifest: PluginManifest, taken: Mapping[str, Collection[str]]
 ) -> tuple[Brought, tuple[str, ...]]:
-    """`brought` without what the plugin may not have, and a line about each thing that was left out."""
+    """Drops the registrations the plugin may not have; gives what is left and a line about each that was dropped."""
     declared, notes = manifest.declared(), []
     kept: dict[str, set[str]] = {}
     for kind, names in brought.names().items():
@@ -74,6 +77,8 @@ def _only(table: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
     return {name: each for name, each in table.items() if name in names}
 
 
+# Plugins: enabled by the settings, accepted, and with what they depend on.
+
 NO_PLUGIN = (MEMORY_CORE, "none")
 """What `plugins.slots.memory` can be besides a plugin."""
 
@@ -84,16 +89,16 @@ class PluginVerdict(Struct, frozen=True, kw_only=True):
     runs: bool
     why: str = ""
     held: bool = False
-    """It is wanted, but something has to be settled first."""
+    """Enabled, but not accepted as it is now."""
 
 
 def judge(
     plugins: Iterable[FoundPlugin], settings: PluginsSettings, accepted: Mapping[str, str], digests: Mapping[str, str]
 ) -> dict[str, PluginVerdict]:
-    """A verdict on every plugin. `accepted` has the digests that were agreed to, `digests` those of today."""
+    """The verdict on every plugin. `accepted` has the digests that were accepted, `digests` the present ones."""
     found = list(plugins)
     verdicts = {each.id: _judge(each, settings, accepted.get(each.id), digests.get(each.id)) for each in found}
-    # A plugin that needs another one runs only with it; taking one away may take more.
+    # A plugin runs only with those it depends on; excluding one may exclude more.
     changed = True
     while changed:
         changed = False
@@ -134,7 +139,7 @@ def _judge(plugin: FoundPlugin, settings: PluginsSettings, accepted: str | None,
 
 
 def by_default(plugin: FoundPlugin, accepted: str | None) -> bool:
-    """Whether a plugin runs when its entry says nothing: one somebody named or installed does."""
+    """Whether a plugin runs without an entry of its own: those that were named or installed do."""
     match plugin.source:
         case "path":
             return True
@@ -147,7 +152,7 @@ def by_default(plugin: FoundPlugin, accepted: str | None) -> bool:
 
 
 def _slot(plugin: FoundPlugin, settings: PluginsSettings) -> str:
-    """Why a plugin that can only be there once is not the one."""
+    """Why a plugin that wants a single slot does not get it; empty when it does."""
     if plugin.manifest.kind == "context-engine":
         return "it is a context engine, and those of plugins are not supported yet"
     if plugin.manifest.kind != "memory" or settings.slots.memory == plugin.id:
@@ -156,7 +161,7 @@ def _slot(plugin: FoundPlugin, settings: PluginsSettings) -> str:
 
 
 def vacant(plugins: Iterable[FoundPlugin], verdicts: Mapping[str, PluginVerdict], settings: PluginsSettings) -> str:
-    """Why nobody fills the place of the memory, though a plugin is meant to; empty when somebody does."""
+    """Why no plugin fills the memory slot although the settings name one; empty when it is filled."""
     name = settings.slots.memory
     if name in NO_PLUGIN:
         return ""
@@ -175,7 +180,7 @@ def vacant(plugins: Iterable[FoundPlugin], verdicts: Mapping[str, PluginVerdict]
 
 
 def unknown_entries(plugins: Iterable[FoundPlugin], settings: PluginsSettings) -> tuple[str, ...]:
-    """Ids that the settings speak of and nobody has."""
+    """Ids in the settings that belong to no plugin."""
     known = {plugin.id for plugin in plugins}
     known |= set(NO_PLUGIN)
     named = {*settings.entries, *settings.allow}

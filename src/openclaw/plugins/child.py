@@ -1,4 +1,4 @@
-"""A plugin's process as the system sees it: started bare, ended with everything it started, its end explained."""
+"""Starts a plugin's operating system process, ends it with its children, and explains how it ended."""
 
 import asyncio
 import contextlib
@@ -36,7 +36,7 @@ class PluginLaunch(Struct, frozen=True, kw_only=True):
 
 
 async def spawn(launch: PluginLaunch) -> Process:
-    """The process, with nothing of our environment and a session of its own, so that it can be ended as a whole."""
+    """Starts the process with a bare environment, and in its own session so that the whole group can be killed."""
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-I", "-B", "-m", "openclaw.plugins.host"),
         stdin=PIPE,
@@ -53,7 +53,7 @@ def out_of_memory(launch: PluginLaunch) -> str:
 
 
 async def exit_reason(child: Process, launch: PluginLaunch) -> str:
-    """Why a process that said no more is over."""
+    """Why a process that closed its pipe ended."""
     try:
         async with asyncio.timeout(GOODBYE_SECONDS):
             code = await child.wait()
@@ -68,14 +68,14 @@ async def exit_reason(child: Process, launch: PluginLaunch) -> str:
 
 
 async def reap(child: Process) -> None:
-    """Waits for a killed process. Its pipes have to be read to their end first, or its end is never told."""
+    """Waits for a killed process. Its pipes are read to the end first: asyncio reports the exit only after that."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(GOODBYE_SECONDS):
             await asyncio.gather(*(_drained(pipe) for pipe in (child.stdout, child.stderr) if pipe is not None))
             await child.wait()
-    # Something it started may have got away and still hold a pipe: we let go of our end of all of them.
+    # A child of it may have escaped and still hold a pipe: close our end of all of them.
     child._transport.close()  # type: ignore[attr-defined]
-    await asyncio.sleep(0)  # what was closed is put away in the next round of the loop
+    await asyncio.sleep(0)  # the transports close in the next round of the loop
 
 
 async def _drained(pipe: asyncio.StreamReader) -> None:

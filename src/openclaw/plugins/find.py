@@ -1,6 +1,6 @@
-"""Where plugins are found: directories that were named, those that were installed, and Python packages.
+"""Discovers plugins: in directories the settings name, among installed ones, and in Python packages.
 
-Only manifests are read. Of two plugins with one id the first found counts.
+Reads manifests only, and imports nothing. Of two plugins with one id the first found counts.
 """
 
 import os
@@ -34,7 +34,7 @@ class FoundPlugin(Struct, frozen=True, kw_only=True):
 
 
 class UnusablePlugin(Struct, frozen=True, kw_only=True):
-    """Something that wants to be a plugin and cannot be one."""
+    """A directory or package that claims to be a plugin and cannot be one."""
 
     directory: Path
     source: Source
@@ -42,7 +42,7 @@ class UnusablePlugin(Struct, frozen=True, kw_only=True):
 
 
 def look(paths: Iterable[Path], installed: Path) -> tuple[tuple[FoundPlugin, ...], tuple[UnusablePlugin, ...]]:
-    """Every plugin there is, in order of precedence, and everything that cannot be one."""
+    """Finds every plugin, in order of precedence, and everything that claims to be one and cannot."""
     found: dict[str, FoundPlugin] = {}
     broken: list[UnusablePlugin] = []
     for candidate in (*_named(paths), *_installed(installed), *_packages()):
@@ -59,7 +59,7 @@ def look(paths: Iterable[Path], installed: Path) -> tuple[tuple[FoundPlugin, ...
 
 
 def one(directory: Path, source: Source = "path") -> FoundPlugin | UnusablePlugin:
-    """The plugin in `directory`."""
+    """Reads the plugin in `directory`."""
     try:
         resolved = directory.resolve(strict=True)
         if problem := _unsafe(resolved):
@@ -124,7 +124,7 @@ def _packages() -> Iterator[FoundPlugin | UnusablePlugin]:
 
 
 def _unsafe(directory: Path) -> str:
-    """Why somebody else could change the plugin; empty when nobody could."""
+    """Why another user could change the plugin's files; empty when none could."""
     if os.name == "nt":
         return ""
     about = directory.stat()

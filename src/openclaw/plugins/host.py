@@ -1,7 +1,7 @@
-"""The process of one plugin: `python -m openclaw.plugins.host`. It speaks through the pipes it was started with.
+"""The program inside a plugin's process: `python -m openclaw.plugins.host`, talking to the gateway through its pipes.
 
-What the plugin prints goes to standard error, which the gateway reads and limits; the pipes are put where print cannot
-reach them. When the gateway is gone, however it went, this process ends too.
+What the plugin prints goes to standard error, which the gateway reads and limits; the pipes are moved to other
+descriptors. When the gateway's end closes, this process ends too.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ from openclaw.plugins.wire import packed, unpacked
 
 
 async def called(function: Callable[..., Any], *args: Any) -> Any:
-    """What a plugin's function gives; a plain function runs in a thread, so that it may take its time."""
+    """Calls a plugin's function; a plain one runs in a thread, so that it may block."""
     if inspect.iscoroutinefunction(function):
         return await function(*args)
     found = await asyncio.to_thread(function, *args)
@@ -60,7 +60,7 @@ async def use_tool(tool: Tool, args: Mapping[str, Any], context: ToolContext) ->
 
 
 class HostAnswers:
-    """Everything one plugin can be asked."""
+    """Answers each kind of call from what one plugin registered."""
 
     def __init__(self, brought: Brought, report: Callable[[int, Raw], None]) -> None:
         self._brought = brought
@@ -99,7 +99,7 @@ class HostAnswers:
             report=lambda text: self._report(call.id, packed(str(text))),
         )
         async with AsyncExitStack() as held:
-            # In one order for everybody, so that two calls never wait for each other.
+            # Always in sorted order, so that two calls never deadlock.
             for name in sorted(tool.resources(asked.args, context)):
                 await held.enter_async_context(self._alone.setdefault(name, asyncio.Lock()))
             output = await use_tool(tool, asked.args, context)
@@ -187,7 +187,7 @@ class HostAnswers:
 
 
 def declaration(brought: Brought) -> wire.Ready:
-    """What was registered, as the gateway is told."""
+    """What was registered, as a message to the gateway."""
     return wire.Ready(
         tools=tuple(
             wire.ToolDeclared(
@@ -220,7 +220,7 @@ def declaration(brought: Brought) -> wire.Ready:
 
 
 def effects_of(tool: Tool) -> Effects:
-    """What calls of a tool can do at most, as far as it says so before any call; all there is when it cannot say."""
+    """The most that calls of a tool can do, as far as it says so before any call; every effect when it cannot say."""
     with _unless_it_fails() as found:
         found.append(tool.effects({}))
     return found[0] if found else ~Effects.NONE
@@ -231,7 +231,7 @@ def _unless_it_fails() -> Iterator[list[Effects]]:
     found: list[Effects] = []
     try:
         yield found
-    except Exception:  # the plugin's own code, asked about arguments it does not have
+    except Exception:  # the plugin's own code, asked without real arguments
         found.clear()
 
 
@@ -241,8 +241,11 @@ def _find(table: Mapping[str, Any], name: str) -> Any:
     return table[name]
 
 
+# Loading the plugin.
+
+
 def register(api: Api, entry: str) -> Brought:
-    """What the plugin behind `entry` (`file.py:function` or `module:function`) registers."""
+    """Imports `entry` (`file.py:function` or `module:function`), calls it, and gives what it registered."""
     place, _, name = entry.partition(":")
     module = _file(api, place) if place.endswith(".py") else importlib.import_module(place)
     function = getattr(module, name or "register", None)
@@ -273,7 +276,7 @@ def _file(api: Api, place: str) -> Any:
 
 
 def _forget(directory: str) -> None:
-    """Takes modules below `directory` out of memory, so that a plugin that is started again is read again."""
+    """Drops modules below `directory` from `sys.modules`, so that a restarted plugin is read again."""
     for name, module in list(sys.modules.items()):
         if str(getattr(module, "__file__", None) or "").startswith(directory):
             del sys.modules[name]
@@ -294,12 +297,14 @@ def describe_error(error: BaseException, directory: Path) -> str:
     return f"{name}: {said}{where}" if said else f"{name}{where}"
 
 
+# Serving calls.
+
 GONE = 98
 GOODBYE_SECONDS = 3.0
 
 
 class Pipe:
-    """The gateway's end and ours; anybody's thread may write."""
+    """Both ends of the gateway connection; any thread may write."""
 
     def __init__(self, incoming: BinaryIO, outgoing: BinaryIO) -> None:
         self._in = incoming
@@ -307,7 +312,7 @@ class Pipe:
         self._lock = threading.Lock()
 
     def read(self) -> wire.ToPlugin | None:
-        """The next thing the gateway says; None when it is gone."""
+        """The next message of the gateway; None when its end is closed."""
         header = self._in.read(4)
         if len(header) < 4:
             return None
@@ -323,7 +328,7 @@ class Pipe:
 
 
 class HostReports(logging.Handler):
-    """Log lines of the plugin, for the gateway's log."""
+    """Sends the plugin's log records to the gateway."""
 
     def __init__(self, pipe: Pipe) -> None:
         super().__init__()
@@ -335,7 +340,7 @@ class HostReports(logging.Handler):
 
 
 class Host:
-    """Takes calls until the gateway says stop or is gone."""
+    """Answers calls until the gateway says stop or its end closes."""
 
     def __init__(
         self, pipe: Pipe, brought: Brought, directory: Path, log: logging.Logger, services: Collection[str]
@@ -362,7 +367,7 @@ class Host:
         await self._answers.close()
 
     def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
-        """In a thread: whatever the plugin does to the loop, the end of the pipe is noticed."""
+        """Reads in a thread: the end of the pipe is noticed even when the plugin blocks the loop."""
         try:
             while (said := self._pipe.read()) is not None:
                 loop.call_soon_threadsafe(self._hear, said)
@@ -403,7 +408,7 @@ class Host:
             self._pipe.write(wire.HostFailed(call.id, "Cancelled", "the gateway stopped the call"))
         except MemoryError:
             os._exit(OUT_OF_MEMORY)
-        # The plugin's own code failed: that is an answer, and this process goes on.
+        # The plugin's own code failed: that is an answer, and this process continues.
         except Exception as error:
             if isinstance(error, OpenClawError):
                 failed = wire.HostFailed(call.id, type(error).__name__, error.message, error.code)
@@ -436,13 +441,13 @@ class Host:
 
 
 def main() -> None:
-    """Starts the plugin that the first message names, and serves it to its end."""
-    # Copies of the descriptors: what the plugin prints or reads goes elsewhere from now on.
+    """Starts the plugin that the first message names, and serves its calls until the end."""
+    # Duplicated, because descriptors 0 and 1 are redirected: prints of the plugin must not reach the pipe.
     incoming, outgoing = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(line_buffering=True)  # what was printed is told, however the process ends
+        sys.stdout.reconfigure(line_buffering=True)  # flushed, however the process ends
     pipe = Pipe(incoming, outgoing)
     start = pipe.read()
     if not isinstance(start, wire.HostStart):
@@ -468,7 +473,7 @@ def _load(pipe: Pipe, start: wire.HostStart, directory: Path, log: logging.Logge
     if why:
         pipe.write(wire.HostRefused(why))
         return None
-    # Compiled files in the plugin's directory are not what was looked through, so they are not used.
+    # Compiled files in the plugin's directory were not reviewed at install, so they are not used.
     sys.pycache_prefix = str(Path(start.state) / "pycache")
     sys.path.insert(0, str(directory))
     api = Api(start.id, config=start.config, directory=directory, state=Path(start.state), log=log)
@@ -484,7 +489,7 @@ def _load(pipe: Pipe, start: wire.HostStart, directory: Path, log: logging.Logge
 
 
 def _limit(memory_bytes: int) -> None:
-    """Bounds what this process can use, where the system can do that. The gateway watches as well."""
+    """Limits the memory of this process, where the system can. The gateway watches as well."""
     try:
         import resource
     except ImportError:

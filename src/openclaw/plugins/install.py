@@ -1,6 +1,6 @@
-"""Installing a plugin: unpacked aside, looked through, agreed to, and put in place in one step, or not at all.
+"""Installs plugins: unpack to a staging directory, inspect, ask for consent, then swap into place in one step.
 
-The operator's rule is asked first, before any hook and any person, for a first install and an update alike.
+The operator's policy is checked before any hook or person is asked, for a first install and an update alike.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ _STAGING, _OLD, _LOCK = ".openclaw-staging-", ".openclaw-old-", ".openclaw-insta
 
 
 class PluginNotice(Protocol):
-    """Something a look through the files found."""
+    """A finding of the inspection."""
 
     @property
     def severity(self) -> str: ...
@@ -36,11 +36,11 @@ Inspect = Callable[[Mapping[str, bytes]], Iterable[PluginNotice]]
 
 
 class StagedPlugin(Struct, frozen=True, kw_only=True):
-    """A plugin on the threshold."""
+    """A plugin unpacked in the staging directory, with its findings."""
 
     manifest: PluginManifest
     directory: Path
-    """Where it waits."""
+    """The staging directory."""
     target: Path
     kind: Literal["path", "archive"]
     spec: str
@@ -55,10 +55,10 @@ class StagedPlugin(Struct, frozen=True, kw_only=True):
 
 
 class PluginReview(Struct, frozen=True, kw_only=True):
-    """Who has a say: each gives a reason to stop, or nothing. They are asked in this order."""
+    """Who may stop an install: each gives a reason to stop, or nothing. Asked in this order."""
 
     policy: Callable[[StagedPlugin], str]
-    """The operator's rule."""
+    """The operator's policy."""
     hooks: tuple[Callable[[StagedPlugin], str], ...] = ()
     """`before_install` of other plugins."""
     person: Callable[[StagedPlugin], str] = lambda staged: ""
@@ -74,7 +74,7 @@ def install(
     now: float,
     force: bool = False,
 ) -> StagedPlugin:
-    """Installs the plugin in `spec` below `root`. Whatever stops it leaves nothing behind."""
+    """Installs the plugin in `spec` below `root`; removes everything again when it is stopped."""
     with staged(spec, root, inspect, force) as ready:
         for objects in (gatekeeper.policy, *gatekeeper.hooks, gatekeeper.person):
             why = objects(ready)
@@ -84,7 +84,7 @@ def install(
             mend(root, _OLD)
             if ready.target.exists() and not force:
                 raise Conflict(f"{ready.target} is already there: another install was quicker. --force replaces it")
-            # Accepted before it is there: in between nothing runs, while the other way round it would be held back.
+            # Accepted before it is moved into place: the other way round a starting gateway would refuse it.
             ledger.accept(
                 ready.manifest.id,
                 AcceptedPlugin(
@@ -101,7 +101,7 @@ def install(
 
 @contextlib.contextmanager
 def staged(spec: Path, root: Path, inspect: Inspect, force: bool = False) -> Iterator[StagedPlugin]:
-    """The plugin in `spec` unpacked beside its place to be, for as long as the block lasts."""
+    """Unpacks the plugin in `spec` beside its destination, for as long as the block lasts."""
     found = pieces(spec, FILE)
     manifest = read(found[FILE][0])
     if isinstance(manifest, str):
@@ -130,7 +130,7 @@ def staged(spec: Path, root: Path, inspect: Inspect, force: bool = False) -> Ite
 
 
 def remove(name: str, root: Path, ledger: AcceptedPlugins) -> None:
-    """Takes an installed plugin away; what it kept in its state directory stays."""
+    """Removes an installed plugin; its state directory stays."""
     with holding(root / _LOCK, str(root)):
         aside = root / f"{_STAGING}{secrets.token_hex(6)}"
         try:
@@ -152,6 +152,8 @@ def _write(directory: Path, found: Mapping[str, tuple[bytes, bool]]) -> None:
             os.fsync(file.fileno())
 
 
+# The template of `openclaw plugins new`.
+
 _ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
 PLACES = {
     "openclaw.plugin.json": "openclaw.plugin.json",
@@ -159,7 +161,7 @@ PLACES = {
     "tests/test_plugin.py.txt": "tests/test_plugin.py",
     "README.md": "README.md",
 }
-"""The template's files, and what they become. The code is kept as text so that nobody mistakes it for ours."""
+"""The template's files and their names in a plugin. The code is kept as text, so that no tool takes it for ours."""
 
 
 def new(name: str, parent: Path) -> Path:

@@ -1,6 +1,6 @@
-"""The plugins of this process: started, stopped, put away and started again, one without the others noticing.
+"""Starts, supervises, quarantines and restarts the plugins of this process, independently of each other.
 
-Somebody else's bug ends here: a plugin that cannot be imported, raises, hangs, floods or dies is put away, and why.
+A plugin that cannot be imported, raises, hangs, floods or dies is quarantined with the reason.
 """
 
 import asyncio
@@ -32,11 +32,14 @@ from openclaw.storage.atomic import private_directory
 log = logging.getLogger("openclaw.plugins")
 
 
+# Plugins inside this process, which the operator trusts.
+
+
 @asynccontextmanager
 async def inside(
     plugin: FoundPlugin, config: Mapping[str, Any], data: Path, seconds: float
 ) -> AsyncIterator[Brought | str]:
-    """What the plugin brings, with its services running for as long as the block; or why it cannot run."""
+    """Runs the plugin and its services for as long as the block; yields what it brings, or why it cannot run."""
     why = manifest.problem(plugin.manifest.config_schema, config, f"plugins.entries.{plugin.id}.config")
     if why:
         yield why
@@ -49,7 +52,7 @@ async def inside(
 
 
 async def _begun(plugin: FoundPlugin, api: Api, seconds: float, started: AsyncExitStack) -> Brought | str:
-    # A plugin's own code: whatever it raises before it runs is the reason it cannot.
+    # A plugin's own code: whatever it raises while starting is the reason it cannot run.
     try:
         brought = register(api, plugin.entry)
         for name, service in brought.services.items():
@@ -61,38 +64,40 @@ async def _begun(plugin: FoundPlugin, api: Api, seconds: float, started: AsyncEx
 
 
 async def within(seconds: float, work: Awaitable[None], otherwise: str) -> None:
-    """`work` of a plugin, which may not hold us up for longer."""
+    """Awaits a plugin's `work` with a timeout."""
     try:
         async with asyncio.timeout(seconds) as limit:
             await work
     except TimeoutError as error:
         if not limit.expired():
-            raise  # its own
+            raise  # raised by the plugin itself
         raise Unavailable(f"{otherwise} within {seconds:g} s") from error
 
 
 async def _stopped(plugin: FoundPlugin, name: str, service: Service) -> None:
     try:
         await within(GOODBYE_SECONDS, service.stop(), "it did not end")
-    # A plugin's own code, and we are going on without it.
+    # A plugin's own code: its failure to stop does not stop us.
     except Exception as error:
         log.warning(
             "plugin %s: the service %s did not stop: %s", plugin.id, name, describe_error(error, plugin.directory)
         )
 
 
+# All plugins.
+
 State = Literal["off", "held", "starting", "running", "quarantined", "broken"]
 
 
 class PluginStatus(Struct, frozen=True, kw_only=True):
-    """How one plugin fares."""
+    """State of one plugin."""
 
     id: str
     state: State
     why: str = ""
     """Why it does not run; one line that says what to do."""
     notes: tuple[str, ...] = ()
-    """What it wanted and does not get."""
+    """What it registered and does not get."""
     pid: int | None = None
     brings: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     since: int = 0
@@ -100,23 +105,23 @@ class PluginStatus(Struct, frozen=True, kw_only=True):
 
 
 class PluginContext(Protocol):
-    """Whoever uses what plugins bring."""
+    """Receives what plugins bring; `PluginRegistry` is the real one."""
 
     def taken(self, plugin: str) -> Mapping[str, Iterable[str]]:
         """Names that `plugin` cannot have, by kind."""
         ...
 
     def join(self, plugin: FoundPlugin, entry: PluginEntry, brought: Brought) -> tuple[str, ...]:
-        """From now on this is there; gives a line about each thing that could not be used."""
+        """Adds what a plugin brings; gives a line about each thing that could not be used."""
         ...
 
     def leave(self, plugin: str) -> None:
-        """From now on nothing of it is."""
+        """Removes everything of a plugin."""
         ...
 
 
 class _Wanted(Struct, frozen=True):
-    """A plugin with everything that, when it changes, makes it start again."""
+    """A plugin with everything whose change restarts it."""
 
     plugin: FoundPlugin
     entry: PluginEntry
@@ -136,7 +141,7 @@ class _One:
 
 
 class PluginManager:
-    """One for the process. `apply` makes what runs agree with the settings; `close` ends all of it."""
+    """All plugins of the process. `apply` makes what runs agree with the settings; `close` ends all of it."""
 
     def __init__(self, state: Path, places: Callable[[PluginsSettings], Iterable[Path]], clock: Clock) -> None:
         self.installed = state / "extensions"
@@ -165,13 +170,13 @@ class PluginManager:
                     self._start(each)
 
     async def reload(self, name: str, settings: PluginsSettings, house: PluginContext) -> PluginStatus:
-        """Starts one plugin afresh, also one that was put away."""
+        """Restarts one plugin, also a quarantined one."""
         await self.apply(settings, house, again=name)
         await self.settled()
         return self.status(name)
 
     async def settled(self) -> None:
-        """Returns when no plugin is starting any more."""
+        """Returns when no plugin is starting."""
         for one in list(self._ones.values()):
             await one.settled.wait()
 
@@ -197,7 +202,7 @@ class PluginManager:
         return structs.replace(one.status, pid=one.process.pid if one.process else None)
 
     def _look(self, settings: PluginsSettings) -> tuple[dict[str, _Wanted], tuple[PluginStatus, ...]]:
-        """What is to run, and how the rest stands. Reads files."""
+        """Which plugins are to run, and the status of the rest. Reads files."""
         if not settings.enabled:
             self._say(vacant((), {}, settings))
             return {}, ()
@@ -228,18 +233,18 @@ class PluginManager:
     async def _stop(self, name: str, *, again: bool = False) -> None:
         one = self._ones.pop(name)
         assert one.task is not None and self._house is not None
-        # First of all: nothing more is asked of it while it ends. What it guards stays guarded if it comes back.
+        # First, so that nothing more is asked of it while it ends. Its fail-closed points stay closed until it is back.
         self._guarded(one, "is being started again") if again else self._house.leave(name)
         try:
             if one.process is not None:
                 await one.process.stop()
-        finally:  # whoever gives up waiting leaves no process behind: nobody else knows of it any more
+        finally:  # also when our caller is cancelled: nobody else knows of this process
             one.task.cancel()
             one.settled.set()
             await asyncio.gather(one.task, return_exceptions=True)
 
     async def _live(self, one: _One) -> None:
-        """A plugin's whole life here. Its end, however it comes, is a status and one line in the log."""
+        """Runs one plugin until it ends; its end is a status and one line in the log."""
         name = one.wanted.plugin.id
         try:
             if one.wanted.entry.isolation == "inprocess":
@@ -256,7 +261,7 @@ class PluginManager:
             self._put_away(one, why or "it ended by itself")
 
     async def _apart(self, one: _One) -> str:
-        """In a process of its own; gives why that ended."""
+        """Runs it in a process of its own; gives why that ended."""
         launch = await asyncio.to_thread(self._launch, one.wanted)
         process = one.process = PluginProcess(launch, logging.getLogger(f"openclaw.plugin.{one.wanted.plugin.id}"))
         ready: asyncio.Future[wire.Ready] = asyncio.get_running_loop().create_future()
@@ -292,7 +297,7 @@ class PluginManager:
         )
 
     async def _inside(self, one: _One) -> str:
-        """In this process, because the operator trusts it; stays until it is stopped."""
+        """Runs it in this process, because the operator trusts it, until it is stopped."""
         plugin, entry = one.wanted.plugin, one.wanted.entry
         data = self._data / plugin.id
         private_directory(data)
@@ -307,10 +312,10 @@ class PluginManager:
         assert self._house is not None
         plugin = one.wanted.plugin
         if self._ones.get(plugin.id) is not one:
-            return  # it was told to end while it started
+            return  # stopped while it started
         taken = {kind: frozenset(names) for kind, names in self._house.taken(plugin.id).items()}
         admitted, notes = admit(brought, plugin.manifest, taken)
-        self._house.leave(plugin.id)  # whoever stood in for it
+        self._house.leave(plugin.id)  # the refusing hooks of its last quarantine
         notes = (*notes, *self._house.join(plugin, one.wanted.entry, admitted))
         for note in notes:
             log.warning("plugin %s: %s", plugin.id, note)
@@ -325,7 +330,7 @@ class PluginManager:
         one.settled.set()
 
     def _put_away(self, one: _One, why: str) -> None:
-        """Nothing of the plugin is used any more. Where it was asked before something is done, nothing is done."""
+        """Quarantines a plugin: nothing of it is used, and its fail-closed hook points refuse."""
         plugin = one.wanted.plugin
         guards = self._guarded(one, f"was put away: {why}")
         one.status = structs.replace(
@@ -335,7 +340,7 @@ class PluginManager:
         log.error("plugin %s was put away: %s%s", plugin.id, why, guarding)
 
     def _guarded(self, one: _One, why: str) -> tuple[str, ...]:
-        """From now on what the plugin was asked about first is refused; gives the points."""
+        """Replaces the plugin's fail-closed hooks by ones that refuse; gives their points."""
         assert self._house is not None
         plugin = one.wanted.plugin
         guards = tuple(point for point in plugin.manifest.hooks if point in POINTS and POINTS[point].fails == "closed")
@@ -361,7 +366,7 @@ def _broken(unusable: UnusablePlugin) -> PluginStatus:
 
 
 def revealed(value: Any) -> Any:
-    """Settings for the plugin they belong to, with their credentials."""
+    """Settings with credentials revealed, for the plugin they belong to."""
     match value:
         case Secret():
             return value.reveal()

@@ -1,4 +1,4 @@
-"""`openclaw.plugin.json`: what a plugin says of itself, read without running any of it. Pure."""
+"""Parses `openclaw.plugin.json`, what a plugin says of itself, without running any of it. Pure."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, NoReturn
@@ -20,7 +20,7 @@ FORBIDDEN_VARIABLES = ("PATH", "LD_", "DYLD_", "PYTHON", "OPENCLAW_", "HOME", "I
 
 
 class Contracts(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What the plugin will register; anything else it tries to register is refused."""
+    """What the plugin will register; anything else it registers is refused."""
 
     tools: Names = ()
     commands: Names = ()
@@ -31,7 +31,7 @@ class Contracts(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class PluginWants(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What the plugin asks of the machine."""
+    """What the plugin needs from the machine."""
 
     env: Annotated[tuple[Variable, ...], Meta(max_length=64)] = ()
     """Variables it would like; it gets those the operator gives it."""
@@ -100,7 +100,7 @@ def read(data: bytes) -> PluginManifest | str:
 
 
 def _too_much(value: Any) -> str:
-    """Why nobody should look at `value` any further. It is walked without recursion."""
+    """Why `value` is too large or too deep to validate; empty when it is not. Walks without recursion."""
     pending = [(value, 1)]
     seen = 0
     while pending:
@@ -118,13 +118,13 @@ def _too_much(value: Any) -> str:
 
 
 def problem(schema: Mapping[str, Any], value: Mapping[str, Any], where: str) -> str:
-    """What is wrong with `value`, as one line; empty when nothing is."""
+    """Validates `value` against `schema`; gives what is wrong as one line, or nothing."""
     if not value and not schema.get("required"):
         return ""
     import fastjsonschema
 
     try:
-        # Extending the value with the schema's defaults is left to the plugin: the operator's file says what is set.
+        # Defaults of the schema are left to the plugin: the operator's file says what is set.
         check = fastjsonschema.compile(
             {"additionalProperties": False, **schema},
             handlers={"http": _nowhere, "https": _nowhere, "file": _nowhere, "": _nowhere},

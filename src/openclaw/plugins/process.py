@@ -1,4 +1,4 @@
-"""A plugin's process as the gateway sees it: started bare, asked, watched, and ended with everything it started."""
+"""A plugin's process from the gateway's side: start it, call it, watch memory and liveness, end it."""
 
 import asyncio
 import contextlib
@@ -15,14 +15,16 @@ from openclaw.core.secret import hide
 from openclaw.plugins import wire
 from openclaw.plugins.child import GOODBYE_SECONDS, PluginLaunch, exit_reason, kill, out_of_memory, reap, spawn
 
+# Its standard error, limited.
+
 WINDOW = 10.0
 LINE = 1_000
 LINES = 20
-"""Of one gulp only the last lines are told."""
+"""Of one read only the last lines are logged."""
 
 
 class Meter:
-    """How much somebody said within a while."""
+    """Counts bytes within a time window."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -30,7 +32,7 @@ class Meter:
         self._said = 0
 
     def add(self, count: int, now: float) -> bool:
-        """Counts; True when it is too much."""
+        """Counts; True when the limit is exceeded."""
         if now - self._since > WINDOW:
             self._since, self._said = now, 0
         self._said += count
@@ -38,7 +40,7 @@ class Meter:
 
 
 async def printed(stream: asyncio.StreamReader, meter: Meter, tell: Callable[[str], None]) -> str:
-    """Tells what comes, for ever; returns only with a reason to end whoever prints so much."""
+    """Passes each printed line to `tell`; returns only when too much was printed, with the reason."""
     rest = b""
     while data := await stream.read(65_536):
         if meter.add(len(data), asyncio.get_running_loop().time()):
@@ -55,11 +57,13 @@ async def printed(stream: asyncio.StreamReader, meter: Meter, tell: Callable[[st
 
 T = TypeVar("T")
 
+# Calls.
+
 BUSY_BEAT, IDLE_BEAT = 1.0, 15.0
 
 
 class PluginFailed(OpenClawError):
-    """A plugin's code raised, took too long or is gone; `kind` names its exception."""
+    """A plugin's code raised, timed out or is gone; `kind` names its exception."""
 
     code = "UNAVAILABLE"
 
@@ -71,7 +75,7 @@ class PluginFailed(OpenClawError):
 
 
 class _Waiting:
-    """A call that has no answer yet."""
+    """A call without an answer yet."""
 
     def __init__(self, report: Callable[[Raw], None] | None) -> None:
         self.answer: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
@@ -79,7 +83,7 @@ class _Waiting:
 
 
 class PluginProcess:
-    """One process. `run` lives as long as it does; meanwhile `call` and `stream` ask it things."""
+    """One process. `run` lasts as long as it does; meanwhile `call` and `stream` send it requests."""
 
     def __init__(self, launch: PluginLaunch, log: logging.Logger) -> None:
         self._launch = launch
@@ -101,7 +105,7 @@ class PluginProcess:
         return self._child.pid if self._child is not None and self._child.returncode is None else None
 
     async def run(self, ready: asyncio.Future[wire.Ready]) -> str:
-        """Starts the process and stays until it is over. `ready` hears what it brings; the end's reason is returned.
+        """Starts the process, passes what it brings to `ready`, and waits for its end; gives the reason.
 
         The reason is empty when the process was asked to stop.
         """
@@ -124,7 +128,7 @@ class PluginProcess:
         return "" if self._stopping else why
 
     async def stop(self) -> None:
-        """Asks the process to end; whoever runs it sees that. One that does not listen is killed."""
+        """Asks the process to end; kills it when it does not."""
         if self._verdict is None or self._verdict.done():
             return
         self._stopping = True
@@ -144,7 +148,7 @@ class PluginProcess:
         seconds: float | None = None,
         report: Callable[[Raw], None] | None = None,
     ) -> T:
-        """The plugin's answer to one question, as `kind`."""
+        """Sends one request; gives the answer as `kind`."""
         number, waiting = self._asked(report)
         limit = seconds or self._limits.call_seconds
         try:
@@ -172,7 +176,7 @@ class PluginProcess:
             self._answered(number)
 
     async def stream(self, op: wire.Op, name: str, payload: Raw, kind: type[T]) -> AsyncIterator[T]:
-        """The plugin's answers to one question, as they come."""
+        """Sends one request; yields the answers as they come."""
         queue: asyncio.Queue[Raw] = asyncio.Queue()
 
         def put(item: Raw) -> None:
@@ -222,12 +226,12 @@ class PluginProcess:
     def _answered(self, number: int) -> None:
         waiting = self._waiting.pop(number, None)
         if waiting is not None and waiting.answer.done() and not waiting.answer.cancelled():
-            waiting.answer.exception()  # it was heard, or nobody wants to hear it any more
+            waiting.answer.exception()  # mark the exception as retrieved: nobody waits for it any more
         if not self._waiting:
             self._busy.clear()
 
     def _post(self, value: wire.Cancel | wire.HostStop) -> None:
-        """Says something small without waiting for the plugin to read it: whoever leaves is not held up."""
+        """Writes a small message without waiting until it is read, so that a cancelled caller is not held up."""
         child = self._child
         if child is not None and child.stdin is not None and not child.stdin.is_closing():
             child.stdin.write(wire.frame(value))
@@ -238,7 +242,7 @@ class PluginProcess:
             raise ConnectionResetError
         try:
             data = wire.frame(value)
-        except wire.Garbled as error:  # ours, not the plugin's fault
+        except wire.Garbled as error:  # our message was too large: not the plugin's fault
             raise InvalidRequest(f"{self._name} was not asked: {error}") from None
         child.stdin.write(data)
         await child.stdin.drain()
@@ -253,17 +257,17 @@ class PluginProcess:
             self._verdict.set_result(why)
 
     async def _first(self, jobs: list[asyncio.Task[str]], child: Process) -> str:
-        """The first reason anybody has for the end."""
+        """The first reason to end the process."""
         assert self._verdict is not None
         await asyncio.wait({self._verdict, *jobs}, return_when=asyncio.FIRST_COMPLETED)
         if self._verdict.done():
             return self._verdict.result()
-        # A process that died is seen by several at once; one that was found out says more than its exit code.
+        # Several tasks see a dead process at once; a reason we found says more than its exit code.
         reasons = [job.result() for job in jobs if job.done()]
         return next((reason for reason in reasons if reason), "") or await exit_reason(child, self._launch)
 
     async def _end(self, child: Process, jobs: list[asyncio.Task[str]], why: str) -> None:
-        """The process and all it started are gone, and nobody waits for an answer any more."""
+        """Kills the process group and fails every call that still waits."""
         self._condemn(why)
         for job in jobs:
             job.cancel()
@@ -293,7 +297,7 @@ class PluginProcess:
             return f"it wrote something to its pipe that is no message ({error})"
 
     def _heard(self, said: wire.FromPlugin) -> str:
-        """Hands on what the plugin said; gives a reason to end it when there is one."""
+        """Handles one message of the plugin; gives a reason to end it when there is one."""
         match said:
             case wire.Ready():
                 assert self._ready is not None
@@ -327,7 +331,7 @@ class PluginProcess:
         return await printed(child.stderr, self._meter, lambda line: self._log.info("%s", self._hidden(line)))
 
     async def _watch(self, child: Process) -> str:
-        """Memory, and signs of life: often while something is asked of it, now and then otherwise."""
+        """Checks memory and liveness: every second while a call is open, rarely otherwise."""
         import psutil  # type: ignore[import-untyped]
 
         loop, numbers = asyncio.get_running_loop(), itertools.count(1)
@@ -359,7 +363,7 @@ class PluginProcess:
 
 
 def _error(failed: wire.HostFailed, name: str) -> OpenClawError:
-    """A plugin's failure as one of ours: what it raised on purpose keeps its meaning."""
+    """A plugin's failure as one of our errors: those it raised on purpose keep their type."""
     match failed.code:
         case "INVALID_REQUEST":
             return InvalidRequest(failed.message)

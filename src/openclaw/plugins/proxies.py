@@ -1,4 +1,4 @@
-"""What a plugin's process brings, as the seams the gateway knows: each call goes through the pipe and back."""
+"""Wraps what a plugin's process brings as tools, hooks, channels and providers that call through its pipe."""
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
@@ -31,7 +31,7 @@ SEND_SECONDS = 60.0
 
 
 def brought(process: PluginProcess, ready: wire.Ready) -> Brought:
-    """Everything the plugin registered, behind its pipe."""
+    """Everything the plugin registered, as proxies."""
     return Brought(
         tools=tuple(ProxiedTool(process, tool) for tool in ready.tools),
         optional_tools=frozenset(tool.spec.name for tool in ready.tools if tool.optional),
@@ -51,7 +51,7 @@ class ProxiedTool:
     def __init__(self, process: PluginProcess, declared: wire.ToolDeclared) -> None:
         self._process = process
         self._spec = declared.spec
-        # Flags we do not know are dropped, and a number nobody could mean counts as all of them.
+        # Unknown flags are dropped; a number out of range counts as all of them.
         self._effects = Effects(declared.effects & (~Effects.NONE).value) if declared.effects >= 0 else ~Effects.NONE
 
     @property
@@ -62,7 +62,7 @@ class ProxiedTool:
         return self._effects
 
     def resources(self, args: Mapping[str, Any], context: ToolContext) -> frozenset[str]:
-        return frozenset()  # calls that need something alone wait for each other in the plugin
+        return frozenset()  # calls that need something exclusively wait for each other in the plugin
 
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
         asked = wire.ToolInput(
@@ -135,7 +135,7 @@ class ProxiedChannel:
     async def listen(self) -> AsyncIterator[Inbound]:
         async with aclosing(self._process.stream("listen", self.name, packed(None), Inbound)) as heard:  # type: ignore[type-var]
             async for message in heard:
-                # A plugin speaks for its own channel only, whatever it writes on the envelope.
+                # A plugin speaks for its own channel only, whatever it writes into the message.
                 yield structs.replace(message, channel=self.name)
 
     async def send(self, message: Outbound) -> Receipt:
@@ -169,7 +169,7 @@ class ProxiedProvider:
             raise _provider_error(error) from error
 
     async def close(self) -> None:
-        """What the plugin keeps open ends with its process."""
+        """Does nothing: what the plugin keeps open ends with its process."""
 
 
 def _provider(process: PluginProcess, name: str) -> Callable[[Endpoint], Provider]:
@@ -216,7 +216,7 @@ class ProxiedEmbedder:
             raise _provider_error(error) from error
 
     async def close(self) -> None:
-        """What the plugin keeps open ends with its process."""
+        """Does nothing: what the plugin keeps open ends with its process."""
 
 
 def _embedder(process: PluginProcess, name: str) -> Callable[[EmbedderEndpoint], Embedder]:
@@ -224,7 +224,7 @@ def _embedder(process: PluginProcess, name: str) -> Callable[[EmbedderEndpoint],
 
 
 def _provider_error(error: errors.OpenClawError) -> errors.ProviderError:
-    """A failure in the words of the provider seam; one that the plugin chose by name keeps its kind."""
+    """A failure as an error of the provider seam; one that the plugin chose by name keeps its kind."""
     if isinstance(error, PluginFailed):
         kind = getattr(errors, error.kind, None)
         if isinstance(kind, type) and issubclass(kind, errors.ProviderError):

@@ -1,4 +1,4 @@
-"""What plugins have added to this process, for everyone who uses it: tools, hooks, commands, methods, models."""
+"""What running plugins have registered, for everyone who uses it: tools, hooks, commands, methods, channels, models."""
 
 import asyncio
 import logging
@@ -36,7 +36,7 @@ log = logging.getLogger("openclaw.plugins")
 
 
 class PluginRegistry:
-    """Reads like a table: who brought what. Changes while the process runs; nobody keeps what it got from here."""
+    """The registrations of all running plugins. They change at runtime: ask again instead of keeping an answer."""
 
     def __init__(
         self,
@@ -83,20 +83,20 @@ class PluginRegistry:
         return self.plugins.statuses() if self._any else ()
 
     async def apply(self) -> None:
-        """Starts and stops plugins until they are those the settings want."""
+        """Starts and stops plugins until they match the settings."""
         begun = self._begun = self._begun or asyncio.Event()
         try:
             if self._any and not self._off:
                 await self.plugins.apply(self._settings.current, self)
         except BaseException:
-            # Nothing runs as if there were no plugins: whoever waits tries again, and fails for the same reason.
+            # Leave it unstarted, so that nothing runs as if there were no plugins: the next caller tries again.
             self._begun = None
             raise
         finally:
             begun.set()
 
     async def ready(self) -> None:
-        """Returns when every plugin has come or was put away; the first to ask starts them."""
+        """Returns when every plugin is running or quarantined; the first call starts them."""
         if self._begun is not None:
             await self._begun.wait()
         if self._begun is None:
@@ -111,7 +111,7 @@ class PluginRegistry:
         if "plugins" in self.__dict__:
             await self.plugins.close()
 
-    # What `Plugins` tells us.
+    # Called by `PluginManager`.
 
     def taken(self, plugin: str) -> Mapping[str, Iterable[str]]:
         # Whoever takes the place of the memory brings its tools under their usual names.
@@ -175,10 +175,10 @@ class PluginRegistry:
         self.generation += 1
         self._bus.publish("plugins.changed", {"generation": self.generation})
 
-    # What everybody else asks.
+    # Called by everyone else.
 
     def tools(self) -> list[Tool]:
-        """The tools of plugins; what those from other processes say is enclosed as somebody else's words."""
+        """The tools of plugins; results of those in other processes are wrapped as external text."""
         return [
             tool if plugin in self._trusted else ExternalTool(tool, plugin)
             for plugin, brought in self._here.items()
@@ -186,9 +186,9 @@ class PluginRegistry:
         ]
 
     def layers(self, settings: ToolsSettings, layers: Sequence[ToolLayer]) -> list[ToolLayer]:
-        """`layers` with plugins' ids and `group:plugins` written out, and one more for optional tools.
+        """`layers` with plugin ids and `group:plugins` expanded, and one more layer for optional tools.
 
-        Those are there only for who allows them: by name, by plugin, or with all plugins.
+        Optional tools are there only for those that allow them: by name, by plugin, or with all plugins.
         """
         groups = {plugin: brought.names()["tools"] for plugin, brought in self._here.items() if brought.tools}
         every = tuple(name for names in groups.values() for name in names)
@@ -219,7 +219,7 @@ class PluginRegistry:
         return {method.name: method for brought in self._here.values() for method in brought.methods}
 
     def route(self, path: str) -> HttpRoute | None:
-        """The address `path` belongs to; an exact one before a beginning, a long beginning before a short one."""
+        """The route for `path`: an exact match first, then the longest prefix."""
         routes = [route for brought in self._here.values() for route in brought.routes]
         for route in routes:
             if route.path.rstrip("/") == path.rstrip("/"):
@@ -237,13 +237,13 @@ class PluginRegistry:
         return {channel.name: channel for brought in self._here.values() for channel in brought.channels}
 
     def skills(self) -> tuple[PluginDirectory, ...]:
-        """The skill directories of plugins that run."""
+        """The skill directories of running plugins."""
         found = self.plugins.found() if "plugins" in self.__dict__ else ()
         return tuple(PluginDirectory(each.id, each.directory / path) for each in found for path in each.manifest.skills)
 
 
 async def begin(extensions: PluginRegistry) -> None:
-    """Starts the plugins of a gateway, beside everything else. What runs before they are there waits for them."""
+    """Starts the plugins of a gateway in the background. Runs wait for them."""
     try:
         await extensions.ready()
     except OpenClawError as error:
@@ -251,7 +251,7 @@ async def begin(extensions: PluginRegistry) -> None:
 
 
 class ExternalTool:
-    """A tool whose words are enclosed, so that the model can tell them from ours."""
+    """A tool whose results are wrapped as external text."""
 
     def __init__(self, tool: Tool, plugin: str) -> None:
         self._tool = tool

@@ -1,4 +1,4 @@
-"""`plugins.*`: which plugins there are and how they fare; and the methods that plugins brought themselves."""
+"""RPC methods: `plugins.*`, `install.check`, and those that plugins bring themselves."""
 
 import uuid
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ class FindingParam(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class InstallCheckParams(Params, frozen=True, kw_only=True):
-    """Params of `install.check`: what waits, unpacked, where the gateway can look at it too."""
+    """Params of `install.check`: a staged install, in a directory the gateway can read."""
 
     target_type: Literal["skill", "plugin"]
     target_name: NonEmpty
@@ -135,7 +135,7 @@ def plugins_methods(plugins: PluginRegistry) -> list[RpcMethod]:
 
 
 def entry(status: "PluginStatus") -> dict[str, Any]:
-    """A plugin as `plugins.list` gives it."""
+    """A plugin as `plugins.list` shows it."""
     manifest = status.plugin.manifest if status.plugin else None
     optional = {
         "description": manifest.description if manifest else "",
@@ -156,7 +156,7 @@ def entry(status: "PluginStatus") -> dict[str, Any]:
 
 
 def health(extensions: PluginRegistry) -> dict[str, Any]:
-    """What `health` says of plugins."""
+    """The part of `health` about plugins."""
     statuses = extensions.statuses()
     return {
         "loaded": [status.id for status in statuses if status.state == "running"],

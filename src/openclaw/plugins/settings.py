@@ -1,4 +1,4 @@
-"""Settings of `plugins`."""
+"""Settings of `plugins` and `hooks.internal`."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -43,7 +43,7 @@ class InternalHooksSettings(Settings, frozen=True):
 
     @property
     def wanted(self) -> bool:
-        """Whether any hook at all can run; if not, nobody needs to look for them."""
+        """Whether any hook at all can run; if not, nobody needs to search for them."""
         if self.enabled is None:
             return any(entry.enabled is not False for entry in self.entries.values()) or bool(self.load.extra_dirs)
         return self.enabled

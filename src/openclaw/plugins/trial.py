@@ -1,4 +1,4 @@
-"""One plugin started by itself, without a gateway round it: to test it, or to see whether it keeps to the contract."""
+"""Runs one plugin without a gateway, to test it or to check it against the plugin contract."""
 
 import tempfile
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
@@ -27,7 +27,7 @@ FOREIGN = ("anyOf", "oneOf", "allOf", "$ref", "not")
 
 
 def problems(plugin: FoundPlugin, brought: Brought, brings: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
-    """Each thing a running plugin does not keep to, as one line."""
+    """Each violation of the contract by a running plugin, as one line."""
     names = {**brought.names(), "services": brings.get("services", ())}
     for kind, declared in plugin.manifest.declared().items():
         for name in declared:
@@ -95,13 +95,13 @@ class RunningPlugin:
         return await tool.call(args, ToolContext(call_id="test", workspace=self._workspace))  # type: ignore[no-any-return]
 
     async def command(self, name: str, args: str = "") -> CommandReply:
-        """Types a slash command."""
+        """Runs a slash command."""
         command = _named(self.brought.commands, name, lambda each: each.name, "command")
         said = await called(command.run, CommandCall(name=name, args=args))
         return said if isinstance(said, CommandReply) else CommandReply(text=str(said))
 
     async def hook(self, event: Any, context: HookContext | None = None) -> Any:
-        """What the plugin's handler answers to `event`, as the point's answer type; None when it says nothing."""
+        """What the plugin's handler answers to `event`, as the point's answer type; None when it answers nothing."""
         import msgspec
 
         point = next(each for each in POINTS.values() if isinstance(event, each.event))
@@ -116,7 +116,7 @@ class RunningPlugin:
         return await called(_named(self.brought.methods, name, lambda each: each.name, "method").run, params)
 
     async def request(self, path: str, method: str = "GET", body: bytes = b"", **headers: str) -> HttpAnswer:
-        """Sends an HTTP request, past the gateway's own check of who asks."""
+        """Sends an HTTP request, past the gateway's own authentication."""
         route = _named(self.brought.routes, path, lambda each: each.path, "address")
         asked = HttpRequest(method=method, path=path, body=body, headers=headers)
         answer: HttpAnswer = await called(route.run, asked)
@@ -143,7 +143,7 @@ async def running(
     limits: PluginLimits | None = None,
     isolation: str = "process",
 ) -> AsyncIterator[RunningPlugin]:
-    """The plugin in `directory`, started; raises what keeps it from starting."""
+    """Starts the plugin in `directory`; raises what keeps it from starting."""
     found = one(Path(directory))
     if isinstance(found, UnusablePlugin):
         raise NotFound(f"{directory}: {found.why}")
@@ -176,7 +176,7 @@ async def problems_of(
     config: Mapping[str, Any] | None = None,
     env: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """Everything in which the plugin in `directory` does not keep to the contract; an empty list when it does."""
+    """Checks the plugin in `directory` against the contract; gives every violation."""
     found = one(Path(directory))
     if isinstance(found, UnusablePlugin):
         return [found.why]

@@ -1,7 +1,7 @@
-"""What the gateway and a plugin's process say to each other: msgpack values, each behind four bytes of length. Pure.
+"""The messages between the gateway and a plugin's process: msgpack, each behind four bytes of length. Pure.
 
-The gateway asks (`Call`), the plugin answers (`Item`s for a stream, then `Done` or `Failed`). What a call
-carries is decoded by whoever knows its type, so that a broken payload ends that call and nothing else.
+The gateway sends `HostCall`; the plugin answers with `HostItem`s for a stream, then `HostDone` or `HostFailed`.
+Payloads are decoded by whoever knows their type, so that a broken one fails its call and nothing else.
 """
 
 from typing import Any, Literal, TypeVar
@@ -20,14 +20,14 @@ from openclaw.core.tool import ToolSpec
 
 MAX_FRAME = 32 << 20
 WINDOW = 64
-"""How many items of a stream may be on their way before the plugin waits."""
+"""How many items of a stream may be unread before the plugin waits."""
 T = TypeVar("T")
 
 Op = Literal["tool", "hook", "command", "method", "route", "listen", "send", "typing", "stream", "embed", "close"]
 
 
 class HostStart(Struct, frozen=True, kw_only=True, tag=True):
-    """The first thing a plugin's process hears."""
+    """The first message to a plugin's process."""
 
     id: str
     directory: str
@@ -63,7 +63,7 @@ class Ping(Struct, frozen=True, tag=True):
 
 
 class HostStop(Struct, frozen=True, tag=True):
-    """Services end, then the process."""
+    """Stop the services, then the process."""
 
 
 ToPlugin = HostStart | HostCall | Cancel | Taken | Ping | HostStop
@@ -163,7 +163,7 @@ FromPlugin = Ready | HostRefused | HostItem | HostDone | HostFailed | Pong | Hos
 
 
 class Garbled(ValueError):
-    """What came through the pipe is not what we speak."""
+    """The bytes are not a message of this protocol."""
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -172,17 +172,17 @@ _from_plugin: msgspec.msgpack.Decoder[FromPlugin] = msgspec.msgpack.Decoder(From
 
 
 def packed(value: Any) -> Raw:
-    """`value` as a payload; a credential in it is an error."""
+    """Encodes `value`; a credential in it is an error."""
     return Raw(_encoder.encode(value))
 
 
 def packed_with_credentials(value: Any) -> Raw:
-    """`value` as a payload for the plugin whose credentials are in it."""
+    """Encodes `value`, credentials included, for the plugin they belong to."""
     return Raw(msgspec.msgpack.encode(value, enc_hook=_plain))
 
 
 def unpacked(payload: Raw, kind: type[T]) -> T:
-    """A payload as `kind` (`object` is anything); raises `Garbled` when it is something else."""
+    """Decodes a payload as `kind` (`object` is anything); raises `Garbled` when it does not fit."""
     try:
         wanted: Any = Any if kind is object else kind
         found: T = msgspec.msgpack.decode(payload, type=wanted, dec_hook=_handle)
@@ -219,11 +219,11 @@ def heard_from_plugin(body: bytes) -> FromPlugin:
         raise Garbled(str(error)) from None
 
 
-# What calls carry.
+# Payloads of calls.
 
 
 class ToolInput(Struct, frozen=True, kw_only=True):
-    """A call of a tool. The variables that skills give to commands are not for plugins."""
+    """A call of a tool, without the variables that skills give to commands."""
 
     args: dict[str, Any]
     call_id: str
@@ -255,9 +255,9 @@ class ProviderInput(Struct, frozen=True, kw_only=True):
 class EmbedInput(Struct, frozen=True, kw_only=True):
     endpoint: EmbedderEndpoint
     texts: tuple[str, ...] = ()
-    """With no texts it is asked what it is."""
+    """Without texts it asks for the model's properties."""
     query: bool = False
-    """The text is a question, which some models read differently."""
+    """The text is a query, which some models embed differently."""
 
 
 class EmbedOutput(Struct, frozen=True, kw_only=True):
@@ -267,7 +267,7 @@ class EmbedOutput(Struct, frozen=True, kw_only=True):
 
 
 class Streamed(Struct, frozen=True, omit_defaults=True):
-    """A model event; one of these is there."""
+    """A model event; exactly one field is set."""
 
     text: str | None = None
     thinking: str | None = None

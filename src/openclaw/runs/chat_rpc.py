@@ -1,4 +1,4 @@
-"""`chat.*`: a conversation as chat windows need it."""
+"""RPC methods `chat.*`, which chat clients use, with their parameter types and the handling of attachments."""
 
 import asyncio
 import base64
@@ -51,6 +51,8 @@ from openclaw.sessions.service import SessionService
 from openclaw.storage import atomic
 from openclaw.workspace.seed import Workspaces
 
+# Images.
+
 MOST_IMAGES = 8
 IMAGE_BYTES = 5 * 1024 * 1024
 IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
@@ -80,7 +82,7 @@ def images_of(attachments: Sequence[Any]) -> tuple[Image, ...]:
 
 
 def read_attachment(attachment: Any) -> tuple[str, str, str]:
-    """Its kind, its content as it came, and its name when it is a file; a data URL knows its kind best."""
+    """The attachment's type, its content as it came, and its name when it is a file; the type in a data URL wins."""
     if isinstance(attachment, dict):
         kind, content, name = attachment.get("mimeType"), attachment.get("content"), attachment.get("fileName")
     else:
@@ -100,6 +102,8 @@ async def queue_rules(
     return QueueRules(mode=parse_mode(chosen))
 
 
+# Files.
+
 MOST_FILES = 10
 FILE_BYTES = 18 * 1024 * 1024
 """What still fits into one frame as base64."""
@@ -113,7 +117,7 @@ class ChatUpload(Struct, frozen=True):
 
 
 def sorted_out(attachments: Sequence[Any]) -> tuple[list[Any], list[ChatUpload]]:
-    """The images, which a model looks at, and the other files, which it opens."""
+    """Separates images, which the model sees, from other files, which it opens."""
     images: list[Any] = []
     files: list[ChatUpload] = []
     for attachment in attachments:
@@ -130,8 +134,8 @@ def sorted_out(attachments: Sequence[Any]) -> tuple[list[Any], list[ChatUpload]]
 
 
 def deliver(files: Sequence[ChatUpload], workspace: Path, run_id: str) -> str:
-    """Writes the files of one message and gives the lines that tell the assistant of them."""
-    # The same message sent twice is the same files in the same place.
+    """Writes the files of one message; gives the lines that name them to the assistant."""
+    # The path follows from the run id: the same message sent twice writes the same files.
     folder = Path(".openclaw") / "attachments" / hashlib.sha256(run_id.encode()).hexdigest()[:16]
     lines = []
     for file in files:
@@ -156,6 +160,9 @@ def _bytes(content: str, name: str) -> bytes:
     if len(data) > FILE_BYTES:
         raise InvalidRequest(f"{name} has {len(data):,} bytes; at most {FILE_BYTES:,} are accepted: make it smaller")
     return data
+
+
+# Parameters.
 
 
 class WorkContext(Params, frozen=True, kw_only=True):
@@ -294,6 +301,8 @@ class ChatMessageGetParams(Params, frozen=True, kw_only=True):
     message_id: NonEmpty
     max_chars: Annotated[int, Meta(ge=1, le=2_000_000)] | None = None
 
+
+# The methods.
 
 DEFAULT_LIMIT = 200
 DEFAULT_BYTES = 512 * 1024

@@ -1,4 +1,4 @@
-"""The commands a person can type into any chat; the gateway answers them, no model sees them."""
+"""Slash commands: typed into any chat and answered by the gateway; no model sees them."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -77,13 +77,15 @@ async def elevated(
     return f"Elevated: {level}{lasts} ({MEANING[level]})."
 
 
+# The catalogue.
+
 MODEL_FIELDS = ("modelOverride", "providerOverride")
 
 Category = Literal["session", "options", "status", "management", "media", "tools"]
 
 
 class CommandEntry(Struct, frozen=True):
-    """One line of the catalogue."""
+    """One command of the catalogue."""
 
     name: str
     description: str
@@ -92,7 +94,7 @@ class CommandEntry(Struct, frozen=True):
     source: Literal["native", "plugin"] = "native"
 
     def shown(self) -> dict[str, Any]:
-        """The entry as `commands.list` gives it."""
+        """The entry for `commands.list`."""
         return {
             "name": self.name,
             "textAliases": [f"/{self.name}"],
@@ -131,20 +133,23 @@ CATALOG = (
 
 
 def catalog(extensions: PluginRegistry) -> list[CommandEntry]:
-    """Every command there is now, those of plugins last."""
+    """Every command, those of plugins last."""
     more = [CommandEntry(each.name, each.description, "tools", each.args, "plugin") for each in extensions.commands()]
     return [*CATALOG, *more]
 
 
 def plugin_command(extensions: PluginRegistry, text: str) -> tuple[PluginCommand, str] | None:
-    """The command of a plugin that a message consists of, with its arguments."""
+    """The plugin command that a message is, with its arguments."""
     word, _, args = text.strip().partition(" ")
     found = extensions.command(word.removeprefix("/").lower()) if word.startswith("/") else None
     return None if found is None else (found, args.strip())
 
 
+# Answering.
+
+
 class CommandResult(Struct, frozen=True):
-    """What a command says, and what is left for the assistant."""
+    """What a command says, and the text that is left for the assistant."""
 
     text: str
     message: str = ""
@@ -362,7 +367,7 @@ class SlashCommands:
         return CommandResult(f"Reasoning: {level} ({meaning[level]}).")
 
     async def _level(self, key: SessionKey, field: str, args: str, chosen: str | None, levels: tuple[str, ...]) -> str:
-        """One of `levels` as it is, or as it is from now on."""
+        """Shows or sets one of `levels`."""
         wanted = args.strip().lower()
         if not wanted:
             return chosen if chosen in levels else "off"
@@ -419,7 +424,7 @@ class SlashCommands:
 
 
 def _question(request: ApprovalRequest) -> str:
-    """A question as a person answers it in a chat: what would happen, why it is asked, what was read before."""
+    """An approval request as chat text: what would happen, why it is asked, what was read before."""
     read = "".join(f"\n  read before it: {each.source}" for each in request.origins[:5])
     word = "allow-once|allow-always|deny" if request.standing else "allow-once|deny"
     return f"{request.command}\n  in {request.cwd}\n  {request.why}{read}\n  /approve {request.id} {word}"

@@ -1,4 +1,4 @@
-"""The hook points of a turn: plugins are asked, what they change is put on record first and takes effect second."""
+"""Calls hooks around runs: HOOK.md handlers, plugins' turn points and message points. Changes are recorded first."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -62,11 +62,13 @@ from openclaw.sessions import reply_text as shapes
 from openclaw.sessions.index import SessionIndex, SessionRow
 from openclaw.sessions.reply_text import ReplyPayload
 
+# HOOK.md handlers.
+
 MOST_HEARD = 10_000
 
 
 class HookFileSubscriber:
-    """Reads the stream of runs and tells hooks of messages and compactions; nobody waits for it."""
+    """Reads the events of runs and notifies hooks of messages and compactions, without waiting."""
 
     def __init__(self, hooks: HookFiles, clock: Clock) -> None:
         self._hooks = hooks
@@ -83,7 +85,7 @@ class HookFileSubscriber:
         self._tell("message", "received", _received(turn), turn)
 
     def take(self, said: RunEvent) -> None:
-        """Something a run said."""
+        """Handles an event of a run."""
         if not self._hooks.on:
             return
         match said.event:
@@ -127,11 +129,13 @@ def _received(turn: RunRequest, prepared: str = "") -> ReceivedContext:
     )
 
 
+# The points of a turn.
+
 NO_REPLY = ReplyMerged()
 
 
 class HookScope(Struct, frozen=True, kw_only=True):
-    """What plugins say around the message of this turn; the transcript keeps the message alone."""
+    """Text that plugins add around the message of this turn; the transcript keeps the message alone."""
 
     before: str = ""
     after: str = ""
@@ -155,7 +159,7 @@ class HookScope(Struct, frozen=True, kw_only=True):
 
 
 class TurnHooks:
-    """Asks the plugins about one turn. Where nobody listens, each point costs one look into a dict."""
+    """Asks plugins about one turn. Without handlers each point costs one dict lookup."""
 
     def __init__(
         self, hooks: HookDispatcher, audit: AuditLog, context: HookContext, clock: Clock, fence_id: str = ""
@@ -172,7 +176,7 @@ class TurnHooks:
         self._wishes: tuple[tuple[HookName, PromptMerged], ...] = ()
 
     async def model(self, turn: RunRequest, preferred: str | None, situation: ModelSet) -> RunRequest | None:
-        """The turn with the model a plugin chose, out of those there is a credential for; None when none did."""
+        """The turn with the model a plugin chose, among those with a credential; None when none did."""
         if not (self._hooks.has("before_model_resolve") or self._hooks.has("before_agent_start")):
             return None
         if turn.compact is not None:
@@ -197,7 +201,7 @@ class TurnHooks:
         return None if chosen == usual else structs.replace(turn, model=chosen)
 
     async def prompt(self, turn: RunRequest, messages: tuple[Message, ...]) -> tuple[ToolLayer, ...]:
-        """Asks what plugins want of the prompt, for `applied` to put in place; gives what they leave of the tools."""
+        """Collects the plugins' changes to the prompt for `applied`; gives the tool layers they add."""
         if not (self._hooks.has("before_prompt_build") or self._hooks.has("before_agent_start")):
             return ()
         if turn.compact is not None:
@@ -210,7 +214,7 @@ class TurnHooks:
         return tuple(ToolLayer(name="plugins", allow=allowed) for allowed in (*older.tools_allow, *newer.tools_allow))
 
     async def applied(self, briefing: BuiltPrompt, tools: Sequence[ToolSpec]) -> BuiltPrompt:
-        """`briefing` with what plugins put into its prompt; on record before anyone sees it."""
+        """The prompt with the plugins' changes; these are recorded before it is used."""
         if not self._wishes:
             return changed(briefing, briefing.prompt, self.changes, tools) if self.entries else briefing
         (_, older), (_, newer) = self._wishes
@@ -242,7 +246,7 @@ class TurnHooks:
         return "\n\n".join(pieces)
 
     async def reply(self, text: str) -> ReplyMerged:
-        """Who takes the turn instead of a model, and what they say."""
+        """The plugin that answers instead of a model, and its answer."""
         if not self._hooks.has("before_agent_reply"):
             return NO_REPLY
         merged = await self._hooks.ask(points.REPLY, BeforeAgentReply(cleaned_body=text), self._context)
@@ -250,7 +254,7 @@ class TurnHooks:
         return merged
 
     def persisted(self, message: ToolResult, *, synthetic: bool = False) -> ToolResult:
-        """A result as it is to be written down. One whose change cannot be put on record stays as it is."""
+        """A tool result as plugins leave it for the transcript. A change that cannot be recorded is dropped."""
         if not self._hooks.has("tool_result_persist"):
             return message
         event = ToolResultPersist(
@@ -269,7 +273,7 @@ class TurnHooks:
         return merged.message
 
     async def compacting(self, event: object, messages: int, session_file: str) -> None:
-        """Tells of a compaction that begins, and waits; or of one that has ended."""
+        """Notifies of a compaction: waits before it begins, does not after it."""
         match event:
             case CompactionStarted(tokens=tokens) if self._hooks.has("before_compaction"):
                 started = BeforeCompaction(message_count=messages, token_count=tokens, session_file=session_file)
@@ -323,7 +327,7 @@ def _quoted(voice: HookSource) -> PromptText:
 
 
 def context_of(turn: RunRequest, session_id: str = "", workspace: str = "") -> HookContext:
-    """Where a turn happens, as plugins are told."""
+    """The context of a turn, for plugins."""
     return HookContext(
         agent_id=turn.key.agent,
         session_key=str(turn.key),
@@ -335,8 +339,11 @@ def context_of(turn: RunRequest, session_id: str = "", workspace: str = "") -> H
     )
 
 
+# The points of messages.
+
+
 class MessageHooks:
-    """The message points of this process."""
+    """The message points: received, sending, sent."""
 
     def __init__(self, hooks: HookDispatcher, audit: AuditLog, clock: Clock) -> None:
         self._hooks = hooks
@@ -349,18 +356,18 @@ class MessageHooks:
         return self._hooks.any
 
     def received(self, turn: RunRequest) -> None:
-        """Tells of what a person wrote; errands of the gateway itself are no messages."""
+        """Notifies of a person's message; runs the gateway starts itself are none."""
         if turn.trigger != "user" or turn.compact is not None or not self._hooks.has("message_received"):
             return
         event = MessageReceived(sender=turn.channel or "local", content=turn.text, timestamp=millis(self._clock))
         self._hooks.tell("message_received", event, context_of(turn))
 
     def outgoing(self, turn: RunRequest) -> "OutgoingMessage | None":
-        """Who has a say in what `turn` says; None when nobody has."""
+        """The `message_sending` check for what `turn` says; None when no plugin registered one."""
         return OutgoingMessage(self, str(turn.key), context_of(turn)) if self._hooks.has("message_sending") else None
 
     async def decided(self, to: str, text: str, context: HookContext) -> SendingMerged:
-        """What becomes of one message; on record when it is not what it was."""
+        """Asks plugins about one message; a change is recorded."""
         merged = await self._hooks.ask(points.SENDING, MessageSending(to=to, content=text), context)
         if merged.changes:
             deeds = [audit_change("message_sending", change, note=f"to {to}") for change in merged.changes]
@@ -368,7 +375,7 @@ class MessageHooks:
         return merged
 
     def sent(self, turn: RunRequest, payloads: Sequence[ReplyPayload]) -> None:
-        """Tells of everything that was delivered."""
+        """Notifies of everything that was delivered."""
         if self._hooks.has("message_sent"):
             for payload in payloads:
                 self.tell_sent(str(turn.key), payload.text, context_of(turn))
@@ -380,7 +387,7 @@ class MessageHooks:
 
 
 class OutgoingMessage:
-    """What one run says, held until plugins have agreed to it."""
+    """Holds back what one run says until plugins have agreed to it."""
 
     def __init__(self, messages: MessageHooks, to: str, context: HookContext) -> None:
         self._messages = messages
@@ -411,7 +418,7 @@ class OutgoingMessage:
         )
 
     async def allowed(self, payloads: Sequence[ReplyPayload]) -> tuple[ReplyPayload, ...]:
-        """What of `payloads` is delivered, in the words it is delivered in."""
+        """The payloads that are delivered, as plugins left them."""
         decided = [await self._allowed(each) for each in payloads]
         return tuple(each for each in decided if each is not None)
 
@@ -439,12 +446,15 @@ class OutgoingMessage:
 
 
 GOODBYE_SECONDS = 2.0
-"""For all plugins together to hear that sessions end because the gateway does."""
+"""Seconds all plugins together get at shutdown for the end of sessions."""
 MOST_SESSIONS = 1_000
 
 
+# All of them.
+
+
 class RunHooks:
-    """Who listens, for everyone on the road."""
+    """The hook points of this process: of turns, messages, sessions and the gateway."""
 
     def __init__(self, audit: AuditLog, approver: Approver, clock: Clock, fence_id: str) -> None:
         self.hooks = HookDispatcher(clock)
@@ -471,11 +481,11 @@ class RunHooks:
         return TurnHooks(self.hooks, self._audit, where, self._clock, self._fence_id)
 
     def errand(self, trigger: Trigger) -> HookContext:
-        """Where something happens that belongs to no turn."""
+        """The context of something that belongs to no turn."""
         return HookContext(trigger=trigger)
 
     def session_ended(self, row: SessionRow, why: EndReason) -> None:
-        """Tells that a conversation is over."""
+        """Notifies that a session ended."""
         self._open.pop(row.session_key, None)
         if self.hooks.has("session_end"):
             self.hooks.tell("session_end", self._end(row, why), _place(row))
@@ -485,7 +495,7 @@ class RunHooks:
             self.hooks.tell("gateway_start", GatewayStart(port=port), HookContext(trigger="system"))
 
     async def gateway_stops(self, why: Literal["stop", "restart"], index: SessionIndex) -> None:
-        """Tells that sessions end with the gateway, and that it does; whoever takes too long is left behind."""
+        """Notifies that sessions and the gateway end; plugins that take too long are not waited for."""
         if self.hooks.has("session_end") and self._open:
             reason: EndReason = "restart" if why == "restart" else "shutdown"
             rows = [row for turn in self._open.values() if (row := await index.get(turn.key)) is not None]

@@ -1,4 +1,4 @@
-"""Lanes: how many things of a kind run at once, and who goes first."""
+"""Lanes: limit how many runs of a kind go on at once, with priorities."""
 
 import asyncio
 from collections import deque
@@ -11,7 +11,7 @@ _ORDER: tuple[Priority, ...] = ("foreground", "normal", "background")
 
 
 class LaneSlot:
-    """A place in a lane; given back once, by whoever comes first."""
+    """A slot in a lane; released once, whoever does it first."""
 
     def __init__(self, lane: "Lane") -> None:
         self._lane = lane
@@ -25,7 +25,7 @@ class LaneSlot:
 
 
 class Lane:
-    """A queue with a number of places; within a priority strictly first come, first served."""
+    """A semaphore with priorities; within a priority first come, first served."""
 
     def __init__(self, name: str, places: int = 1) -> None:
         self.name = name
@@ -39,7 +39,7 @@ class Lane:
 
     @asynccontextmanager
     async def place(self, priority: Priority = "normal") -> AsyncIterator[LaneSlot]:
-        """Waits for a place and holds it."""
+        """Waits for a slot and holds it."""
         await self._enter(priority)
         held = LaneSlot(self)
         try:
@@ -57,7 +57,7 @@ class Lane:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self.active -= 1  # the place came in the moment we were told to leave: pass it on
+                self.active -= 1  # the slot was granted in the moment we were cancelled: pass it on
                 self._wake()
             else:
                 self._waiting[priority].remove(turn)
@@ -75,13 +75,13 @@ class Lane:
 
 
 class Lanes:
-    """The lanes over all sessions. A run holds its session first and a place here second, never the other way round."""
+    """The lanes over all sessions. A run takes its session first and a slot here second, never the other way round."""
 
     def __init__(self, places: Mapping[str, int]) -> None:
         self._lanes = {name: Lane(name, count) for name, count in places.items()}
 
     def __getitem__(self, name: str) -> Lane:
-        # A job inside a cron slot must not wait for that very slot.
+        # A run started inside a cron slot must not wait for that very slot.
         wanted = "cron-nested" if name == "cron" else name
         return self._lanes.setdefault(wanted, Lane(wanted))
 

@@ -1,7 +1,7 @@
-"""What a run says, in the words of the wire: `agent`, `chat`, `session.message` and `sessions.changed` events.
+"""Turns run events into events for clients: `agent`, `chat`, `session.message` and `sessions.changed`.
 
-Pure but for its memory of each run: how much text there is, how much of it was sent. Chat text is sent in sips, so
-that a fast model does not flood a slow client; nothing is held back past the next event or the end.
+Pure but for its state of each run: how much text there is, how much of it was sent. Chat text is throttled, so that a
+fast model does not flood a slow client; nothing is held back past the next event or the end.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ SHOWN_CHARS = 200_000
 GAP = "\n\n"
 """Between two messages of one run."""
 THOUGHT_CHARS = 20_000
-"""How much of its reasoning a client is shown again with every word that is added."""
+"""How much of the reasoning is sent again with every addition."""
 ERROR_KINDS = {
     "refused": "refusal",
     "timeout": "timeout",
@@ -62,7 +62,7 @@ class _Run:
 
 
 class EventProjection:
-    """Turns run events into notices for clients."""
+    """Turns run events into bus events for clients."""
 
     def __init__(self, proofread: Proofread = lambda agent, text: text) -> None:
         self._runs: dict[str, _Run] = {}
@@ -76,7 +76,7 @@ class EventProjection:
         return notices
 
     def in_flight(self, run_id: str) -> str:
-        """The text an unfinished run has produced so far, for a client that joins late."""
+        """The text of an unfinished run so far, for a client that joins late."""
         run = self._runs.get(run_id)
         return (run.shown + run.said) if run else ""
 
@@ -170,7 +170,7 @@ class EventProjection:
     def _failed_attempt(
         self, told: RunEvent, run: _Run, provider: str, model: str, reason: str, error: str, wait: float
     ) -> list[BusEvent]:
-        """What was streamed is void: clients that showed it are told to put back what stood before."""
+        """The streamed text is void: tells clients to restore what was there before."""
         notices = []
         if run.said and run.sent > len(run.shown):
             notices.append(
@@ -279,12 +279,12 @@ def _result(result: ToolResult) -> dict[str, Any]:
 
 
 def _reasoned(outcome: RunOutcome) -> str:
-    """The reasoning a conversation asked to see."""
+    """The reasoning, when the session asked to see it."""
     return "\n\n".join(payload.text for payload in outcome.payloads if payload.kind == "reasoning")
 
 
 def terminal_reply(outcome: RunOutcome) -> dict[str, Any]:
-    """How a run answered in the end: with words, with silence, or not at all."""
+    """How a run ended for the caller: with text, silently, or without an answer."""
     if outcome.texts:
         return {"disposition": "visible", "text": outcome.texts[-1]}
     return {"disposition": "silent" if outcome.silent else "empty"}

@@ -1,4 +1,4 @@
-"""What happens to a message that arrives while its session is busy. Pure."""
+"""Decides what happens to a message that arrives while its session is busy. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -51,19 +51,19 @@ class QueueRules(Struct, frozen=True, kw_only=True):
 
 
 class StartRun(Struct, frozen=True):
-    """Nobody is busy: go."""
+    """The session is idle: start a run."""
 
 
 class SteerRun(Struct, frozen=True):
-    """Hand it to the run that is going on."""
+    """Pass it to the active run."""
 
 
 class EnqueueMessage(Struct, frozen=True):
-    """Wait for the run to end."""
+    """Wait for the active run to end."""
 
 
 class InterruptRun(Struct, frozen=True):
-    """Stop the run, forget what waits, go."""
+    """Stop the active run, drop what waits, start."""
 
 
 class RejectMessage(Struct, frozen=True):
@@ -117,14 +117,14 @@ class QueuedMessage(Struct, frozen=True, kw_only=True):
     text: str
     sender: str = ""
     target: str = ""
-    """Where its answer goes; only messages with the same target are put together."""
+    """Where its answer goes; only messages with the same target are merged."""
     protected: bool = False
 
 
 def overflow(
     queue: Sequence[QueuedMessage], rules: QueueRules
 ) -> tuple[tuple[QueuedMessage, ...], tuple[QueuedMessage, ...]]:
-    """The queue within its cap, and what fell out of it: the oldest that are not protected."""
+    """The queue within its cap, and what was dropped: the oldest that are not protected."""
     excess = len(queue) - max(1, rules.cap)
     if excess <= 0 or rules.drop == "new":
         return tuple(queue), ()
@@ -134,7 +134,7 @@ def overflow(
 
 
 def overflow_note(dropped: Sequence[QueuedMessage]) -> str:
-    """What the model is told about messages that fell out."""
+    """The note to the model about dropped messages."""
     lines = [f"- {_line(item.text)}" for item in dropped]
     return "\n".join((f"[Queue overflow] Dropped {len(dropped)} message(s) due to cap.", *lines))
 

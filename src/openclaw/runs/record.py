@@ -1,4 +1,4 @@
-"""What a run says, on its way into the transcript: what is final is written down, what is open is known."""
+"""Writes a run's events to the transcript: final messages at once, unfinished ones when the run ends."""
 
 from typing import TYPE_CHECKING, TypeGuard
 
@@ -32,7 +32,7 @@ STOPPED = "Stopped by the user before this call finished. Check whether it took 
 
 
 class TurnRecorder:
-    """The transcript's reader of a run's events: writes down what is final and knows what is still open."""
+    """Records one run: writes what is final and tracks what is still open."""
 
     def __init__(self, transcript: TranscriptFile, total: Tally, clock: Clock, hooks: "TurnHooks | None") -> None:
         self.transcript = transcript
@@ -61,12 +61,12 @@ class TurnRecorder:
         self._fresh.append(RecordedEvent(self.transcript.path.stem, entry.id, self.total.messages, message))
 
     def fresh(self) -> list[RecordedEvent]:
-        """What was written since this was last asked."""
+        """The entries written since the last call."""
         taken, self._fresh = self._fresh, []
         return taken
 
     def claimed(self, claim: "ReplyMerged") -> list[Event | RecordedEvent]:
-        """A turn that a plugin answers, or leaves without an answer, instead of a model."""
+        """Records a turn that a plugin answers, or leaves without an answer, instead of a model."""
         message = Assistant(
             content=(Text(whole(claim.reply) or SILENT),),
             provider="plugin",
@@ -79,12 +79,12 @@ class TurnRecorder:
         return [said[0], *self.fresh(), said[1]]
 
     async def tell(self, event: UpkeepEvent) -> None:
-        """Lets plugins know of a compaction."""
+        """Notifies plugins of a compaction."""
         if self._hooks is not None:
             await self._hooks.compacting(event, self.total.messages, str(self.transcript.path))
 
     def keep(self, event: UpkeepEvent) -> TypeGuard[Event]:
-        """Takes what upkeep says; whether it is for others to hear."""
+        """Records an event of compaction; whether it is also for clients."""
         if isinstance(event, Flushing):
             self.spent = self.spent + event.usage
             return False
@@ -124,7 +124,7 @@ class TurnRecorder:
                 pass
 
     def close(self) -> None:
-        """Makes the transcript whole: open calls answered, half a reply kept as such."""
+        """Completes the transcript: answers open calls, keeps a partial reply as such."""
         if not self._ended:
             for call in self._open.values():
                 self.say(synthetic(call, STOPPED, millis(self._clock)), synthetic=True)

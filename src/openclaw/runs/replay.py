@@ -1,7 +1,7 @@
-"""A recorded run once more: the real loop, the recorded streams, the recorded results in place of tools.
+"""Replays a recorded run: the real loop, with recorded streams and results in place of models and tools.
 
-The loop builds each request anew. Its bytes are held against those rebuilt from the record, and these against the
-digest of what was sent at the time, so a difference is either in the record or in the program.
+The loop builds each request anew. Its bytes are compared with those rebuilt from the record, and these with the digest
+of what was sent at the time, so a difference is either in the record or in the program. Also exports a run to a file.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
@@ -39,7 +39,7 @@ EXPORT_VERSION = 1
 
 
 class ReplayDifference(Struct, frozen=True):
-    """Where a replay left the record: the call (counted from 1) and what was found."""
+    """The first difference: the call (counted from 1) and what was found."""
 
     call: int
     what: str
@@ -48,7 +48,7 @@ class ReplayDifference(Struct, frozen=True):
 
 
 class Replay(Struct, frozen=True, kw_only=True):
-    """What a replay came to."""
+    """The result of a replay."""
 
     calls: int
     followed: int
@@ -95,7 +95,7 @@ async def replay(calls: Sequence[RecordedCall], encode: Encode, clock: Clock) ->
 
 
 def _stretches(calls: Sequence[RecordedCall]) -> list[tuple[int, int]]:
-    """Where each call goes on from the one before; between two stretches the conversation was changed (compacted)."""
+    """Spans of calls that continue each other; between two spans the session was changed (compacted)."""
     cuts = [0]
     for place in range(1, len(calls)):
         before, after = calls[place - 1].request, calls[place].request
@@ -106,7 +106,7 @@ def _stretches(calls: Sequence[RecordedCall]) -> list[tuple[int, int]]:
 
 
 class _Stretch:
-    """Calls that follow from each other; the route, the provider and the steering of their replay."""
+    """Calls that continue each other; serves as route, provider and steering of their replay."""
 
     def __init__(self, calls: Sequence[RecordedCall], start: int, end: int, encode: Encode) -> None:
         self._calls = calls
@@ -120,7 +120,7 @@ class _Stretch:
 
     async def run(self, clock: Clock) -> str:
         first = self._calls[self._start].request
-        # The loop asks for what the model can say, unless a job says otherwise.
+        # The loop's limit is the model's, unless a job says otherwise.
         own_limit = first.max_tokens if first.max_tokens != first.model.max_tokens else None
         job = RunJob(
             system=first.system,
@@ -137,7 +137,7 @@ class _Stretch:
                     said = event.message.text
         return said
 
-    # The route of the loop: the recorded attempts, one after the other.
+    # As the loop's route: the recorded attempts, one after the other.
 
     @property
     def attempt(self) -> Attempt:
@@ -155,7 +155,7 @@ class _Stretch:
     def verdict(self, error: ProviderError) -> str:
         return error.message
 
-    # The provider of the loop: compares, then says what was said.
+    # As the loop's provider: compares the request, then repeats the recorded answer.
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         if self.place >= self._end:
@@ -195,7 +195,7 @@ class _Stretch:
         )
 
     def _fresh(self) -> tuple[Message, ...]:
-        """What the next request has that the last one had not."""
+        """The messages of the next request that the last one did not have."""
         if not self._start < self.place < self._end:
             return ()
         before = self._calls[self.place - 1].request.messages
@@ -211,7 +211,7 @@ class _Stretch:
 
 
 class _RecordedTools(ToolRunner):
-    """Answers every call with the recorded result; nothing is run."""
+    """Answers every call with the recorded result; runs nothing."""
 
     def __init__(self, stretch: _Stretch) -> None:
         self._stretch = stretch
@@ -223,7 +223,7 @@ class _RecordedTools(ToolRunner):
         return self._stretch.specs
 
     def heard(self, message: Message) -> None:
-        """What it led to is on record too."""
+        """Does nothing: what it led to is recorded too."""
 
     async def run_all(
         self, calls: Sequence[ToolCall], interrupted: Callable[[], bool] = lambda: False
@@ -250,7 +250,7 @@ def _gist(message: Assistant) -> tuple[str, list[tuple[str, dict[str, Any]]]]:
 
 
 async def compare(calls: Sequence[RecordedCall], attempt: Attempt) -> AsyncIterator[Compared]:
-    """Sends every recorded request that was answered to another model; tools are not run."""
+    """Sends every recorded request that was answered to another model; runs no tools."""
     for number, recorded in enumerate(calls, 1):
         before = recorded.reply
         if before is None:
@@ -263,14 +263,14 @@ async def compare(calls: Sequence[RecordedCall], attempt: Attempt) -> AsyncItera
                 yield Compared(call=number, recorded=before, now=event.message)
 
 
-# One file of a run, without secrets.
+# Export: one file of a run, without secrets.
 
 
 class _ExportedCall(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     model: Model
     system: System
     messages: tuple[int, ...]
-    """Places in the list of messages that all calls share."""
+    """Indexes into the list of messages that all calls share."""
     tools: tuple[str, ...] = ()
     """Names in the list of tools that all calls share."""
     thinking: ThinkingLevel = "off"
@@ -348,7 +348,7 @@ def _redacted(value: Any, redact: Callable[[str], str]) -> Any:
 
 
 def load_export(data: bytes) -> tuple[ExportedRun, list[RecordedCall]]:
-    """The run in an exported file."""
+    """Loads the run in an exported file."""
     try:
         document = msgspec.json.decode(data, type=ExportedRun)
     except msgspec.DecodeError as error:
@@ -379,7 +379,7 @@ def load_export(data: bytes) -> tuple[ExportedRun, list[RecordedCall]]:
 
 
 def _said(reply: Assistant | None) -> tuple[ModelEvent, ...]:
-    """The stream that ends with `reply`, one piece a block."""
+    """The stream that ends with `reply`, one delta per block."""
     events: list[ModelEvent] = []
     for block in reply.content if reply else ():
         match block:

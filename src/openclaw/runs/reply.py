@@ -1,8 +1,8 @@
-"""The one place where what a model writes becomes what people see. Pure but for its memory of the run.
+"""Shapes a model's raw text into what people see; the only place that does. Pure but for its state of the run.
 
-`Shaper` reads the events of a run and gives them on without raw text: words are `Said`, reasoning is `Thought` (and
-only when the conversation asked for it), a finished message is `Replied`. Every reader behind it, on any surface, gets
-these types and has no way to the rest. The transcript is written before this point and keeps the text as it came.
+`ReplyShaper` takes the events of a run and emits them without raw text: `TextShaped` for words, `ThoughtShaped` for
+reasoning (only when the session asked for it), `ReplyShaped` for a finished message. Every consumer behind it gets
+only these types. The transcript is written before this point and keeps the text as it came.
 """
 
 import logging
@@ -46,19 +46,19 @@ _ELSEWHERE = ("to", "target", "targets", "channel", "accountId", "threadId")
 
 
 class TextShaped(Struct, frozen=True):
-    """Words for people, to be added to the message being written."""
+    """Text to append to the message being written."""
 
     text: str
 
 
 class ThoughtShaped(Struct, frozen=True):
-    """Reasoning as it is written, for a conversation that wants to watch."""
+    """Reasoning as it is written, for a session that shows it."""
 
     text: str
 
 
 class ReplyShaped(Struct, frozen=True, kw_only=True):
-    """A message is complete. `text` is all of it that people see; nothing, when the model had nothing to say."""
+    """A message is complete. `text` is all of it that people see; empty when the model chose silence."""
 
     text: str = ""
     payload: ReplyPayload | None = None
@@ -71,7 +71,7 @@ class ReplyShaped(Struct, frozen=True, kw_only=True):
 
 
 class NoteShaped(Struct, frozen=True):
-    """A word of the runtime beside the answer: a tool summary, or the failure that is left when nothing was said."""
+    """A note of the runtime beside the answer: a tool summary, or the failure when there is no answer."""
 
     payload: ReplyPayload
 
@@ -105,13 +105,13 @@ class _Message:
         return shown, thoughts
 
     def rest(self, whole: str) -> str:
-        """What of the whole message was not shown yet."""
+        """The part of the whole message that was not shown yet."""
         given = "".join(self._given)
         return whole[len(given) :] if whole.startswith(given) else ""
 
 
 class ReplyShaper:
-    """Reads one run."""
+    """Shapes the events of one run."""
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class ReplyShaper:
 
     @property
     def payloads(self) -> tuple[ReplyPayload, ...]:
-        """What is delivered, in its order."""
+        """What is delivered, in order."""
         return shapes.ordered(self._payloads)
 
     @property
@@ -144,7 +144,7 @@ class ReplyShaper:
 
     @property
     def silent(self) -> bool:
-        """Whether the model chose to say nothing, and nothing else was said."""
+        """Whether the model chose silence, and nothing else was said."""
         return self._silent and not self._answered
 
     @property
@@ -152,7 +152,7 @@ class ReplyShaper:
         return any(payload.kind in ("answer", "error") for payload in self._payloads)
 
     def take(self, event: Event) -> list[ShapedEvent]:
-        """The event as people may see it, often together with others or not at all."""
+        """The event as people may see it: none, one or several events."""
         match event:
             case TextDelta(text=text):
                 words, thoughts = self._message.feed(text)
@@ -229,7 +229,7 @@ class ReplyShaper:
         return [NoteShaped(payload)]
 
     def _delivered(self, arguments: Mapping[str, Any]) -> None:
-        """Remembers what a messaging tool sent into this very conversation."""
+        """Remembers what a messaging tool sent into this very session."""
         action = str(arguments.get("action") or "").lower()
         if action not in _SENDS or any(arguments.get(name) for name in _ELSEWHERE):
             return
@@ -241,7 +241,7 @@ class ReplyShaper:
         self._sent_media |= {same_media(each) for each in media if isinstance(each, str) and each}
 
     def _last_word(self, end: RunEnded) -> list[ShapedEvent]:
-        """When nothing is left to say and the last tool failed, that is what is said."""
+        """Reports the last tool's failure when there is no answer."""
         if end.error or self._failed is None or self._answered or self._sent:
             return []
         payload = shapes.tool_failure(self._failed.call, self._failed.result, self._manner.verbose)

@@ -1,4 +1,4 @@
-"""A function the caller carries out itself, as the loop sees it: a tool whose call ends the run."""
+"""What a caller submits: `RunRequest`, the functions it carries out itself, and events about the session's record."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -33,7 +33,7 @@ class ClientTool(Struct, frozen=True, kw_only=True):
 
 
 class RunRequest(Struct, frozen=True, kw_only=True):
-    """What somebody asked for."""
+    """One turn to run: the text, for which session, under which limits."""
 
     run_id: str
     key: SessionKey
@@ -43,23 +43,23 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     thinking: str | None = None
     timeout: float | None = None
     place: str = ""
-    """The directory the person is in, when they are at a terminal."""
+    """The working directory of a person at a terminal."""
     channel: str = ""
-    """Where the message came from and its answer goes."""
+    """The channel the message came from and its answer goes to."""
     extra: str = ""
-    """What the caller adds to the prompt for this turn."""
+    """Text the caller adds to the system prompt for this turn."""
     client_tools: tuple[ClientTool, ...] = ()
     tools_allow: tuple[str, ...] | None = None
     """The only tools of this turn, out of those that policy leaves."""
     tools_deny: tuple[str, ...] = ()
     trigger: Trigger = "user"
-    """What began it."""
+    """What started it."""
     compact: str | None = None
-    """Nothing is asked; the conversation is compacted, with attention to this."""
+    """Compact the session, with attention to this text, instead of asking anything."""
     origins: tuple[Origin, ...] = ()
     """Where untrusted parts of the text came from; empty for a person's own words."""
     earlier: tuple["RunRequest", ...] = ()
-    """What was said before it, was interrupted by it, and no model has seen; said again with it, each as itself."""
+    """Messages that this one interrupted and no model has seen; sent with it, each as itself."""
 
 
 class SessionRenewed(Struct, frozen=True):
@@ -71,18 +71,20 @@ class SessionRenewed(Struct, frozen=True):
 
 
 class SessionRepaired(Struct, frozen=True):
-    """The session was not left whole by whoever wrote it last; this is what was found."""
+    """The transcript was incomplete after its last writer; this is what was found."""
 
     session_id: str
     problems: tuple[TranscriptProblem, ...]
 
+
+# Client functions as tools.
 
 WAITING = "Handed to the caller, who carries it out. The result comes with the next message."
 SUMMARY_CHARS = 120
 
 
 class ClientToolCall:
-    """Nothing happens on this machine, so there is nothing to ask permission for."""
+    """A client function as a tool. It does nothing on this machine, so it needs no permission."""
 
     def __init__(self, tool: ClientTool) -> None:
         self.spec = ToolSpec(

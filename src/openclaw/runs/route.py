@@ -42,13 +42,13 @@ from openclaw.tools.settings import AcpSettings
 from openclaw.workspace.seed import Workspaces
 
 NONSENSE_TRIES = 3
-"""What cannot be read three times is most likely not a model at all."""
+"""Three unreadable answers are most likely not a model at all."""
 LOCAL_TRIES = 2
-"""A server on this machine that refuses connections is not running: waiting for it is no help."""
+"""A local server that refuses connections is not running: waiting does not help."""
 
 
 class Unready(ProviderError):
-    """Every credential of a model must rest."""
+    """Every credential of a model is cooling down."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -56,7 +56,7 @@ class Unready(ProviderError):
 
 
 class FailoverRoute:
-    """Walks the candidates of a turn as `models.choose` decides, and remembers why each was left."""
+    """Walks the candidates of a turn as `models.failover` decides, and remembers why each failed."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class FailoverRoute:
         self._tries = 1
 
     def verdict(self, error: ProviderError) -> str:
-        """What to tell the person when nobody answered."""
+        """The message for the person when no model answered."""
         if isinstance(error, OverBudget) and all(each.reason == error.reason for each in self.failures):
             return error.message
         return failover.exhausted(self.failures) if len(self.failures) > 1 else error.message
@@ -159,7 +159,7 @@ class FailoverRoute:
         raise missing or AuthFailed("no model is configured: `openclaw models status` says what is missing")
 
     def _usable(self, ref: ModelRef, model: Model) -> list[Credential]:
-        """The credentials that need not rest, or the one that may be tried although it should."""
+        """The credentials that are not cooling down, or the one that may be probed although it is."""
         now = millis(self._clock)
         found = self._situation.credentials(ref, now)
         rested = [credential for credential in found if credential.rests_until is None]

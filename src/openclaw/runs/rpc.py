@@ -1,4 +1,4 @@
-"""The agents and the files of their workspaces."""
+"""RPC methods `agent`, `agent.wait`, `agents.*`, `tools.*` and `commands.list`, with their parameter types."""
 
 import uuid
 from collections.abc import AsyncIterator
@@ -242,6 +242,9 @@ def _groups(toolset: Toolset, key: SessionKey | None) -> list[dict[str, Any]]:
         if tools:
             groups.append({"id": group, "label": group, "source": "core", "tools": tools})
     return groups
+
+
+# Runs.
 
 
 class InternalAttachment(Params, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Tools that look at sessions: `sessions_list`, `sessions_history`."""
+"""The tools `sessions_list`, `sessions_history`, `sessions_send` and `session_status`."""
 
 import asyncio
 import uuid
@@ -33,9 +33,11 @@ from openclaw.sessions.transcript import path_origins, path_to_leaf
 from openclaw.tools.base import SimpleTool, _takes_part, json_output, taken, tool_spec
 from openclaw.tools.settings import ToolsSettings
 
+# Visibility.
+
 
 class SessionVisibility(SimpleTool):
-    """A tool that finds other sessions, as far as its own session may see."""
+    """Base of tools that access other sessions; limits them to those the own session may see."""
 
     def __init__(
         self,
@@ -83,7 +85,7 @@ def may_see(
     *,
     spawned_only: bool = False,
 ) -> bool:
-    """Whether the tools of one session may look at or write to another; in a sandbox usually only at its sub-agents."""
+    """Whether the tools of one session may access another; in a sandbox usually only its sub-agents."""
     if viewer == target:
         return True
     if spawned_only:
@@ -101,6 +103,9 @@ def may_see(
     if viewer.is_subagent or settings.sessions.visibility == "tree":
         return below
     return settings.sessions.visibility in ("agent", "all")
+
+
+# `sessions_send` and `session_status`.
 
 
 class SessionsSendArgs(Struct, frozen=True, rename="camel"):
@@ -148,7 +153,7 @@ class SessionsSend(SessionVisibility):
     )
 
     def effects(self, args: Mapping[str, Any]) -> Effects:
-        """Another conversation of the owner's takes the labels over; one that others hear is the world outside."""
+        """Another session of the owner takes the labels over; one that others read counts as sending outside."""
         target = str(args.get("sessionKey") or "").lower()
         heard = not target or any(f"{word}:" in target for word in ("group", "channel", "direct"))
         own = bool(args.get("agentId")) and not target and not args.get("label")
@@ -263,6 +268,8 @@ def _local_time(now: float) -> str:
     return datetime.fromtimestamp(now).astimezone().isoformat(timespec="seconds")
 
 
+# `sessions_list` and `sessions_history`.
+
 HISTORY_BYTES = 80_000
 LIST_BYTES = 65_536
 BLOCK_CHARS = 4_000
@@ -279,7 +286,7 @@ def kind_of(key: SessionKey) -> Kind:
 
 
 def _is_foreign(viewer: str, target: str) -> bool:
-    """Whether what was said in a session may not be the owner's words."""
+    """Whether text in a session may be from others than the owner."""
     key = target.strip().lower()
     agent = viewer.split(":")[1] if viewer.startswith("agent:") else ""
     other = key.startswith("agent:") and key.split(":")[1] != agent

@@ -1,7 +1,7 @@
-"""Whether a session still gets anywhere: slow, stalled, or held by nobody. Pure; time is a number that is handed in.
+"""Detects sessions that make no progress: slow, stalled, or without a task. Pure; time is passed in as a number.
 
-A sighting is what the bookkeeping says of a session at one moment. `classify` judges it, `Reports` remembers what was
-said about it, so that a session that does not change is not spoken of every half minute.
+`SessionActivity` is the state of a session at one moment, `classify` judges it, and `StuckReports` remembers what was
+reported, so that an unchanged session is not reported every half minute.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ Action = Literal["abort", "release"]
 
 
 class StuckLimits(Struct, frozen=True, kw_only=True):
-    """Seconds without progress: when to speak of it, when to end it."""
+    """Seconds without progress: when to report, when to abort."""
 
     warn: float = WARN
     abort: float = LEAST_ABORT
@@ -39,12 +39,12 @@ class StuckLimits(Struct, frozen=True, kw_only=True):
 
 
 class SessionActivity(Struct, frozen=True, kw_only=True):
-    """One session, seen now."""
+    """The state of one session now."""
 
     key: str
     state: State
     generation: int
-    """Counts the runs of the session: what was seen of one says nothing about the next."""
+    """Counts the runs of the session, so that a finding about one is not applied to the next."""
     progress_at: float
     since: float
     """When the run began."""
@@ -52,14 +52,14 @@ class SessionActivity(Struct, frozen=True, kw_only=True):
     run_id: str = ""
     work: Work | None = None
     owned: bool = True
-    """Whether a living task stands behind it."""
+    """Whether a living task works on it."""
     deadline: float | None = None
-    """When the tool it waits for ends by itself."""
+    """When the tool it waits for times out."""
     tool: str = ""
 
 
 class NotStuck(Struct, frozen=True):
-    """Nothing to say."""
+    """Nothing to report."""
 
 
 class LongRunning(Struct, frozen=True):
@@ -79,7 +79,7 @@ Verdict = NotStuck | LongRunning | Stalled | Stuck
 
 
 def classify(seen: SessionActivity, now: float, limits: StuckLimits, *, asked: bool = False) -> Verdict:
-    """What to think of a session; `asked` says that it waits for a person."""
+    """Judges a session; `asked` says that it waits for a person."""
     quiet = now - seen.progress_at
     if asked or seen.state == "waiting":
         return NotStuck()
@@ -103,7 +103,7 @@ def classify(seen: SessionActivity, now: float, limits: StuckLimits, *, asked: b
 
 
 class Recovery(Struct, frozen=True, kw_only=True):
-    """What came of trying to get a session going again."""
+    """The result of trying to free a session."""
 
     status: Literal["released", "aborted", "skipped", "failed"]
     action: Action
@@ -145,7 +145,7 @@ class Activity:
 
     @property
     def deadline(self) -> float | None:
-        """When the last of the running tools ends by itself; None when one of them never does."""
+        """When the last of the running tools times out; None when one of them never does."""
         ends = [end for _, end in self._tools.values()]
         return max((end for end in ends if end is not None), default=None) if None not in ends else None
 
@@ -158,13 +158,13 @@ class _Said(Struct):
 
 
 class StuckReports:
-    """What was said of each session, and when it is worth saying again."""
+    """What was reported of each session, and when it is worth repeating."""
 
     def __init__(self) -> None:
         self._said: dict[str, _Said] = {}
 
     def worth(self, key: str, kind: str, generation: int, now: float) -> bool:
-        """Whether to speak of `kind` now: at once when it is new, ever more rarely while it stays the same."""
+        """Whether to report `kind` now: at once when it is new, with growing pauses while it stays the same."""
         self._forget(now)
         said = self._said.get(key)
         if said is None or said.what != (kind, generation):

@@ -1,7 +1,7 @@
-"""Sub-agents: work handed to sessions of their own, whose results come back by themselves.
+"""Sub-agents: runs in sessions of their own, whose results are announced to the session that started them.
 
-A child is written down before it starts and stays written down until its starter has been told, so a restart neither
-loses a result nor tells it twice. Limits are the starter's: depth, number, tools only ever shrink.
+A child is recorded before it starts and until its parent has been told, so a restart neither loses a result nor
+announces it twice. Depth, number and tools are limited by the parent's limits and only ever shrink.
 """
 
 import asyncio
@@ -30,13 +30,16 @@ Status = Literal["running", "ok", "error", "timeout", "killed", "unknown"]
 KEPT_MS = 7 * 86_400_000
 
 
+# The record.
+
+
 class Subagent(Struct, frozen=True, kw_only=True):
     """One sub-agent."""
 
     run_id: str
-    """Its first run; its name for ever."""
+    """Its first run, and its id for good."""
     current: str
-    """The run whose end is its end: another one after it was steered or told of its own children's results."""
+    """The run whose end is its end: another one after it was steered or got its own children's results."""
     key: str
     parent: str
     parent_run: str
@@ -45,12 +48,12 @@ class Subagent(Struct, frozen=True, kw_only=True):
     label: str = ""
     task_name: str = ""
     tools: tuple[str, ...] | None = None
-    """What the run that started it could call: it never gets more."""
+    """The tools of the run that started it: it never gets more."""
     keeps: bool = True
     expected: bool = True
-    """Whether whoever started it wants to hear of its end."""
+    """Whether its parent wants to hear of its end."""
     together: bool = False
-    """Its parent waits for all of them at once."""
+    """Its parent waits for all children at once."""
     files: str = ""
     created_at: int = 0
     ended_at: int = 0
@@ -79,7 +82,7 @@ class SubagentStore:
         self._children: dict[str, Subagent] = {}
 
     async def load(self) -> None:
-        """Reads what earlier processes wrote; what ended long ago is dropped."""
+        """Loads the rows of earlier processes; drops those that ended long ago."""
         await self._db.write(
             "DELETE FROM subagents WHERE state = 'over' AND updated_at < :before",
             {"before": millis(self._clock) - KEPT_MS},
@@ -89,7 +92,7 @@ class SubagentStore:
         self._children = {child.run_id: child for child in found}
 
     async def put(self, child: Subagent) -> Subagent:
-        """Writes `child` down, new or changed."""
+        """Stores `child`, new or changed."""
         self._children[child.run_id] = child
         await self._db.write(
             "INSERT INTO subagents (run_id, parent_key, child_key, state, record, created_at, updated_at) "
@@ -127,12 +130,12 @@ class SubagentStore:
         return next((child for child in self._children.values() if child.key == key), None)
 
     def depth(self, key: SessionKey) -> int:
-        """How deep a session is: 0 for one that people talk to."""
+        """The nesting depth of a session: 0 for one that people talk to."""
         child = self.by_key(str(key))
         return child.depth if child else int(key.is_subagent)
 
     def below(self, key: str) -> list[Subagent]:
-        """Everyone `key` started, and everyone they started."""
+        """All descendants of `key`."""
         found: list[Subagent] = []
         for child in self.of(key):
             found += [child, *self.below(child.key)]
@@ -140,7 +143,7 @@ class SubagentStore:
 
 
 def pick(children: Sequence[Subagent], target: str) -> list[Subagent]:
-    """The children somebody means: `all`, `last`, a number from 1, a task name, a label, a run id or a session key."""
+    """The children `target` names: `all`, `last`, a number from 1, a task name, a label, a run id or a session key."""
     wanted = target.strip()
     if wanted.lower() == "all":
         return list(children)
@@ -158,6 +161,8 @@ def pick(children: Sequence[Subagent], target: str) -> list[Subagent]:
         raise InvalidRequest(f"{wanted!r} fits {len(found)} sub-agents: give its run id")
     return found
 
+
+# Texts.
 
 SKIP = "ANNOUNCE_SKIP"
 RESULT_CHARS = 16_000
@@ -181,7 +186,7 @@ def opening(task: str, *, depth: int, deepest: int, parent: str, notes: Sequence
 
 
 def announcement(children: Sequence[Subagent], results: Sequence[str]) -> str:
-    """What the starter of `children` is told; each result stands as data between tags it cannot close."""
+    """The announcement to the parent of `children`; each result is data between tags it cannot close."""
     parts = ["[OpenClaw sub-agent results]"]
     for number, (child, result) in enumerate(zip(children, results, strict=True), 1):
         seconds = max(0, child.ended_at - child.created_at) // 1000
@@ -200,10 +205,12 @@ def announcement(children: Sequence[Subagent], results: Sequence[str]) -> str:
 
 
 def clean(result: str) -> str:
-    """A result that cannot be taken for words of ours."""
+    """Escapes a result so that it cannot be taken for our own markup."""
     text = sanitize_external_text(result)
     return text if len(text) <= RESULT_CHARS else f"{text[:RESULT_CHARS]}\n[… the rest is in its session]"
 
+
+# The service.
 
 LOOK_AGAIN = 3_600.0
 RETRY = (1.0, 5.0, 30.0, 120.0)
@@ -219,7 +226,7 @@ class SubagentLimits(Struct, frozen=True, kw_only=True):
 
 
 class SubagentTask(Struct, frozen=True, kw_only=True):
-    """What somebody wants a sub-agent to do."""
+    """What to start a sub-agent with."""
 
     parent: SessionKey
     parent_run: str
@@ -236,13 +243,13 @@ class SubagentTask(Struct, frozen=True, kw_only=True):
     files: str = ""
     notes: tuple[str, ...] = ()
     origins: tuple[Origin, ...] = ()
-    """What its starter had read: the task may come from there."""
+    """Labels of what the parent had read: the task may come from there."""
     external: bool = False
-    """An agent of another maker does it: it hears the task and nothing of how we work."""
+    """An external agent runs it: it gets the task and nothing of our instructions."""
 
 
 class Subagents:
-    """Use as `async with subagents.serving()`, inside that of the runs."""
+    """Starts, follows and stops sub-agents. Use as `async with subagents.serving()`, inside that of the runs."""
 
     def __init__(
         self,
@@ -269,7 +276,7 @@ class Subagents:
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator["Subagents"]:
-        """Follows every child on the roster that is not settled, those of earlier processes included."""
+        """Follows every child that is not settled, those of earlier processes included."""
         async with asyncio.TaskGroup() as group:
             self._group = group
             for child in self.roster.all():
@@ -283,7 +290,7 @@ class Subagents:
                     task.cancel()
 
     async def spawn(self, errand: SubagentTask) -> Subagent:
-        """Starts a sub-agent, or says which limit forbids it."""
+        """Starts a sub-agent, or raises with the limit that forbids it."""
         bounds = self._bounds(errand.parent.agent)
         depth = self.roster.depth(errand.parent) + 1
         if depth > bounds.depth:
@@ -334,18 +341,18 @@ class Subagents:
         return child
 
     async def steer(self, child: Subagent, message: str, origins: tuple[Origin, ...] = ()) -> Subagent:
-        """Interrupts a child and has it go on with `message`."""
+        """Interrupts a child and continues it with `message`."""
         if child.status != "running":
             raise InvalidRequest(f"{child.name} has ended already: start another sub-agent")
         run_id = str(uuid.uuid4())
-        # Written down first: the end of the interrupted run is then not its end.
+        # Recorded first: then the end of the interrupted run is not taken for the child's end.
         child = await self.roster.change(child.run_id, current=run_id)
         turn = RunRequest(run_id=run_id, key=child.session, text=message, origins=origins, trigger="system")
         await self._runs.submit(turn, rules=QueueRules(mode="interrupt"), lane="subagent")
         return child
 
     async def kill(self, child: Subagent) -> int:
-        """Ends a child and everyone below it, without a word to its starter; gives how many it ended."""
+        """Stops a child and its descendants, without an announcement; gives how many were stopped."""
         doomed = [each for each in (child, *self.roster.below(child.key)) if each.status == "running"]
         for each in doomed:
             await self.roster.change(
@@ -357,7 +364,7 @@ class Subagents:
         return len(doomed)
 
     async def stop_below(self, key: SessionKey) -> int:
-        """Ends every sub-agent of a session whose work was stopped."""
+        """Stops every sub-agent of a session that was stopped."""
         return sum([await self.kill(child) for child in self.roster.running(str(key))])
 
     async def wait_together(self, parent: SessionKey, parent_run: str) -> list[Subagent]:
@@ -369,7 +376,7 @@ class Subagents:
         return own
 
     async def settled(self, children: Sequence[Subagent], seconds: float) -> bool:
-        """Whether all of them end within `seconds`."""
+        """Waits for all of them; whether they ended within `seconds`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while any(self.roster.get(child.run_id).status == "running" for child in children):
@@ -386,7 +393,7 @@ class Subagents:
         task.add_done_callback(self._tasks.discard)
 
     async def _see_through(self, run_id: str) -> None:
-        """From the start of a child to the moment when nothing is left to do for it."""
+        """Follows a child from its start until it is announced."""
         await self._ended(run_id)
         await self._announce(run_id)
         while not (child := self.roster.get(run_id)).told:
@@ -435,7 +442,7 @@ class Subagents:
         return any(each.expected and not each.told for each in self.roster.of(parent))
 
     async def _announce(self, run_id: str) -> None:
-        """Tells the starter, once; what its turn waits for together is told together."""
+        """Announces to the parent, once; children it waits for together are announced together."""
         for pause in (*RETRY, None):
             async with self._telling:
                 child = self.roster.get(run_id)
@@ -443,7 +450,7 @@ class Subagents:
                     return
                 family = self._family(child)
                 if not family:
-                    return  # a sibling still runs; the last of them tells for all
+                    return  # a sibling still runs; the last of them announces for all
                 try:
                     await self._tell(family)
                     return
@@ -453,7 +460,7 @@ class Subagents:
             await self._clock.sleep(pause)
 
     def _family(self, child: Subagent) -> list[Subagent]:
-        """Who is announced now that `child` has ended."""
+        """The children to announce now that `child` has ended."""
         if not child.together:
             return [child]
         same = [each for each in self.roster.of(child.parent) if each.parent_run == child.parent_run and each.together]
@@ -467,7 +474,7 @@ class Subagents:
             parent = parse(heard[0].parent)
             found = [await self._origins(child.session) for child in heard]
             text = announcement(heard, [_shown(*each) for each in zip(heard, found, strict=True)])
-            # The name is made of the children's, so that the same news twice is one message.
+            # The run id is made from the children's, so that a repeated announcement is one message.
             name = f"announce:{heard[0].run_id}"
             turn = RunRequest(run_id=name, key=parent, text=text, origins=merge_origins(*found), trigger="system")
             above = self.roster.by_key(str(parent))
@@ -479,13 +486,13 @@ class Subagents:
         self._stir()
 
     def _stir(self) -> None:
-        """Wakes everyone who waits for something to change."""
+        """Wakes everyone who waits for a change."""
         self._moved.set()
         self._moved = asyncio.Event()
 
 
 def _shown(child: Subagent, origins: tuple[Origin, ...]) -> str:
-    """A result as its reader may take it: enclosed when the child has read untrusted text."""
+    """A result for the parent: wrapped as external when the child has read untrusted text."""
     if origins:
         return wrap_external_content(clean(child.result), "unknown", marker_id=secrets.token_hex(8))
     return clean(child.result)

@@ -1,4 +1,4 @@
-"""Tool calls as plugins see them: before a call they may change its arguments, ask for a person, or object."""
+"""The tool-call hook points: before a call plugins may change its arguments, require approval, or block it."""
 
 import asyncio
 import secrets
@@ -17,7 +17,7 @@ from openclaw.security.audit_log import AuditLog
 
 
 class ToolHooks:
-    """The interceptor of every toolbox."""
+    """The interceptor of every tool runner."""
 
     def __init__(self, hooks: HookDispatcher, audit: AuditLog, approver: Approver, clock: Clock) -> None:
         self._hooks = hooks
@@ -26,7 +26,7 @@ class ToolHooks:
         self._clock = clock
 
     async def before(self, tool: str, args: dict[str, Any], context: ToolContext) -> dict[str, Any] | str:
-        """The arguments to go on with, or why the call may not be made."""
+        """The arguments to continue with, or why the call is blocked."""
         if not self._hooks.has("before_tool_call"):
             return args
         event = BeforeToolCall(tool_name=tool, params=args, tool_call_id=context.call_id, run_id=context.run_id)
@@ -43,7 +43,7 @@ class ToolHooks:
         return merged.params
 
     def after(self, tool: str, args: Mapping[str, Any], context: ToolContext, output: Output, seconds: float) -> None:
-        """Tells plugins how a call went."""
+        """Notifies plugins of a call's result."""
         if not self._hooks.has("after_tool_call"):
             return
         event = AfterToolCall(
@@ -58,7 +58,7 @@ class ToolHooks:
         self._hooks.tell("after_tool_call", event, _where(context))
 
     async def _asked(self, tool: str, merged: ToolMerged, context: ToolContext) -> str:
-        """Why a person does not want the call; empty when they do."""
+        """Asks a person for approval; gives why it was refused, or nothing."""
         wish = merged.approval
         assert wish is not None
         why = f"{merged.approval_by} asks: {wish.title}" + (f" ({wish.description})" if wish.description else "")

@@ -1,4 +1,4 @@
-"""Tools that hand work on: start a sub-agent, wait for it, look after it."""
+"""The tools `agents_list`, `sessions_spawn`, `sessions_yield` and `subagents`."""
 
 import base64
 import binascii
@@ -64,6 +64,8 @@ def allowed_agents(agents_settings: Live[AgentsSettings], agent_id: str) -> tupl
     allowed = own if own is not None else config.defaults.subagents.allow_agents
     return allowed if allowed is not None else (agent_id,)
 
+
+# `sessions_spawn`.
 
 _TASK_NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}\Z")
 _FILE_NAME = re.compile(r"[^\x00-\x1f/\\:]{1,128}\Z")
@@ -195,7 +197,7 @@ class SessionsSpawn(SimpleTool):
         self._subagents = subagents
 
     def effects(self, args: Mapping[str, Any]) -> Effects:
-        # What an external agent is told leaves the house.
+        # What an external agent is told leaves this machine's control.
         return Effects.SENDS_OUT if args.get("runtime") == "acp" else Effects.DELEGATES
 
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output:
@@ -321,7 +323,7 @@ def _inside(workspace: Path, given: str) -> str:
 
 
 def _deliver(workspace: Path, files: Sequence[SpawnAttachment], limits: AttachmentSettings, mount: str = "") -> str:
-    """Writes the files for a sub-agent; all of them are checked before the first is written."""
+    """Writes the files for a sub-agent; checks all of them before it writes the first."""
     if not limits.enabled:
         raise InvalidRequest("Attachments are switched off (tools.sessions_spawn.attachments.enabled).")
     if len(files) > limits.max_files:
@@ -351,6 +353,9 @@ def _bytes(file: SpawnAttachment) -> bytes:
         return base64.b64decode(file.content, validate=True)
     except (binascii.Error, ValueError) as error:
         raise InvalidRequest(f"{file.name} is not valid base64.") from error
+
+
+# `sessions_yield`.
 
 
 class SessionsYield(SimpleTool):
@@ -390,6 +395,9 @@ class SessionsYield(SimpleTool):
         raise InvalidRequest(
             "No pending child completion is owned by this turn: start one with sessions_spawn first, or just answer."
         )
+
+
+# `subagents`.
 
 
 class SubagentsArgs(Struct, frozen=True, rename="camel"):

@@ -1,7 +1,7 @@
-"""One turn: take the session, load it, ask, record what happens, let go.
+"""Runs one turn: lock and load the session, ask the model, record each event, release.
 
-Every event goes to the transcript first and to whoever watches second, so that what was seen was also kept. However
-the turn ends (an answer, an error, Ctrl-C, a kill), the transcript can be loaded and sent to any model.
+Every event goes to the transcript first and to listeners second, so that what was seen was also recorded. However the
+turn ends (an answer, an error, Ctrl-C, a kill), the transcript can be loaded and sent to any model.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 
 class PendingEvents(Struct, frozen=True):
-    """What a conversation is told before what it is asked, and where that came from."""
+    """System events told before the question, and their origins."""
 
     text: str = ""
     origins: tuple[Origin, ...] = ()
@@ -70,12 +70,12 @@ _NO_NEWS = PendingEvents()
 
 
 class OpenedSession(Struct, frozen=True, kw_only=True):
-    """A session in the hands of one run."""
+    """A session locked and loaded for one run."""
 
     row: SessionRow
     transcript: TranscriptFile | None = None
     known: Conversation = Conversation()
-    """The conversation as it was found."""
+    """The conversation as it was loaded."""
     total: Tally = Tally()
     problems: tuple[TranscriptProblem, ...] = ()
     renewed: SessionRenewed | None = None
@@ -98,7 +98,7 @@ class PreparedTurn(Struct, frozen=True, kw_only=True):
     spending: RunMeter
     upkeep: CompactionManager
     hooks: "TurnHooks | None" = None
-    """Who listens to this turn; None when no plugin does."""
+    """The plugins' hook points for this turn; None when no plugin registered any."""
 
 
 class PreparesTurns(Protocol):
@@ -134,8 +134,8 @@ class TurnRunner:
     ) -> AsyncGenerator[Event | SessionRepaired | SessionRenewed | RecordedEvent, None]:
         """Everything that happens, ending with `RunEnded`; `notice` is told beside the answer.
 
-        A turn whose question is already in the transcript was begun by an earlier process: it goes on from there, and
-        an answer that was written down is not asked for again.
+        A turn whose question is already in the transcript was begun by an earlier process: it continues from there, and
+        an answer that was recorded is not requested again.
         """
         async with self._opened(turn) as session:
             if session.renewed is not None:
@@ -180,7 +180,7 @@ class TurnRunner:
     async def _compacting(
         self, turn: RunRequest, session: OpenedSession, prepared: PreparedTurn, record: TurnRecorder, steering: Steering
     ) -> AsyncGenerator[Event | RecordedEvent, None]:
-        """A compaction somebody asked for."""
+        """Runs a compaction that was requested."""
         work = prepared.upkeep.compact(record.transcript, "manual", focus=turn.compact or "")
         async with aclosing(work) as events:
             async for event in events:
@@ -194,7 +194,7 @@ class TurnRunner:
     async def _asking(
         self, turn: RunRequest, session: OpenedSession, prepared: PreparedTurn, record: TurnRecorder, steering: Steering
     ) -> AsyncGenerator[Event | RecordedEvent, None]:
-        """The question and its answer, with room made for them first."""
+        """Compacts if needed, then asks and answers."""
         upkeep = prepared.upkeep
         made_room = False
         asked: list[User] = []
@@ -301,7 +301,7 @@ class TurnRunner:
                 transcript.close()
 
     async def _finish(self, turn: RunRequest, session: OpenedSession, record: TurnRecorder) -> None:
-        """Closes the books, whatever ended the run; nobody is let go before they are closed."""
+        """Completes the transcript, whatever ended the run; waits for it even when cancelled."""
         record.close()
         books = asyncio.ensure_future(self._close_books(turn, session, record))
         stopped: asyncio.CancelledError | None = None
@@ -336,7 +336,7 @@ class TurnRunner:
 
     @asynccontextmanager
     async def _opened(self, turn: RunRequest) -> AsyncIterator[OpenedSession]:
-        """The session, locked and loaded. A new one gets its file with its first message, not before."""
+        """Locks and loads the session. A new one gets its file with its first message, not before."""
         row = await self._index.resolve(turn.key)
         renewed = None
         if self._renewal is not None and turn.compact is None:
@@ -387,12 +387,12 @@ class TurnRunner:
 
 
 def _said(path: Sequence[AnyEntry]) -> list[Message]:
-    """All of a conversation, also what a compaction took out of sight."""
+    """All messages, also those a compaction removed from the context."""
     return [entry.message for entry in path if isinstance(entry, MessageEntry)]
 
 
 def _asked(messages: Sequence[Message], run_id: str) -> int:
-    """The place behind the question of `run_id`, 0 when it was not asked yet."""
+    """The index behind the question of `run_id`, 0 when it was not asked yet."""
     key = f"{run_id}:user"
     return next(
         (place + 1 for place, said in enumerate(messages) if isinstance(said, User) and said.idempotency_key == key), 0
@@ -411,7 +411,7 @@ def _answer_on_record(messages: Sequence[Message], run_id: str) -> Assistant | N
 
 
 def question(turn: RunRequest, now: int, news: PendingEvents = _NO_NEWS) -> User:
-    """What somebody asked for, as a message."""
+    """The request as a message."""
     text = whole(f"{news.text}\n\n{turn.text}" if news.text else turn.text)
     content: str | tuple[Text | Image, ...] = (Text(text), *turn.images) if turn.images else text
     origins = merge_origins(turn.origins, news.origins)
@@ -451,7 +451,7 @@ class SessionRenewal:
         return SessionRenewed(row, fresh, why)
 
     async def _was_begun(self, turn: RunRequest, row: SessionRow) -> bool:
-        """Whether an earlier process asked this already: it is finished where it was begun."""
+        """Whether an earlier process asked this already: it continues in the session it was begun in."""
         path = self._index.path(row.agent_id, row.session_id)
         if not path.exists():
             return False

@@ -1,7 +1,7 @@
-"""The kit for testing an agent, ours or yours: a scripted model, a clock you turn by hand, a channel, a home.
+"""Kit for testing an agent, ours or yours: a scripted model, a manual clock, a channel in memory, a temporary home.
 
-They stand at the seams, so the code under test is the real one. With pytest the fixtures `openclaw_home`,
-`scripted_model`, `fake_clock` and `fake_channel` are there without further ado. docs/testing.md shows how.
+The fakes replace the seams; the code under test is the real one. With pytest the fixtures `openclaw_home`,
+`scripted_model`, `fake_clock` and `fake_channel` are there without an import. docs/testing.md shows how.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ class Says:
 
 
 class Thinks:
-    """The model thinks aloud before it goes on."""
+    """The model emits reasoning before it goes on."""
 
     def __init__(self, text: str, signature: str | None = None) -> None:
         self.text = text
@@ -72,14 +72,14 @@ class Calls:
 
 
 class Fails:
-    """The model's provider fails, before or after having said something."""
+    """The model's provider fails, before or after some text."""
 
     def __init__(self, error: ProviderError) -> None:
         self.error = error
 
 
 class Stalls:
-    """The model says nothing more until `go` is set (or for ever)."""
+    """The model stalls until `go` is set (or for ever)."""
 
     def __init__(self, go: asyncio.Event | None = None) -> None:
         self.go = go
@@ -117,7 +117,7 @@ def hangs_up() -> HangsUp:
 
 
 class ScriptedModel:
-    """A `Provider` that answers from a script, one reply a request, and remembers what it was asked."""
+    """A `Provider` that answers from a script, one reply a request, and records the requests."""
 
     def __init__(self, *replies: Step | Sequence[Step]) -> None:
         self.requests: list[ModelRequest] = []
@@ -218,7 +218,7 @@ class FakeClock:
         await future
 
     async def advance(self, seconds: float) -> None:
-        """Moves time on, waking every sleeper at its moment and letting it run before the next."""
+        """Moves time on, waking every sleeper at its time and letting it run before the next."""
         target = self._now + seconds
         await self._settle()
         while self._sleepers and self._sleepers[0][0] <= target:
@@ -232,8 +232,7 @@ class FakeClock:
     async def drive(self, work: Awaitable[T]) -> T:
         """Awaits `work`; whenever nothing else happens, moves time on to the next sleeper.
 
-        Work in a thread is something that happens, though the loop cannot see it: time stands still until the process
-        has used no processor for a while.
+        The loop cannot see work in a thread, so time stands still until the process has used no CPU for a while.
         """
         task = asyncio.ensure_future(work)
         quiet = 0
@@ -277,7 +276,7 @@ class Person:
         )
 
     async def hears(self, deadline: float = 10.0) -> str:
-        """The next message to this person."""
+        """Waits for the next message to this person."""
         async with asyncio.timeout(deadline):
             return (await self.heard.get()).text
 
@@ -311,7 +310,7 @@ class FakeChannel:
 
 
 class ScriptedApprover:
-    """An `Approver` that gives the prepared decisions in order, the last of them again and again."""
+    """An `Approver` that gives the prepared decisions in order, and repeats the last."""
 
     def __init__(self, *decisions: Decision) -> None:
         self._decisions = deque(decisions or ("deny",))
@@ -336,7 +335,7 @@ class TemporaryHome:
 
     @property
     def environ(self) -> dict[str, str]:
-        """A bare environment: no keys, nothing of the machine's but its PATH."""
+        """A bare environment: no keys, only the machine's PATH."""
         return {
             "HOME": str(self.root),
             "PATH": "/usr/local/bin:/usr/bin:/bin",
@@ -385,14 +384,14 @@ class TemporaryHome:
 
 
 class Heard:
-    """What one turn said: every event, and the parts a test asks about."""
+    """The events of one turn, and the parts a test asks about."""
 
     def __init__(self) -> None:
         self.events: list[Event | SessionRepaired | SessionRenewed | RecordedEvent] = []
 
     @property
     def text(self) -> str:
-        """The last thing the model said."""
+        """The model's last text."""
         said = [event.message.text for event in self.events if isinstance(event, MessageEnded)]
         return said[-1] if said else ""
 
@@ -414,7 +413,7 @@ async def ask(
     into: Heard | None = None,
     **turn: Any,
 ) -> Heard:
-    """Runs one turn to its end. What is heard until then is in `into`, for a test that stops it half way."""
+    """Runs one turn to its end. Events so far are in `into`, for a test that stops it half way."""
     from openclaw.runs.request import RunRequest
 
     heard = Heard() if into is None else into
@@ -443,13 +442,13 @@ class RecordedRun:
 
     @property
     def question(self) -> str:
-        """What the person said last before the first call."""
+        """The person's last message before the first call."""
         said = [message.text for message in self.calls[0].request.messages if isinstance(message, messages.User)]
         return said[-1] if said else ""
 
     @property
     def answer(self) -> str:
-        """The last thing a model said."""
+        """The last text of a model."""
         replies = [call.reply.text for call in self.calls if call.reply is not None]
         return replies[-1] if replies else ""
 
@@ -465,7 +464,7 @@ class RecordedRun:
 
 
 class RecordedModel:
-    """A `Provider` that says what was said, call by call, whatever it is asked."""
+    """A `Provider` that repeats the recorded answers, call by call, whatever it is asked."""
 
     def __init__(self, calls: "Sequence[RecordedCall]") -> None:
         self.requests: list[ModelRequest] = []
@@ -486,7 +485,7 @@ class RecordedModel:
 
 
 class FakeSandbox:
-    """A sandbox that starts programs where they are, with the variables of the box only. It isolates nothing."""
+    """A sandbox that starts programs in place, with the sandbox's variables only. It isolates nothing."""
 
     name = "fake"
 

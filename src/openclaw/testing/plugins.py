@@ -1,11 +1,11 @@
-"""The kit for testing a plugin: it runs in a process of its own, as it does under the gateway.
+"""Kit for testing a plugin: it runs in a process of its own, as it does under the gateway.
 
     async with running_plugin("path/to/plugin", config={"city": "Bern"}) as plugin:
         assert (await plugin.tool("forecast", day="today")).text == "sunny"
 
     assert await plugin_problems("path/to/plugin") == []
 
-The second is the contract every plugin keeps; `openclaw plugins doctor` checks the same.
+The last line checks the plugin contract, as `openclaw plugins doctor` does.
 """
 
 from collections.abc import Mapping
@@ -28,12 +28,12 @@ def running_plugin(
     limits: PluginLimits | None = None,
     isolation: str = "process",
 ) -> AbstractAsyncContextManager[RunningPlugin]:
-    """The plugin in `directory`, started; raises what keeps it from starting."""
+    """Starts the plugin in `directory`; raises what keeps it from starting."""
     return running(directory, SystemClock(), config=config, env=env, limits=limits, isolation=isolation)
 
 
 async def plugin_problems(
     directory: str | Path, *, config: Mapping[str, Any] | None = None, env: Mapping[str, str] | None = None
 ) -> list[str]:
-    """Everything in which the plugin in `directory` does not keep to the contract; an empty list when it does."""
+    """Checks the plugin in `directory` against the contract; gives every violation."""
     return await problems_of(directory, SystemClock(), config=config, env=env)

@@ -1,4 +1,4 @@
-"""The kit's fixtures, found by pytest through the entry point."""
+"""Pytest fixtures of the kit, registered through the entry point."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

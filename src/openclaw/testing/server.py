@@ -14,14 +14,14 @@ from openclaw.testing import Calls, Says, Step
 
 
 class Hangs:
-    """Says `text`, then nothing more until the server is closed."""
+    """Sends `text`, then nothing more until the server is closed."""
 
     def __init__(self, text: str = "") -> None:
         self.text = text
 
 
 class Breaks:
-    """Says `text`, then closes the connection."""
+    """Sends `text`, then closes the connection."""
 
     def __init__(self, text: str = "") -> None:
         self.text = text
@@ -94,7 +94,7 @@ class MockModelServer:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
-            # Pieces leave as they are written; else each turn would wait 40 ms for the other side's word.
+            # No Nagle: otherwise each chunk would wait 40 ms for the client's acknowledgement.
             disable_nagle_algorithm = True
 
             def do_POST(self) -> None:
@@ -114,7 +114,7 @@ class MockModelServer:
                     self.end_headers()
                     self.wfile.write(first.body.encode())
                     return
-                # One that is going to break off says nothing of its length, as servers that break off do.
+                # A reply that is going to break off has no Content-Length, as with real servers that break off.
                 self.close_connection = any(isinstance(step, Hangs | Breaks) for step in steps)
                 self.send_response(200)
                 self.send_header("content-type", "text/event-stream")

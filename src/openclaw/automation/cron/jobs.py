@@ -1,4 +1,4 @@
-"""Jobs: what is done, when, where its result goes. Parsed and checked once, here. Pure."""
+"""Cron jobs: payload, schedule, delivery, and what a result does to them. Parsed and validated once, here. Pure."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -14,23 +14,23 @@ from openclaw.core.text import Origin
 
 NAME_CHARS = 60
 STARTING_MS = 120_000
-"""How long after a start jobs that were missed and ask a model wait."""
+"""How long after a start missed jobs that ask a model are deferred."""
 Status = Literal["ok", "error", "skipped"]
 DeliveryStatus = Literal["delivered", "not-delivered", "unknown", "not-requested"]
 
 
 class JobShape(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """The base of what is stored and sent: names as on the wire, what is not set left out."""
+    """Base of stored and sent types: camelCase names, defaults omitted."""
 
 
 class SystemEvent(JobShape, frozen=True, kw_only=True, tag_field="kind", tag="systemEvent"):
-    """A line the main conversation is told."""
+    """A line added to the main session."""
 
     text: Annotated[str, Meta(min_length=1)]
 
 
 class AgentTurn(JobShape, frozen=True, kw_only=True, tag_field="kind", tag="agentTurn"):
-    """A task for the agent, in a conversation of its own."""
+    """A task for the agent, in a session of its own."""
 
     message: Annotated[str, Meta(min_length=1)]
     model: str | None = None
@@ -55,7 +55,7 @@ class Delivery(JobShape, frozen=True, kw_only=True):
 
 
 class FailureAlert(JobShape, frozen=True, kw_only=True):
-    """When people hear that a job keeps failing."""
+    """When people are told that a job keeps failing."""
 
     after: Annotated[int, Meta(ge=1)] = 2
     cooldown_ms: Annotated[int, Meta(ge=0)] = 3_600_000
@@ -68,7 +68,7 @@ class AutoDisabled(JobShape, frozen=True, kw_only=True):
 
 
 class JobState(JobShape, frozen=True, kw_only=True):
-    """What became of a job so far."""
+    """What happened to a job so far."""
 
     next_run_at_ms: int | None = None
     running_at_ms: int | None = None
@@ -85,7 +85,7 @@ class JobState(JobShape, frozen=True, kw_only=True):
     last_failure_alert_at_ms: int | None = None
     auto_disabled: AutoDisabled | None = None
     seen: dict[str, str] = {}
-    """What each of its watches saw last."""
+    """What each of its watches reported last."""
 
 
 class Owner(JobShape, frozen=True, kw_only=True):
@@ -119,7 +119,7 @@ class CronJob(JobShape, frozen=True, kw_only=True):
     failure_alert: FailureAlert | Literal[False] | None = None
     watch: tuple[Watch, ...] = ()
     origins: tuple[Origin, ...] = ()
-    """The untrusted text that had been read when it was made: its runs carry the label."""
+    """Untrusted text the model had read when it made the job; its runs carry these labels."""
 
     @property
     def removes_itself(self) -> bool:
@@ -130,10 +130,13 @@ _FIELDS = {field.encode_name for field in structs.fields(CronJob)} - {"id", "sta
 _FLAT = ("model", "thinking", "timeoutSeconds", "toolsAllow", "lightContext")
 
 
-def deferred(job: CronJob, began: int, now: int) -> bool:
-    """Whether a job that was missed before the gateway `began` waits: a start must not compete with models.
+# Building and patching.
 
-    What only notes an event runs at once. A clock that was set back ends the waiting.
+
+def deferred(job: CronJob, began: int, now: int) -> bool:
+    """Whether a job that was missed before the gateway `began` is deferred, so that starting stays quick.
+
+    System events run at once. A clock that was set back ends the deferral.
     """
     slot = job.state.next_run_at_ms
     asks_a_model = isinstance(job.payload, AgentTurn) or job.wake_mode == "now"
@@ -141,7 +144,7 @@ def deferred(job: CronJob, began: int, now: int) -> bool:
 
 
 def build(raw: Mapping[str, Any], *, job_id: str, now: int, local: str, before: CronJob | None = None) -> CronJob:
-    """A job from what somebody wrote; what is missing and has one sensible meaning is filled in."""
+    """Builds a job from raw input; fills in what is missing and has one sensible meaning."""
     given = tidy(raw)
     unknown = sorted(set(given) - _FIELDS)
     if unknown:
@@ -178,7 +181,7 @@ def build(raw: Mapping[str, Any], *, job_id: str, now: int, local: str, before: 
 
 
 def tidy(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """What people and models write for a job, in its proper form."""
+    """Normalises what people and models write for a job."""
     given = {name: value for name, value in raw.items() if value is not None}
     if isinstance(given.get("name"), str):
         given["name"] = given["name"].strip() or None
@@ -199,7 +202,7 @@ def tidy(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def changed(job: CronJob, patch: Mapping[str, Any], *, now: int, local: str) -> CronJob:
-    """The job with `patch` applied: null takes a setting away, a payload or delivery is merged when it is the same."""
+    """The job with `patch` applied: null removes a setting, a payload or delivery of the same kind is merged."""
     raw = {name: value for name, value in msgspec.to_builtins(job).items() if name in _FIELDS}
     given = {name: value for name, value in patch.items() if name not in ("state", "id")}
     given = {**tidy(given), **{name: None for name, value in given.items() if value is None}}
@@ -257,6 +260,8 @@ def _check(job: CronJob) -> None:
         raise InvalidRequest("delivery by webhook needs an address: set delivery.to to an http or https URL")
 
 
+# What a result does to a job: backoff, retries, alerts, disabling.
+
 BACKOFF_MS = (30_000, 60_000, 300_000, 900_000, 3_600_000)
 MOST_FAILURES = 10
 ONCE_TRIES = 3
@@ -282,15 +287,15 @@ class JobResult(Struct, frozen=True, kw_only=True):
 
 
 class JobAfter(Struct, frozen=True, kw_only=True):
-    """The job afterwards; None when it is gone."""
+    """The job afterwards; None when it is removed."""
 
     job: CronJob | None
     alert: str = ""
-    """What people should be told about a job that fails."""
+    """The alert text for a job that keeps failing."""
 
 
 def after(job: CronJob, result: JobResult, following: int | None) -> JobAfter:
-    """The job after a run whose slot is followed by `following`."""
+    """Applies a result to the job whose next slot is `following`."""
     state = _recorded(job.state, result)
     job = structs.replace(job, state=state)
     if result.status == "error":

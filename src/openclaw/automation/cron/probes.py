@@ -1,4 +1,4 @@
-"""A look at what a watch names: a file, a program, an address. No model is asked for it."""
+"""Checks what a watch names: a file, a program, an address, a mailbox. No model is asked."""
 
 import asyncio
 import contextlib
@@ -38,13 +38,13 @@ MOST_DUE = 50
 
 
 def watch_origins(watches: Sequence[Watch]) -> tuple[Origin, ...]:
-    """Where the words of a look may come from, when that is elsewhere: programs that fetch something."""
+    """Labels for the text of a probe, when it may come from elsewhere: programs that fetch something."""
     commands = [" ".join(watch.argv) for watch in watches if isinstance(watch, CommandWatch)]
     return merge_origins(origin("external", f"watch {command}") for command in commands if reaches_out(command))
 
 
 class WatchProbes:
-    """Looks, with the environment and the workspace of one agent."""
+    """Runs watches with the environment and the workspace of one agent."""
 
     def __init__(
         self, workspace: Path, environ: Mapping[str, str], clock: Clock, last_contact: int, zone: tzinfo = UTC
@@ -97,7 +97,7 @@ class WatchProbes:
         return WatchLook(name=name_of(watch), mark=mark(*parts), says=says)
 
     def _maildir(self, watch: MailWatch) -> WatchLook:
-        """New are letters whose names were not there before; reading one moves it and renames it behind the colon."""
+        """Reports letters whose names are new; reading one moves it and renames it behind the colon."""
         path = (self._workspace / Path(watch.path).expanduser()).absolute()
         name = name_of(watch)
         try:
@@ -111,7 +111,7 @@ class WatchProbes:
         )
 
     def _mailbox(self, watch: MailWatch) -> WatchLook:
-        """New is what gets a higher number from the server than anything before it."""
+        """Reports letters with a higher UID than any before."""
         name, password = name_of(watch), self._environ.get(watch.password_env, "")
         if not password:
             return WatchLook(name=name, mark="", says=f"{watch.password_env} is not set")
@@ -119,7 +119,7 @@ class WatchProbes:
         try:
             letters = status(watch, password)
         except Unavailable as error:
-            return WatchLook(name=name, mark="", says=error.message)  # one failed look is no news
+            return WatchLook(name=name, mark="", says=error.message)  # one failed probe is no change
         return WatchLook(
             name=name, mark=mark(letters.following), says=f"{letters.unread} unread letters", news=letters.unread > 0
         )
@@ -182,12 +182,14 @@ class WatchProbes:
                     if len(body) >= MOST_BYTES:
                         break
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            # One failed look is no news: networks come and go.
+            # One failed probe is no change: networks come and go.
             return WatchLook(name=name, mark="", says=f"no answer ({type(error).__name__})")
         return WatchLook(
             name=name, mark=mark(response.status_code, body), says=f"HTTP {response.status_code}, new content"
         )
 
+
+# IMAP.
 
 SECONDS = 30.0
 
@@ -196,12 +198,12 @@ class Letters(Struct, frozen=True):
     """What the server says of a mailbox."""
 
     following: int
-    """The number the next letter will get: it grows with every letter, and reading changes nothing about it."""
+    """The UID the next letter will get: it grows with every letter, and reading does not change it."""
     unread: int
 
 
 def status(watch: MailWatch, password: str) -> Letters:
-    """The mailbox as it is now; raises `Unavailable`, which never repeats what we sent."""
+    """The mailbox as it is now; raises `Unavailable`, whose text never contains the password."""
     try:
         with _connected(watch) as server:
             server.login(watch.user, password)

@@ -1,4 +1,4 @@
-"""Scheduled jobs."""
+"""RPC methods `cron.*`, `wake`, `system-event` and `set-heartbeats`, with their parameter types."""
 
 import hashlib
 import uuid
@@ -445,7 +445,7 @@ PAGE = 50
 
 
 class AddParams(CronAddParams, frozen=True, kw_only=True):
-    """The protocol's, and what only our jobs have."""
+    """Params of `cron.add`, with the fields that only our jobs have."""
 
     misfire: Literal["once", "skip", "all"] | None = None
     watch: tuple[dict[str, Any], ...] | None = None

@@ -1,7 +1,7 @@
-"""When a job fires: a schedule and a moment in, the next moment out. Pure.
+"""Computes when a job fires: a schedule and a time in, the next time out. Pure.
 
-Moments are milliseconds since the epoch. A slot is the moment a job is due; what happens to a slot that nobody was
-there for is decided here too, so that it can be tried on any calendar.
+Times are milliseconds since the epoch. A slot is the time a job is due. What happens to a missed slot is decided here
+too.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from openclaw.core.errors import InvalidRequest
 MIN_EVERY_MS = 1_000
 HOURLY_STAGGER_MS = 300_000
 GRACE_MS = 60_000
-"""A slot this late was missed; below it, the machine was merely busy."""
+"""A slot later than this was missed; below it, the machine was merely busy."""
 MOST_CATCH_UP = 100
 _LATEST_MS = 253_402_300_799_000
 """The last second of the year 9999, where calendars end."""
@@ -29,7 +29,7 @@ _UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w"
 
 
 class AtSchedule(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, tag_field="kind", tag="at"):
-    """Once, at a moment: ISO 8601; without a zone it is UTC."""
+    """Once, at a time: ISO 8601; without a zone it is UTC."""
 
     at: str
 
@@ -37,14 +37,14 @@ class AtSchedule(Struct, frozen=True, kw_only=True, rename="camel", omit_default
 class EverySchedule(
     Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, tag_field="kind", tag="every"
 ):
-    """Again and again, a fixed time apart, counted from the anchor."""
+    """At a fixed interval, counted from the anchor."""
 
     every_ms: Annotated[int, Meta(ge=1)]
     anchor_ms: int | None = None
 
 
 class CronSchedule(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, tag_field="kind", tag="cron"):
-    """By the calendar: five fields, or six with seconds in front."""
+    """A cron expression: five fields, or six with seconds in front."""
 
     expr: str
     tz: str | None = None
@@ -63,7 +63,7 @@ def duration(text: str) -> int:
 
 
 def moment(text: str, tz: str | None = None, now: int | None = None) -> int:
-    """The moment `text` names: ISO 8601, or with `now` also a time from now (`20m`)."""
+    """The time `text` names: ISO 8601, or with `now` also a time from now (`20m`)."""
     if now is not None and re.fullmatch(r"\+?[\d.]+(ms|[smhdw]).*", text.strip().lower()):
         return now + duration(text.strip().lstrip("+"))
     try:
@@ -89,7 +89,7 @@ def zone(name: str) -> ZoneInfo:
 
 
 def checked(schedule: Schedule, now: int, created: int, local: str) -> Schedule:
-    """The schedule as it is stored: complete, and sure to fire at least once."""
+    """Completes a schedule for storage; refuses one that never fires."""
     match schedule:
         case AtSchedule():
             moment(schedule.at)
@@ -109,7 +109,7 @@ def checked(schedule: Schedule, now: int, created: int, local: str) -> Schedule:
 
 
 def next_fire(schedule: Schedule, after: int, job_id: str = "") -> int | None:
-    """The first slot strictly after `after`, or None when there is none any more."""
+    """The first slot strictly after `after`, or None when there is none."""
     match schedule:
         case AtSchedule():
             at = moment(schedule.at)
@@ -126,7 +126,7 @@ def next_fire(schedule: Schedule, after: int, job_id: str = "") -> int | None:
 
 
 def fires(schedule: Schedule, after: int, job_id: str = "", count: int = 5) -> list[int]:
-    """The coming slots, `count` at most."""
+    """The next slots, `count` at most."""
     found: list[int] = []
     while len(found) < count and (slot := next_fire(schedule, after, job_id)) is not None:
         found.append(slot)
@@ -135,7 +135,7 @@ def fires(schedule: Schedule, after: int, job_id: str = "", count: int = 5) -> l
 
 
 def stagger(schedule: CronSchedule, job_id: str) -> int:
-    """How long after the full hour a job really starts, so that not all jobs of the world start together."""
+    """Milliseconds a job on the full hour starts later, so that not all jobs start together."""
     spread = schedule.stagger_ms
     if spread is None:
         spread = HOURLY_STAGGER_MS if _on_the_hour(schedule.expr) else 0
@@ -145,17 +145,17 @@ def stagger(schedule: CronSchedule, job_id: str) -> int:
 
 
 class DueSlots(Struct, frozen=True, kw_only=True):
-    """What to do about a slot that has come."""
+    """What to do about a due slot."""
 
     slot: int
     following: int | None
     """The slot after it."""
     missed: bool = False
-    """Do not run it: it was missed, and the job does not want to be late."""
+    """Do not run it: it was missed, and the job skips missed slots."""
 
 
 def due(schedule: Schedule, slot: int, now: int, *, job_id: str, misfire: Misfire) -> DueSlots:
-    """How a slot at or before `now` is taken. A job that runs once is never skipped."""
+    """Decides what to do with a slot at or before `now`. A one-shot job is never skipped."""
     late = now - slot > GRACE_MS
     following = next_fire(schedule, slot, job_id)
     if isinstance(schedule, AtSchedule) or not late:
@@ -168,7 +168,7 @@ def due(schedule: Schedule, slot: int, now: int, *, job_id: str, misfire: Misfir
 
 
 def _catch_up(schedule: Schedule, slot: int, following: int | None, now: int, job_id: str) -> DueSlots:
-    """One slot after the other, but not a year of seconds: of very many, the latest."""
+    """One missed slot after the other; of very many, only the latest ones."""
     if isinstance(schedule, EverySchedule) and now - slot > MOST_CATCH_UP * schedule.every_ms:
         slot = next_fire(schedule, now - MOST_CATCH_UP * schedule.every_ms, job_id) or slot
         following = next_fire(schedule, slot, job_id)
@@ -176,7 +176,7 @@ def _catch_up(schedule: Schedule, slot: int, following: int | None, now: int, jo
 
 
 def _calendar(schedule: CronSchedule, after: int) -> Iterator[int]:
-    """The matching moments after `after`; wall-clock rules, so a skipped hour runs late and a repeated one once."""
+    """The matching times after `after`, by the wall clock: a skipped hour runs late and a repeated one once."""
     if len(schedule.expr.split()) not in (5, 6):
         raise InvalidRequest(f"{schedule.expr!r} is not a cron expression: it has five fields, like 0 9 * * 1-5")
     start = datetime.fromtimestamp(after // 1000, UTC).astimezone(zone(schedule.tz or "UTC"))
@@ -190,7 +190,7 @@ def _calendar(schedule: CronSchedule, after: int) -> Iterator[int]:
 
 
 def _on_the_hour(expr: str) -> bool:
-    """Whether it means every hour, or every few, at minute zero: what everyone writes."""
+    """Whether it fires at minute zero of every hour, or every few hours."""
     fields = expr.split()
     if len(fields) == 6 and fields.pop(0) != "0":
         return False

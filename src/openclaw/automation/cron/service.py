@@ -1,4 +1,4 @@
-"""The scheduler: waits for the next slot, takes it, runs it, records it. One timer for all jobs."""
+"""Runs cron jobs: delivery of results, cleanup of old sessions and sandboxes, and the scheduler with its one timer."""
 
 import asyncio
 import logging
@@ -59,8 +59,11 @@ WEBHOOK_SECONDS = 15.0
 HERE = (None, "last", "webchat", "main")
 
 
+# Delivery.
+
+
 class JobDelivery:
-    """Hands results over; what cannot be handed over is an error with a reason."""
+    """Delivers results; what cannot be delivered raises an error with the reason."""
 
     def __init__(
         self,
@@ -114,8 +117,8 @@ class JobDelivery:
         await self._sessions.changed(key, "inject")
 
     async def _post(self, url: str, document: dict[str, Any]) -> None:
-        """Results leave for the open network only, unless the owner says otherwise."""
-        import httpx2  # slow to import, and few installations send anything there
+        """Posts a result; private addresses are refused unless the owner allows them."""
+        import httpx2  # slow to import, and few installations post results
 
         settings = self._cron_settings.current
         token = settings.webhook_token
@@ -142,7 +145,10 @@ class JobDelivery:
 log = logging.getLogger(__name__)
 
 SWEPT_AT_ONCE = 200
-"""A sweep takes no longer than so many; the next one goes on."""
+"""The most sessions one sweep removes; the next one continues."""
+
+
+# Cleanup.
 
 
 async def sweep_boxes(
@@ -157,7 +163,7 @@ async def sweep_boxes(
         return
     if not any([await asyncio.to_thread(root.is_dir) for root in roots]):
         return
-    # Most homes have no sandbox: what it takes is loaded by those that do.
+    # Most homes have no sandbox: import only when there is one.
     from openclaw.security.sandboxes.service import prune
 
     busy = machine_tools.standing.background.boxed() if machine_tools.has_standing.is_set() else set()
@@ -190,7 +196,7 @@ async def sweep(
 
 
 def disposable(key: SessionKey) -> bool:
-    """Whether a conversation was for one run: of a job, or of BOOT.md."""
+    """Whether a session was for one run only: of a job, or of BOOT.md."""
     return key.is_cron_run or key.rest.startswith("boot:")
 
 
@@ -198,7 +204,7 @@ async def _remove(lifecycle: SessionLifecycle, index: SessionIndex, key: Session
     try:
         aside = await lifecycle.delete(key, row.session_id)
     except (NotFound, SessionBusy):
-        return False  # somebody else was quicker, or it is in use after all
+        return False  # removed by another process, or in use after all
     if aside is not None:
         path = index.path(row.agent_id, row.session_id).with_name(aside)
         await asyncio.to_thread(path.unlink, True)
@@ -206,17 +212,20 @@ async def _remove(lifecycle: SessionLifecycle, index: SessionIndex, key: Session
 
 
 LONGEST_SLEEP = 60.0
-"""A clock that is set, or a job another process adds, is noticed within this many seconds."""
+"""A changed clock, or a job another process adds, is noticed within this many seconds."""
 TURN_SECONDS = 3_600.0
 AT_ONCE = 5
 SPACING = 5.0
 DEFERRED_LOOK = 1.0
-"""While missed jobs wait for the start to be over, others are looked for this often."""
+"""While missed jobs are deferred, due jobs are checked this often."""
 SWEEP_MS = 3_600_000
 UNATTENDED = (
     "This run is unattended: nobody answers questions. Your final reply is what gets delivered; if there is nothing "
     "worth telling, reply exactly NO_REPLY."
 )
+
+
+# The scheduler.
 
 
 class Scheduler:
@@ -281,7 +290,7 @@ class Scheduler:
 
     @asynccontextmanager
     async def serving(self, *, fires: bool) -> AsyncIterator["Scheduler"]:
-        """Jobs can be run inside this block; with `fires` they run by themselves."""
+        """Jobs can be run inside this block; with `fires` they start on schedule."""
         async with asyncio.TaskGroup() as group:
             self._group = group
             self.firing = fires
@@ -295,7 +304,7 @@ class Scheduler:
                     task.cancel()
 
     async def run_now(self, name: str, *, only_due: bool = False) -> str | None:
-        """Runs a job beside its schedule; gives the run's id, or None when it was asked for only if due."""
+        """Runs a job outside its schedule; gives the run's id, or None when `only_due` and it is not due."""
         job = await self.book.find(name)
         now = millis(self._clock)
         if only_due and not (job.enabled and (job.state.next_run_at_ms or now + 1) <= now):
@@ -330,10 +339,10 @@ class Scheduler:
         self._bus.publish("cron", payload)
         self._changed.set()
 
-    # The loop: look, take, sleep until the next slot.
+    # The loop: take due slots, sleep until the next one.
 
     async def _fire(self) -> None:
-        # The kernel's lock on the home says that whoever held these slots is gone.
+        # We hold the lock on the home, so the process that held these slots is gone.
         for fire in await self.store.adopt(self._owner, millis(self._clock), alone=True):
             log.info("taking up the job %s again: its run was interrupted", fire.job.name)
             self._start(fire)
@@ -364,7 +373,7 @@ class Scheduler:
     async def _pause(self, longest: float) -> None:
         following = await self.store.next_wake() if self._enabled else None
         wait = longest
-        if following is not None and longest == LONGEST_SLEEP:  # else it is one that waits, and its time has passed
+        if following is not None and longest == LONGEST_SLEEP:  # else a deferred job is next, which is overdue
             wait = min(wait, max(0.0, (following - millis(self._clock)) / 1000))
         await sleep_or(self._clock.sleep(wait), self._changed.wait())
         now = millis(self._clock)
@@ -534,7 +543,7 @@ class Scheduler:
 
 
 async def sleep_or(*waits: Any) -> None:
-    """Until the first of several waits is over."""
+    """Waits until the first of several waits is over."""
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

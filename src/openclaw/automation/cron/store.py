@@ -1,8 +1,8 @@
-"""Jobs and their slots on record. A slot is taken by one insert, so that it is fired once: across restarts, kills,
-clocks that jump, and two gateways that share the database.
+"""Stores jobs and taken slots. A slot is taken by one insert, so that it fires once: across restarts, kills, clock
+changes, and two gateways on one database.
 
-Taking a slot gives it a run id that follows from the job and the slot. Whoever finishes the work of a process that
-died asks for the same run again, which the ledger of runs answers without running it twice.
+The run id follows from the job and the slot. A process that takes over from a dead one submits the same run id, and
+the run store does not run it twice.
 """
 
 import uuid
@@ -21,16 +21,16 @@ from openclaw.storage.database import Database, Row, Transaction
 LEASE_MS = 60_000
 KEPT_MS = 7 * 86_400_000
 KEPT_RUNS = 2_000
-"""Of one job."""
+"""Per job."""
 _SLOTS = uuid.UUID("4f7e6a0e-8c1e-5d0a-9a55-3c1b64d0f0a7")
-# A job does not overlap itself: its next slot waits until the run before it has ended.
+# A job does not overlap itself: its next slot waits until the previous run has ended.
 _IDLE = (
     "NOT EXISTS (SELECT 1 FROM cron_fires WHERE cron_fires.job_id = cron_jobs.job_id AND cron_fires.status = 'running')"
 )
 
 
 class JobFire(Struct, frozen=True, kw_only=True):
-    """One slot of a job, taken."""
+    """One taken slot of a job."""
 
     job: CronJob
     slot: int
@@ -61,7 +61,7 @@ class CronStore:
         return (await self.versioned(job_id))[0]
 
     async def versioned(self, job_id: str) -> tuple[CronJob, int]:
-        """A job and the number of its version."""
+        """A job and its revision number."""
         rows = await self._db.read("SELECT * FROM cron_jobs WHERE job_id = :id", {"id": job_id})
         if not rows:
             raise NotFound(f"no job {job_id}: openclaw cron list shows them")
@@ -78,7 +78,7 @@ class CronStore:
         )
 
     async def put(self, job: CronJob, revision: int) -> None:
-        """A changed job over the version that was read."""
+        """Writes a changed job over the revision that was read."""
         done = await self._db.write(
             "UPDATE cron_jobs SET job = :job, name = :name, enabled = :enabled, next_run_at = :next, "
             "updated_at = :updated, revision = revision + 1 WHERE job_id = :id AND revision = :revision",
@@ -106,7 +106,7 @@ class CronStore:
         return [_job(row) for row in rows]
 
     async def take(self, job: CronJob, due: DueSlots, *, owner: str, now: int) -> JobFire | None:
-        """Takes a slot and moves the job on, in one transaction; None when somebody else has it or the job changed."""
+        """Takes a slot and advances the job, in one transaction; None when it is taken or the job changed."""
         async with self._db.transaction() as tx:
             moved = await tx.write(
                 "UPDATE cron_jobs SET job = :job, next_run_at = :next, revision = revision + 1 "
@@ -123,7 +123,7 @@ class CronStore:
             return await self._insert(tx, job, due.slot, due.following, owner, now)
 
     async def force(self, job: CronJob, *, owner: str, now: int) -> JobFire:
-        """Runs a job now, beside its schedule."""
+        """Takes a slot now, outside the schedule."""
         async with self._db.transaction() as tx:
             slot = now
             while (made := await self._insert(tx, job, slot, job.state.next_run_at_ms, owner, now)) is None:
@@ -161,7 +161,7 @@ class CronStore:
         )
 
     async def adopt(self, owner: str, now: int, *, alone: bool) -> list[JobFire]:
-        """The slots a dead process left behind, ours from now on. `alone` when no other process can be alive."""
+        """Takes over the slots of a dead process. `alone` when no other process can be alive."""
         rows = await self._db.read(
             "SELECT * FROM cron_fires WHERE status = 'running' AND owner <> :owner "
             "AND (lease_until < :now OR :alone = 1)",
@@ -179,7 +179,7 @@ class CronStore:
         return taken
 
     async def finish(self, fire: JobFire, result: JobResult, *, delivers: bool) -> JobAfter | None:
-        """Records how a slot ended and what that means for its job; None when it is on record already."""
+        """Records how a slot ended and applies it to the job; None when it is on record already."""
         async with self._db.transaction() as tx:
             done = await tx.write(
                 "UPDATE cron_fires SET status = :status, ended_at = :ended, result = :result, delivery = :delivery "
@@ -198,7 +198,7 @@ class CronStore:
             if not rows:
                 return JobAfter(job=None)
             job = _job(rows[0])
-            following = job.state.next_run_at_ms  # not the one of the slot: the job may have been edited meanwhile
+            following = job.state.next_run_at_ms  # reread: the job may have been edited since the slot was taken
             if not job.enabled:
                 following = None
             made = after(job, result, following)
@@ -213,7 +213,7 @@ class CronStore:
             return made
 
     async def undelivered(self) -> list[JobFire]:
-        """Ended runs whose text was to go somewhere when the process died."""
+        """Ended runs whose result was not delivered when the process died."""
         rows = await self._db.read("SELECT * FROM cron_fires WHERE delivery = 'unknown' AND status <> 'running'")
         return [_fire(row) for row in rows]
 
@@ -240,7 +240,7 @@ class CronStore:
     async def runs(
         self, job_id: str | None = None, *, run_id: str | None = None, limit: int = 50, offset: int = 0
     ) -> tuple[Sequence[JobFire], int]:
-        """Slots that ended, the latest first, and how many there are."""
+        """Ended slots, the latest first, and their total."""
         where = "status <> 'running' AND (:id = '' OR job_id = :id) AND (:run = '' OR run_id = :run)"
         params = {"id": job_id or "", "run": run_id or ""}
         rows = await self._db.read(
@@ -251,7 +251,7 @@ class CronStore:
         return [_fire(row) for row in rows], total[0]["n"]
 
     async def forget_old(self, now: int) -> None:
-        """The history goes back a week, and of one job no further than its latest runs."""
+        """Deletes history older than a week, and beyond the latest runs of each job."""
         await self._db.write_all(
             (
                 "DELETE FROM cron_fires WHERE status <> 'running' AND delivery <> 'unknown' AND run_id IN "
@@ -266,7 +266,7 @@ class CronStore:
 
 
 def scheduled(job: CronJob, now: int) -> CronJob:
-    """The job with its next slot; one whose only moment has passed without a run is due now."""
+    """The job with its next slot; an overdue one-shot job is due now."""
     following = next_fire(job.schedule, now, job.id) if job.enabled else None
     if job.enabled and following is None and job.state.last_run_at_ms is None:
         following = now
@@ -313,14 +313,16 @@ def _fire(row: Row) -> JobFire:
     )
 
 
+# Managing jobs by name, with events for each change.
+
 MOST_JOBS = 10_000
 MOST_FIRES = 1_000
 Told = Callable[[str, str, CronJob | None, Mapping[str, Any]], None]
-"""Hears `action, job id, job, more` after each change."""
+"""Called with `action, job id, job, more` after each change."""
 
 
 def _nobody(action: str, job_id: str, job: CronJob | None, more: Mapping[str, Any]) -> None:
-    """For a book that nobody watches."""
+    """The default listener: does nothing."""
 
 
 class JobBook:
@@ -375,7 +377,7 @@ class JobBook:
         return removed
 
     async def find(self, name: str) -> CronJob:
-        """The job with this id, with the one id that begins so, or with the one that is called so."""
+        """The job with this id, the unique id prefix, or the unique name."""
         jobs = await self.store.all()
         exact = [job for job in jobs if job.id == name]
         alike = exact or [job for job in jobs if job.name == name] or [j for j in jobs if j.id.startswith(name)]
@@ -405,7 +407,7 @@ class JobBook:
         return sorted(found, key=lambda job: _rank(job, sort), reverse=descending)
 
     async def coming(self, name: str, count: int) -> Sequence[int]:
-        """The next moments of a job."""
+        """The next times of a job."""
         job = await self.find(name)
         if not job.enabled:
             return []
@@ -429,7 +431,7 @@ def revision_of(job: CronJob) -> str:
 
 
 def job_to_json(job: CronJob) -> dict[str, Any]:
-    """A job as clients see it."""
+    """A job for clients."""
     raw: dict[str, Any] = msgspec.to_builtins(job)
     state = raw["state"]
     for name in ("nextRunAtMs", "lastRunAtMs", "lastRunStatus"):
@@ -441,7 +443,7 @@ def job_to_json(job: CronJob) -> dict[str, Any]:
 
 
 def run_shown(fire: JobFire) -> dict[str, Any]:
-    """An ended run as clients see it."""
+    """An ended run for clients."""
     result = fire.result
     raw: dict[str, Any] = {
         "ts": fire.ended_at or fire.fired_at,

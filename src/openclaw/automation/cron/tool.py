@@ -1,4 +1,4 @@
-"""The tool `cron`: how the assistant reminds, repeats and wakes itself."""
+"""The `cron` tool: the agent schedules reminders, jobs and wake-ups."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
@@ -60,7 +60,7 @@ PARAMETERS: dict[str, Any] = {
 
 
 class CronTool:
-    """Works on the book; `run`, `wake` and the recent lines of a conversation come from the gateway."""
+    """`cron`: manages jobs; `run`, `wake` and the recent messages of a session come from the gateway."""
 
     spec = ToolSpec(
         name="cron",
@@ -189,7 +189,7 @@ def _page(args: Mapping[str, Any], usual: int) -> tuple[int, int]:
 
 
 def with_context(text: str, lines: Sequence[str]) -> str:
-    """A reminder with what was said when it was set."""
+    """A reminder with the messages that preceded it."""
     kept: list[str] = []
     room = CONTEXT_CHARS
     for line in reversed(lines):
@@ -203,12 +203,12 @@ def with_context(text: str, lines: Sequence[str]) -> str:
 
 
 def _labelled(job: Mapping[str, Any], origins: Sequence[Origin]) -> dict[str, Any]:
-    """What a model wrote for a job, with the labels of what it had read; it cannot set or clear them itself."""
+    """The raw job with the labels of what the model had read; it cannot set or clear them itself."""
     return {**job, "origins": msgspec.to_builtins(merge_origins(origins))}
 
 
 def _refuse_commands(job: Mapping[str, Any]) -> None:
-    """A watch that runs a program or reads a file past the workspace would go round the approval of commands."""
+    """Refuses watches that run a program or read outside the workspace: they would bypass the approval of commands."""
     if job.get("watch"):
         raise InvalidRequest("watches are set by people: openclaw cron add --when-file, --when-command, --when-url")
 

@@ -1,6 +1,6 @@
-"""Watches: what has to change before a model is asked. A look costs no token. Pure.
+"""Watches: conditions that are checked before a model is asked. A check costs no tokens. Pure.
 
-Each look gives a short fingerprint; a job or heartbeat goes on when one differs from what was seen last.
+Each check gives a short fingerprint; a job or heartbeat runs when one differs from the last.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ class _Kind(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=Tru
 
 
 class FileWatch(_Kind, frozen=True, kw_only=True, tag="file"):
-    """A file or folder changed, came or went. Relative paths are in the workspace."""
+    """A file or folder changed, appeared or disappeared. Relative paths are in the workspace."""
 
     path: Annotated[str, Meta(min_length=1)]
 
@@ -35,13 +35,13 @@ class HttpWatch(_Kind, frozen=True, kw_only=True, tag="http"):
 
 
 class SilenceWatch(_Kind, frozen=True, kw_only=True, tag="silence"):
-    """Nobody has written in the main conversation for this long."""
+    """Nobody has written in the main session for this long."""
 
     longer_than_ms: Annotated[int, Meta(ge=60_000)]
 
 
 class MailWatch(_Kind, frozen=True, kw_only=True, tag="mail"):
-    """New mail came: into a Maildir on this machine, or into a mailbox that an IMAP server keeps."""
+    """New mail: in a Maildir on this machine, or in an IMAP mailbox."""
 
     path: str = ""
     """The Maildir. Relative paths are in the workspace."""
@@ -51,7 +51,7 @@ class MailWatch(_Kind, frozen=True, kw_only=True, tag="mail"):
     tls: bool = True
     user: str = ""
     password_env: str = ""
-    """The variable that holds the password; a job never holds one itself."""
+    """The environment variable with the password; a job never contains one."""
     mailbox: str = "INBOX"
 
     def __post_init__(self) -> None:
@@ -73,17 +73,17 @@ Watch = FileWatch | CommandWatch | HttpWatch | SilenceWatch | MailWatch | DueWat
 
 
 class WatchLook(Struct, frozen=True, kw_only=True):
-    """What a watch saw."""
+    """The result of one check."""
 
     name: str
     mark: str
     """The fingerprint; empty when there is nothing to see."""
     says: str
-    """The same for a reader."""
+    """The same in words, for the model."""
     news: bool = True
-    """Whether a change to this is worth telling; that somebody wrote again, or read the mail, is not."""
+    """Whether a change is reported; that somebody wrote again, or read the mail, is not."""
     adds: bool = False
-    """The fingerprint is a list, and only what was not in it before counts, also at the first look."""
+    """The fingerprint is a list, and only new entries count, also at the first check."""
 
 
 def name_of(watch: Watch) -> str:
@@ -107,7 +107,7 @@ def mark(*parts: object) -> str:
 
 
 def changes(looks: list[WatchLook], seen: dict[str, str]) -> list[WatchLook]:
-    """The looks that differ from what was seen. The first look at a thing is for comparison only."""
+    """The results that differ from `seen`. The first check of a thing only sets the baseline."""
     return [look for look in looks if look.mark and look.news and _differs(look, seen.get(look.name))]
 
 
@@ -118,7 +118,7 @@ def _differs(look: WatchLook, before: str | None) -> bool:
 
 
 class DueLine(Struct, frozen=True, kw_only=True):
-    """A line of a note with the moment it speaks of."""
+    """A line of a note and the time it is due."""
 
     where: str
     text: str
@@ -131,7 +131,7 @@ _DONE = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s*\[[xX]\]|~~")
 
 
 def due_lines(text: str, where: str, zone: tzinfo) -> list[DueLine]:
-    """The lines of a note that are due some day and not ticked off; one without a time is due when its day begins."""
+    """The lines with a due date that are not ticked off; without a time of day they are due when the day begins."""
     found = []
     for number, line in enumerate(text.splitlines(), 1):
         named = _DUE.search(line)
@@ -140,6 +140,6 @@ def due_lines(text: str, where: str, zone: tzinfo) -> list[DueLine]:
         try:
             moment = datetime.fromisoformat(f"{named[1]} {(named[2] or '0:00').zfill(5)}").replace(tzinfo=zone)
         except ValueError:
-            continue  # the 30th of February is due never
+            continue  # not a date, e.g. the 30th of February
         found.append(DueLine(where=f"{where}:{number}", text=line.strip()[:300], at=round(moment.timestamp() * 1000)))
     return found

@@ -1,4 +1,4 @@
-"""The terminal chat: lays the parts out, and turns keys into what a person means."""
+"""The full-screen chat: lays out the widgets and maps keys to actions."""
 
 import signal
 import sys
@@ -60,7 +60,7 @@ What you write while an answer is on its way joins its next step."""
 
 
 def welcome(address: str, *, offline: bool) -> str:
-    """What an empty conversation says."""
+    """The text of an empty conversation."""
     lines = [
         f"OpenClaw {__version__}. Write a message and press Enter. F1 shows the keys.",
         f"In a browser: openclaw dashboard ({address.replace('ws', 'http', 1)}).",
@@ -75,7 +75,7 @@ LEAVE_SECONDS = 3.0
 
 
 class ChatApp(App[int]):
-    """One window on a gateway."""
+    """The chat of one gateway connection."""
 
     CSS = STYLE
     ENABLE_COMMAND_PALETTE = False
@@ -126,10 +126,10 @@ class ChatApp(App[int]):
 
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.exit, 0)
 
-    # The screen.
+    # Drawing.
 
     async def _paint(self) -> None:
-        """Shows what changed, a few times a second at most."""
+        """Redraws what changed, a few times a second at most."""
         while True:
             await self.session.changed.wait()
             self.session.changed.clear()
@@ -181,7 +181,7 @@ class ChatApp(App[int]):
     # Keys.
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Keys of the chat are silent while something lies over it."""
+        """Disables the chat's keys while a dialog is open."""
         return len(self.screen_stack) == 1 or not hasattr(ChatApp, f"action_{action}") or action == "quit"
 
     async def action_stop(self) -> None:
@@ -251,7 +251,7 @@ class ChatApp(App[int]):
     def action_keys(self) -> None:
         self._note(KEYS)
 
-    # What is written.
+    # Input.
 
     async def on_composer_submitted(self, event: Composer.Submitted) -> None:
         text = event.text
@@ -277,7 +277,7 @@ class ChatApp(App[int]):
         elif text or self._images:
             images, self._images = tuple(self._images), []
             self._rows.anchor()
-            # Waiting for the answer here would keep the keys from being read.
+            # Waiting for the answer here would block the handling of keys.
             self.run_worker(self.session.send(text, images), name="message")
 
     def on_composer_dropped(self, event: Composer.Dropped) -> None:
@@ -298,7 +298,7 @@ class ChatApp(App[int]):
         await self._try(self.session.decide(event.question, event.decision))
 
     async def _try(self, work: Awaitable[object]) -> None:
-        """Does it, or says why not."""
+        """Runs `work`; shows the error when it fails."""
         try:
             await work
         except OpenClawError as error:

@@ -1,4 +1,4 @@
-"""`openclaw tui` and `openclaw chat`: a conversation in the terminal."""
+"""`openclaw chat` and `openclaw tui`: a conversation in the terminal, full-screen or line by line."""
 
 import asyncio
 import contextlib
@@ -99,7 +99,7 @@ def chat_command(
 
 
 def _elsewhere(url: str) -> bool:
-    """Whether `url` is on another machine: what this home knows is not sent there."""
+    """Whether `url` is on another machine: this home's credentials are not sent there."""
     from openclaw.gateway.client_target import find
     from openclaw.process.environment import Environment
 
@@ -116,7 +116,7 @@ def _has_textual() -> bool:
 
 
 def _reachable(surroundings: "Environment", chosen: "Chosen", *, starts: bool) -> bool:
-    """Whether there is a gateway to talk to; on a terminal one is started when none runs."""
+    """Whether a gateway can be reached; at a terminal one is started when none runs."""
     from openclaw.cli.render import note
     from openclaw.core.errors import OpenClawError
     from openclaw.gateway.process import running
@@ -157,8 +157,11 @@ def _screen(surroundings: "Environment", chosen: "Chosen", *, mouse: bool) -> in
     return app.return_code or 0
 
 
+# The options.
+
+
 class Chosen(Struct, frozen=True, kw_only=True):
-    """The choices of a person."""
+    """The options a person gave."""
 
     session_key: str | None = None
     agent_id: str | None = None
@@ -190,6 +193,8 @@ class Chosen(Struct, frozen=True, kw_only=True):
         return {name: value for name, value in given.items() if value is not None}
 
 
+# Line by line.
+
 WELCOME = """\
 OpenClaw {version}, answering with {model}.
 Type a message and press Enter. Ctrl-C stops an answer, Ctrl-D or /exit leaves, /help says what else there is.
@@ -197,7 +202,7 @@ Type a message and press Enter. Ctrl-C stops an answer, Ctrl-D or /exit leaves, 
 
 
 def _lines() -> Iterator[str]:
-    """What a person types or a pipe brings, until the end."""
+    """The lines a person types or a pipe brings, until the end."""
     at_terminal = sys.stdin.isatty()
     if at_terminal:
         with contextlib.suppress(ImportError):
@@ -221,7 +226,7 @@ def _welcome(model: str) -> None:
 
 
 def through_gateway(surroundings: Environment, chosen: Chosen) -> int:
-    """The same conversation as on the web page: the gateway does the work and answers commands."""
+    """Chats through the gateway, which runs the turns and answers commands."""
     from openclaw.cli.client import ask
 
     agents = client_target.call_gateway(chosen.target(surroundings), "agents.list", {}, timeout=30)
@@ -241,7 +246,7 @@ def through_gateway(surroundings: Environment, chosen: Chosen) -> int:
 
 
 def here(surroundings: Environment, chosen: Chosen) -> int:
-    """A conversation in this process."""
+    """Chats in this process, without a gateway."""
     return asyncio.run(_here(surroundings, chosen))
 
 

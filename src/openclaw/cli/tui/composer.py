@@ -1,4 +1,4 @@
-"""Where messages are written: several lines, earlier messages, completion of commands, pictures by their path."""
+"""The input: several lines, history, completion of commands, pictures by their path."""
 
 import base64
 import re
@@ -19,7 +19,7 @@ from openclaw.core.errors import InvalidRequest
 
 
 class CompletionChoice(Struct, frozen=True):
-    """A command on offer."""
+    """A command offered for completion."""
 
     name: str
     about: str
@@ -39,7 +39,7 @@ _BEGUN = re.compile(r"/[\w:-]*")
 
 
 def completions(text: str, commands: Sequence[Mapping[str, Any]]) -> tuple[CompletionChoice, ...]:
-    """The commands that begin with what is typed."""
+    """The commands that start with what is typed."""
     if _BEGUN.fullmatch(text) is None:
         return ()
     known = {choice.name: choice for choice in OWN}
@@ -51,6 +51,8 @@ def completions(text: str, commands: Sequence[Mapping[str, Any]]) -> tuple[Compl
     fitting = [known[name] for name in sorted(known) if f"/{name}".startswith(text.lower())]
     return () if [each.name for each in fitting] == [text[1:]] else tuple(fitting)
 
+
+# Pictures.
 
 MOST_BYTES = 5 * 1024 * 1024
 MOST_IMAGES = 8
@@ -64,7 +66,7 @@ _SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 
 
 def dropped(text: str, cwd: Path) -> tuple[Path, ...]:
-    """The pictures meant by a pasted text that consists of nothing but their paths; none when it says more."""
+    """The pictures in a pasted text that consists only of their paths; empty otherwise."""
     text = text.strip()
     if not text or len(text) > 8_000 or not any(suffix in text.lower() for suffix in _SUFFIXES):
         return ()
@@ -92,7 +94,7 @@ def _as_path(text: str, cwd: Path) -> Path | None:
 
 
 def attachment(path: Path) -> Mapping[str, str]:
-    """A picture as the gateway takes it; says what is wrong with one it would not."""
+    """A picture as an attachment for the gateway; raises with what is wrong with it."""
     try:
         size = path.stat().st_size
         if size > MOST_BYTES:
@@ -110,11 +112,13 @@ def attachment(path: Path) -> Mapping[str, str]:
     return {"mimeType": kind, "fileName": path.name, "content": base64.b64encode(data).decode()}
 
 
+# Widgets.
+
 MOST_CHOICES = 6
 
 
 class CompletionList(Static):
-    """The commands that fit what is typed, one of them chosen."""
+    """The matching commands, one of them selected."""
 
     def __init__(self) -> None:
         super().__init__(id="completions", markup=False)
@@ -145,7 +149,7 @@ class CompletionList(Static):
 
 
 class Composer(TextArea):
-    """The box at the bottom."""
+    """The input at the bottom."""
 
     class Submitted(Message):
         def __init__(self, text: str) -> None:
@@ -179,7 +183,7 @@ class Composer(TextArea):
         self.move_cursor(self.document.end)
 
     async def _on_key(self, event: events.Key) -> None:
-        # Keys can come faster than the news of a change.
+        # Keys can arrive before the change event of the previous one.
         if event.key in ("enter", "tab", "up", "down") and self._list.choices:
             self._list.offer(completions(self.text, self.commands))
         match event.key:
@@ -228,7 +232,7 @@ class Composer(TextArea):
             self._list.offer(())
 
     def _recall(self, steps: int) -> bool:
-        """An earlier message to send again or to change; whether there is one."""
+        """Recalls an earlier message for editing; whether there is one."""
         back = self._back + steps
         if not 0 <= back <= len(self.earlier):
             return False

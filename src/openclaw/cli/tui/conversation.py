@@ -1,7 +1,7 @@
-"""A conversation as a terminal knows it: what is on record, what streams in, what waits to be recorded.
+"""The state of a conversation in the terminal: recorded messages, the one streaming in, those not yet recorded.
 
-Messages are known by the id the gateway gave them, so hearing of one twice shows it once. Reads events and history
-pages in the words of the wire; touches no socket and no screen.
+Messages are keyed by the gateway's id, so one that arrives twice is shown once. Takes events and history pages in
+their wire form; touches no socket and no screen.
 """
 
 from bisect import insort
@@ -17,18 +17,18 @@ from openclaw.core.commands import is_command
 Json = Mapping[str, Any]
 ENDS = ("final", "aborted", "error")
 WHOLE_CHARS = 200_000
-"""From here on the gateway sends the end of a run's text only."""
+"""Beyond this the gateway sends only the end of a run's text."""
 MOST_ROWS = 300
 
 
 class Pending(Struct, frozen=True, kw_only=True):
-    """A message of ours that is not on record yet."""
+    """A message of ours that is not recorded yet."""
 
     run_id: str
     text: str
     images: tuple[Json, ...] = ()
     sent: bool = False
-    """It has left; whether it arrived is another question."""
+    """It was sent; whether it arrived is not known."""
     problem: str = ""
 
     @property
@@ -41,7 +41,7 @@ class Pending(Struct, frozen=True, kw_only=True):
         return f"{self.text}\n[{count} image{'s' if count > 1 else ''}]".strip() if count else self.text
 
     def hint(self, busy: bool) -> str:
-        """Where it is on its way."""
+        """Its delivery state, as a hint."""
         if self.problem:
             return f"not delivered: {one_line(self.problem)}"
         if not self.sent:
@@ -57,11 +57,11 @@ class _Row(Struct, frozen=True, kw_only=True):
 
 
 class _Live(Struct, frozen=True, kw_only=True):
-    """The run that is going on."""
+    """The run in progress."""
 
     run_id: str
     number: int = 0
-    """Which message of the run is being written."""
+    """Index of the message being written within the run."""
     whole: str = ""
     """All text of the run so far."""
     base: int = 0
@@ -96,12 +96,12 @@ class ChatConversation:
 
     @property
     def running(self) -> str:
-        """The run that is going on, or an empty string."""
+        """The id of the run in progress, or an empty string."""
         return self._live.run_id if self._live else ""
 
     @property
     def note(self) -> str:
-        """What the run has to say beside its answer, such as that it tries another model."""
+        """A notice of the run beside its answer, such as that it tries another model."""
         return self._live.note if self._live else ""
 
     @property
@@ -111,20 +111,20 @@ class ChatConversation:
 
     @property
     def asked(self) -> list[str]:
-        """What people said here, the oldest first."""
+        """The people's messages, the oldest first."""
         said = [text_of(row.message).strip() for row in self._rows if row.message.get("role") == "user"]
         return [text for text in said if text]
 
     @property
     def last_answer(self) -> str:
-        """What the assistant said last."""
+        """The assistant's last answer."""
         for row in reversed(self._rows):
             if row.message.get("role") == "assistant" and (text := text_of(row.message).strip()):
                 return text
         return ""
 
     def load(self, history: Json) -> None:
-        """Starts again from what the gateway has on record; messages that wait to be sent stay."""
+        """Starts again from the gateway's record; messages not yet sent stay."""
         key = str(history.get("sessionKey", ""))
         if key != self.key:
             self.pending, self._replies, self.problem = [], [], ""
@@ -133,7 +133,7 @@ class ChatConversation:
         self._rows, self._results = [], {}
         self.page(history, keys)
         if self._rows and self._rows[-1].message.get("errorMessage"):
-            self.problem = ""  # it is on record
+            self.problem = ""  # it is recorded
         running = history.get("inFlightRun")
         self._live = None
         if isinstance(running, Mapping) and str(running.get("runId")) not in self._ended:
@@ -149,7 +149,7 @@ class ChatConversation:
         self.more = bool(history.get("hasMore"))
 
     def trim(self) -> None:
-        """Lets go of the oldest messages of a long conversation; they can be paged in again."""
+        """Drops the oldest messages of a long conversation; they can be paged in again."""
         if len(self._rows) > MOST_ROWS:
             self._rows = self._rows[-MOST_ROWS // 2 :]
             self.more = True
@@ -158,11 +158,11 @@ class ChatConversation:
         self.pending.append(message)
 
     def marks(self, run_id: str, **changes: Any) -> None:
-        """Notes what became of a message on its way."""
+        """Updates the delivery state of a message."""
         self.pending = [structs.replace(p, **changes) if p.run_id == run_id else p for p in self.pending]
 
     def answered(self, run_id: str, text: str) -> None:
-        """The gateway itself replied to a message: nothing of it goes on record."""
+        """Shows a reply of the gateway itself, which is not recorded."""
         asked = next((each for each in self.pending if each.run_id == run_id), None)
         self.pending = [each for each in self.pending if each.run_id != run_id]
         seq = self._rows[-1].seq if self._rows else 0
@@ -172,12 +172,12 @@ class ChatConversation:
             self._replies.append((seq, TextItem(key=f"{run_id}!", who="gateway", text=harmless(text))))
 
     def note_locally(self, key: str, text: str) -> None:
-        """A line of this program's own."""
+        """Adds a line of this program's own."""
         seq = self._rows[-1].seq if self._rows else 0
         self._replies.append((seq, TextItem(key=key, who="gateway", text=harmless(text))))
 
     def hear(self, event: str, payload: Json) -> None:
-        """An event of the gateway; those of other conversations are nothing to us."""
+        """Applies an event of the gateway; ignores those of other conversations."""
         if payload.get("sessionKey") != self.key:
             return
         if event == "session.message":
@@ -249,7 +249,7 @@ class ChatConversation:
             elif state == "aborted":
                 self.marks(run_id, problem="stopped before it was read")
             else:
-                # It was put together with others and is on record with them.
+                # It was merged with others and is recorded with them.
                 self.pending = [each for each in self.pending if each.run_id != run_id]
         if notices := payload.get("notices"):
             self._noted(run_id, notices)
@@ -262,7 +262,7 @@ class ChatConversation:
             }
 
     def _noted(self, run_id: str, notices: Any) -> None:
-        """What a run had to say beside its answer goes with its last message."""
+        """Attaches the notices of a run to its last message."""
         for row in reversed(self._rows):
             about = row.message.get("__openclaw") or {}
             if about.get("runId") == run_id:
@@ -301,7 +301,7 @@ class ChatConversation:
         return base
 
     def items(self) -> list[Item]:
-        """What is on the screen, in order."""
+        """The items on the screen, in order."""
         shown: list[Item] = []
         called: set[str] = set()
         first = self._rows[0].seq if self._rows else 0.0
@@ -322,7 +322,7 @@ class ChatConversation:
         return shown
 
     def _shown(self, row: _Row, called: set[str]) -> list[Item]:
-        """A recorded message with the cards of its calls; a result whose call is not here gets a card of its own."""
+        """A recorded message with the cards of its calls; a result whose call is missing gets a card of its own."""
         message = row.message
         calls: list[tuple[str, str, Any]] = []
         if message.get("role") == "toolResult":

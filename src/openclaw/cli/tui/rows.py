@@ -1,4 +1,4 @@
-"""The conversation on the screen: one widget for each item, changed where the item changed."""
+"""The conversation on the screen: one widget per item, updated when the item changes."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -27,8 +27,11 @@ WORDS = {
 SHOWN_LINES = 8
 
 
+# Approval.
+
+
 class ApprovalPrompt(Vertical):
-    """The oldest open question. It never takes the keyboard from somebody who is writing."""
+    """The oldest open approval request. It never takes the focus from somebody who is writing."""
 
     class Answered(Message):
         def __init__(self, question: str, decision: str) -> None:
@@ -84,12 +87,14 @@ class ApprovalPrompt(Vertical):
             self.post_message(self.Answered(self.asked, str(event.button.id)))
 
 
+# Items: what is shown, without widgets.
+
 Who = Literal["you", "assistant", "gateway", "problem"]
 State = Literal["running", "done", "failed"]
 
 
 class TextItem(Struct, frozen=True, kw_only=True):
-    """Something somebody said, on the screen."""
+    """A text on the screen."""
 
     key: str
     who: Who
@@ -99,7 +104,7 @@ class TextItem(Struct, frozen=True, kw_only=True):
 
 
 class ToolCard(Struct, frozen=True, kw_only=True):
-    """A tool at work, on the screen."""
+    """A tool call on the screen."""
 
     key: str
     name: str
@@ -113,7 +118,7 @@ Item = TextItem | ToolCard
 
 
 class ToolItem(Struct, frozen=True, kw_only=True):
-    """What events told of a call that has no result on record yet."""
+    """What events said of a call that has no recorded result yet."""
 
     name: str = ""
     args: Any = None
@@ -122,7 +127,7 @@ class ToolItem(Struct, frozen=True, kw_only=True):
 
 
 def of_message(key: str, message: Mapping[str, Any]) -> list[Item]:
-    """What a recorded message says; its calls are shown as cards."""
+    """The items of a recorded message; its calls are shown as cards."""
     role = message.get("role")
     if role == "toolResult":
         return []
@@ -142,7 +147,7 @@ def of_message(key: str, message: Mapping[str, Any]) -> list[Item]:
 
 
 def _notices(key: str, message: Mapping[str, Any]) -> list[Item]:
-    """What the gateway says beside a message: who answered instead, what it was interrupted by."""
+    """The notices of a message: which model answered instead, what interrupted it."""
     told = (message.get("__openclaw") or {}).get("notices") or ()
     return [TextItem(key=f"{key}:notice{n}", who="gateway", text=harmless(str(text))) for n, text in enumerate(told)]
 
@@ -150,7 +155,7 @@ def _notices(key: str, message: Mapping[str, Any]) -> list[Item]:
 def card(
     call: str, name: str, arguments: Any, heard: ToolItem | None, result: Mapping[str, Any] | None, busy: bool
 ) -> ToolCard:
-    """A call: from its result when that is on record, from what was heard otherwise."""
+    """A call's card: from its recorded result if there is one, from events otherwise."""
     state: State = "running" if busy else "failed"
     output = ""
     if result is not None:
@@ -168,13 +173,15 @@ def card(
     )
 
 
+# Widgets.
+
 LIVE_LINES = 5
 OPEN_LINES = 60
 MARKS = {"running": "…", "done": "✓", "failed": "✗"}
 
 
 class AnswerRow(Vertical):
-    """What the assistant says: Markdown that grows, its thinking folded above."""
+    """An answer: Markdown that grows, its thinking folded above."""
 
     def __init__(self, item: TextItem, details: bool) -> None:
         super().__init__(classes="answer")
@@ -209,7 +216,7 @@ class AnswerRow(Vertical):
 
 
 class LineRow(Static):
-    """A message of a person, the gateway's own words, a problem."""
+    """A person's message, a note of the gateway, or a problem."""
 
     def __init__(self, item: TextItem, details: bool) -> None:
         super().__init__(markup=False, classes=item.who)
@@ -227,7 +234,7 @@ class LineRow(Static):
 
 
 class CardRow(Static):
-    """A tool at work: one line, and what it prints while it runs or when details are wanted."""
+    """A tool call: one line, with its output while it runs or when details are on."""
 
     def __init__(self, item: ToolCard, details: bool) -> None:
         super().__init__(markup=False, classes=f"card {item.state}")
@@ -263,14 +270,14 @@ Row = AnswerRow | LineRow | CardRow
 
 
 class Rows(VerticalScroll):
-    """The scrolling part; stays at the end until somebody scrolls up."""
+    """The scrolling list; stays at the end until somebody scrolls up."""
 
     def __init__(self) -> None:
         super().__init__(id="rows", can_focus=False)
         self._shown: dict[str, Row] = {}
 
     async def show(self, items: Sequence[Item], details: bool) -> None:
-        """Makes the screen say what `items` say."""
+        """Updates the widgets to show `items`."""
         wanted = {item.key: item for item in items}
         gone = [row for key, row in self._shown.items() if key not in wanted or not _fits(row, wanted[key])]
         for row in gone:

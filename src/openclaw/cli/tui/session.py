@@ -1,6 +1,6 @@
-"""The conversation and its gateway: connects, comes back after a silence, sends each message once.
+"""The connection of a chat to its gateway: connects, reconnects, and sends each message exactly once.
 
-Whoever shows it waits for `changed` and reads `talk`, `questions`, `info` and `connection`.
+A view waits for `changed` and reads `talk`, `questions`, `info` and `connection`.
 """
 
 import asyncio
@@ -24,13 +24,13 @@ PAGE = 60
 PAGE_BYTES = 2_000_000
 MESSAGE_CHARS = 100_000
 RESULT_WAIT = 120.0
-"""A command such as /compact may think for a while."""
+"""A command such as /compact may take a while."""
 
 Connection = Literal["connecting", "connected", "away", "pairing", "refused"]
 
 
 class ChatOptions(Struct, frozen=True, kw_only=True):
-    """What the person asked for on the command line."""
+    """The options of the command line."""
 
     session_key: str = "main"
     agent_id: str | None = None
@@ -46,7 +46,7 @@ class ChatDisconnected(OpenClawError):
 
 
 class ChatSession:
-    """One terminal's view of a gateway."""
+    """One terminal's session with a gateway."""
 
     def __init__(self, wishes: ChatOptions, find: Callable[[], ClientTarget], clock: Clock) -> None:
         self.talk = ChatConversation()
@@ -68,10 +68,10 @@ class ChatSession:
         self._client: GatewayClient | None = None
         self._sending = asyncio.Lock()
 
-    # Being connected.
+    # Connection.
 
     async def keep(self) -> None:
-        """Stays connected until it is cancelled, or the gateway does not let us in."""
+        """Stays connected until it is cancelled, or the gateway refuses us."""
         wait = FIRST_WAIT
         while True:
             try:
@@ -82,7 +82,7 @@ class ChatSession:
                     await self._converse(client)
             except CallFailed as error:
                 if error.reason == "PAIRING_REQUIRED":
-                    # A person says yes over there; we are let in when we come again.
+                    # Somebody approves this device at the gateway; the next attempt is let in.
                     self._become("pairing", error.message)
                 elif self._client is None:
                     self._become("refused", error.message)
@@ -147,7 +147,7 @@ class ChatSession:
                 and payload.get("state") in ("aborted", "error")
                 and payload.get("sessionKey") == self._key
             ):
-                # What a run said before it was cut off is put on record after it has ended.
+                # The partial text of an aborted run is recorded after its end.
                 await self._load()
 
     async def _call(self, method: str, params: Any, limit: float | None = 30.0) -> Any:
@@ -158,16 +158,16 @@ class ChatSession:
     def _where(self) -> dict[str, Any]:
         return {"sessionKey": self._key, **({"agentId": self._agent} if self._agent else {})}
 
-    # What a person does.
+    # Actions.
 
     async def send(self, text: str, images: tuple[Mapping[str, Any], ...] = ()) -> None:
-        """Says something: now, or when the gateway is back."""
+        """Sends a message: now, or when the gateway is back."""
         self.talk.asks(Pending(run_id=str(uuid.uuid4()), text=text, images=images))
         self.changed.set()
         await self._flush()
 
     async def _flush(self) -> None:
-        """Sends what has not arrived. Sending a message again is safe: the gateway knows it by its key."""
+        """Sends what has not arrived. Repeating a message is safe: the gateway knows it by its idempotency key."""
         async with self._sending:
             for message in list(self.talk.pending):
                 if message.problem or self._client is None or message not in self.talk.pending:
@@ -202,12 +202,12 @@ class ChatSession:
             payloads = (answer.get("result") or {}).get("payloads") or []
             self.talk.answered(message.run_id, "\n".join(str(each.get("text") or "") for each in payloads))
         elif again and status in ("ok", "error"):
-            # It was answered while we were away.
+            # It was answered while we were disconnected.
             await self._load()
             self.talk.pending = [each for each in self.talk.pending if each.run_id != message.run_id]
 
     async def stop(self) -> None:
-        """Stops the run of this conversation and what waits behind it."""
+        """Stops the run of this session and what waits behind it."""
         await self._call("chat.abort", {"sessionKey": self.talk.key})
 
     async def decide(self, question: str, decision: str) -> None:
@@ -218,7 +218,7 @@ class ChatSession:
             self.changed.set()
 
     async def older(self) -> bool:
-        """Pages in what was said before; whether there was anything."""
+        """Loads the previous page; whether there was one."""
         if not self.talk.more:
             return False
         self.talk.page(await self._call("chat.history", {"sessionKey": self.talk.key, **_page(self.talk.held)}))
@@ -226,13 +226,13 @@ class ChatSession:
         return True
 
     async def look(self) -> None:
-        """Reads the session's row anew."""
+        """Reloads the session's row."""
         found = (await self._call("sessions.describe", {"key": self.talk.key})).get("session")
         self.info = found or {}
         self.changed.set()
 
     async def listed(self) -> list[Mapping[str, Any]]:
-        """The conversations there are, the latest first."""
+        """The sessions, the latest first."""
         answer = await self._call("sessions.list", {"limit": 200})
         return list(answer.get("sessions") or ())
 
@@ -241,7 +241,7 @@ class ChatSession:
         await self._load()
 
     async def begin(self) -> None:
-        """Starts another conversation beside the ones there are, or goes to one that nobody has used yet."""
+        """Starts a new session, or goes to one that nobody has used yet."""
         unused = next((row for row in await self.listed() if _unused(row)), None)
         made = unused or await self._call("sessions.create", {})
         await self.switch(str(made["key"]))

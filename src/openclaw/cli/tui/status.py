@@ -1,4 +1,4 @@
-"""The line at the bottom: who answers, in which conversation, at what cost, over which connection. Pure."""
+"""The status line (model, session, cost, connection; pure), and the dialog that switches sessions."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -18,7 +18,7 @@ from openclaw.cli.tui.text import one_line
 
 
 class StatusLine(Struct, frozen=True, kw_only=True):
-    """What the line tells about."""
+    """What the line shows."""
 
     connection: str
     trouble: str = ""
@@ -75,8 +75,11 @@ def _facts(now: StatusLine) -> list[str]:
     ]
 
 
+# The switcher.
+
+
 class Switcher(ModalScreen[str]):
-    """Ends with the key of the chosen conversation, or an empty string."""
+    """A dialog that returns the key of the chosen session, or an empty string."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,ctrl+c,ctrl+o", "leave", "Back", priority=True)]
 

@@ -1,4 +1,6 @@
-"""Markdown on a screen: in pieces, so that an answer that grows is drawn at its end only."""
+"""Text for the terminal: made harmless, shortened, and Markdown in pieces so that only the end of a growing answer
+is drawn again.
+"""
 
 import json
 from collections.abc import Mapping
@@ -17,7 +19,7 @@ SHORT_CHARS = 160
 
 
 def harmless(text: str, most: int = MOST_CHARS) -> str:
-    """`text` without what moves the cursor, talks to the terminal or hides characters; tabs become spaces."""
+    """Removes control sequences and hidden characters from `text`; tabs become spaces."""
     clean = printable(text[: most + 1].replace("\r\n", "\n")).expandtabs(4)
     if len(text) <= most:
         return clean
@@ -31,7 +33,7 @@ def one_line(text: str, most: int = SHORT_CHARS) -> str:
 
 
 def text_of(message: Any, kind: str = "text") -> str:
-    """The text blocks (or the thinking) of a message or a result as the gateway gives them."""
+    """The text blocks (or the thinking) of a message or a result from the gateway."""
     content = message.get("content") if isinstance(message, Mapping) else None
     if isinstance(content, str):
         return content if kind == "text" else ""
@@ -43,13 +45,13 @@ def text_of(message: Any, kind: str = "text") -> str:
 
 
 def summary_of(arguments: Any) -> str:
-    """The arguments of a call in a few words."""
+    """The arguments of a call, abbreviated."""
     values = arguments.values() if isinstance(arguments, Mapping) else [arguments] if arguments else []
     return one_line(" ".join(value if isinstance(value, str) else json.dumps(value) for value in values))
 
 
 def pretty(arguments: Any) -> str:
-    """The arguments of a call, one under the other, with the line breaks of their texts."""
+    """The arguments of a call, one per line, with the line breaks of their texts."""
     if not isinstance(arguments, Mapping):
         return harmless(json.dumps(arguments, ensure_ascii=False)) if arguments else ""
     lines = []
@@ -61,7 +63,7 @@ def pretty(arguments: Any) -> str:
 
 
 def last_lines(text: str, count: int) -> str:
-    """The end of `text`; says how much stands before it."""
+    """The end of `text`; says how many lines come before it."""
     lines = harmless(text[-20_000:]).rstrip("\n").split("\n")
     before = text.count("\n", 0, max(0, len(text) - 20_000)) + max(0, len(lines) - count)
     kept = "\n".join(lines[-count:])
@@ -71,6 +73,8 @@ def last_lines(text: str, count: int) -> str:
 def _indented(text: str) -> str:
     return "\n".join(f"  {line}" for line in text.split("\n"))
 
+
+# Markdown.
 
 PIECE_CHARS = 1_500
 ADDRESS_CHARS = 300
@@ -97,7 +101,7 @@ class _Heading(Heading):
 
 
 class Drawn(Markdown):
-    """A piece of Markdown. A link says where it leads and a picture where it is; nothing is fetched or opened."""
+    """A piece of Markdown. Links and pictures show their address; nothing is fetched or opened."""
 
     elements: ClassVar[dict[str, type[MarkdownElement]]] = {**Markdown.elements, "heading_open": _Heading}
 
@@ -118,7 +122,7 @@ def _without_picture(token: Token) -> Token:
 
 
 def pieces(text: str, size: int = PIECE_CHARS) -> list[str]:
-    """`text` cut where it means the same: between paragraphs, not in code and not inside a list item."""
+    """Splits `text` without changing its meaning: between paragraphs, not in code or inside a list item."""
     made: list[str] = []
     current: list[str] = []
     length, fence, blank = 0, "", False

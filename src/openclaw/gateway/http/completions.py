@@ -1,4 +1,4 @@
-"""`/v1/chat/completions`: a chat with an agent, in OpenAI's words."""
+"""`/v1/chat/completions`: chat with an agent through OpenAI's chat API."""
 
 import uuid
 from typing import Annotated, Any, Literal
@@ -84,7 +84,7 @@ class _StreamOptions(Struct):
 
 
 class ChatRequest(Struct, kw_only=True):
-    """What we read of a request; the rest of OpenAI's many fields is for the agent's settings to decide."""
+    """The fields we read of a request; OpenAI's others are decided by the agent's settings."""
 
     model: str
     messages: Annotated[list[_Message], Meta(min_length=1)]
@@ -97,7 +97,7 @@ class ChatRequest(Struct, kw_only=True):
 
 
 class ChatCompletions:
-    """Handles a request that was let in."""
+    """Handles an authorised request."""
 
     def __init__(self, desk: HttpRunRequests, known: Conversations, clock: Clock) -> None:
         self._desk = desk

@@ -1,4 +1,4 @@
-"""`/v1/embeddings`: texts as vectors, from the embedder the memory uses."""
+"""`/v1/embeddings`, `/v1/models` and the history of a session."""
 
 import asyncio
 import base64
@@ -76,12 +76,14 @@ def _texts(given: str | list[Any]) -> list[str]:
 
 
 def _packed(vector: Vector) -> str:
-    """32-bit floats, lowest byte first, in base64: what clients ask for to save space."""
+    """32-bit little-endian floats in base64, which clients request to save space."""
     numbers = array("f", vector)
     if sys.byteorder == "big":
         numbers.byteswap()
     return base64.b64encode(numbers.tobytes()).decode()
 
+
+# History.
 
 DEFAULT_LIMIT = 200
 MOST = 1_000
@@ -117,6 +119,9 @@ def _limit(text: str | None) -> int:
     if not text.isascii() or not text.isdecimal() or len(text) > 9 or int(text) < 1:
         raise HttpProblem(400, "limit must be a number from 1 on", param="limit")
     return min(int(text), MOST)
+
+
+# Models.
 
 
 class ModelsEndpoint:

@@ -1,4 +1,4 @@
-"""One address: method, switch, credential, scope and size are settled here, before anything else looks at a request."""
+"""One HTTP endpoint: checks method, switch, credential, scope and size before a handler sees the request."""
 
 import asyncio
 import hashlib
@@ -20,6 +20,8 @@ from openclaw.gateway.http.problems import HttpProblem
 from openclaw.protocol import scopes
 from openclaw.protocol.params import describe
 
+# Authentication.
+
 
 class HttpLimiter(Protocol):
     """Counts failures by address."""
@@ -34,25 +36,25 @@ class HttpLimiter(Protocol):
 
 
 class HttpAuth(Struct, frozen=True, kw_only=True):
-    """What the guard goes by; asked for each request, so that a rotated secret counts at once."""
+    """How requests are authenticated; evaluated for each, so that a rotated secret counts at once."""
 
     secret: Callable[[], Secret | None]
-    """None when anyone who reaches the port may come in."""
+    """None when no credential is required."""
     limiter: HttpLimiter
     address: Callable[[Scope], str]
-    """Who asks, seen through the proxies we trust."""
+    """The client's address, seen through trusted proxies."""
     vouched: Callable[[Scope], bool | None] = lambda scope: None
-    """Whether a proxy in front lets this request in; None when the secret is asked for."""
+    """Whether a trusted proxy vouches for the request; None when the secret is required."""
 
 
 class HttpGuard:
-    """Lets a request in, or says why not."""
+    """Authorises requests."""
 
     def __init__(self, how: HttpAuth) -> None:
         self._how = how
 
     def check(self, request: Request, needed: str) -> None:
-        """Raises a problem unless the request may do what needs the scope `needed`."""
+        """Raises a problem unless the request may use the scope `needed`."""
         secret = self._how.secret()
         vouched = self._how.vouched(request.scope)
         if vouched is False:
@@ -74,13 +76,13 @@ class HttpGuard:
         if given and same(given, secret):
             self._how.limiter.succeeded(address)
             return
-        if given:  # a request without a credential is no guess
+        if given:  # a request without a credential is not counted as a guess
             self._how.limiter.failed(address)
         raise problems.unauthorized()
 
 
 def same(given: str, secret: Secret) -> bool:
-    """Whether `given` is the secret; takes as long whatever it is. An empty secret fits nothing."""
+    """Compares in constant time. An empty secret matches nothing."""
     ours = secret.reveal()
     left, right = (hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in (given, ours))
     return hmac.compare_digest(left, right) and bool(ours)
@@ -94,10 +96,12 @@ def _bearer(request: Request) -> str:
 
 
 def _declared(request: Request) -> tuple[str, ...]:
-    """Without a secret everyone holds everything, less what a front door in between takes away."""
+    """The scopes of a request without a secret: all, less what a proxy in front withholds."""
     header = request.headers.get("x-openclaw-scopes")
     return scopes.SCOPES if header is None else scopes.known(part.strip() for part in header.split(","))
 
+
+# A call.
 
 log = logging.getLogger("openclaw.gateway.http")
 
@@ -111,11 +115,11 @@ _STREAM_HEADERS = {
 
 
 class Gone(Exception):
-    """The client has hung up."""
+    """The client has disconnected."""
 
 
 class HttpCall:
-    """One request that was let in, and the way to answer it."""
+    """One authorised request, and the methods that answer it."""
 
     def __init__(self, request: Request, send: Send) -> None:
         self.request = request
@@ -154,7 +158,7 @@ class HttpCall:
         )
 
     async def keep_alive(self) -> None:
-        """Says that there is still someone here, in a way that readers skip."""
+        """Sends a comment, which clients skip, so that the connection stays open."""
         await self._piece(b": waiting\n\n")
 
     async def close_stream(self) -> None:
@@ -162,7 +166,7 @@ class HttpCall:
         await self._send({"type": "http.response.body", "body": b""})
 
     async def while_there(self, work: Coroutine[Any, Any, T]) -> T:
-        """Does `work`, and stops it when the client hangs up."""
+        """Does `work`, and cancels it when the client disconnects."""
         task = asyncio.create_task(work)
         watch = asyncio.create_task(self._hung_up())
         try:
@@ -190,19 +194,19 @@ class HttpCall:
 
 
 class EndpointRules(Struct, frozen=True, kw_only=True):
-    """What a request must be to get in."""
+    """What a request must satisfy."""
 
     method: Literal["GET", "POST"]
     scope: str
     limit: int = 0
     """Bytes of body."""
     off: str = ""
-    """Why the address does not answer; it does when this is empty."""
+    """Why the endpoint is disabled; empty when it is not."""
     shape: Callable[[HttpProblem], dict[str, Any]] = problems.body
 
 
 class HttpEndpoint:
-    """An ASGI application for one address."""
+    """The ASGI application for one endpoint."""
 
     def __init__(self, guard: HttpGuard, rules: EndpointRules, handle: Callable[[HttpCall], Awaitable[None]]) -> None:
         self._guard = guard
@@ -221,7 +225,7 @@ class HttpEndpoint:
         except HTTPException as error:
             headers = {"connection": "close"} if error.status_code == 413 else {}
             await self._refuse(call, HttpProblem(error.status_code, error.detail, headers=headers))
-        # A connection is where a bug ends: the client is told, the others never notice.
+        # A bug ends with its connection: this client is told, the others are not affected.
         except Exception:
             log.exception("%s failed", scope["path"])
             problem = HttpProblem(500, "something went wrong inside OpenClaw; the log has the details", problems.FAILED)
@@ -246,7 +250,7 @@ class HttpEndpoint:
 
 
 async def _body(request: Request, limit: int) -> bytes:
-    """The body. One that is somewhat too large is read to its end: who is cut off while sending never sees why."""
+    """Reads the body. One that is somewhat too large is read to its end: a client cut off never sees why."""
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > 2 * limit:
         raise problems.too_large(limit)

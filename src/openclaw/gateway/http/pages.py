@@ -1,7 +1,7 @@
-"""The web page: files built ahead of time, served from memory under a policy that lets no foreign script run.
+"""The web page: prebuilt files, served from memory under a policy that allows no foreign script.
 
 A credential reaches the page by a one-time code in the fragment of its address, which browsers send to nobody; the
-page trades the code for the secret in the body of one request.
+page exchanges the code for the secret in the body of one request.
 """
 
 import gzip
@@ -65,15 +65,15 @@ class WebParts(Struct, frozen=True, kw_only=True):
 
     base_path: str
     redeem: Callable[[str], bool]
-    """Whether a one-time code is good; it is not any more after that."""
+    """Whether a one-time code is valid; it is used up by that."""
     secret: Callable[[], Secret | None]
     gatekeeping: HttpAuth
     bootstrap: Callable[[], Awaitable[dict[str, Any]]]
-    """What `/control-ui-config.json` tells beside the base path."""
+    """What `/control-ui-config.json` contains beside the base path."""
 
 
 def base_path(text: str) -> str:
-    """`text` as a prefix: empty, or with a slash in front and none behind."""
+    """Normalises a prefix: empty, or with a slash in front and none behind."""
     path = "/" + text.strip().strip("/") if text.strip().strip("/") else ""
     if not _BASE.fullmatch(path) or ".." in path:
         raise ConfigError(
@@ -84,7 +84,7 @@ def base_path(text: str) -> str:
 
 
 def policy(host: str) -> str:
-    """The content security policy of a page that was asked for under `host`."""
+    """The content security policy of a page requested under `host`."""
     # 'self' does not cover WebSockets in every browser.
     own = f" ws://{host} wss://{host}" if _HOST.fullmatch(host) else ""
     return "; ".join(
@@ -134,9 +134,9 @@ def _file(name: str, data: bytes) -> WebFile:
 
 
 def routes(parts: WebParts, place: Path = BUILT) -> list[Route]:
-    """The routes of the web page; they come last, because they answer for every path that nobody else knows."""
+    """The routes of the web page; they come last, because they match every path."""
     base = parts.base_path
-    files = cache(lambda: read(place, base))  # not before somebody looks at the page
+    files = cache(lambda: read(place, base))  # read at the first request
     guard = HttpGuard(parts.gatekeeping)
 
     async def config(call: HttpCall) -> None:
@@ -167,7 +167,7 @@ def _page(request: Request, files: Mapping[str, WebFile], path: str) -> Response
     if file is None:
         last = path.rpartition("/")[2]
         first = path.partition("/")[0]
-        # A conversation may have a dot in its name; a file that is not there is not a page.
+        # A session key may contain a dot; a missing file must not get the page instead.
         if first in ("api", "v1") or ("." in last and first not in ("chat", "prompt")):
             return PlainTextResponse("Not Found", status_code=404, headers=_FIXED)
         file = files.get(INDEX)
@@ -195,7 +195,7 @@ class _Code(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 async def _trade(request: Request, parts: WebParts) -> Response:
-    """A one-time code for the secret; wrong codes count like wrong passwords."""
+    """Exchanges a one-time code for the secret; wrong codes count like wrong passwords."""
     limiter = parts.gatekeeping.limiter
     address = parts.gatekeeping.address(request.scope)
     wait = limiter.locked_for(address)

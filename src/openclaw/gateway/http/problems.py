@@ -1,4 +1,4 @@
-"""What went wrong, in the words and shapes HTTP clients expect."""
+"""Errors as HTTP answers, in the shapes clients expect."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +16,7 @@ NO_RETRY = {"x-should-retry": "false"}
 
 
 class HttpProblem(OpenClawError):
-    """An answer with a status that is not 200."""
+    """An answer with an error status."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class HttpProblem(OpenClawError):
 
 
 def body(problem: HttpProblem) -> dict[str, Any]:
-    """The shape OpenAI's clients read; what is not known is left out."""
+    """The shape OpenAI's clients read; unknown fields are left out."""
     known = {
         "message": problem.message,
         "type": problem.kind,
@@ -51,7 +51,7 @@ def body(problem: HttpProblem) -> dict[str, Any]:
 
 
 def short_body(problem: HttpProblem) -> dict[str, Any]:
-    """The shape of `/tools/invoke`; who is not let in sees the same there as everywhere."""
+    """The shape of `/tools/invoke`; authentication errors look the same everywhere."""
     if problem.status in (401, 403, 429):
         return body(problem)
     return {"ok": False, "error": {"type": problem.kind, "message": problem.message}}
@@ -82,7 +82,7 @@ def too_large(limit: int) -> HttpProblem:
 
 
 def of_error(error: OpenClawError) -> HttpProblem:
-    """One of our own errors as an answer."""
+    """One of our errors as an HTTP problem."""
     match error:
         case HttpProblem():
             return error
@@ -124,7 +124,7 @@ _KINDS = {
 
 
 def of_outcome(outcome: RunOutcome) -> HttpProblem:
-    """The answer to a run that failed."""
+    """A failed run as an HTTP problem."""
     found = _KINDS.get(outcome.error_kind or "", _Kind(500))
     code = found.code or outcome.error_kind
     return HttpProblem(found.status, outcome.error or "the run failed", found.kind, code=code, headers=NO_RETRY)

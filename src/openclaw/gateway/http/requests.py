@@ -1,4 +1,4 @@
-"""Asking a run for an answer over HTTP: it lives as long as somebody waits for it."""
+"""Turns an HTTP request into a run and waits for it: images, messages, client functions, session, the run."""
 
 import asyncio
 import base64
@@ -23,6 +23,8 @@ from openclaw.runs.queue import QueueRules
 from openclaw.runs.request import ClientTool, RunRequest
 from openclaw.runs.worker import RunService
 
+# Images.
+
 MOST_IMAGES = 8
 MOST_BYTES = 10 * 1024 * 1024
 KINDS = ("image/png", "image/jpeg", "image/gif", "image/webp")
@@ -46,6 +48,9 @@ def image(url: str) -> Image:
     if len(data) > MOST_BYTES:
         raise HttpProblem(400, f"an image is larger than {MOST_BYTES} bytes: send a smaller one")
     return Image(base64.b64encode(data).decode(), kind)
+
+
+# Messages.
 
 
 class RequestedAnswer(Struct, frozen=True):
@@ -75,7 +80,7 @@ class RequestedTurn(Struct, frozen=True, kw_only=True):
 
 
 def compose(said: Sequence[RequestText], *, fresh: bool) -> RequestedTurn:
-    """The turn behind a request."""
+    """Builds the turn from the messages of a request."""
     if sum(len(each.images) for each in said) > MOST_IMAGES:
         raise HttpProblem(400, f"more than {MOST_IMAGES} images: send fewer", code="too_many_images")
     names = {call.id: call.name for each in said for call in each.calls}
@@ -96,7 +101,7 @@ def compose(said: Sequence[RequestText], *, fresh: bool) -> RequestedTurn:
 
 
 def _newest(talk: Sequence[RequestText]) -> list[RequestText]:
-    """What the assistant has not heard yet: results of its calls, and the last thing the person said."""
+    """What the assistant has not seen yet: results of its calls, and the person's last message."""
     end = max((place for place, each in enumerate(talk) if each.role in ("user", "tool")), default=-1)
     start = max((place for place, each in enumerate(talk[: end + 1]) if each.role == "assistant"), default=-1)
     recent = talk[start + 1 : end + 1]
@@ -114,19 +119,21 @@ def _shown(each: RequestText, names: dict[str, str]) -> str:
     return "\n".join([f"{who}: {each.text}".rstrip(), *pictures, *calls])
 
 
+# Client functions.
+
 MOST = 128
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}\Z")
 
 
 class FunctionChoice(Struct, frozen=True):
-    """Which functions the model gets to see, and what it is told about them."""
+    """Which functions the model sees, and what it is told about them."""
 
     tools: tuple[ClientTool, ...] = ()
     order: str = ""
 
 
 def offered(tools: Sequence[ClientTool], taken: Collection[str]) -> tuple[ClientTool, ...]:
-    """`tools`, when each has a usable name and a usable schema; `taken` are the assistant's own."""
+    """Validates the names and schemas of `tools`; `taken` are the assistant's own."""
     if len(tools) > MOST:
         raise HttpProblem(400, f"more than {MOST} functions: send fewer", param="tools")
     seen: set[str] = set()
@@ -146,7 +153,7 @@ def offered(tools: Sequence[ClientTool], taken: Collection[str]) -> tuple[Client
 
 
 def choose(tools: tuple[ClientTool, ...], choice: Any) -> FunctionChoice:
-    """What `tool_choice` makes of them. The agent keeps its own tools whatever the client chooses."""
+    """Applies `tool_choice`. The agent keeps its own tools whatever the client chooses."""
     match choice:
         case None | "auto":
             return FunctionChoice(tools)
@@ -175,6 +182,8 @@ def finish(stop_reason: str, handed_over: bool) -> Finish:
     return "length" if stop_reason == "length" else "stop"
 
 
+# The session.
+
 KeyOf = Callable[[str | None, str | None], SessionKey]
 """The session meant by a key, an agent, both or neither; refuses agents that do not exist."""
 
@@ -187,11 +196,11 @@ WEB = "webchat"
 
 
 class RequestTarget(Struct, frozen=True, kw_only=True):
-    """Where a request goes."""
+    """The agent and session of a request."""
 
     key: SessionKey
     stable: bool
-    """The client comes back to this session."""
+    """The client will use this session again."""
     model: str | None = None
     channel: str = WEB
 
@@ -222,7 +231,7 @@ def target(
     family: Literal["openai", "openresponses"],
 ) -> RequestTarget:
     """The target of a request; `user` and the headers may name a session, otherwise it is a new one."""
-    named = agent_in(model)  # read also when the header decides: a wrong name is a mistake either way
+    named = agent_in(model)  # checked also when the header decides: a wrong name is a mistake either way
     agent = call.header("x-openclaw-agent-id") or named
     explicit = call.header("x-openclaw-session-key")
     try:
@@ -238,7 +247,7 @@ def target(
 
 
 def _plain(user: str) -> str:
-    """`user` as one segment of a key: two people never share a session because of how their names are written."""
+    """`user` as one segment of a key: different names never map to one session."""
     return user if _PLAIN.match(user) else "sha256-" + hashlib.sha256(user.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -249,14 +258,16 @@ def _channel(call: HttpCall) -> str:
     return name
 
 
+# The run.
+
 QUIET_SECONDS = 15.0
-"""After so long without a word a waiting client is told that we are still here."""
-# Each request gets an answer of its own, so none is steered into another or put together with it.
+"""After this long without output a waiting client gets a keep-alive."""
+# Each request gets an answer of its own, so none is steered into another or merged with it.
 _RULES = QueueRules(mode="followup", cap=20, drop="new")
 
 
 class Conversations(Struct, frozen=True, kw_only=True):
-    """What is known of agents and sessions."""
+    """What the handlers ask about agents and sessions."""
 
     key_of: KeyOf
     has_history: Callable[[SessionKey], Awaitable[bool]]
@@ -279,14 +290,14 @@ def turn_of(run_id: str, target: RequestTarget, asked: RequestedTurn, choice: Fu
 
 
 class HttpRun:
-    """A run under way, as its client follows it."""
+    """A run in progress, as its client follows it."""
 
     def __init__(self, events: RunListener, speech: StreamedText) -> None:
         self._events = events
         self.speech = speech
 
     async def pieces(self) -> AsyncIterator[str]:
-        """The text as it comes, until the run is over; an empty piece when it was quiet for long."""
+        """The text as it comes, until the run is over; an empty piece after a long pause."""
         while self.speech.outcome is None:
             told = await self._events.next(QUIET_SECONDS)
             text = "" if told is None else self.speech.take(told)
@@ -294,7 +305,7 @@ class HttpRun:
                 yield text
 
     async def beginning(self) -> str:
-        """What is said until a model was asked: whatever fails before that still gets a status of its own."""
+        """The text until a model was asked: whatever fails before that still gets an HTTP status of its own."""
         while not self.speech.began:
             told = await self._events.next(QUIET_SECONDS)
             if told is None:
@@ -321,7 +332,7 @@ class HttpRun:
 
 
 class HttpRunRequests:
-    """Takes questions that came over HTTP."""
+    """Submits runs for HTTP requests."""
 
     def __init__(self, runs: RunService, fanout: RunFanout) -> None:
         self._runs = runs
@@ -329,7 +340,7 @@ class HttpRunRequests:
 
     @asynccontextmanager
     async def asking(self, turn: RunRequest) -> AsyncIterator[HttpRun]:
-        """A run that is stopped when the block is left before its end."""
+        """Runs `turn`; stops it when the block is left before its end."""
         with self._fanout.listening(turn.run_id) as events:
             try:
                 await self._runs.submit(turn, rules=_RULES)

@@ -1,4 +1,4 @@
-"""`/v1/responses`: an answer of an agent as a list of items, whole or event by event."""
+"""`/v1/responses`: OpenAI's responses API, whole or streamed."""
 
 import uuid
 from collections.abc import Awaitable, Callable
@@ -28,6 +28,8 @@ from openclaw.gateway.http.requests import (
 from openclaw.gateway.http.stream import spoken
 from openclaw.runs.inbox import RunOutcome
 from openclaw.runs.request import ClientTool
+
+# The request.
 
 
 class _Part(Struct):
@@ -59,7 +61,7 @@ class _Tool(Struct):
 
 
 class ResponsesRequest(Struct, kw_only=True):
-    """What we read of a request."""
+    """The fields we read of a request."""
 
     model: str
     input: str | Annotated[list[_Item], Meta(min_length=1)]
@@ -99,7 +101,7 @@ def conversation(request: ResponsesRequest) -> list[RequestText]:
                 images = tuple(image(url) for url in pictures)
                 said.append(RequestText(role="tool", text=text, images=images, call_id=item.call_id))
             case "reasoning" | "item_reference":
-                pass  # the session has its own
+                pass  # the session has its own record of these
             case other:
                 raise HttpProblem(400, f"input items of type {other} are not supported", param="input")
     return said
@@ -121,11 +123,13 @@ def _content(content: str | list[_Part] | None) -> tuple[str, list[str]]:
     return "\n".join(texts), pictures
 
 
+# The response.
+
 Status = Literal["in_progress", "completed", "incomplete", "failed"]
 
 
 class ResponseItems(Struct, frozen=True, kw_only=True):
-    """What every state of one response has in common."""
+    """Builds every state of one response."""
 
     id: str
     created_at: int
@@ -154,7 +158,7 @@ class ResponseItems(Struct, frozen=True, kw_only=True):
         return f"msg_{self.id.partition('_')[2]}"
 
     def message(self, text: str | None, status: Status, *, final: bool = True) -> dict[str, Any]:
-        """The one message of a response; no text yet gives it no content yet."""
+        """The one message of a response; without text it has no content yet."""
         return {
             "type": "message",
             "id": self.message_id,
@@ -194,6 +198,8 @@ def _usage(usage: Usage) -> dict[str, Any]:
     }
 
 
+# The handler.
+
 BODY_BYTES = 20_000_000
 OFF = "/v1/responses is off: set gateway.http.endpoints.responses.enabled to true"
 PREFIX = "resp_"
@@ -203,7 +209,7 @@ SessionOf = Callable[[str], Awaitable[SessionKey | None]]
 
 
 class Responses:
-    """Handles a request that was let in."""
+    """Handles an authorised request."""
 
     def __init__(self, desk: HttpRunRequests, known: Conversations, session_of: SessionOf, clock: Clock) -> None:
         self._desk = desk
@@ -252,7 +258,7 @@ class Responses:
 
 
 def _output(sheet: ResponseItems, text: str, calls: tuple[ToolCall, ...], status: Status) -> list[dict[str, Any]]:
-    """The items of a finished response: what was said, then what the client is to do."""
+    """The items of a finished response: the text, then the client's calls."""
     message = [sheet.message(text, status, final=not calls)] if text or not calls else []
     return [*message, *(call_item(call) for call in calls)]
 
@@ -269,7 +275,7 @@ async def _whole(call: HttpCall, run: HttpRun, sheet: ResponseItems) -> None:
 
 
 class _Stream:
-    """The events of one response, numbered."""
+    """The numbered events of one response."""
 
     def __init__(self, call: HttpCall, sheet: ResponseItems) -> None:
         self._call = call
@@ -311,7 +317,7 @@ class _Stream:
 
     async def _finish(self, outcome: RunOutcome, calls: tuple[ToolCall, ...]) -> None:
         if not calls:
-            await self._begin_message()  # an answer without a word is still a message
+            await self._begin_message()  # an empty answer is still a message
         status = _status(outcome)
         output = _output(self._sheet, self._text, calls, status)
         if self._open:

@@ -1,4 +1,4 @@
-"""The HTTP surface: every address, with what it needs and who may use it."""
+"""The HTTP routes: every path, with the scope it needs and the handler."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -34,11 +34,11 @@ PATHS = (
     "/tools/invoke",
     "/sessions/{key:path}/history",
 )
-"""Those of `surface.routes`."""
+"""Those of `routes`."""
 
 
 class Late:
-    """An application that is made when it is first asked."""
+    """An application that is built at its first request."""
 
     def __init__(self, make: Callable[[], Sequence[BaseRoute]]) -> None:
         self._make = make
@@ -51,24 +51,24 @@ class Late:
 
 
 def late_routes(make: Callable[[], Sequence[BaseRoute]], paths: Sequence[str] = PATHS) -> list[Route]:
-    """`paths`, answered by the routes that `make` gives."""
+    """Routes for `paths`, built by `make` at the first request."""
     behind = Late(make)
     return [Route(path, behind) for path in paths]
 
 
 class EndpointSwitches(Struct, frozen=True, kw_only=True):
-    """Which interfaces answer."""
+    """Which endpoints are enabled."""
 
     chat_completions: bool = False
     responses: bool = False
 
 
 class HttpParts(Struct, frozen=True, kw_only=True):
-    """What the surface is made from."""
+    """What the endpoints are built from."""
 
     runs: RunService
     fanout: RunFanout
-    """Hears what `runs` tells."""
+    """Must receive the events of `runs`."""
     known: Conversations
     session_of: SessionOf
     agents: Callable[[], Sequence[str]]

@@ -1,4 +1,4 @@
-"""Listening to one run: what it says, to whoever asked for it, without ever making it wait."""
+"""Follows one run for an HTTP client, without ever making the run wait."""
 
 import asyncio
 from collections import deque
@@ -17,11 +17,11 @@ from openclaw.runs.worker import RunEvent, RunSettled
 
 MOST_WAITING = 2_000
 _UNHEARD = (CallDelta, ThoughtShaped, ToolUpdated, RecordedEvent)
-"""Progress that an answer is not made from."""
+"""Events that do not contribute to an answer."""
 
 
 class RunListener:
-    """The events of one run for one reader. Text that waits to be read grows into one event."""
+    """The events of one run for one reader. Unread text is merged into one event."""
 
     def __init__(self) -> None:
         self._waiting: deque[RunEvent] = deque()
@@ -44,12 +44,12 @@ class RunListener:
         self._more.set()
 
     def close(self, why: Unavailable) -> None:
-        """There will be no more; the reader gets `why` once it has read what is there."""
+        """Ends the stream; the reader gets `why` after what is buffered."""
         self._over = self._over or why
         self._more.set()
 
     async def next(self, patience: float) -> RunEvent | None:
-        """The next event, or None when it was quiet for `patience` seconds."""
+        """The next event, or None when there was none for `patience` seconds."""
         while not self._waiting:
             if self._over is not None:
                 raise self._over
@@ -63,7 +63,7 @@ class RunListener:
 
 
 class RunFanout:
-    """Hands each event of a run to those who listen to that run."""
+    """Passes each event of a run to those who listen to that run."""
 
     def __init__(self) -> None:
         self._listeners: dict[str, list[RunListener]] = {}
@@ -88,7 +88,7 @@ class RunFanout:
                 del self._listeners[run_id]
 
     def close(self) -> None:
-        """Lets every reader go: runs that are parked for the next start have no outcome to wait for."""
+        """Releases every reader: runs that are parked for the next start have no outcome to wait for."""
         self._closed = True
         for listeners in self._listeners.values():
             for listener in listeners:
@@ -102,12 +102,14 @@ def _stopping() -> Unavailable:
     return Unavailable("the gateway is shutting down: try again in a moment", retry_after=2.0)
 
 
+# Text.
+
 GAP = "\n\n"
 """Between two messages of one run."""
 
 
 class StreamedText:
-    """Turns the events of a run into text to append, and collects the calls that were handed to the caller."""
+    """Turns the events of a run into text to append, and collects the calls that are for the caller."""
 
     def __init__(self, handed_over: Collection[str] = ()) -> None:
         self._names = frozenset(handed_over)
@@ -125,12 +127,12 @@ class StreamedText:
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
-        """What the caller is to carry out, in the order it was asked for."""
+        """The calls for the caller, in order."""
         return tuple(call for call in self._order if call.id in self._handed)
 
     @property
     def began(self) -> bool:
-        """Whether a model was asked, or the run is over without."""
+        """Whether a model was asked, or the run ended without."""
         return self._asked or self.outcome is not None
 
     def take(self, told: RunEvent) -> str:
@@ -159,7 +161,7 @@ class StreamedText:
             case RunSettled(outcome=outcome):
                 self.outcome = outcome
                 if not self._spoken and outcome.status == "ok":
-                    return spoken(outcome)  # answered together with another message, whose run said it
+                    return spoken(outcome)  # merged into another message, whose run has the text
             case _:
                 pass
         return ""
@@ -168,7 +170,7 @@ class StreamedText:
         void = self._void
         if void is not None and not self._message.startswith(void):
             if void.startswith(self._message) and not complete:
-                return ""  # the second attempt has so far said the same as the first
+                return ""  # the second attempt has so far produced the same text as the first
             self._shown = ""
         self._void = None
         fresh = self._message[len(self._shown) :]
@@ -180,5 +182,5 @@ class StreamedText:
 
 
 def spoken(outcome: RunOutcome) -> str:
-    """All a run said."""
+    """All text of a run."""
     return GAP.join(outcome.texts)

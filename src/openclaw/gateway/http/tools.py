@@ -1,4 +1,4 @@
-"""`/tools/invoke`: one tool, once, without a model; policy and approvals stand as in a run."""
+"""HTTP routes of plugins, and `/tools/invoke`: one tool call without a model, under the same policy and approvals."""
 
 import asyncio
 import logging
@@ -31,14 +31,16 @@ from openclaw.runs.toolset import DENIED, find_tool, invoke_tool
 
 log = logging.getLogger("openclaw.gateway.http")
 
+# Routes of plugins.
+
 PLUGIN_BODY_BYTES = 5_000_000
 PRIVATE = frozenset({"authorization", "cookie", "x-openclaw-token", "proxy-authorization"})
-"""What a client shows the gateway, and no plugin."""
+"""Credentials for the gateway, which no plugin sees."""
 OURS = frozenset({"content-length", "transfer-encoding", "connection", "content-type", "set-cookie", "server", "date"})
 
 
 class PluginRoutes(BaseRoute):
-    """Matches whatever a plugin that runs has asked for."""
+    """Matches the paths that running plugins registered."""
 
     def __init__(self, find: Callable[[str], HttpRoute | None], gatekeeping: HttpAuth) -> None:
         self._find = find
@@ -66,7 +68,7 @@ class PluginRoutes(BaseRoute):
             response = _refusal(problem)
         except OpenClawError as error:
             response = _refusal(problems.of_error(error))
-        # A connection is where a bug ends: the client is told, the others never notice.
+        # A bug ends with its connection: this client is told, the others are not affected.
         except Exception:
             log.exception("%s failed", scope["path"])
             response = _refusal(HttpProblem(500, "a plugin failed to answer; the log has the details", problems.FAILED))
@@ -74,7 +76,7 @@ class PluginRoutes(BaseRoute):
 
 
 async def _asked(request: Request, route: HttpRoute) -> HttpRequest:
-    # A plugin that checks requests by itself sees what they carry; the gateway's own credentials stay here.
+    # A plugin that authenticates requests itself sees their headers, without the gateway's own credentials.
     hidden = PRIVATE if route.auth == "gateway" else PRIVATE - {"authorization"}
     return HttpRequest(
         method=request.method,
@@ -96,6 +98,8 @@ def _refusal(problem: HttpProblem) -> Response:
     )
 
 
+# `/tools/invoke`.
+
 BODY_BYTES = 2_000_000
 REMEMBERED = 1_000
 REMEMBERED_SECONDS = 300.0
@@ -113,7 +117,7 @@ class InvokeRequest(Struct, kw_only=True, rename="camel"):
 
 
 class _Once(Struct):
-    """A call that carries a key: what was asked, and the answer once it is there."""
+    """A call with an idempotency key: the request, and its answer once there is one."""
 
     asked: bytes
     at: float
@@ -121,7 +125,7 @@ class _Once(Struct):
 
 
 class ToolInvocation:
-    """Handles a request that was let in."""
+    """Handles an authorised request."""
 
     def __init__(
         self,
@@ -157,7 +161,7 @@ class ToolInvocation:
     async def _result(
         self, box: ToolRunner, request: InvokeRequest, spec: ToolSpec, args: dict[str, Any]
     ) -> ToolResult:
-        """The result, the one of the first time when the key was used before."""
+        """The result; the first one again when the key was used before."""
         if request.idempotency_key is None:
             return await invoke_tool(box, spec, args)
         self._forget_old()
@@ -172,7 +176,7 @@ class ToolInvocation:
         try:
             answer.set_result(await invoke_tool(box, spec, args))
         finally:
-            if not answer.done():  # stopped half way: whoever repeats the call starts it again
+            if not answer.done():  # cancelled half way: a repeated call starts it again
                 answer.cancel()
                 self._once.pop(request.idempotency_key, None)
         return answer.result()

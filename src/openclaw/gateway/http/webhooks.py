@@ -1,4 +1,4 @@
-"""`/hooks/*`: calls from outside. A token of their own, small bodies, and everything they say labelled as external."""
+"""`/hooks/*`: webhooks, with a token of their own, small bodies, and all text labelled as external."""
 
 import asyncio
 import secrets
@@ -37,7 +37,7 @@ READ_SECONDS = 30.0
 WAIT_SECONDS = 600.0
 GUESSES = RateLimits(max_attempts=20, window_ms=60_000, lockout_ms=60_000)
 CALLS = RateLimits(max_attempts=120, window_ms=60_000, lockout_ms=10_000)
-"""With a good token, this many calls a minute from one address."""
+"""With a valid token, this many calls a minute from one address."""
 _RUNS = uuid.UUID("0d6bb5c0-6f5d-5a6e-8f0a-2f6b1e1f7c11")
 
 
@@ -48,7 +48,7 @@ class _Refused(Exception):
 
 
 class WebhookEndpoint:
-    """Answers below `hooks.path`; read from the settings at each call, so that a change counts at once."""
+    """Handles `hooks.path`; reads the settings at each call, so that a change counts at once."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class WebhookEndpoint:
 
     async def _answer(self, request: Request) -> Response:
         settings = self._settings
-        # A token that also opens the gateway would hand the gateway to every service that calls a hook.
+        # If the hook token equalled the gateway's, every service that calls a hook would hold the gateway's token.
         if not settings.enabled or not settings.token or settings.token == self._gateway.secret():
             raise _Refused(PlainTextResponse("Not Found", 404))
         if request.method != "POST":
@@ -168,7 +168,7 @@ class WebhookEndpoint:
         return JSONResponse({"ok": True, "mode": call.mode, "eventOutcome": "queued" if new else "coalesced"})
 
     async def _agent(self, call: AgentCall, request: Request, *, mapped: bool = False, part: int = 0) -> Response:
-        """A run for a call. What a mapping of ours names was chosen by the owner, not by whoever calls."""
+        """Starts a run for a call. The session a mapping names was chosen by the owner, not by the caller."""
         settings = self._settings
         key = self._sessions.key("main", checked_agent(settings, call.agent_id))
         once = _idempotency(request) or call.idempotency_key
@@ -205,7 +205,7 @@ class WebhookEndpoint:
         return JSONResponse(answer)
 
     def _report(self, key: SessionKey, run_id: str, name: str) -> None:
-        """The main conversation hears the result with its next turn."""
+        """Adds the result to the main session's next turn."""
 
         async def told() -> None:
             while (outcome := await self._runs.wait(run_id, READ_SECONDS)) is None:
@@ -224,7 +224,7 @@ def routes(hooks: WebhookEndpoint, path: str) -> list[Route]:
 
 
 def _together(answers: list[Response]) -> Response:
-    """One answer to a call that was several."""
+    """One answer for a call that was split."""
     found = [msgspec.json.decode(bytes(answer.body)) for answer in answers]
     return JSONResponse({"ok": True, "runIds": [each_["runId"] for each_ in found if "runId" in each_]})
 
@@ -242,7 +242,7 @@ def _idempotency(request: Request) -> str | None:
 
 
 def _id(request: Request, once: str | None, part: int) -> str:
-    """What a call is known by: the same for one that is sent again, another one for every hook."""
+    """The id of a call: the same for a repeated one, another one for every hook."""
     if once is None:
         return str(uuid.uuid4())
     return str(uuid.uuid5(_RUNS, f"{request.path_params.get('name', '')}:{once}#{part}"))

@@ -1,6 +1,6 @@
-"""What was accepted, kept in `hooks-trust.json`: by directory, with a digest over every file in it.
+"""The record of accepted hooks, `hooks-trust.json`: by directory, with a digest over every file in it.
 
-A handler is code. It runs only as it was when its owner said yes; one changed byte and it waits to be looked at again.
+A handler is code: it runs only as it was accepted. After any change it waits to be accepted again.
 """
 
 import hashlib
@@ -40,7 +40,7 @@ class _Document(Struct, frozen=True, kw_only=True):
 
 
 class UnverifiableHook(ValueError):
-    """A directory nobody can vouch for; the text says why."""
+    """A directory that cannot be digested safely; the text says why."""
 
 
 class AcceptedHooks:
@@ -57,7 +57,7 @@ class AcceptedHooks:
         return document.hooks if document is not None else {}
 
     def accept(self, hook: HookDirectory, by: Literal["owner", "first-use"], now: int) -> AcceptedHook:
-        """Records a hook as it is now; raises `StateError` when it cannot be vouched for."""
+        """Records a hook as it is now; raises `StateError` when it cannot be digested."""
         try:
             sha256 = self.digest(hook.directory)
         except UnverifiableHook as error:
@@ -69,7 +69,7 @@ class AcceptedHooks:
         return entry
 
     def objection(self, hook: HookDirectory) -> str:
-        """Why a hook must not run as it is now; empty when it may. Looked at before every run."""
+        """Why a hook must not run as it is now; empty when it may. Checked before every run."""
         if hook.bundled:
             return ""
         try:
@@ -85,7 +85,7 @@ class AcceptedHooks:
         return ""
 
     def digest(self, directory: str) -> str:
-        """One digest over everything in `directory`; a directory that did not change is not read again."""
+        """One digest over everything in `directory`, cached until a file changes."""
         try:
             files = _walk(directory)
             signature = tuple(
@@ -105,7 +105,7 @@ class AcceptedHooks:
 
 
 def _walk(directory: str) -> list[tuple[str, os.stat_result]]:
-    """Every file below `directory`, sorted; refuses links, special files and what others could change."""
+    """Every file below `directory`, sorted; refuses links, special files and files others could change."""
     found: list[tuple[str, os.stat_result]] = []
     size = 0
 

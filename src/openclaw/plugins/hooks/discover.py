@@ -1,6 +1,6 @@
-"""Finding hooks below their roots: the immediate children, inside the root, and nothing is run or imported.
+"""Discovers hooks: reads each HOOK.md below the hook roots, and checks which may run. Runs and imports nothing.
 
-Whatever cannot be used becomes a diagnostic, or a hook that says what is wrong with it; its neighbours load.
+A hook that cannot be used becomes a diagnostic, or is listed with its problem; the others load.
 """
 
 import os
@@ -44,7 +44,7 @@ BUNDLED = Path(__file__).parent / "bundled"
 
 
 class HookRoot(Struct, frozen=True, kw_only=True):
-    """A directory hooks are looked for in."""
+    """A directory that is searched for hooks."""
 
     path: Path
     source: Source
@@ -65,6 +65,9 @@ ReadMatter = Callable[[str], Matter]
 
 class _Package(Struct, frozen=True):
     openclaw: dict[str, Any] = {}
+
+
+# Searching the roots.
 
 
 def find(roots: Iterable[HookRoot], read: ReadMatter) -> FoundHooks:
@@ -173,13 +176,16 @@ def _no_handler(directory: Path) -> str:
     return f"{plain} may not be run: chmod +x {directory / plain}" if plain else NO_HANDLER
 
 
+# Listing: each hook with the verdict of the settings and its acceptance.
+
+
 class ListedHook(Struct, frozen=True, kw_only=True):
     """A hook with everything that decides whether it runs."""
 
     hook: HookDirectory
     verdict: HookVerdict
     objection: str = ""
-    """Why nobody vouches for it as it is now."""
+    """Why it is not accepted as it is now."""
 
     @property
     def runs(self) -> bool:
@@ -187,13 +193,13 @@ class ListedHook(Struct, frozen=True, kw_only=True):
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        # Who is not wanted anyway need not be accepted first.
+        # A hook that the settings exclude need not be accepted first.
         held = (self.objection,) if self.objection and self.verdict.chosen else ()
         return (*self.verdict.reasons, *held)
 
 
 class HookList(Struct, frozen=True, kw_only=True):
-    """Every hook, and what was passed over."""
+    """Every hook, and what was skipped."""
 
     items: tuple[ListedHook, ...]
     diagnostics: tuple[HookProblem, ...] = ()
@@ -239,7 +245,7 @@ def roots(config: HookConfig, surroundings: Environment) -> list[HookRoot]:
 
 
 def read_matter(text: str) -> Matter:
-    """The front matter of a HOOK.md, read with the care that skills are read with."""
+    """The front matter of a HOOK.md, parsed as that of a skill."""
     from openclaw.skills.manifest import read, unpacked
 
     matter = read(text)

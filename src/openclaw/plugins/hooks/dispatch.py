@@ -1,7 +1,7 @@
-"""Who listens at which point, and asking them: in order, each within its time, a failing one told apart by name.
+"""Calls the handlers that plugins registered at each hook point: in order, each within its timeout.
 
-This is a place where somebody else's bug ends: a handler that raises, answers nonsense or takes too long is passed over
-(or counts as an objection where the point says so) and named in the log.
+A handler that raises, answers nonsense or takes too long is skipped (or counts as an objection where the point says
+so) and named in the log.
 """
 
 import asyncio
@@ -34,17 +34,17 @@ A = TypeVar("A")
 M = TypeVar("M")
 
 GRACE = 1.0
-"""Seconds a cancelled handler has to come to rest when everything ends."""
+"""Seconds a cancelled handler has to end at shutdown."""
 LONGEST_WORDS = 300
-"""Of an error, in the log."""
+"""Of an error message, in characters, in the log."""
 
 
 class HookFailure(Exception):
-    """A handler gave no usable answer; the words are for the log and the audit."""
+    """A handler gave no usable answer; the message is for the log and the audit."""
 
 
 def refusal(registration: HookRegistration) -> str:
-    """Why a handler may not listen where it wants to; empty when it may."""
+    """Why a handler may not be registered at its point; empty when it may."""
     point, settings = POINTS[registration.hook], registration.settings
     where = f"plugins.entries.{registration.plugin}.hooks"
     if point.conversation and not (registration.bundled or settings.allow_conversation_access):
@@ -57,7 +57,7 @@ def refusal(registration: HookRegistration) -> str:
 
 
 class HookDispatcher:
-    """The handlers of this process. Observers run in the background until `close`."""
+    """The registered handlers. Observers run in the background until `close`."""
 
     def __init__(self, clock: Clock, failed: Callable[[HookRegistration, str], None] | None = None) -> None:
         self._clock = clock
@@ -68,7 +68,7 @@ class HookDispatcher:
         self._running: set[asyncio.Task[Any]] = set()
 
     def add(self, registration: HookRegistration) -> str:
-        """Lets a handler listen from now on; gives why it may not, if it may not."""
+        """Registers a handler; gives the reason when it is refused."""
         why = refusal(registration)
         if why:
             log.warning("plugin %s: %s", registration.plugin, why)
@@ -78,7 +78,7 @@ class HookDispatcher:
         return ""
 
     def remove(self, plugin: str) -> None:
-        """Nobody of `plugin` listens any more; what it was already told it finishes."""
+        """Unregisters every handler of `plugin`; calls in progress finish."""
         gone = {each.hook for each in self._order if each.plugin == plugin}
         self._order = [each for each in self._order if each.plugin != plugin]
         for name in gone:
@@ -89,7 +89,7 @@ class HookDispatcher:
         return bool(self._order)
 
     def has(self, name: HookName) -> bool:
-        """Whether anyone listens; where nobody does, nothing need be made up to tell."""
+        """Whether a handler is registered; where none is, the caller need not build the event."""
         return name in self._at
 
     def listeners(self) -> tuple[HookRegistration, ...]:
@@ -102,7 +102,7 @@ class HookDispatcher:
             self._at[name] = tuple(found)
 
     async def ask(self, point: HookPoint[E, A, M], event: E, context: HookContext) -> M:
-        """What the handlers decide, asked one after the other."""
+        """Asks the handlers one after the other and merges their answers."""
         merged = point.start(event)
         for each in self._concerned(point.name, event, context):
             answer = await self._answer(point, each, point.view(event, merged), context)
@@ -112,7 +112,7 @@ class HookDispatcher:
         return merged
 
     def ask_now(self, point: HookPoint[E, A, M], event: E, context: HookContext) -> M:
-        """The same where there is no time to wait: handlers are plain functions."""
+        """The same for synchronous points: handlers are plain functions."""
         merged = point.start(event)
         for each in self._concerned(point.name, event, context):
             try:
@@ -126,18 +126,18 @@ class HookDispatcher:
         return merged
 
     def tell(self, name: HookName, event: Any, context: HookContext) -> None:
-        """Tells the observers and goes on at once."""
+        """Notifies the observers in the background."""
         for each in self._concerned(name, event, context):
             self._keep(asyncio.create_task(self._observe(each, event, context), name=f"hook:{name}:{each.plugin}"))
 
     async def told(self, name: HookName, event: Any, context: HookContext) -> None:
-        """Tells the observers, all at once, and waits until each has had its time."""
+        """Notifies the observers concurrently and waits until each has answered or timed out."""
         concerned = self._concerned(name, event, context)
         if concerned:
             await asyncio.gather(*(self._observe(each, event, context) for each in concerned))
 
     async def close(self, seconds: float = 5.0) -> None:
-        """Waits a while for what is still running, then ends it."""
+        """Waits up to `seconds` for what is still running, then cancels it."""
         left = {task for task in self._running if not task.done()}
         if left:
             await asyncio.wait(left, timeout=seconds)
@@ -167,7 +167,7 @@ class HookDispatcher:
             self._report(each, str(error), "passed over")
 
     async def _within(self, each: HookRegistration, event: Any, context: HookContext) -> Any:
-        """The handler's answer, or `Failed` when it raises or takes too long."""
+        """The handler's answer; raises `HookFailure` when it fails or takes too long."""
         task: asyncio.Task[Any] = asyncio.create_task(_called(each, event, context), name=f"hook:{each.plugin}")
         self._keep(task)
         timer: asyncio.Task[Any] | None = None
@@ -179,7 +179,7 @@ class HookDispatcher:
             if not task.done():
                 raise HookFailure(f"it took longer than {each.seconds:g} s")
         finally:
-            # One that does not let itself be cancelled is not waited for: it is kept, and ends with everything else.
+            # A handler that resists cancellation is not waited for: it is kept, and ended by `close`.
             task.cancel()
             if timer is not None:
                 timer.cancel()
@@ -207,7 +207,7 @@ class HookDispatcher:
     def _let_go(self, task: "asyncio.Task[Any]") -> None:
         self._running.discard(task)
         if not task.cancelled():
-            task.exception()  # it was reported, or came after everyone had stopped waiting
+            task.exception()  # already reported, or it ended after everyone had stopped waiting
 
 
 def _step(point: HookPoint[E, A, M], merged: M, each: HookRegistration, answer: A | None) -> M:
@@ -227,12 +227,12 @@ async def _called(each: HookRegistration, event: Any, context: HookContext) -> A
     try:
         answer = each.handler(event, context)
         return await answer if isinstance(answer, Awaitable) else answer
-    except SystemExit as error:  # in a task it would end the whole process
+    except SystemExit as error:  # in a task, SystemExit would end the whole process
         raise HookFailure(_words(error)) from error
 
 
 def _converted(each: HookRegistration, said: Any) -> Any:
-    """An answer as the point's own type; a handler may give a mapping with the same fields, or nothing."""
+    """An answer as the point's own type; a handler may return a mapping with the same fields, or None."""
     kind = POINTS[each.hook].answer
     if said is None or kind is None or isinstance(said, kind):
         return said
@@ -256,7 +256,7 @@ def _words(error: BaseException) -> str:
 
 
 def audit_change(hook: HookName, change: HookChange, note: str = "") -> AuditChange:
-    """A change as the audit takes it."""
+    """A change as an entry of the audit."""
     return AuditChange(
         plugin=change.plugin,
         hook=hook,

@@ -1,4 +1,4 @@
-"""What happens in the gateway, in the words that hooks are told it in."""
+"""The events that HOOK.md handlers subscribe to: names, payload types, and how to make and match them."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -44,12 +44,12 @@ class _Told(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=Tru
 
 
 class HookSession(_Told, frozen=True, kw_only=True):
-    """A conversation as a hook sees it."""
+    """A session as a hook sees it."""
 
     session_id: str
     session_key: str = ""
     session_file: str = ""
-    """Its transcript; empty before anything was said."""
+    """Its transcript; empty before the first message."""
     title: str = ""
     updated_at: int = 0
     messages: int = 0
@@ -70,7 +70,7 @@ class CommandContext(_Told, frozen=True, kw_only=True):
 
 
 class RenewedContext(_Told, frozen=True, kw_only=True):
-    """A conversation started over by itself; `session_entry` is the one that ended."""
+    """A session was reset by the clock or after silence; `session_entry` is the one that ended."""
 
     agent_id: str
     workspace_dir: str
@@ -82,7 +82,7 @@ class RenewedContext(_Told, frozen=True, kw_only=True):
 
 
 class CompactContext(_Told, frozen=True, kw_only=True):
-    """A conversation is about to be shortened, or was."""
+    """A session is about to be compacted, or was."""
 
     session_id: str = ""
     reason: str = ""
@@ -94,7 +94,7 @@ class CompactContext(_Told, frozen=True, kw_only=True):
 
 
 class PatchContext(_Told, frozen=True, kw_only=True):
-    """What is chosen for a conversation changed."""
+    """Settings of a session changed."""
 
     session_entry: HookSession | None = None
     patch: Mapping[str, Any] = {}
@@ -110,7 +110,7 @@ class BootstrapFile(_Told, frozen=True, kw_only=True):
 
 
 class BootstrapContext(_Told, frozen=True, kw_only=True):
-    """The files of a prompt are gathered; what a hook answers takes their place."""
+    """The files of a prompt are gathered; a hook's answer replaces them."""
 
     agent_id: str
     workspace_dir: str
@@ -127,7 +127,7 @@ class GatewayContext(_Told, frozen=True, kw_only=True):
 
 
 class ReceivedContext(_Told, frozen=True, kw_only=True):
-    """Somebody wrote, or what they wrote is ready for the model."""
+    """A message was received, or is ready for the model."""
 
     agent_id: str
     content: str
@@ -162,7 +162,7 @@ Context = (
 
 
 class HookEvent(_Told, frozen=True, kw_only=True, omit_defaults=False):
-    """Something happened."""
+    """One event."""
 
     type: str
     action: str
@@ -176,12 +176,12 @@ class HookEvent(_Told, frozen=True, kw_only=True, omit_defaults=False):
 
     @property
     def agent_id(self) -> str:
-        """Whose event it is; empty for the gateway's own."""
+        """The agent it belongs to; empty for events of the gateway itself."""
         return str(getattr(self.context, "agent_id", "")) or _agent_in(self.session_key)
 
 
 class HookFileAnswer(_Told, frozen=True, kw_only=True):
-    """What a handler says. Files are None when it leaves them as they are."""
+    """What a handler answers. `bootstrap_files` is None when it leaves them as they are."""
 
     messages: tuple[str, ...] = ()
     bootstrap_files: tuple[BootstrapFile, ...] | None = None
@@ -191,17 +191,17 @@ NOTHING = HookFileAnswer()
 
 
 class BadAnswer(ValueError):
-    """A handler answered something that cannot be read."""
+    """A handler's answer cannot be decoded."""
 
 
 def document(event: HookEvent, options: Mapping[str, Any]) -> bytes:
-    """An event as a handler reads it."""
+    """Encodes an event for a handler."""
     shown = msgspec.to_builtins(event)
     return msgspec.json.encode({**shown, "messages": [], "options": dict(options)})
 
 
 def answer(data: bytes, event: HookEvent) -> HookFileAnswer:
-    """What a handler wrote; raises `BadAnswer`. Nothing at all is a fine answer."""
+    """Decodes what a handler wrote; raises `BadAnswer`. An empty answer is valid."""
     if not data.strip():
         return NOTHING
     try:
@@ -216,14 +216,14 @@ def answer(data: bytes, event: HookEvent) -> HookFileAnswer:
 
 
 def then(event: HookEvent, said: HookFileAnswer) -> HookEvent:
-    """The event as the next handler sees it."""
+    """The event as the next handler sees it, with `said` applied."""
     if said.bootstrap_files is None or not isinstance(event.context, BootstrapContext):
         return event
     return structs.replace(event, context=structs.replace(event.context, bootstrap_files=said.bootstrap_files))
 
 
 def hears(subscribed: tuple[str, ...], event: HookEvent) -> int:
-    """0 when none of the names subscribed to means this event, 1 for its family, 2 for its very name."""
+    """How exactly the subscribed names match this event: 0 not at all, 1 by family, 2 by name."""
     if event.name in subscribed:
         return 2
     return 1 if event.type in subscribed else 0
@@ -233,6 +233,8 @@ def _agent_in(session_key: str) -> str:
     parts = session_key.split(":", 2)
     return parts[1] if len(parts) == 3 and parts[0] == "agent" else ""
 
+
+# Making events.
 
 CONTENT_CHARS = 100_000
 RESTART_MS = 5_000
@@ -269,7 +271,7 @@ def command(
 
 
 def renewed(clock: Clock, key: SessionKey, workspace: Path, why: str, ended: HookSession, next_id: str) -> HookEvent:
-    """A conversation started over by itself, because of the hour or a silence."""
+    """A session was reset by the clock or after silence."""
     context = RenewedContext(
         agent_id=key.agent,
         workspace_dir=str(workspace),

@@ -1,6 +1,6 @@
-"""The hooks of a running assistant: chosen once, told of what happens, and kept from doing harm.
+"""Dispatches events to HOOK.md handlers: builds the list of those that run, calls them in order, limits failures.
 
-Nothing is looked for, imported or built while the settings want no hook.
+Nothing is searched for, imported or built while the settings enable no hook.
 """
 
 from __future__ import annotations
@@ -48,22 +48,22 @@ from openclaw.workspace.files import MAX_BYTES, FileCache, WorkspaceFile
 log = logging.getLogger(__name__)
 
 MOST_FAILURES = 3
-"""After so many failures in a row a hook rests, so that one that hangs does not slow down every turn."""
+"""After so many failures in a row a hook is paused, so that one that hangs does not slow down every turn."""
 
 Handle = Callable[[HookEvent], Awaitable[HookFileAnswer]]
 
 
 class HookListener(Struct, frozen=True, kw_only=True):
-    """A hook that runs, with what carries it out."""
+    """A hook that runs, and the function that calls it."""
 
     hook: HookDirectory
     handle: Handle
     objection: Callable[[], str] = lambda: ""
-    """Why it must not run as it is now; asked before every run."""
+    """Why it must not run as it is now; checked before every run."""
 
 
 class HookFileDispatcher:
-    """The listeners in the order they were found."""
+    """The listeners, in the order they were found."""
 
     def __init__(self, listeners: Sequence[HookListener], workspace_of: Callable[[str], str]) -> None:
         self._listeners = tuple(listeners)
@@ -73,19 +73,19 @@ class HookFileDispatcher:
         """What was said last of a hook that is held back: said once, not at every event."""
 
     def listening(self, event: HookEvent) -> list[HookListener]:
-        """Who is told of `event`: those of its family first, then those who named it."""
+        """The listeners for `event`: those of its family first, then those that named it."""
         found = [(hears(each.hook.manifest.events, event), each) for each in self._listeners]
         mine = [(rank, each) for rank, each in found if rank and self._concerned(each.hook, event)]
         return [each for wanted in (1, 2) for rank, each in mine if rank == wanted]
 
     def _concerned(self, hook: HookDirectory, event: HookEvent) -> bool:
-        """A workspace's hook hears of the agents that live there."""
+        """A workspace's hook receives only events of agents in that workspace."""
         if not hook.workspace or not event.agent_id:
             return True
         return self._workspace_of(event.agent_id) == hook.workspace
 
     async def fire(self, event: HookEvent) -> HookFileAnswer:
-        """Tells everyone concerned; what they say amounts to one answer."""
+        """Calls the listeners one after another; gives their combined answer."""
         messages: list[str] = []
         files = None
         async with aclosing(self.answers(event)) as answers:
@@ -95,7 +95,7 @@ class HookFileDispatcher:
         return HookFileAnswer(messages=tuple(messages), bootstrap_files=files)
 
     async def answers(self, event: HookEvent) -> AsyncGenerator[tuple[str, HookFileAnswer]]:
-        """Tells everyone concerned, one after another, each what the one before has changed; gives who said what."""
+        """Calls the listeners one after another, each with the changes of the one before; yields who answered what."""
         for listener in self.listening(event):
             said = await self.tell(listener, event)
             if said is not None:
@@ -103,11 +103,11 @@ class HookFileDispatcher:
                 yield listener.hook.name, said
 
     async def tell(self, listener: HookListener, event: HookEvent) -> HookFileAnswer | None:
-        """One hook's answer; None when it is held back or failed, which the log says in one line."""
+        """One hook's answer; None when it was not accepted or failed, which is logged in one line."""
         name = listener.hook.name
         objection = listener.objection()
         if objection:
-            self._failures.pop(name, None)  # whatever it becomes, it starts anew
+            self._failures.pop(name, None)  # its files changed: failures are counted anew
         why = objection or self._resting(name)
         if why:
             if self._told.get(name) != why:
@@ -131,16 +131,19 @@ class HookFileDispatcher:
 
 
 BRIEFLY = 5.0
-"""Before every answer the files of the prompt are gathered: longer than this nobody should wait for it."""
+"""Bootstrap files are gathered before every answer, so a handler of that event gets no longer than this."""
 
 Own = Callable[[HookEvent, HookEntrySettings], Awaitable[HookFileAnswer]]
-"""A handler that is part of OpenClaw."""
+"""The handler of a bundled hook."""
+
+
+# Building the dispatcher from the settings.
 
 
 def build(
     config: HookConfig, surroundings: Environment, clock: Clock, zone: tzinfo, enrolled: Mapping[str, Own]
 ) -> HookFileDispatcher:
-    """Everyone who is to be told, as things are now. Reads files: call it in a thread."""
+    """Builds the dispatcher from the present settings. Reads files: call it in a thread."""
     state = surroundings.home.state
     ledger = AcceptedHooks(state)
     own: dict[str, Own] = {
@@ -161,7 +164,7 @@ def build(
 
 
 def _meet(hook: HookDirectory, ledger: AcceptedHooks, clock: Clock) -> None:
-    """A hook in a place that is its owner's alone is accepted as it is when it is first used."""
+    """Accepts a hook of the managed and extra directories as it is at its first use."""
     if hook.source not in ("openclaw-managed", "openclaw-extra"):
         return
     try:
@@ -192,7 +195,7 @@ def _listener(
 
 
 def options(entry: HookEntrySettings) -> dict[str, Any]:
-    """What a hook's entry sets for its handler."""
+    """The options that a hook's entry sets for its handler."""
     named = {"messages": entry.messages, "paths": entry.paths, "patterns": entry.patterns, "files": entry.files}
     return {**{name: value for name, value in named.items() if value}, **entry.config}
 
@@ -219,8 +222,11 @@ async def _carried_out(own: Own | None, name: str, entry: HookEntrySettings, eve
 MOST_WAITING = 500
 
 
+# The service the gateway holds.
+
+
 class HookFiles:
-    """Use `serving()` for events that nobody waits for; those that are waited for work without it."""
+    """The hooks of a running gateway. `tell` needs `serving()`; `fire` and `answers` work without it."""
 
     def __init__(
         self,
@@ -258,13 +264,13 @@ class HookFiles:
         return not self._resting and self._settings.current.wanted
 
     async def fire(self, event: HookEvent) -> HookFileAnswer:
-        """Tells everyone concerned, and waits for what they say."""
+        """Calls the listeners and waits for their combined answer."""
         from openclaw.plugins.hooks.events import NOTHING
 
         return await (await self._dispatcher()).fire(event) if self.on else NOTHING
 
     async def answers(self, event: HookEvent) -> AsyncGenerator[tuple[str, HookFileAnswer]]:
-        """The same, with the name of each hook and what it said."""
+        """The same, with the name of each hook and its answer."""
         if self.on:
             async with aclosing((await self._dispatcher()).answers(event)) as answers:
                 async for each in answers:
@@ -274,7 +280,7 @@ class HookFiles:
         return self.on and bool((await self._dispatcher()).listening(event))
 
     def tell(self, event: HookEvent) -> None:
-        """Tells everyone concerned, each in its own time; nobody waits."""
+        """Queues the event for the listeners; does not wait."""
         if self.on and self._group is not None:
             self._start(self._spread(event), f"the event {event.name}")
 
@@ -307,7 +313,7 @@ class HookFiles:
                     task.cancel()
 
     async def settle(self, event: HookEvent, seconds: float) -> None:
-        """One of the last events of a life: what still waits is told first, all within `seconds`."""
+        """Delivers one of the last events at shutdown: queued ones go first, all within `seconds`."""
         if not self.on:
             return
         try:
@@ -318,7 +324,7 @@ class HookFiles:
             log.warning("hooks were not done with %s after %g s", event.name, seconds)
 
     def _lane(self, name: str) -> asyncio.Queue[tuple[HookFileDispatcher, HookListener, HookEvent]]:
-        """A hook hears of things in the order they happened, whatever its neighbours do."""
+        """The queue of one hook: its events stay in order, whatever other hooks do."""
         if name not in self._lanes:
             self._lanes[name] = asyncio.Queue(MOST_WAITING)
             self._start(self._work(self._lanes[name]), f"the hook {name}")
@@ -340,7 +346,7 @@ class HookFiles:
         task.add_done_callback(self._workers.discard)
 
     async def _dispatcher(self) -> HookFileDispatcher:
-        # The lock is fair: what happens while hooks are looked for is told in the order it happened.
+        # The lock is fair: events that arrive while hooks are searched for keep their order.
         async with self._building:
             now = (self._settings.current, self._agents.current, self._variables.current)
             if self._built is None or any(one is not other for one, other in zip(now, self._built_for, strict=True)):
@@ -356,6 +362,9 @@ class HookFiles:
 BY_HOOK = "put there by a hook"
 
 
+# The `agent:bootstrap` event: hooks may add, remove and replace files of the prompt.
+
+
 async def bootstrap_files(
     hooks: HookFiles,
     clock: Clock,
@@ -366,7 +375,7 @@ async def bootstrap_files(
     *,
     shared: bool = False,
 ) -> tuple[tuple[WorkspaceFile, ...] | None, list[AuditChange]]:
-    """The files of a prompt as hooks leave them, None when no hook has a say; and what each hook did to them."""
+    """The files of a prompt as hooks leave them, None when none changed any; and the audit entries for the changes."""
     if not hooks.on:
         return None, []
     asked = event(
@@ -396,7 +405,7 @@ async def bootstrap_files(
     given, warnings = budget.merge((), [_taken(each, loaded, workspace, cache) for each in left])
     for line in warnings:
         log.warning("%s", line)
-    # Our own files have the first claim on the room there is.
+    # Our own files come first when space is short.
     ours = {file.path: place for place, file in enumerate(loaded)}
     ordered = sorted(given, key=lambda file: (ours.get(file.path, len(ours)), Path(file.path).name, file.path))
     return tuple(ordered), done
@@ -405,7 +414,7 @@ async def bootstrap_files(
 def deeds(
     hook: str, before: Sequence[BootstrapFile], after: Sequence[BootstrapFile], text: Callable[[BootstrapFile], str]
 ) -> list[AuditChange]:
-    """What one hook did: a deed for every file it put in, took out or replaced."""
+    """The audit entries for one hook: one for every file it added, removed or replaced."""
     was, now = {file.path: file for file in before}, {file.path: file for file in after}
     found = []
     for path in dict.fromkeys((*was, *now)):
@@ -427,7 +436,7 @@ def deeds(
 
 
 def _text(file: BootstrapFile, workspace: Path, cache: FileCache) -> str:
-    """What a file brings into the prompt; one that is only named is read."""
+    """The text a file adds to the prompt; one without content is read."""
     if file.content is not None or file.missing or not file.path.strip():
         return file.content or ""
     return files.read(workspace, _place(file, workspace), cache=cache).content
@@ -444,7 +453,7 @@ def _shown(file: WorkspaceFile) -> BootstrapFile:
 
 
 def _taken(given: BootstrapFile, loaded: Sequence[WorkspaceFile], workspace: Path, cache: FileCache) -> WorkspaceFile:
-    """One file of a hook's answer. What it did not touch stays as it was found."""
+    """One file of a hook's answer. An unchanged one stays as it was loaded."""
     if not given.path.strip():
         return WorkspaceFile(name=given.name, path="")
     path = _place(given, workspace)

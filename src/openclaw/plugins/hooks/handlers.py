@@ -1,4 +1,4 @@
-"""Handlers of the hooks that come with OpenClaw and need no running gateway."""
+"""Handlers of the bundled hooks that need no running gateway."""
 
 import asyncio
 import os
@@ -39,7 +39,7 @@ ALLOWED = frozenset(
 
 
 class SessionMemory:
-    """Keeps the last words of a conversation that is started over."""
+    """Saves the last messages of a session that is reset to a memory note."""
 
     def __init__(self, zone: tzinfo) -> None:
         self._zone = zone
@@ -67,14 +67,14 @@ class SessionMemory:
         when = datetime.fromisoformat(event.timestamp).astimezone(self._zone)
         about = [f"- Session ID: {previous.session_id}", f"- Source: {source}"]
         text = notes.session_note(when, event.session_key, said, about)
-        # What strangers said stays marked as theirs when it comes back from the notes.
+        # What strangers said stays labelled when it comes back from the notes.
         foreign = bool(path_origins(entries)) or any(is_wrapped(message.text) for message in messages)
         label: Label = "external" if foreign else "agent"
         notes.append(Path(workspace), f"memory/{when:%Y-%m-%d-%H%M}.md", text, label)
 
 
 def spoken(messages: Sequence[Message]) -> list[tuple[str, str]]:
-    """What people and the assistant said to each other: no commands, no tools, no silence."""
+    """The messages between people and the assistant: no commands, tool calls or silent replies."""
     found = []
     for message in messages:
         text = message.text.strip()
@@ -86,7 +86,7 @@ def spoken(messages: Sequence[Message]) -> list[tuple[str, str]]:
 
 
 class CommandLogger:
-    """Writes commands down, one line each."""
+    """Appends each command to a log file, one line each."""
 
     def __init__(self, state: Path) -> None:
         self._path = state / "logs" / "commands.log"
@@ -109,7 +109,7 @@ class CommandLogger:
             private_directory(self._path.parent)
             handle = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
             try:
-                os.write(handle, line)  # one write: two writers never mix
+                os.write(handle, line)  # one write: lines of two writers never mix
             finally:
                 os.close(handle)
         except OSError as error:
@@ -117,7 +117,7 @@ class CommandLogger:
 
 
 async def extra_files(event: HookEvent, entry: HookEntrySettings) -> HookFileAnswer:
-    """More files of the usual names from inside the workspace, behind those that are there."""
+    """Adds more files of the usual names from inside the workspace, behind those that are there."""
     context = event.context
     patterns = entry.paths or entry.patterns or entry.files
     if not isinstance(context, BootstrapContext) or not patterns:
@@ -129,7 +129,7 @@ async def extra_files(event: HookEvent, entry: HookEntrySettings) -> HookFileAns
 
 
 def _matching(workspace: Path, patterns: Sequence[str]) -> list[Path]:
-    """The files meant, none outside the workspace; a pattern that leads out finds nothing."""
+    """The matching files inside the workspace; a pattern that leads out of it matches nothing."""
     real = workspace.resolve()
     found: dict[Path, None] = {}
     for pattern in patterns:

@@ -1,6 +1,6 @@
-"""What a HOOK.md says of its hook: forgiving of spelling, strict about meaning. Pure.
+"""Parses HOOK.md and decides whether a hook can run here. Lenient about spelling, strict about meaning. Pure.
 
-The caller reads the front matter (it is the one of skills) and hands the plain values in.
+The caller parses the front matter (as for skills) and passes plain values in.
 """
 
 import re
@@ -18,7 +18,7 @@ Kind = Literal["python", "program", "bundled"]
 
 
 class HookRequirements(Struct, frozen=True, kw_only=True):
-    """What must be there before the hook makes sense."""
+    """What must be present before the hook can run."""
 
     bins: tuple[str, ...] = ()
     any_bins: tuple[str, ...] = ()
@@ -27,7 +27,7 @@ class HookRequirements(Struct, frozen=True, kw_only=True):
 
 
 class HookManifest(Struct, frozen=True, kw_only=True):
-    """A hook in its own words."""
+    """What a HOOK.md says of its hook."""
 
     name: str
     description: str = ""
@@ -40,7 +40,7 @@ class HookManifest(Struct, frozen=True, kw_only=True):
     always: bool = False
     requires: HookRequirements = HookRequirements()
     notes: tuple[str, ...] = ()
-    """What was odd but could be read all the same."""
+    """Oddities that did not keep it from being read."""
 
     @property
     def key(self) -> str:
@@ -73,14 +73,14 @@ class HookDirectory(Struct, frozen=True, kw_only=True):
 
 
 class HookProblem(Struct, frozen=True):
-    """Something that was passed over, and why."""
+    """Something that was skipped, and why."""
 
     path: str
     message: str
 
 
 class FoundHooks(Struct, frozen=True, kw_only=True):
-    """Everything a look brought to light."""
+    """Everything one search found."""
 
     hooks: tuple[HookDirectory, ...] = ()
     diagnostics: tuple[HookProblem, ...] = ()
@@ -97,7 +97,7 @@ class HookMachine(Struct, frozen=True, kw_only=True):
 
 
 class HookVerdict(Struct, frozen=True, kw_only=True):
-    """Whether a hook can run here, whether it was chosen, and every reason when it does not run."""
+    """Whether a hook can run here, whether it is enabled, and every reason when it does not run."""
 
     eligible: bool
     chosen: bool
@@ -109,7 +109,7 @@ class HookVerdict(Struct, frozen=True, kw_only=True):
 
 
 def judge(hook: HookDirectory, settings: InternalHooksSettings, machine: HookMachine) -> HookVerdict:
-    """The verdict on one hook, its trust aside."""
+    """The verdict on one hook, its acceptance aside."""
     entry = settings.entries.get(hook.manifest.key, HookEntrySettings())
     lacking = [hook.problem] if hook.problem else _missing(hook, entry, machine)
     refusal = _refusal(hook, settings)
@@ -117,7 +117,7 @@ def judge(hook: HookDirectory, settings: InternalHooksSettings, machine: HookMac
 
 
 def _refusal(hook: HookDirectory, settings: InternalHooksSettings) -> str:
-    """Why the settings leave a hook out; empty when they do not."""
+    """Why the settings exclude a hook; empty when they do not."""
     key = hook.manifest.key
     entry = settings.entries.get(key)
     enable = f"openclaw hooks enable {hook.name}"
@@ -159,6 +159,8 @@ def _missing(hook: HookDirectory, entry: HookEntrySettings, machine: HookMachine
     return said
 
 
+# Parsing.
+
 MAX_NAME = 64
 MAX_LINE = 500
 MAX_ITEMS = 64
@@ -172,13 +174,13 @@ _TRUE = frozenset({"true", "yes", "on", "1"})
 
 
 class UnusableHook(ValueError):
-    """The file describes no hook; the text says why."""
+    """The file describes no usable hook; the text says why."""
 
 
 def parse(
     fields: Mapping[str, Any], ours: Mapping[str, Any], directory: str, notes: tuple[str, ...] = ()
 ) -> HookManifest:
-    """The manifest in `fields`, of which `ours` is `metadata.openclaw`. Raises `Unusable`."""
+    """The manifest in `fields`, of which `ours` is `metadata.openclaw`. Raises `UnusableHook`."""
     said = list(notes)
     name = _line(fields.get("name")) or directory
     if not _NAME.match(name):
@@ -213,7 +215,7 @@ def parse(
 
 
 def _doubt(event: str) -> str:
-    """What a person should know about a name of an event."""
+    """A warning about an event name; empty when there is none."""
     if event in SILENT_HERE:
         return f"the event {event} never comes here: {SILENT_HERE[event]}"
     if event not in NAMES and event not in FAMILIES and not event.startswith("command:"):
@@ -238,5 +240,5 @@ def _matching(value: Any, shape: re.Pattern[str], what: str, notes: list[str]) -
 
 
 def _line(value: Any) -> str:
-    """`value` as one line of harmless text; nothing for what is not text."""
+    """`value` as one line of harmless text; empty for what is not text."""
     return " ".join(literal(" ".join(value.split())).split())[:MAX_LINE] if isinstance(value, str) else ""

@@ -1,4 +1,4 @@
-"""How each point that is asked is decided: where it starts, what one more answer changes, and when it is over."""
+"""How the answers at each hook point are merged: the initial value, the effect of one more answer, and when to stop."""
 
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
@@ -38,7 +38,7 @@ LONGEST_TEXT = 60_000
 
 
 class HookAnswer(Struct, Generic[A], frozen=True, kw_only=True):
-    """One answer and whose it is."""
+    """One answer and the plugin that gave it."""
 
     plugin: str
     answer: A
@@ -55,7 +55,7 @@ class HookSource(Struct, frozen=True):
 
 
 class HookChange(Struct, frozen=True, kw_only=True):
-    """Something a plugin changed, or wanted to and was refused."""
+    """A change by a plugin, or one that was refused."""
 
     plugin: str
     field: str
@@ -63,7 +63,7 @@ class HookChange(Struct, frozen=True, kw_only=True):
     before: str = ""
     priority: int = 0
     refused: str = ""
-    """Why it came to nothing."""
+    """Why it was refused."""
 
 
 class ModelMerged(Struct, frozen=True, kw_only=True):
@@ -73,7 +73,7 @@ class ModelMerged(Struct, frozen=True, kw_only=True):
 
 
 def model(merged: ModelMerged, said: HookAnswer[ModelChoice] | HookAnswer[AgentStart]) -> ModelMerged:
-    """The first to name a model or a provider has its way; it needs the operator's leave."""
+    """The first to name a model or a provider wins; it needs the operator's permission."""
     granted = said.settings.allow_model_override
     refused = "" if (said.bundled if granted is None else granted) else "allowModelOverride is not granted"
     for name, wish in (("model", said.answer.model_override), ("provider", said.answer.provider_override)):
@@ -88,7 +88,7 @@ def model(merged: ModelMerged, said: HookAnswer[ModelChoice] | HookAnswer[AgentS
 
 
 def models(newer: ModelMerged, older: ModelMerged) -> ModelMerged:
-    """The answers of a point and of the legacy one for the same thing: the newer point goes first."""
+    """Merges the answers of a point and of its legacy one; the newer point goes first."""
     return ModelMerged(
         model=newer.model or older.model,
         provider=newer.provider or older.provider,
@@ -97,7 +97,7 @@ def models(newer: ModelMerged, older: ModelMerged) -> ModelMerged:
 
 
 def wished(wanted: str, merged: ModelMerged) -> str:
-    """The reference that is meant by a model, a provider or both, where `wanted` would have been used."""
+    """The model reference that results from the answers, where `wanted` would have been used."""
     named = merged.model.text if merged.model else wanted.partition("/")[2] or wanted
     if merged.provider is None:
         return named
@@ -112,7 +112,7 @@ class PromptMerged(Struct, frozen=True, kw_only=True):
     prepend_system: tuple[HookSource, ...] = ()
     append_system: tuple[HookSource, ...] = ()
     tools_allow: tuple[tuple[str, ...], ...] = ()
-    """The lists of everyone who gave one; a tool must be on each."""
+    """The list of every plugin that gave one; a tool must be on each."""
     changes: tuple[HookChange, ...] = ()
 
 
@@ -125,7 +125,7 @@ _ADDED = {
 
 
 def prompt(merged: PromptMerged, said: HookAnswer[PromptChange] | HookAnswer[AgentStart]) -> PromptMerged:
-    """Texts are put one behind the other, the last whole prompt counts, tools are those that everyone allows."""
+    """Texts are concatenated, the last whole prompt wins, tools are those that every answer allows."""
     answer = said.answer
     barred = "" if said.settings.allow_prompt_injection else "allowPromptInjection is off"
     given = {
@@ -160,7 +160,7 @@ def _replaced(
 
 
 def prompts(older: PromptMerged, newer: PromptMerged) -> PromptMerged:
-    """The answers of the legacy point and of the newer one, as if they had been given in this order."""
+    """Merges the answers of the legacy point and of the newer one, in this order."""
     return PromptMerged(
         system=newer.system or older.system,
         prepend_context=(*older.prepend_context, *newer.prepend_context),
@@ -174,13 +174,13 @@ def prompts(older: PromptMerged, newer: PromptMerged) -> PromptMerged:
 
 class ReplyMerged(Struct, frozen=True, kw_only=True):
     plugin: str = ""
-    """Who took the turn; empty when nobody did."""
+    """The plugin that claimed the turn; empty when none did."""
     reply: str = ""
     changes: tuple[HookChange, ...] = ()
 
 
 def reply(merged: ReplyMerged, said: HookAnswer[ReplyClaim]) -> ReplyMerged:
-    """The first claim holds."""
+    """The first claim wins."""
     if merged.plugin or not said.answer.handled:
         return merged
     text = said.answer.reply or ""
@@ -194,14 +194,14 @@ def claimed(merged: ReplyMerged) -> bool:
 class ToolMerged(Struct, frozen=True, kw_only=True):
     params: dict[str, Any]
     blocked: HookSource | None = None
-    """Who objects, and why."""
+    """The plugin that objects, and why."""
     approval: RequireApproval | None = None
     approval_by: str = ""
     changes: tuple[HookChange, ...] = ()
 
 
 def tool(merged: ToolMerged, said: HookAnswer[ToolVerdict]) -> ToolMerged:
-    """The last arguments count, until someone wants a person's approval: what is approved is what runs."""
+    """The last arguments win, until one asks for a person's approval: what is approved is what runs."""
     answer = said.answer
     if answer.params is not None and answer.params != merged.params:
         late = f"{merged.approval_by} asked for an approval of the arguments as they are" if merged.approval else ""
@@ -253,11 +253,11 @@ class ResultMerged(Struct, frozen=True, kw_only=True):
 
 
 def result(merged: ResultMerged, said: HookAnswer[PersistedResult]) -> ResultMerged:
-    """Each sees what the one before it made of the result."""
+    """Each sees the result as the one before it left it."""
     if said.answer.message is None:
         return merged
     before = merged.message
-    # Whose answer it is, when it came and where its text is from are not the plugin's to say.
+    # The tool, the time and the origin labels of a result are not the plugin's to change.
     after = structs.replace(
         said.answer.message,
         tool_call_id=before.tool_call_id,
@@ -278,7 +278,7 @@ class SendingMerged(Struct, frozen=True, kw_only=True):
 
 
 def sending(merged: SendingMerged, said: HookAnswer[SendingVerdict]) -> SendingMerged:
-    """The last wording counts; the first to cancel ends it."""
+    """The last wording wins; the first to cancel ends it."""
     answer = said.answer
     if answer.content is not None and answer.content != merged.content:
         change = structs.replace(_change(said, "content", answer.content), before=merged.content)
@@ -308,7 +308,7 @@ def _plain(params: dict[str, Any]) -> str:
 
 
 def _whole(message: ToolResult) -> str:
-    """Everything in a result, so that a change of a picture or of details shows too."""
+    """Everything in a result, so that a changed image or detail is recorded too."""
     return msgspec.json.encode(message).decode()
 
 
@@ -325,17 +325,17 @@ def _same(event: Any, merged: Any) -> Any:
 
 
 class HookPoint(Struct, Generic[E, A, M], frozen=True, kw_only=True):
-    """How one point is decided."""
+    """How the answers at one point are merged."""
 
     name: HookName
     start: Callable[[E], M]
     step: Callable[[M, HookAnswer[A]], M]
     over: Callable[[M], bool] = _never
-    """Whether nobody else need be asked."""
+    """Whether asking can stop."""
     view: Callable[[E, M], E] = _same
-    """What the next handler is told, after what the ones before it changed."""
+    """The event the next handler sees, with the changes so far."""
     objection: Callable[[str], A] | None = None
-    """The answer of a handler that failed, where failing counts as an objection."""
+    """The answer of a handler that failed, where a failure counts as an objection."""
 
 
 MODEL: HookPoint[BeforeModelResolve, ModelChoice, ModelMerged] = HookPoint(

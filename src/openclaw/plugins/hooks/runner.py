@@ -1,4 +1,4 @@
-"""A handler in a process of its own: the event goes in, an answer within limits comes out, nothing is left behind."""
+"""Runs a hook's handler in a child process: the event on standard input, the answer on standard output, with limits."""
 
 import asyncio
 import contextlib
@@ -20,20 +20,20 @@ ANSWER_BYTES = 4 << 20
 REMARK_BYTES = 65_536
 REMARK_CHARS = 300
 STRAGGLERS = 0.2
-"""Seconds we still listen after a handler ended, for a program that shares its output."""
+"""Seconds to keep reading after a handler ended, for a child of it that shares its output."""
 WORKER = Path(__file__).parent / "worker.py"
 INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "USER", "LOGNAME", "SHELL")
-"""All that a handler gets of our environment, beside what its HOOK.md requires by name."""
+"""The variables a handler inherits, beside those its HOOK.md requires by name."""
 
 
 class HandlerFailed(OpenClawError):
-    """A handler did not do its work; the message is the one line people are told."""
+    """A handler failed; the message is the one line that is shown."""
 
     code = "UNAVAILABLE"
 
 
 def environment(hook: HookDirectory, environ: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
-    """The variables of a handler: a bare few, those it requires by name, and those its entry sets."""
+    """The variables of a handler: a few inherited ones, those it requires by name, and those its entry sets."""
     wanted = (*INHERITED, *hook.manifest.requires.env)
     found = {name: environ[name] for name in wanted if name in environ}
     return {**found, **own, "OPENCLAW_HOOK": hook.name, "PYTHONDONTWRITEBYTECODE": "1"}
@@ -48,8 +48,8 @@ def command(hook: HookDirectory) -> list[str]:
 async def run(
     hook: HookDirectory, event: HookEvent, options: Mapping[str, Any], *, env: Mapping[str, str], limit: float
 ) -> HookFileAnswer:
-    """What the handler answers; raises `HookFailed` for everything that can go wrong with it."""
-    with tempfile.TemporaryFile() as told:  # a file and not a pipe: nobody waits for a handler that does not read
+    """Runs the handler; raises `HandlerFailed` for everything that can go wrong with it."""
+    with tempfile.TemporaryFile() as told:  # a file and not a pipe: a handler that does not read blocks nobody
         told.write(document(event, options))
         told.seek(0)
         code, said, remark = await _attended(hook, told.fileno(), env, limit)
@@ -63,7 +63,7 @@ async def run(
 
 
 async def _attended(hook: HookDirectory, told: int, env: Mapping[str, str], limit: float) -> tuple[int, bytes, str]:
-    """The handler's exit code, its answer and the last line it said beside it."""
+    """The handler's exit code, its answer and the last line it printed to standard error."""
     with _Tap(ANSWER_BYTES) as answers, _Tap(0) as remarks:
         try:
             child = subprocess.Popen(  # noqa: ASYNC220 (asyncio's own waits for its pipes, which a grandchild may hold)
@@ -96,7 +96,7 @@ async def _attended(hook: HookDirectory, told: int, env: Mapping[str, str], limi
 
 
 class _Tap:
-    """A pipe that is read as it fills: up to `most` bytes, or only its end when there is no `most`."""
+    """Reads a pipe as it fills: up to `most` bytes, or only its tail when there is no `most`."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -116,7 +116,7 @@ class _Tap:
             os.close(self.writing)
 
     def listen(self) -> None:
-        """The child has its end; ours is closed, so that its end is the end."""
+        """Closes our copy of the writing end, so that the child's exit ends the stream, and starts reading."""
         os.close(self.writing)
         self.writing = -1
         asyncio.get_running_loop().add_reader(self._reading, self._pull)
@@ -139,10 +139,10 @@ class _Tap:
 
 
 async def _ended(child: "subprocess.Popen[bytes]", enough: asyncio.Event) -> int:
-    """Its exit code; what has flooded us is stopped first."""
+    """Waits for the exit code; kills a handler that writes too much."""
     while (code := child.poll()) is None:
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(0.02):  # looked at often: a descriptor that tells is not there on every system
+            async with asyncio.timeout(0.02):  # polled: not every system has a descriptor that reports the exit
                 await enough.wait()
                 os.killpg(child.pid, signal.SIGKILL)
                 return await asyncio.to_thread(child.wait)
@@ -150,10 +150,10 @@ async def _ended(child: "subprocess.Popen[bytes]", enough: asyncio.Event) -> int
 
 
 async def _finish(child: "subprocess.Popen[bytes]") -> None:
-    """Whatever the handler started ends with it."""
+    """Kills whatever the handler started."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGKILL)
-    child.wait()  # it is dead or dying: this does not last
+    child.wait()  # it is dead or dying, so this returns soon
 
 
 def _last_line(remarks: bytes) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 
 class WorkerEvent:
-    """What a handler is given. `messages` may be added to; `context` and `options` are the JSON of the event."""
+    """What a handler is given. `messages` may be appended to; `context` and `options` are the JSON of the event."""
 
     def __init__(self, told: dict[str, Any]) -> None:
         self.type: str = told["type"]
@@ -31,7 +31,7 @@ class WorkerEvent:
 
 
 def load(path: str, function: str) -> Any:
-    """The function called `function` in the file `path`."""
+    """Loads the function called `function` from the file `path`."""
     sys.path.insert(0, os.path.dirname(path))  # noqa: PTH120 (pathlib is not worth its import here)
     spec = importlib.util.spec_from_file_location("handler", path)
     if spec is None or spec.loader is None:
@@ -52,7 +52,7 @@ async def _awaited(result: Any) -> None:
 def main() -> None:
     path, function = sys.argv[1:3]
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # from here on, what is printed is a remark and not an answer
+    os.dup2(2, 1)  # from here on, prints go to standard error and are no answer
     event = WorkerEvent(json.load(sys.stdin))
     result = load(path, function)(event)
     if inspect.isawaitable(result):
