@@ -1,11 +1,25 @@
 """The command `openclaw` in a process of its own, with a home for the test."""
 
+import atexit
+import json
+import os
+import select
+import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 from openclaw.testing import TemporaryHome
+
+PATIENCE = 300.0
+"""How long anything may take before a test gives up: far more than it needs, for machines with too much to do."""
+ROOT = Path(__file__).parent.parent
 
 
 class Done(NamedTuple):
@@ -21,16 +35,114 @@ def typed(home: TemporaryHome) -> Typed:
     """Runs a command line as a person would type it."""
 
     def run(*words: str, stdin: str = "") -> Done:
-        done = subprocess.run(
-            [sys.executable, "-m", "openclaw", *words],
-            env=home.environ,
-            cwd=home.workspace,
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        done = openclaw(*words, env=home.environ, cwd=home.workspace, input=stdin)
         return Done(done.returncode, done.stdout, done.stderr)
 
     return run
+
+
+def openclaw(
+    *words: str,
+    env: Mapping[str, str],
+    cwd: str | os.PathLike[str] | None = None,
+    input: str = "",  # noqa: A002
+    module: str = "openclaw",
+) -> "subprocess.CompletedProcess[str]":
+    """Runs `openclaw WORDS…` to its end, as `subprocess.run` does with captured output."""
+    out, err = _Reader(), _Reader()
+    reading, writing = os.pipe()
+    child = Child(*words, module=module, env=env, cwd=cwd, stdin=reading, stdout=out.end, stderr=err.end)
+    for end in (reading, out.end, err.end):
+        os.close(end)
+    with suppress(BrokenPipeError), os.fdopen(writing, "wb") as stdin:
+        stdin.write(input.encode())
+    try:
+        code = child.wait()
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+        raise
+    return subprocess.CompletedProcess(["openclaw", *words], code, out.text(), err.text())
+
+
+class Child:
+    """A process from the fork server, with what tests use of `subprocess.Popen`."""
+
+    def __init__(
+        self,
+        *words: str,
+        module: str = "openclaw",
+        env: Mapping[str, str],
+        cwd: str | os.PathLike[str] | None = None,
+        stdin: int,
+        stdout: int,
+        stderr: int,
+    ) -> None:
+        self.returncode: int | None = None
+        self._told, telling = socket.socketpair()
+        wanted = {"module": module, "words": words, "env": dict(env), "cwd": str(cwd or Path.cwd())}
+        socket.send_fds(_server(), [json.dumps(wanted).encode()], [stdin, stdout, stderr, telling.fileno()])
+        telling.close()
+        self._lines = self._told.makefile("r")
+        self.pid = int(self._lines.readline())
+
+    def poll(self) -> int | None:
+        with suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self.returncode
+
+    def wait(self, timeout: float = PATIENCE) -> int:
+        if self.returncode is None:
+            ready, _, _ = select.select([self._told], [], [], timeout)
+            if not ready:
+                raise subprocess.TimeoutExpired(str(self.pid), timeout)
+            self.returncode = int(self._lines.readline())
+            self._lines.close()
+            self._told.close()
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+@cache
+def _server() -> socket.socket:
+    """The fork server of this test process, which ends with it."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    command = [sys.executable, "-m", "tests.forkserver", str(theirs.fileno())]
+    environ = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
+    process = subprocess.Popen(command, cwd=ROOT, pass_fds=[theirs.fileno()], env=environ)
+    theirs.close()
+
+    def end() -> None:
+        ours.close()
+        process.wait()
+
+    atexit.register(end)
+    return ours
+
+
+class _Reader:
+    """The far end of a pipe that somebody writes to; a thread reads, so that nobody writes against a full pipe."""
+
+    def __init__(self) -> None:
+        reading, self.end = os.pipe()
+        self._file = os.fdopen(reading, encoding="utf-8", errors="replace")
+        self._text = ""
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        with self._file:
+            self._text = self._file.read()
+
+    def text(self) -> str:
+        self._thread.join()
+        return self._text

@@ -16,20 +16,13 @@ from openclaw.sessions.files import load
 from openclaw.sessions.transcript import build_context
 from openclaw.testing import Calls, Says, TemporaryHome, calls, says
 from openclaw.testing_server import Answers, Breaks, Hangs, MockModelServer
+from tests.commandline import openclaw
 
 OPENCLAW = [sys.executable, "-m", "openclaw"]
 
 
 def run(home: TemporaryHome, *words: str, stdin: str = "", cwd: Path | None = None, **extra: str) -> Any:
-    return subprocess.run(
-        [*OPENCLAW, *words],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        env={**home.environ, **extra},
-        cwd=cwd or home.root,
-        timeout=60,
-    )
+    return openclaw(*words, input=stdin, env={**home.environ, **extra}, cwd=cwd or home.root)
 
 
 def start(home: TemporaryHome, *words: str) -> "subprocess.Popen[str]":

@@ -5,8 +5,6 @@ import json
 import os
 import random
 import re
-import subprocess
-import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ from openclaw.testing import TemporaryHome, calls, says
 from openclaw.testing_server import Hangs, MockModelServer
 from openclaw.wire.client import CallFailed, ConnectionLost
 from openclaw.wire.scopes import READ
+from tests.commandline import openclaw
 from tests.e2e.crowd import Crowd
 from tests.e2e.gateway_process import GatewayProcess, collect, descendants
 from tests.e2e.test_command_line import run
@@ -336,13 +335,7 @@ async def test_terminating_lets_the_run_end_and_tells_clients(openclaw_home: Tem
 
 def test_a_second_gateway_is_refused(openclaw_home: TemporaryHome) -> None:
     with GatewayProcess(openclaw_home) as gateway:
-        second = subprocess.run(
-            [sys.executable, "-m", "openclaw", "gateway", "run", "--port", "0"],
-            capture_output=True,
-            text=True,
-            env=openclaw_home.environ,
-            timeout=40,
-        )
+        second = openclaw("gateway", "run", "--port", "0", env=openclaw_home.environ)
         assert second.returncode == 1
         assert gateway.process is not None and f"pid {gateway.process.pid}" in second.stderr
 

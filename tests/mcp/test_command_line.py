@@ -9,18 +9,12 @@ from typing import Any
 import pytest
 
 from openclaw.testing import TemporaryHome
+from tests import commandline
 from tests.e2e.gateway_process import GatewayProcess
 
 
 def openclaw(home: TemporaryHome, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "openclaw", "mcp", *words],
-        capture_output=True,
-        text=True,
-        env={**os.environ, **home.environ},
-        cwd=home.root,
-        timeout=120,
-    )
+    return commandline.openclaw("mcp", *words, env={**os.environ, **home.environ}, cwd=home.root)
 
 
 def test_a_server_from_its_first_day_to_its_last(openclaw_home, shop, place):
