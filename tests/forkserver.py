@@ -23,8 +23,15 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 REQUEST = 1 << 20
-LATER = ("acp", "anyio._backends._asyncio", "cryptography.x509", "uvicorn.protocols.http.h11_impl", "yaml")
-LATER += ("websockets.asyncio.client",)
+LATER = (
+    "acp",
+    "anyio._backends._asyncio",
+    "cryptography.x509",
+    "mcp",
+    "uvicorn.protocols.http.h11_impl",
+    "websockets.asyncio.client",
+    "yaml",
+)
 """What the program loads only when it needs it."""
 
 
@@ -104,7 +111,6 @@ def _take_over(files: list[int]) -> None:
     sys.stdin = open(0, encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115
     sys.stdout = open(1, "w", encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
-    sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr
 
 
 def become(request: dict[str, Any]) -> NoReturn:
