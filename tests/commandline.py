@@ -114,18 +114,13 @@ class Child:
 
 @cache
 def _server() -> socket.socket:
-    """The fork server of this test process, which ends with it."""
+    """The fork server of this test process, which ends when its socket does; it is nobody's child."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     command = [sys.executable, "-m", "tests.forkserver", str(theirs.fileno())]
     environ = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
-    process = subprocess.Popen(command, cwd=ROOT, pass_fds=[theirs.fileno()], env=environ)
+    subprocess.run(command, cwd=ROOT, pass_fds=[theirs.fileno()], env=environ, stdin=subprocess.DEVNULL, check=True)
     theirs.close()
-
-    def end() -> None:
-        ours.close()
-        process.wait()
-
-    atexit.register(end)
+    atexit.register(ours.close)
     return ours
 
 

@@ -140,4 +140,6 @@ def become(request: dict[str, Any]) -> NoReturn:
 
 if __name__ == "__main__":
     load()
+    if os.fork():  # tests that count the children of their process do not find this one
+        os._exit(0)
     become(serve(socket.socket(fileno=int(sys.argv[1]))))

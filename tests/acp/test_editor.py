@@ -66,8 +66,8 @@ class Editor:
 async def opened(home: TemporaryHome, editor: Editor) -> AsyncIterator[Any]:
     (stdin, saying), (hearing, stdout) = socket.socketpair(), socket.socketpair()
     with stdin, stdout:
-        files = {"stdin": stdin.fileno(), "stdout": stdout.fileno(), "stderr": 2}
-        process = Child("acp", env={**os.environ, **home.environ}, cwd=home.root, **files)
+        environ, (ins, outs) = {**os.environ, **home.environ}, (stdin.fileno(), stdout.fileno())
+        process = Child("acp", env=environ, cwd=home.root, stdin=ins, stdout=outs, stderr=2)
     reader, listening = await asyncio.open_connection(sock=hearing, limit=1 << 24)
     _, writer = await asyncio.open_connection(sock=saying)
     connection = connect_to_agent(editor, writer, reader)  # type: ignore[arg-type]

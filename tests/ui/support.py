@@ -12,7 +12,7 @@ from tests.commandline import openclaw
 from tests.e2e.gateway_process import GatewayProcess
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-PATIENCE_MS = 20_000
+PATIENCE_MS = 180_000
 
 
 class Site:
