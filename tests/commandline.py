@@ -4,10 +4,12 @@ import atexit
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -79,12 +81,11 @@ class Child:
         stderr: int,
     ) -> None:
         self.returncode: int | None = None
-        self._told, telling = socket.socketpair()
+        self._told = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._told.connect(_server())
         wanted = {"module": module, "words": words, "env": dict(env), "cwd": str(cwd or Path.cwd())}
-        socket.send_fds(_server(), [json.dumps(wanted).encode()], [stdin, stdout, stderr, telling.fileno()])
-        telling.close()
-        self._lines = self._told.makefile("r")
-        self.pid = int(self._lines.readline())
+        socket.send_fds(self._told, [json.dumps(wanted).encode()], [stdin, stdout, stderr])
+        self.pid = int(self._told.recv(64))
 
     def poll(self) -> int | None:
         with suppress(subprocess.TimeoutExpired):
@@ -96,8 +97,7 @@ class Child:
             ready, _, _ = select.select([self._told], [], [], timeout)
             if not ready:
                 raise subprocess.TimeoutExpired(str(self.pid), timeout)
-            self.returncode = int(self._lines.readline())
-            self._lines.close()
+            self.returncode = int(self._told.recv(64))
             self._told.close()
         return self.returncode
 
@@ -112,16 +112,28 @@ class Child:
         self.send_signal(signal.SIGKILL)
 
 
+def forked(module: str, *words: str) -> list[str]:
+    """A command line that does what `python -m MODULE WORDS…` does, for programs that are told what to start."""
+    return [sys.executable, "-I", "-S", str(ROOT / "tests" / "forked.py"), _server(), module, *words]
+
+
 @cache
-def _server() -> socket.socket:
-    """The fork server of this test process, which ends when its socket does; it is nobody's child."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    command = [sys.executable, "-m", "tests.forkserver", str(theirs.fileno())]
-    environ = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
-    subprocess.run(command, cwd=ROOT, pass_fds=[theirs.fileno()], env=environ, stdin=subprocess.DEVNULL, check=True)
-    theirs.close()
-    atexit.register(ours.close)
-    return ours
+def _server() -> str:
+    """The socket of this test process's fork server, which ends with it; it is nobody's child."""
+    folder = tempfile.mkdtemp(prefix="openclaw-fork-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = f"{folder}/door"
+    asked, asker = os.pipe()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as door:
+        door.bind(path)
+        door.listen(64)
+        files = [door.fileno(), asked]
+        command = [sys.executable, "-m", "tests.forkserver", *map(str, files)]
+        environ = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
+        subprocess.run(command, cwd=ROOT, pass_fds=files, env=environ, stdin=subprocess.DEVNULL, check=True)
+    os.close(asked)
+    atexit.register(os.close, asker)
+    return path
 
 
 class _Reader:

@@ -27,7 +27,8 @@ LATER = (
     "acp",
     "anyio._backends._asyncio",
     "cryptography.x509",
-    "mcp",
+    "mcp.client.stdio",
+    "mcp.server",
     "uvicorn.protocols.http.h11_impl",
     "websockets.asyncio.client",
     "yaml",
@@ -49,10 +50,11 @@ def load() -> None:
     gc.freeze()
 
 
-def serve(control: socket.socket) -> "dict[str, Any]":
-    """Forks for every request; returns in each child, with what it is to do. Ends with whoever asks.
+def serve(door: socket.socket, asker: int) -> "dict[str, Any]":
+    """Forks for everyone who connects; returns in each child, with what it is to do. Ends when `asker` closes.
 
-    A request comes with four files: the child's three, and one to tell the child's pid on and how it ended.
+    A request comes with the child's three standard files. The connection then tells the child's pid and how it ended;
+    when it breaks, the child is killed.
     """
     waking, woken = socket.socketpair()
     waking.setblocking(False)
@@ -60,51 +62,63 @@ def serve(control: socket.socket) -> "dict[str, Any]":
     signal.set_wakeup_fd(woken.fileno())
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    running: dict[int, int] = {}
+    running: dict[int, socket.socket] = {}
+    broken: set[socket.socket] = set()
     while True:
-        ready, _, _ = select.select([control, waking], [], [])
+        watched: list[Any] = [door, waking, asker, *(set(running.values()) - broken)]
+        ready, _, _ = select.select(watched, [], [])
+        if asker in ready:
+            os._exit(0)
         if waking in ready:
             with suppress(BlockingIOError):
                 waking.recv(1 << 16)
             _bury(running)
-        if control not in ready:
+        for pid, connection in list(running.items()):
+            if connection in ready and connection not in broken:
+                broken.add(connection)
+                os.kill(pid, signal.SIGKILL)
+        broken &= set(running.values())
+        if door not in ready:
             continue
-        message, files, _, _ = socket.recv_fds(control, REQUEST, 4)
+        connection, _ = door.accept()
+        message, files, _, _ = socket.recv_fds(connection, REQUEST, 3)
         if not message:
-            os._exit(0)
+            connection.close()
+            continue
         pid = os.fork()
         if pid == 0:
             signal.set_wakeup_fd(-1)
-            for own in (waking, woken, control):
+            os.close(asker)
+            for own in (waking, woken, door, connection, *running.values()):
                 own.close()
-            for status in running.values():
-                os.close(status)
             _take_over(files)
             request: dict[str, Any] = json.loads(message)
             return request
-        running[pid] = files.pop()
-        os.write(running[pid], f"{pid}\n".encode())
         for file in files:
             os.close(file)
+        running[pid] = connection
+        _tell(connection, pid)
 
 
-def _bury(running: dict[int, int]) -> None:
+def _bury(running: dict[int, socket.socket]) -> None:
     while running:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if not pid:
             return
-        told = running.pop(pid)
-        with suppress(BrokenPipeError):
-            os.write(told, f"{os.waitstatus_to_exitcode(status)}\n".encode())
-        os.close(told)
+        connection = running.pop(pid)
+        _tell(connection, os.waitstatus_to_exitcode(status))
+        connection.close()
+
+
+def _tell(connection: socket.socket, number: int) -> None:
+    with suppress(OSError):
+        connection.send(str(number).encode())
 
 
 def _take_over(files: list[int]) -> None:
-    *standard, status = files
-    for number, file in enumerate(standard):
+    for number, file in enumerate(files):
         os.dup2(file, number)
         os.close(file)
-    os.close(status)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     # As Python opens them in the bare environment that tests give.
@@ -140,6 +154,7 @@ def become(request: dict[str, Any]) -> NoReturn:
 
 if __name__ == "__main__":
     load()
+    listening = socket.socket(fileno=int(sys.argv[1]))
     if os.fork():  # tests that count the children of their process do not find this one
         os._exit(0)
-    become(serve(socket.socket(fileno=int(sys.argv[1]))))
+    become(serve(listening, int(sys.argv[2])))

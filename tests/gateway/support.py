@@ -50,7 +50,7 @@ async def stopped_at(assistant: app.Assistant, text: str, moment: Callable[[Happ
 
     heard.events = Watching()
     task = asyncio.create_task(ask(assistant, text, into=heard))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         await reached.wait()
         task.cancel()
         await asyncio.wait({task})

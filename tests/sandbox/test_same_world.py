@@ -140,7 +140,7 @@ async def test_background_commands_and_terminals_are_in_the_box_too(world: World
 async def test_killing_a_background_command_ends_everything_it_started(world: World) -> None:
     command = "setsid sh -c 'echo up > up; exec sleep 300' & while :; do sleep 1; done"
     started = await world.do("exec", command=command, background=True)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while not (world.work / "up").exists():
             await asyncio.sleep(0.02)
     await world.do("process", action="kill", sessionId=started.details["sessionId"])  # type: ignore[index]

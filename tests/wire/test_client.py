@@ -166,7 +166,7 @@ async def gateway() -> AsyncIterator[tuple[Gateway, str]]:
 
 
 async def soon(client: Client) -> Any:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         return await anext(client.events())
 
 
