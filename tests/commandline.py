@@ -3,7 +3,6 @@
 import atexit
 import json
 import os
-import select
 import shutil
 import signal
 import socket
@@ -94,10 +93,11 @@ class Child:
 
     def wait(self, timeout: float = PATIENCE) -> int:
         if self.returncode is None:
-            ready, _, _ = select.select([self._told], [], [], timeout)
-            if not ready:
-                raise subprocess.TimeoutExpired(str(self.pid), timeout)
-            self.returncode = int(self._told.recv(64))
+            self._told.settimeout(timeout)
+            try:
+                self.returncode = int(self._told.recv(64))
+            except (TimeoutError, BlockingIOError):
+                raise subprocess.TimeoutExpired(str(self.pid), timeout) from None
             self._told.close()
         return self.returncode
 

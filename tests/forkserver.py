@@ -68,6 +68,8 @@ def serve(door: socket.socket, asker: int) -> "dict[str, Any]":
         watched: list[Any] = [door, waking, asker, *(set(running.values()) - broken)]
         ready, _, _ = select.select(watched, [], [])
         if asker in ready:
+            for pid in running:
+                os.kill(pid, signal.SIGKILL)
             os._exit(0)
         if waking in ready:
             with suppress(BlockingIOError):
