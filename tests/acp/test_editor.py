@@ -2,17 +2,23 @@
 
 import asyncio
 import os
-import sys
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, nullcontext
 from typing import Any
 
 import pytest
-from acp import PROTOCOL_VERSION, RequestError, spawn_agent_process, text_block
-from acp.schema import AllowedOutcome, DeniedOutcome, RequestPermissionResponse, ResourceContentBlock
+from acp import PROTOCOL_VERSION, RequestError, connect_to_agent, text_block
+from acp.schema import (
+    AllowedOutcome,
+    DeniedOutcome,
+    RequestPermissionResponse,
+    ResourceContentBlock,
+)
 
 from openclaw.testing import TemporaryHome, calls, says
-from openclaw.testing.server import Hangs, MockModelServer
+from openclaw.testing_server import Hangs, MockModelServer
+from tests.commandline import Child
 from tests.e2e.gateway_process import GatewayProcess
 
 pytestmark = pytest.mark.anyio
@@ -58,24 +64,23 @@ class Editor:
 
 @asynccontextmanager
 async def opened(home: TemporaryHome, editor: Editor) -> AsyncIterator[Any]:
-    environ = {**os.environ, **home.environ}
-    arguments = ("-m", "openclaw", "acp")
-    async with (
-        asyncio.timeout(120),
-        spawn_agent_process(
-            editor,  # type: ignore[arg-type]
-            sys.executable,
-            *arguments,
-            env=environ,
-            cwd=home.root,
-            transport_kwargs={"stderr": None, "limit": 1 << 24},
-        ) as (connection, process),
-    ):
+    (stdin, saying), (hearing, stdout) = socket.socketpair(), socket.socketpair()
+    with stdin, stdout:
+        environ, (ins, outs) = {**os.environ, **home.environ}, (stdin.fileno(), stdout.fileno())
+        process = Child("acp", env=environ, cwd=home.root, stdin=ins, stdout=outs, stderr=2)
+    reader, listening = await asyncio.open_connection(sock=hearing, limit=1 << 24)
+    _, writer = await asyncio.open_connection(sock=saying)
+    connection = connect_to_agent(editor, writer, reader)  # type: ignore[arg-type]
+    try:
         hello = await connection.initialize(protocol_version=PROTOCOL_VERSION)
         assert hello.protocol_version == PROTOCOL_VERSION
         assert hello.agent_info is not None and hello.agent_info.name == "openclaw"
         yield connection
-    assert process.returncode is not None
+    finally:
+        await connection.close()
+        writer.close()
+        listening.close()
+        await asyncio.to_thread(process.wait)
 
 
 async def test_an_editor_talks_and_sees_the_answer_come(openclaw_home: TemporaryHome, there) -> None:

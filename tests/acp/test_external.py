@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 
 from openclaw.testing import ScriptedModel, calls, says
+from tests.commandline import forked
 from tests.subagents.house import SETTINGS, Cast, Owner, house
 
 pytestmark = pytest.mark.anyio
@@ -24,11 +24,8 @@ def place(tmp_path: Path) -> Path:
 
 
 def settings(place: Path, **acp: Any) -> dict[str, Any]:
-    coder = {
-        "command": sys.executable,
-        "args": [str(HERE / "coder.py"), str(place)],
-        "env": {"CODER_KEY": "canary-key"},
-    }
+    command, *args = forked("tests.acp.coder", str(place))
+    coder = {"command": command, "args": args, "env": {"CODER_KEY": "canary-key"}}
     return {**SETTINGS, "acp": {"agents": {"coder": coder}, **acp}}
 
 

@@ -109,7 +109,7 @@ async def play(
     job = RunJob(system=System("be good"), messages=(User(content="go"),))
     running = run(job, route or OneModel(model), box, steering or Steering(), clock or FakeClock())
     events: list[Event] = []
-    async with asyncio.timeout(10), aclosing(running) as stream:
+    async with asyncio.timeout(120), aclosing(running) as stream:
         async for event in stream:
             events.append(event)
             seen(event)

@@ -3,8 +3,6 @@
 import asyncio
 import http.client
 import json
-import subprocess
-import sys
 import time
 from collections import Counter
 from typing import Any
@@ -13,6 +11,7 @@ import apsw
 import pytest
 
 from openclaw.testing import TemporaryHome
+from tests.commandline import openclaw
 from tests.e2e.gateway_process import GatewayProcess
 
 pytestmark = pytest.mark.anyio
@@ -21,9 +20,7 @@ TOKEN = "hook-token-0123456789abcdef"
 
 
 def cli(home: TemporaryHome, *words: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "openclaw", *words], capture_output=True, text=True, env=home.environ, cwd=home.root
-    )
+    done = openclaw(*words, env=home.environ, cwd=home.root)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -51,7 +51,7 @@ class Hall:
         self._changed.set()
 
     async def until(self, wanted: Callable[[RunEvent], bool]) -> RunEvent:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             while True:
                 found = next((event for event in self.events if wanted(event)), None)
                 if found is not None:

@@ -323,7 +323,7 @@ def test_a_full_disk_leaves_the_old_file_and_its_backups(home, write):
     Editor(home, {}).set("logging.level", "debug")
     before = {path.name: path.read_bytes() for path in home.state.iterdir()}
     done = subprocess.run(
-        [sys.executable, "-c", FULL_DISK, str(home.state)], capture_output=True, text=True, timeout=20
+        [sys.executable, "-c", FULL_DISK, str(home.state)], capture_output=True, text=True, timeout=120
     )
     assert "the disk is full; nothing was changed" in done.stdout, done.stderr
     assert {path.name: path.read_bytes() for path in home.state.iterdir()} == before

@@ -111,9 +111,9 @@ def test_deep_nesting_is_an_error_and_not_a_crash(home, write):
 def test_a_file_of_five_megabytes_is_read_and_one_of_eleven_is_refused(home, write):
     entries = ",".join(f'"k{i}": "{"x" * 100}"' for i in range(45_000))
     write(f"{{agents: {{defaults: {{params: {{{entries}}}}}}}}}")
-    started = time.monotonic()
+    started = time.process_time()
     assert len(load(home, {}).config.agents.defaults.params) == 45_000
-    assert time.monotonic() - started < 10
+    assert time.process_time() - started < 10
     write(" " * (11 << 20))
     with pytest.raises(ConfigError, match="larger than 10 MiB"):
         load(home, {})

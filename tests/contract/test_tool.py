@@ -140,7 +140,7 @@ async def test_a_call_that_is_stopped_leaves_all_or_nothing(tool: Tool, context:
     task = asyncio.create_task(tool.call(MINIMAL[tool.spec.name], context))
     await asyncio.sleep(0)
     task.cancel()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         await asyncio.wait({task})
     left = {path.name: path.read_text() for path in context.workspace.iterdir()}
     assert left.pop("a.txt") in ("one\n", "two\n")
@@ -152,7 +152,7 @@ async def test_a_command_that_is_stopped_leaves_no_process(context: ToolContext)
     (tool,) = (tool for tool in TOOLS if tool.spec.name == "exec")
     task = asyncio.create_task(tool.call({"command": command}, context))
     pid = context.workspace / "pid"
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         while not (pid.exists() and pid.read_text().endswith("\n")):
             await asyncio.sleep(0.005)
         task.cancel()

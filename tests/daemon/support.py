@@ -1,10 +1,9 @@
 """Gateways in processes of their own, and waiting for what they do."""
 
 import json
+import os
 import queue
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,9 +15,9 @@ from openclaw.gateway import process
 from openclaw.gateway.logs import LogFiles, LogLine, last, read
 from openclaw.gateway.process import RunningGateway
 from openclaw.testing import TemporaryHome
+from tests.commandline import PATIENCE, Child
 
-CHILD = Path(__file__).with_name("child.py")
-DEADLINE = 15.0
+DEADLINE = PATIENCE
 
 
 class GatewayProcess:
@@ -27,23 +26,25 @@ class GatewayProcess:
     def __init__(self, home: TemporaryHome, given: dict[str, Any], environ: dict[str, str]) -> None:
         self.home = home
         self._events: queue.Queue[dict[str, Any] | None] = queue.Queue()
-        self._process = subprocess.Popen(
-            [sys.executable, str(CHILD), json.dumps(given)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            env={**home.environ, **environ},
-            cwd=home.root,
-        )
+        reading, writing = os.pipe()
+        self._output = os.fdopen(reading)
+        with Path(os.devnull).open("r+b") as nothing, os.fdopen(writing) as output:
+            self._process = Child(
+                json.dumps(given),
+                module="tests.daemon.child",
+                env={**home.environ, **environ},
+                cwd=home.root,
+                stdin=nothing.fileno(),
+                stdout=output.fileno(),
+                stderr=nothing.fileno(),
+            )
         self.pid = self._process.pid
         self.port = 0
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
     def _read(self) -> None:
-        assert self._process.stdout is not None
-        with self._process.stdout as output:
+        with self._output as output:
             for line in output:
                 self._events.put(json.loads(line))
         self._events.put(None)
@@ -77,7 +78,7 @@ class GatewayProcess:
         return self.ended()
 
     def ended(self) -> int:
-        code = self._process.wait(DEADLINE)
+        code = self._process.wait()
         self._reader.join(DEADLINE)
         return code
 

@@ -3,27 +3,18 @@
 import json
 import os
 import socket
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 
 from openclaw.gateway import process
 from openclaw.testing import TemporaryHome
+from tests import commandline
 from tests.daemon.support import mode_of
 
 
 def openclaw(home: TemporaryHome, *words: str, **environ: str) -> Any:
-    return subprocess.run(
-        [sys.executable, "-m", "openclaw", *words],
-        capture_output=True,
-        text=True,
-        env={**home.environ, "OPENCLAW_GATEWAY_PORT": "0", **environ},
-        cwd=home.root,
-        timeout=60,
-        stdin=subprocess.DEVNULL,
-    )
+    return commandline.openclaw(*words, env={**home.environ, "OPENCLAW_GATEWAY_PORT": "0", **environ}, cwd=home.root)
 
 
 @pytest.fixture

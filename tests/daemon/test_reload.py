@@ -63,7 +63,7 @@ def reloader(home: TemporaryHome) -> Reloader:
 
 
 async def following(changes: AsyncGenerator[Reload, None]) -> Reload:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         return await anext(changes)
 
 

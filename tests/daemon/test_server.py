@@ -77,7 +77,7 @@ async def request(
 
 async def closed(client: ClientConnection) -> tuple[int, str]:
     with pytest.raises(ConnectionClosed) as ended:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(120):
             while True:
                 await client.recv()
     assert ended.value.rcvd is not None
@@ -103,7 +103,7 @@ async def test_whoever_comes_too_early_waits_and_is_served() -> None:
         await client.send("early")
         posted = asyncio.create_task(request(running, "POST", "/size", b"12345"))
         running.front.offer(SERVICE)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(120):
             assert await client.recv() == "early"
             assert await posted == (200, b"5")
 
@@ -174,7 +174,7 @@ async def test_a_client_that_does_not_answer_pings_is_dropped() -> None:
             b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
             b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
         )
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(120):
             assert b"101" in await reader.readline()
             while await reader.read(1_000):
                 pass
@@ -225,7 +225,7 @@ async def test_the_protocol_hears_where_a_page_comes_from() -> None:
     async with server(offer=False) as running:
         running.front.offer(HttpService(connection=listen_in))
         async with ws(running, origin="http://evil.example"):
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(120):
                 transport = await heard.get()
     assert transport.peer.origin == "http://evil.example"
     assert transport.peer.local and transport.path == "/any/path" and transport.buffered == 0

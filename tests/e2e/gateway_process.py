@@ -1,9 +1,8 @@
 """A real gateway in its own process, for tests that stop, kill and restart it."""
 
 import asyncio
+import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,6 +15,10 @@ from openclaw.gateway.process import ask, running
 from openclaw.protocol.client import GatewayClient, Introduction, connect
 from openclaw.protocol.scopes import SCOPES
 from openclaw.testing import TemporaryHome
+from openclaw.wire.client import Client, connect
+from openclaw.wire.greeting import Introduction
+from openclaw.wire.scopes import SCOPES
+from tests.commandline import PATIENCE, Child
 
 
 class GatewayProcess:
@@ -23,22 +26,21 @@ class GatewayProcess:
 
     def __init__(self, home: TemporaryHome) -> None:
         self.home = home
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: Child | None = None
         self.port = 0
         self.fingerprint = ""
 
     def start(self, port: int = 0) -> None:
-        log = (self.home.root / "gateway.out").open("ab")
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "openclaw", "gateway", "run", "--port", str(port)],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            env=self.home.environ,
-            cwd=self.home.root,
-        )
-        log.close()
-        deadline = time.monotonic() + 30
+        with (self.home.root / "gateway.out").open("ab") as log, Path(os.devnull).open("rb") as nothing:
+            self.process = Child(
+                *("gateway", "run", "--port", str(port)),
+                env=self.home.environ,
+                cwd=self.home.root,
+                stdin=nothing.fileno(),
+                stdout=log.fileno(),
+                stderr=log.fileno(),
+            )
+        deadline = time.monotonic() + PATIENCE
         while True:
             assert self.process.poll() is None, self.output()
             assert time.monotonic() < deadline, self.output()
@@ -51,12 +53,12 @@ class GatewayProcess:
     def kill(self) -> None:
         assert self.process is not None
         self.process.kill()
-        self.process.wait(10)
+        self.process.wait()
 
     def stop(self) -> int:
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(40)
+        return self.process.wait()
 
     def output(self) -> str:
         return (self.home.root / "gateway.out").read_text(errors="replace")
@@ -102,7 +104,7 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
-async def collect(client: GatewayClient, until: Any, deadline: float = 20.0) -> list[tuple[str, Any]]:
+async def collect(client: Client, until: Any, deadline: float = PATIENCE) -> list[tuple[str, Any]]:
     """Events up to the first that `until` says yes to."""
     seen: list[tuple[str, Any]] = []
     async with asyncio.timeout(deadline):

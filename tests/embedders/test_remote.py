@@ -55,7 +55,7 @@ class Server:
 
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.http.server_port}"
-        threading.Thread(target=self.http.serve_forever, daemon=True).start()
+        threading.Thread(target=self.http.serve_forever, args=(0.02,), daemon=True).start()
 
 
 @pytest.fixture
@@ -159,6 +159,6 @@ async def test_a_key_never_shows_in_an_error(server: Server):
 async def test_nobody_there():
     embedder = embedders.open_embedder(EmbedderEndpoint(provider="ollama", base_url="http://127.0.0.1:9", model="m"))
     with pytest.raises(NetworkFailed):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             await embedder.embed(["a"])
     await embedder.close()

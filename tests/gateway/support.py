@@ -49,7 +49,7 @@ async def stopped_at(assistant: app.App, text: str, moment: Callable[[Happening]
 
     heard.events = Watching()
     task = asyncio.create_task(ask(assistant, text, into=heard))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         await reached.wait()
         task.cancel()
         await asyncio.wait({task})

@@ -44,7 +44,7 @@ Models = Mapping[str, ScriptedModel]
 
 async def answer(home: TemporaryHome, model: ScriptedModel | Models, text: str = "go") -> Heard:
     clock = FakeClock()
-    async with asyncio.timeout(10), home.assistant(model, clock=clock) as app:
+    async with asyncio.timeout(120), home.assistant(model, clock=clock) as app:
         return await clock.drive(ask(app, text))
 
 
@@ -234,8 +234,8 @@ async def test_a_bad_connection_is_got_over(openclaw_home: TemporaryHome, bad: A
             environ=openclaw_home.environ, home_dir=openclaw_home.root, cwd=openclaw_home.workspace
         )
         async with (
-            asyncio.timeout(10),
-            open_app(surroundings, clock=Hurried(), approver=ScriptedApprover()) as app,
+            asyncio.timeout(120),
+            assistant(surroundings, clock=Hurried(), approver=ScriptedApprover()) as app,
         ):
             heard = await ask(app, "go")
     assert heard.text == "A whole answer."

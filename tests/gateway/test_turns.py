@@ -59,7 +59,7 @@ async def test_two_commands_run_side_by_side_and_are_answered_in_order(openclaw_
     first = "touch one; until test -e two; do sleep 0.01; done; echo first"
     second = "until test -e one; do sleep 0.01; done; echo second; touch two"
     model = ScriptedModel([calls("exec", command=first), calls("exec", command=second)], says("ok"))
-    async with asyncio.timeout(10), openclaw_home.assistant(model) as app:
+    async with asyncio.timeout(120), openclaw_home.assistant(model) as app:
         await ask(app, "go")
     assert [result.text for result in results(model.requests[1].messages)] == ["first", "second"]
 
@@ -211,7 +211,7 @@ async def test_a_message_while_busy_is_heard_before_the_next_step(openclaw_home:
     openclaw_home.use_model(**FREE)
     steering = Steering()
     model = ScriptedModel(calls("exec", command="until test -e go; do sleep 0.01; done"), says("Blue, then."))
-    async with asyncio.timeout(10), openclaw_home.assistant(model, clock=SystemClock()) as app:
+    async with asyncio.timeout(120), openclaw_home.assistant(model, clock=SystemClock()) as app:
         heard = Heard()
         turn = asyncio.create_task(ask(app, "paint it red", steering=steering, into=heard))
         while not any(isinstance(event, ToolStarted) for event in heard.events):

@@ -83,7 +83,7 @@ class House:
         self._changed.set()
 
     async def until(self, wanted: Callable[[RunEvent], bool]) -> RunEvent:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             while True:
                 for event in self.events:
                     if wanted(event):
@@ -98,7 +98,7 @@ class House:
         """Everything the server answers to raw bytes."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         try:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(120):
                 writer.write(data)
                 await writer.drain()
                 return await reader.read()
@@ -171,7 +171,7 @@ async def serving(app: Starlette) -> AsyncIterator[int]:
     )
     task = asyncio.create_task(engine.serve())
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             while not engine.started:
                 await asyncio.sleep(0.01)
         yield engine.servers[0].sockets[0].getsockname()[1]

@@ -23,7 +23,7 @@ async def test_the_example_prints_the_answer(openclaw_home: TemporaryHome, scrip
     async with house(openclaw_home, scripted_model) as place:
         env = {**os.environ, "OPENCLAW_URL": f"http://127.0.0.1:{place.port}", "OPENCLAW_TOKEN": TOKEN}
         done = await asyncio.to_thread(
-            subprocess.run, [sys.executable, "-c", example], env=env, capture_output=True, text=True, timeout=30
+            subprocess.run, [sys.executable, "-c", example], env=env, capture_output=True, text=True, timeout=120
         )
     assert done.stdout == "Buy milk.\n", done.stderr
     assert scripted_model.saw("Answer in one sentence.")

@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,8 @@ from openclaw.core.messages import User
 from openclaw.sessions.files import load
 from openclaw.sessions.transcript import build_context
 from openclaw.testing import TemporaryHome, says
-from openclaw.testing.server import Hangs, MockModelServer
+from openclaw.testing_server import Hangs, MockModelServer
+from tests.commandline import openclaw
 from tests.e2e.gateway_process import GatewayProcess, collect
 from tests.internal_hooks.support import put, want
 
@@ -131,14 +130,8 @@ async def test_a_cloned_workspace_runs_nothing_before_its_owner_says_so(openclaw
                 assert await send(client, "hello", "k1") == "hi"
                 assert not proof.exists()
                 assert "the hook cloned is held back: nobody has accepted it yet" in gateway.output()
-                done = await asyncio.to_thread(
-                    subprocess.run,
-                    [sys.executable, "-m", "openclaw", "hooks", "enable", "cloned", "--yes"],
-                    env=openclaw_home.environ,
-                    cwd=openclaw_home.root,
-                    capture_output=True,
-                    text=True,
-                )
+                enable = ("hooks", "enable", "cloned", "--yes")
+                done = await asyncio.to_thread(openclaw, *enable, env=openclaw_home.environ, cwd=openclaw_home.root)
                 assert done.returncode == 0, done.stderr
                 assert await send(client, "hello again", "k2") == "hi"
                 assert proof.exists()

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.commandline import forked
+
 HERE = Path(__file__).parent
 
 
@@ -20,7 +22,8 @@ def place(tmp_path: Path) -> Path:
 @pytest.fixture
 def shop(place: Path) -> dict[str, Any]:
     """The settings of the well-made server."""
-    return {"command": sys.executable, "args": [str(HERE / "shop.py"), str(place)]}
+    command, *args = forked("tests.mcp.shop", str(place))
+    return {"command": command, "args": args}
 
 
 @pytest.fixture

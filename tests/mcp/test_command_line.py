@@ -3,24 +3,17 @@
 import json
 import os
 import subprocess
-import sys
 from typing import Any
 
 import pytest
 
 from openclaw.testing import TemporaryHome
+from tests import commandline
 from tests.e2e.gateway_process import GatewayProcess
 
 
 def openclaw(home: TemporaryHome, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "openclaw", "mcp", *words],
-        capture_output=True,
-        text=True,
-        env={**os.environ, **home.environ},
-        cwd=home.root,
-        timeout=120,
-    )
+    return commandline.openclaw("mcp", *words, env={**os.environ, **home.environ}, cwd=home.root)
 
 
 def test_a_server_from_its_first_day_to_its_last(openclaw_home, shop, place):
@@ -28,7 +21,7 @@ def test_a_server_from_its_first_day_to_its_last(openclaw_home, shop, place):
     assert "test shop" in openclaw(openclaw_home, "set", "shop", json.dumps(shop)).stdout
     assert "never seen" in openclaw(openclaw_home, "list").stdout
     shown = openclaw(openclaw_home, "show", "shop").stdout
-    assert "shop.py" in shown
+    assert "tests.mcp.shop" in shown
     assert "canary" not in shown
     tested = openclaw(openclaw_home, "test", "shop")
     assert "add  Add two numbers" in tested.stdout, tested.stderr
@@ -62,31 +55,9 @@ def test_what_cannot_be_done_says_why(openclaw_home, words, told):
     assert "Traceback" not in done.stderr
 
 
-CLIENT = """
-import asyncio, json, sys
-from mcp import Client
-from mcp.client.stdio import StdioServerParameters
-home = json.loads(sys.argv[1])
-async def main():
-    server = StdioServerParameters(command=sys.executable, args=["-m", "openclaw", "mcp", "serve"], env=home)
-    async with Client(server) as client:
-        told = {"tools": {tool.name: tool.input_schema for tool in (await client.list_tools()).tools}}
-        for name, arguments in json.loads(sys.argv[2]):
-            result = await client.call_tool(name, arguments)
-            told.setdefault("results", []).append([result.content[0].text, bool(result.is_error)])
-        print(json.dumps(told))
-asyncio.run(main())
-"""
-
-
 def served(home: TemporaryHome, *calls: tuple[str, dict[str, Any]]) -> dict[str, Any]:
-    done = subprocess.run(
-        [sys.executable, "-c", CLIENT, json.dumps(home.environ), json.dumps(calls)],
-        capture_output=True,
-        text=True,
-        cwd=home.root,
-        timeout=180,
-    )
+    given = (commandline.forked("openclaw", "mcp", "serve"), home.environ, calls)
+    done = commandline.openclaw(*map(json.dumps, given), module="tests.mcp.client", env=os.environ, cwd=home.root)
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found

@@ -2,9 +2,8 @@
 
 import asyncio
 import json
+import os
 import socket
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -13,12 +12,15 @@ import pytest
 
 from openclaw.core.messages import Image
 from openclaw.core.tool import Effects
-from tests.mcp.conftest import HERE
+from tests.commandline import Child, forked
 from tests.mcp.test_servers import configured, free_port, offered, use
 
 pytestmark = pytest.mark.anyio
 
-LIBRARY = {"command": sys.executable, "args": [str(HERE / "library.py")]}
+
+def library() -> dict[str, Any]:
+    command, *args = forked("tests.mcp.library")
+    return {"command": command, "args": args}
 
 
 def inside(text: str) -> str:
@@ -26,7 +28,7 @@ def inside(text: str) -> str:
 
 
 async def test_resources_are_listed_and_read(openclaw_home):
-    async with configured(openclaw_home, {"library": LIBRARY}) as app:
+    async with configured(openclaw_home, {"library": library()}) as app:
         tools = await offered(app)
         lister, reader = tools["library__resources_list"], tools["library__resources_read"]
         assert lister.effects({}) == Effects.FETCHES
@@ -48,7 +50,7 @@ async def test_resources_are_listed_and_read(openclaw_home):
 
 
 async def test_prompts_are_listed_and_filled_in(openclaw_home):
-    async with configured(openclaw_home, {"library": LIBRARY}) as app:
+    async with configured(openclaw_home, {"library": library()}) as app:
         tools = await offered(app)
         found = json.loads(inside((await use(tools["library__prompts_list"], openclaw_home)).text))
         (prompt,) = found["prompts"]
@@ -60,7 +62,7 @@ async def test_prompts_are_listed_and_filled_in(openclaw_home):
 
 
 async def test_they_pass_the_filter_like_tools_and_are_not_there_without_need(openclaw_home, shop):
-    chosen = {**LIBRARY, "toolFilter": {"exclude": ["prompts_*"]}}
+    chosen = {**library(), "toolFilter": {"exclude": ["prompts_*"]}}
     async with configured(openclaw_home, {"library": chosen, "shop": shop}) as app:
         names = set(await offered(app))
     assert {"library__resources_list", "library__resources_read", "library__roots"} <= names
@@ -68,7 +70,7 @@ async def test_they_pass_the_filter_like_tools_and_are_not_there_without_need(op
 
 
 async def test_a_server_is_not_told_which_directories_there_are(openclaw_home):
-    async with configured(openclaw_home, {"library": LIBRARY}) as app:
+    async with configured(openclaw_home, {"library": library()}) as app:
         asked = await use((await offered(app))["library__roots"], openclaw_home)
     assert asked.is_error
     assert str(openclaw_home.workspace) not in asked.text
@@ -77,9 +79,7 @@ async def test_a_server_is_not_told_which_directories_there_are(openclaw_home):
 @asynccontextmanager
 async def guarded(token: str) -> AsyncIterator[str]:
     port = free_port()
-    server = subprocess.Popen(  # noqa: ASYNC220
-        [sys.executable, str(HERE / "library.py"), "http", str(port), token]
-    )
+    server = Child("http", str(port), token, module="tests.mcp.library", env=os.environ, stdin=0, stdout=1, stderr=2)
     try:
         async with asyncio.timeout(60):
             while True:
@@ -91,7 +91,7 @@ async def guarded(token: str) -> AsyncIterator[str]:
         yield f"http://127.0.0.1:{port}/mcp"
     finally:
         server.terminate()
-        server.wait(30)
+        await asyncio.to_thread(server.wait)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -19,6 +20,8 @@ from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
 from openclaw.runs.request import RunRequest
 from openclaw.testing import ScriptedApprover, ScriptedModel, TemporaryHome, calls, says
+from openclaw.turns.turn import Turn
+from tests.commandline import Child
 from tests.mcp.conftest import HERE
 
 pytestmark = pytest.mark.anyio
@@ -128,7 +131,8 @@ async def test_arguments_that_do_not_fit_never_reach_it(openclaw_home, shop, pla
     assert not (place / "calls").exists()
 
 
-async def test_one_that_dies_says_so_and_is_there_again(openclaw_home, shop):
+async def test_one_that_dies_says_so_and_is_there_again(openclaw_home, place):
+    shop = {"command": sys.executable, "args": [str(HERE / "shop.py"), str(place)]}
     async with configured(openclaw_home, {"shop": shop}) as app:
         tools = await offered(app)
         died = await use(tools["shop__die"], openclaw_home)
@@ -158,7 +162,7 @@ async def test_a_stopped_call_leaves_the_server_in_use(openclaw_home, shop, plac
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while not (place / "stopped").exists():
                 await asyncio.sleep(0.02)
         assert not (await use(tools["shop__add"], openclaw_home, a=1, b=1)).is_error
@@ -256,9 +260,8 @@ def free_port() -> int:
 @pytest.mark.parametrize(("kind", "path"), [("http", "mcp"), ("sse", "sse")])
 async def test_a_server_at_an_address(openclaw_home, place, kind, path):
     port = free_port()
-    server = subprocess.Popen(  # noqa: ASYNC220
-        [sys.executable, str(HERE / "shop.py"), str(place), kind, str(port)]
-    )
+    words = (str(place), kind, str(port))
+    server = Child(*words, module="tests.mcp.shop", env=os.environ, stdin=0, stdout=1, stderr=2)
     try:
         until = time.monotonic() + 60
         while time.monotonic() < until:
@@ -275,7 +278,7 @@ async def test_a_server_at_an_address(openclaw_home, place, kind, path):
             assert "\n5\n" in (await use(tools["shop__add"], openclaw_home, a=2, b=3)).text
     finally:
         server.terminate()
-        server.wait(30)
+        await asyncio.to_thread(server.wait)
 
 
 async def test_an_address_where_nobody_is_is_told_without_the_token(openclaw_home, caplog):

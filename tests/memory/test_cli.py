@@ -3,17 +3,12 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-RUN = """
-from openclaw.cli import main
-main.NOUNS.setdefault("memory", ("openclaw.cli.memory:command", ""))
-main.main()
-"""
+from tests.commandline import openclaw
 
 
 class Person:
@@ -23,8 +18,7 @@ class Person:
         self.environ = {"PATH": os.environ["PATH"], "HOME": str(home), "USERPROFILE": str(home)}
 
     def runs(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-c", RUN, "memory", *arguments]
-        return subprocess.run(command, env=self.environ, capture_output=True, text=True, timeout=60)
+        return openclaw("memory", *arguments, env=self.environ)
 
     def reads(self, *arguments: str) -> Any:
         ran = self.runs(*arguments, "--json")

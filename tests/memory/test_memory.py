@@ -143,7 +143,7 @@ async def test_other_settings_rebuild_while_the_old_index_answers(house: House):
     house.embedders["hash"] = slow
     async with house.opened(provider="hash", model="other") as memory:
         building = asyncio.ensure_future(memory.sync())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             await going.wait()
         assert await paths(memory, "zanzibar") == ["memory/a.md"]
         assert (await memory.status()).model == "hash-256"
@@ -389,7 +389,7 @@ async def test_a_killed_sync_leaves_an_index_that_answers_and_goes_on(house: Hou
             sys.executable, "-c", WRITER.format(root=root, home=str(house.root)), stdout=asyncio.subprocess.PIPE
         )
         assert child.stdout is not None
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             await child.stdout.readline()
         await asyncio.sleep(delay)
         child.kill()

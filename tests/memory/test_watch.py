@@ -18,7 +18,7 @@ QUICK = {"watchDebounceMs": 60, "onSearch": False}
 async def watched(house: House):
     async with house.opened(sync=QUICK) as memory:
         task = asyncio.ensure_future(watch(memory, house.warnings.append))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             while not (memory.watched and (await memory.status()).synced_at):
                 await asyncio.sleep(0.01)
         try:
@@ -29,8 +29,8 @@ async def watched(house: House):
                 await task
 
 
-async def until(memory: MemoryIndex, query: str, wanted: Callable[[list[str]], bool]) -> None:
-    async with asyncio.timeout(10):
+async def until(memory: Memory, query: str, wanted: Callable[[list[str]], bool]) -> None:
+    async with asyncio.timeout(120):
         while True:
             found = [item.piece.path for item in (await memory.search(query)).results]
             if wanted(found):

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.commandline import openclaw
+
 CONFIG = {
     "agents": {
         "defaults": {
@@ -36,13 +38,7 @@ class Person:
         path.chmod(0o600)
 
     def runs(self, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-c", "from openclaw.cli.main import main; main()", "models", *arguments],
-            env={**self.environ, **environ},
-            capture_output=True,
-            text=True,
-            timeout=30,
-        )
+        return openclaw("models", *arguments, env={**self.environ, **environ})
 
     def reads(self, *arguments: str, **environ: str) -> Any:
         ran = self.runs(*arguments, "--json", **environ)
@@ -133,5 +129,5 @@ def test_importing_the_command_is_light():
     code = (
         "import sys, openclaw.cli.models\nprint([m for m in ('asyncio', 'msgspec', 'http.client') if m in sys.modules])"
     )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30)
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
     assert ran.stdout.strip() == "[]"

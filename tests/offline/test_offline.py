@@ -196,19 +196,19 @@ HOSTILE = [
 
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: repr(text[:12]))
 async def test_a_megabyte_of_nonsense_is_answered_at_once(here: Here, text: str) -> None:
-    began = time.monotonic()
+    began = time.process_time()
     heard = await here.hears(text)
     assert heard.text.endswith(FOOTER)
     assert all(result.is_error for result in heard.results)
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
 
 
 def test_understanding_takes_no_time() -> None:
-    scene = OfflineContext(here="/x", now_ms=0, tools=frozenset())
-    began = time.monotonic()
+    scene = Scene(here="/x", now_ms=0, tools=frozenset())
+    began = time.process_time()
     for text in HOSTILE:
         assert understand(text, scene)
-    assert time.monotonic() - began < 1
+    assert time.process_time() - began < 1
 
 
 def test_an_outline_skips_code_and_tables() -> None:

@@ -15,7 +15,8 @@ from openclaw.core.errors import InvalidRequest
 from openclaw.plugins.accepted import AcceptedPlugins
 from openclaw.plugins.install import PluginReview, StagedPlugin, install
 from openclaw.testing import TemporaryHome, says
-from openclaw.testing.server import MockModelServer
+from openclaw.testing_server import MockModelServer
+from tests.commandline import openclaw
 from tests.e2e.gateway_process import GatewayProcess
 from tests.plugins.support import DEADLINE, tool_plugin, write
 
@@ -34,15 +35,7 @@ class Terminal:
         self.home = home
 
     def runs(self, *words: str) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            [sys.executable, "-m", "openclaw", "plugins", *words],
-            capture_output=True,
-            text=True,
-            env=self.home.environ,
-            cwd=self.home.root,
-            stdin=subprocess.DEVNULL,
-            timeout=120,
-        )
+        return openclaw("plugins", *words, env=self.home.environ, cwd=self.home.root)
 
     def does(self, *words: str) -> str:
         done = self.runs(*words)

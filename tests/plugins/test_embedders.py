@@ -4,8 +4,6 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -23,7 +21,8 @@ from openclaw.memory.service import open_memory
 from openclaw.memory.settings import MemorySearchSettings
 from openclaw.process.tasks import SystemClock
 from openclaw.testing import Calls, Says, TemporaryHome, calls, says
-from openclaw.testing.server import MockModelServer
+from openclaw.testing_server import MockModelServer
+from tests.commandline import openclaw
 from tests.e2e.gateway_process import GatewayProcess
 from tests.plugins.support import DEADLINE, Bench, bench, write
 
@@ -264,8 +263,7 @@ def test_the_command_line_starts_the_plugin_for_itself(openclaw_home: TemporaryH
     )
 
     def run(*arguments: str) -> str:
-        command = [sys.executable, "-m", "openclaw", "memory", *arguments]
-        done = subprocess.run(command, env=openclaw_home.environ, capture_output=True, text=True, timeout=120)
+        done = openclaw("memory", *arguments, env=openclaw_home.environ)
         assert done.returncode == 0, done.stderr
         assert "idle" not in done.stderr
         return done.stdout

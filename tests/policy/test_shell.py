@@ -131,7 +131,7 @@ def really_run(command: str, shell: str, stubs: Path, status: str) -> "Counter[t
     called.mkdir()
     env = {"PATH": str(stubs), "CALLED": str(called), "STATUS": status, "HOME": "/home", "LC_ALL": "C.UTF-8"}
     argv = [shell, "sh", "-c", command] if shell.endswith("busybox") else [shell, "-c", command]
-    subprocess.run(argv, env=env, cwd=called, stdin=subprocess.DEVNULL, capture_output=True, timeout=10)
+    subprocess.run(argv, env=env, cwd=called, stdin=subprocess.DEVNULL, capture_output=True, timeout=120)
     return Counter(tuple(os.fsdecode(path.read_bytes()).split("\0")[:-1]) for path in called.iterdir())
 
 

@@ -1,22 +1,14 @@
 """`openclaw cost` and `openclaw runs` as a person types them, after one message without a model."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 from openclaw.testing import RecordedRun, TemporaryHome
+from tests import commandline
 
 
 def openclaw(home: TemporaryHome, *words: str, code: int = 0) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "openclaw", *words],
-        capture_output=True,
-        text=True,
-        env=home.environ,
-        cwd=home.workspace,
-        timeout=60,
-    )
+    done = commandline.openclaw(*words, env=home.environ, cwd=home.workspace)
     assert done.returncode == code, done.stderr
     return done.stdout or done.stderr
 

@@ -61,7 +61,7 @@ class Hall:
         self._changed.set()
 
     async def until(self, wanted: Callable[[RunEvent], bool]) -> RunEvent:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             while True:
                 for event in self.events:
                     if wanted(event):
@@ -286,7 +286,7 @@ async def test_sessions_run_side_by_side_within_the_cap(
     async with hall(openclaw_home, scripted_model) as place:
         for number in range(6):
             await place.say(f"r{number}", "hi", key=f"s{number}")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             while len({event.run_id for event in place.events if isinstance(event.event, ModelCalled)}) < 4:
                 await asyncio.sleep(0.01)
         assert place.runs.busy == 6 and len(scripted_model.requests) == 4
@@ -384,7 +384,7 @@ async def test_a_run_that_waits_for_a_place_can_be_stopped(
     async with hall(openclaw_home, scripted_model) as place:
         for number in range(5):
             await place.say(f"r{number}", "hi", key=f"s{number}")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             while len(scripted_model.requests) < 4:
                 await asyncio.sleep(0.01)
         assert await place.runs.abort(place.app.key("s4", None)) == ["r4"]

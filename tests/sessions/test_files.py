@@ -522,7 +522,7 @@ except StateError as error:
 
 def on_a_full_disk(path: Path, room: int) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", FULL, str(path), str(room)], capture_output=True, text=True, timeout=30
+        [sys.executable, "-c", FULL, str(path), str(room)], capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -19,7 +19,11 @@ NAMES = ["git", "healthcheck", "notes", "pdf-and-docs", "python", "skill-creator
 
 def run(script: str, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-B", str(bundled() / script), *arguments], capture_output=True, text=True, cwd=cwd, timeout=30
+        [sys.executable, "-B", str(bundled() / script), *arguments],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        timeout=120,
     )
 
 

@@ -34,7 +34,7 @@ try:
 except StateError as error:
     print(error)
 """
-    said = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, timeout=30)
+    said = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, timeout=120)
     assert "The old file is untouched" in said.stdout, said.stderr
     assert path.read_bytes() == b"old"
     assert [file.name for file in tmp_path.iterdir()] == ["file"]

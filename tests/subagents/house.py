@@ -70,7 +70,7 @@ class House:
 
     async def until(self, look: Callable[[], Any]) -> Any:
         """What `look` gives, as soon as it is something; looked at whenever something happens."""
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(120):
             while not (found := look()):
                 self._changed.clear()
                 try:

@@ -140,9 +140,9 @@ def test_other_commands_are_not(command):
 
 
 def test_a_long_command_is_judged_quickly():
-    started = time.monotonic()
+    started = time.process_time()
     assert forbidden("echo " + "x" * 120_000) is None
     assert forbidden("echo '" + "\\" * 120_000) is None
     assert forbidden('"' * 50_001 + "'" * 50_001) is None
     assert "write it to a file" in str(forbidden("echo " + "x" * 3_000_000))
-    assert time.monotonic() - started < 2
+    assert time.process_time() - started < 2

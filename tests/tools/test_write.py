@@ -128,7 +128,7 @@ for path in sys.argv[1:]:
 """
     fresh = tmp_path / "made" / "for" / "it.txt"
     done = subprocess.run(
-        [sys.executable, "-c", script, target, fresh], capture_output=True, text=True, check=True, timeout=20
+        [sys.executable, "-c", script, target, fresh], capture_output=True, text=True, check=True, timeout=120
     )
     first, second = done.stdout.splitlines()
     assert first == f"Could not write {target}: File too large. The file was left as it was."

@@ -69,7 +69,7 @@ class Terminal:
     @property
     def clipboard(self) -> str:
         done = subprocess.run(
-            [TMUX or "tmux", "-S", str(self._socket), "show-buffer"], capture_output=True, text=True, timeout=30
+            [TMUX or "tmux", "-S", str(self._socket), "show-buffer"], capture_output=True, text=True, timeout=120
         )
         return done.stdout if done.returncode == 0 else ""
 
@@ -96,7 +96,7 @@ class Terminal:
         return code
 
     def close(self) -> None:
-        subprocess.run([TMUX or "tmux", "-S", str(self._socket), "kill-server"], capture_output=True, timeout=30)
+        subprocess.run([TMUX or "tmux", "-S", str(self._socket), "kill-server"], capture_output=True, timeout=120)
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from openclaw.testing import TemporaryHome, says
-from openclaw.testing.server import MockModelServer
+from openclaw.testing_server import MockModelServer
+from tests import commandline
 from tests.e2e.gateway_process import GatewayProcess
 from tests.tui.terminal import needs_tmux, terminal
 
@@ -31,9 +31,7 @@ def own_address() -> str:
 
 
 def openclaw(environ: dict[str, str], *arguments: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "openclaw", *arguments], env=environ, capture_output=True, text=True, timeout=60
-    )
+    return commandline.openclaw(*arguments, env=environ)
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 import json
 import socket
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,21 +10,14 @@ import pytest
 from openclaw.gateway import process
 from openclaw.gateway.process import running as running_gateway
 from openclaw.testing import TemporaryHome, says
-from openclaw.testing.server import MockModelServer
+from openclaw.testing_server import MockModelServer
+from tests.commandline import openclaw
 from tests.e2e.gateway_process import GatewayProcess
 from tests.tui.terminal import needs_tmux, terminal
 
 
 def chat(home: TemporaryHome, text: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "openclaw", "tui", *arguments],
-        input=text,
-        capture_output=True,
-        text=True,
-        env=home.environ,
-        cwd=home.root,
-        timeout=120,
-    )
+    return openclaw("tui", *arguments, input=text, env=home.environ, cwd=home.root)
 
 
 @pytest.mark.parametrize("running", [True, False])
@@ -48,9 +40,7 @@ def test_in_a_pipe_every_line_is_a_message(openclaw_home: TemporaryHome, running
 
 def test_the_assistants_own_shell_does_not_talk_to_itself(openclaw_home: TemporaryHome) -> None:
     environ = {**openclaw_home.environ, "OPENCLAW_SHELL": "exec"}
-    done = subprocess.run(
-        [sys.executable, "-m", "openclaw", "tui"], input="hi\n", capture_output=True, text=True, env=environ, timeout=60
-    )
+    done = openclaw("tui", input="hi\n", env=environ)
     assert done.returncode == 1 and "does not send messages to itself" in done.stderr
 
 
@@ -111,14 +101,7 @@ COMMANDS = ("/status", "/model", "/verbose loudly", "/name Boats", "/skill:no-su
 
 
 def agent(home: TemporaryHome, message: str, *more: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "openclaw", "agent", "--message", message, *more],
-        capture_output=True,
-        text=True,
-        env=home.environ,
-        cwd=home.root,
-        timeout=120,
-    )
+    done = openclaw("agent", "--message", message, *more, env=home.environ, cwd=home.root)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -138,14 +121,7 @@ def test_a_bare_openclaw_without_a_terminal_starts_the_gateway_and_says_where(op
         port = free.getsockname()[1]
     openclaw_home.configure({"gateway": {"port": port}})
     try:
-        done = subprocess.run(
-            [sys.executable, "-m", "openclaw"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            env=openclaw_home.environ,
-            timeout=120,
-        )
+        done = openclaw(env=openclaw_home.environ)
         assert done.returncode == 0, done.stderr
         assert done.stdout.count("\n") == 1 and f"http://127.0.0.1:{port} " in done.stdout
         assert running_gateway(openclaw_home.state) is not None

@@ -2,18 +2,17 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from openclaw.testing import TemporaryHome
+from tests.commandline import openclaw
 from tests.e2e.gateway_process import GatewayProcess
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-PATIENCE_MS = 20_000
+PATIENCE_MS = 180_000
 
 
 class Site:
@@ -32,13 +31,7 @@ class Site:
         return f"http://127.0.0.1:{self.gateway.port}"
 
     def link(self) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", "openclaw", "dashboard", "--json"],
-            env=self.gateway.home.environ,
-            capture_output=True,
-            text=True,
-            timeout=30,
-        )
+        done = openclaw("dashboard", "--json", env=self.gateway.home.environ)
         assert done.returncode == 0, done.stderr
         url: str = json.loads(done.stdout)["url"]
         return url

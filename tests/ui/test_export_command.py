@@ -2,7 +2,6 @@
 
 import re
 import subprocess
-import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,8 @@ import pytest
 from openclaw.cli.sessions import ExportHeader, page
 from openclaw.core.messages import Assistant, Image, Message, Text, Thinking, ToolCall, ToolResult, User
 from openclaw.testing import TemporaryHome, calls, says
-from openclaw.testing.server import MockModelServer
+from openclaw.testing_server import MockModelServer
+from tests import commandline
 from tests.ui.test_hostile import CORPUS
 
 TAGS = set(
@@ -111,9 +111,7 @@ def test_a_conversation_is_there_with_its_tools_and_its_thinking() -> None:
 
 
 def openclaw(home: TemporaryHome, *words: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "openclaw", *words], capture_output=True, text=True, env=home.environ, timeout=120
-    )
+    return commandline.openclaw(*words, env=home.environ)
 
 
 def export(home: TemporaryHome, file: Path) -> str:

@@ -2,7 +2,6 @@
 
 import json
 import select
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -15,22 +14,15 @@ import pytest
 from openclaw.cli.onboard import named
 from openclaw.gateway.process import running, stop
 from openclaw.testing import TemporaryHome, says
-from openclaw.testing.server import Answers, MockModelServer
-from openclaw.workspace.files import parse
+from openclaw.testing_server import Answers, MockModelServer
+from openclaw.workspace.identity import parse
+from tests.commandline import openclaw
 
 KEY = "sk-a-secret-that-nobody-may-see"
 
 
 def run(home: TemporaryHome, *arguments: str, typed: str = "") -> tuple[int, str, str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "openclaw", *arguments],
-        env=home.environ,
-        cwd=home.root,
-        input=typed,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    done = openclaw(*arguments, env=home.environ, cwd=home.root, input=typed)
     return done.returncode, done.stdout, done.stderr
 
 

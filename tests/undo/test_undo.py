@@ -15,6 +15,10 @@ from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.security.undo import Journal, JournalBudget, carry_out, difference, steps
 from openclaw.security.undo_plan import Before, FileAfter, Ran, Run, plan, story
 from openclaw.testing import FakeClock, ScriptedModel, TemporaryHome, ask, calls, says
+from openclaw.undo.back import carry_out, difference, steps
+from openclaw.undo.journal import Budget, Journal
+from openclaw.undo.plan import After, Before, Ran, Run, plan, story
+from tests.commandline import openclaw
 
 pytestmark = pytest.mark.anyio
 
@@ -159,15 +163,7 @@ def test_a_run_that_was_killed_in_the_middle_can_be_undone(tmp_path: Path) -> No
 
 
 def undo(home: TemporaryHome, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "openclaw", "undo", *words],
-        capture_output=True,
-        text=True,
-        env=home.environ,
-        cwd=home.root,
-        stdin=subprocess.DEVNULL,
-        check=False,
-    )
+    return openclaw("undo", *words, env=home.environ, cwd=home.root)
 
 
 async def test_the_command_undoes_what_tools_did(openclaw_home: TemporaryHome) -> None:

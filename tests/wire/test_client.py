@@ -171,8 +171,8 @@ async def gateway() -> AsyncIterator[tuple[Gateway, str]]:
         yield door, f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}"
 
 
-async def soon(client: GatewayClient) -> Any:
-    async with asyncio.timeout(5):
+async def soon(client: Client) -> Any:
+    async with asyncio.timeout(120):
         return await anext(client.events())
 
 
