@@ -15,9 +15,6 @@ from openclaw.gateway.process import ask, running
 from openclaw.protocol.client import GatewayClient, Introduction, connect
 from openclaw.protocol.scopes import SCOPES
 from openclaw.testing import TemporaryHome
-from openclaw.wire.client import Client, connect
-from openclaw.wire.greeting import Introduction
-from openclaw.wire.scopes import SCOPES
 from tests.commandline import PATIENCE, Child
 
 
@@ -104,7 +101,7 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
-async def collect(client: Client, until: Any, deadline: float = PATIENCE) -> list[tuple[str, Any]]:
+async def collect(client: GatewayClient, until: Any, deadline: float = PATIENCE) -> list[tuple[str, Any]]:
     """Events up to the first that `until` says yes to."""
     seen: list[tuple[str, Any]] = []
     async with asyncio.timeout(deadline):

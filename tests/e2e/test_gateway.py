@@ -18,8 +18,6 @@ from openclaw.sessions.files import load
 from openclaw.sessions.transcript import build_context
 from openclaw.testing import TemporaryHome, calls, says
 from openclaw.testing_server import Hangs, MockModelServer
-from openclaw.wire.client import CallFailed, ConnectionLost
-from openclaw.wire.scopes import READ
 from tests.commandline import openclaw
 from tests.e2e.crowd import Crowd
 from tests.e2e.gateway_process import GatewayProcess, collect, descendants

@@ -18,7 +18,6 @@ from openclaw.core.errors import (
 )
 from openclaw.core.events import AttemptFailed
 from openclaw.core.messages import Assistant
-from openclaw.gateway.app import open_app
 from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
 from openclaw.testing import (
@@ -235,7 +234,7 @@ async def test_a_bad_connection_is_got_over(openclaw_home: TemporaryHome, bad: A
         )
         async with (
             asyncio.timeout(120),
-            assistant(surroundings, clock=Hurried(), approver=ScriptedApprover()) as app,
+            open_app(surroundings, clock=Hurried(), approver=ScriptedApprover()) as app,
         ):
             heard = await ask(app, "go")
     assert heard.text == "A whole answer."

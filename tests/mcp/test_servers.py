@@ -20,7 +20,6 @@ from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
 from openclaw.runs.request import RunRequest
 from openclaw.testing import ScriptedApprover, ScriptedModel, TemporaryHome, calls, says
-from openclaw.turns.turn import Turn
 from tests.commandline import Child
 from tests.mcp.conftest import HERE
 

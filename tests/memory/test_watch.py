@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from openclaw.memory.index import MemoryIndex
 from openclaw.memory.service import repeat, watch
 from tests.memory.conftest import House
 
@@ -29,7 +28,7 @@ async def watched(house: House):
                 await task
 
 
-async def until(memory: Memory, query: str, wanted: Callable[[list[str]], bool]) -> None:
+async def until(memory: MemoryIndex, query: str, wanted: Callable[[list[str]], bool]) -> None:
     async with asyncio.timeout(120):
         while True:
             found = [item.piece.path for item in (await memory.search(query)).results]

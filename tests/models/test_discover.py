@@ -272,7 +272,7 @@ def test_a_silent_server_is_given_up_on():
 def test_a_closed_port_costs_nothing():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    assert probe_servers([Server("vllm", port, "/v1/models")]) == ()
+    assert probe_servers([LocalServer("vllm", port, "/v1/models")]) == ()
 
 
 @given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from openclaw.gateway.app import App, open_app
-from openclaw.models.providers.offline import HOW_TO_ADD_A_MODEL, OfflineContext, outline, understand
+from openclaw.models.providers.offline import HOW_TO_ADD_A_MODEL, outline, understand
 from openclaw.process.environment import Environment
 from openclaw.testing import FakeClock, Heard, ScriptedApprover, TemporaryHome, ask
 
@@ -204,7 +204,7 @@ async def test_a_megabyte_of_nonsense_is_answered_at_once(here: Here, text: str)
 
 
 def test_understanding_takes_no_time() -> None:
-    scene = Scene(here="/x", now_ms=0, tools=frozenset())
+    scene = OfflineContext(here="/x", now_ms=0, tools=frozenset())
     began = time.process_time()
     for text in HOSTILE:
         assert understand(text, scene)

@@ -15,7 +15,7 @@ from openclaw.cli.onboard import named
 from openclaw.gateway.process import running, stop
 from openclaw.testing import TemporaryHome, says
 from openclaw.testing_server import Answers, MockModelServer
-from openclaw.workspace.identity import parse
+from openclaw.workspace.files import parse
 from tests.commandline import openclaw
 
 KEY = "sk-a-secret-that-nobody-may-see"

@@ -15,9 +15,6 @@ from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.security.undo import Journal, JournalBudget, carry_out, difference, steps
 from openclaw.security.undo_plan import Before, FileAfter, Ran, Run, plan, story
 from openclaw.testing import FakeClock, ScriptedModel, TemporaryHome, ask, calls, says
-from openclaw.undo.back import carry_out, difference, steps
-from openclaw.undo.journal import Budget, Journal
-from openclaw.undo.plan import After, Before, Ran, Run, plan, story
 from tests.commandline import openclaw
 
 pytestmark = pytest.mark.anyio

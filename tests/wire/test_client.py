@@ -21,7 +21,6 @@ from openclaw.protocol.client import (
     CallFailed,
     ConnectionLost,
     EventGap,
-    GatewayClient,
     NoAnswer,
     check_url,
     connect,
@@ -171,7 +170,7 @@ async def gateway() -> AsyncIterator[tuple[Gateway, str]]:
         yield door, f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}"
 
 
-async def soon(client: Client) -> Any:
+async def soon(client: GatewayClient) -> Any:
     async with asyncio.timeout(120):
         return await anext(client.events())
 
