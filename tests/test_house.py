@@ -60,6 +60,24 @@ def test_a_decision_touches_nothing(name: str) -> None:
     assert not top & IMPURE_IMPORTS, f"{name} imports {sorted(top & IMPURE_IMPORTS)}"
 
 
+def test_packages_import_each_other_along_the_declared_order() -> None:
+    """The contracts are in pyproject.toml; `lint-imports` shows what breaks them."""
+    done = subprocess.run(
+        [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"],
+        capture_output=True,
+        text=True,
+        cwd=SRC.parent.parent,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stdout[-5000:]
+
+
+def test_a_package_says_what_it_is() -> None:
+    for path in SRC.rglob("__init__.py"):
+        if "template" not in path.parts:
+            assert ast.get_docstring(ast.parse(path.read_text())), f"{path} has no docstring"
+
+
 def test_a_public_class_name_exists_once() -> None:
     homes: dict[str, list[str]] = {}
     for path in FILES:

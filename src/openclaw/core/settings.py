@@ -29,6 +29,12 @@ class Live(Protocol[T_co]):
     def current(self) -> T_co: ...
 
 
+class EditsSettings(Protocol):
+    """Changes the configuration file."""
+
+    def patch(self, patch: dict[str, Any]) -> Any: ...
+
+
 class Fixed(Generic[T]):
     """A `Live` value that never changes: for one command, and for tests."""
 

@@ -11,8 +11,7 @@ from msgspec import Meta
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.devices.pairing import REQUESTED, SET_UP, DevicePairing, PairedDevice, PendingRequest
-from openclaw.gateway.connections import Connections
-from openclaw.protocol.connection import DeviceRemoved, TokenWithdrawn
+from openclaw.protocol.connection import DeviceRemoved, TokenWithdrawn, Withdraws
 from openclaw.protocol.events import EventBus
 from openclaw.protocol.params import NonEmpty, NoParams, Params
 from openclaw.protocol.rpc import Caller, RpcMethod, refusal
@@ -77,7 +76,7 @@ class DeviceTokenRevokeParams(Params, frozen=True, kw_only=True):
 
 
 def devices_methods(
-    pairing: DevicePairing, audience: Connections, bus: EventBus, clock: Clock, outside: Callable[[], str]
+    pairing: DevicePairing, connections: Withdraws, bus: EventBus, clock: Clock, outside: Callable[[], str]
 ) -> list[RpcMethod]:
     """The methods; `outside` gives the gateway's address for other machines, empty when they cannot reach it."""
 
@@ -105,7 +104,7 @@ def devices_methods(
     async def listed(params: NoParams, caller: Caller) -> Any:
         pending = [_pending(request) for request in await pairing.pending(millis(clock))]
         paired = [
-            {**_shown(device), "connected": audience.is_connected(device.device_id)}
+            {**_shown(device), "connected": connections.is_connected(device.device_id)}
             for device in await pairing.paired()
         ]
         return {"pending": pending, "paired": paired}
@@ -126,7 +125,7 @@ def devices_methods(
 
     async def remove(params: DevicePairRemoveParams, caller: Caller) -> Any:
         await pairing.remove(params.device_id)
-        closed = audience.withdraw(DeviceRemoved(params.device_id))
+        closed = connections.withdraw(DeviceRemoved(params.device_id))
         return {"ok": True, "deviceId": params.device_id, "closed": closed}
 
     async def rename(params: DevicePairRenameParams, caller: Caller) -> Any:
@@ -134,7 +133,7 @@ def devices_methods(
 
     async def rotate(params: DeviceTokenRotateParams, caller: Caller) -> Any:
         token = await pairing.rotate(params.device_id, params.role, params.scopes, millis(clock))
-        audience.withdraw(TokenWithdrawn(params.device_id, params.role))
+        connections.withdraw(TokenWithdrawn(params.device_id, params.role))
         return {
             "ok": True,
             "deviceId": params.device_id,
@@ -145,7 +144,7 @@ def devices_methods(
 
     async def revoke(params: DeviceTokenRevokeParams, caller: Caller) -> Any:
         await pairing.revoke(params.device_id, params.role)
-        audience.withdraw(TokenWithdrawn(params.device_id, params.role))
+        connections.withdraw(TokenWithdrawn(params.device_id, params.role))
         return {"ok": True, "deviceId": params.device_id, "role": params.role}
 
     return [

@@ -15,6 +15,7 @@ from openclaw.automation.cron import rpc
 from openclaw.budget import rpc as budget_rpc
 from openclaw.channels.manager import ChannelManager
 from openclaw.config import rpc as config_rpc
+from openclaw.config.edit import Editor
 from openclaw.core.clock import Clock, millis
 from openclaw.devices import rpc as devices_rpc
 from openclaw.devices import signature
@@ -281,14 +282,16 @@ class ClientApi:
             memory_rpc.note_methods(sessions, app.memories),
             memory_rpc.search_methods(sessions, app.memories),
             sessions_rpc.transcript_methods(sessions, app.lifecycle, runs, app.index),
-            skills_rpc.skill_methods(sessions, app.home, app.workspaces, app.skills, clock, environment),
+            skills_rpc.skill_methods(
+                sessions, app.workspaces, app.skills, Editor(app.home, environment.environ), clock
+            ),
             skills_rpc.status_methods(sessions, app.home.state, app.workspaces, app.skills),
             config_rpc.config_methods(sessions, live, environment, bus),
             security_rpc.approvals_methods(questions, ApprovalFile(granted), str(granted)),
             devices_rpc.devices_methods(self.pairing, self.connections, bus, clock, self._outside),
             prompt_rpc.prompt_methods(sessions, app.archive),
             plugins_rpc.plugins_methods(app.plugins),
-            plugins_rpc.install_methods(app.plugins, app.run_hooks, app.audit),
+            plugins_rpc.install_methods(app.plugins, app.run_hooks.hooks, app.audit),
         ):
             for method in group:
                 own_methods.add(method)

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from openclaw.core.hooks import BeforeInstall, HookContext
 from openclaw.core.plugin import Method as PluginMethod
+from openclaw.plugins.hooks import points
+from openclaw.plugins.hooks.dispatch import HookDispatcher, audit_change
 from openclaw.plugins.host import called
 from openclaw.plugins.registry import PluginRegistry
 from openclaw.protocol.params import NonEmpty, NoParams, Params
 from openclaw.protocol.rpc import Caller, MethodRegistry, RpcMethod
 from openclaw.protocol.scopes import ADMIN, READ, Role
-from openclaw.runs.hooks import RunHooks
 from openclaw.security.audit_log import AuditLog
 
 if TYPE_CHECKING:
@@ -40,18 +42,13 @@ class InstallCheckParams(Params, frozen=True, kw_only=True):
     findings: tuple[FindingParam, ...] = ()
 
 
-def install_methods(plugins: PluginRegistry, run_hooks: RunHooks, audit: AuditLog) -> list[RpcMethod]:
+def install_methods(plugins: PluginRegistry, hooks: HookDispatcher, audit: AuditLog) -> list[RpcMethod]:
     async def check(params: InstallCheckParams, caller: Caller) -> Any:
         await plugins.ready()  # a guard that is still starting has a say too
-        plugged = run_hooks
-        if plugged is None or not plugged.hooks.has("before_install"):
+        if not hooks.has("before_install"):
             return {"blocked": False, "findings": []}
-        from openclaw.core.hooks import BeforeInstall, HookContext
-        from openclaw.plugins.hooks import points
-        from openclaw.plugins.hooks.dispatch import audit_change
-
         event = msgspec.convert(msgspec.to_builtins(params), BeforeInstall)
-        merged = await plugged.hooks.ask(points.INSTALL, event, HookContext(trigger="system"))
+        merged = await hooks.ask(points.INSTALL, event, HookContext(trigger="system"))
         what = f"{params.mode} of {params.target_type} {params.target_name}"
         await audit.record([audit_change("before_install", change, note=what) for change in merged.changes])
         answer: dict[str, Any] = {

@@ -7,7 +7,7 @@ for action in connection.answer(response, buffered): …
 action = connection.hear(broadcast, buffered)   # Send, Close, or None when it is not for this client
 """
 
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -143,6 +143,16 @@ class GatewayAuthChanged(Struct, frozen=True):
 
 
 Withdrawal = DeviceRemoved | TokenWithdrawn | GatewayAuthChanged
+
+
+class Withdraws(Protocol):
+    """The connections of a gateway, as far as a change of authority concerns them."""
+
+    def is_connected(self, device_id: str) -> bool: ...
+
+    def withdraw(self, change: Withdrawal) -> int:
+        """Ends the connections that `change` concerns; gives how many."""
+        ...
 
 
 # The connection.

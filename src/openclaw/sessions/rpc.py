@@ -16,7 +16,6 @@ from openclaw.models import thinking
 from openclaw.models.service import ModelService
 from openclaw.protocol.rpc import Caller, RpcMethod
 from openclaw.protocol.scopes import ADMIN, READ, WRITE
-from openclaw.runs.worker import RunService
 from openclaw.sessions import history, service
 from openclaw.sessions.files import load
 from openclaw.sessions.history import SearchHit, on_record, visible
@@ -34,7 +33,7 @@ from openclaw.sessions.params import (
     SessionsRewindParams,
     SessionsSearchParams,
 )
-from openclaw.sessions.service import SessionService
+from openclaw.sessions.service import RunState, SessionService
 
 PATCHABLE = (
     "label",
@@ -213,7 +212,7 @@ MOST_HITS = 25
 
 
 def transcript_methods(
-    sessions: SessionService, lifecycle: SessionLifecycle, runs: RunService, index: SessionIndex
+    sessions: SessionService, lifecycle: SessionLifecycle, runs: RunState, index: SessionIndex
 ) -> list[RpcMethod]:
     async def search(params: SessionsSearchParams, caller: Caller) -> Any:
         agent = sessions.key("main", params.agent_id).agent if params.agent_id else None

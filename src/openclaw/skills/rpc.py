@@ -7,11 +7,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from openclaw.config.edit import Editor
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import Conflict, InvalidRequest
 from openclaw.core.keys import KeyResolver
-from openclaw.process.environment import Environment, Home
 from openclaw.protocol.params import NonEmpty, Params
 from openclaw.protocol.rpc import Caller, RpcMethod
 from openclaw.protocol.scopes import ADMIN, READ
@@ -149,12 +147,7 @@ MOST_LINES = 2_000
 
 
 def skill_methods(
-    sessions: KeyResolver,
-    home: Home,
-    workspaces: Workspaces,
-    skills: SkillService,
-    clock: Clock,
-    surroundings: Environment,
+    sessions: KeyResolver, workspaces: Workspaces, skills: SkillService, editor: EditsSettings, clock: Clock
 ) -> list[RpcMethod]:
     def item_of(name: str, agent_id: str | None) -> ListedSkill:
         return skills.of(agent := sessions.key("main", agent_id).agent, workspaces.of(agent)).get(name)
@@ -207,7 +200,6 @@ def skill_methods(
         entry = {name: value for name, value in wanted.items() if value is not None}
         if not entry:
             raise InvalidRequest("there is nothing to change: give enabled, apiKey or env")
-        editor = Editor(home, surroundings.environ)
         await asyncio.to_thread(editor.patch, {"skills": {"entries": {params.skill_key: entry}}})
         return {"ok": True, "skillKey": params.skill_key}
 
